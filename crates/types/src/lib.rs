@@ -1,0 +1,14 @@
+//! Vocabulary shared by every tailrace crate: offsets, epochs, names and units.
+//!
+//! Nothing here performs I/O. Types that could be mixed up with each other are distinct, so that a mix-up does
+//! not compile: an [`Offset`] is not a [`RaftIndex`], a [`HighWatermark`] is not a [`LogEnd`].
+
+mod names;
+mod offsets;
+mod units;
+
+pub use names::{PartitionId, TOPIC_NAME_BYTES_MAX, TopicId, TopicName, TopicNameError, TopicPartition};
+pub use offsets::{
+    DurableEnd, HighWatermark, LeaderEpoch, LogEnd, NodeId, Offset, ProducerEpoch, ProducerId, RaftIndex,
+};
+pub use units::TimestampMs;
