@@ -1,1 +1,27 @@
-//! See ARCHITECTURE.md.
+//! The commit log of one partition: segments, index, recovery, retention.
+//!
+//! [`Log`] is the single writer; it is plain `&mut self` and belongs behind the caller's lock. [`LogReader`] is what
+//! everybody else uses: it takes no lock. What waits for the disk is handed out as a plan ([`SyncPlan`],
+//! [`CheckpointPlan`], [`Trim`]) that is made under the lock, run without it, and marked under the lock again.
+//!
+//! What this crate deliberately does not do: decide offsets, epochs or high watermarks (replication does), read a
+//! clock (times are handed in), start threads, or validate records (the records crate does). It never decodes a batch
+//! on the produce or fetch path. docs/format.md names every byte it writes.
+
+mod config;
+mod disk;
+mod error;
+mod format;
+mod log;
+mod real;
+
+pub use config::{
+    ENTRY_BYTES_MAX, LogConfig, PREALLOCATE_BYTES_FIRST, PartitionIdentity, SEGMENT_BYTES_MAX, SNAPSHOT_BYTES_MAX,
+};
+pub use disk::{DirEntry, Disk, DiskFile, OpenMode, read_file, read_full_at};
+pub use error::LogError;
+pub use format::FORMAT_VERSION;
+pub use format::entry::Entry;
+pub use format::row::Row;
+pub use log::*;
+pub use real::{DataDirLock, LOCK_FILE, LockError, RealDisk, RealFile};

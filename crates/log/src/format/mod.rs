@@ -1,0 +1,67 @@
+//! Every byte that the log writes, as docs/format.md describes it. No I/O here: bytes in, values out.
+
+pub(crate) mod bytes;
+pub(crate) mod checkpoint;
+pub(crate) mod entry;
+pub(crate) mod identity;
+pub(crate) mod names;
+pub(crate) mod row;
+pub(crate) mod segment_header;
+pub(crate) mod snapshot;
+
+/// Version of every file of our own.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// Why bytes are not what they should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum FormatError {
+    /// Written by a newer tailrace: its version.
+    Newer(u32),
+    /// Position and reason.
+    Damaged(u64, String),
+}
+
+impl FormatError {
+    pub(crate) fn damaged(position: u64, reason: impl Into<String>) -> Self {
+        Self::Damaged(position, reason.into())
+    }
+
+    /// Adds the file's name.
+    pub(crate) fn in_file(self, file: &std::path::Path) -> crate::LogError {
+        match self {
+            Self::Newer(found) => crate::LogError::NewerFormat {
+                file: file.to_owned(),
+                found,
+                supported: FORMAT_VERSION,
+            },
+            Self::Damaged(position, reason) => crate::LogError::damaged(file, position, reason),
+        }
+    }
+}
+
+impl std::fmt::Display for FormatError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Newer(found) => write!(f, "format version {found}, known up to {FORMAT_VERSION}"),
+            Self::Damaged(position, reason) => write!(f, "at byte {position}: {reason}"),
+        }
+    }
+}
+
+/// Checks magic and version, which lead every file.
+pub(crate) fn check_lead(bytes: &[u8], magic: &[u8; 8]) -> Result<(), FormatError> {
+    let Some(found) = bytes.get(..12) else {
+        return Err(FormatError::damaged(0, format!("{} bytes, too short for a head", bytes.len())));
+    };
+    if &found[..8] != magic {
+        return Err(FormatError::damaged(0, "wrong magic"));
+    }
+    let version = bytes::u32_at(found, 8);
+    if version > FORMAT_VERSION {
+        return Err(FormatError::Newer(version));
+    }
+    if version == 0 {
+        return Err(FormatError::damaged(8, "format version 0"));
+    }
+    Ok(())
+}

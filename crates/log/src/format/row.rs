@@ -1,0 +1,138 @@
+//! `NNN.index`: a head, then one row of the same size per batch.
+
+use tailrace_records::{Attributes, BatchHeader};
+use tailrace_types::{LeaderEpoch, Offset, RaftIndex, TimestampMs};
+
+use super::bytes::{Writer, i32_at, i64_at, u16_at, u32_at, u64_at};
+use super::{FormatError, check_lead};
+
+const MAGIC: &[u8; 8] = b"TRINDEX\n";
+/// Size of a row, and of the head. Divides a sector, so that no row is ever torn.
+pub(crate) const ROW_BYTES: usize = 64;
+const CRC_AT: usize = 60;
+
+/// What the index says about one batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Its raft index.
+    pub raft_index: RaftIndex,
+    /// Its leader epoch.
+    pub leader_epoch: LeaderEpoch,
+    /// Offset of its first record.
+    pub base_offset: Offset,
+    /// Distance from its first offset to its last.
+    pub last_offset_delta: u32,
+    /// Records in it. Fewer than offsets after compaction.
+    pub record_count: u32,
+    /// Where it begins in the `.log`.
+    pub position: u32,
+    /// Its whole length.
+    pub batch_bytes: u32,
+    /// Its largest timestamp.
+    pub max_timestamp: TimestampMs,
+    /// The largest timestamp of the segment up to and including this batch.
+    pub running_max_timestamp: TimestampMs,
+    /// How much of the `.log` was known to be durable when the row was written.
+    pub synced_bytes: u32,
+    /// Its attributes: compression, timestamp type, transactional, control.
+    pub attributes: Attributes,
+    /// Its checksum.
+    pub batch_crc: u32,
+}
+
+impl Row {
+    /// Offset of the batch's last record.
+    pub fn last_offset(&self) -> Offset {
+        self.base_offset.plus(i64::from(self.last_offset_delta))
+    }
+
+    /// One past the batch's last offset.
+    pub fn next_offset(&self) -> Offset {
+        self.last_offset().plus(1)
+    }
+
+    /// One past the batch's last byte in the `.log`.
+    pub fn end_position(&self) -> u32 {
+        self.position.saturating_add(self.batch_bytes)
+    }
+
+    /// True if the row describes this very batch, wherever it lies.
+    pub(crate) fn describes(&self, batch: &BatchHeader) -> bool {
+        self.base_offset == batch.base_offset
+            && self.leader_epoch == batch.leader_epoch
+            && self.batch_crc == batch.crc
+            && self.batch_bytes as usize == batch.total_bytes()
+    }
+
+    pub(crate) fn encode(&self, segment_base: Offset) -> [u8; ROW_BYTES] {
+        let delta = u32::try_from(self.base_offset.0 - segment_base.0).unwrap_or(u32::MAX);
+        let mut row = [0; ROW_BYTES];
+        let mut put = |at: usize, bytes: &[u8]| row[at..at + bytes.len()].copy_from_slice(bytes);
+        put(0, &self.raft_index.0.to_le_bytes());
+        put(8, &self.max_timestamp.0.to_le_bytes());
+        put(16, &self.running_max_timestamp.0.to_le_bytes());
+        put(24, &self.leader_epoch.0.to_le_bytes());
+        put(28, &delta.to_le_bytes());
+        put(32, &self.last_offset_delta.to_le_bytes());
+        put(36, &self.record_count.to_le_bytes());
+        put(40, &self.position.to_le_bytes());
+        put(44, &self.batch_bytes.to_le_bytes());
+        put(48, &self.synced_bytes.to_le_bytes());
+        put(52, &self.attributes.0.to_le_bytes());
+        put(56, &self.batch_crc.to_le_bytes());
+        let crc = row_crc(&row, segment_base);
+        row[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
+        row
+    }
+
+    /// `None` if the checksum is wrong. `row` has [`ROW_BYTES`] bytes.
+    pub(crate) fn decode(row: &[u8], segment_base: Offset) -> Option<Self> {
+        if u32_at(row, CRC_AT) != row_crc(row, segment_base) {
+            return None;
+        }
+        Some(Self {
+            raft_index: RaftIndex(u64_at(row, 0)),
+            max_timestamp: TimestampMs(i64_at(row, 8)),
+            running_max_timestamp: TimestampMs(i64_at(row, 16)),
+            leader_epoch: LeaderEpoch(i32_at(row, 24)),
+            base_offset: segment_base.plus(i64::from(u32_at(row, 28))),
+            last_offset_delta: u32_at(row, 32),
+            record_count: u32_at(row, 36),
+            position: u32_at(row, 40),
+            batch_bytes: u32_at(row, 44),
+            synced_bytes: u32_at(row, 48),
+            attributes: Attributes(u16_at(row, 52).cast_signed()),
+            batch_crc: u32_at(row, 56),
+        })
+    }
+}
+
+fn row_crc(row: &[u8], segment_base: Offset) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&row[..CRC_AT]), &segment_base.0.to_le_bytes())
+}
+
+/// Where row `number` begins in the file.
+pub(crate) fn row_position(number: u32) -> u64 {
+    (u64::from(number) + 1) * ROW_BYTES as u64
+}
+
+pub(crate) fn encode_head(segment_base: Offset) -> Vec<u8> {
+    Writer::with_lead(MAGIC, ROW_BYTES)
+        .u32(ROW_BYTES as u32)
+        .i64(segment_base.0)
+        .zeros_to(CRC_AT)
+        .sealed()
+}
+
+pub(crate) fn check_head(head: &[u8], segment_base: Offset) -> Result<(), FormatError> {
+    check_lead(head, MAGIC)?;
+    if head.len() < ROW_BYTES || u32_at(head, CRC_AT) != crc32c::crc32c(&head[..CRC_AT]) {
+        return Err(FormatError::damaged(0, "wrong checksum of the head"));
+    }
+    let (row_bytes, base) = (u32_at(head, 12), i64_at(head, 16));
+    if row_bytes as usize != ROW_BYTES || base != segment_base.0 {
+        let reason = format!("head names rows of {row_bytes} bytes and base offset {base}, expected {segment_base}");
+        return Err(FormatError::damaged(12, reason));
+    }
+    Ok(())
+}

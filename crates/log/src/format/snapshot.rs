@@ -1,0 +1,37 @@
+//! `NNN.snapshot`: producer state, opaque here.
+
+use bytes::Bytes;
+use tailrace_types::Offset;
+
+use super::bytes::{Writer, i64_at, u32_at};
+use super::{FormatError, check_lead};
+
+const MAGIC: &[u8; 8] = b"TRPRODS\n";
+pub(crate) const HEAD_BYTES: usize = 32;
+
+/// The head; the payload follows it in the file.
+pub(crate) fn encode_head(offset: Offset, payload: &[u8]) -> Vec<u8> {
+    Writer::with_lead(MAGIC, HEAD_BYTES)
+        .u32(payload.len() as u32)
+        .i64(offset.0)
+        .u32(crc32c::crc32c(payload))
+        .sealed()
+}
+
+/// The payload of a whole file.
+pub(crate) fn decode(file: Bytes, offset: Offset) -> Result<Bytes, FormatError> {
+    check_lead(&file, MAGIC)?;
+    if file.len() < HEAD_BYTES || u32_at(&file, 28) != crc32c::crc32c(&file[..28]) {
+        return Err(FormatError::damaged(28, "wrong checksum of the head"));
+    }
+    let (bytes, found) = (u32_at(&file, 12) as usize, i64_at(&file, 16));
+    if found != offset.0 || file.len() != HEAD_BYTES + bytes {
+        return Err(FormatError::damaged(12, format!("head names offset {found} and {bytes} bytes")));
+    }
+    let payload_crc = u32_at(&file, 24);
+    let payload = file.slice(HEAD_BYTES..);
+    if payload_crc != crc32c::crc32c(&payload) {
+        return Err(FormatError::damaged(24, "wrong checksum of the payload"));
+    }
+    Ok(payload)
+}

@@ -1,0 +1,198 @@
+//! The disk of the machine.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+
+use crate::disk::{DirEntry, Disk, DiskFile, OpenMode};
+
+/// The file system of the machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RealDisk;
+
+/// An open file of [`RealDisk`]. Its descriptor can be borrowed, for sendfile(2).
+#[derive(Debug)]
+pub struct RealFile(File);
+
+impl AsFd for RealFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Disk for RealDisk {
+    type File = RealFile;
+
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<RealFile> {
+        let mut options = OpenOptions::new();
+        options.read(true);
+        match mode {
+            OpenMode::Read => &mut options,
+            OpenMode::Write => options.write(true),
+            OpenMode::Create => options.write(true).create(true).truncate(false),
+            OpenMode::Truncate => options.write(true).create(true).truncate(true),
+        };
+        options.open(path).map(RealFile)
+    }
+
+    fn len(&self, path: &Path) -> io::Result<u64> {
+        Ok(std::fs::metadata(path)?.len())
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        path.try_exists()
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        std::fs::rename(from, to)
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_file(path)
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        std::fs::create_dir_all(path)
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_dir_all(path)
+    }
+
+    fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
+        let mut entries = Vec::new();
+        for entry in std::fs::read_dir(path)? {
+            let entry = entry?;
+            if let Ok(name) = entry.file_name().into_string() {
+                entries.push(DirEntry { name, is_dir: entry.file_type()?.is_dir() });
+            }
+        }
+        entries.sort_unstable();
+        Ok(entries)
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        File::open(path)?.sync_all()
+    }
+
+    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
+        let stat = rustix::fs::statvfs(path)?;
+        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+}
+
+/// Buffers that one pwritev(2) takes; the log never passes more.
+const WRITE_BUFFERS_MAX: usize = 64;
+
+impl DiskFile for RealFile {
+    fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
+        loop {
+            match self.0.read_at(buf, position) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => return result,
+            }
+        }
+    }
+
+    fn write_all_at(&self, bufs: &[IoSlice<'_>], position: u64) -> io::Result<()> {
+        let total: usize = bufs.iter().map(|b| b.len()).sum();
+        let mut done = 0;
+        // One call in nearly all cases; what a short write left is written buffer by buffer.
+        if bufs.len() > 1 && bufs.len() <= WRITE_BUFFERS_MAX {
+            done = match rustix::io::pwritev(&self.0, bufs, position) {
+                Ok(written) => written,
+                Err(Errno::INTR) => 0,
+                Err(error) => return Err(error.into()),
+            };
+        }
+        if done == total {
+            return Ok(());
+        }
+        let mut at = position + done as u64;
+        for buf in bufs {
+            let skip = done.min(buf.len());
+            done -= skip;
+            self.0.write_all_at(&buf[skip..], at)?;
+            at += (buf.len() - skip) as u64;
+        }
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        self.0.sync_all()
+    }
+
+    fn preallocate(&self, position: u64, bytes: u64) -> io::Result<()> {
+        match rustix::fs::fallocate(&self.0, FallocateFlags::KEEP_SIZE, position, bytes) {
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        self.0.set_len(bytes)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+}
+
+/// Name of the file that [`DataDirLock`] locks.
+pub const LOCK_FILE: &str = ".lock";
+
+/// Exclusive use of a data folder. Ends when dropped, and with the process, however that ends.
+#[derive(Debug)]
+pub struct DataDirLock {
+    path: PathBuf,
+    _file: File,
+}
+
+/// Why a data folder could not be locked.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another process has it.
+    #[error("{} is locked by another process that uses this data folder", .0.display())]
+    Held(PathBuf),
+    /// The lock file could not be opened or locked.
+    #[error("cannot lock {}: {source}", .path.display())]
+    Io {
+        /// The lock file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl DataDirLock {
+    /// Creates `data_dir` if need be and locks it without waiting.
+    ///
+    /// # Errors
+    /// [`LockError::Held`] if another process holds it.
+    pub fn acquire(data_dir: &Path) -> Result<Self, LockError> {
+        let path = data_dir.join(LOCK_FILE);
+        let io = |source| LockError::Io { path: path.clone(), source };
+        std::fs::create_dir_all(data_dir).map_err(io)?;
+        let open = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
+        let file = open.map_err(io)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self { path, _file: file }),
+            Err(TryLockError::WouldBlock) => Err(LockError::Held(path)),
+            Err(TryLockError::Error(source)) => Err(LockError::Io { path, source }),
+        }
+    }
+
+    /// The lock file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
