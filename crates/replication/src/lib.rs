@@ -1,1 +1,18 @@
-//! See ARCHITECTURE.md.
+//! One partition: what may be appended, what counts as committed, and what a reader may see.
+//!
+//! [`Solo`] is a partition with a single replica. It keeps the same index rows as a replicated one will: every batch
+//! has a raft index and an epoch, and the epoch is raised and made durable before the first append after each start,
+//! so that one (offset, epoch) pair never names two records.
+//!
+//! The types here take `&mut self`, are handed the time, and never wait: locks, threads and wakers belong to the
+//! server. Deliberately not here: sockets, requests, protocol error codes.
+
+mod producers;
+mod reader;
+mod solo;
+
+pub use producers::{
+    BATCHES_REMEMBERED, PRODUCERS_MAX, ProducerState, Producers, RememberedBatch, SequenceError, SnapshotError,
+};
+pub use reader::PartitionReader;
+pub use solo::{AppendError, Appended, Durability, Policy, Solo, SyncTicket};

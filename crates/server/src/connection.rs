@@ -1,0 +1,310 @@
+//! One Kafka connection: frames in, requests decided in their order, answers out in the same order.
+//!
+//! The whole connection is one task. Each turn moves whatever can move: the request being decided, the answers that
+//! became ready, bytes to the socket, bytes from it. Requests are decided one after the other, but an answer that has
+//! to wait (for a sync, for data to arrive) does not keep the next request from being decided; answers leave in the
+//! order of their requests, as the protocol demands.
+//!
+//! Bounds: requests in flight, bytes waiting in the outbox, memory of frames being read (see `budget`), time for a
+//! started frame to arrive, time for the socket to take an answer, idle time.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use tokio::net::TcpStream;
+use tokio::time::Sleep;
+
+use crate::broker::Broker;
+use crate::budget::{Reservation, SMALL_FRAME_BYTES};
+use crate::kafka::{self, Decided, RequestFrame};
+use crate::outbox::{Outbox, ReplyPart};
+
+/// Room kept free in the read buffer; grows to a frame's size once that is known and admitted.
+const READ_BYTES: usize = 16 * 1024;
+
+/// No further request is read while more than this waits to be sent. Record batches count too, though they are in
+/// files, because they say how far the client lags.
+const OUTBOX_BYTES_MAX: u64 = 1024 * 1024;
+
+/// How often a quiet connection looks at its time limits.
+const LIMITS_INTERVAL: Duration = Duration::from_secs(1);
+
+type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Why a connection ended. Only the first two are no fault of either side.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Closed {
+    #[error("the client closed the connection")]
+    ByClient,
+    #[error("idle for longer than connections.max.idle.ms")]
+    Idle,
+    #[error("the socket failed: {0}")]
+    Socket(#[from] io::Error),
+    #[error("frame length {length} is outside 1..={max} (socket.request.max.bytes)")]
+    FrameLength { length: i32, max: i32 },
+    #[error("a request did not arrive within tailrace.request.read.timeout.ms")]
+    SlowRequest,
+    #[error("answers were not read within tailrace.response.write.timeout.ms")]
+    SlowReader,
+    #[error("{0}")]
+    Protocol(String),
+}
+
+impl Closed {
+    /// A label for the metric, `None` for an ordinary end.
+    pub(crate) fn reason(&self) -> Option<&'static str> {
+        match self {
+            Self::ByClient | Self::Socket(_) => None,
+            Self::Idle => Some("idle"),
+            Self::FrameLength { .. } => Some("frame_length"),
+            Self::SlowRequest => Some("slow_request"),
+            Self::SlowReader => Some("slow_reader"),
+            Self::Protocol(_) => Some("protocol"),
+        }
+    }
+}
+
+/// An answer, or the promise of one.
+enum Waiting {
+    Ready(Vec<ReplyPart>),
+    Later(Boxed<Result<Vec<ReplyPart>, Closed>>),
+}
+
+struct PendingReply {
+    api_key: i16,
+    started: Instant,
+    waiting: Waiting,
+}
+
+/// A request whose road through the broker is not decided yet.
+struct Deciding {
+    api_key: i16,
+    started: Instant,
+    decision: Boxed<Result<Decided, Closed>>,
+}
+
+pub(crate) struct Connection {
+    stream: TcpStream,
+    peer: SocketAddr,
+    broker: Arc<Broker>,
+    input: BytesMut,
+    /// Arrival of the first byte of the frame in `input`.
+    frame_started: Option<Instant>,
+    /// Memory for the frame being read, if it is a large one.
+    reservation: Option<Reservation>,
+    deciding: Option<Deciding>,
+    replies: VecDeque<PendingReply>,
+    outbox: Outbox,
+    limits: Pin<Box<Sleep>>,
+    last_request: Instant,
+    session: Arc<kafka::ClientSession>,
+}
+
+impl Connection {
+    pub(crate) fn new(stream: TcpStream, peer: SocketAddr, broker: Arc<Broker>) -> Self {
+        let outbox = Outbox::new(Arc::clone(&broker.metrics));
+        Self {
+            stream,
+            peer,
+            input: BytesMut::new(),
+            frame_started: None,
+            reservation: None,
+            deciding: None,
+            replies: VecDeque::new(),
+            outbox,
+            limits: Box::pin(tokio::time::sleep(LIMITS_INTERVAL)),
+            last_request: Instant::now(),
+            session: Arc::new(kafka::ClientSession::new(peer)),
+            broker,
+        }
+    }
+
+    /// Serves the connection to its end, and says why it ended.
+    pub(crate) async fn run(mut self) -> (SocketAddr, Closed) {
+        let closed = std::future::poll_fn(|cx| match self.poll_turns(cx) {
+            Poll::Ready(Err(closed)) => Poll::Ready(closed),
+            Poll::Ready(Ok(())) | Poll::Pending => Poll::Pending,
+        })
+        .await;
+        (self.peer, closed)
+    }
+
+    /// Moves everything that can move. Never ready but with the connection's end.
+    fn poll_turns(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Closed>> {
+        loop {
+            let decided = self.poll_deciding(cx)?;
+            self.poll_replies(cx)?;
+            if let Poll::Ready(Err(error)) = self.outbox.poll_send(&self.stream, cx) {
+                return Poll::Ready(Err(error.into()));
+            }
+            if !self.may_read() {
+                break;
+            }
+            let read = self.poll_read(cx)?;
+            if !decided && !read {
+                break;
+            }
+        }
+        self.poll_limits(cx)
+    }
+
+    fn may_read(&self) -> bool {
+        self.deciding.is_none()
+            && self.replies.len() < self.broker.limits.in_flight_max
+            && self.outbox.pending_bytes() < OUTBOX_BYTES_MAX
+    }
+
+    /// True if a request was decided.
+    fn poll_deciding(&mut self, cx: &mut Context<'_>) -> Result<bool, Closed> {
+        let Some(deciding) = &mut self.deciding else { return Ok(false) };
+        let Poll::Ready(decided) = deciding.decision.as_mut().poll(cx) else { return Ok(false) };
+        let (api_key, started) = (deciding.api_key, deciding.started);
+        self.deciding = None;
+        let waiting = match decided? {
+            Decided::NoReply => {
+                self.broker.metrics.answered(api_key, started.elapsed());
+                return Ok(true);
+            }
+            Decided::Reply(parts) => Waiting::Ready(parts),
+            Decided::Later(promise) => Waiting::Later(promise),
+        };
+        self.replies.push_back(PendingReply { api_key, started, waiting });
+        Ok(true)
+    }
+
+    /// Moves answers that are ready, and that no earlier one holds up, to the outbox.
+    fn poll_replies(&mut self, cx: &mut Context<'_>) -> Result<(), Closed> {
+        while let Some(head) = self.replies.front_mut() {
+            if let Waiting::Later(promise) = &mut head.waiting {
+                let Poll::Ready(parts) = promise.as_mut().poll(cx) else { return Ok(()) };
+                head.waiting = Waiting::Ready(parts?);
+            }
+            let Some(PendingReply { api_key, started, waiting: Waiting::Ready(parts) }) = self.replies.pop_front() else {
+                return Ok(());
+            };
+            self.outbox.push(api_key, started, parts);
+        }
+        Ok(())
+    }
+
+    /// Takes the next frame out of the buffer, or reads more into it. True if either happened.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Result<bool, Closed> {
+        let missing = match self.frame_bytes()? {
+            Some(frame) if self.input.len() >= frame => {
+                self.begin_frame(frame);
+                return Ok(true);
+            }
+            Some(frame) => {
+                if self.poll_admission(frame, cx).is_pending() {
+                    return Ok(false);
+                }
+                frame - self.input.len()
+            }
+            None => 0,
+        };
+        if self.stream.poll_read_ready(cx)?.is_pending() {
+            return Ok(false);
+        }
+        self.input.reserve(missing.max(READ_BYTES));
+        match self.stream.try_read_buf(&mut self.input) {
+            Ok(0) => Err(Closed::ByClient),
+            Ok(count) => {
+                self.frame_started.get_or_insert_with(Instant::now);
+                self.broker.metrics.bytes_received.inc_by(count as u64);
+                Ok(true)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Length of the frame in front of the buffer with its length field, `None` while that has not arrived.
+    fn frame_bytes(&self) -> Result<Option<usize>, Closed> {
+        let Some(prefix) = self.input.first_chunk::<4>() else { return Ok(None) };
+        let length = i32::from_be_bytes(*prefix);
+        let max = self.broker.limits.request_bytes_max;
+        match usize::try_from(length) {
+            Ok(bytes) if bytes > 0 && length <= max => Ok(Some(4 + bytes)),
+            _ => Err(Closed::FrameLength { length, max }),
+        }
+    }
+
+    /// Small frames need no admission: each connection's read buffer is as large.
+    fn poll_admission(&mut self, frame: usize, cx: &Context<'_>) -> Poll<()> {
+        if frame <= SMALL_FRAME_BYTES || self.reservation.is_some() {
+            return Poll::Ready(());
+        }
+        match self.broker.budget.poll_reserve(frame, cx) {
+            Poll::Ready(reservation) => {
+                self.reservation = Some(reservation);
+                // Waiting for memory was not the client's fault: its time to send the frame begins now.
+                self.frame_started = Some(Instant::now());
+                Poll::Ready(())
+            }
+            Poll::Pending => {
+                self.broker.metrics.request_memory_waits.inc();
+                Poll::Pending
+            }
+        }
+    }
+
+    fn begin_frame(&mut self, frame: usize) {
+        let now = Instant::now();
+        let started = self.frame_started.take().unwrap_or(now);
+        let mut bytes = self.input.split_to(frame).freeze();
+        if !self.input.is_empty() {
+            self.frame_started = Some(now);
+        }
+        self.last_request = now;
+        let body: Bytes = bytes.split_off(4);
+        let api_key = body.first_chunk::<2>().map_or(-1, |key| i16::from_be_bytes(*key));
+        let request = RequestFrame { body, reservation: self.reservation.take() };
+        let (broker, session) = (Arc::clone(&self.broker), Arc::clone(&self.session));
+        let decision = Box::pin(kafka::decide(broker, session, request));
+        self.deciding = Some(Deciding { api_key, started, decision });
+    }
+
+    fn poll_limits(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Closed>> {
+        while self.limits.as_mut().poll(cx).is_ready() {
+            self.check_limits()?;
+            self.limits.as_mut().reset(tokio::time::Instant::now() + LIMITS_INTERVAL);
+        }
+        Poll::Pending
+    }
+
+    fn check_limits(&mut self) -> Result<(), Closed> {
+        let limits = &self.broker.limits;
+        let quiet = self.deciding.is_none() && self.replies.is_empty();
+        if self.outbox.stalled_since().is_some_and(|since| since.elapsed() >= limits.response_write_timeout) {
+            return Err(Closed::SlowReader);
+        }
+        // While answers are due the client's bytes are left in the socket, so their lateness is ours.
+        let started = self.frame_started.filter(|_| quiet && self.outbox.pending_bytes() == 0);
+        if let (Some(since), waiting_for_memory) = (started, self.waits_for_memory()) {
+            if !waiting_for_memory && since.elapsed() >= limits.request_read_timeout {
+                return Err(Closed::SlowRequest);
+            }
+            return Ok(());
+        }
+        if quiet && self.last_request.elapsed() >= limits.idle_max {
+            return Err(Closed::Idle);
+        }
+        if quiet && self.input.is_empty() && self.last_request.elapsed() >= LIMITS_INTERVAL {
+            // An idle connection keeps no buffer.
+            self.input = BytesMut::new();
+        }
+        Ok(())
+    }
+
+    fn waits_for_memory(&self) -> bool {
+        let large = matches!(self.frame_bytes(), Ok(Some(frame)) if frame > SMALL_FRAME_BYTES);
+        large && self.reservation.is_none()
+    }
+}

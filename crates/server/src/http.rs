@@ -1,0 +1,101 @@
+//! The HTTP listener: `/healthz` and `/metrics`. Its port is where NATS tools and the console will find theirs.
+//!
+//! Deliberately small: GET and HEAD, HTTP/1.1, no request body is read, every connection has a time limit.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+
+use crate::broker::Broker;
+
+/// Connections served at once; others wait in the listen queue. Each costs about 16 KiB.
+const CONNECTIONS_MAX: usize = 64;
+
+/// A connection that has not sent a whole request header by then is closed.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A connection is closed after this time, idle or not, so that slow readers cannot hold a place.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Serves until the task is dropped.
+pub(crate) async fn serve(listener: TcpListener, broker: Arc<Broker>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "accepting an HTTP connection failed");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let broker = Arc::clone(&broker);
+        tokio::spawn(async move {
+            let _place = place;
+            let service = service_fn(move |request| {
+                let response = respond(&request, &broker);
+                async move { Ok::<_, Infallible>(response) }
+            });
+            let connection = hyper::server::conn::http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEADER_TIMEOUT)
+                .serve_connection(TokioIo::new(stream), service);
+            // How the connection ended concerns only its client.
+            let _ = tokio::time::timeout(CONNECTION_TIMEOUT, connection).await;
+        });
+    }
+}
+
+fn respond(request: &Request<Incoming>, broker: &Broker) -> Response<Full<Bytes>> {
+    if request.method() != Method::GET && request.method() != Method::HEAD {
+        let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n".into());
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return response;
+    }
+    match request.uri().path() {
+        "/healthz" => health(broker),
+        "/metrics" => metrics(broker),
+        "/" => text(StatusCode::OK, "tailrace: /healthz /metrics\n".into()),
+        _ => text(StatusCode::NOT_FOUND, "not found: try /healthz or /metrics\n".into()),
+    }
+}
+
+/// 200 `{"status":"ok"}`, as nats-server answers; 503 with the reasons when a partition is offline or halted.
+fn health(broker: &Broker) -> Response<Full<Bytes>> {
+    let problems = broker.problems();
+    let (status, body) = if problems.is_empty() {
+        (StatusCode::OK, serde_json::json!({ "status": "ok" }))
+    } else {
+        let body = serde_json::json!({ "status": "error", "error": "partitions are not usable", "problems": problems });
+        (StatusCode::SERVICE_UNAVAILABLE, body)
+    };
+    typed(status, "application/json", format!("{body}\n"))
+}
+
+fn metrics(broker: &Broker) -> Response<Full<Bytes>> {
+    match broker.metrics.page() {
+        Ok(page) => typed(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", page),
+        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
+    }
+}
+
+fn text(status: StatusCode, body: String) -> Response<Full<Bytes>> {
+    typed(status, "text/plain; charset=utf-8", body)
+}
+
+fn typed(status: StatusCode, content_type: &'static str, body: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}

@@ -1,0 +1,135 @@
+//! The Kafka protocol's requests: one file per API, each from decoded request to response.
+//!
+//! This module reads the header, refuses what is not served, and hands the body to its API's file. Every request's
+//! road passes through [`Context`], which is where a principal will sit once there are users.
+
+mod api_versions;
+mod errors;
+mod fetch;
+mod fetch_session;
+mod produce;
+mod table;
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use tailrace_kafka_wire::{ApiKey, Frame, Part, Reader, Request, RequestHeader, Response, response_frame};
+
+pub(crate) use fetch_session::FetchSessions;
+pub(crate) use table::api_name;
+
+use crate::broker::Broker;
+use crate::budget::Reservation;
+use crate::connection::Closed;
+use crate::outbox::{FileSlice, ReplyPart};
+
+/// A frame as it arrived, without its length field.
+pub(crate) struct RequestFrame {
+    pub(crate) body: Bytes,
+    /// Its share of the request memory, given back when the request is decided.
+    pub(crate) reservation: Option<Reservation>,
+}
+
+/// An answer that will be there later.
+pub(crate) type Promise = Pin<Box<dyn Future<Output = Result<Vec<ReplyPart>, Closed>> + Send>>;
+
+/// What became of a request.
+pub(crate) enum Decided {
+    /// It asked for no answer.
+    NoReply,
+    /// Here it is.
+    Reply(Vec<ReplyPart>),
+    /// It has to wait; later requests are decided meanwhile.
+    Later(Promise),
+}
+
+/// What is known of the client at the other end of a connection.
+#[derive(Debug)]
+pub(crate) struct ClientSession {
+    pub(crate) peer: SocketAddr,
+    /// The address that the client reached, told to it where no advertised listener is set.
+    pub(crate) local: SocketAddr,
+    /// Name and version that the client gave in ApiVersions.
+    pub(crate) software: OnceLock<(String, String)>,
+}
+
+/// One request on its road.
+pub(crate) struct Context {
+    pub(crate) broker: Arc<Broker>,
+    pub(crate) session: Arc<ClientSession>,
+    pub(crate) header: RequestHeader,
+}
+
+impl Context {
+    pub(crate) fn version(&self) -> i16 {
+        self.header.api_version
+    }
+
+    /// Encodes an answer that lies in memory.
+    pub(crate) fn reply<R: Response>(&self, response: &R) -> Result<Vec<ReplyPart>, Closed> {
+        self.reply_with_files(response, &[])
+    }
+
+    /// Encodes an answer whose external parts are `files`: the tag is the index.
+    pub(crate) fn reply_with_files<R: Response>(
+        &self,
+        response: &R,
+        files: &[FileSlice],
+    ) -> Result<Vec<ReplyPart>, Closed> {
+        let frame = response_frame(self.header.correlation_id, self.version(), response)
+            .map_err(|error| Closed::Protocol(format!("an answer could not be encoded: {error}")))?;
+        Ok(parts_of(frame, files))
+    }
+}
+
+fn parts_of(frame: Frame, files: &[FileSlice]) -> Vec<ReplyPart> {
+    let part = |part| match part {
+        Part::Bytes(bytes) => ReplyPart::Bytes(bytes),
+        Part::External { tag, .. } => ReplyPart::File(files[tag as usize].clone()),
+    };
+    frame.into_parts().into_iter().map(part).collect()
+}
+
+/// Decides one request. An error closes the connection, as Kafka does where no answer can be understood.
+pub(crate) async fn decide(
+    broker: Arc<Broker>,
+    session: Arc<ClientSession>,
+    frame: RequestFrame,
+) -> Result<Decided, Closed> {
+    let RequestFrame { body, reservation } = frame;
+    let mut reader = Reader::new(body);
+    let header =
+        RequestHeader::decode(&mut reader).map_err(|error| Closed::Protocol(format!("bad request header: {error}")))?;
+    let (key, version) = (header.api_key, header.api_version);
+    let context = Context { broker, session, header };
+    if !table::serves(key, version) {
+        if key == ApiKey::ApiVersions {
+            return api_versions::unsupported(&context);
+        }
+        return Err(Closed::Protocol(format!("{key} version {version} is not served")));
+    }
+    let decided = table::dispatch(context, reader).await;
+    drop(reservation);
+    decided
+}
+
+/// Decodes the body and answers it with what `handle` returns.
+async fn answer<R, F>(context: Context, reader: Reader, handle: impl FnOnce(Arc<Context>, R) -> F) -> Result<Decided, Closed>
+where
+    R: Request,
+    F: Future<Output = R::Response>,
+{
+    let request = decode::<R>(&context, reader)?;
+    let context = Arc::new(context);
+    let response = handle(Arc::clone(&context), request).await;
+    Ok(Decided::Reply(context.reply(&response)?))
+}
+
+/// Decodes a body. Bytes behind it are ignored, as Kafka ignores them.
+fn decode<R: Request>(context: &Context, mut reader: Reader) -> Result<R, Closed> {
+    R::decode(&mut reader, context.version())
+        .map_err(|error| Closed::Protocol(format!("bad {} request: {error}", context.header.api_key)))
+}

@@ -1,0 +1,261 @@
+//! Produce (0): check, append, answer as `acks` says.
+//!
+//! Batches are validated before the partition is locked. Appends happen while the request is decided, so they keep the
+//! order of the connection; only the answer may have to wait, for the high watermark.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tailrace_kafka_wire::messages::produce_request::{PartitionProduceData, ProduceRequest, TopicProduceData};
+use tailrace_kafka_wire::messages::produce_response::{
+    BatchIndexAndErrorMessage, PartitionProduceResponse, ProduceResponse, TopicProduceResponse,
+};
+use tailrace_kafka_wire::{ErrorCode, Reader, Records};
+use tailrace_records::{BatchError, Validated, validate};
+use tailrace_replication::Appended;
+use tailrace_types::TimestampMs;
+use tokio::time::Instant;
+
+use crate::broker::Broker;
+use crate::connection::Closed;
+use crate::kafka::errors::{append_code, batch_code};
+use crate::kafka::{Context, Decided, decode};
+use crate::partitions::{AppendFailure, PartitionHandle, PartitionSlot, Topic, WaitOutcome, append};
+
+/// First version in which topics are named by id.
+const IDS_FROM: i16 = 13;
+
+/// Compressed batches above this size are checked on a worker thread: decompressing them takes longer than an event
+/// loop may be kept from its other connections.
+const CHECK_INLINE_BYTES: usize = 32 * 1024;
+
+/// An append that is committed only once the partition's high watermark gets there.
+struct Uncommitted {
+    topic: usize,
+    partition: usize,
+    handle: Arc<PartitionHandle>,
+    appended: Appended,
+}
+
+pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
+    let request: ProduceRequest = decode(&context, reader)?;
+    let (acks, timeout) = (request.acks, Duration::from_millis(request.timeout_ms.max(0).unsigned_abs().into()));
+    if !(-1..=1).contains(&acks) {
+        let response = refuse_all(&request, ErrorCode::InvalidRequiredAcks);
+        return Ok(Decided::Reply(context.reply(&response)?));
+    }
+    let deadline = Instant::now() + timeout;
+    let mut uncommitted = Vec::new();
+    let response = append_all(&context, request, &mut uncommitted).await;
+    if acks == 0 {
+        return unless_failed(&response);
+    }
+    if acks == 1 || uncommitted.is_empty() {
+        return Ok(Decided::Reply(context.reply(&response)?));
+    }
+    Ok(Decided::Later(Box::pin(when_committed(context, response, uncommitted, deadline))))
+}
+
+/// A client that asked for no answer is told of an error by a closed connection, as in Kafka.
+fn unless_failed(response: &ProduceResponse) -> Result<Decided, Closed> {
+    let partitions = response.responses.iter().flat_map(|topic| &topic.partition_responses);
+    match partitions.map(|p| p.error_code).find(|&code| code != ErrorCode::None.code()) {
+        None => Ok(Decided::NoReply),
+        Some(code) => Err(Closed::Protocol(format!("a produce request with acks=0 failed with error {code}"))),
+    }
+}
+
+fn refuse_all(request: &ProduceRequest, code: ErrorCode) -> ProduceResponse {
+    let topic = |topic: &TopicProduceData| TopicProduceResponse {
+        name: topic.name.clone(),
+        topic_id: topic.topic_id,
+        partition_responses: topic.partition_data.iter().map(|p| refused(p.index, code, None)).collect(),
+        ..Default::default()
+    };
+    ProduceResponse { responses: request.topic_data.iter().map(topic).collect(), ..Default::default() }
+}
+
+fn refused(index: i32, code: ErrorCode, message: Option<String>) -> PartitionProduceResponse {
+    PartitionProduceResponse {
+        index,
+        error_code: code.code(),
+        base_offset: -1,
+        log_append_time_ms: -1,
+        log_start_offset: -1,
+        error_message: message,
+        ..Default::default()
+    }
+}
+
+async fn append_all(
+    context: &Context,
+    request: ProduceRequest,
+    uncommitted: &mut Vec<Uncommitted>,
+) -> ProduceResponse {
+    let transactional = request.transactional_id.is_some();
+    let mut seen = HashSet::new();
+    let mut responses = Vec::with_capacity(request.topic_data.len());
+    for data in request.topic_data {
+        let topic = find_topic(context, &data);
+        let mut partition_responses = Vec::with_capacity(data.partition_data.len());
+        for partition in data.partition_data {
+            let index = partition.index;
+            let response = match &topic {
+                Err(code) => refused(index, *code, None),
+                // Kafka keeps one of several batches for the same partition; refusing the others says so.
+                Ok(topic) if !seen.insert((topic.id, index)) => {
+                    let message = "the partition appears twice in the request".to_owned();
+                    refused(index, ErrorCode::InvalidRequest, Some(message))
+                }
+                Ok(_) if transactional => {
+                    let message = "transactions are not supported yet".to_owned();
+                    refused(index, ErrorCode::TransactionalIdNotFound, Some(message))
+                }
+                Ok(topic) => {
+                    let place = (responses.len(), partition_responses.len());
+                    append_one(context, topic, partition, place, uncommitted).await
+                }
+            };
+            partition_responses.push(response);
+        }
+        responses.push(TopicProduceResponse {
+            name: data.name,
+            topic_id: data.topic_id,
+            partition_responses,
+            ..Default::default()
+        });
+    }
+    ProduceResponse { responses, ..Default::default() }
+}
+
+fn find_topic(context: &Context, data: &TopicProduceData) -> Result<Arc<Topic>, ErrorCode> {
+    let topics = context.broker.topics();
+    if context.version() >= IDS_FROM {
+        topics.by_id(data.topic_id).ok_or(ErrorCode::UnknownTopicId)
+    } else {
+        topics.by_name(&data.name).ok_or(ErrorCode::UnknownTopicOrPartition)
+    }
+}
+
+async fn append_one(
+    context: &Context,
+    topic: &Topic,
+    data: PartitionProduceData,
+    place: (usize, usize),
+    uncommitted: &mut Vec<Uncommitted>,
+) -> PartitionProduceResponse {
+    let broker = &context.broker;
+    let index = data.index;
+    let fail = |code: ErrorCode, message: Option<String>| {
+        broker.metrics.produce_error(code.name());
+        refused(index, code, message)
+    };
+    if topic.internal {
+        return fail(ErrorCode::InvalidTopicException, Some(format!("topic {} is internal", topic.name)));
+    }
+    let handle = match topic.partition(index) {
+        None => return fail(ErrorCode::UnknownTopicOrPartition, None),
+        Some(PartitionSlot::Offline(offline)) => {
+            return fail(ErrorCode::KafkaStorageError, Some(offline.reason.to_string()));
+        }
+        Some(PartitionSlot::Online(handle)) => handle,
+    };
+    let now = broker.now();
+    let batch = match check(broker, topic, data.records, now).await {
+        Ok(batch) => batch,
+        Err(error) => return batch_refused(broker, handle, index, &error),
+    };
+    let log_append_time = if topic.log_append_time { now } else { TimestampMs::NONE };
+    let (bytes, records) = (batch.bytes.len() as u64, batch.header.record_count.max(0).unsigned_abs());
+    match append(broker, handle, batch, now).await {
+        Ok(appended) => {
+            let time = appended.duplicate.map_or(log_append_time, |original| original.timestamp);
+            if appended.duplicate.is_none() {
+                broker.metrics.records_produced.inc_by(records.into());
+                broker.metrics.bytes_produced.inc_by(bytes);
+                broker.dirty.appended(bytes);
+            }
+            let (topic, partition) = place;
+            uncommitted.push(Uncommitted { topic, partition, handle: Arc::clone(handle), appended });
+            PartitionProduceResponse {
+                index,
+                base_offset: appended.base_offset.get(),
+                log_append_time_ms: time.0,
+                log_start_offset: handle.reader.log_start().get(),
+                ..Default::default()
+            }
+        }
+        Err(AppendFailure::Gone) => fail(ErrorCode::NotLeaderOrFollower, None),
+        Err(AppendFailure::Refused(error)) => fail(append_code(&error), Some(error.to_string())),
+    }
+}
+
+/// Validates on the event loop what is quickly validated, and on a worker what is not.
+async fn check(broker: &Broker, topic: &Topic, records: Records, now: TimestampMs) -> Result<Validated, BatchError> {
+    let Records::Bytes(bytes) = records else {
+        return Err(BatchError::Incomplete { bytes_needed: tailrace_records::HEADER_BYTES, bytes: 0 });
+    };
+    let rules = topic.append_rules(now, broker.limits.decompressed_bytes_max);
+    let heavy = bytes.len() > CHECK_INLINE_BYTES && (rules.compression.is_some() || is_compressed(&bytes));
+    if !heavy {
+        return validate(bytes, &rules);
+    }
+    let checked = tokio::task::spawn_blocking(move || validate(bytes, &rules)).await;
+    checked.unwrap_or(Err(BatchError::Incomplete { bytes_needed: 0, bytes: 0 }))
+}
+
+/// Attributes lie at byte 21; their low three bits name the codec.
+fn is_compressed(batch: &[u8]) -> bool {
+    batch.get(22).is_some_and(|low| low & 0x07 != 0)
+}
+
+fn batch_refused(
+    broker: &Broker,
+    handle: &PartitionHandle,
+    index: i32,
+    error: &BatchError,
+) -> PartitionProduceResponse {
+    let code = batch_code(error);
+    broker.metrics.produce_error(code.name());
+    let rejections = match error {
+        BatchError::InvalidTimestamps(rejections) | BatchError::InvalidRecords(rejections) => {
+            rejections.records.as_slice()
+        }
+        _ => &[],
+    };
+    let record_errors = rejections
+        .iter()
+        .map(|rejection| BatchIndexAndErrorMessage {
+            batch_index: rejection.index,
+            batch_index_error_message: Some(rejection.reason.to_string()),
+            ..Default::default()
+        })
+        .collect();
+    PartitionProduceResponse {
+        log_start_offset: handle.reader.log_start().get(),
+        record_errors,
+        ..refused(index, code, Some(error.to_string()))
+    }
+}
+
+/// Waits until everything appended is committed, or the request's time is up.
+async fn when_committed(
+    context: Context,
+    mut response: ProduceResponse,
+    uncommitted: Vec<Uncommitted>,
+    deadline: Instant,
+) -> Result<Vec<crate::outbox::ReplyPart>, Closed> {
+    for waiting in uncommitted {
+        let Some(committed) = waiting.handle.wait_committed(waiting.appended.committed_at) else { continue };
+        let code = match tokio::time::timeout_at(deadline, committed).await {
+            Ok(Ok(WaitOutcome::Committed)) => continue,
+            Ok(Ok(WaitOutcome::Halted) | Err(_)) => ErrorCode::KafkaStorageError,
+            Err(_) => ErrorCode::RequestTimedOut,
+        };
+        context.broker.metrics.produce_error(code.name());
+        let answer = &mut response.responses[waiting.topic].partition_responses[waiting.partition];
+        *answer = refused(answer.index, code, None);
+    }
+    context.reply(&response)
+}

@@ -1,0 +1,191 @@
+//! What the server counts and times, in Prometheus' terms. docs/operations.md lists every metric.
+//!
+//! Times are response times: from the arrival of a request's first byte to the moment its answer's last byte was
+//! handed to the kernel. Histograms carry no label per partition, so their number is bounded.
+
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+/// Upper bounds of the time buckets in seconds: 50 us to 30 s, about three to a decade.
+const TIME_BUCKETS: [f64; 18] = [
+    50e-6, 100e-6, 200e-6, 500e-6, 1e-3, 2e-3, 5e-3, 10e-3, 20e-3, 50e-3, 100e-3, 200e-3, 500e-3, 1.0, 2.0, 5.0, 10.0,
+    30.0,
+];
+
+/// API keys above this share one set of metrics, labelled `other`.
+const API_KEYS: usize = 96;
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ApiLabel {
+    api: &'static str,
+}
+
+/// Why a connection was refused or cut.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub(crate) struct ReasonLabel {
+    pub(crate) reason: &'static str,
+}
+
+/// Requests of one API.
+#[derive(Clone, Debug)]
+pub(crate) struct ApiMetrics {
+    requests: Counter,
+    response_seconds: Histogram,
+}
+
+/// All metrics of one server, and the registry that shows them.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    registry: std::sync::Mutex<Registry>,
+    apis: Vec<ApiMetrics>,
+    pub(crate) connections: Gauge,
+    pub(crate) connections_accepted: Counter,
+    pub(crate) connections_refused: Family<ReasonLabel, Counter>,
+    pub(crate) connections_cut: Family<ReasonLabel, Counter>,
+    pub(crate) bytes_received: Counter,
+    pub(crate) bytes_sent: Counter,
+    pub(crate) records_produced: Counter,
+    pub(crate) bytes_produced: Counter,
+    pub(crate) produce_errors: Family<ReasonLabel, Counter>,
+    pub(crate) bytes_fetched: Counter,
+    pub(crate) cold_reads: Counter,
+    pub(crate) deferred_writes: Counter,
+    pub(crate) request_memory_waits: Counter,
+    pub(crate) fetch_sessions: Gauge,
+    fsync_seconds: Histogram,
+    fsync_failures: Counter,
+}
+
+fn times() -> Histogram {
+    Histogram::new(TIME_BUCKETS)
+}
+
+impl Metrics {
+    /// Registers everything. `api_name` names the API with a key, `None` for keys that are not served.
+    pub(crate) fn new(api_name: impl Fn(i16) -> Option<&'static str>) -> Self {
+        let mut registry = Registry::with_prefix("tailrace");
+        let requests = Family::<ApiLabel, Counter>::default();
+        let response_seconds = Family::<ApiLabel, Histogram>::new_with_constructor(times);
+        let apis = (0..=API_KEYS)
+            .map(|key| {
+                let name = i16::try_from(key).ok().and_then(&api_name).unwrap_or("other");
+                let label = ApiLabel { api: name };
+                ApiMetrics {
+                    requests: requests.get_or_create_owned(&label),
+                    response_seconds: response_seconds.get_or_create_owned(&label),
+                }
+            })
+            .collect();
+        registry.register("kafka_requests", "Kafka requests answered, by API", requests);
+        registry.register_with_unit(
+            "kafka_response",
+            "Time from a request's first byte to its answer's last, by API",
+            Unit::Seconds,
+            response_seconds,
+        );
+        let mut metrics = Self {
+            registry: std::sync::Mutex::new(Registry::default()),
+            apis,
+            connections: Gauge::default(),
+            connections_accepted: Counter::default(),
+            connections_refused: Family::default(),
+            connections_cut: Family::default(),
+            bytes_received: Counter::default(),
+            bytes_sent: Counter::default(),
+            records_produced: Counter::default(),
+            bytes_produced: Counter::default(),
+            produce_errors: Family::default(),
+            bytes_fetched: Counter::default(),
+            cold_reads: Counter::default(),
+            deferred_writes: Counter::default(),
+            request_memory_waits: Counter::default(),
+            fetch_sessions: Gauge::default(),
+            fsync_seconds: times(),
+            fsync_failures: Counter::default(),
+        };
+        metrics.register_into(&mut registry);
+        metrics.registry = std::sync::Mutex::new(registry);
+        metrics
+    }
+
+    fn register_into(&self, registry: &mut Registry) {
+        let r = registry;
+        r.register("kafka_connections", "Open Kafka connections", self.connections.clone());
+        r.register(
+            "kafka_connections_accepted",
+            "Kafka connections accepted",
+            self.connections_accepted.clone(),
+        );
+        r.register(
+            "kafka_connections_refused",
+            "Kafka connections refused at once, by reason",
+            self.connections_refused.clone(),
+        );
+        r.register(
+            "kafka_connections_cut",
+            "Kafka connections cut by the server, by reason",
+            self.connections_cut.clone(),
+        );
+        r.register("kafka_received_bytes", "Bytes received from Kafka clients", self.bytes_received.clone());
+        r.register("kafka_sent_bytes", "Bytes sent to Kafka clients", self.bytes_sent.clone());
+        r.register("produced_records", "Records appended by produce requests", self.records_produced.clone());
+        r.register("produced_bytes", "Bytes appended by produce requests", self.bytes_produced.clone());
+        r.register("produce_errors", "Batches refused, by reason", self.produce_errors.clone());
+        r.register("fetched_bytes", "Bytes of record batches sent to consumers", self.bytes_fetched.clone());
+        r.register("cold_reads", "Chunks read from the disk before being sent", self.cold_reads.clone());
+        r.register(
+            "deferred_writes",
+            "Appends handed to worker threads because the kernel held too many dirty pages",
+            self.deferred_writes.clone(),
+        );
+        r.register(
+            "request_memory_waits",
+            "Times a connection had to wait for request memory",
+            self.request_memory_waits.clone(),
+        );
+        r.register("fetch_sessions", "Incremental fetch sessions held", self.fetch_sessions.clone());
+        r.register_with_unit("fsync", "Time of one sync", Unit::Seconds, self.fsync_seconds.clone());
+        r.register("fsync_failures", "Syncs that failed", self.fsync_failures.clone());
+    }
+
+    /// Adds a source of values that are read when Prometheus asks.
+    pub(crate) fn register_collector(&self, collector: Box<dyn prometheus_client::collector::Collector>) {
+        self.lock().register_collector(collector);
+    }
+
+    /// Takes note of one answered request.
+    pub(crate) fn answered(&self, api_key: i16, took: Duration) {
+        let key = usize::try_from(api_key).unwrap_or(API_KEYS).min(API_KEYS);
+        let api = &self.apis[key];
+        api.requests.inc();
+        api.response_seconds.observe(took.as_secs_f64());
+    }
+
+    /// Takes note of one sync.
+    pub(crate) fn synced(&self, took: Duration, success: bool) {
+        self.fsync_seconds.observe(took.as_secs_f64());
+        if !success {
+            self.fsync_failures.inc();
+        }
+    }
+
+    /// The page for `/metrics`.
+    ///
+    /// # Errors
+    /// None in practice: writing to a string does not fail.
+    pub(crate) fn page(&self) -> Result<String, std::fmt::Error> {
+        let mut page = String::with_capacity(32 * 1024);
+        prometheus_client::encoding::text::encode(&mut page, &self.lock())?;
+        Ok(page)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,85 @@
+//! Appending a validated batch: on the event loop where that is quick, on a worker thread where the disk may block.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tailrace_records::Validated;
+use tailrace_replication::{AppendError, Appended, Solo};
+use tailrace_types::TimestampMs;
+
+use crate::broker::Broker;
+use crate::disk::ServerDisk;
+use crate::partitions::handle::PartitionHandle;
+
+/// Why nothing was appended.
+#[derive(Debug)]
+pub(crate) enum AppendFailure {
+    /// The partition was deleted, or the server is stopping.
+    Gone,
+    /// See the error.
+    Refused(AppendError),
+}
+
+/// Appends `batch` and sets off what follows from it: a sync if one is due, and word to those who wait.
+pub(crate) async fn append(
+    broker: &Broker,
+    partition: &Arc<PartitionHandle>,
+    batch: Validated,
+    now: TimestampMs,
+) -> Result<Appended, AppendFailure> {
+    let may_block = !partition.epoch_begun.load(Ordering::Acquire) || broker.dirty.writes_may_block();
+    let result = if may_block {
+        append_on_worker(broker, partition, batch, now).await
+    } else {
+        let mut core = partition.core.lock().await;
+        append_locked(core.as_mut(), &batch, now)
+    };
+    match &result {
+        Ok(appended) => {
+            if appended.checkpoint_due {
+                partition.checkpoint_due.store(true, Ordering::Release);
+            }
+            if appended.sync_due || appended.checkpoint_due {
+                broker.flusher.schedule(partition);
+            }
+            if partition.reader.high_watermark() >= appended.committed_at {
+                partition.watermark_moved();
+            }
+        }
+        Err(AppendFailure::Refused(AppendError::Log(error))) => {
+            tracing::error!(partition = %partition.id, %error, "the partition takes no more writes");
+            partition.stop_waiters();
+        }
+        Err(_) => {}
+    }
+    result
+}
+
+async fn append_on_worker(
+    broker: &Broker,
+    partition: &Arc<PartitionHandle>,
+    batch: Validated,
+    now: TimestampMs,
+) -> Result<Appended, AppendFailure> {
+    broker.metrics.deferred_writes.inc();
+    let mut core = Arc::clone(&partition.core).lock_owned().await;
+    let partition = Arc::clone(partition);
+    let work = move || {
+        if let Some(core) = core.as_mut() {
+            core.begin_epoch().map_err(AppendFailure::Refused)?;
+            partition.epoch_begun.store(true, Ordering::Release);
+        }
+        append_locked(core.as_mut(), &batch, now)
+    };
+    // A worker that panicked has poisoned nothing but its own batch; the partition's invariants are asserted inside.
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(AppendFailure::Gone))
+}
+
+fn append_locked(
+    core: Option<&mut Solo<ServerDisk>>,
+    batch: &Validated,
+    now: TimestampMs,
+) -> Result<Appended, AppendFailure> {
+    let core = core.ok_or(AppendFailure::Gone)?;
+    core.append(&batch.header, &batch.bytes, now).map_err(AppendFailure::Refused)
+}

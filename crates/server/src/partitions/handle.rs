@@ -1,0 +1,182 @@
+//! A partition as the shell holds it: the deterministic core behind one short lock, what readers need beside it, and
+//! those who wait for its high watermark.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tailrace_replication::{PartitionReader, Solo};
+use tailrace_types::{HighWatermark, TopicId, TopicPartition};
+use tokio::sync::{Notify, oneshot};
+
+use crate::disk::ServerDisk;
+
+/// Why a partition cannot be used at all.
+#[derive(Clone, Debug)]
+pub(crate) struct Offline {
+    /// What was found, with file and position where known.
+    pub(crate) reason: Arc<str>,
+}
+
+/// Sent to those who wait for the high watermark when the partition stops writing or is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WaitOutcome {
+    Committed,
+    Halted,
+}
+
+/// One partition that is online.
+#[derive(Debug)]
+pub(crate) struct PartitionHandle {
+    pub(crate) id: TopicPartition,
+    pub(crate) topic_id: TopicId,
+    /// Taken for deciding and writing; tokio's, so that waiting for it never blocks an event loop. FIFO.
+    pub(crate) core: Arc<tokio::sync::Mutex<Option<Solo<ServerDisk>>>>,
+    pub(crate) reader: PartitionReader<ServerDisk>,
+    acks: Mutex<VecDeque<AckWaiter>>,
+    fetches: Mutex<Vec<Arc<Notify>>>,
+    fetches_waiting: AtomicUsize,
+    sync_state: AtomicU8,
+    /// A checkpoint is wanted with the next sync.
+    pub(crate) checkpoint_due: AtomicBool,
+    /// The epoch of this start has been begun: the first append need not take the slow road.
+    pub(crate) epoch_begun: AtomicBool,
+    /// Set once writing stopped for good.
+    pub(crate) halted: AtomicBool,
+}
+
+#[derive(Debug)]
+struct AckWaiter {
+    committed_at: HighWatermark,
+    answer: oneshot::Sender<WaitOutcome>,
+}
+
+/// States of a partition's sync, so that it is in the flusher's queue, or with one of its threads, at most once.
+const IDLE: u8 = 0;
+const QUEUED: u8 = 1;
+const RUNNING: u8 = 2;
+const RUNNING_AND_WANTED: u8 = 3;
+
+impl PartitionHandle {
+    pub(crate) fn new(id: TopicPartition, topic_id: TopicId, core: Solo<ServerDisk>) -> Self {
+        let reader = core.reader();
+        let epoch_begun = AtomicBool::new(!core.needs_epoch());
+        Self {
+            id,
+            topic_id,
+            core: Arc::new(tokio::sync::Mutex::new(Some(core))),
+            reader,
+            acks: Mutex::default(),
+            fetches: Mutex::default(),
+            fetches_waiting: AtomicUsize::new(0),
+            sync_state: AtomicU8::new(IDLE),
+            checkpoint_due: AtomicBool::new(false),
+            epoch_begun,
+            halted: AtomicBool::new(false),
+        }
+    }
+
+    /// Waits, without a lock on the core, until the high watermark reaches `committed_at`.
+    ///
+    /// `None` if it has already.
+    pub(crate) fn wait_committed(&self, committed_at: HighWatermark) -> Option<oneshot::Receiver<WaitOutcome>> {
+        if self.reader.high_watermark() >= committed_at {
+            return None;
+        }
+        let (answer, receiver) = oneshot::channel();
+        {
+            let mut acks = lock(&self.acks);
+            let at = acks.partition_point(|waiter| waiter.committed_at <= committed_at);
+            acks.insert(at, AckWaiter { committed_at, answer });
+        }
+        // The watermark may have moved, or writing stopped, between the look above and the insertion.
+        if self.reader.high_watermark() >= committed_at {
+            self.answer_committed();
+        }
+        if self.halted.load(Ordering::Acquire) {
+            self.answer_halted();
+        }
+        Some(receiver)
+    }
+
+    /// Registers a fetch that wants to look again when the high watermark moved. Look again after registering.
+    pub(crate) fn register_fetch(&self, fetch: &Arc<Notify>) {
+        let mut fetches = lock(&self.fetches);
+        // Fetches that ended by their time limit leave their entry behind; those are dropped here.
+        if fetches.len() >= 64 {
+            fetches.retain(|waiting| Arc::strong_count(waiting) > 1);
+        }
+        fetches.push(Arc::clone(fetch));
+        self.fetches_waiting.store(fetches.len(), Ordering::SeqCst);
+    }
+
+    /// To be called after anything that may have moved the high watermark, without the core's lock.
+    pub(crate) fn watermark_moved(&self) {
+        self.answer_committed();
+        if self.fetches_waiting.load(Ordering::SeqCst) != 0 {
+            let waiting = {
+                let mut fetches = lock(&self.fetches);
+                self.fetches_waiting.store(0, Ordering::SeqCst);
+                std::mem::take(&mut *fetches)
+            };
+            for fetch in waiting {
+                fetch.notify_one();
+            }
+        }
+    }
+
+    /// Marks the partition as no longer writable and tells everyone who waits.
+    pub(crate) fn stop_waiters(&self) {
+        self.halted.store(true, Ordering::Release);
+        self.answer_committed();
+        self.answer_halted();
+        self.watermark_moved();
+    }
+
+    /// True if the caller has to queue a sync; false if one is queued, or will be queued, that sees the caller's append.
+    pub(crate) fn claim_sync(&self) -> bool {
+        let next = |state| match state {
+            IDLE => Some(QUEUED),
+            RUNNING => Some(RUNNING_AND_WANTED),
+            _ => None,
+        };
+        self.sync_state.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) == Ok(IDLE)
+    }
+
+    /// The flusher took the partition out of its queue. Appends from here on need another sync.
+    pub(crate) fn sync_started(&self) {
+        self.sync_state.store(RUNNING, Ordering::Release);
+    }
+
+    /// The flusher is done with the partition; true if it has to be queued again.
+    pub(crate) fn sync_ended(&self, wanted: bool) -> bool {
+        let next = |state| Some(if wanted || state == RUNNING_AND_WANTED { QUEUED } else { IDLE });
+        let before = self.sync_state.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
+        wanted || before == Ok(RUNNING_AND_WANTED)
+    }
+
+    fn answer_committed(&self) {
+        let high_watermark = self.reader.high_watermark();
+        let ready = {
+            let mut acks = lock(&self.acks);
+            let count = acks.partition_point(|waiter| waiter.committed_at <= high_watermark);
+            acks.drain(..count).collect::<Vec<_>>()
+        };
+        for waiter in ready {
+            // The receiver may have given up at its time limit.
+            let _ = waiter.answer.send(WaitOutcome::Committed);
+        }
+    }
+
+    fn answer_halted(&self) {
+        let all = std::mem::take(&mut *lock(&self.acks));
+        for waiter in all {
+            let _ = waiter.answer.send(WaitOutcome::Halted);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Every critical section above leaves its queue consistent even if it were to panic.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

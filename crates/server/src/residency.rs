@@ -1,0 +1,125 @@
+//! Is a part of a file in the page cache? If not, fetch it there, on a thread that may block.
+//!
+//! sendfile from a page that is not in memory waits for the disk, and would stall every connection of an event loop.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+use rustix::io::ReadWriteFlags;
+
+/// Distance of the probes where the kernel has no cachestat(2): the default size of its read-ahead.
+const PROBE_BYTES: u64 = 128 * 1024;
+
+const PAGE_BYTES: u64 = 4096;
+
+/// Read at a time while warming.
+const WARM_BUFFER_BYTES: usize = 128 * 1024;
+
+/// True if all of `[position, position + bytes)` can be sent without waiting for the disk, as far as the kernel tells.
+pub(crate) fn is_resident(file: impl AsFd, position: u64, bytes: u64) -> bool {
+    match cached_pages(&file, position, bytes) {
+        Some(pages) => {
+            let first = position / PAGE_BYTES;
+            let last = (position + bytes).div_ceil(PAGE_BYTES);
+            pages >= last - first
+        }
+        None => probe(&file, position, bytes),
+    }
+}
+
+/// Reads `[position, position + bytes)` into the page cache and asks for as much again behind it. Blocks.
+///
+/// # Errors
+/// The device's.
+pub(crate) fn warm(file: impl AsFd, position: u64, bytes: u64) -> io::Result<()> {
+    let mut buffer = vec![0; WARM_BUFFER_BYTES];
+    let mut at = position;
+    let end = position + bytes;
+    while at < end {
+        let wanted = buffer.len().min(usize::try_from(end - at).unwrap_or(usize::MAX));
+        let read = rustix::io::pread(&file, &mut buffer[..wanted], at)?;
+        if read == 0 {
+            break;
+        }
+        at += read as u64;
+    }
+    // Only a hint: without it the next chunk is merely colder.
+    let ahead = std::num::NonZeroU64::new(bytes);
+    let _ = rustix::fs::fadvise(&file, end, ahead, rustix::fs::Advice::WillNeed);
+    Ok(())
+}
+
+/// Asks cachestat(2) (Linux 6.5) how many pages of the range are cached; `None` where it is not to be had.
+#[cfg(target_os = "linux")]
+fn cached_pages(file: &impl AsFd, position: u64, bytes: u64) -> Option<u64> {
+    #[repr(C)]
+    struct Range {
+        offset: u64,
+        length: u64,
+    }
+    #[repr(C)]
+    #[derive(Default)]
+    struct Statistics {
+        cached: u64,
+        dirty: u64,
+        writeback: u64,
+        evicted: u64,
+        recently_evicted: u64,
+    }
+    /// The same on every architecture.
+    const SYS_CACHESTAT: libc::c_long = 451;
+
+    let range = Range { offset: position, length: bytes };
+    let mut statistics = Statistics::default();
+    let descriptor = file.as_fd().as_raw_fd();
+    // SAFETY: both structures live through the call and have the layout that cachestat(2) states; the kernel reads
+    // the first and writes the second, and keeps neither.
+    #[expect(unsafe_code, reason = "no library offers cachestat(2) yet")]
+    let result = unsafe { libc::syscall(SYS_CACHESTAT, descriptor, &raw const range, &raw mut statistics, 0) };
+    (result == 0).then_some(statistics.cached)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn cached_pages(_: &impl AsFd, _: u64, _: u64) -> Option<u64> {
+    None
+}
+
+/// Reads single bytes without waiting: the first page, the last, and one for each step of read-ahead between.
+fn probe(file: &impl AsFd, position: u64, bytes: u64) -> bool {
+    let last = position + bytes.saturating_sub(1);
+    let mut at = position;
+    loop {
+        let mut byte = [0];
+        let mut buffers = [io::IoSliceMut::new(&mut byte)];
+        if rustix::io::preadv2(file, &mut buffers, at, ReadWriteFlags::NOWAIT) != Ok(1) {
+            return false;
+        }
+        if at >= last {
+            return true;
+        }
+        at = (at + PROBE_BYTES).min(last);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn what_was_just_written_is_resident_and_what_was_dropped_is_warmed() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&vec![7; 1 << 20]).unwrap();
+        assert!(is_resident(&file, 0, 1 << 20));
+        assert!(probe(&file, 0, 1 << 20));
+        file.sync_all().unwrap();
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        // Some file systems (tmpfs) have nothing behind the cache to drop it to.
+        if is_resident(&file, 0, 1 << 20) {
+            return;
+        }
+        warm(&file, 5000, 300_000).unwrap();
+        assert!(is_resident(&file, 5000, 300_000));
+    }
+}
