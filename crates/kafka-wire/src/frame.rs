@@ -1,0 +1,130 @@
+//! Whole frames: length prefix, header and body.
+//!
+//! Finding frames in a stream of bytes, and refusing those that are too long, is the shell's work: a frame arrives
+//! here complete and without its length prefix.
+
+use bytes::{Bytes, BytesMut};
+
+use crate::message::{Message, Request, Response};
+use crate::{DecodeError, EncodeError, Part, Reader, RequestHeader, ResponseHeader, TaggedFields, Writer};
+
+/// Bytes of the length prefix of a frame.
+pub const LENGTH_PREFIX_BYTES: usize = 4;
+
+/// Room for a frame without records; most need no second allocation.
+const FRAME_BYTES_TYPICAL: usize = 256;
+
+/// An encoded frame, length prefix included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    parts: Vec<Part>,
+    bytes: u64,
+}
+
+impl Frame {
+    /// Its parts in the order of sending; none is empty.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// Its parts in the order of sending; none is empty.
+    pub fn into_parts(self) -> Vec<Part> {
+        self.parts
+    }
+
+    /// Length in bytes, prefix and external parts included.
+    pub fn total_bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The frame in one piece. Copies, unless it has a single part.
+    ///
+    /// # Errors
+    /// The frame itself, if some of it is external.
+    pub fn into_bytes(mut self) -> Result<Bytes, Self> {
+        if let [Part::Bytes(bytes)] = &mut self.parts[..] {
+            return Ok(std::mem::take(bytes));
+        }
+        if self.parts.iter().any(|part| matches!(part, Part::External { .. })) {
+            return Err(self);
+        }
+        let mut whole = BytesMut::with_capacity(self.parts.iter().map(Part::len).sum());
+        for part in &self.parts {
+            if let Part::Bytes(bytes) = part {
+                whole.extend_from_slice(bytes);
+            }
+        }
+        Ok(whole.freeze())
+    }
+}
+
+/// Encodes a response frame.
+///
+/// # Errors
+/// A field cannot be expressed at `version`, or the frame exceeds 2 GiB.
+pub fn response_frame<R: Response>(
+    correlation_id: i32,
+    version: i16,
+    body: &R,
+) -> Result<Frame, EncodeError> {
+    let header = ResponseHeader { correlation_id, unknown_tagged_fields: TaggedFields::default() };
+    let mut writer = begin();
+    header.encode(&mut writer, R::KEY, version)?;
+    body.encode(&mut writer, version)?;
+    finish(writer)
+}
+
+/// Encodes a request frame.
+///
+/// # Errors
+/// A field cannot be expressed at `version`, or the frame exceeds 2 GiB.
+pub fn request_frame<R: Request>(
+    correlation_id: i32,
+    client_id: Option<&str>,
+    version: i16,
+    body: &R,
+) -> Result<Frame, EncodeError> {
+    let header = RequestHeader {
+        api_key: R::KEY,
+        api_version: version,
+        correlation_id,
+        client_id: client_id.map(str::to_owned),
+        unknown_tagged_fields: TaggedFields::default(),
+    };
+    let mut writer = begin();
+    header.encode(&mut writer)?;
+    body.encode(&mut writer, version)?;
+    finish(writer)
+}
+
+/// Decodes the body of a request whose header was read, and checks that nothing follows.
+///
+/// # Errors
+/// The version is unknown, the bytes are illegal, or there are too many.
+pub fn decode_body<M: Message>(mut reader: Reader, version: i16) -> Result<M, DecodeError> {
+    let body = M::decode(&mut reader, version)?;
+    reader.finish()?;
+    Ok(body)
+}
+
+/// Decodes a response frame (without its length prefix) to a request of type `R`; yields the correlation id too.
+///
+/// # Errors
+/// The version is unknown, the bytes are illegal, or there are too many.
+pub fn decode_response<R: Request>(frame: Bytes, version: i16) -> Result<(i32, R::Response), DecodeError> {
+    let mut reader = Reader::new(frame);
+    let header = ResponseHeader::decode(&mut reader, R::KEY, version)?;
+    Ok((header.correlation_id, decode_body(reader, version)?))
+}
+
+fn begin() -> Writer {
+    let mut writer = Writer::with_capacity(FRAME_BYTES_TYPICAL);
+    writer.i32(0);
+    writer
+}
+
+fn finish(mut writer: Writer) -> Result<Frame, EncodeError> {
+    writer.set_length_prefix()?;
+    let bytes = writer.len();
+    Ok(Frame { parts: writer.into_parts(), bytes })
+}

@@ -1,0 +1,421 @@
+//! Reading values of the Kafka protocol out of a frame.
+//!
+//! The frame is a [`Bytes`] that has arrived whole; byte fields are slices of it and keep it alive. Nothing here waits
+//! for more bytes, and nothing is allocated before the bytes that justify it were seen:
+//!
+//! - an array's count is checked against the bytes left and the smallest encoding of its elements;
+//! - everything that is allocated is charged against [`memory_budget_bytes`] first, because a few wire bytes can
+//!   become many bytes of memory (an element of two bytes may be a structure of eighty);
+//! - nesting is as deep as the message definitions: recursive ones are refused when code is generated.
+
+use bytes::Bytes;
+
+use crate::message::{Element, Structure};
+use crate::{DecodeError, Records, TaggedField, TaggedFields};
+
+/// Bytes of memory that decoding may take for each byte of the frame. An ordinary request takes 1 to 6; one that
+/// names topics of three letters about 10. Byte and record fields cost nothing, being slices of the frame.
+pub const MEMORY_BYTES_PER_FRAME_BYTE: usize = 16;
+
+/// Bytes of memory that decoding may take in addition, so that small requests of odd shape never meet the limit.
+pub const MEMORY_BYTES_FREE: usize = 64 * 1024;
+
+/// Longest string in bytes. Kafka refuses longer ones even where the length prefix could express them.
+pub const STRING_BYTES_MAX: usize = i16::MAX as usize;
+
+/// Memory in bytes that decoding a frame of `frame_bytes` may take, beyond the frame itself.
+pub const fn memory_budget_bytes(frame_bytes: usize) -> usize {
+    frame_bytes.saturating_mul(MEMORY_BYTES_PER_FRAME_BYTE).saturating_add(MEMORY_BYTES_FREE)
+}
+
+/// Position within a frame, and what its decoding may still cost.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    frame: Bytes,
+    position: usize,
+    memory_left: usize,
+}
+
+/// A tagged field whose number and size were read, and whose content comes next.
+#[derive(Clone, Copy, Debug)]
+pub struct Tag {
+    /// Its number.
+    pub number: u32,
+    end: usize,
+}
+
+macro_rules! fixed_size_values {
+    ($($method:ident -> $type:ty, $what:literal;)*) => { $(
+        #[doc = concat!("Reads ", $what, ", big-endian.")]
+        ///
+        /// # Errors
+        /// Too few bytes are left.
+        #[inline]
+        pub fn $method(&mut self, field: &'static str) -> Result<$type, DecodeError> {
+            Ok(<$type>::from_be_bytes(self.fixed(field)?))
+        }
+    )* };
+}
+
+impl Reader {
+    /// Starts at the first byte of `frame`, which has no length prefix, with the budget that its length justifies.
+    pub fn new(frame: Bytes) -> Self {
+        let memory_left = memory_budget_bytes(frame.len());
+        Self { frame, position: 0, memory_left }
+    }
+
+    /// Bytes read so far.
+    pub fn position(&self) -> usize {
+        self.position
+    }
+
+    /// Bytes not yet read.
+    pub fn remaining(&self) -> usize {
+        self.frame.len() - self.position
+    }
+
+    /// Bytes of memory that decoding has taken so far, beyond the frame itself. An upper bound: what a field replaced
+    /// is still counted.
+    pub fn memory_bytes(&self) -> usize {
+        memory_budget_bytes(self.frame.len()) - self.memory_left
+    }
+
+    /// Ends the reading.
+    ///
+    /// # Errors
+    /// [`DecodeError::TrailingBytes`] if bytes are left.
+    pub fn finish(self) -> Result<(), DecodeError> {
+        match self.remaining() {
+            0 => Ok(()),
+            remaining => Err(DecodeError::TrailingBytes { position: self.position, remaining }),
+        }
+    }
+
+    fixed_size_values! {
+        i8 -> i8, "a signed byte";
+        i16 -> i16, "a signed integer of 16 bits";
+        i32 -> i32, "a signed integer of 32 bits";
+        i64 -> i64, "a signed integer of 64 bits";
+        u16 -> u16, "an unsigned integer of 16 bits";
+        u32 -> u32, "an unsigned integer of 32 bits";
+        f64 -> f64, "an IEEE 754 number of 64 bits";
+    }
+
+    /// Reads a boolean. As in Kafka, every byte but 0 is true.
+    ///
+    /// # Errors
+    /// No byte is left.
+    #[inline]
+    pub fn bool(&mut self, field: &'static str) -> Result<bool, DecodeError> {
+        Ok(self.i8(field)? != 0)
+    }
+
+    /// Reads a uuid.
+    ///
+    /// # Errors
+    /// Fewer than 16 bytes are left.
+    #[inline]
+    pub fn uuid(&mut self, field: &'static str) -> Result<[u8; 16], DecodeError> {
+        self.fixed(field)
+    }
+
+    /// Reads an unsigned varint: seven bits a byte, low ones first.
+    ///
+    /// # Errors
+    /// Too few bytes are left, or the value has more than 32 bits.
+    pub fn varint(&mut self, field: &'static str) -> Result<u32, DecodeError> {
+        let position = self.position;
+        let mut value = 0_u64;
+        for shift in [0, 7, 14, 21, 28] {
+            let [byte] = self.fixed(field)?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return u32::try_from(value).map_err(|_| DecodeError::VarintTooLong { field, position });
+            }
+        }
+        Err(DecodeError::VarintTooLong { field, position })
+    }
+
+    /// Reads a string.
+    ///
+    /// # Errors
+    /// It is null, too long, cut off, or not UTF-8.
+    pub fn string(&mut self, flexible: bool, field: &'static str) -> Result<String, DecodeError> {
+        let position = self.position;
+        self.nullable_string(flexible, field)?.ok_or(DecodeError::Null { field, position })
+    }
+
+    /// Reads a string that may be null.
+    ///
+    /// # Errors
+    /// It is too long, cut off, or not UTF-8.
+    pub fn nullable_string(
+        &mut self,
+        flexible: bool,
+        field: &'static str,
+    ) -> Result<Option<String>, DecodeError> {
+        let length = if flexible { self.length_compact(field)? } else { self.length_i16(field)? };
+        let Some(bytes) = length else { return Ok(None) };
+        let position = self.position;
+        if bytes > STRING_BYTES_MAX {
+            return Err(DecodeError::StringTooLong { field, position, bytes });
+        }
+        self.need(bytes, field)?;
+        self.charge(bytes, field)?;
+        let text = std::str::from_utf8(&self.frame[position..position + bytes])
+            .map_err(|error| DecodeError::NotUtf8 { field, position: position + error.valid_up_to() })?
+            .to_owned();
+        self.position += bytes;
+        Ok(Some(text))
+    }
+
+    /// Reads a byte sequence as a slice of the frame.
+    ///
+    /// # Errors
+    /// It is null or cut off.
+    pub fn bytes(&mut self, flexible: bool, field: &'static str) -> Result<Bytes, DecodeError> {
+        let position = self.position;
+        self.nullable_bytes(flexible, field)?.ok_or(DecodeError::Null { field, position })
+    }
+
+    /// Reads a byte sequence that may be null as a slice of the frame.
+    ///
+    /// # Errors
+    /// It is cut off.
+    pub fn nullable_bytes(
+        &mut self,
+        flexible: bool,
+        field: &'static str,
+    ) -> Result<Option<Bytes>, DecodeError> {
+        self.length(flexible, field)?.map(|bytes| self.slice(bytes, field)).transpose()
+    }
+
+    /// Reads records as a slice of the frame.
+    ///
+    /// # Errors
+    /// They are null or cut off.
+    pub fn records(&mut self, flexible: bool, field: &'static str) -> Result<Records, DecodeError> {
+        Ok(Records::Bytes(self.bytes(flexible, field)?))
+    }
+
+    /// Reads records that may be null as a slice of the frame.
+    ///
+    /// # Errors
+    /// They are cut off.
+    pub fn nullable_records(&mut self, flexible: bool, field: &'static str) -> Result<Records, DecodeError> {
+        Ok(self.nullable_bytes(flexible, field)?.map_or(Records::Null, Records::Bytes))
+    }
+
+    /// Reads an array.
+    ///
+    /// # Errors
+    /// It is null, its count cannot be true, or an element is illegal.
+    pub fn array<E: Element>(
+        &mut self,
+        version: i16,
+        flexible: bool,
+        field: &'static str,
+    ) -> Result<Vec<E>, DecodeError> {
+        let position = self.position;
+        self.nullable_array(version, flexible, field)?.ok_or(DecodeError::Null { field, position })
+    }
+
+    /// Reads an array that may be null.
+    ///
+    /// # Errors
+    /// Its count cannot be true, or an element is illegal.
+    pub fn nullable_array<E: Element>(
+        &mut self,
+        version: i16,
+        flexible: bool,
+        field: &'static str,
+    ) -> Result<Option<Vec<E>>, DecodeError> {
+        let position = self.position;
+        let Some(count) = self.length(flexible, field)? else { return Ok(None) };
+        let remaining = self.remaining();
+        let fitting = remaining / E::bytes_min(version, flexible).max(1);
+        if count > fitting {
+            return Err(DecodeError::ArrayTooLong { field, position, count, fitting, remaining });
+        }
+        self.charge(count.saturating_mul(size_of::<E>()), field)?;
+        let mut elements = Vec::with_capacity(count);
+        for _ in 0..count {
+            elements.push(E::read(self, version, flexible, field)?);
+        }
+        Ok(Some(elements))
+    }
+
+    /// Reads a structure that may be null: a byte below 0 says that it is.
+    ///
+    /// # Errors
+    /// A field of it is illegal.
+    pub fn nullable_structure<S: Structure>(
+        &mut self,
+        version: i16,
+        field: &'static str,
+    ) -> Result<Option<S>, DecodeError> {
+        if self.i8(field)? < 0 {
+            return Ok(None);
+        }
+        let mut structure = S::default();
+        structure.read_fields(self, version)?;
+        Ok(Some(structure))
+    }
+
+    /// Reads the number of tagged fields that follow.
+    ///
+    /// # Errors
+    /// It is cut off or cannot be true.
+    pub fn tag_count(&mut self, field: &'static str) -> Result<usize, DecodeError> {
+        let position = self.position;
+        let count = self.varint(field)? as usize;
+        let remaining = self.remaining();
+        let fitting = remaining / TaggedField::BYTES_MIN;
+        if count > fitting {
+            return Err(DecodeError::ArrayTooLong { field, position, count, fitting, remaining });
+        }
+        Ok(count)
+    }
+
+    /// Reads the number and the size of a tagged field.
+    ///
+    /// # Errors
+    /// It is cut off.
+    pub fn tag(&mut self, field: &'static str) -> Result<Tag, DecodeError> {
+        let number = self.varint(field)?;
+        let bytes = self.varint(field)? as usize;
+        self.need(bytes, field)?;
+        Ok(Tag { number, end: self.position + bytes })
+    }
+
+    /// Checks that the content of `tag` was read to its end.
+    ///
+    /// # Errors
+    /// It was not, or was read beyond.
+    pub fn tag_end(&self, tag: Tag, field: &'static str) -> Result<(), DecodeError> {
+        if self.position == tag.end {
+            return Ok(());
+        }
+        Err(DecodeError::TagSize { field, position: self.position, expected_end: tag.end })
+    }
+
+    /// Reads the content of a tagged field that has no meaning here and keeps it in `fields`.
+    ///
+    /// # Errors
+    /// Keeping it exceeds the memory budget.
+    pub fn unknown_tag(
+        &mut self,
+        tag: Tag,
+        fields: &mut TaggedFields,
+        field: &'static str,
+    ) -> Result<(), DecodeError> {
+        // Twice, since the list grows by doubling.
+        self.charge(2 * size_of::<TaggedField>() + TaggedFields::BOX_BYTES, field)?;
+        let data = self.slice(tag.end.saturating_sub(self.position), field)?;
+        fields.push(TaggedField { tag: tag.number, data });
+        Ok(())
+    }
+
+    /// Reads the tagged fields of a structure that knows none at this version.
+    ///
+    /// # Errors
+    /// They are cut off, or keeping them exceeds the memory budget.
+    pub fn unknown_tags(&mut self, field: &'static str) -> Result<TaggedFields, DecodeError> {
+        let mut fields = TaggedFields::default();
+        for _ in 0..self.tag_count(field)? {
+            let tag = self.tag(field)?;
+            self.unknown_tag(tag, &mut fields, field)?;
+        }
+        Ok(fields)
+    }
+
+    /// Reads a string with a 16-bit length in which anything that is not UTF-8 is replaced, as Java does it.
+    pub(crate) fn nullable_string_lossy(
+        &mut self,
+        field: &'static str,
+    ) -> Result<Option<String>, DecodeError> {
+        let Some(bytes) = self.length_i16(field)? else { return Ok(None) };
+        let raw = self.slice(bytes, field)?;
+        // A replacement character takes three bytes for one.
+        self.charge(bytes.saturating_mul(3), field)?;
+        Ok(Some(String::from_utf8_lossy(&raw).into_owned()))
+    }
+
+    /// The next four bytes, unread, as the API key and version that open every request.
+    pub(crate) fn peek_key_and_version(&mut self) -> Result<(i16, i16), DecodeError> {
+        let position = self.position;
+        let key = self.i16("RequestHeader.api_key")?;
+        let version = self.i16("RequestHeader.api_version")?;
+        self.position = position;
+        Ok((key, version))
+    }
+
+    #[inline]
+    fn fixed<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], DecodeError> {
+        match self.frame[self.position..].first_chunk::<N>() {
+            Some(chunk) => {
+                self.position += N;
+                Ok(*chunk)
+            }
+            None => Err(self.truncated(N, field)),
+        }
+    }
+
+    fn slice(&mut self, bytes: usize, field: &'static str) -> Result<Bytes, DecodeError> {
+        self.need(bytes, field)?;
+        let start = self.position;
+        self.position += bytes;
+        Ok(self.frame.slice(start..self.position))
+    }
+
+    fn length(&mut self, flexible: bool, field: &'static str) -> Result<Option<usize>, DecodeError> {
+        if flexible { self.length_compact(field) } else { self.length_i32(field) }
+    }
+
+    fn length_compact(&mut self, field: &'static str) -> Result<Option<usize>, DecodeError> {
+        Ok((self.varint(field)? as usize).checked_sub(1))
+    }
+
+    fn length_i16(&mut self, field: &'static str) -> Result<Option<usize>, DecodeError> {
+        let position = self.position;
+        let length = i32::from(self.i16(field)?);
+        length_or_null(length, position, field)
+    }
+
+    fn length_i32(&mut self, field: &'static str) -> Result<Option<usize>, DecodeError> {
+        let position = self.position;
+        let length = self.i32(field)?;
+        length_or_null(length, position, field)
+    }
+
+    fn need(&self, bytes: usize, field: &'static str) -> Result<(), DecodeError> {
+        if bytes <= self.remaining() { Ok(()) } else { Err(self.truncated(bytes, field)) }
+    }
+
+    fn charge(&mut self, wanted: usize, field: &'static str) -> Result<(), DecodeError> {
+        let left = self.memory_left;
+        match left.checked_sub(wanted) {
+            Some(rest) => {
+                self.memory_left = rest;
+                Ok(())
+            }
+            None => Err(DecodeError::MemoryBudget { field, position: self.position, wanted, left }),
+        }
+    }
+
+    #[cold]
+    fn truncated(&self, needed: usize, field: &'static str) -> DecodeError {
+        DecodeError::Truncated { field, position: self.position, needed, remaining: self.remaining() }
+    }
+}
+
+fn length_or_null(length: i32, position: usize, field: &'static str) -> Result<Option<usize>, DecodeError> {
+    match length {
+        -1 => Ok(None),
+        _ => usize::try_from(length).map(Some).map_err(|_| DecodeError::NegativeLength {
+            field,
+            position,
+            length,
+        }),
+    }
+}

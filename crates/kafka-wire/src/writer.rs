@@ -1,0 +1,411 @@
+//! Writing values of the Kafka protocol.
+//!
+//! All bytes of one's own go into one growing buffer. Record and byte fields from [`LINK_BYTES_MIN`] on are linked:
+//! the result is a list of parts that leave by a vectored write, or by sendfile where the bytes are external. So the
+//! work depends on the number of fields, not on the size of records.
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use crate::message::{Element, Structure};
+use crate::{EncodeError, Records, STRING_BYTES_MAX, TaggedFields};
+
+/// Byte sequences from this length on become parts of their own; shorter ones are copied, which is cheaper than one
+/// more element of a vectored write.
+pub const LINK_BYTES_MIN: usize = 4096;
+
+/// Longest byte sequence and array: a 32-bit length with a sign.
+const LENGTH_MAX: usize = i32::MAX as usize;
+
+/// A piece of an encoded message, in the order of sending.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Bytes in memory.
+    Bytes(Bytes),
+    /// Bytes that the sender has at hand, as given in [`Records::External`].
+    External {
+        /// How many.
+        bytes: u32,
+        /// What the sender knows them by.
+        tag: u32,
+    },
+}
+
+impl Part {
+    /// Its length in bytes.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::External { bytes, .. } => *bytes as usize,
+        }
+    }
+
+    /// True if it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Collects encoded values.
+#[derive(Debug, Default)]
+pub struct Writer {
+    own: BytesMut,
+    links: Vec<Link>,
+    linked_bytes: u64,
+    /// Tagged fields begun and not ended. Their content is moved when their size is known, so nothing is linked.
+    open_tags: usize,
+}
+
+/// A part that comes before byte `before` of the own ones.
+#[derive(Debug)]
+struct Link {
+    before: usize,
+    part: Part,
+}
+
+/// A tagged field that was begun: where its content starts.
+#[derive(Debug)]
+#[must_use = "a tagged field that was begun must be ended"]
+pub struct OpenTag {
+    start: usize,
+}
+
+macro_rules! fixed_size_values {
+    ($($method:ident($type:ty), $put:ident, $what:literal;)*) => { $(
+        #[doc = concat!("Writes ", $what, ", big-endian.")]
+        #[inline]
+        pub fn $method(&mut self, value: $type) {
+            self.own.$put(value);
+        }
+    )* };
+}
+
+impl Writer {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An empty one with room for `bytes` of its own.
+    pub fn with_capacity(bytes: usize) -> Self {
+        Self { own: BytesMut::with_capacity(bytes), ..Self::default() }
+    }
+
+    /// Bytes written so far, linked and external ones included.
+    pub fn len(&self) -> u64 {
+        self.own.len() as u64 + self.linked_bytes
+    }
+
+    /// True if nothing was written.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What was written, in order. No part is empty.
+    pub fn into_parts(self) -> Vec<Part> {
+        let Self { own, links, .. } = self;
+        let mut own = own.freeze();
+        let mut parts = Vec::with_capacity(2 * links.len() + 1);
+        let mut taken = 0;
+        for Link { before, part } in links {
+            let bytes = own.split_to(before - taken);
+            taken = before;
+            if !bytes.is_empty() {
+                parts.push(Part::Bytes(bytes));
+            }
+            parts.push(part);
+        }
+        if !own.is_empty() {
+            parts.push(Part::Bytes(own));
+        }
+        parts
+    }
+
+    fixed_size_values! {
+        i8(i8), put_i8, "a signed byte";
+        i16(i16), put_i16, "a signed integer of 16 bits";
+        i32(i32), put_i32, "a signed integer of 32 bits";
+        i64(i64), put_i64, "a signed integer of 64 bits";
+        u16(u16), put_u16, "an unsigned integer of 16 bits";
+        u32(u32), put_u32, "an unsigned integer of 32 bits";
+        f64(f64), put_f64, "an IEEE 754 number of 64 bits";
+    }
+
+    /// Writes a boolean.
+    #[inline]
+    pub fn bool(&mut self, value: bool) {
+        self.own.put_u8(u8::from(value));
+    }
+
+    /// Writes a uuid.
+    #[inline]
+    pub fn uuid(&mut self, value: [u8; 16]) {
+        self.own.put_slice(&value);
+    }
+
+    /// Writes an unsigned varint.
+    pub fn varint(&mut self, value: u32) {
+        let (bytes, length) = varint_bytes(value);
+        self.own.put_slice(&bytes[..length]);
+    }
+
+    /// Writes a string.
+    ///
+    /// # Errors
+    /// It is longer than [`STRING_BYTES_MAX`].
+    pub fn string(&mut self, value: &str, flexible: bool, field: &'static str) -> Result<(), EncodeError> {
+        let length = i16::try_from(value.len()).map_err(|_| EncodeError::TooLong {
+            field,
+            length: value.len(),
+            max: STRING_BYTES_MAX,
+        })?;
+        if flexible {
+            self.varint(u32::from(length.unsigned_abs()) + 1)
+        } else {
+            self.i16(length)
+        }
+        self.own.put_slice(value.as_bytes());
+        Ok(())
+    }
+
+    /// Writes a string that may be null.
+    ///
+    /// # Errors
+    /// It is longer than [`STRING_BYTES_MAX`].
+    pub fn nullable_string(
+        &mut self,
+        value: Option<&str>,
+        flexible: bool,
+        field: &'static str,
+    ) -> Result<(), EncodeError> {
+        match value {
+            Some(value) => self.string(value, flexible, field)?,
+            None if flexible => self.varint(0),
+            None => self.i16(-1),
+        }
+        Ok(())
+    }
+
+    /// Writes a byte sequence.
+    ///
+    /// # Errors
+    /// It is longer than its prefix can express.
+    pub fn bytes(&mut self, value: &Bytes, flexible: bool, field: &'static str) -> Result<(), EncodeError> {
+        self.length(value.len(), flexible, field)?;
+        if value.len() < LINK_BYTES_MIN || self.open_tags > 0 {
+            self.own.put_slice(value);
+        } else {
+            self.link(Part::Bytes(value.clone()));
+        }
+        Ok(())
+    }
+
+    /// Writes a byte sequence that may be null.
+    ///
+    /// # Errors
+    /// It is longer than its prefix can express.
+    pub fn nullable_bytes(
+        &mut self,
+        value: Option<&Bytes>,
+        flexible: bool,
+        field: &'static str,
+    ) -> Result<(), EncodeError> {
+        match value {
+            Some(value) => self.bytes(value, flexible, field)?,
+            None => self.null(flexible),
+        }
+        Ok(())
+    }
+
+    /// Writes records; null as an empty field.
+    ///
+    /// # Errors
+    /// They are longer than their prefix can express, or external within a tagged field.
+    pub fn records(
+        &mut self,
+        value: &Records,
+        flexible: bool,
+        field: &'static str,
+    ) -> Result<(), EncodeError> {
+        match value {
+            Records::Null => self.length(0, flexible, field),
+            Records::Bytes(bytes) => self.bytes(bytes, flexible, field),
+            Records::External { .. } if self.open_tags > 0 => Err(EncodeError::ExternalRecords { field }),
+            &Records::External { bytes, tag } => {
+                self.length(bytes as usize, flexible, field)?;
+                if bytes > 0 {
+                    self.link(Part::External { bytes, tag });
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes records that may be null, null as null.
+    ///
+    /// # Errors
+    /// They are longer than their prefix can express, or external within a tagged field.
+    pub fn nullable_records(
+        &mut self,
+        value: &Records,
+        flexible: bool,
+        field: &'static str,
+    ) -> Result<(), EncodeError> {
+        match value {
+            Records::Null => self.null(flexible),
+            _ => self.records(value, flexible, field)?,
+        }
+        Ok(())
+    }
+
+    /// Writes an array.
+    ///
+    /// # Errors
+    /// An element cannot be expressed.
+    pub fn array<E: Element>(
+        &mut self,
+        value: &[E],
+        version: i16,
+        flexible: bool,
+        field: &'static str,
+    ) -> Result<(), EncodeError> {
+        self.length(value.len(), flexible, field)?;
+        value.iter().try_for_each(|element| element.write(self, version, flexible, field))
+    }
+
+    /// Writes an array that may be null.
+    ///
+    /// # Errors
+    /// An element cannot be expressed.
+    pub fn nullable_array<E: Element>(
+        &mut self,
+        value: Option<&[E]>,
+        version: i16,
+        flexible: bool,
+        field: &'static str,
+    ) -> Result<(), EncodeError> {
+        match value {
+            Some(value) => self.array(value, version, flexible, field)?,
+            None => self.null(flexible),
+        }
+        Ok(())
+    }
+
+    /// Writes a structure that may be null: a byte that says so, then its fields.
+    ///
+    /// # Errors
+    /// A field cannot be expressed.
+    pub fn nullable_structure<S: Structure>(
+        &mut self,
+        value: Option<&S>,
+        version: i16,
+    ) -> Result<(), EncodeError> {
+        match value {
+            Some(value) => {
+                self.i8(1);
+                value.write_fields(self, version)?;
+            }
+            None => self.i8(-1),
+        }
+        Ok(())
+    }
+
+    /// Writes the number of tagged fields that follow.
+    ///
+    /// # Errors
+    /// There are more than can be expressed.
+    pub fn tag_count(&mut self, count: usize, field: &'static str) -> Result<(), EncodeError> {
+        let count = self.checked_length(count, field)?;
+        self.varint(count);
+        Ok(())
+    }
+
+    /// Begins a tagged field, whose content is to be written next.
+    pub fn begin_tag(&mut self, number: u32) -> OpenTag {
+        self.varint(number);
+        self.open_tags += 1;
+        OpenTag { start: self.own.len() }
+    }
+
+    /// Ends a tagged field: puts its size in front of its content, which moves by one byte for most.
+    ///
+    /// # Errors
+    /// The content is longer than its size can express.
+    pub fn end_tag(&mut self, tag: OpenTag, field: &'static str) -> Result<(), EncodeError> {
+        self.open_tags -= 1;
+        let end = self.own.len();
+        let size = self.checked_length(end - tag.start, field)?;
+        let (bytes, length) = varint_bytes(size);
+        self.own.put_bytes(0, length);
+        self.own.copy_within(tag.start..end, tag.start + length);
+        self.own[tag.start..tag.start + length].copy_from_slice(&bytes[..length]);
+        Ok(())
+    }
+
+    /// Writes tagged fields that were kept when they were read.
+    ///
+    /// # Errors
+    /// One is longer than its size can express.
+    pub fn unknown_tags(&mut self, fields: &TaggedFields, field: &'static str) -> Result<(), EncodeError> {
+        for kept in fields.as_slice() {
+            let size = self.checked_length(kept.data.len(), field)?;
+            self.varint(kept.tag);
+            self.varint(size);
+            self.own.put_slice(&kept.data);
+        }
+        Ok(())
+    }
+
+    /// Overwrites the first four bytes with the number of bytes that follow them.
+    pub(crate) fn set_length_prefix(&mut self) -> Result<(), EncodeError> {
+        let bytes = self.len() - 4;
+        let prefix = i32::try_from(bytes).map_err(|_| EncodeError::FrameTooLong { bytes })?;
+        self.own[..4].copy_from_slice(&prefix.to_be_bytes());
+        Ok(())
+    }
+
+    fn link(&mut self, part: Part) {
+        self.linked_bytes += part.len() as u64;
+        self.links.push(Link { before: self.own.len(), part });
+    }
+
+    fn null(&mut self, flexible: bool) {
+        if flexible { self.varint(0) } else { self.i32(-1) }
+    }
+
+    fn length(&mut self, length: usize, flexible: bool, field: &'static str) -> Result<(), EncodeError> {
+        let length = self.checked_length(length, field)?;
+        if flexible {
+            self.varint(length + 1)
+        } else {
+            self.u32(length)
+        }
+        Ok(())
+    }
+
+    fn checked_length(&self, length: usize, field: &'static str) -> Result<u32, EncodeError> {
+        match u32::try_from(length) {
+            Ok(short) if length <= LENGTH_MAX => Ok(short),
+            _ => Err(EncodeError::TooLong { field, length, max: LENGTH_MAX }),
+        }
+    }
+}
+
+/// The value of a field that this version cannot leave out.
+///
+/// # Errors
+/// [`EncodeError::Null`] if there is none.
+pub fn required<T>(value: Option<T>, field: &'static str) -> Result<T, EncodeError> {
+    value.ok_or(EncodeError::Null { field })
+}
+
+fn varint_bytes(mut value: u32) -> ([u8; 5], usize) {
+    let mut bytes = [0; 5];
+    let mut length = 0;
+    while value >= 0x80 {
+        bytes[length] = value.to_le_bytes()[0] | 0x80;
+        value >>= 7;
+        length += 1;
+    }
+    bytes[length] = value.to_le_bytes()[0];
+    (bytes, length + 1)
+}

@@ -1,0 +1,74 @@
+//! Finding Kafka's client library and taking the message definitions out of it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{env, fs};
+
+use super::definition::Definition;
+
+/// The release whose definitions are the source.
+const KAFKA_VERSION: &str = "4.3.1";
+/// Environment variable that names the jar.
+const JAR_VARIABLE: &str = "KAFKA_CLIENTS_JAR";
+
+/// The jar: the one given, else the environment's, else the local Maven repository's, else a fetched one.
+pub(super) fn locate(given: Option<&Path>) -> Result<PathBuf, String> {
+    if let Some(jar) = given.map(Path::to_owned).or_else(|| env::var_os(JAR_VARIABLE).map(PathBuf::from)) {
+        return if jar.is_file() { Ok(jar) } else { Err(format!("{} is no file", jar.display())) };
+    }
+    let name = format!("kafka-clients-{KAFKA_VERSION}.jar");
+    let local = env::home_dir().unwrap_or_default().join(".m2/repository/org/apache/kafka/kafka-clients");
+    let fetched = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/codegen");
+    let known = [local.join(KAFKA_VERSION).join(&name), fetched.join(&name)];
+    if let Some(jar) = known.iter().find(|jar| jar.is_file()) {
+        return Ok(jar.clone());
+    }
+    fetch(&fetched)?;
+    Ok(fetched.join(name))
+}
+
+fn fetch(folder: &Path) -> Result<(), String> {
+    let artifact = format!("-Dartifact=org.apache.kafka:kafka-clients:{KAFKA_VERSION}");
+    let output = format!("-DoutputDirectory={}", folder.display());
+    let status = Command::new("mvn")
+        .args(["-q", "-B", "dependency:copy", &artifact, &output])
+        .stdout(Stdio::null())
+        .status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        _ => Err(format!(
+            "no kafka-clients jar: give --jar PATH or set {JAR_VARIABLE}, \
+             or install Maven so that kafka-clients {KAFKA_VERSION} can be fetched"
+        )),
+    }
+}
+
+/// All definitions in `jar`.
+pub(super) fn definitions(jar: &Path) -> Result<Vec<Definition>, String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/codegen/definitions");
+    if folder.exists() {
+        fs::remove_dir_all(&folder).map_err(|error| super::failure(&folder, &error))?;
+    }
+    fs::create_dir_all(&folder).map_err(|error| super::failure(&folder, &error))?;
+    unpack(jar, &folder)?;
+    let messages = folder.join("common/message");
+    let entries = fs::read_dir(&messages)
+        .map_err(|_| format!("{} has no message definitions; is it a kafka-clients jar?", jar.display()))?;
+    let mut paths: Vec<_> = entries.filter_map(Result::ok).map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    paths.sort();
+    paths.iter().map(|path| Definition::read(path)).collect()
+}
+
+fn unpack(jar: &Path, folder: &Path) -> Result<(), String> {
+    let jar = jar.canonicalize().map_err(|error| super::failure(jar, &error))?;
+    let mut unzip = Command::new("unzip");
+    unzip.arg("-q").arg(&jar).arg("common/message/*.json").arg("-d").arg(folder);
+    let mut from_jdk = Command::new("jar");
+    from_jdk.arg("xf").arg(&jar).arg("common/message").current_dir(folder);
+    let worked = |mut command: Command| command.status().is_ok_and(|status| status.success());
+    if worked(unzip) || worked(from_jdk) {
+        return Ok(());
+    }
+    Err(format!("cannot unpack {}: install `unzip`, or a JDK for its `jar`", jar.display()))
+}

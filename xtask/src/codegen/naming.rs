@@ -1,0 +1,25 @@
+//! From the names in the definitions to Rust's.
+
+/// `UpperCamel` to `snake_case`; a run of capitals counts as one word.
+pub(super) fn snake(camel: &str) -> String {
+    let characters: Vec<char> = camel.chars().collect();
+    let mut snake = String::new();
+    for (index, &character) in characters.iter().enumerate() {
+        let after_small = index > 0 && !characters[index - 1].is_uppercase();
+        let before_small = characters.get(index + 1).is_some_and(|next| next.is_lowercase());
+        if character.is_uppercase() && index > 0 && (after_small || before_small) {
+            snake.push('_');
+        }
+        snake.push(character.to_ascii_lowercase());
+    }
+    snake
+}
+
+/// A field name that is no keyword.
+pub(super) fn field(camel: &str) -> String {
+    let snake = snake(camel);
+    match snake.as_str() {
+        "type" | "match" | "ref" | "self" | "move" | "use" | "where" | "mod" => format!("r#{snake}"),
+        _ => snake,
+    }
+}
