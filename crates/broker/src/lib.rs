@@ -1,1 +1,20 @@
-//! See ARCHITECTURE.md.
+//! Controller metadata and configuration: which topics exist, with which partitions, ids and settings.
+//!
+//! Everything here is deterministic and free of I/O: no clock, no randomness, no files, no threads. Ids and times come
+//! in with the command; records go out to be written to the metadata log by the shell and come back through
+//! [`Controller::apply`]. Kafka's error codes are the shell's business too: errors here are typed facts.
+
+pub mod config;
+mod controller;
+mod image;
+mod record;
+
+pub use controller::{
+    ApplyError, BrokerScope, Command, ConfigAction, ConfigChange, ConfigOp, ControlError, Controller,
+    CreateTopic, PRODUCER_IDS_PER_BLOCK, Requester, TopicRef,
+};
+pub use image::{
+    CONSUMER_OFFSETS_TOPIC, METADATA_TOPIC, MetadataImage, TRANSACTION_STATE_TOPIC, TopicImage,
+    is_internal_topic,
+};
+pub use record::{METADATA_RECORD_VERSION, MetadataRecord, RecordError};

@@ -1,0 +1,236 @@
+//! The settings of the broker: table and typed struct. Defaults of topic settings are derived from the topic table.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use tailrace_types::NodeId;
+
+use super::choice::{AdvertisedListener, LogFormat};
+use super::error::{ConfigError, ConfigScope};
+use super::key::ConfigKind::{Boolean, Int, Long, String as Text};
+use super::key::{ConfigKey, Unit};
+use super::layers::{self, DynamicConfigs, Layers};
+use super::table::settings;
+use super::topic::{TOPIC_KEYS, TopicConfig};
+
+use ConfigKey as K;
+
+settings! {
+    /// What holds for this process, after dynamic settings, the start configuration and the defaults were merged.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct BrokerConfig, table BROKER_KEYS {
+        /// The address that clients are told to connect to, HOST:PORT or PLAINTEXT://HOST:PORT. Set it behind a
+        /// proxy, in a container, or when listening on all addresses. Without it clients are told the address that
+        /// they reached.
+        advertised_listeners: Option<AdvertisedListener> = K::new("advertised.listeners", Text);
+        /// Whether a topic that a client asks for by name is created when it does not exist.
+        auto_create_topics_enable: bool = K::new("auto.create.topics.enable", Boolean).default("true");
+        /// Time after which a connection without requests is closed.
+        connections_max_idle_ms: u64 = K::new("connections.max.idle.ms", Long).default("600000").ms().at_least(1);
+        /// Folder for everything that is kept. One process at a time may use it.
+        data_dir: String = K::new("data.dir", Text).default("./tailrace-data");
+        /// Replicas of a topic that is created without a number of its own.
+        default_replication_factor: i16 = K::new("default.replication.factor", Int).default("1").count("replicas")
+            .between(1, 32_767);
+        /// Whether clients may delete topics.
+        delete_topic_enable: bool = K::new("delete.topic.enable", Boolean).default("true");
+        /// Upper bound of the bytes in one answer to a fetch, whatever the client asks for. The first batch is sent
+        /// even if it is larger.
+        fetch_max_bytes: u32 = K::new("fetch.max.bytes", Int).default("57671680").bytes().at_least(1024);
+        /// Address of the HTTP listener (health and metrics), HOST:PORT. Port 0 picks a free one.
+        http: String = K::new("http", Text).default("127.0.0.1:8222");
+        /// Address of the Kafka listener, HOST:PORT. Port 0 picks a free one.
+        kafka: String = K::new("kafka", Text).default("127.0.0.1:9092");
+        /// Default of flush.ms for topics when log.flush.interval.ms is not set.
+        log_flush_scheduler_interval_ms: i64 = K::new("log.flush.scheduler.interval.ms", Long)
+            .default("9223372036854775807").ms().at_least(0);
+        /// How the process writes its own messages to standard error: lines for people, or one JSON object per line.
+        log_format: LogFormat = K::new("log.format", Text).default("text").one_of(&["text", "json"]);
+        /// Which of its own messages the process writes: error, warn, info, debug or trace, also per module as in
+        /// info,tailrace_log=debug.
+        log_level: String = K::new("log.level", Text).default("info");
+        /// Time between two looks for segments that have outlived their retention.
+        log_retention_check_interval_ms: u64 = K::new("log.retention.check.interval.ms", Long).default("300000").ms()
+            .at_least(1);
+        /// Default of retention.ms in hours, when neither log.retention.ms nor log.retention.minutes is set. Negative:
+        /// no limit.
+        log_retention_hours: i32 = K::new("log.retention.hours", Int).default("168").unit(Unit::Hours).at_least(-1);
+        /// Default of retention.ms in minutes, when log.retention.ms is not set. Negative: no limit.
+        log_retention_minutes: Option<i64> = K::new("log.retention.minutes", Int).unit(Unit::Minutes).at_least(-1);
+        /// Default of segment.ms in hours, when log.roll.ms is not set.
+        log_roll_hours: i32 = K::new("log.roll.hours", Int).default("168").unit(Unit::Hours).at_least(1);
+        /// Default of segment.jitter.ms in hours, when log.roll.jitter.ms is not set.
+        log_roll_jitter_hours: i32 = K::new("log.roll.jitter.hours", Int).default("0").unit(Unit::Hours).at_least(0);
+        /// Connections at most, of all listeners together. Further ones are closed at once. Each costs one descriptor
+        /// and a few KiB while idle.
+        max_connections: u32 = K::new("max.connections", Int).default("10000").count("connections").between(1, 1_000_000)
+            .dynamic();
+        /// Connections at most from one address. Further ones are closed at once.
+        max_connections_per_ip: u32 = K::new("max.connections.per.ip", Int).default("10000").count("connections")
+            .between(1, 1_000_000).dynamic();
+        /// Incremental fetch sessions that are remembered. When all are taken, further clients fetch without one.
+        max_incremental_fetch_session_cache_slots: u32 = K::new("max.incremental.fetch.session.cache.slots", Int)
+            .default("1000").count("sessions").between(0, 1_000_000);
+        /// Address of the NATS listener, HOST:PORT. Port 0 picks a free one.
+        nats: String = K::new("nats", Text).default("127.0.0.1:4222");
+        /// Number of this node, unique in its cluster. It is written to the data folder and must not change.
+        node_id: i32 = K::new("node.id", Int).default("1").at_least(0).aliases(&["broker.id"]);
+        /// Partitions of a topic that is created without a number of its own.
+        num_partitions: i32 = K::new("num.partitions", Int).default("1").count("partitions").at_least(1);
+        /// Time between two looks for producer ids that have expired.
+        producer_id_expiration_check_interval_ms: u64 = K::new("producer.id.expiration.check.interval.ms", Int)
+            .default("600000").ms().at_least(1);
+        /// Time after its last batch in a partition at which an idempotent producer is forgotten there.
+        producer_id_expiration_ms: i64 = K::new("producer.id.expiration.ms", Int).default("86400000").ms().at_least(1)
+            .dynamic();
+        /// Memory that requests may take from the arrival of their length until they are answered, for the whole
+        /// process. When it is used up, reading from connections pauses. Must hold the largest request. Kafka's -1 (no
+        /// limit) is refused: nothing is unbounded.
+        queued_max_request_bytes: u64 = K::new("queued.max.request.bytes", Long).default("104857600").bytes().at_least(1);
+        /// Size of the largest request. A connection that announces a larger one is closed.
+        socket_request_max_bytes: u32 = K::new("socket.request.max.bytes", Int).default("104857600").bytes().at_least(1);
+        /// Time between two checkpoints of a partition. What was written since the last one is read again after a crash.
+        tailrace_checkpoint_interval_ms: u64 = K::new("tailrace.checkpoint.interval.ms", Long).default("5000").ms()
+            .at_least(1);
+        /// Requests of one connection that may be unanswered. When reached, reading from it pauses.
+        tailrace_connection_in_flight_max: u32 = K::new("tailrace.connection.in.flight.max", Int).default("64")
+            .count("requests").between(1, 100_000);
+        /// Size that a compressed batch may expand to while it is checked. Protects against decompression bombs; one
+        /// worker thread may hold this much.
+        tailrace_decompressed_bytes_max: u64 = K::new("tailrace.decompressed.bytes.max", Long).default("67108864").bytes()
+            .between(1024, 2_147_483_647);
+        /// Threads that sync partitions to stable storage. As many syncs run at the same time.
+        tailrace_flush_threads: u32 = K::new("tailrace.flush.threads", Int).default("4").count("threads")
+            .between(1, 256);
+        /// Threads for reads that miss the page cache and for other work that may block on a disk.
+        tailrace_io_threads: u32 = K::new("tailrace.io.threads", Int).default("4").count("threads").between(1, 256);
+        /// Segment files that are kept open at most, of all partitions together. The least recently used are closed.
+        tailrace_open_segments_max: u32 = K::new("tailrace.open.segments.max", Int).default("4096").count("segments")
+            .between(16, 1_000_000);
+        /// Partitions of all topics together. Creating more is refused with POLICY_VIOLATION.
+        tailrace_partitions_max: u32 = K::new("tailrace.partitions.max", Int).default("20000").count("partitions")
+            .between(1, 1_000_000);
+        /// Time from the first byte of a request until its last; then the connection is closed. The default is the time
+        /// after which clients give a request up.
+        tailrace_request_read_timeout_ms: u64 = K::new("tailrace.request.read.timeout.ms", Long).default("30000").ms()
+            .at_least(1);
+        /// Time for which a client may take no byte of an answer that waits for it; then the connection is closed.
+        tailrace_response_write_timeout_ms: u64 = K::new("tailrace.response.write.timeout.ms", Long).default("30000").ms()
+            .at_least(1);
+        /// Step in which disk space of an active segment is reserved beyond its size, from its first record on. 0
+        /// reserves nothing. Each partition that is written to takes up to this much more disk.
+        tailrace_segment_preallocate_bytes: u64 = K::new("tailrace.segment.preallocate.bytes", Long).default("4194304")
+            .bytes().between(0, 1_073_741_824);
+        /// Time that a stop may take to answer what is in flight. After it, connections are cut; what was acknowledged
+        /// is on disk in any case.
+        tailrace_shutdown_grace_ms: u64 = K::new("tailrace.shutdown.grace.ms", Long).default("10000").ms().at_least(0);
+        /// Partitions of one topic. Creating more is refused with POLICY_VIOLATION.
+        tailrace_topic_partitions_max: u32 = K::new("tailrace.topic.partitions.max", Int).default("10000")
+            .count("partitions").between(1, 1_000_000);
+        /// Threads that run connections. 0 starts one per processor.
+        tailrace_worker_threads: u32 = K::new("tailrace.worker.threads", Int).default("0").count("threads").between(0, 1024);
+    }
+    with {
+        /// What holds for a topic without overrides.
+        pub topic_defaults: TopicConfig,
+        /// Where each value comes from.
+        layers: Layers,
+    }
+}
+
+impl BrokerConfig {
+    /// Merges the start configuration (file, environment, flags) with what was changed at run time.
+    ///
+    /// # Errors
+    /// A key is unknown, a value is illegal, or two values do not fit together.
+    pub fn resolve(fixed: &BTreeMap<String, String>, dynamic: &DynamicConfigs) -> Result<Self, ConfigError> {
+        let layers = Layers::new(fixed, dynamic)?;
+        let topic_defaults = TopicConfig::resolve_in(&BTreeMap::new(), &layers)?;
+        let values = layers.clone();
+        let config = Self::read(&|key| values.broker_value(key), topic_defaults, layers)?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// The number of this node.
+    pub fn node(&self) -> NodeId {
+        NodeId(self.node_id)
+    }
+
+    pub(crate) fn layers(&self) -> &Layers {
+        &self.layers
+    }
+
+    /// What was changed at run time.
+    pub fn dynamic(&self) -> &DynamicConfigs {
+        self.layers.dynamic()
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        not_above(
+            ("socket.request.max.bytes", self.socket_request_max_bytes.into()),
+            ("queued.max.request.bytes", self.queued_max_request_bytes),
+            "the budget for all requests must hold the largest one",
+        )?;
+        not_above(
+            ("num.partitions", u64::try_from(self.num_partitions).unwrap_or(0)),
+            ("tailrace.topic.partitions.max", self.tailrace_topic_partitions_max.into()),
+            "a topic with the default number of partitions must be possible",
+        )
+    }
+}
+
+fn not_above(small: (&str, u64), large: (&str, u64), reason: &str) -> Result<(), ConfigError> {
+    if small.1 <= large.1 {
+        return Ok(());
+    }
+    Err(ConfigError::Inconsistent {
+        key: large.0.to_owned(),
+        value: large.1.to_string(),
+        other: small.0.to_owned(),
+        other_value: small.1.to_string(),
+        reason: reason.to_owned(),
+    })
+}
+
+/// All keys of the broker, by name: its own, and one per topic key whose default can be set broker-wide.
+pub fn broker_keys() -> &'static [ConfigKey] {
+    static KEYS: LazyLock<Vec<ConfigKey>> = LazyLock::new(|| {
+        let mut keys = BROKER_KEYS.to_vec();
+        keys.extend(TOPIC_KEYS.iter().filter_map(default_of));
+        keys.sort_by_key(|key| key.name);
+        keys
+    });
+    &KEYS
+}
+
+/// The broker key that carries a topic key's default, which the topic key's own name means too.
+fn default_of(topic_key: &'static ConfigKey) -> Option<ConfigKey> {
+    let synonym = topic_key.synonyms.first()?;
+    // With further synonyms, it is the last of them that has a default: log.retention.ms is null, the hours are 168.
+    let default = if topic_key.synonyms.len() == 1 { topic_key.default } else { None };
+    let aliases =
+        if synonym.name == topic_key.name { &[][..] } else { std::slice::from_ref(&topic_key.name) };
+    Some(ConfigKey {
+        name: synonym.name,
+        default,
+        synonyms: &[],
+        aliases,
+        default_of: Some(topic_key.name),
+        ..*topic_key
+    })
+}
+
+/// Finds a broker key by its name or an alias.
+///
+/// # Errors
+/// There is none of that name.
+pub fn broker_key(name: &str) -> Result<&'static ConfigKey, ConfigError> {
+    let keys = broker_keys();
+    if let Ok(position) = keys.binary_search_by(|key| key.name.cmp(name)) {
+        return Ok(&keys[position]);
+    }
+    keys.iter()
+        .find(|key| key.aliases.contains(&name))
+        .ok_or_else(|| layers::unknown(ConfigScope::Broker, name, keys))
+}

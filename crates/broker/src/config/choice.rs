@@ -1,0 +1,142 @@
+//! Settings that are a choice between names, and settings with a syntax of their own.
+
+use std::fmt;
+
+use super::value::{FromValue, Value};
+
+macro_rules! choice {
+    ($(#[$meta:meta])* $name:ident { $( $(#[$variant_meta:meta])* $variant:ident = $text:literal, )+ }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name { $( $(#[$variant_meta])* $variant, )+ }
+
+        impl $name {
+            /// The name as it is written in a configuration.
+            pub const fn name(self) -> &'static str {
+                match self { $( Self::$variant => $text, )+ }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+
+        impl FromValue for $name {
+            fn from_value(value: Value) -> Result<Self, String> {
+                match value.to_string().as_str() {
+                    $( $text => Ok(Self::$variant), )+
+                    _ => Err(format!("String must be one of: {}", [$( $text ),+].join(", "))),
+                }
+            }
+        }
+    };
+}
+
+choice! {
+    /// Values of `compression.type`.
+    CompressionType {
+        /// Whatever the producer used.
+        Producer = "producer",
+        /// No compression.
+        Uncompressed = "uncompressed",
+        /// gzip.
+        Gzip = "gzip",
+        /// Snappy.
+        Snappy = "snappy",
+        /// LZ4 frames.
+        Lz4 = "lz4",
+        /// Zstandard.
+        Zstd = "zstd",
+    }
+}
+
+choice! {
+    /// Values of `message.timestamp.type`.
+    MessageTimestampType {
+        /// The producer's clock.
+        CreateTime = "CreateTime",
+        /// The broker's clock.
+        LogAppendTime = "LogAppendTime",
+    }
+}
+
+choice! {
+    /// Values of `log.format`.
+    LogFormat {
+        /// Lines for people.
+        Text = "text",
+        /// One JSON object per line.
+        Json = "json",
+    }
+}
+
+/// Value of `cleanup.policy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CleanupPolicy {
+    /// Old segments are deleted.
+    pub delete: bool,
+    /// Only the last record of every key is kept. Always false for now.
+    pub compact: bool,
+}
+
+impl FromValue for CleanupPolicy {
+    fn from_value(value: Value) -> Result<Self, String> {
+        let parts = Vec::<String>::from_value(value)?;
+        let has = |policy: &str| parts.iter().any(|part| part == policy);
+        Ok(Self { delete: has("delete"), compact: has("compact") })
+    }
+}
+
+/// A host and a port that clients can reach.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdvertisedListener {
+    /// Name or address. IPv6 addresses are without brackets here.
+    pub host: String,
+    /// TCP port, never 0.
+    pub port: u16,
+}
+
+impl fmt::Display for AdvertisedListener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+impl FromValue for Option<AdvertisedListener> {
+    fn from_value(value: Value) -> Result<Self, String> {
+        let Value::Text(text) = value else { return Ok(None) };
+        if text.is_empty() {
+            return Ok(None);
+        }
+        advertised(&text).map(Some)
+    }
+}
+
+fn advertised(text: &str) -> Result<AdvertisedListener, String> {
+    let expected = || "expected HOST:PORT or PLAINTEXT://HOST:PORT".to_owned();
+    if text.contains(',') {
+        return Err("only one advertised listener is supported".to_owned());
+    }
+    let address = match text.split_once("://") {
+        Some(("PLAINTEXT", address)) => address,
+        Some((protocol, _)) => {
+            return Err(format!("the protocol {protocol} is not supported; {}", expected()));
+        }
+        None => text,
+    };
+    let (host, port) = address.rsplit_once(':').ok_or_else(expected)?;
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    if host.is_empty() || host.contains(['/', ' ']) {
+        return Err(expected());
+    }
+    match port.parse() {
+        Ok(port) if port != 0 => Ok(AdvertisedListener { host: host.to_owned(), port }),
+        _ => Err(format!("{port} is no port; {}", expected())),
+    }
+}

@@ -1,0 +1,25 @@
+//! Every configuration key of topics and of the broker, and the typed configurations made of them.
+//!
+//! Values are texts under Kafka's names where Kafka has one, `tailrace.*` else. This module merges layers and checks
+//! values; reading files, environment and command line is the binary's job, storing changes the controller's.
+
+mod broker;
+mod choice;
+mod describe;
+mod error;
+mod key;
+mod layers;
+mod markdown;
+mod table;
+mod topic;
+mod value;
+
+pub use broker::{BrokerConfig, broker_key, broker_keys};
+pub use choice::{AdvertisedListener, CleanupPolicy, CompressionType, LogFormat, MessageTimestampType};
+pub use describe::{ConfigSynonym, DescribedConfig, describe_broker, describe_topic};
+pub use error::{ConfigError, ConfigScope};
+pub use key::{Applies, Bounds, ConfigKey, ConfigKind, Synonym, Unit};
+pub use layers::{ConfigSource, DynamicConfigs};
+pub use markdown::configuration_markdown;
+pub use topic::{Durability, TopicConfig, topic_key, topic_keys};
+pub use value::Value;

@@ -1,0 +1,197 @@
+//! Takes records over into the image. Decides nothing; a contradiction means a damaged log.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tailrace_types::{NodeId, ProducerId, TopicId, TopicName};
+
+use super::command::BrokerScope;
+use crate::config::{BrokerConfig, ConfigError, TopicConfig};
+use crate::image::{MetadataImage, TopicImage};
+use crate::record::MetadataRecord;
+
+/// Why a record of the metadata log does not fit. The image is unchanged then.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ApplyError {
+    /// Names a topic id that no topic has.
+    #[error("metadata record names the topic id {id}, which no topic has")]
+    UnknownTopicId {
+        /// The id.
+        id: TopicId,
+    },
+    /// Creates a topic whose name or id is taken.
+    #[error("metadata record creates topic '{name}' with id {id}, but the name or the id is taken")]
+    TopicExists {
+        /// The name.
+        name: TopicName,
+        /// The id.
+        id: TopicId,
+    },
+    /// Numbers that cannot be.
+    #[error("metadata record for topic '{name}' has {partitions} partitions and {replicas} replicas")]
+    InvalidCount {
+        /// The topic.
+        name: TopicName,
+        /// Partitions in the record.
+        partitions: i32,
+        /// Replicas in the record.
+        replicas: i16,
+    },
+    /// Producer ids that were handed out already.
+    #[error("metadata record hands out producer ids {first} to {next}, but those below {expected} are gone")]
+    ProducerIds {
+        /// First id of the record.
+        first: ProducerId,
+        /// One past its last.
+        next: ProducerId,
+        /// First id that is left.
+        expected: ProducerId,
+    },
+    /// Settings of a topic that are illegal, possibly only under this start configuration.
+    #[error("settings of topic '{topic}': {error}")]
+    TopicConfig {
+        /// The topic.
+        topic: TopicName,
+        /// What is wrong.
+        error: ConfigError,
+    },
+    /// Settings of the broker that are illegal, possibly only under this start configuration.
+    #[error("broker settings changed at run time: {0}")]
+    BrokerConfig(ConfigError),
+}
+
+pub(super) fn apply(
+    image: &mut MetadataImage,
+    fixed: &BTreeMap<String, String>,
+    record: &MetadataRecord,
+) -> Result<(), ApplyError> {
+    match record {
+        MetadataRecord::TopicCreated { name, id, partitions, replication_factor, created_at, configs } => {
+            let topic = TopicImage {
+                name: name.clone(),
+                id: *id,
+                partitions: *partitions,
+                replication_factor: *replication_factor,
+                created_at: *created_at,
+                overrides: configs.clone(),
+                config: resolve(name, configs, &image.broker)?,
+            };
+            topic_created(image, topic)
+        }
+        MetadataRecord::TopicDeleted { id } => topic_deleted(image, *id),
+        MetadataRecord::PartitionsAdded { id, partitions } => partitions_added(image, *id, *partitions),
+        MetadataRecord::TopicConfigs { id, configs } => topic_configs(image, *id, configs),
+        MetadataRecord::BrokerConfigs { scope, configs } => broker_configs(image, fixed, *scope, configs),
+        MetadataRecord::ProducerIds { first, next } => producer_ids(image, *first, *next),
+    }
+}
+
+fn resolve(
+    name: &TopicName,
+    configs: &BTreeMap<String, String>,
+    broker: &BrokerConfig,
+) -> Result<Arc<TopicConfig>, ApplyError> {
+    TopicConfig::resolve(configs, broker)
+        .map(Arc::new)
+        .map_err(|error| ApplyError::TopicConfig { topic: name.clone(), error })
+}
+
+fn topic_created(image: &mut MetadataImage, topic: TopicImage) -> Result<(), ApplyError> {
+    if topic.partitions < 1 || topic.replication_factor < 1 {
+        let (name, partitions, replicas) = (topic.name, topic.partitions, topic.replication_factor);
+        return Err(ApplyError::InvalidCount { name, partitions, replicas });
+    }
+    let folded = fold(topic.name.as_str());
+    if image.folded.contains_key(&folded) || image.ids.contains_key(&topic.id) || topic.id.is_zero() {
+        return Err(ApplyError::TopicExists { name: topic.name, id: topic.id });
+    }
+    image.folded.insert(folded, topic.name.clone());
+    image.ids.insert(topic.id, topic.name.clone());
+    image.partitions += topic.partitions.unsigned_abs() as u64;
+    image.topics.insert(topic.name.clone(), Arc::new(topic));
+    Ok(())
+}
+
+fn topic_deleted(image: &mut MetadataImage, id: TopicId) -> Result<(), ApplyError> {
+    let topic = known(image, id)?;
+    image.folded.remove(&fold(topic.name.as_str()));
+    image.ids.remove(&id);
+    image.partitions -= u64::from(topic.partitions.unsigned_abs());
+    image.topics.remove(&topic.name);
+    Ok(())
+}
+
+fn partitions_added(image: &mut MetadataImage, id: TopicId, partitions: i32) -> Result<(), ApplyError> {
+    let topic = known(image, id)?;
+    if partitions <= topic.partitions {
+        let (name, replicas) = (topic.name.clone(), topic.replication_factor);
+        return Err(ApplyError::InvalidCount { name, partitions, replicas });
+    }
+    image.partitions += u64::from((partitions - topic.partitions).unsigned_abs());
+    replace(image, TopicImage { partitions, ..(*topic).clone() });
+    Ok(())
+}
+
+fn topic_configs(
+    image: &mut MetadataImage,
+    id: TopicId,
+    configs: &BTreeMap<String, String>,
+) -> Result<(), ApplyError> {
+    let topic = known(image, id)?;
+    let config = resolve(&topic.name, configs, &image.broker)?;
+    replace(image, TopicImage { overrides: configs.clone(), config, ..(*topic).clone() });
+    Ok(())
+}
+
+fn broker_configs(
+    image: &mut MetadataImage,
+    fixed: &BTreeMap<String, String>,
+    scope: BrokerScope,
+    configs: &BTreeMap<String, String>,
+) -> Result<(), ApplyError> {
+    let node = image.broker.node();
+    let mut dynamic = image.dynamic_configs(node);
+    match scope {
+        BrokerScope::Cluster => dynamic.cluster = configs.clone(),
+        BrokerScope::Node(other) if other == node => dynamic.node = configs.clone(),
+        BrokerScope::Node(_) => {}
+    }
+    let broker = BrokerConfig::resolve(fixed, &dynamic).map_err(ApplyError::BrokerConfig)?;
+    image.topics =
+        image.resolve_topics(&broker).map_err(|(topic, error)| ApplyError::TopicConfig { topic, error })?;
+    image.broker = Arc::new(broker);
+    match scope {
+        BrokerScope::Cluster => image.cluster_configs = configs.clone(),
+        BrokerScope::Node(node) => set_node_configs(image, node, configs),
+    }
+    Ok(())
+}
+
+fn set_node_configs(image: &mut MetadataImage, node: NodeId, configs: &BTreeMap<String, String>) {
+    if configs.is_empty() {
+        image.node_configs.remove(&node);
+    } else {
+        image.node_configs.insert(node, configs.clone());
+    }
+}
+
+fn producer_ids(image: &mut MetadataImage, first: ProducerId, next: ProducerId) -> Result<(), ApplyError> {
+    if first != image.next_producer_id || next <= first {
+        return Err(ApplyError::ProducerIds { first, next, expected: image.next_producer_id });
+    }
+    image.next_producer_id = next;
+    Ok(())
+}
+
+fn known(image: &MetadataImage, id: TopicId) -> Result<Arc<TopicImage>, ApplyError> {
+    image.topic_by_id(id).cloned().ok_or(ApplyError::UnknownTopicId { id })
+}
+
+fn replace(image: &mut MetadataImage, topic: TopicImage) {
+    image.topics.insert(topic.name.clone(), Arc::new(topic));
+}
+
+/// Names that are equal under this collide (Kafka's metric names, JetStream's stream names).
+pub(super) fn fold(name: &str) -> String {
+    name.replace('.', "_")
+}

@@ -1,0 +1,150 @@
+//! Why the controller refuses a command. Each variant names the Kafka error it stands for.
+
+use tailrace_types::{NodeId, TopicId, TopicName, TopicNameError};
+
+use crate::config::ConfigError;
+
+/// Why a command is refused. Nothing has changed then.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ControlError {
+    /// `INVALID_TOPIC_EXCEPTION`.
+    #[error("Topic name is invalid: {0}")]
+    InvalidTopicName(#[from] TopicNameError),
+    /// `INVALID_TOPIC_EXCEPTION`.
+    #[error(
+        "Topic '{name}' collides with existing topic: {existing}; names must differ in more than '.' and '_'"
+    )]
+    TopicCollision {
+        /// The name that was asked for.
+        name: TopicName,
+        /// The topic in its way.
+        existing: TopicName,
+    },
+    /// `TOPIC_ALREADY_EXISTS`.
+    #[error("Topic '{name}' already exists.")]
+    TopicExists {
+        /// Its name.
+        name: TopicName,
+    },
+    /// `INVALID_REQUEST`: the id that the caller drew is zero or taken; draw another.
+    #[error("The topic id {id} is zero or in use.")]
+    TopicIdInUse {
+        /// The id.
+        id: TopicId,
+    },
+    /// `TOPIC_AUTHORIZATION_FAILED`: a client may not create, delete or extend an internal topic.
+    #[error("Topic '{name}' is internal: clients may neither create, delete nor extend it.")]
+    ReservedTopic {
+        /// Its name.
+        name: TopicName,
+    },
+    /// `UNKNOWN_TOPIC_OR_PARTITION`.
+    #[error("The topic '{name}' does not exist.")]
+    UnknownTopic {
+        /// The name that was asked for.
+        name: String,
+    },
+    /// `UNKNOWN_TOPIC_ID`.
+    #[error("There is no topic with the id {id}.")]
+    UnknownTopicId {
+        /// The id that was asked for.
+        id: TopicId,
+    },
+    /// `TOPIC_DELETION_DISABLED`.
+    #[error("Topic deletion is disabled: delete.topic.enable is false.")]
+    DeletionDisabled,
+    /// `INVALID_PARTITIONS`.
+    #[error(
+        "Number of partitions was set to an invalid non-positive value: {found}; give a number from 1, or -1 for the default."
+    )]
+    InvalidPartitions {
+        /// What was asked for.
+        found: i32,
+    },
+    /// `INVALID_PARTITIONS`.
+    #[error("The topic {name} currently has {current} partition(s); {found} would not be an increase.")]
+    NotAnIncrease {
+        /// The topic.
+        name: TopicName,
+        /// Its partitions now.
+        current: i32,
+        /// What was asked for.
+        found: i32,
+    },
+    /// `POLICY_VIOLATION`.
+    #[error("{found} partitions are more than {key} allows: {max}; ask for fewer or raise {key}.")]
+    TooManyPartitions {
+        /// The setting that limits.
+        key: &'static str,
+        /// How many there would be.
+        found: u64,
+        /// Its value.
+        max: u64,
+    },
+    /// `INVALID_REPLICATION_FACTOR`.
+    #[error(
+        "Replication factor was set to an invalid non-positive value: {found}; give a number from 1, or -1 for the default."
+    )]
+    InvalidReplicationFactor {
+        /// What was asked for.
+        found: i16,
+    },
+    /// `INVALID_REPLICATION_FACTOR`.
+    #[error(
+        "Unable to replicate the partition {found} time(s): The target replication factor of {found} cannot be reached because only {nodes} broker(s) are registered."
+    )]
+    TooFewNodes {
+        /// What was asked for.
+        found: i16,
+        /// How many nodes there are.
+        nodes: i16,
+    },
+    /// `INVALID_CONFIG`.
+    #[error("{0}")]
+    Config(#[from] ConfigError),
+    /// `INVALID_CONFIG`: a change of the broker's settings would break a topic.
+    #[error("topic '{topic}': {error}")]
+    TopicWouldBreak {
+        /// The topic.
+        topic: TopicName,
+        /// What would be wrong with it.
+        error: ConfigError,
+    },
+    /// `INVALID_CONFIG`.
+    #[error("Null value not supported for : {key}")]
+    NullConfig {
+        /// The key.
+        key: String,
+    },
+    /// `INVALID_CONFIG`.
+    #[error("Can't {action} to key {key} because its type is not LIST.")]
+    NotAList {
+        /// The key.
+        key: String,
+        /// `APPEND` or `SUBTRACT`.
+        action: &'static str,
+    },
+    /// `INVALID_REQUEST`.
+    #[error("Error due to duplicate config keys: {key}")]
+    DuplicateConfig {
+        /// The key.
+        key: String,
+    },
+    /// `INVALID_REQUEST`.
+    #[error("Cannot update these configs dynamically: {key}; set it at the start and restart.")]
+    ReadOnlyConfig {
+        /// The key.
+        key: String,
+    },
+    /// `INVALID_REQUEST`.
+    #[error("There is no broker {node}; this is broker {existing}.")]
+    UnknownNode {
+        /// The number that was asked for.
+        node: NodeId,
+        /// The node that there is.
+        existing: NodeId,
+    },
+    /// `UNKNOWN_SERVER_ERROR`: 2^63 producer ids have been handed out.
+    #[error("All producer ids have been handed out.")]
+    ProducerIdsExhausted,
+}

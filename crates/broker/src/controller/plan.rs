@@ -1,0 +1,149 @@
+//! Decides about commands: every refusal is here. Changes nothing.
+
+use std::collections::BTreeMap;
+
+use tailrace_types::{ProducerId, TopicName};
+
+use super::apply::fold;
+use super::command::{BrokerScope, Command, ConfigChange, CreateTopic, Requester, TopicRef};
+use super::{ControlError, PRODUCER_IDS_PER_BLOCK, change};
+use crate::config::{BrokerConfig, ConfigScope, TopicConfig};
+use crate::image::{MetadataImage, TopicImage, is_internal_topic};
+use crate::record::MetadataRecord;
+
+type Records = Result<Vec<MetadataRecord>, ControlError>;
+
+/// Nodes that can hold a replica.
+const NODES: i16 = 1;
+
+pub(super) fn plan(image: &MetadataImage, fixed: &BTreeMap<String, String>, command: &Command) -> Records {
+    match command {
+        Command::CreateTopic(create) => create_topic(image, create),
+        Command::DeleteTopic { topic, by } => delete_topic(image, topic, *by),
+        Command::CreatePartitions { topic, count, by } => create_partitions(image, topic, *count, *by),
+        Command::AlterTopicConfigs { topic, change } => alter_topic(image, topic, change),
+        Command::AlterBrokerConfigs { scope, change } => alter_broker(image, fixed, *scope, change),
+        Command::AllocateProducerIds => allocate_producer_ids(image),
+    }
+}
+
+fn create_topic(image: &MetadataImage, create: &CreateTopic) -> Records {
+    let name = TopicName::new(&create.name)?;
+    check_reserved(&name, create.by)?;
+    if let Some(existing) = image.folded.get(&fold(name.as_str())).cloned() {
+        return Err(if existing == name {
+            ControlError::TopicExists { name }
+        } else {
+            ControlError::TopicCollision { name, existing }
+        });
+    }
+    if create.id.is_zero() || image.topic_by_id(create.id).is_some() {
+        return Err(ControlError::TopicIdInUse { id: create.id });
+    }
+    let configs = change::given(ConfigScope::Topic, &create.configs)?;
+    TopicConfig::resolve(&configs, &image.broker)?;
+    let replication_factor = replication_factor(image, create.replication_factor)?;
+    let partitions = match create.partitions {
+        -1 => image.broker.num_partitions,
+        1.. => create.partitions,
+        found => return Err(ControlError::InvalidPartitions { found }),
+    };
+    check_limits(image, partitions, partitions)?;
+    let (id, created_at) = (create.id, create.now);
+    Ok(vec![MetadataRecord::TopicCreated { name, id, partitions, replication_factor, created_at, configs }])
+}
+
+fn replication_factor(image: &MetadataImage, asked: i16) -> Result<i16, ControlError> {
+    let found = match asked {
+        -1 => image.broker.default_replication_factor,
+        1.. => asked,
+        found => return Err(ControlError::InvalidReplicationFactor { found }),
+    };
+    if found > NODES {
+        return Err(ControlError::TooFewNodes { found, nodes: NODES });
+    }
+    Ok(found)
+}
+
+/// `total` partitions of one topic, of which `added` are new.
+fn check_limits(image: &MetadataImage, total: i32, added: i32) -> Result<(), ControlError> {
+    let check = |key, found, max| {
+        if found > max { Err(ControlError::TooManyPartitions { key, found, max }) } else { Ok(()) }
+    };
+    let per_topic = u64::from(image.broker.tailrace_topic_partitions_max);
+    check("tailrace.topic.partitions.max", u64::from(total.unsigned_abs()), per_topic)?;
+    let all = image.partitions + u64::from(added.unsigned_abs());
+    check("tailrace.partitions.max", all, image.broker.tailrace_partitions_max.into())
+}
+
+fn check_reserved(name: &TopicName, by: Requester) -> Result<(), ControlError> {
+    if by == Requester::Client && is_internal_topic(name.as_str()) {
+        return Err(ControlError::ReservedTopic { name: name.clone() });
+    }
+    Ok(())
+}
+
+fn existing<'a>(image: &'a MetadataImage, name: &str) -> Result<&'a TopicImage, ControlError> {
+    match image.topic(name) {
+        Some(topic) => Ok(topic),
+        None => Err(ControlError::UnknownTopic { name: name.to_owned() }),
+    }
+}
+
+fn delete_topic(image: &MetadataImage, topic: &TopicRef, by: Requester) -> Records {
+    if !image.broker.delete_topic_enable && by == Requester::Client {
+        return Err(ControlError::DeletionDisabled);
+    }
+    let topic = match topic {
+        TopicRef::Name(name) => existing(image, name)?,
+        TopicRef::Id(id) => image.topic_by_id(*id).ok_or(ControlError::UnknownTopicId { id: *id })?,
+    };
+    check_reserved(&topic.name, by)?;
+    Ok(vec![MetadataRecord::TopicDeleted { id: topic.id }])
+}
+
+fn create_partitions(image: &MetadataImage, name: &str, count: i32, by: Requester) -> Records {
+    let topic = existing(image, name)?;
+    check_reserved(&topic.name, by)?;
+    if count <= topic.partitions {
+        let (name, current) = (topic.name.clone(), topic.partitions);
+        return Err(ControlError::NotAnIncrease { name, current, found: count });
+    }
+    check_limits(image, count, count - topic.partitions)?;
+    Ok(vec![MetadataRecord::PartitionsAdded { id: topic.id, partitions: count }])
+}
+
+fn alter_topic(image: &MetadataImage, name: &str, change: &ConfigChange) -> Records {
+    let topic = existing(image, name)?;
+    let defaults = |key: &str| change::topic_default(key, &image.broker);
+    let configs = change::changed(ConfigScope::Topic, &topic.overrides, change, &defaults)?;
+    TopicConfig::resolve(&configs, &image.broker)?;
+    Ok(vec![MetadataRecord::TopicConfigs { id: topic.id, configs }])
+}
+
+fn alter_broker(
+    image: &MetadataImage,
+    fixed: &BTreeMap<String, String>,
+    scope: BrokerScope,
+    change: &ConfigChange,
+) -> Records {
+    let existing = image.broker.node();
+    let mut dynamic = image.dynamic_configs(existing);
+    let current = match scope {
+        BrokerScope::Cluster => &mut dynamic.cluster,
+        BrokerScope::Node(node) if node == existing => &mut dynamic.node,
+        BrokerScope::Node(node) => return Err(ControlError::UnknownNode { node, existing }),
+    };
+    let defaults = |key: &str| change::broker_default(key, &image.broker);
+    let configs = change::changed(ConfigScope::Broker, current, change, &defaults)?;
+    current.clone_from(&configs);
+    let broker = BrokerConfig::resolve(fixed, &dynamic)?;
+    image.resolve_topics(&broker).map_err(|(topic, error)| ControlError::TopicWouldBreak { topic, error })?;
+    Ok(vec![MetadataRecord::BrokerConfigs { scope, configs }])
+}
+
+fn allocate_producer_ids(image: &MetadataImage) -> Records {
+    let first = image.next_producer_id;
+    let next = first.0.checked_add(PRODUCER_IDS_PER_BLOCK).ok_or(ControlError::ProducerIdsExhausted)?;
+    Ok(vec![MetadataRecord::ProducerIds { first, next: ProducerId(next) }])
+}
