@@ -7,7 +7,6 @@ use tailrace_log::{Disk, LogReader};
 use tailrace_types::{HighWatermark, LeaderEpoch, LogEnd, Offset};
 
 /// The reading side of a partition. Cheap to clone; every clone sees the same state.
-#[derive(Debug)]
 pub struct PartitionReader<D: Disk> {
     log: Arc<LogReader<D>>,
     marks: Arc<Marks>,
@@ -17,6 +16,16 @@ pub struct PartitionReader<D: Disk> {
 struct Marks {
     high_watermark: AtomicI64,
     epoch: AtomicI32,
+}
+
+impl<D: Disk> std::fmt::Debug for PartitionReader<D> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PartitionReader")
+            .field("log_start", &self.log_start())
+            .field("high_watermark", &self.high_watermark())
+            .field("log_end", &self.log_end())
+            .finish_non_exhaustive()
+    }
 }
 
 impl<D: Disk> Clone for PartitionReader<D> {

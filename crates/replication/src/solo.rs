@@ -70,10 +70,8 @@ pub enum AppendError {
 }
 
 /// A sync to be carried out without holding the partition: run it, then hand it to [`Solo::finish_sync`].
-#[derive(Debug)]
 pub struct SyncTicket<D: Disk>(Plan<D>);
 
-#[derive(Debug)]
 enum Plan<D: Disk> {
     Sync(SyncPlan<D>),
     Checkpoint(CheckpointPlan<D>),
@@ -102,7 +100,6 @@ impl<D: Disk> SyncTicket<D> {
 }
 
 /// A partition with a single replica. See the crate documentation.
-#[derive(Debug)]
 pub struct Solo<D: Disk> {
     log: Log<D>,
     reader: PartitionReader<D>,
@@ -114,6 +111,12 @@ pub struct Solo<D: Disk> {
     /// Records in the log that no successful sync covers, and since when.
     unsynced: u64,
     unsynced_since: Option<TimestampMs>,
+}
+
+impl<D: Disk> std::fmt::Debug for Solo<D> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Solo").field("reader", &self.reader).field("epoch", &self.epoch).finish_non_exhaustive()
+    }
 }
 
 impl<D: Disk> Solo<D> {
@@ -155,6 +158,11 @@ impl<D: Disk> Solo<D> {
     /// The producers known to the partition.
     pub fn producers(&self) -> &Producers {
         &self.producers
+    }
+
+    /// What decides about appends.
+    pub fn policy(&self) -> Policy {
+        self.policy
     }
 
     /// The failure that stopped writing, if there was one.

@@ -13,7 +13,7 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -108,7 +108,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(stream: TcpStream, peer: SocketAddr, broker: Arc<Broker>) -> Self {
+    pub(crate) fn new(stream: TcpStream, peer: SocketAddr, local: SocketAddr, broker: Arc<Broker>) -> Self {
         let outbox = Outbox::new(Arc::clone(&broker.metrics));
         Self {
             stream,
@@ -121,7 +121,7 @@ impl Connection {
             outbox,
             limits: Box::pin(tokio::time::sleep(LIMITS_INTERVAL)),
             last_request: Instant::now(),
-            session: Arc::new(kafka::ClientSession::new(peer)),
+            session: Arc::new(kafka::ClientSession { peer, local, software: OnceLock::new() }),
             broker,
         }
     }

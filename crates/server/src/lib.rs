@@ -1,1 +1,31 @@
-//! See ARCHITECTURE.md.
+//! The tokio shell around tailrace's deterministic core: listeners, connections, request handlers, flusher, HTTP.
+//!
+//! [`start`] opens a data folder and its listeners; [`Server::stop`] ends them with everything acknowledged on disk.
+//! The road of a produced record: `listener` -> `connection` -> `kafka` (header) -> `kafka/produce` (checks) ->
+//! `partitions/append` -> `tailrace-replication` -> `tailrace-log`, and back through the connection's ordered replies.
+//!
+//! Deliberately not here: what may be appended (replication), what topics and settings there are (broker), bytes on
+//! disk (log) and on the wire (kafka-wire, records).
+
+mod broker;
+mod budget;
+mod connection;
+mod controller;
+mod dirty;
+mod disk;
+mod http;
+mod kafka;
+mod listener;
+mod metadata_log;
+mod metrics;
+mod outbox;
+mod partitions;
+mod random;
+mod residency;
+mod runtime;
+mod start;
+
+pub use disk::{DiskWatcher, ServerDisk, ServerFile};
+pub use metadata_log::MetadataError;
+pub use runtime::build_runtime;
+pub use start::{Addresses, Server, StartError, Startup, start};

@@ -10,11 +10,12 @@ use std::time::Instant;
 
 use bytes::{Buf, Bytes};
 use rustix::net::SendFlags;
+use tailrace_log::SegmentFiles;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
-use crate::disk::ServerFile;
+use crate::disk::ServerDisk;
 use crate::metrics::Metrics;
 use crate::residency;
 
@@ -30,7 +31,7 @@ const VECTORS: usize = 16;
 /// A part of a file to be sent. Keeps the file open, so that a segment deleted meanwhile can still be read.
 #[derive(Clone, Debug)]
 pub(crate) struct FileSlice {
-    pub(crate) file: Arc<ServerFile>,
+    pub(crate) file: Arc<SegmentFiles<ServerDisk>>,
     pub(crate) position: u64,
     pub(crate) bytes: u64,
 }
@@ -185,7 +186,7 @@ impl Outbox {
         let mut position = slice.position;
         let sent = stream.try_io(Interest::WRITABLE, || {
             let count = usize::try_from(bytes).unwrap_or(usize::MAX);
-            Ok(rustix::fs::sendfile(stream, slice.file.as_fd(), Some(&mut position), count)?)
+            Ok(rustix::fs::sendfile(stream, slice.file.log.as_fd(), Some(&mut position), count)?)
         });
         match sent {
             Ok(0) => Poll::Ready(Err(io::Error::new(
@@ -221,12 +222,12 @@ impl Outbox {
         let bytes = slice.bytes.min(WARM_BYTES);
         let position = slice.position;
         *warm_until = position + bytes;
-        if residency::is_resident(slice.file.as_fd(), position, bytes) {
+        if residency::is_resident(slice.file.log.as_fd(), position, bytes) {
             return Poll::Ready(Ok(()));
         }
         self.metrics.cold_reads.inc();
         let file = Arc::clone(&slice.file);
-        self.warming = Some(tokio::task::spawn_blocking(move || residency::warm(&*file, position, bytes)));
+        self.warming = Some(tokio::task::spawn_blocking(move || residency::warm(&file.log, position, bytes)));
         self.poll_warm(cx)
     }
 

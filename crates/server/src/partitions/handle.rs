@@ -2,10 +2,11 @@
 //! those who wait for its high watermark.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tailrace_replication::{PartitionReader, Solo};
+use tailrace_log::LogConfig;
+use tailrace_replication::{PartitionReader, Policy, Solo};
 use tailrace_types::{HighWatermark, TopicId, TopicPartition};
 use tokio::sync::{Notify, oneshot};
 
@@ -41,8 +42,11 @@ pub(crate) struct PartitionHandle {
     pub(crate) checkpoint_due: AtomicBool,
     /// The epoch of this start has been begun: the first append need not take the slow road.
     pub(crate) epoch_begun: AtomicBool,
+    /// Log end at the last request for a checkpoint.
+    pub(crate) checkpointed_at: AtomicI64,
     /// Set once writing stopped for good.
     pub(crate) halted: AtomicBool,
+    policy: Mutex<Policy>,
 }
 
 #[derive(Debug)]
@@ -60,6 +64,7 @@ const RUNNING_AND_WANTED: u8 = 3;
 impl PartitionHandle {
     pub(crate) fn new(id: TopicPartition, topic_id: TopicId, core: Solo<ServerDisk>) -> Self {
         let reader = core.reader();
+        let (log_end, policy) = (reader.log_end().get(), core.policy());
         let epoch_begun = AtomicBool::new(!core.needs_epoch());
         Self {
             id,
@@ -72,8 +77,24 @@ impl PartitionHandle {
             sync_state: AtomicU8::new(IDLE),
             checkpoint_due: AtomicBool::new(false),
             epoch_begun,
+            checkpointed_at: AtomicI64::new(log_end),
             halted: AtomicBool::new(false),
+            policy: Mutex::new(policy),
         }
+    }
+
+    /// What decides about its appends.
+    pub(crate) fn policy(&self) -> Policy {
+        *lock(&self.policy)
+    }
+
+    /// Takes over changed settings.
+    pub(crate) async fn configure(&self, config: LogConfig, policy: Policy) {
+        *lock(&self.policy) = policy;
+        if let Some(core) = self.core.lock().await.as_mut() {
+            core.configure(config, policy);
+        }
+        self.watermark_moved();
     }
 
     /// Waits, without a lock on the core, until the high watermark reaches `committed_at`.

@@ -1,0 +1,120 @@
+//! What all connections of one server share.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tailrace_broker::MetadataImage;
+use tailrace_broker::config::{AdvertisedListener, BrokerConfig};
+use tailrace_types::{NodeId, TimestampMs};
+use tokio::sync::Mutex;
+
+use crate::budget::RequestBudget;
+use crate::controller::{ControllerShell, ProducerIdBlock};
+use crate::dirty::DirtyPages;
+use crate::kafka::FetchSessions;
+use crate::metrics::Metrics;
+use crate::partitions::{Flusher, PartitionSlot, TopicTable};
+
+/// Settings of every connection, fixed at start.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) request_bytes_max: i32,
+    pub(crate) in_flight_max: usize,
+    pub(crate) request_read_timeout: Duration,
+    pub(crate) response_write_timeout: Duration,
+    pub(crate) idle_max: Duration,
+    pub(crate) decompressed_bytes_max: usize,
+}
+
+impl Limits {
+    pub(crate) fn of(config: &BrokerConfig) -> Self {
+        Self {
+            request_bytes_max: i32::try_from(config.socket_request_max_bytes).unwrap_or(i32::MAX),
+            in_flight_max: usize::try_from(config.tailrace_connection_in_flight_max).unwrap_or(1),
+            request_read_timeout: Duration::from_millis(config.tailrace_request_read_timeout_ms),
+            response_write_timeout: Duration::from_millis(config.tailrace_response_write_timeout_ms),
+            idle_max: Duration::from_millis(config.connections_max_idle_ms),
+            decompressed_bytes_max: usize::try_from(config.tailrace_decompressed_bytes_max).unwrap_or(usize::MAX),
+        }
+    }
+}
+
+/// One running server.
+pub(crate) struct Broker {
+    pub(crate) limits: Limits,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) budget: Arc<RequestBudget>,
+    pub(crate) controller: ControllerShell,
+    pub(crate) flusher: Flusher,
+    pub(crate) dirty: Arc<DirtyPages>,
+    pub(crate) fetch_sessions: FetchSessions,
+    pub(crate) producer_ids: Mutex<ProducerIdBlock>,
+    pub(crate) cluster_id: String,
+    /// The data folder, as DescribeLogDirs shows it.
+    pub(crate) data_dir: std::path::PathBuf,
+    /// Connections that are open now.
+    pub(crate) connections: AtomicUsize,
+    /// Set when the server is stopping: connections finish what they have and close.
+    pub(crate) stopping: tokio::sync::watch::Sender<bool>,
+}
+
+impl Broker {
+    /// The wall clock.
+    pub(crate) fn now(&self) -> TimestampMs {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        TimestampMs(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    /// Topics as they are now.
+    pub(crate) fn topics(&self) -> arc_swap::Guard<Arc<TopicTable>> {
+        self.controller.topics()
+    }
+
+    /// Metadata as it is now.
+    pub(crate) fn image(&self) -> Arc<MetadataImage> {
+        self.controller.image()
+    }
+
+    /// The settings as they are now.
+    pub(crate) fn config(&self) -> Arc<BrokerConfig> {
+        Arc::clone(self.image().broker())
+    }
+
+    pub(crate) fn node(&self) -> NodeId {
+        self.config().node()
+    }
+
+    /// Where clients are told to connect to: the advertised listener, or the address that this client reached.
+    pub(crate) fn advertised(&self, local: SocketAddr) -> AdvertisedListener {
+        match &self.config().advertised_listeners {
+            Some(advertised) => advertised.clone(),
+            None => AdvertisedListener { host: local.ip().to_canonical().to_string(), port: local.port() },
+        }
+    }
+
+    /// Every partition that cannot be written or read, with the reason: what makes `/healthz` fail.
+    pub(crate) fn problems(&self) -> Vec<String> {
+        let topics = self.topics();
+        let mut problems = Vec::new();
+        for topic in topics.iter() {
+            for (number, slot) in topic.partitions.iter().enumerate() {
+                match slot {
+                    PartitionSlot::Offline(offline) => {
+                        problems.push(format!("{}-{number} is offline: {}", topic.name, offline.reason));
+                    }
+                    PartitionSlot::Online(handle) if handle.halted.load(Ordering::Acquire) => {
+                        // Busy means that somebody writes, and then the reason can wait for the next look.
+                        let core = handle.core.try_lock();
+                        let reason = core.ok().and_then(|core| core.as_ref()?.halted().map(str::to_owned));
+                        let reason = reason.unwrap_or_else(|| "stopped".to_owned());
+                        problems.push(format!("{} takes no writes: {reason}", handle.id));
+                    }
+                    PartitionSlot::Online(_) => {}
+                }
+            }
+        }
+        problems
+    }
+}

@@ -1,0 +1,290 @@
+//! Fetch (1): where the asked-for batches lie, at once or when there are enough of them.
+//!
+//! Looking takes no lock: offsets become positions through the log's index, and no batch is decoded. The answer's
+//! records are slices of segment files, which the outbox sends by sendfile.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tailrace_kafka_wire::messages::fetch_request::FetchRequest;
+use tailrace_kafka_wire::messages::fetch_response::{
+    EpochEndOffset, FetchResponse, FetchableTopicResponse, LeaderIdAndEpoch, PartitionData,
+};
+use tailrace_kafka_wire::{ErrorCode, Reader, Records};
+use tailrace_log::{LogError, LogSlice};
+use tailrace_types::{LeaderEpoch, Offset};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::broker::Broker;
+use crate::connection::Closed;
+use crate::disk::ServerDisk;
+use crate::kafka::errors::log_code;
+use crate::kafka::fetch_session::{Admission, FetchTurn, TopicKey, Wanted};
+use crate::kafka::{Context, Decided, decode};
+use crate::outbox::{FileSlice, ReplyPart};
+use crate::partitions::{PartitionHandle, PartitionSlot};
+
+/// `isolation_level` of a consumer that must not see undecided transactions.
+const READ_COMMITTED: i8 = 1;
+
+/// Longest time that a fetch waits, whatever it asks for: its connection must notice the server's stop.
+const WAIT_MAX: Duration = Duration::from_secs(300);
+
+/// What a look at one partition found.
+pub(crate) struct Found {
+    pub(crate) error: ErrorCode,
+    pub(crate) high_watermark: i64,
+    pub(crate) last_stable_offset: i64,
+    pub(crate) log_start: i64,
+    diverging: Option<(LeaderEpoch, Offset)>,
+    /// The leader's epoch, told to those who have another.
+    leader: Option<LeaderEpoch>,
+    slice: Option<LogSlice<ServerDisk>>,
+}
+
+impl Found {
+    fn error(error: ErrorCode) -> Self {
+        Self {
+            error,
+            high_watermark: -1,
+            last_stable_offset: -1,
+            log_start: -1,
+            diverging: None,
+            leader: None,
+            slice: None,
+        }
+    }
+
+    /// True if an incremental answer must name the partition whatever was sent before.
+    pub(crate) fn is_news(&self) -> bool {
+        self.error != ErrorCode::None || self.slice.is_some() || self.diverging.is_some()
+    }
+
+    pub(crate) fn failed(&self) -> bool {
+        self.error != ErrorCode::None
+    }
+
+    pub(crate) fn has_data(&self) -> bool {
+        self.slice.is_some()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.slice.as_ref().map_or(0, |slice| u64::from(slice.bytes))
+    }
+}
+
+/// Limits and conditions of one fetch.
+#[derive(Clone, Copy)]
+struct Terms {
+    bytes_max: u64,
+    bytes_min: u64,
+    committed_only: bool,
+    deadline: Instant,
+}
+
+pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
+    let request: FetchRequest = decode(&context, reader)?;
+    let broker = &context.broker;
+    let terms = Terms {
+        bytes_max: u64::from(request.max_bytes.max(0).unsigned_abs()).min(broker.config().fetch_max_bytes.into()),
+        bytes_min: request.min_bytes.max(0).unsigned_abs().into(),
+        committed_only: request.isolation_level == READ_COMMITTED,
+        deadline: Instant::now() + wait_time(request.max_wait_ms),
+    };
+    let turn = match broker.fetch_sessions.admit(request, context.version()) {
+        Admission::Turn(turn) => turn,
+        Admission::Refused(code) => {
+            let response = FetchResponse { error_code: code.code(), ..Default::default() };
+            return Ok(Decided::Reply(context.reply(&response)?));
+        }
+    };
+    let found = look(broker, &turn.wanted, &terms);
+    if is_enough(&found, &terms) {
+        return Ok(Decided::Reply(respond(&context, turn, found, &terms)?));
+    }
+    Ok(Decided::Later(Box::pin(wait(context, turn, terms))))
+}
+
+fn wait_time(max_wait_ms: i32) -> Duration {
+    Duration::from_millis(max_wait_ms.max(0).unsigned_abs().into()).min(WAIT_MAX)
+}
+
+/// Waits until there is enough, or the time is up.
+async fn wait(context: Context, turn: FetchTurn, terms: Terms) -> Result<Vec<ReplyPart>, Closed> {
+    let notify = Arc::new(Notify::new());
+    let mut stopping = context.broker.stopping.subscribe();
+    loop {
+        register(&context.broker, &turn.wanted, &notify);
+        let found = look(&context.broker, &turn.wanted, &terms);
+        if is_enough(&found, &terms) || Instant::now() >= terms.deadline || *stopping.borrow() {
+            return respond(&context, turn, found, &terms);
+        }
+        tokio::select! {
+            () = notify.notified() => {}
+            () = tokio::time::sleep_until(terms.deadline) => {}
+            _ = stopping.changed() => {}
+        }
+    }
+}
+
+fn register(broker: &Broker, wanted: &[Wanted], notify: &Arc<Notify>) {
+    let topics = broker.topics();
+    for want in wanted {
+        if let Ok(handle) = find(&topics, want) {
+            handle.register_fetch(notify);
+        }
+    }
+}
+
+fn is_enough(found: &[Found], terms: &Terms) -> bool {
+    let failed = found.iter().any(|found| found.error != ErrorCode::None || found.diverging.is_some());
+    found.is_empty() || failed || found.iter().map(Found::bytes).sum::<u64>() >= terms.bytes_min
+}
+
+fn look(broker: &Broker, wanted: &[Wanted], terms: &Terms) -> Vec<Found> {
+    let topics = broker.topics();
+    let mut left = terms.bytes_max;
+    let mut nothing_yet = true;
+    let look_at = |want: &Wanted| {
+        let found = match find(&topics, want) {
+            Ok(handle) => look_at(&handle, want, left, nothing_yet, terms.committed_only),
+            Err(code) => Found::error(code),
+        };
+        left = left.saturating_sub(found.bytes());
+        nothing_yet &= found.slice.is_none();
+        found
+    };
+    wanted.iter().map(look_at).collect()
+}
+
+fn find(topics: &crate::partitions::TopicTable, want: &Wanted) -> Result<Arc<PartitionHandle>, ErrorCode> {
+    let topic = match &want.topic {
+        TopicKey::Name(name) => topics.by_name(name).ok_or(ErrorCode::UnknownTopicOrPartition)?,
+        TopicKey::Id(id) => topics.by_id(*id).ok_or(ErrorCode::UnknownTopicId)?,
+    };
+    match topic.partition(want.partition) {
+        Some(PartitionSlot::Online(handle)) => Ok(Arc::clone(handle)),
+        Some(PartitionSlot::Offline(_)) => Err(ErrorCode::KafkaStorageError),
+        None => Err(ErrorCode::UnknownTopicOrPartition),
+    }
+}
+
+/// `at_least_one`: nothing was found before, so the first batch is sent even beyond the limits (KIP-74).
+fn look_at(handle: &PartitionHandle, want: &Wanted, left: u64, at_least_one: bool, committed_only: bool) -> Found {
+    let reader = &handle.reader;
+    if let Some(code) = epoch_mismatch(want.current_epoch, reader.epoch()) {
+        return Found { leader: Some(reader.epoch()), ..Found::error(code) };
+    }
+    // The order matters: the log start may move up to the high watermark, never beyond one read later.
+    let log_start = reader.log_start();
+    let high_watermark = reader.high_watermark().offset();
+    let last_stable_offset = reader.last_stable_offset();
+    let mut found = Found {
+        error: ErrorCode::None,
+        high_watermark: high_watermark.get(),
+        last_stable_offset: last_stable_offset.get(),
+        log_start: log_start.get(),
+        diverging: None,
+        leader: None,
+        slice: None,
+    };
+    let from = Offset(want.fetch_offset);
+    if want.last_fetched_epoch >= 0 {
+        found.diverging = diverging(handle, LeaderEpoch(want.last_fetched_epoch), from);
+        if found.diverging.is_some() {
+            return found;
+        }
+    }
+    if from < log_start || from > reader.log_end().offset() {
+        return Found::error(ErrorCode::OffsetOutOfRange);
+    }
+    let upto = if committed_only { last_stable_offset } else { high_watermark };
+    let bytes = left.min(want.bytes_max);
+    if from >= upto || (bytes == 0 && !at_least_one) {
+        return found;
+    }
+    match reader.log().read(from, upto, bytes, at_least_one) {
+        Ok(slice) => found.slice = slice,
+        Err(error) => {
+            if !matches!(error, LogError::OutOfRange { .. }) {
+                tracing::error!(partition = %handle.id, offset = %from, %error, "reading failed");
+            }
+            return Found::error(log_code(&error));
+        }
+    }
+    found
+}
+
+/// Compares the epoch that a client believes in with the real one (KIP-320).
+pub(crate) fn epoch_mismatch(claimed: i32, current: LeaderEpoch) -> Option<ErrorCode> {
+    match claimed {
+        ..0 => None,
+        claimed if claimed < current.get() => Some(ErrorCode::FencedLeaderEpoch),
+        claimed if claimed > current.get() => Some(ErrorCode::UnknownLeaderEpoch),
+        _ => None,
+    }
+}
+
+/// The client's log and ours have parted if ours ended that epoch before the client's position (KIP-595).
+fn diverging(handle: &PartitionHandle, epoch: LeaderEpoch, from: Offset) -> Option<(LeaderEpoch, Offset)> {
+    let end = handle.reader.log().epoch_end(epoch, handle.reader.log_end().offset())?;
+    (end.0 < epoch || end.1 < from).then_some(end)
+}
+
+/// Builds the answer, leaving out what an incremental session has been told before.
+fn respond(context: &Context, turn: FetchTurn, found: Vec<Found>, terms: &Terms) -> Result<Vec<ReplyPart>, Closed> {
+    let named = turn.select(&found);
+    let node = context.broker.node().get();
+    let mut files = Vec::new();
+    let mut responses: Vec<FetchableTopicResponse> = Vec::new();
+    for ((want, found), named) in turn.wanted.iter().zip(found).zip(named) {
+        if !named {
+            continue;
+        }
+        let data = partition_data(want, found, node, terms, &mut files);
+        match responses.last_mut() {
+            Some(last) if want.topic.is(&last.topic, last.topic_id) => last.partitions.push(data),
+            _ => {
+                let (topic, topic_id) = want.topic.fields();
+                responses.push(FetchableTopicResponse { topic, topic_id, partitions: vec![data], ..Default::default() });
+            }
+        }
+    }
+    let response = FetchResponse { session_id: turn.session_id, responses, ..Default::default() };
+    context.reply_with_files(&response, &files)
+}
+
+fn partition_data(
+    want: &Wanted,
+    found: Found,
+    node: i32,
+    terms: &Terms,
+    files: &mut Vec<FileSlice>,
+) -> PartitionData {
+    let mut data = PartitionData {
+        partition_index: want.partition,
+        error_code: found.error.code(),
+        high_watermark: found.high_watermark,
+        last_stable_offset: found.last_stable_offset,
+        log_start_offset: found.log_start,
+        aborted_transactions: terms.committed_only.then(Vec::new),
+        preferred_read_replica: -1,
+        // librdkafka takes a null field for an error.
+        records: Records::Bytes(Bytes::new()),
+        ..Default::default()
+    };
+    if let Some((epoch, end)) = found.diverging {
+        data.diverging_epoch = EpochEndOffset { epoch: epoch.get(), end_offset: end.get(), ..Default::default() };
+    }
+    if let Some(epoch) = found.leader {
+        data.current_leader = LeaderIdAndEpoch { leader_id: node, leader_epoch: epoch.get(), ..Default::default() };
+    }
+    if let Some(slice) = found.slice {
+        let tag = u32::try_from(files.len()).unwrap_or(u32::MAX);
+        data.records = Records::External { bytes: slice.bytes, tag };
+        files.push(FileSlice { file: slice.file, position: slice.position, bytes: slice.bytes.into() });
+    }
+    data
+}

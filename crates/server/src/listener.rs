@@ -1,0 +1,128 @@
+//! The Kafka listener: accepts within the limits, counts, and lets each connection run as a task of its own.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+use crate::broker::Broker;
+use crate::connection::Connection;
+use crate::metrics::ReasonLabel;
+
+/// Pause after accept failed, so that a lack of descriptors does not become a busy loop.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Open connections for each address.
+type PerAddress = Arc<Mutex<HashMap<IpAddr, u32>>>;
+
+/// Accepts until the server stops, then lets connections end within `grace`.
+pub(crate) async fn serve(listener: TcpListener, broker: Arc<Broker>, grace: Duration) {
+    let per_address = PerAddress::default();
+    let mut stopping = broker.stopping.subscribe();
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, peer)) => admit(stream, peer, &broker, &per_address, &mut connections),
+                Err(error) => {
+                    tracing::warn!(%error, "accepting a connection failed");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            },
+            Some(_) = connections.join_next() => {}
+            _ = stopping.changed() => break,
+        }
+    }
+    drop(listener);
+    let all_ended = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(grace, all_ended).await.is_err() {
+        tracing::warn!(left = connections.len(), "connections were cut at the end of the grace period");
+        connections.shutdown().await;
+    }
+}
+
+fn admit(
+    stream: TcpStream,
+    peer: SocketAddr,
+    broker: &Arc<Broker>,
+    per_address: &PerAddress,
+    connections: &mut JoinSet<()>,
+) {
+    let Some(place) = Place::take(broker, per_address, peer.ip()) else { return };
+    let Ok(local) = stream.local_addr() else { return };
+    // Without it small answers wait for the client's acknowledgement of earlier ones.
+    if stream.set_nodelay(true).is_err() {
+        return;
+    }
+    broker.metrics.connections_accepted.inc();
+    let broker = Arc::clone(broker);
+    connections.spawn(async move {
+        let _place = place;
+        let (peer, closed) = Connection::new(stream, peer, local, Arc::clone(&broker)).run().await;
+        match closed.reason() {
+            None => tracing::debug!(%peer, reason = %closed, "connection closed"),
+            Some(reason) => {
+                broker.metrics.connections_cut.get_or_create(&ReasonLabel { reason }).inc();
+                tracing::info!(%peer, reason = %closed, "connection cut");
+            }
+        }
+    });
+}
+
+/// A connection's place among the allowed ones; given back when dropped.
+struct Place {
+    broker: Arc<Broker>,
+    per_address: PerAddress,
+    address: IpAddr,
+}
+
+impl Place {
+    fn take(broker: &Arc<Broker>, per_address: &PerAddress, address: IpAddr) -> Option<Self> {
+        let config = broker.config();
+        let refused = |reason| {
+            broker.metrics.connections_refused.get_or_create(&ReasonLabel { reason }).inc();
+            tracing::debug!(%address, reason, "connection refused");
+            None
+        };
+        let open = broker.connections.load(Ordering::Acquire);
+        if open >= usize::try_from(config.max_connections).unwrap_or(usize::MAX) {
+            return refused("max.connections");
+        }
+        let mut counts = lock(per_address);
+        let count = counts.entry(address).or_insert(0);
+        if *count >= config.max_connections_per_ip {
+            if *count == 0 {
+                counts.remove(&address);
+            }
+            return refused("max.connections.per.ip");
+        }
+        *count += 1;
+        drop(counts);
+        broker.connections.fetch_add(1, Ordering::AcqRel);
+        broker.metrics.connections.inc();
+        Some(Self { broker: Arc::clone(broker), per_address: Arc::clone(per_address), address })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut counts = lock(&self.per_address);
+        if let Some(count) = counts.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.address);
+            }
+        }
+        self.broker.connections.fetch_sub(1, Ordering::AcqRel);
+        self.broker.metrics.connections.dec();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    // Counting cannot panic half-way.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

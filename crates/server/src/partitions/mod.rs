@@ -1,0 +1,15 @@
+//! Partitions as the shell holds them: handles, the table of topics, appends, the flusher and upkeep.
+
+mod append;
+mod flusher;
+mod handle;
+mod open;
+mod table;
+mod upkeep;
+
+pub(crate) use append::{AppendFailure, append};
+pub(crate) use flusher::Flusher;
+pub(crate) use handle::{Offline, PartitionHandle, WaitOutcome};
+pub(crate) use open::{Opener, log_config, policy};
+pub(crate) use table::{PartitionSlot, Topic, TopicTable};
+pub(crate) use upkeep::{advance_log_start, close_all, keep_up};

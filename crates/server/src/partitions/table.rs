@@ -1,0 +1,125 @@
+//! The table of topics: an immutable snapshot that every request looks things up in without a lock.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use tailrace_broker::TopicImage;
+use tailrace_broker::config::{CompressionType, MessageTimestampType, TopicConfig};
+use tailrace_records::{AppendRules, Compression, CompressionLevels, TimestampType};
+use tailrace_types::{TimestampMs, TopicId, TopicName};
+
+use crate::partitions::handle::{Offline, PartitionHandle};
+
+/// One partition, usable or not.
+#[derive(Clone, Debug)]
+pub(crate) enum PartitionSlot {
+    Online(Arc<PartitionHandle>),
+    Offline(Offline),
+}
+
+/// One topic with what the data path needs of it.
+#[derive(Debug)]
+pub(crate) struct Topic {
+    pub(crate) name: TopicName,
+    pub(crate) id: TopicId,
+    pub(crate) internal: bool,
+    pub(crate) image: Arc<TopicImage>,
+    pub(crate) config: Arc<TopicConfig>,
+    /// `message.timestamp.type` is LogAppendTime.
+    pub(crate) log_append_time: bool,
+    pub(crate) partitions: Vec<PartitionSlot>,
+    compression: Option<Compression>,
+}
+
+impl Topic {
+    pub(crate) fn new(image: &Arc<TopicImage>, partitions: Vec<PartitionSlot>) -> Self {
+        let config = Arc::clone(&image.config);
+        Self {
+            name: image.name.clone(),
+            id: image.id,
+            internal: image.is_internal(),
+            image: Arc::clone(image),
+            log_append_time: config.message_timestamp_type == MessageTimestampType::LogAppendTime,
+            compression: target_compression(config.compression_type),
+            config,
+            partitions,
+        }
+    }
+
+    /// The partition with this number, if the topic has it.
+    pub(crate) fn partition(&self, index: i32) -> Option<&PartitionSlot> {
+        self.partitions.get(usize::try_from(index).ok()?)
+    }
+
+    /// What the topic demands of a batch that arrives at `now`.
+    pub(crate) fn append_rules(&self, now: TimestampMs, decompressed_bytes_max: usize) -> AppendRules {
+        let config = &self.config;
+        AppendRules {
+            compression: self.compression,
+            levels: CompressionLevels { gzip: config.compression_gzip_level, zstd: config.compression_zstd_level },
+            timestamp_type: if self.log_append_time { TimestampType::LogAppendTime } else { TimestampType::CreateTime },
+            timestamp_before_max_ms: config.message_timestamp_before_max_ms,
+            timestamp_after_max_ms: config.message_timestamp_after_max_ms,
+            batch_bytes_max: usize::try_from(config.max_message_bytes).unwrap_or(usize::MAX),
+            decompressed_bytes_max,
+            keys_required: config.cleanup_policy.compact,
+            now,
+        }
+    }
+}
+
+fn target_compression(setting: CompressionType) -> Option<Compression> {
+    match setting {
+        CompressionType::Producer => None,
+        CompressionType::Uncompressed => Some(Compression::None),
+        CompressionType::Gzip => Some(Compression::Gzip),
+        CompressionType::Snappy => Some(Compression::Snappy),
+        CompressionType::Lz4 => Some(Compression::Lz4),
+        CompressionType::Zstd => Some(Compression::Zstd),
+    }
+}
+
+/// All topics at one moment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TopicTable {
+    names: BTreeMap<TopicName, Arc<Topic>>,
+    ids: HashMap<TopicId, Arc<Topic>>,
+}
+
+impl TopicTable {
+    pub(crate) fn by_name(&self, name: &str) -> Option<Arc<Topic>> {
+        self.names.get(name).cloned()
+    }
+
+    /// The topic with the id that a request carries.
+    pub(crate) fn by_id(&self, id: [u8; 16]) -> Option<Arc<Topic>> {
+        self.ids.get(&TopicId(id)).cloned()
+    }
+
+    /// All topics, by name.
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<Topic>> {
+        self.names.values()
+    }
+
+    /// All partitions that are online.
+    pub(crate) fn online(&self) -> impl Iterator<Item = &Arc<PartitionHandle>> {
+        self.iter().flat_map(|topic| &topic.partitions).filter_map(|slot| match slot {
+            PartitionSlot::Online(handle) => Some(handle),
+            PartitionSlot::Offline(_) => None,
+        })
+    }
+
+    pub(crate) fn insert(&mut self, topic: Topic) {
+        let topic = Arc::new(topic);
+        if let Some(old) = self.names.insert(topic.name.clone(), Arc::clone(&topic)) {
+            self.ids.remove(&old.id);
+        }
+        self.ids.insert(topic.id, topic);
+    }
+
+    pub(crate) fn remove(&mut self, name: &str) -> Option<Arc<Topic>> {
+        let topic = self.names.remove(name)?;
+        self.ids.remove(&topic.id);
+        Some(topic)
+    }
+}

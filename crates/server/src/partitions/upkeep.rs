@@ -1,0 +1,161 @@
+//! What time brings to partitions: retention, `flush.ms`, recovery checkpoints; and their orderly end.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tailrace_replication::{AppendError, Durability};
+use tailrace_types::{LogEnd, Offset};
+use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
+
+use crate::broker::Broker;
+use crate::partitions::append::AppendFailure;
+use crate::partitions::handle::PartitionHandle;
+
+/// How often `flush.ms` is looked at: a record may wait this much longer.
+const FLUSH_LOOK: Duration = Duration::from_millis(50);
+
+/// Runs until the task is dropped.
+pub(crate) async fn keep_up(broker: Arc<Broker>) {
+    let config = broker.config();
+    let mut retention = interval(config.log_retention_check_interval_ms);
+    let mut checkpoint = interval(config.tailrace_checkpoint_interval_ms);
+    let mut flush = tokio::time::interval(FLUSH_LOOK);
+    flush.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // The first tick of an interval comes at once.
+    retention.tick().await;
+    checkpoint.tick().await;
+    loop {
+        tokio::select! {
+            _ = retention.tick() => retain_all(&broker).await,
+            _ = checkpoint.tick() => checkpoint_all(&broker).await,
+            _ = flush.tick() => flush_all(&broker).await,
+        }
+    }
+}
+
+fn interval(ms: u64) -> tokio::time::Interval {
+    let mut interval = tokio::time::interval(Duration::from_millis(ms));
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval
+}
+
+/// Removes what has outlived its retention, one partition after the other, so that this never crowds out requests.
+async fn retain_all(broker: &Arc<Broker>) {
+    let handles: Vec<_> = broker.topics().online().cloned().collect();
+    for handle in handles {
+        let now = broker.now();
+        let retained = tokio::task::spawn_blocking(move || {
+            let trim = match handle.core.blocking_lock().as_mut() {
+                Some(core) => core.retain(now)?,
+                None => None,
+            };
+            let Some(trim) = trim else { return Ok(()) };
+            let segments = trim.segments().len();
+            let result = trim.run();
+            if let Some(core) = handle.core.blocking_lock().as_mut() {
+                core.finish_trim(&trim, &result);
+            }
+            handle.watermark_moved();
+            if let Err(error) = result {
+                handle.stop_waiters();
+                return Err(AppendError::Log(error));
+            }
+            tracing::info!(partition = %handle.id, segments, log_start = %trim.log_start(), "retention");
+            Ok(())
+        });
+        match retained.await {
+            Ok(Ok(()) | Err(AppendError::Halted { .. })) => {}
+            Ok(Err(error)) => tracing::error!(%error, "retention failed"),
+            Err(error) => tracing::error!(%error, "retention panicked"),
+        }
+    }
+}
+
+/// Asks for a recovery checkpoint where there is something new that is durable anyway. A relaxed topic is left to its
+/// own settings: its checkpoints come when a segment is closed.
+async fn checkpoint_all(broker: &Arc<Broker>) {
+    for handle in broker.topics().online() {
+        let end = handle.reader.log_end();
+        if handle.checkpointed_at.load(Ordering::Relaxed) == end.get() {
+            continue;
+        }
+        let strict = matches!(handle.policy().durability, Durability::Strict);
+        if strict && !handle.halted.load(Ordering::Acquire) {
+            handle.checkpointed_at.store(end.get(), Ordering::Relaxed);
+            handle.checkpoint_due.store(true, Ordering::Release);
+            broker.flusher.schedule(handle);
+        }
+    }
+}
+
+async fn flush_all(broker: &Arc<Broker>) {
+    let topics = broker.topics();
+    let now = broker.now();
+    for handle in topics.online() {
+        let relaxed = matches!(handle.policy().durability, Durability::Relaxed { flush_ms: Some(_), .. });
+        if relaxed && handle.core.lock().await.as_ref().is_some_and(|core| core.flush_ms_due(now)) {
+            broker.flusher.schedule(handle);
+        }
+    }
+}
+
+/// Moves a partition's log start forward (DeleteRecords); durable when it returns.
+pub(crate) async fn advance_log_start(handle: &Arc<PartitionHandle>, to: Offset) -> Result<Offset, AppendFailure> {
+    let handle = Arc::clone(handle);
+    let work = move || {
+        let trim = match handle.core.blocking_lock().as_mut() {
+            Some(core) => core.advance_log_start(to).map_err(AppendFailure::Refused)?,
+            None => return Err(AppendFailure::Gone),
+        };
+        let result = trim.run();
+        if let Some(core) = handle.core.blocking_lock().as_mut() {
+            core.finish_trim(&trim, &result);
+        }
+        handle.watermark_moved();
+        match result {
+            Ok(()) => Ok(trim.log_start()),
+            Err(error) => {
+                handle.stop_waiters();
+                Err(AppendFailure::Refused(AppendError::Log(error)))
+            }
+        }
+    };
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(AppendFailure::Gone))
+}
+
+/// Closes every partition cleanly, several at a time. Returns how many could not be.
+pub(crate) async fn close_all(broker: &Arc<Broker>) -> usize {
+    /// Closed at once; each waits for a few syncs.
+    const AT_ONCE: usize = 16;
+
+    let mut handles: Vec<_> = broker.topics().online().cloned().collect();
+    let mut closing = JoinSet::new();
+    let mut failed = 0;
+    loop {
+        while closing.len() < AT_ONCE {
+            let Some(handle) = handles.pop() else { break };
+            closing.spawn_blocking(move || close(&handle));
+        }
+        match closing.join_next().await {
+            None => return failed,
+            Some(Ok(true)) => {}
+            Some(Ok(false) | Err(_)) => failed += 1,
+        }
+    }
+}
+
+fn close(handle: &PartitionHandle) -> bool {
+    let Some(core) = handle.core.blocking_lock().take() else { return true };
+    let end: LogEnd = handle.reader.log_end();
+    let closed = core.close();
+    handle.stop_waiters();
+    match closed {
+        Ok(()) => true,
+        Err(error) => {
+            tracing::error!(partition = %handle.id, log_end = %end, %error, "the partition was not closed cleanly");
+            false
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! The one place that decides what connections run on, so that another runtime can be tried and measured.
+
+use tailrace_broker::config::BrokerConfig;
+
+/// tokio's multi-thread runtime with `tailrace.worker.threads` event loops and `tailrace.io.threads` threads for work
+/// that may block.
+///
+/// # Errors
+/// The operating system's, if it gives no threads.
+pub fn build_runtime(config: &BrokerConfig) -> std::io::Result<tokio::runtime::Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let threads = usize::try_from(config.tailrace_worker_threads).unwrap_or(0);
+    if threads > 0 {
+        builder.worker_threads(threads);
+    }
+    builder
+        .max_blocking_threads(usize::try_from(config.tailrace_io_threads).unwrap_or(1))
+        .thread_name("tailrace")
+        .enable_all()
+        .build()
+}

@@ -1,0 +1,272 @@
+//! From settings to a running server, and back.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+
+use tailrace_broker::config::{BrokerConfig, ConfigError, DynamicConfigs};
+use tailrace_log::{DataDirLock, LockError, LogError, LogStore, remove_leftovers};
+use tailrace_types::{TimestampMs, TopicId};
+use tokio::net::TcpListener;
+use tokio::sync::{Mutex, watch};
+use tokio::task::JoinHandle;
+
+use crate::broker::{Broker, Limits};
+use crate::budget::RequestBudget;
+use crate::controller::{ControllerShell, ProducerIdBlock};
+use crate::dirty::DirtyPages;
+use crate::disk::ServerDisk;
+use crate::kafka::{FetchSessions, api_name};
+use crate::metadata_log::{MetadataError, MetadataLog};
+use crate::metrics::Metrics;
+use crate::partitions::{Flusher, Opener, close_all, keep_up};
+use crate::{http, listener};
+
+/// File in the data folder that names the node and the cluster it belongs to, and the format of the folder.
+const META_FILE: &str = "tailrace.meta";
+
+/// Newest format of a data folder that this build knows.
+const FORMAT: u32 = 1;
+
+/// What a server is started with.
+#[derive(Debug)]
+pub struct Startup {
+    /// Settings by key, all layers merged: see `tailrace_broker::config`.
+    pub settings: BTreeMap<String, String>,
+    /// The disk; tests put a watcher before it.
+    pub disk: ServerDisk,
+}
+
+/// Why a server did not start. One line each, saying what to do where that is known.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A setting is unknown or illegal.
+    #[error("configuration: {0}")]
+    Config(#[from] ConfigError),
+    /// The data folder is used by another process, or cannot be written.
+    #[error("{0}")]
+    Lock(#[from] LockError),
+    /// The data folder was written by a newer tailrace.
+    #[error("{} has format {found}; this tailrace knows up to {FORMAT}: start a newer tailrace", .path.display())]
+    NewerFormat {
+        /// The file that says so.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+    },
+    /// The data folder belongs to another node.
+    #[error("{} belongs to node {found}, not {expected}: set node.id={found} or choose another data.dir", .path.display())]
+    OtherNode {
+        /// The file that says so.
+        path: PathBuf,
+        /// The node it names.
+        found: i32,
+        /// The configured node.
+        expected: i32,
+    },
+    /// A file of the data folder itself.
+    #[error("cannot {action} {}: {error}", .path.display())]
+    Folder {
+        /// What was tried.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        error: String,
+    },
+    /// The metadata log.
+    #[error(transparent)]
+    Metadata(#[from] MetadataError),
+    /// The partition folders.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// An address that cannot be listened on.
+    #[error("cannot listen on {address} ({key}): {error}")]
+    Listen {
+        /// The setting.
+        key: &'static str,
+        /// Its value.
+        address: String,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The operating system gave no thread.
+    #[error("cannot start threads: {0}")]
+    Threads(#[source] io::Error),
+}
+
+/// Where a server listens.
+#[derive(Clone, Copy, Debug)]
+pub struct Addresses {
+    /// The Kafka protocol.
+    pub kafka: SocketAddr,
+    /// Health and metrics.
+    pub http: SocketAddr,
+}
+
+/// A running server.
+pub struct Server {
+    addresses: Addresses,
+    broker: Arc<Broker>,
+    kafka: JoinHandle<()>,
+    others: Vec<JoinHandle<()>>,
+    _lock: DataDirLock,
+}
+
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Meta {
+    format: u32,
+    node_id: i32,
+    cluster_id: String,
+}
+
+/// Opens the data folder and the listeners. All of them accept when this returns.
+///
+/// # Errors
+/// See [`StartError`]. Damaged partitions are no error: they are offline, and `/healthz` says so.
+pub async fn start(startup: Startup) -> Result<Server, StartError> {
+    let config = BrokerConfig::resolve(&startup.settings, &DynamicConfigs::default())?;
+    let data_dir = PathBuf::from(&config.data_dir);
+    let lock = DataDirLock::acquire(&data_dir)?;
+    let meta = read_or_write_meta(&data_dir, config.node_id)?;
+    let kafka = listen("kafka", &config.kafka).await?;
+    let http = listen("http", &config.http).await?;
+    let addresses = Addresses { kafka: local(&kafka)?, http: local(&http)? };
+    warn_if_open_to_all(&addresses);
+
+    let metrics = Arc::new(Metrics::new(api_name));
+    let store = LogStore::new(startup.disk, usize::try_from(config.tailrace_open_segments_max).unwrap_or(usize::MAX));
+    let opener = Opener { store, data_dir: data_dir.clone() };
+    let settings = startup.settings;
+    let opened = tokio::task::spawn_blocking(move || open_controller(opener, &settings)).await;
+    let controller = opened.expect("opening the data folder does not panic")?;
+    let flush_threads = usize::try_from(config.tailrace_flush_threads).unwrap_or(1);
+    let slots = usize::try_from(config.max_incremental_fetch_session_cache_slots).unwrap_or(0);
+    let broker = Arc::new(Broker {
+        limits: Limits::of(&config),
+        budget: RequestBudget::new(usize::try_from(config.queued_max_request_bytes).unwrap_or(usize::MAX)),
+        controller,
+        flusher: Flusher::start(flush_threads, Arc::clone(&metrics)).map_err(StartError::Threads)?,
+        dirty: Arc::new(DirtyPages::default()),
+        fetch_sessions: FetchSessions::new(slots, Arc::clone(&metrics)),
+        producer_ids: Mutex::new(ProducerIdBlock::default()),
+        cluster_id: meta.cluster_id,
+        data_dir: data_dir.canonicalize().unwrap_or(data_dir),
+        connections: AtomicUsize::new(0),
+        stopping: watch::Sender::new(false),
+        metrics,
+    });
+    let grace = Duration::from_millis(config.tailrace_shutdown_grace_ms);
+    Ok(Server {
+        addresses,
+        kafka: tokio::spawn(listener::serve(kafka, Arc::clone(&broker), grace)),
+        others: vec![
+            tokio::spawn(http::serve(http, Arc::clone(&broker))),
+            tokio::spawn(keep_up(Arc::clone(&broker))),
+            tokio::spawn(Arc::clone(&broker.dirty).watch()),
+        ],
+        broker,
+        _lock: lock,
+    })
+}
+
+impl Server {
+    /// Where it listens; with the port that was picked where 0 was asked for.
+    pub fn addresses(&self) -> Addresses {
+        self.addresses
+    }
+
+    /// Stops: no new connections, answers for what is in flight, everything on disk, partitions closed cleanly.
+    /// Returns how many partitions could not be closed cleanly; the next start recovers those.
+    pub async fn stop(self) -> usize {
+        self.broker.stopping.send_replace(true);
+        if let Err(error) = self.kafka.await {
+            tracing::error!(%error, "the Kafka listener panicked");
+        }
+        for task in &self.others {
+            task.abort();
+        }
+        let broker = Arc::clone(&self.broker);
+        if tokio::task::spawn_blocking(move || broker.flusher.stop()).await.is_err() {
+            tracing::error!("stopping the flusher panicked");
+        }
+        let failed = close_all(&self.broker).await;
+        self.broker.controller.close().await;
+        failed
+    }
+}
+
+fn open_controller(opener: Opener, settings: &BTreeMap<String, String>) -> Result<ControllerShell, StartError> {
+    let now = now();
+    for leftover in remove_leftovers(opener.store.disk(), &opener.data_dir)? {
+        tracing::info!(folder = %leftover, "removed what was left of a deleted partition");
+    }
+    let (log, controller) = MetadataLog::open(&opener.store, &opener.data_dir, settings, now)?;
+    Ok(ControllerShell::start(controller, log, opener, now))
+}
+
+fn now() -> TimestampMs {
+    let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    TimestampMs(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
+}
+
+async fn listen(key: &'static str, address: &str) -> Result<TcpListener, StartError> {
+    TcpListener::bind(address).await.map_err(|error| StartError::Listen { key, address: address.to_owned(), error })
+}
+
+fn local(listener: &TcpListener) -> Result<SocketAddr, StartError> {
+    listener.local_addr().map_err(StartError::Threads)
+}
+
+fn warn_if_open_to_all(addresses: &Addresses) {
+    for (name, address) in [("kafka", addresses.kafka), ("http", addresses.http)] {
+        if !address.ip().is_loopback() {
+            tracing::warn!(
+                listener = name, %address,
+                "LISTENING BEYOND LOOPBACK WITHOUT AUTHENTICATION: whoever reaches this address may read, write and \
+                 delete everything"
+            );
+        }
+    }
+}
+
+fn read_or_write_meta(data_dir: &Path, node_id: i32) -> Result<Meta, StartError> {
+    let path = data_dir.join(META_FILE);
+    let failed = |action, error: String| StartError::Folder { action, path: path.clone(), error };
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let cluster_id = TopicId::from_random(crate::random::bytes16()).to_string();
+            let meta = Meta { format: FORMAT, node_id, cluster_id };
+            write_meta(data_dir, &path, &meta).map_err(|error| failed("write", error.to_string()))?;
+            return Ok(meta);
+        }
+        Err(error) => return Err(failed("read", error.to_string())),
+    };
+    let format: u32 = serde_json::from_str::<serde_json::Value>(&text)
+        .ok()
+        .and_then(|value| u32::try_from(value.get("format")?.as_u64()?).ok())
+        .ok_or_else(|| failed("understand", "it is damaged".to_owned()))?;
+    if format > FORMAT {
+        return Err(StartError::NewerFormat { path, found: format });
+    }
+    let meta: Meta = serde_json::from_str(&text).map_err(|error| failed("understand", error.to_string()))?;
+    if meta.node_id != node_id {
+        return Err(StartError::OtherNode { path, found: meta.node_id, expected: node_id });
+    }
+    Ok(meta)
+}
+
+/// Written beside and renamed, so that a crash leaves the old file or the new one.
+fn write_meta(data_dir: &Path, path: &Path, meta: &Meta) -> io::Result<()> {
+    let beside = path.with_extension("new");
+    let text = serde_json::to_string_pretty(meta).map_err(io::Error::other)?;
+    std::fs::write(&beside, text + "\n")?;
+    std::fs::File::open(&beside)?.sync_all()?;
+    std::fs::rename(&beside, path)?;
+    std::fs::File::open(data_dir)?.sync_all()
+}
