@@ -6,7 +6,8 @@ use std::sync::Arc;
 use tailrace_types::{NodeId, PartitionId, ProducerId, TimestampMs, TopicId, TopicName, TopicPartition};
 
 use crate::config::{
-    BrokerConfig, ConfigError, DescribedConfig, DynamicConfigs, TopicConfig, describe_broker, describe_topic,
+    BrokerConfig, ConfigError, DescribedConfig, DynamicConfigs, TopicConfig, describe_broker,
+    describe_cluster, describe_topic,
 };
 use crate::record::MetadataRecord;
 
@@ -134,6 +135,11 @@ impl MetadataImage {
     /// DescribeConfigs of this broker.
     pub fn describe_broker(&self) -> Vec<DescribedConfig> {
         describe_broker(&self.broker)
+    }
+
+    /// DescribeConfigs of the broker resource with the empty name: what was changed at run time for all nodes.
+    pub fn describe_cluster(&self) -> Vec<DescribedConfig> {
+        describe_cluster(&self.broker)
     }
 
     pub(crate) fn dynamic_configs(&self, node: NodeId) -> DynamicConfigs {

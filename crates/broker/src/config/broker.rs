@@ -7,11 +7,12 @@ use tailrace_types::NodeId;
 
 use super::choice::{AdvertisedListener, LogFormat};
 use super::error::{ConfigError, ConfigScope};
-use super::key::ConfigKind::{Boolean, Int, Long, String as Text};
-use super::key::{ConfigKey, Unit};
+use super::key::ConfigKind::{Boolean, Int, List, Long, String as Text};
+use super::key::{self, ConfigKey, Unit};
 use super::layers::{self, DynamicConfigs, Layers};
 use super::table::settings;
 use super::topic::{TOPIC_KEYS, TopicConfig};
+use super::value::Value;
 
 use ConfigKey as K;
 
@@ -22,7 +23,7 @@ settings! {
         /// The address that clients are told to connect to, HOST:PORT or PLAINTEXT://HOST:PORT. Set it behind a
         /// proxy, in a container, or when listening on all addresses. Without it clients are told the address that
         /// they reached.
-        advertised_listeners: Option<AdvertisedListener> = K::new("advertised.listeners", Text);
+        advertised_listeners: Option<AdvertisedListener> = K::new("advertised.listeners", List);
         /// Whether a topic that a client asks for by name is created when it does not exist.
         auto_create_topics_enable: bool = K::new("auto.create.topics.enable", Boolean).default("true");
         /// Time after which a connection without requests is closed.
@@ -157,6 +158,18 @@ impl BrokerConfig {
         NodeId(self.node_id)
     }
 
+    /// What a key of `scope` is when the resource itself does not set it.
+    pub(crate) fn value_without_override(
+        &self,
+        scope: ConfigScope,
+        key: &ConfigKey,
+    ) -> Result<Value, ConfigError> {
+        match scope {
+            ConfigScope::Topic => self.layers.topic_value(key, &BTreeMap::new()),
+            ConfigScope::Broker => self.layers.broker_value(key),
+        }
+    }
+
     pub(crate) fn layers(&self) -> &Layers {
         &self.layers
     }
@@ -218,6 +231,14 @@ fn default_of(topic_key: &'static ConfigKey) -> Option<ConfigKey> {
         aliases,
         default_of: Some(topic_key.name),
         ..*topic_key
+    })
+}
+
+/// Finds the broker key that an environment variable sets; see [`ConfigKey::environment_name`].
+pub fn broker_key_of_variable(variable: &str) -> Option<&'static ConfigKey> {
+    broker_keys().iter().find(|key| {
+        key.environment_name() == variable
+            || key.aliases.iter().any(|alias| key::environment_name(alias) == variable)
     })
 }
 

@@ -40,6 +40,9 @@ fn create_topic(image: &MetadataImage, create: &CreateTopic) -> Records {
     if create.id.is_zero() || image.topic_by_id(create.id).is_some() {
         return Err(ControlError::TopicIdInUse { id: create.id });
     }
+    if let Some((key, _)) = create.configs.iter().find(|(_, value)| value.is_none()) {
+        return Err(ControlError::NullAtCreation { key: key.clone() });
+    }
     let configs = change::given(ConfigScope::Topic, &create.configs)?;
     TopicConfig::resolve(&configs, &image.broker)?;
     let replication_factor = replication_factor(image, create.replication_factor)?;
@@ -105,7 +108,10 @@ fn delete_topic(image: &MetadataImage, topic: &TopicRef, by: Requester) -> Recor
 fn create_partitions(image: &MetadataImage, name: &str, count: i32, by: Requester) -> Records {
     let topic = existing(image, name)?;
     check_reserved(&topic.name, by)?;
-    if count <= topic.partitions {
+    if count == topic.partitions {
+        return Err(ControlError::AlreadyHasPartitions { current: count });
+    }
+    if count < topic.partitions {
         let (name, current) = (topic.name.clone(), topic.partitions);
         return Err(ControlError::NotAnIncrease { name, current, found: count });
     }
@@ -115,8 +121,10 @@ fn create_partitions(image: &MetadataImage, name: &str, count: i32, by: Requeste
 
 fn alter_topic(image: &MetadataImage, name: &str, change: &ConfigChange) -> Records {
     let topic = existing(image, name)?;
-    let defaults = |key: &str| change::topic_default(key, &image.broker);
-    let configs = change::changed(ConfigScope::Topic, &topic.overrides, change, &defaults)?;
+    let configs = change::changed(ConfigScope::Topic, &topic.overrides, change, &image.broker)?;
+    if configs == topic.overrides {
+        return Ok(Vec::new());
+    }
     TopicConfig::resolve(&configs, &image.broker)?;
     Ok(vec![MetadataRecord::TopicConfigs { id: topic.id, configs }])
 }
@@ -134,8 +142,10 @@ fn alter_broker(
         BrokerScope::Node(node) if node == existing => &mut dynamic.node,
         BrokerScope::Node(node) => return Err(ControlError::UnknownNode { node, existing }),
     };
-    let defaults = |key: &str| change::broker_default(key, &image.broker);
-    let configs = change::changed(ConfigScope::Broker, current, change, &defaults)?;
+    let configs = change::changed(ConfigScope::Broker, current, change, &image.broker)?;
+    if configs == *current {
+        return Ok(Vec::new());
+    }
     current.clone_from(&configs);
     let broker = BrokerConfig::resolve(fixed, &dynamic)?;
     image.resolve_topics(&broker).map_err(|(topic, error)| ControlError::TopicWouldBreak { topic, error })?;
