@@ -182,28 +182,27 @@ impl BrokerConfig {
     fn check(&self) -> Result<(), ConfigError> {
         not_above(
             ("socket.request.max.bytes", self.socket_request_max_bytes.into()),
-            ("queued.max.request.bytes", self.queued_max_request_bytes),
+            // Bounded by i64 when it was parsed.
+            ("queued.max.request.bytes", i64::try_from(self.queued_max_request_bytes).unwrap_or(i64::MAX)),
             "the budget for all requests must hold the largest one",
         )?;
         not_above(
-            ("num.partitions", u64::try_from(self.num_partitions).unwrap_or(0)),
+            ("num.partitions", self.num_partitions.into()),
             ("tailrace.topic.partitions.max", self.tailrace_topic_partitions_max.into()),
             "a topic with the default number of partitions must be possible",
         )
     }
 }
 
-fn not_above(small: (&str, u64), large: (&str, u64), reason: &str) -> Result<(), ConfigError> {
-    if small.1 <= large.1 {
+fn not_above(
+    (other, other_value): (&'static str, i64),
+    (key, value): (&'static str, i64),
+    reason: &'static str,
+) -> Result<(), ConfigError> {
+    if other_value <= value {
         return Ok(());
     }
-    Err(ConfigError::Inconsistent {
-        key: large.0.to_owned(),
-        value: large.1.to_string(),
-        other: small.0.to_owned(),
-        other_value: small.1.to_string(),
-        reason: reason.to_owned(),
-    })
+    Err(ConfigError::Inconsistent { key, value, other, other_value, reason })
 }
 
 /// All keys of the broker, by name: its own, and one per topic key whose default can be set broker-wide.

@@ -285,7 +285,7 @@ impl ConfigKey {
     }
 
     pub(crate) fn invalid(&self, value: &str, reason: String) -> ConfigError {
-        ConfigError::Invalid { key: self.name.to_owned(), value: value.to_owned(), reason }
+        ConfigError::Invalid { key: self.name, value: value.to_owned(), reason }
     }
 
     fn read(&self, text: &str) -> Result<Value, String> {
@@ -323,10 +323,10 @@ impl ConfigKey {
         match parts.into_iter().find(|part| self.not_yet.contains(&part.as_str())) {
             None => Ok(()),
             Some(refused) => Err(ConfigError::NotSupported {
-                key: self.name.to_owned(),
+                key: self.name,
                 value: text.to_owned(),
                 refused,
-                instead: self.default.unwrap_or_default().to_owned(),
+                instead: self.default.unwrap_or_default(),
             }),
         }
     }

@@ -7,7 +7,7 @@ use tailrace_types::{ProducerId, TopicName};
 use super::apply::fold;
 use super::command::{BrokerScope, Command, ConfigChange, CreateTopic, Requester, TopicRef};
 use super::{ControlError, PRODUCER_IDS_PER_BLOCK, change};
-use crate::config::{BrokerConfig, ConfigScope, TopicConfig};
+use crate::config::{BrokerConfig, ConfigScope, DynamicConfigs, TopicConfig};
 use crate::image::{MetadataImage, TopicImage, is_internal_topic};
 use crate::record::MetadataRecord;
 
@@ -136,20 +136,22 @@ fn alter_broker(
     change: &ConfigChange,
 ) -> Records {
     let existing = image.broker.node();
-    let mut dynamic = image.dynamic_configs(existing);
+    let (mut cluster, mut nodes) = (image.cluster_configs.clone(), image.node_configs.clone());
     let current = match scope {
-        BrokerScope::Cluster => &mut dynamic.cluster,
-        BrokerScope::Node(node) if node == existing => &mut dynamic.node,
+        BrokerScope::Cluster => &mut cluster,
+        BrokerScope::Node(node) if node == existing => nodes.entry(node).or_default(),
         BrokerScope::Node(node) => return Err(ControlError::UnknownNode { node, existing }),
     };
     let configs = change::changed(ConfigScope::Broker, current, change, &image.broker)?;
     if configs == *current {
         return Ok(Vec::new());
     }
-    current.clone_from(&configs);
-    let broker = BrokerConfig::resolve(fixed, &dynamic)?;
+    *current = configs;
+    nodes.retain(|_, configs| !configs.is_empty());
+    let node = nodes.get(&existing).cloned().unwrap_or_default();
+    let broker = BrokerConfig::resolve(fixed, &DynamicConfigs { node, cluster: cluster.clone() })?;
     image.resolve_topics(&broker).map_err(|(topic, error)| ControlError::TopicWouldBreak { topic, error })?;
-    Ok(vec![MetadataRecord::BrokerConfigs { scope, configs }])
+    Ok(vec![MetadataRecord::BrokerConfigs { cluster, nodes }])
 }
 
 fn allocate_producer_ids(image: &MetadataImage) -> Records {
