@@ -73,7 +73,7 @@ fn common_facts(key: &ConfigKey) -> Vec<String> {
     let mut facts =
         vec![if unit.is_empty() { format!("Type: {kind}") } else { format!("Type: {kind}, in {unit}") }];
     facts.push(format!("Default: {}", key.default.map_or_else(|| "none".to_owned(), value)));
-    if let Some(legal) = legal(key.bounds) {
+    if let Some(legal) = legal(key) {
         facts.push(format!("Legal: {legal}"));
     }
     if !key.not_yet.is_empty() {
@@ -110,14 +110,16 @@ fn value(text: &str) -> String {
     if text.is_empty() { "empty".to_owned() } else { format!("`{text}`") }
 }
 
-fn legal(bounds: Bounds) -> Option<String> {
-    match bounds {
+fn legal(key: &ConfigKey) -> Option<String> {
+    match key.bounds {
         Bounds::Any => None,
         Bounds::AtLeast(min) => Some(format!("from {min}")),
         Bounds::Between(min, max) => Some(format!("{min} to {max}")),
         Bounds::MinusOneOr(min, max) => Some(format!("-1, or {min} to {max}")),
         Bounds::Share(min, max) => Some(format!("{min} to {max}")),
-        Bounds::OneOf(allowed) => Some(names(allowed.iter().copied())),
+        Bounds::OneOf(allowed) => {
+            Some(names(allowed.iter().copied().filter(|text| !key.not_yet.contains(text))))
+        }
         Bounds::Replicas => Some("`*`, or pairs `PARTITION:NODE` separated by commas".to_owned()),
     }
 }
