@@ -6,7 +6,8 @@ use std::sync::Arc;
 use tailrace_types::{NodeId, PartitionId, ProducerId, TimestampMs, TopicId, TopicName, TopicPartition};
 
 use crate::config::{
-    BrokerConfig, ConfigError, DescribedConfig, DynamicConfigs, TopicConfig, describe_broker, describe_topic,
+    BrokerConfig, ConfigError, DescribedConfig, TopicConfig, describe_broker, describe_cluster,
+    describe_topic,
 };
 use crate::record::MetadataRecord;
 
@@ -136,9 +137,9 @@ impl MetadataImage {
         describe_broker(&self.broker)
     }
 
-    pub(crate) fn dynamic_configs(&self, node: NodeId) -> DynamicConfigs {
-        let own = self.node_configs.get(&node).cloned().unwrap_or_default();
-        DynamicConfigs { node: own, cluster: self.cluster_configs.clone() }
+    /// DescribeConfigs of the broker resource with the empty name: what was changed at run time for all nodes.
+    pub fn describe_cluster(&self) -> Vec<DescribedConfig> {
+        describe_cluster(&self.broker)
     }
 
     /// Resolves every topic against other broker settings.
@@ -160,15 +161,10 @@ impl MetadataImage {
     }
 
     pub(crate) fn snapshot_records(&self) -> Vec<MetadataRecord> {
-        use crate::controller::BrokerScope;
         let mut records = Vec::new();
-        if !self.cluster_configs.is_empty() {
-            let configs = self.cluster_configs.clone();
-            records.push(MetadataRecord::BrokerConfigs { scope: BrokerScope::Cluster, configs });
-        }
-        for (node, configs) in &self.node_configs {
-            let (scope, configs) = (BrokerScope::Node(*node), configs.clone());
-            records.push(MetadataRecord::BrokerConfigs { scope, configs });
+        if !self.cluster_configs.is_empty() || !self.node_configs.is_empty() {
+            let (cluster, nodes) = (self.cluster_configs.clone(), self.node_configs.clone());
+            records.push(MetadataRecord::BrokerConfigs { cluster, nodes });
         }
         records.extend(self.topics.values().map(|topic| MetadataRecord::TopicCreated {
             name: topic.name.clone(),

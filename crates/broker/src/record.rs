@@ -8,8 +8,6 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use tailrace_types::{NodeId, ProducerId, TimestampMs, TopicId, TopicName};
 
-use crate::controller::BrokerScope;
-
 /// Version of the encoding that this build writes, and the newest it reads.
 pub const METADATA_RECORD_VERSION: u32 = 1;
 
@@ -51,12 +49,13 @@ pub enum MetadataRecord {
         /// All overrides.
         configs: BTreeMap<String, String>,
     },
-    /// The settings changed at run time are now exactly these, for all nodes or for one.
+    /// The settings changed at run time are now exactly these. They come together, because settings of a node and of
+    /// the cluster may be legal only together.
     BrokerConfigs {
-        /// For which nodes.
-        scope: BrokerScope,
-        /// All settings of that scope.
-        configs: BTreeMap<String, String>,
+        /// For all nodes.
+        cluster: BTreeMap<String, String>,
+        /// For single nodes.
+        nodes: BTreeMap<NodeId, BTreeMap<String, String>>,
     },
     /// Producer ids were handed out.
     ProducerIds {
@@ -99,6 +98,12 @@ struct Envelope<T> {
     body: T,
 }
 
+#[derive(Serialize, Deserialize)]
+struct NodeConfigs {
+    node: i32,
+    configs: BTreeMap<String, String>,
+}
+
 /// The body as it is written. Ids and names are texts.
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
@@ -123,9 +128,8 @@ enum Body {
         configs: BTreeMap<String, String>,
     },
     BrokerConfigs {
-        /// `null` for all nodes.
-        node: Option<i32>,
-        configs: BTreeMap<String, String>,
+        cluster: BTreeMap<String, String>,
+        nodes: Vec<NodeConfigs>,
     },
     ProducerIds {
         first: i64,
@@ -192,12 +196,9 @@ impl From<&MetadataRecord> for Body {
             MetadataRecord::TopicConfigs { id, configs } => {
                 Self::TopicConfigs { id: id.to_string(), configs }
             }
-            MetadataRecord::BrokerConfigs { scope, configs } => {
-                let node = match scope {
-                    BrokerScope::Cluster => None,
-                    BrokerScope::Node(node) => Some(node.0),
-                };
-                Self::BrokerConfigs { node, configs }
+            MetadataRecord::BrokerConfigs { cluster, nodes } => {
+                let nodes = nodes.into_iter().map(|(node, configs)| NodeConfigs { node: node.0, configs });
+                Self::BrokerConfigs { cluster, nodes: nodes.collect() }
             }
             MetadataRecord::ProducerIds { first, next } => Self::ProducerIds { first: first.0, next: next.0 },
         }
@@ -224,9 +225,9 @@ impl TryFrom<Body> for MetadataRecord {
                 Self::PartitionsAdded { id: topic_id(&id)?, partitions }
             }
             Body::TopicConfigs { id, configs } => Self::TopicConfigs { id: topic_id(&id)?, configs },
-            Body::BrokerConfigs { node, configs } => {
-                let scope = node.map_or(BrokerScope::Cluster, |node| BrokerScope::Node(NodeId(node)));
-                Self::BrokerConfigs { scope, configs }
+            Body::BrokerConfigs { cluster, nodes } => {
+                let nodes = nodes.into_iter().map(|node| (NodeId(node.node), node.configs));
+                Self::BrokerConfigs { cluster, nodes: nodes.collect() }
             }
             Body::ProducerIds { first, next } => {
                 Self::ProducerIds { first: ProducerId(first), next: ProducerId(next) }

@@ -7,11 +7,12 @@ use tailrace_types::NodeId;
 
 use super::choice::{AdvertisedListener, LogFormat};
 use super::error::{ConfigError, ConfigScope};
-use super::key::ConfigKind::{Boolean, Int, Long, String as Text};
-use super::key::{ConfigKey, Unit};
+use super::key::ConfigKind::{Boolean, Int, List, Long, String as Text};
+use super::key::{self, ConfigKey, Unit};
 use super::layers::{self, DynamicConfigs, Layers};
 use super::table::settings;
 use super::topic::{TOPIC_KEYS, TopicConfig};
+use super::value::Value;
 
 use ConfigKey as K;
 
@@ -22,7 +23,7 @@ settings! {
         /// The address that clients are told to connect to, HOST:PORT or PLAINTEXT://HOST:PORT. Set it behind a
         /// proxy, in a container, or when listening on all addresses. Without it clients are told the address that
         /// they reached.
-        advertised_listeners: Option<AdvertisedListener> = K::new("advertised.listeners", Text);
+        advertised_listeners: Option<AdvertisedListener> = K::new("advertised.listeners", List);
         /// Whether a topic that a client asks for by name is created when it does not exist.
         auto_create_topics_enable: bool = K::new("auto.create.topics.enable", Boolean).default("true");
         /// Time after which a connection without requests is closed.
@@ -157,6 +158,18 @@ impl BrokerConfig {
         NodeId(self.node_id)
     }
 
+    /// What a key of `scope` is when the resource itself does not set it.
+    pub(crate) fn value_without_override(
+        &self,
+        scope: ConfigScope,
+        key: &ConfigKey,
+    ) -> Result<Value, ConfigError> {
+        match scope {
+            ConfigScope::Topic => self.layers.topic_value(key, &BTreeMap::new()),
+            ConfigScope::Broker => self.layers.broker_value(key),
+        }
+    }
+
     pub(crate) fn layers(&self) -> &Layers {
         &self.layers
     }
@@ -169,28 +182,27 @@ impl BrokerConfig {
     fn check(&self) -> Result<(), ConfigError> {
         not_above(
             ("socket.request.max.bytes", self.socket_request_max_bytes.into()),
-            ("queued.max.request.bytes", self.queued_max_request_bytes),
+            // Bounded by i64 when it was parsed.
+            ("queued.max.request.bytes", i64::try_from(self.queued_max_request_bytes).unwrap_or(i64::MAX)),
             "the budget for all requests must hold the largest one",
         )?;
         not_above(
-            ("num.partitions", u64::try_from(self.num_partitions).unwrap_or(0)),
+            ("num.partitions", self.num_partitions.into()),
             ("tailrace.topic.partitions.max", self.tailrace_topic_partitions_max.into()),
             "a topic with the default number of partitions must be possible",
         )
     }
 }
 
-fn not_above(small: (&str, u64), large: (&str, u64), reason: &str) -> Result<(), ConfigError> {
-    if small.1 <= large.1 {
+fn not_above(
+    (other, other_value): (&'static str, i64),
+    (key, value): (&'static str, i64),
+    reason: &'static str,
+) -> Result<(), ConfigError> {
+    if other_value <= value {
         return Ok(());
     }
-    Err(ConfigError::Inconsistent {
-        key: large.0.to_owned(),
-        value: large.1.to_string(),
-        other: small.0.to_owned(),
-        other_value: small.1.to_string(),
-        reason: reason.to_owned(),
-    })
+    Err(ConfigError::Inconsistent { key, value, other, other_value, reason })
 }
 
 /// All keys of the broker, by name: its own, and one per topic key whose default can be set broker-wide.
@@ -218,6 +230,14 @@ fn default_of(topic_key: &'static ConfigKey) -> Option<ConfigKey> {
         aliases,
         default_of: Some(topic_key.name),
         ..*topic_key
+    })
+}
+
+/// Finds the broker key that an environment variable sets; see [`ConfigKey::environment_name`].
+pub fn broker_key_of_variable(variable: &str) -> Option<&'static ConfigKey> {
+    broker_keys().iter().find(|key| {
+        key.environment_name() == variable
+            || key.aliases.iter().any(|alias| key::environment_name(alias) == variable)
     })
 }
 

@@ -110,19 +110,19 @@ impl fmt::Display for AdvertisedListener {
 
 impl FromValue for Option<AdvertisedListener> {
     fn from_value(value: Value) -> Result<Self, String> {
-        let Value::Text(text) = value else { return Ok(None) };
-        if text.is_empty() {
+        if value == Value::Null {
             return Ok(None);
         }
-        advertised(&text).map(Some)
+        match Vec::<String>::from_value(value)?.as_slice() {
+            [] => Ok(None),
+            [address] => advertised(address).map(Some),
+            _ => Err("only one advertised listener is supported".to_owned()),
+        }
     }
 }
 
 fn advertised(text: &str) -> Result<AdvertisedListener, String> {
     let expected = || "expected HOST:PORT or PLAINTEXT://HOST:PORT".to_owned();
-    if text.contains(',') {
-        return Err("only one advertised listener is supported".to_owned());
-    }
     let address = match text.split_once("://") {
         Some(("PLAINTEXT", address)) => address,
         Some((protocol, _)) => {

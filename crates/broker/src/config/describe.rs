@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::broker::{BrokerConfig, broker_keys};
+use super::broker::{BrokerConfig, broker_key, broker_keys};
 use super::error::ConfigError;
-use super::key::{ConfigKey, ConfigKind};
+use super::key::{ConfigKey, ConfigKind, Synonym};
 use super::layers::{ConfigSource, Layers};
 use super::topic::topic_keys;
 use super::value::Value;
@@ -58,10 +58,7 @@ pub fn describe_topic(
             if overrides.contains_key(key.name) {
                 synonyms.push(synonym(key, key.name, value.text(), ConfigSource::DynamicTopic));
             }
-            for name in key.synonyms.iter().map(|synonym| synonym.name) {
-                collect(name, layers, &mut synonyms);
-            }
-            synonyms.sort_by_key(|synonym| synonym.source);
+            synonyms.extend(topic_defaults(key, layers));
             Ok(entry(key, value, synonyms))
         })
         .collect()
@@ -76,24 +73,67 @@ pub fn describe_broker(broker: &BrokerConfig) -> Vec<DescribedConfig> {
         .map(|key| {
             // The layers were parsed when the configuration was resolved.
             let value = layers.broker_value(key).expect("resolved configurations are legal");
-            let mut synonyms = Vec::new();
-            collect(key.name, layers, &mut synonyms);
-            entry(key, value, synonyms)
+            let alone = [Synonym { name: key.name, factor: 1 }];
+            let names = group(key).unwrap_or(&alone);
+            entry(key, value, own_first(key.name, chain(names, layers)))
         })
         .collect()
 }
 
-/// Finds every layer that sets the broker key `name`, and its default.
-fn collect(name: &'static str, layers: &Layers, synonyms: &mut Vec<ConfigSynonym>) {
-    let Ok(key) = super::broker::broker_key(name) else { return };
+/// What was changed at run time for all nodes, by name: the broker resource with the empty name.
+pub fn describe_cluster(broker: &BrokerConfig) -> Vec<DescribedConfig> {
+    let source = ConfigSource::DynamicDefaultBroker;
+    let keys =
+        broker.dynamic().cluster.iter().filter_map(|(name, text)| Some((broker_key(name).ok()?, text)));
+    keys.map(|(key, text)| {
+        let found = synonym(key, key.name, Some(text.clone()), source);
+        entry(key, Value::Text(text.clone()), vec![found])
+    })
+    .collect()
+}
+
+/// Where the default of a topic key comes from.
+///
+/// While nothing is set, Kafka names only the main broker key, so that retention.ms shows nothing for its default of
+/// log.retention.hours. We follow. Where only a coarser key is set, Kafka hides that and reports a default; we do not.
+fn topic_defaults(key: &ConfigKey, layers: &Layers) -> Vec<ConfigSynonym> {
+    let found = chain(key.synonyms, layers);
+    match key.synonyms.first() {
+        Some(main) if found.iter().all(|synonym| synonym.source == ConfigSource::Default) => {
+            own_first(main.name, found)
+        }
+        _ => found,
+    }
+}
+
+/// The broker keys that stand for the same setting as `key` in other units, or none if it stands alone.
+fn group(key: &ConfigKey) -> Option<&'static [Synonym]> {
+    let mut groups = topic_keys().iter().map(|topic_key| topic_key.synonyms);
+    groups.find(|group| group.iter().any(|other| other.name == key.name))
+}
+
+/// Leaves out what is stronger than the first value of `name` itself.
+fn own_first(name: &str, found: Vec<ConfigSynonym>) -> Vec<ConfigSynonym> {
+    found.into_iter().skip_while(|synonym| synonym.name != name).collect()
+}
+
+/// Every place that sets one of these broker keys, the strongest first, and their defaults.
+fn chain(names: &[Synonym], layers: &Layers) -> Vec<ConfigSynonym> {
+    let keys = || names.iter().filter_map(|synonym| broker_key(synonym.name).ok());
+    let mut found = Vec::new();
     for (source, layer) in layers.layers() {
-        if let Some(text) = layer.get(name) {
-            synonyms.push(synonym(key, name, Some(text.clone()), source));
+        for key in keys() {
+            if let Some(text) = layer.get(key.name) {
+                found.push(synonym(key, key.name, Some(text.clone()), source));
+            }
         }
     }
-    if let Some(default) = key.default_value().text() {
-        synonyms.push(synonym(key, name, Some(default), ConfigSource::Default));
+    for key in keys() {
+        if let Some(default) = key.default_value().text() {
+            found.push(synonym(key, key.name, Some(default), ConfigSource::Default));
+        }
     }
+    found
 }
 
 fn synonym(

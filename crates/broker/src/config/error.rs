@@ -35,7 +35,7 @@ pub enum ConfigError {
     #[error("Invalid value {value} for configuration {key}: {reason}")]
     Invalid {
         /// The key.
-        key: String,
+        key: &'static str,
         /// The value as it was given.
         value: String,
         /// What is expected instead.
@@ -47,13 +47,13 @@ pub enum ConfigError {
     )]
     NotSupported {
         /// The key.
-        key: String,
+        key: &'static str,
         /// The value as it was given.
         value: String,
         /// The part of the value that is not supported.
         refused: String,
         /// A value that works.
-        instead: String,
+        instead: &'static str,
     },
     /// Two names of one setting carry different values.
     #[error(
@@ -69,15 +69,15 @@ pub enum ConfigError {
     #[error("{key}={value} does not fit {other}={other_value}: {reason}")]
     Inconsistent {
         /// The key to change.
-        key: String,
+        key: &'static str,
         /// Its value.
-        value: String,
+        value: i64,
         /// The key it is compared with.
-        other: String,
+        other: &'static str,
         /// That key's value.
-        other_value: String,
+        other_value: i64,
         /// What must hold.
-        reason: String,
+        reason: &'static str,
     },
 }
 
@@ -85,10 +85,10 @@ impl ConfigError {
     /// The key that is to blame.
     pub fn key(&self) -> &str {
         match self {
-            Self::Unknown { key, .. }
-            | Self::Invalid { key, .. }
-            | Self::NotSupported { key, .. }
-            | Self::Inconsistent { key, .. } => key,
+            Self::Invalid { key, .. } | Self::NotSupported { key, .. } | Self::Inconsistent { key, .. } => {
+                key
+            }
+            Self::Unknown { key, .. } => key,
             Self::Conflict { first, .. } => first,
         }
     }

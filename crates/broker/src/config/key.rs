@@ -104,9 +104,9 @@ pub enum Bounds {
     MinusOneOr(i64, i64),
     /// A double from the first to the second number, both included.
     Share(f64, f64),
-    /// One of these texts, or for a list only these texts, each once.
+    /// One of these texts, or for a list only these texts.
     OneOf(&'static [&'static str]),
-    /// Pairs `PARTITION:NODE`, or `*`, or `none` alone: Kafka's lists of throttled replicas.
+    /// Pairs `PARTITION:NODE`, or `*` alone: Kafka's lists of throttled replicas.
     Replicas,
 }
 
@@ -261,6 +261,12 @@ impl ConfigKey {
         text
     }
 
+    /// The environment variable that sets this broker key: `TAILRACE_`, then the key in capitals with `_` for `.`; a
+    /// leading `tailrace.` is left out.
+    pub fn environment_name(&self) -> String {
+        environment_name(self.name)
+    }
+
     /// The default, parsed.
     pub fn default_value(&self) -> Value {
         // A test parses every default; a default that does not parse is a bug in the table.
@@ -279,7 +285,7 @@ impl ConfigKey {
     }
 
     pub(crate) fn invalid(&self, value: &str, reason: String) -> ConfigError {
-        ConfigError::Invalid { key: self.name.to_owned(), value: value.to_owned(), reason }
+        ConfigError::Invalid { key: self.name, value: value.to_owned(), reason }
     }
 
     fn read(&self, text: &str) -> Result<Value, String> {
@@ -317,10 +323,10 @@ impl ConfigKey {
         match parts.into_iter().find(|part| self.not_yet.contains(&part.as_str())) {
             None => Ok(()),
             Some(refused) => Err(ConfigError::NotSupported {
-                key: self.name.to_owned(),
+                key: self.name,
                 value: text.to_owned(),
                 refused,
-                instead: self.default.unwrap_or_default().to_owned(),
+                instead: self.default.unwrap_or_default(),
             }),
         }
     }
@@ -329,10 +335,10 @@ impl ConfigKey {
         match (self.bounds, value) {
             (Bounds::Any, _) => Ok(()),
             (Bounds::MinusOneOr(..), Value::Number(-1)) => Ok(()),
+            (Bounds::MinusOneOr(min, max), Value::Number(number)) => within(*number, min, max)
+                .map_err(|_| format!("Value must be between {min} and {max} or equal to -1")),
             (Bounds::AtLeast(min), Value::Number(number)) => within(*number, min, i64::MAX),
-            (Bounds::Between(min, max) | Bounds::MinusOneOr(min, max), Value::Number(number)) => {
-                within(*number, min, max)
-            }
+            (Bounds::Between(min, max), Value::Number(number)) => within(*number, min, max),
             (Bounds::Share(min, _), Value::Double(number)) if *number < min => {
                 Err(format!("Value must be at least {min}"))
             }
@@ -342,13 +348,17 @@ impl ConfigKey {
             (Bounds::Share(..), Value::Double(_)) => Ok(()),
             (Bounds::OneOf(allowed), Value::Text(text)) => one_of(allowed, text),
             (Bounds::OneOf(allowed), Value::List(parts)) => {
-                parts.iter().try_for_each(|part| one_of(allowed, part))?;
-                no_duplicates(parts)
+                parts.iter().try_for_each(|part| one_of(allowed, part))
             }
             (Bounds::Replicas, Value::List(parts)) => throttled_replicas(parts),
             (bounds, value) => Err(format!("{value} cannot be compared with {bounds:?}")),
         }
     }
+}
+
+pub(super) fn environment_name(key: &str) -> String {
+    let short = key.strip_prefix("tailrace.").unwrap_or(key);
+    format!("TAILRACE_{}", short.replace('.', "_").to_uppercase())
 }
 
 fn within(number: i64, min: i64, max: i64) -> Result<(), String> {
@@ -368,20 +378,11 @@ fn one_of(allowed: &[&str], text: &str) -> Result<(), String> {
     Err(format!("String must be one of: {}", allowed.join(", ")))
 }
 
-fn no_duplicates(parts: &[String]) -> Result<(), String> {
-    for (i, part) in parts.iter().enumerate() {
-        if parts[..i].contains(part) {
-            return Err(format!("'{part}' appears twice"));
-        }
-    }
-    Ok(())
-}
-
 fn throttled_replicas(parts: &[String]) -> Result<(), String> {
     let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let pair = |part: &String| part.split_once(':').is_some_and(|(p, n)| number(p) && number(n));
-    let word = parts.len() == 1 && matches!(parts[0].as_str(), "*" | "none");
-    if parts.is_empty() || word || parts.iter().all(pair) {
+    let all = parts.len() == 1 && parts[0] == "*";
+    if parts.is_empty() || all || parts.iter().all(pair) {
         return Ok(());
     }
     Err("must be * or a list of PARTITION:NODE, such as 0:1,1:2".to_owned())

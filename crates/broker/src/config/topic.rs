@@ -206,11 +206,11 @@ impl TopicConfig {
     fn check(&self) -> Result<(), ConfigError> {
         if self.min_compaction_lag_ms > self.max_compaction_lag_ms {
             return Err(ConfigError::Inconsistent {
-                key: "min.compaction.lag.ms".to_owned(),
-                value: self.min_compaction_lag_ms.to_string(),
-                other: "max.compaction.lag.ms".to_owned(),
-                other_value: self.max_compaction_lag_ms.to_string(),
-                reason: "the shortest lag must not exceed the longest".to_owned(),
+                key: "min.compaction.lag.ms",
+                value: self.min_compaction_lag_ms,
+                other: "max.compaction.lag.ms",
+                other_value: self.max_compaction_lag_ms,
+                reason: "the shortest lag must not exceed the longest",
             });
         }
         Ok(())

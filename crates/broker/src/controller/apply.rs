@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use tailrace_types::{NodeId, ProducerId, TopicId, TopicName};
 
-use super::command::BrokerScope;
-use crate::config::{BrokerConfig, ConfigError, TopicConfig};
+use crate::config::{BrokerConfig, ConfigError, DynamicConfigs, TopicConfig};
 use crate::image::{MetadataImage, TopicImage};
 use crate::record::MetadataRecord;
 
@@ -81,7 +80,7 @@ pub(super) fn apply(
         MetadataRecord::TopicDeleted { id } => topic_deleted(image, *id),
         MetadataRecord::PartitionsAdded { id, partitions } => partitions_added(image, *id, *partitions),
         MetadataRecord::TopicConfigs { id, configs } => topic_configs(image, *id, configs),
-        MetadataRecord::BrokerConfigs { scope, configs } => broker_configs(image, fixed, *scope, configs),
+        MetadataRecord::BrokerConfigs { cluster, nodes } => broker_configs(image, fixed, cluster, nodes),
         MetadataRecord::ProducerIds { first, next } => producer_ids(image, *first, *next),
     }
 }
@@ -146,33 +145,18 @@ fn topic_configs(
 fn broker_configs(
     image: &mut MetadataImage,
     fixed: &BTreeMap<String, String>,
-    scope: BrokerScope,
-    configs: &BTreeMap<String, String>,
+    cluster: &BTreeMap<String, String>,
+    nodes: &BTreeMap<NodeId, BTreeMap<String, String>>,
 ) -> Result<(), ApplyError> {
-    let node = image.broker.node();
-    let mut dynamic = image.dynamic_configs(node);
-    match scope {
-        BrokerScope::Cluster => dynamic.cluster = configs.clone(),
-        BrokerScope::Node(other) if other == node => dynamic.node = configs.clone(),
-        BrokerScope::Node(_) => {}
-    }
+    let node = nodes.get(&image.broker.node()).cloned().unwrap_or_default();
+    let dynamic = DynamicConfigs { node, cluster: cluster.clone() };
     let broker = BrokerConfig::resolve(fixed, &dynamic).map_err(ApplyError::BrokerConfig)?;
     image.topics =
         image.resolve_topics(&broker).map_err(|(topic, error)| ApplyError::TopicConfig { topic, error })?;
     image.broker = Arc::new(broker);
-    match scope {
-        BrokerScope::Cluster => image.cluster_configs = configs.clone(),
-        BrokerScope::Node(node) => set_node_configs(image, node, configs),
-    }
+    image.cluster_configs.clone_from(cluster);
+    image.node_configs.clone_from(nodes);
     Ok(())
-}
-
-fn set_node_configs(image: &mut MetadataImage, node: NodeId, configs: &BTreeMap<String, String>) {
-    if configs.is_empty() {
-        image.node_configs.remove(&node);
-    } else {
-        image.node_configs.insert(node, configs.clone());
-    }
 }
 
 fn producer_ids(image: &mut MetadataImage, first: ProducerId, next: ProducerId) -> Result<(), ApplyError> {

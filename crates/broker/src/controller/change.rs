@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::ControlError;
 use super::command::{ConfigAction, ConfigChange, ConfigOp};
-use crate::config::{
-    BrokerConfig, ConfigKey, ConfigKind, ConfigScope, broker_key, describe_broker, describe_topic, topic_key,
-};
+use crate::config::{BrokerConfig, ConfigKey, ConfigKind, ConfigScope, broker_key, topic_key};
 
 type Configs = BTreeMap<String, String>;
 
@@ -14,19 +12,19 @@ type Configs = BTreeMap<String, String>;
 pub(super) fn given(scope: ConfigScope, pairs: &[(String, Option<String>)]) -> Result<Configs, ControlError> {
     let mut configs = Configs::new();
     for (name, value) in pairs {
-        let key = find(scope, name)?;
         let Some(text) = value else { return Err(ControlError::NullConfig { key: name.clone() }) };
+        let key = find(scope, name)?;
         configs.insert(key.name.to_owned(), key.parse(text)?.to_string());
     }
     Ok(configs)
 }
 
-/// What `current` becomes. `defaults` says from which value a list that is not set is extended.
+/// What `current` becomes. `broker` says from which value a list that is not set is extended.
 pub(super) fn changed(
     scope: ConfigScope,
     current: &Configs,
     change: &ConfigChange,
-    defaults: &dyn Fn(&str) -> String,
+    broker: &BrokerConfig,
 ) -> Result<Configs, ControlError> {
     match change {
         ConfigChange::Replace(pairs) => given(scope, pairs),
@@ -34,7 +32,7 @@ pub(super) fn changed(
             check_distinct(scope, ops)?;
             let mut configs = current.clone();
             for op in ops {
-                apply(scope, &mut configs, op, defaults)?;
+                apply(scope, &mut configs, op, broker)?;
             }
             Ok(configs)
         }
@@ -52,10 +50,12 @@ fn find(scope: ConfigScope, name: &str) -> Result<&'static ConfigKey, ControlErr
     Ok(key)
 }
 
+/// Two names of one setting count as the same key.
 fn check_distinct(scope: ConfigScope, ops: &[ConfigOp]) -> Result<(), ControlError> {
     let mut seen = BTreeSet::new();
     for op in ops {
-        if !seen.insert(find(scope, &op.key)?.name) {
+        let name = find(scope, &op.key).map_or(op.key.as_str(), |key| key.name);
+        if !seen.insert(name) {
             return Err(ControlError::DuplicateConfig { key: op.key.clone() });
         }
     }
@@ -66,53 +66,58 @@ fn apply(
     scope: ConfigScope,
     configs: &mut Configs,
     op: &ConfigOp,
-    defaults: &dyn Fn(&str) -> String,
+    broker: &BrokerConfig,
 ) -> Result<(), ControlError> {
-    let key = find(scope, &op.key)?;
-    if op.action == ConfigAction::Delete {
-        configs.remove(key.name);
-        return Ok(());
-    }
-    let Some(given) = &op.value else { return Err(ControlError::NullConfig { key: op.key.clone() }) };
-    let text = match op.action {
-        ConfigAction::Set | ConfigAction::Delete => given.clone(),
-        ConfigAction::Append | ConfigAction::Subtract => {
-            if key.kind != ConfigKind::List {
-                return Err(ControlError::NotAList { key: op.key.clone(), action: op.action.name() });
+    let action = match op.action {
+        // Deleting a key that does not exist succeeds, as in Kafka: tools clean up old settings that way.
+        ConfigAction::Delete => {
+            if let Ok(key) = find(scope, &op.key) {
+                configs.remove(key.name);
             }
-            let current = configs.get(key.name).cloned().unwrap_or_else(|| defaults(key.name));
-            edited(&current, given, op.action)
+            return Ok(());
+        }
+        ConfigAction::Set => None,
+        ConfigAction::Append => Some(Edit::Append),
+        ConfigAction::Subtract => Some(Edit::Subtract),
+    };
+    let Some(given) = &op.value else { return Err(ControlError::NullConfig { key: op.key.clone() }) };
+    let key = find(scope, &op.key)?;
+    let text = match action {
+        None => given.clone(),
+        Some(_) if key.kind != ConfigKind::List => {
+            return Err(ControlError::NotAList { key: op.key.clone(), action: op.action.name() });
+        }
+        Some(edit) => {
+            let current = match configs.get(key.name) {
+                Some(current) => current.clone(),
+                None => broker.value_without_override(scope, key)?.to_string(),
+            };
+            edited(&current, given, edit)
         }
     };
     configs.insert(key.name.to_owned(), key.parse(&text)?.to_string());
     Ok(())
 }
 
+#[derive(Clone, Copy)]
+enum Edit {
+    Append,
+    Subtract,
+}
+
 /// The list `current` with the elements of `given` added or taken away.
-fn edited(current: &str, given: &str, action: ConfigAction) -> String {
-    let mut elements = elements(current);
-    for element in self::elements(given) {
-        match action {
-            ConfigAction::Append if !elements.contains(&element) => elements.push(element),
-            ConfigAction::Subtract => elements.retain(|other| *other != element),
-            _ => {}
+fn edited(current: &str, given: &str, edit: Edit) -> String {
+    let mut result = elements(current);
+    for element in elements(given) {
+        match edit {
+            Edit::Append if result.contains(&element) => {}
+            Edit::Append => result.push(element),
+            Edit::Subtract => result.retain(|other| *other != element),
         }
     }
-    elements.join(",")
+    result.join(",")
 }
 
 fn elements(list: &str) -> Vec<&str> {
     list.split(',').map(str::trim).filter(|element| !element.is_empty()).collect()
-}
-
-/// What a topic key is without an override.
-pub(super) fn topic_default(key: &str, broker: &BrokerConfig) -> String {
-    let described = describe_topic(&BTreeMap::new(), broker).unwrap_or_default();
-    described.into_iter().find(|entry| entry.name == key).and_then(|entry| entry.value).unwrap_or_default()
-}
-
-/// What a broker key is now.
-pub(super) fn broker_default(key: &str, broker: &BrokerConfig) -> String {
-    let described = describe_broker(broker);
-    described.into_iter().find(|entry| entry.name == key).and_then(|entry| entry.value).unwrap_or_default()
 }

@@ -62,6 +62,12 @@ pub enum ControlError {
         found: i32,
     },
     /// `INVALID_PARTITIONS`.
+    #[error("Topic already has {current} partition(s).")]
+    AlreadyHasPartitions {
+        /// Its partitions.
+        current: i32,
+    },
+    /// `INVALID_PARTITIONS`.
     #[error("The topic {name} currently has {current} partition(s); {found} would not be an increase.")]
     NotAnIncrease {
         /// The topic.
@@ -82,9 +88,7 @@ pub enum ControlError {
         max: u64,
     },
     /// `INVALID_REPLICATION_FACTOR`.
-    #[error(
-        "Replication factor was set to an invalid non-positive value: {found}; give a number from 1, or -1 for the default."
-    )]
+    #[error("Replication factor must be larger than 0, or -1 to use the default value; found {found}.")]
     InvalidReplicationFactor {
         /// What was asked for.
         found: i16,
@@ -110,7 +114,13 @@ pub enum ControlError {
         /// What would be wrong with it.
         error: ConfigError,
     },
-    /// `INVALID_CONFIG`.
+    /// `INVALID_CONFIG`: a new topic's override is null.
+    #[error("Null value not supported for topic configs: {key}")]
+    NullAtCreation {
+        /// The key.
+        key: String,
+    },
+    /// `INVALID_REQUEST`: a setting is to become null; deleting it is what brings the default back.
     #[error("Null value not supported for : {key}")]
     NullConfig {
         /// The key.
@@ -137,7 +147,7 @@ pub enum ControlError {
         key: String,
     },
     /// `INVALID_REQUEST`.
-    #[error("There is no broker {node}; this is broker {existing}.")]
+    #[error("Unexpected broker id, expected {existing}, but received {node}")]
     UnknownNode {
         /// The number that was asked for.
         node: NodeId,

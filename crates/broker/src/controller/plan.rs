@@ -7,7 +7,7 @@ use tailrace_types::{ProducerId, TopicName};
 use super::apply::fold;
 use super::command::{BrokerScope, Command, ConfigChange, CreateTopic, Requester, TopicRef};
 use super::{ControlError, PRODUCER_IDS_PER_BLOCK, change};
-use crate::config::{BrokerConfig, ConfigScope, TopicConfig};
+use crate::config::{BrokerConfig, ConfigScope, DynamicConfigs, TopicConfig};
 use crate::image::{MetadataImage, TopicImage, is_internal_topic};
 use crate::record::MetadataRecord;
 
@@ -39,6 +39,9 @@ fn create_topic(image: &MetadataImage, create: &CreateTopic) -> Records {
     }
     if create.id.is_zero() || image.topic_by_id(create.id).is_some() {
         return Err(ControlError::TopicIdInUse { id: create.id });
+    }
+    if let Some((key, _)) = create.configs.iter().find(|(_, value)| value.is_none()) {
+        return Err(ControlError::NullAtCreation { key: key.clone() });
     }
     let configs = change::given(ConfigScope::Topic, &create.configs)?;
     TopicConfig::resolve(&configs, &image.broker)?;
@@ -105,7 +108,10 @@ fn delete_topic(image: &MetadataImage, topic: &TopicRef, by: Requester) -> Recor
 fn create_partitions(image: &MetadataImage, name: &str, count: i32, by: Requester) -> Records {
     let topic = existing(image, name)?;
     check_reserved(&topic.name, by)?;
-    if count <= topic.partitions {
+    if count == topic.partitions {
+        return Err(ControlError::AlreadyHasPartitions { current: count });
+    }
+    if count < topic.partitions {
         let (name, current) = (topic.name.clone(), topic.partitions);
         return Err(ControlError::NotAnIncrease { name, current, found: count });
     }
@@ -115,8 +121,10 @@ fn create_partitions(image: &MetadataImage, name: &str, count: i32, by: Requeste
 
 fn alter_topic(image: &MetadataImage, name: &str, change: &ConfigChange) -> Records {
     let topic = existing(image, name)?;
-    let defaults = |key: &str| change::topic_default(key, &image.broker);
-    let configs = change::changed(ConfigScope::Topic, &topic.overrides, change, &defaults)?;
+    let configs = change::changed(ConfigScope::Topic, &topic.overrides, change, &image.broker)?;
+    if configs == topic.overrides {
+        return Ok(Vec::new());
+    }
     TopicConfig::resolve(&configs, &image.broker)?;
     Ok(vec![MetadataRecord::TopicConfigs { id: topic.id, configs }])
 }
@@ -128,18 +136,22 @@ fn alter_broker(
     change: &ConfigChange,
 ) -> Records {
     let existing = image.broker.node();
-    let mut dynamic = image.dynamic_configs(existing);
+    let (mut cluster, mut nodes) = (image.cluster_configs.clone(), image.node_configs.clone());
     let current = match scope {
-        BrokerScope::Cluster => &mut dynamic.cluster,
-        BrokerScope::Node(node) if node == existing => &mut dynamic.node,
+        BrokerScope::Cluster => &mut cluster,
+        BrokerScope::Node(node) if node == existing => nodes.entry(node).or_default(),
         BrokerScope::Node(node) => return Err(ControlError::UnknownNode { node, existing }),
     };
-    let defaults = |key: &str| change::broker_default(key, &image.broker);
-    let configs = change::changed(ConfigScope::Broker, current, change, &defaults)?;
-    current.clone_from(&configs);
-    let broker = BrokerConfig::resolve(fixed, &dynamic)?;
+    let configs = change::changed(ConfigScope::Broker, current, change, &image.broker)?;
+    if configs == *current {
+        return Ok(Vec::new());
+    }
+    *current = configs;
+    nodes.retain(|_, configs| !configs.is_empty());
+    let node = nodes.get(&existing).cloned().unwrap_or_default();
+    let broker = BrokerConfig::resolve(fixed, &DynamicConfigs { node, cluster: cluster.clone() })?;
     image.resolve_topics(&broker).map_err(|(topic, error)| ControlError::TopicWouldBreak { topic, error })?;
-    Ok(vec![MetadataRecord::BrokerConfigs { scope, configs }])
+    Ok(vec![MetadataRecord::BrokerConfigs { cluster, nodes }])
 }
 
 fn allocate_producer_ids(image: &MetadataImage) -> Records {
