@@ -16,7 +16,8 @@ mod log;
 mod real;
 
 pub use config::{
-    ENTRY_BYTES_MAX, LogConfig, PREALLOCATE_BYTES_FIRST, PartitionIdentity, SEGMENT_BYTES_MAX, SNAPSHOT_BYTES_MAX,
+    ENTRY_BYTES_MAX, LogConfig, PREALLOCATE_BYTES_FIRST, PartitionIdentity, SEGMENT_BYTES_MAX,
+    SNAPSHOT_BYTES_MAX,
 };
 pub use disk::{DirEntry, Disk, DiskFile, OpenMode, read_file, read_full_at};
 pub use error::LogError;

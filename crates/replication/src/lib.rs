@@ -12,7 +12,8 @@ mod reader;
 mod solo;
 
 pub use producers::{
-    BATCHES_REMEMBERED, PRODUCERS_MAX, ProducerState, Producers, RememberedBatch, SequenceError, SnapshotError,
+    BATCHES_REMEMBERED, PRODUCERS_MAX, ProducerState, Producers, RememberedBatch, SequenceError,
+    SnapshotError,
 };
 pub use reader::PartitionReader;
 pub use solo::{AppendError, Appended, Durability, Policy, Solo, SyncTicket};

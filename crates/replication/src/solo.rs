@@ -115,7 +115,10 @@ pub struct Solo<D: Disk> {
 
 impl<D: Disk> std::fmt::Debug for Solo<D> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Solo").field("reader", &self.reader).field("epoch", &self.epoch).finish_non_exhaustive()
+        f.debug_struct("Solo")
+            .field("reader", &self.reader)
+            .field("epoch", &self.epoch)
+            .finish_non_exhaustive()
     }
 }
 
@@ -199,7 +202,12 @@ impl<D: Disk> Solo<D> {
     ///
     /// # Panics
     /// If the epoch was not begun.
-    pub fn append(&mut self, header: &BatchHeader, bytes: &[u8], now: TimestampMs) -> Result<Appended, AppendError> {
+    pub fn append(
+        &mut self,
+        header: &BatchHeader,
+        bytes: &[u8],
+        now: TimestampMs,
+    ) -> Result<Appended, AppendError> {
         self.refuse_if_halted()?;
         assert!(self.epoch_begun, "an append before the epoch was begun");
         if let SequenceCheck::Duplicate(original) = self.producers.check(header)? {

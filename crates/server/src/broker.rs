@@ -36,7 +36,8 @@ impl Limits {
             request_read_timeout: Duration::from_millis(config.tailrace_request_read_timeout_ms),
             response_write_timeout: Duration::from_millis(config.tailrace_response_write_timeout_ms),
             idle_max: Duration::from_millis(config.connections_max_idle_ms),
-            decompressed_bytes_max: usize::try_from(config.tailrace_decompressed_bytes_max).unwrap_or(usize::MAX),
+            decompressed_bytes_max: usize::try_from(config.tailrace_decompressed_bytes_max)
+                .unwrap_or(usize::MAX),
         }
     }
 }

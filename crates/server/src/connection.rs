@@ -186,7 +186,9 @@ impl Connection {
                 let Poll::Ready(parts) = promise.as_mut().poll(cx) else { return Ok(()) };
                 head.waiting = Waiting::Ready(parts?);
             }
-            let Some(PendingReply { api_key, started, waiting: Waiting::Ready(parts) }) = self.replies.pop_front() else {
+            let Some(PendingReply { api_key, started, waiting: Waiting::Ready(parts) }) =
+                self.replies.pop_front()
+            else {
                 return Ok(());
             };
             self.outbox.push(api_key, started, parts);

@@ -9,7 +9,6 @@ use tailrace_log::delete_partition;
 use tailrace_types::{ProducerId, TimestampMs, TopicName};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-use crate::disk::ServerDisk;
 use crate::metadata_log::{MetadataError, MetadataLog};
 use crate::partitions::{Opener, PartitionHandle, PartitionSlot, Topic, TopicTable, log_config, policy};
 
@@ -79,7 +78,11 @@ impl ControllerShell {
     }
 
     /// Carries out a command: plans it, makes it durable, publishes the new image, opens or deletes partitions.
-    pub(crate) async fn execute(&self, command: Command, now: TimestampMs) -> Result<Arc<MetadataImage>, CommandError> {
+    pub(crate) async fn execute(
+        &self,
+        command: Command,
+        now: TimestampMs,
+    ) -> Result<Arc<MetadataImage>, CommandError> {
         let guard = Arc::clone(&self.state).lock_owned().await;
         let (guard, outcome) = tokio::task::spawn_blocking(move || plan_and_log(guard, &command, now))
             .await
@@ -139,7 +142,8 @@ impl ControllerShell {
     /// Opens the partitions that the topic has in `image` and not yet in the table.
     async fn add_partitions(&self, name: &TopicName, image: &Arc<MetadataImage>, now: TimestampMs) {
         let Some(topic) = image.topic(name.as_str()).cloned() else { return };
-        let mut slots = self.topics.load().by_name(name.as_str()).map_or_else(Vec::new, |old| old.partitions.clone());
+        let mut slots =
+            self.topics.load().by_name(name.as_str()).map_or_else(Vec::new, |old| old.partitions.clone());
         let (opener, broker) = (self.opener.clone(), Arc::clone(image.broker()));
         let (from, opened_topic) = (slots.len(), Arc::clone(&topic));
         let opened = tokio::task::spawn_blocking(move || {
@@ -218,7 +222,11 @@ fn plan_and_log(
 }
 
 impl State {
-    fn plan_and_log(&mut self, command: &Command, now: TimestampMs) -> Result<Vec<MetadataRecord>, CommandError> {
+    fn plan_and_log(
+        &mut self,
+        command: &Command,
+        now: TimestampMs,
+    ) -> Result<Vec<MetadataRecord>, CommandError> {
         let records = self.controller.plan(command)?;
         self.log.append(&records, now)?;
         apply_all(&mut self.controller, &records);
@@ -234,8 +242,10 @@ fn apply_all(controller: &mut Controller, records: &[MetadataRecord]) {
 
 /// Opens all partitions of all topics, on as many threads as there are processors: at start nothing else runs.
 fn open_all(image: &MetadataImage, opener: &Opener, now: TimestampMs) -> TopicTable {
-    let all: Vec<_> = image.topics().flat_map(|topic| topic.topic_partitions().map(move |id| (topic, id))).collect();
-    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get).min(all.len().max(1));
+    let all: Vec<_> =
+        image.topics().flat_map(|topic| topic.topic_partitions().map(move |id| (topic, id))).collect();
+    let threads =
+        std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get).min(all.len().max(1));
     let next = std::sync::atomic::AtomicUsize::new(0);
     let mut slots: Vec<(usize, PartitionSlot)> = std::thread::scope(|scope| {
         let open_some = || {
@@ -247,7 +257,10 @@ fn open_all(image: &MetadataImage, opener: &Opener, now: TimestampMs) -> TopicTa
             }
         };
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(open_some)).collect();
-        workers.into_iter().flat_map(|worker| worker.join().expect("opening partitions does not panic")).collect()
+        workers
+            .into_iter()
+            .flat_map(|worker| worker.join().expect("opening partitions does not panic"))
+            .collect()
     });
     slots.sort_by_key(|(number, _)| *number);
     let mut slots = slots.into_iter().map(|(_, slot)| slot);

@@ -57,7 +57,9 @@ fn near_throttling(vmstat: &str) -> bool {
         line.split(' ').nth(1)?.parse::<u64>().ok()
     };
     let (Some(dirty), Some(writeback)) = (value("nr_dirty"), value("nr_writeback")) else { return false };
-    let (Some(background), Some(limit)) = (value("nr_dirty_background_threshold"), value("nr_dirty_threshold")) else {
+    let (Some(background), Some(limit)) =
+        (value("nr_dirty_background_threshold"), value("nr_dirty_threshold"))
+    else {
         return false;
     };
     let throttled_from = u64::midpoint(background, limit);

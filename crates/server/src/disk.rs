@@ -42,12 +42,12 @@ pub struct ServerDisk {
 impl ServerDisk {
     /// The disk as it is.
     pub fn real() -> Self {
-        Self { real: RealDisk::new(), watcher: None }
+        Self { real: RealDisk, watcher: None }
     }
 
     /// The disk with a watcher before it.
     pub fn watched(watcher: Arc<dyn DiskWatcher>) -> Self {
-        Self { real: RealDisk::new(), watcher: Some(watcher) }
+        Self { real: RealDisk, watcher: Some(watcher) }
     }
 }
 

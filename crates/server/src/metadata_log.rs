@@ -116,7 +116,11 @@ impl MetadataLog {
     }
 
     /// Appends records in one batch; they are durable when this returns.
-    pub(crate) fn append(&mut self, records: &[MetadataRecord], now: TimestampMs) -> Result<(), MetadataError> {
+    pub(crate) fn append(
+        &mut self,
+        records: &[MetadataRecord],
+        now: TimestampMs,
+    ) -> Result<(), MetadataError> {
         if records.is_empty() {
             return Ok(());
         }

@@ -14,8 +14,8 @@ use prometheus_client::registry::{Registry, Unit};
 
 /// Upper bounds of the time buckets in seconds: 50 us to 30 s, about three to a decade.
 const TIME_BUCKETS: [f64; 18] = [
-    50e-6, 100e-6, 200e-6, 500e-6, 1e-3, 2e-3, 5e-3, 10e-3, 20e-3, 50e-3, 100e-3, 200e-3, 500e-3, 1.0, 2.0, 5.0, 10.0,
-    30.0,
+    50e-6, 100e-6, 200e-6, 500e-6, 1e-3, 2e-3, 5e-3, 10e-3, 20e-3, 50e-3, 100e-3, 200e-3, 500e-3, 1.0, 2.0,
+    5.0, 10.0, 30.0,
 ];
 
 /// API keys above this share one set of metrics, labelled `other`.
@@ -52,7 +52,7 @@ pub(crate) struct Metrics {
     pub(crate) bytes_sent: Counter,
     pub(crate) records_produced: Counter,
     pub(crate) bytes_produced: Counter,
-    pub(crate) produce_errors: Family<ReasonLabel, Counter>,
+    produce_errors: Family<ReasonLabel, Counter>,
     pub(crate) bytes_fetched: Counter,
     pub(crate) cold_reads: Counter,
     pub(crate) deferred_writes: Counter,
@@ -173,6 +173,11 @@ impl Metrics {
         if !success {
             self.fsync_failures.inc();
         }
+    }
+
+    /// Takes note of a batch that was refused.
+    pub(crate) fn produce_error(&self, reason: &'static str) {
+        self.produce_errors.get_or_create(&ReasonLabel { reason }).inc();
     }
 
     /// The page for `/metrics`.

@@ -29,7 +29,7 @@ const WARM_BYTES: u64 = 1024 * 1024;
 const VECTORS: usize = 16;
 
 /// A part of a file to be sent. Keeps the file open, so that a segment deleted meanwhile can still be read.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct FileSlice {
     pub(crate) file: Arc<SegmentFiles<ServerDisk>>,
     pub(crate) position: u64,
@@ -37,22 +37,26 @@ pub(crate) struct FileSlice {
 }
 
 /// One part of an answer.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) enum ReplyPart {
     Bytes(Bytes),
     File(FileSlice),
 }
 
-#[derive(Debug)]
 enum Item {
     Bytes(Bytes),
-    File { slice: FileSlice, warm_until: u64 },
+    File {
+        slice: FileSlice,
+        warm_until: u64,
+    },
     /// The answer's end: the request took from `started` to now.
-    End { api_key: i16, started: Instant },
+    End {
+        api_key: i16,
+        started: Instant,
+    },
 }
 
 /// What is still to be sent, in order.
-#[derive(Debug)]
 pub(crate) struct Outbox {
     items: VecDeque<Item>,
     pending_bytes: u64,

@@ -8,7 +8,8 @@ pub(crate) fn bytes16() -> [u8; 16] {
     let mut filled = 0;
     while filled < bytes.len() {
         // Without random numbers no id can be given out; Linux has had them since long before this process.
-        filled += getrandom(&mut bytes[filled..], GetRandomFlags::empty()).expect("the kernel gives random numbers");
+        filled += getrandom(&mut bytes[filled..], GetRandomFlags::empty())
+            .expect("the kernel gives random numbers");
     }
     bytes
 }

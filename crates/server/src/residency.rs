@@ -75,7 +75,8 @@ fn cached_pages(file: &impl AsFd, position: u64, bytes: u64) -> Option<u64> {
     // SAFETY: both structures live through the call and have the layout that cachestat(2) states; the kernel reads
     // the first and writes the second, and keeps neither.
     #[expect(unsafe_code, reason = "no library offers cachestat(2) yet")]
-    let result = unsafe { libc::syscall(SYS_CACHESTAT, descriptor, &raw const range, &raw mut statistics, 0) };
+    let result =
+        unsafe { libc::syscall(SYS_CACHESTAT, descriptor, &raw const range, &raw mut statistics, 0) };
     (result == 0).then_some(statistics.cached)
 }
 

@@ -139,7 +139,8 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
     warn_if_open_to_all(&addresses);
 
     let metrics = Arc::new(Metrics::new(api_name));
-    let store = LogStore::new(startup.disk, usize::try_from(config.tailrace_open_segments_max).unwrap_or(usize::MAX));
+    let store =
+        LogStore::new(startup.disk, usize::try_from(config.tailrace_open_segments_max).unwrap_or(usize::MAX));
     let opener = Opener { store, data_dir: data_dir.clone() };
     let settings = startup.settings;
     let opened = tokio::task::spawn_blocking(move || open_controller(opener, &settings)).await;
@@ -200,7 +201,10 @@ impl Server {
     }
 }
 
-fn open_controller(opener: Opener, settings: &BTreeMap<String, String>) -> Result<ControllerShell, StartError> {
+fn open_controller(
+    opener: Opener,
+    settings: &BTreeMap<String, String>,
+) -> Result<ControllerShell, StartError> {
     let now = now();
     for leftover in remove_leftovers(opener.store.disk(), &opener.data_dir)? {
         tracing::info!(folder = %leftover, "removed what was left of a deleted partition");
@@ -215,7 +219,11 @@ fn now() -> TimestampMs {
 }
 
 async fn listen(key: &'static str, address: &str) -> Result<TcpListener, StartError> {
-    TcpListener::bind(address).await.map_err(|error| StartError::Listen { key, address: address.to_owned(), error })
+    TcpListener::bind(address).await.map_err(|error| StartError::Listen {
+        key,
+        address: address.to_owned(),
+        error,
+    })
 }
 
 fn local(listener: &TcpListener) -> Result<SocketAddr, StartError> {

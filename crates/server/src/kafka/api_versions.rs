@@ -17,7 +17,10 @@ pub(crate) async fn handle(context: Arc<Context>, request: ApiVersionsRequest) -
     let (name, version) = (request.client_software_name, request.client_software_version);
     if context.version() >= NAMES_FROM {
         if !is_software_word(&name) || !is_software_word(&version) {
-            return ApiVersionsResponse { error_code: ErrorCode::InvalidRequest.code(), ..Default::default() };
+            return ApiVersionsResponse {
+                error_code: ErrorCode::InvalidRequest.code(),
+                ..Default::default()
+            };
         }
         tracing::debug!(peer = %context.session.peer, %name, %version, "client");
         // A second ApiVersions on the same connection does not rename the client.

@@ -88,7 +88,8 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     let request: FetchRequest = decode(&context, reader)?;
     let broker = &context.broker;
     let terms = Terms {
-        bytes_max: u64::from(request.max_bytes.max(0).unsigned_abs()).min(broker.config().fetch_max_bytes.into()),
+        bytes_max: u64::from(request.max_bytes.max(0).unsigned_abs())
+            .min(broker.config().fetch_max_bytes.into()),
         bytes_min: request.min_bytes.max(0).unsigned_abs().into(),
         committed_only: request.isolation_level == READ_COMMITTED,
         deadline: Instant::now() + wait_time(request.max_wait_ms),
@@ -172,7 +173,13 @@ fn find(topics: &crate::partitions::TopicTable, want: &Wanted) -> Result<Arc<Par
 }
 
 /// `at_least_one`: nothing was found before, so the first batch is sent even beyond the limits (KIP-74).
-fn look_at(handle: &PartitionHandle, want: &Wanted, left: u64, at_least_one: bool, committed_only: bool) -> Found {
+fn look_at(
+    handle: &PartitionHandle,
+    want: &Wanted,
+    left: u64,
+    at_least_one: bool,
+    committed_only: bool,
+) -> Found {
     let reader = &handle.reader;
     if let Some(code) = epoch_mismatch(want.current_epoch, reader.epoch()) {
         return Found { leader: Some(reader.epoch()), ..Found::error(code) };
@@ -234,7 +241,12 @@ fn diverging(handle: &PartitionHandle, epoch: LeaderEpoch, from: Offset) -> Opti
 }
 
 /// Builds the answer, leaving out what an incremental session has been told before.
-fn respond(context: &Context, turn: FetchTurn, found: Vec<Found>, terms: &Terms) -> Result<Vec<ReplyPart>, Closed> {
+fn respond(
+    context: &Context,
+    turn: FetchTurn,
+    found: Vec<Found>,
+    terms: &Terms,
+) -> Result<Vec<ReplyPart>, Closed> {
     let named = turn.select(&found);
     let node = context.broker.node().get();
     let mut files = Vec::new();
@@ -248,7 +260,12 @@ fn respond(context: &Context, turn: FetchTurn, found: Vec<Found>, terms: &Terms)
             Some(last) if want.topic.is(&last.topic, last.topic_id) => last.partitions.push(data),
             _ => {
                 let (topic, topic_id) = want.topic.fields();
-                responses.push(FetchableTopicResponse { topic, topic_id, partitions: vec![data], ..Default::default() });
+                responses.push(FetchableTopicResponse {
+                    topic,
+                    topic_id,
+                    partitions: vec![data],
+                    ..Default::default()
+                });
             }
         }
     }
@@ -276,10 +293,12 @@ fn partition_data(
         ..Default::default()
     };
     if let Some((epoch, end)) = found.diverging {
-        data.diverging_epoch = EpochEndOffset { epoch: epoch.get(), end_offset: end.get(), ..Default::default() };
+        data.diverging_epoch =
+            EpochEndOffset { epoch: epoch.get(), end_offset: end.get(), ..Default::default() };
     }
     if let Some(epoch) = found.leader {
-        data.current_leader = LeaderIdAndEpoch { leader_id: node, leader_epoch: epoch.get(), ..Default::default() };
+        data.current_leader =
+            LeaderIdAndEpoch { leader_id: node, leader_epoch: epoch.get(), ..Default::default() };
     }
     if let Some(slice) = found.slice {
         let tag = u32::try_from(files.len()).unwrap_or(u32::MAX);

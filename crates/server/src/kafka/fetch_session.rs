@@ -149,9 +149,12 @@ impl FetchSessions {
         };
         let continued = lock(&session).continue_with(&request, version);
         match continued {
-            Ok(wanted) => {
-                Admission::Turn(FetchTurn { wanted, session_id: id, session: Some(session), incremental: true })
-            }
+            Ok(wanted) => Admission::Turn(FetchTurn {
+                wanted,
+                session_id: id,
+                session: Some(session),
+                incremental: true,
+            }),
             Err(code) => {
                 if code == ErrorCode::FetchSessionIdNotFound {
                     self.remove(id);
@@ -272,7 +275,8 @@ impl Session {
             any_data |= found.has_data();
             let remembered = self.partitions.get_mut(&want.key());
             // An error is repeated until it is gone, so it counts as nothing said.
-            let before = remembered.and_then(|r| std::mem::replace(&mut r.said, (!found.failed()).then_some(said)));
+            let before =
+                remembered.and_then(|r| std::mem::replace(&mut r.said, (!found.failed()).then_some(said)));
             named.push(!incremental || found.is_news() || before != Some(said));
         }
         if any_data {
@@ -282,8 +286,12 @@ impl Session {
     }
 
     fn last_to_the_end(&mut self, wanted: &[Wanted], found: &[Found]) {
-        let served: std::collections::HashSet<Key> =
-            wanted.iter().zip(found).filter(|(_, found)| found.has_data()).map(|(want, _)| want.key()).collect();
+        let served: std::collections::HashSet<Key> = wanted
+            .iter()
+            .zip(found)
+            .filter(|(_, found)| found.has_data())
+            .map(|(want, _)| want.key())
+            .collect();
         let (last, first): (VecDeque<Key>, VecDeque<Key>) =
             std::mem::take(&mut self.order).into_iter().partition(|key| served.contains(key));
         self.order = first.into_iter().chain(last).collect();

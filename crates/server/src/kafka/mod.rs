@@ -101,15 +101,15 @@ pub(crate) async fn decide(
 ) -> Result<Decided, Closed> {
     let RequestFrame { body, reservation } = frame;
     let mut reader = Reader::new(body);
-    let header =
-        RequestHeader::decode(&mut reader).map_err(|error| Closed::Protocol(format!("bad request header: {error}")))?;
+    let header = RequestHeader::decode(&mut reader)
+        .map_err(|error| Closed::Protocol(format!("bad request header: {error}")))?;
     let (key, version) = (header.api_key, header.api_version);
     let context = Context { broker, session, header };
     if !table::serves(key, version) {
         if key == ApiKey::ApiVersions {
             return api_versions::unsupported(&context);
         }
-        return Err(Closed::Protocol(format!("{key} version {version} is not served")));
+        return Err(Closed::Protocol(format!("{} version {version} is not served", key.name())));
     }
     let decided = table::dispatch(context, reader).await;
     drop(reservation);
@@ -117,7 +117,11 @@ pub(crate) async fn decide(
 }
 
 /// Decodes the body and answers it with what `handle` returns.
-async fn answer<R, F>(context: Context, reader: Reader, handle: impl FnOnce(Arc<Context>, R) -> F) -> Result<Decided, Closed>
+async fn answer<R, F>(
+    context: Context,
+    reader: Reader,
+    handle: impl FnOnce(Arc<Context>, R) -> F,
+) -> Result<Decided, Closed>
 where
     R: Request,
     F: Future<Output = R::Response>,
@@ -131,5 +135,5 @@ where
 /// Decodes a body. Bytes behind it are ignored, as Kafka ignores them.
 fn decode<R: Request>(context: &Context, mut reader: Reader) -> Result<R, Closed> {
     R::decode(&mut reader, context.version())
-        .map_err(|error| Closed::Protocol(format!("bad {} request: {error}", context.header.api_key)))
+        .map_err(|error| Closed::Protocol(format!("bad {} request: {error}", context.header.api_key.name())))
 }

@@ -7,7 +7,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tailrace_kafka_wire::messages::produce_request::{PartitionProduceData, ProduceRequest, TopicProduceData};
+use tailrace_kafka_wire::messages::produce_request::{
+    PartitionProduceData, ProduceRequest, TopicProduceData,
+};
 use tailrace_kafka_wire::messages::produce_response::{
     BatchIndexAndErrorMessage, PartitionProduceResponse, ProduceResponse, TopicProduceResponse,
 };
@@ -40,7 +42,8 @@ struct Uncommitted {
 
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let request: ProduceRequest = decode(&context, reader)?;
-    let (acks, timeout) = (request.acks, Duration::from_millis(request.timeout_ms.max(0).unsigned_abs().into()));
+    let (acks, timeout) =
+        (request.acks, Duration::from_millis(request.timeout_ms.max(0).unsigned_abs().into()));
     if !(-1..=1).contains(&acks) {
         let response = refuse_all(&request, ErrorCode::InvalidRequiredAcks);
         return Ok(Decided::Reply(context.reply(&response)?));
@@ -62,7 +65,9 @@ fn unless_failed(response: &ProduceResponse) -> Result<Decided, Closed> {
     let partitions = response.responses.iter().flat_map(|topic| &topic.partition_responses);
     match partitions.map(|p| p.error_code).find(|&code| code != ErrorCode::None.code()) {
         None => Ok(Decided::NoReply),
-        Some(code) => Err(Closed::Protocol(format!("a produce request with acks=0 failed with error {code}"))),
+        Some(code) => {
+            Err(Closed::Protocol(format!("a produce request with acks=0 failed with error {code}")))
+        }
     }
 }
 
@@ -192,7 +197,12 @@ async fn append_one(
 }
 
 /// Validates on the event loop what is quickly validated, and on a worker what is not.
-async fn check(broker: &Broker, topic: &Topic, records: Records, now: TimestampMs) -> Result<Validated, BatchError> {
+async fn check(
+    broker: &Broker,
+    topic: &Topic,
+    records: Records,
+    now: TimestampMs,
+) -> Result<Validated, BatchError> {
     let Records::Bytes(bytes) = records else {
         return Err(BatchError::Incomplete { bytes_needed: tailrace_records::HEADER_BYTES, bytes: 0 });
     };

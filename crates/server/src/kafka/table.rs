@@ -45,6 +45,6 @@ pub(crate) async fn dispatch(context: Context, reader: Reader) -> Result<Decided
         ApiKey::Produce => produce::decide(context, reader).await,
         ApiKey::Fetch => fetch::decide(context, reader).await,
         ApiKey::ApiVersions => answer(context, reader, api_versions::handle).await,
-        key => Err(Closed::Protocol(format!("{key} is not served"))),
+        key => Err(Closed::Protocol(format!("{} is not served", key.name()))),
     }
 }

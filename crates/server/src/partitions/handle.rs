@@ -100,7 +100,10 @@ impl PartitionHandle {
     /// Waits, without a lock on the core, until the high watermark reaches `committed_at`.
     ///
     /// `None` if it has already.
-    pub(crate) fn wait_committed(&self, committed_at: HighWatermark) -> Option<oneshot::Receiver<WaitOutcome>> {
+    pub(crate) fn wait_committed(
+        &self,
+        committed_at: HighWatermark,
+    ) -> Option<oneshot::Receiver<WaitOutcome>> {
         if self.reader.high_watermark() >= committed_at {
             return None;
         }

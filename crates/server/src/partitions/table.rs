@@ -56,8 +56,15 @@ impl Topic {
         let config = &self.config;
         AppendRules {
             compression: self.compression,
-            levels: CompressionLevels { gzip: config.compression_gzip_level, zstd: config.compression_zstd_level },
-            timestamp_type: if self.log_append_time { TimestampType::LogAppendTime } else { TimestampType::CreateTime },
+            levels: CompressionLevels {
+                gzip: config.compression_gzip_level,
+                zstd: config.compression_zstd_level,
+            },
+            timestamp_type: if self.log_append_time {
+                TimestampType::LogAppendTime
+            } else {
+                TimestampType::CreateTime
+            },
             timestamp_before_max_ms: config.message_timestamp_before_max_ms,
             timestamp_after_max_ms: config.message_timestamp_after_max_ms,
             batch_bytes_max: usize::try_from(config.max_message_bytes).unwrap_or(usize::MAX),

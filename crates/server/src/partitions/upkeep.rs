@@ -102,7 +102,10 @@ async fn flush_all(broker: &Arc<Broker>) {
 }
 
 /// Moves a partition's log start forward (DeleteRecords); durable when it returns.
-pub(crate) async fn advance_log_start(handle: &Arc<PartitionHandle>, to: Offset) -> Result<Offset, AppendFailure> {
+pub(crate) async fn advance_log_start(
+    handle: &Arc<PartitionHandle>,
+    to: Offset,
+) -> Result<Offset, AppendFailure> {
     let handle = Arc::clone(handle);
     let work = move || {
         let trim = match handle.core.blocking_lock().as_mut() {
