@@ -1,0 +1,82 @@
+//! The command line, as clap reads it.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// A message system in one binary: a durable log for unmodified Kafka clients.
+#[derive(Debug, Parser)]
+#[command(version, args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
+#[command(after_help = "Without a verb, tailrace serves.")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) serve: ServeArguments,
+    #[command(subcommand)]
+    pub(crate) verb: Option<Verb>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Run the server.
+    Serve(ServeArguments),
+    /// Check or show the configuration without starting the server.
+    Config(ConfigArguments),
+}
+
+/// Where settings come from. Later ones win: defaults, the file, TAILRACE_* variables, flags.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ServeArguments {
+    /// Read settings from this TOML file.
+    #[arg(long, value_name = "FILE", env = "TAILRACE_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+    /// Folder for everything that is kept [default: ./tailrace-data]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<String>,
+    /// Address of the Kafka listener; port 0 picks a free one [default: 127.0.0.1:9092]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) kafka: Option<String>,
+    /// Address of the NATS listener (not built yet: accepted and ignored) [default: 127.0.0.1:4222]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) nats: Option<String>,
+    /// Address of the HTTP listener, for health and metrics [default: 127.0.0.1:8222]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) http: Option<String>,
+    /// Number of this node [default: 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) node_id: Option<i32>,
+    /// Set any key of docs/configuration.md; may be repeated.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArguments {
+    #[command(subcommand)]
+    pub(crate) verb: ConfigVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigVerb {
+    /// Say whether the configuration is legal; exit status 1 if it is not.
+    Check(ServeArguments),
+    /// Show every setting, its value, and where that comes from.
+    Print {
+        #[command(flatten)]
+        settings: ServeArguments,
+        /// Only what differs from the defaults.
+        #[arg(long)]
+        changed: bool,
+        /// Lines for people, or JSON.
+        #[arg(short, long, value_enum, default_value_t = Output::Text)]
+        output: Output,
+    },
+    /// Show the reference of all settings as Markdown.
+    Reference,
+}
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    Text,
+    Json,
+}

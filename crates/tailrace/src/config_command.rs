@@ -1,0 +1,41 @@
+//! `tailrace config check|print|reference`.
+
+use std::process::ExitCode;
+
+use tailrace_broker::config::{ConfigSource, configuration_markdown, describe_broker};
+
+use crate::args::{ConfigArguments, ConfigVerb, Output};
+use crate::settings::Settings;
+
+pub(crate) fn run(arguments: &ConfigArguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    match &arguments.verb {
+        ConfigVerb::Check(settings) => {
+            let (settings, _) = Settings::load(settings)?;
+            if let Some(variable) = settings.unknown_variables.first() {
+                return Err(format!("{variable} is no setting of tailrace").into());
+            }
+            println!("ok");
+        }
+        ConfigVerb::Print { settings, changed, output } => {
+            let (_, config) = Settings::load(settings)?;
+            let mut entries = describe_broker(&config);
+            entries.retain(|entry| !changed || entry.source != ConfigSource::Default);
+            match output {
+                Output::Text => {
+                    for entry in entries {
+                        println!("{} = {}", entry.name, entry.value.as_deref().unwrap_or("(not set)"));
+                    }
+                }
+                Output::Json => {
+                    let entries: serde_json::Map<_, _> = entries
+                        .into_iter()
+                        .map(|entry| (entry.name.to_owned(), entry.value.into()))
+                        .collect();
+                    println!("{}", serde_json::to_string_pretty(&entries)?);
+                }
+            }
+        }
+        ConfigVerb::Reference => print!("{}", configuration_markdown()),
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,91 @@
+//! `tailrace serve`: settings, logging, the server, signals.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tailrace_broker::config::{BrokerConfig, LogFormat};
+use tailrace_server::{ServerDisk, Startup, build_runtime};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+use crate::args::ServeArguments;
+use crate::settings::Settings;
+
+type Failure = Box<dyn std::error::Error>;
+
+/// Runs until a signal stops it.
+pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, Failure> {
+    let (settings, config) = Settings::load(arguments)?;
+    start_logging(&config)?;
+    for variable in &settings.unknown_variables {
+        tracing::warn!(%variable, "this variable begins like a setting of tailrace, but is none");
+    }
+    if arguments.nats.is_some() {
+        tracing::info!("the NATS listener is not built yet: --nats is accepted and has no effect");
+    }
+    raise_descriptor_limit();
+    build_runtime(&config)?.block_on(serve(settings))
+}
+
+async fn serve(settings: Settings) -> Result<ExitCode, Failure> {
+    // Before the ready line: whoever reads it may send a signal at once.
+    let mut signals = Signals::new()?;
+    let server =
+        tailrace_server::start(Startup { settings: settings.values, disk: ServerDisk::real() }).await?;
+    let addresses = server.addresses();
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "ready kafka={} nats=off http={}", addresses.kafka, addresses.http)?;
+    out.flush()?;
+    drop(out);
+    let name = signals.next().await;
+    tracing::info!(signal = name, "stopping");
+    tokio::select! {
+        failed = server.stop() => {
+            tracing::info!(partitions_not_closed = failed, "stopped");
+            Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+        name = signals.next() => {
+            tracing::warn!(signal = name, "a second signal: leaving at once; the next start recovers");
+            std::process::exit(1)
+        }
+    }
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}
+
+/// Messages go to standard error: standard output is for the ready line.
+fn start_logging(config: &BrokerConfig) -> Result<(), Failure> {
+    let filter = EnvFilter::try_new(&config.log_level).map_err(|error| format!("log.level: {error}"))?;
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match config.log_format {
+        LogFormat::Text => builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).init(),
+        LogFormat::Json => builder.json().init(),
+    }
+    Ok(())
+}
+
+/// Segments and connections take one descriptor each; the usual soft limit of 1,024 is soon reached.
+fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if setrlimit(Resource::Nofile, raised).is_err() {
+        tracing::warn!(limit = ?limit.current, "the limit of open files could not be raised");
+    }
+}

@@ -1,0 +1,188 @@
+//! From the layers of configuration to one map of keys and values: TOML file < environment < flags.
+//!
+//! Defaults are not here: the tables in `tailrace_broker::config` have them, and check every value.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use tailrace_broker::config::{
+    BrokerConfig, ConfigError, DynamicConfigs, broker_key, broker_key_of_variable,
+};
+
+use crate::args::ServeArguments;
+
+/// Variables that begin like ours and are none of our settings.
+const OTHER_VARIABLES: &[&str] = &["TAILRACE_CONFIG"];
+
+/// Why the configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SettingsError {
+    #[error("cannot read {}: {error}", .path.display())]
+    Read { path: PathBuf, error: std::io::Error },
+    #[error("{}: {error}", .path.display())]
+    Toml { path: PathBuf, error: String },
+    #[error("{place}: {error}")]
+    Key { place: String, error: ConfigError },
+    #[error("--set {0:?}: expected KEY=VALUE")]
+    NoValue(String),
+    #[error("{0}")]
+    Config(#[from] ConfigError),
+}
+
+/// All layers merged.
+#[derive(Debug, Default)]
+pub(crate) struct Settings {
+    /// Key (canonical name) to value.
+    pub(crate) values: BTreeMap<String, String>,
+    /// Variables that look like settings and are not: reported, but no reason not to start, since other programs use
+    /// the prefix too.
+    pub(crate) unknown_variables: Vec<String>,
+}
+
+impl Settings {
+    /// Reads file, environment and flags, and checks the result as a whole.
+    pub(crate) fn load(arguments: &ServeArguments) -> Result<(Self, BrokerConfig), SettingsError> {
+        let mut settings = Self::default();
+        if let Some(path) = &arguments.config {
+            settings.add_file(path)?;
+        }
+        settings.add_environment(
+            std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))),
+        )?;
+        settings.add_flags(arguments)?;
+        let config = BrokerConfig::resolve(&settings.values, &DynamicConfigs::default())?;
+        Ok((settings, config))
+    }
+
+    fn add_file(&mut self, path: &Path) -> Result<(), SettingsError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| SettingsError::Read { path: path.into(), error })?;
+        let wrong = |error: String| SettingsError::Toml { path: path.into(), error };
+        let table: toml::Table = text.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
+        let mut flat = Vec::new();
+        flatten("", &toml::Value::Table(table), &mut flat).map_err(wrong)?;
+        for (key, value) in flat {
+            self.add(&key, value, || path.display().to_string())?;
+        }
+        Ok(())
+    }
+
+    fn add_environment(
+        &mut self,
+        variables: impl Iterator<Item = (String, String)>,
+    ) -> Result<(), SettingsError> {
+        for (variable, value) in variables {
+            if !variable.starts_with("TAILRACE_") || OTHER_VARIABLES.contains(&variable.as_str()) {
+                continue;
+            }
+            match broker_key_of_variable(&variable) {
+                Some(key) => self.add(key.name, value, || variable.clone())?,
+                None => self.unknown_variables.push(variable),
+            }
+        }
+        Ok(())
+    }
+
+    fn add_flags(&mut self, arguments: &ServeArguments) -> Result<(), SettingsError> {
+        for set in &arguments.set {
+            let (key, value) = set.split_once('=').ok_or_else(|| SettingsError::NoValue(set.clone()))?;
+            self.add(key.trim(), value.to_owned(), || "--set".to_owned())?;
+        }
+        let node_id = arguments.node_id.map(|id| id.to_string());
+        let flags = [
+            ("data.dir", &arguments.data_dir, "--data-dir"),
+            ("kafka", &arguments.kafka, "--kafka"),
+            ("nats", &arguments.nats, "--nats"),
+            ("http", &arguments.http, "--http"),
+            ("node.id", &node_id, "--node-id"),
+        ];
+        for (key, value, flag) in flags {
+            if let Some(value) = value {
+                self.add(key, value.clone(), || flag.to_owned())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a value over under its key's canonical name, so that a later layer's alias replaces it.
+    fn add(&mut self, key: &str, value: String, place: impl Fn() -> String) -> Result<(), SettingsError> {
+        let known = broker_key(key).map_err(|error| SettingsError::Key { place: place(), error })?;
+        known.parse(&value).map_err(|error| SettingsError::Key { place: place(), error })?;
+        self.values.insert(known.name.to_owned(), value);
+        Ok(())
+    }
+}
+
+/// `[log.retention]` with `ms = 5` is `log.retention.ms`, as is `"log.retention.ms" = 5`. A list is joined by commas.
+fn flatten(prefix: &str, value: &toml::Value, flat: &mut Vec<(String, String)>) -> Result<(), String> {
+    let text = match value {
+        toml::Value::Table(table) => {
+            for (key, value) in table {
+                let name = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+                flatten(&name, value, flat)?;
+            }
+            return Ok(());
+        }
+        toml::Value::Array(items) => {
+            items.iter().map(scalar).collect::<Option<Vec<_>>>().map(|items| items.join(","))
+        }
+        other => scalar(other),
+    };
+    let text = text
+        .ok_or_else(|| format!("{prefix}: expected a text, a number, true or false, or a list of these"))?;
+    flat.push((prefix.to_owned(), text));
+    Ok(())
+}
+
+fn scalar(value: &toml::Value) -> Option<String> {
+    match value {
+        toml::Value::String(text) => Some(text.clone()),
+        toml::Value::Integer(number) => Some(number.to_string()),
+        toml::Value::Float(number) => Some(number.to_string()),
+        toml::Value::Boolean(truth) => Some(truth.to_string()),
+        toml::Value::Datetime(_) | toml::Value::Array(_) | toml::Value::Table(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arguments(set: &[&str]) -> ServeArguments {
+        ServeArguments { set: set.iter().map(|&s| s.to_owned()).collect(), ..Default::default() }
+    }
+
+    #[test]
+    fn flags_win_over_environment_and_environment_over_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("t.toml");
+        std::fs::write(&file, "num.partitions = 2\n[log.retention]\nms = 7\n[fetch]\nmax.bytes = 4096\n")
+            .unwrap();
+        let mut settings = Settings::default();
+        settings.add_file(&file).unwrap();
+        let variables =
+            [("TAILRACE_NUM_PARTITIONS", "3"), ("TAILRACE_LOG_RETENTION_MS", "8"), ("TAILRACE_BIN", "x")];
+        let variables = variables.into_iter().map(|(k, v)| (k.to_owned(), v.to_owned()));
+        settings.add_environment(variables).unwrap();
+        settings.add_flags(&arguments(&["num.partitions=4"])).unwrap();
+        assert_eq!(settings.values["num.partitions"], "4");
+        assert_eq!(settings.values["log.retention.ms"], "8");
+        assert_eq!(settings.values["fetch.max.bytes"], "4096");
+        assert_eq!(settings.unknown_variables, ["TAILRACE_BIN"]);
+    }
+
+    #[test]
+    fn a_topics_own_key_name_sets_the_default_of_all_topics() {
+        let mut settings = Settings::default();
+        settings.add_flags(&arguments(&["flush.messages=1000"])).unwrap();
+        assert_eq!(settings.values["log.flush.interval.messages"], "1000");
+    }
+
+    #[test]
+    fn unknown_keys_and_illegal_values_are_errors_that_name_their_place() {
+        let error = |set: &[&str]| Settings::default().add_flags(&arguments(set)).unwrap_err().to_string();
+        assert!(error(&["no.such.key=1"]).contains("no.such.key"));
+        assert!(error(&["num.partitions=many"]).contains("many"));
+        assert!(error(&["num.partitions"]).contains("KEY=VALUE"));
+    }
+}
