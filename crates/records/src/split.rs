@@ -1,0 +1,80 @@
+//! Batches that lie one after the other, and the check of one of them.
+
+use crate::header::frame;
+use crate::{BatchError, BatchHeader, crc};
+
+/// True if `bytes` begin with a complete batch whose CRC-32C is right.
+pub fn verify_crc(bytes: &[u8]) -> bool {
+    check(bytes).is_ok()
+}
+
+/// Checks the batch at the start of `bytes`: header, completeness, CRC. Bytes after the batch are ignored. The
+/// records are not looked at.
+///
+/// # Errors
+/// As [`BatchHeader::parse`], `Incomplete` if bytes of the batch are missing, and `Checksum`.
+pub fn check(bytes: &[u8]) -> Result<BatchHeader, BatchError> {
+    let header = BatchHeader::parse(bytes)?;
+    check_crc(&header, whole(bytes, header.total_bytes())?)?;
+    Ok(header)
+}
+
+pub(crate) fn whole(bytes: &[u8], total: usize) -> Result<&[u8], BatchError> {
+    bytes.get(..total).ok_or(BatchError::Incomplete { bytes_needed: total, bytes: bytes.len() })
+}
+
+/// `batch` is exactly one whole batch.
+pub(crate) fn check_crc(header: &BatchHeader, batch: &[u8]) -> Result<(), BatchError> {
+    let computed = crc::checksum(batch);
+    if computed == header.crc { Ok(()) } else { Err(BatchError::Checksum { stored: header.crc, computed }) }
+}
+
+/// Walks over batches that lie one after the other, as in a segment or a fetch response. CRCs are not checked. A
+/// batch that is cut off at the end ends the walk, as Kafka's clients do it; an impossible header is an error, after
+/// which the walk ends, since the next batch cannot be found.
+pub fn split_batches(bytes: &[u8]) -> Batches<'_> {
+    Batches { bytes, position: 0 }
+}
+
+/// See [`split_batches`].
+#[derive(Clone, Debug)]
+pub struct Batches<'a> {
+    bytes: &'a [u8],
+    position: usize,
+}
+
+impl Batches<'_> {
+    /// Position of the next batch. At the end, the number of bytes that were whole batches.
+    pub const fn position(&self) -> usize {
+        self.position
+    }
+}
+
+impl<'a> Iterator for Batches<'a> {
+    type Item = Result<(BatchHeader, &'a [u8]), BatchError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let rest = self.bytes.get(self.position..)?;
+        let total = match frame(rest) {
+            Ok(total) => total,
+            Err(BatchError::Incomplete { .. }) => return None,
+            Err(error) => return self.end(error),
+        };
+        let batch = rest.get(..total)?;
+        match BatchHeader::parse(batch) {
+            Ok(header) => {
+                self.position += total;
+                Some(Ok((header, batch)))
+            }
+            Err(error) => self.end(error),
+        }
+    }
+}
+
+impl<'a> Batches<'a> {
+    /// Reports `error` once, and nothing after it. The position stays that of the bad batch.
+    fn end(&mut self, error: BatchError) -> Option<<Self as Iterator>::Item> {
+        self.bytes = &self.bytes[..self.position];
+        Some(Err(error))
+    }
+}
