@@ -76,7 +76,10 @@ impl Checkpoint {
         let (segments, epochs) = (u32_at(bytes, 52) as usize, u32_at(bytes, 56) as usize);
         let epochs_at = FIXED_BYTES + segments * SEGMENT_BYTES;
         if crc_at != epochs_at + epochs * EPOCH_BYTES {
-            return Err(FormatError::damaged(52, format!("counts {segments} and {epochs} do not fit the length")));
+            return Err(FormatError::damaged(
+                52,
+                format!("counts {segments} and {epochs} do not fit the length"),
+            ));
         }
         let mut topic_id = [0; 16];
         topic_id.copy_from_slice(&bytes[12..28]);

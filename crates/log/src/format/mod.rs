@@ -29,11 +29,9 @@ impl FormatError {
     /// Adds the file's name.
     pub(crate) fn in_file(self, file: &std::path::Path) -> crate::LogError {
         match self {
-            Self::Newer(found) => crate::LogError::NewerFormat {
-                file: file.to_owned(),
-                found,
-                supported: FORMAT_VERSION,
-            },
+            Self::Newer(found) => {
+                crate::LogError::NewerFormat { file: file.to_owned(), found, supported: FORMAT_VERSION }
+            }
             Self::Damaged(position, reason) => crate::LogError::damaged(file, position, reason),
         }
     }

@@ -48,6 +48,7 @@ pub(crate) fn parse(name: &str) -> Option<(Offset, Kind)> {
     if digits.len() != 20 || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
-    let kind = [Kind::Log, Kind::Index, Kind::Header, Kind::Snapshot].into_iter().find(|k| k.suffix() == suffix)?;
+    let kind =
+        [Kind::Log, Kind::Index, Kind::Header, Kind::Snapshot].into_iter().find(|k| k.suffix() == suffix)?;
     Some((Offset(digits.parse().ok()?), kind))
 }

@@ -117,11 +117,7 @@ pub(crate) fn row_position(number: u32) -> u64 {
 }
 
 pub(crate) fn encode_head(segment_base: Offset) -> Vec<u8> {
-    Writer::with_lead(MAGIC, ROW_BYTES)
-        .u32(ROW_BYTES as u32)
-        .i64(segment_base.0)
-        .zeros_to(CRC_AT)
-        .sealed()
+    Writer::with_lead(MAGIC, ROW_BYTES).u32(ROW_BYTES as u32).i64(segment_base.0).zeros_to(CRC_AT).sealed()
 }
 
 pub(crate) fn check_head(head: &[u8], segment_base: Offset) -> Result<(), FormatError> {
@@ -131,7 +127,8 @@ pub(crate) fn check_head(head: &[u8], segment_base: Offset) -> Result<(), Format
     }
     let (row_bytes, base) = (u32_at(head, 12), i64_at(head, 16));
     if row_bytes as usize != ROW_BYTES || base != segment_base.0 {
-        let reason = format!("head names rows of {row_bytes} bytes and base offset {base}, expected {segment_base}");
+        let reason =
+            format!("head names rows of {row_bytes} bytes and base offset {base}, expected {segment_base}");
         return Err(FormatError::damaged(12, reason));
     }
     Ok(())
