@@ -7,6 +7,9 @@
 use std::io::{self, IoSlice};
 use std::path::Path;
 
+use crate::error::{IoContext, LogError};
+use crate::format::names;
+
 /// How a file is opened. Every mode can read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenMode {
@@ -190,4 +193,37 @@ pub fn read_file<D: Disk>(disk: &D, path: &Path, bytes_max: u64) -> io::Result<O
     let read = read_full_at(&file, &mut buf, 0)?;
     buf.truncate(read);
     Ok(Some(buf))
+}
+
+/// Replaces the file `path` as a whole: writes it beside, syncs, renames, syncs the folder.
+pub(crate) fn replace_file<D: Disk>(disk: &D, path: &Path, bufs: &[IoSlice<'_>]) -> Result<(), LogError> {
+    replace_file_unsynced(disk, path, bufs)?;
+    sync_parent(disk, path)
+}
+
+/// The same without syncing the folder: after a crash either file may be there, each whole.
+pub(crate) fn replace_file_unsynced<D: Disk>(
+    disk: &D,
+    path: &Path,
+    bufs: &[IoSlice<'_>],
+) -> Result<(), LogError> {
+    let temporary = names::with_suffix(path, names::TEMPORARY_SUFFIX);
+    let file = disk.open(&temporary, OpenMode::Truncate).context("create", &temporary)?;
+    file.write_all_at(bufs, 0).context("write", &temporary)?;
+    file.sync_all().context("sync", &temporary)?;
+    disk.rename(&temporary, path).context("rename", &temporary)
+}
+
+/// Syncs the folder in which `path` lies.
+pub(crate) fn sync_parent<D: Disk>(disk: &D, path: &Path) -> Result<(), LogError> {
+    let dir = path.parent().unwrap_or(Path::new("."));
+    disk.sync_dir(dir).context("sync", dir)
+}
+
+/// Removes a file; none there is fine.
+pub(crate) fn remove_if_there<D: Disk>(disk: &D, path: &Path) -> Result<(), LogError> {
+    match disk.remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(LogError::io("remove", path, error)),
+        _ => Ok(()),
+    }
 }

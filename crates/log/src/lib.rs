@@ -8,21 +8,47 @@
 //! clock (times are handed in), start threads, or validate records (the records crate does). It never decodes a batch
 //! on the produce or fetch path. docs/format.md names every byte it writes.
 
+mod checkpoint;
 mod config;
 mod disk;
+mod entries;
+mod epochs;
 mod error;
+mod folder;
 mod format;
+mod headers;
 mod log;
+mod open;
+mod reader;
 mod real;
+mod rebuild;
+mod recover;
+mod rows;
+mod scan;
+mod segment;
+mod store;
+mod sync;
+mod time;
+mod trim;
+mod truncate;
 
+pub use checkpoint::CheckpointPlan;
 pub use config::{
     ENTRY_BYTES_MAX, LogConfig, PREALLOCATE_BYTES_FIRST, PartitionIdentity, SEGMENT_BYTES_MAX,
     SNAPSHOT_BYTES_MAX,
 };
 pub use disk::{DirEntry, Disk, DiskFile, OpenMode, read_file, read_full_at};
 pub use error::LogError;
+pub use folder::{delete_partition, read_identity, remove_leftovers};
 pub use format::FORMAT_VERSION;
 pub use format::entry::Entry;
 pub use format::row::Row;
-pub use log::*;
+pub use headers::HeaderIter;
+pub use log::{Appended, Log};
+pub use open::{Recovery, TornTail};
+pub use reader::{LogReader, LogSlice};
 pub use real::{DataDirLock, LOCK_FILE, LockError, RealDisk, RealFile};
+pub use segment::SegmentFiles;
+pub use store::LogStore;
+pub use sync::SyncPlan;
+pub use trim::Trim;

@@ -1,96 +1,83 @@
-//! API skeleton; the bodies follow.
-#![allow(unused_variables, dead_code, reason = "skeleton")]
-use std::marker::PhantomData;
-use std::path::Path;
+//! The writer of one partition's log.
+
+use std::io::IoSlice;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed};
 
 use bytes::Bytes;
-use tailrace_records::BatchHeader;
-use tailrace_types::*;
+use tailrace_records::{BatchHeader, PREFIX_BYTES};
+use tailrace_types::{DurableEnd, LeaderEpoch, LogEnd, Offset, RaftIndex, TimestampMs};
 
-use crate::*;
+use crate::checkpoint::CheckpointPlan;
+use crate::config::{
+    ENTRY_BYTES_MAX, LogConfig, PREALLOCATE_BYTES_FIRST, PartitionIdentity, SEGMENT_BYTES_MAX,
+};
+use crate::disk::{Disk, DiskFile, OpenMode, remove_if_there};
+use crate::entries::SideFile;
+use crate::epochs::EpochTable;
+use crate::error::{IoContext, LogError};
+use crate::format::checkpoint::Checkpoint;
+use crate::format::entry::Entry;
+use crate::format::names::Kind;
+use crate::format::row::{encode_head, row_position};
+use crate::format::segment_header::SegmentHeader;
+use crate::reader::{LogReader, SegmentList};
+use crate::rebuild::{rebuild_index, row_of};
+use crate::segment::{Segment, SegmentFiles};
+use crate::sync::SyncPlan;
 
-/// A disk together with what all logs on it share: the bounded set of open segment files. One per data folder; cheap
-/// to clone.
-#[derive(Clone)]
-pub struct LogStore<D: Disk>(PhantomData<D>);
-impl<D: Disk> LogStore<D> {
-    /// `open_segments_max`: segments whose two files are kept open. Segments with unsynced data come on top.
-    pub fn new(disk: D, open_segments_max: usize) -> Self {
-        todo!()
-    }
-    /// The disk.
-    pub fn disk(&self) -> &D {
-        todo!()
-    }
-    /// Segments whose files are open now.
-    pub fn open_segments(&self) -> usize {
-        todo!()
-    }
+/// The writer of one partition's log. Belongs behind the caller's lock; nothing here is shared except through
+/// [`LogReader`] and the plans.
+pub struct Log<D: Disk> {
+    pub(crate) reader: Arc<LogReader<D>>,
+    pub(crate) config: LogConfig,
+    pub(crate) side: SideFile,
+    pub(crate) epochs: EpochTable,
+    pub(crate) next_raft_index: RaftIndex,
+    pub(crate) last_epoch: LeaderEpoch,
+    pub(crate) durable_end: DurableEnd,
+    pub(crate) poisoned: Option<String>,
+    /// The last segment of the list, if there is one.
+    pub(crate) active: Option<Arc<Segment<D>>>,
+    pub(crate) reserved: Reserved,
+    pub(crate) plan_sequence: AtomicU64,
+    /// The side file ends with a whole record.
+    pub(crate) side_was_whole: bool,
 }
 
-/// The writer of one partition's log.
-pub struct Log<D: Disk>(PhantomData<D>);
-
-/// What opening found and did.
-#[derive(Clone, Debug, Default)]
-pub struct Recovery {
-    /// Nothing lay beyond the recovery point: a clean stop, or an idle partition.
-    pub clean: bool,
-    /// The folder was created.
-    pub created: bool,
-    /// Bytes of `.log` read beyond the recovery point.
-    pub bytes_read: u64,
-    /// Batches found beyond the recovery point.
-    pub batches_recovered: u64,
-    /// What was cut off the end, if anything.
-    pub truncated: Option<TornTail>,
-    /// The newest usable producer snapshot: state after all batches below its offset. Rebuild the rest from
-    /// [`LogReader::headers`] from that offset on (from the log start if there is none).
-    pub producer_snapshot: Option<(Offset, Bytes)>,
-    /// Oddities that were put right, one line each, for the operator.
-    pub notes: Vec<String>,
+/// Blocks reserved beyond the end of the active segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reserved {
+    /// Bytes of the file that have blocks; 0 if none were reserved.
+    pub(crate) end: u64,
+    step: u64,
 }
 
-/// A tail that was cut at open.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TornTail {
-    /// The `.log` that was cut.
-    pub file: std::path::PathBuf,
-    /// Where.
-    pub position: u64,
-    /// Bytes removed from here on, later segments included.
-    pub bytes: u64,
-    /// What was wrong there.
-    pub reason: String,
-    /// Good batches followed the bad one. Normal after a power loss (pages reach the disk in any order); alarming after a
-    /// mere kill.
-    pub valid_batches_follow: bool,
+impl Default for Reserved {
+    fn default() -> Self {
+        Self { end: 0, step: PREALLOCATE_BYTES_FIRST }
+    }
 }
 
 /// An append that succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Appended {
-    /// One past its last offset.
+    /// One past the batch's last offset.
     pub log_end: LogEnd,
-    /// It began a new segment: a good moment for a checkpoint.
+    /// The batch began a new segment: a good moment for a checkpoint.
     pub rolled: bool,
 }
 
 impl<D: Disk> Log<D> {
-    /// Opens the log in `dir`, creating it if absent, recovering it if the last stop was unclean. Blocks on the disk. On return
-    /// everything in the log is durable, except that a fresh folder becomes durable with the first sync.
-    pub fn open(
-        store: &LogStore<D>,
-        dir: &Path,
-        identity: &PartitionIdentity,
-        config: LogConfig,
-        now: TimestampMs,
-    ) -> Result<(Self, Recovery), LogError> {
-        todo!()
-    }
-    /// Appends one batch whose header is stamped (base offset, epoch). `bytes` is the whole batch as received; its
-    /// first 16 bytes are replaced by `batch.prefix()`. Rolls when due.
+    /// Appends one batch. Its header is stamped: base offset = log end, epoch not below the last. `bytes` is the whole
+    /// batch as received; while it is written, its first 16 bytes are replaced by `batch.prefix()`, without a copy. A
+    /// new segment is begun when the active one is full or old. `now` is only used for ages.
+    ///
+    /// Two system calls: the batch, and its index row. On return the batch can be read; it is not durable.
+    ///
+    /// # Errors
+    /// [`LogError::NoSpace`]: nothing was appended, try later. [`LogError::NotContinuous`] and
+    /// [`LogError::BatchBytes`]: a bug of the caller. Any other: the log is poisoned.
     pub fn append(
         &mut self,
         batch: &BatchHeader,
@@ -98,283 +85,422 @@ impl<D: Disk> Log<D> {
         bytes: &[u8],
         now: TimestampMs,
     ) -> Result<Appended, LogError> {
-        todo!()
+        self.check_writable()?;
+        self.check_continues(batch.base_offset, raft_index, batch.leader_epoch)?;
+        check_bytes(batch, bytes)?;
+        let result = self.append_checked(batch, raft_index, bytes, now);
+        self.poison_unless_no_space(result)
     }
-    /// Appends an entry without records and syncs it: blocks for one fdatasync.
+
+    fn append_checked(
+        &mut self,
+        batch: &BatchHeader,
+        raft_index: RaftIndex,
+        bytes: &[u8],
+        now: TimestampMs,
+    ) -> Result<Appended, LogError> {
+        let (segment, rolled) = self.segment_for(batch, raft_index, now)?;
+        let files = segment.files(&self.reader.store)?;
+        let position = segment.bytes();
+        self.reserve(&files, position, bytes.len() as u64);
+        let synced = segment.log_synced.load(Relaxed);
+        let row = row_of(batch, raft_index, position, segment.max_timestamp(), synced);
+        if let Err(error) = write_batch(&segment, &files, batch, bytes, &row) {
+            if error.is_no_space() {
+                // What was written of it must not come back at the next start.
+                let path = segment.path(Kind::Log);
+                files.log.set_len(u64::from(position)).context("shorten", &path)?;
+                self.reserved = Reserved::default();
+            }
+            return Err(error);
+        }
+        segment.publish(&row, now);
+        let end = batch.next_offset();
+        self.reader.set_log_end(end);
+        self.next_raft_index = RaftIndex(raft_index.0 + 1);
+        self.begin_epoch(batch.leader_epoch, batch.base_offset);
+        Ok(Appended { log_end: LogEnd::from(end), rolled })
+    }
+
+    /// Appends an entry that takes a raft index and no offset, and syncs it: blocks for an fdatasync, so it does not
+    /// belong on an event loop. Its epoch counts from the present log end on.
+    ///
+    /// # Errors
+    /// As [`Log::append`]; [`LogError::TooLarge`] beyond [`ENTRY_BYTES_MAX`].
     pub fn append_entry(
         &mut self,
         raft_index: RaftIndex,
         epoch: LeaderEpoch,
         payload: &[u8],
     ) -> Result<(), LogError> {
-        todo!()
+        self.check_writable()?;
+        let offset = self.log_end().offset();
+        self.check_continues(offset, raft_index, epoch)?;
+        if payload.len() > ENTRY_BYTES_MAX {
+            let (bytes, bytes_max) = (payload.len() as u64, ENTRY_BYTES_MAX as u64);
+            return Err(LogError::TooLarge { what: "an entry", bytes, bytes_max });
+        }
+        // The folder's name may not be durable yet; the entry is worth nothing without it.
+        let result = if self.reader.folder_synced.load(Acquire) { Ok(()) } else { self.sync_plan().run() };
+        self.poison_unless_no_space(result)?;
+        let entry =
+            Entry { raft_index, leader_epoch: epoch, offset, payload: Bytes::copy_from_slice(payload) };
+        let result = self.side.append(self.reader.store.disk(), entry);
+        self.poison_unless_no_space(result)?;
+        self.next_raft_index = RaftIndex(raft_index.0 + 1);
+        self.begin_epoch(epoch, offset);
+        Ok(())
     }
-    /// The entries without records, oldest first.
-    pub fn entries(&self) -> &[Entry] {
-        todo!()
+
+    fn begin_epoch(&mut self, epoch: LeaderEpoch, start: Offset) {
+        if epoch > self.last_epoch {
+            self.last_epoch = epoch;
+            self.epochs.assign(epoch, start);
+            self.publish_epochs();
+        }
     }
-    /// What must be synced to make everything appended so far durable. Cheap.
+
+    pub(crate) fn publish_epochs(&self) {
+        self.reader.epochs.store(Arc::new(self.epochs.0.clone()));
+    }
+
+    fn check_writable(&self) -> Result<(), LogError> {
+        match &self.poisoned {
+            Some(reason) => Err(LogError::Poisoned { reason: reason.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    fn check_continues(&self, offset: Offset, index: RaftIndex, epoch: LeaderEpoch) -> Result<(), LogError> {
+        let end = self.log_end().offset();
+        if offset == end && index == self.next_raft_index && epoch >= self.last_epoch {
+            return Ok(());
+        }
+        Err(LogError::NotContinuous {
+            expected_offset: end,
+            expected_index: self.next_raft_index,
+            expected_epoch: self.last_epoch,
+            found_offset: offset,
+            found_index: index,
+            found_epoch: epoch,
+        })
+    }
+
+    /// The segment that takes the batch, and whether it is a new one.
+    fn segment_for(
+        &mut self,
+        batch: &BatchHeader,
+        raft_index: RaftIndex,
+        now: TimestampMs,
+    ) -> Result<(Arc<Segment<D>>, bool), LogError> {
+        if let Some(active) = &self.active
+            && !self.is_roll_due(active, batch, now)
+        {
+            return Ok((Arc::clone(active), false));
+        }
+        let segment = self.create_segment(batch.base_offset, raft_index, now)?;
+        self.give_back_reserved();
+        let mut list: SegmentList<D> = self.reader.segments.load().as_ref().clone();
+        // An empty segment of an append that failed has the same name and was replaced.
+        list.retain(|old| old.base_offset < segment.base_offset);
+        list.push(Arc::clone(&segment));
+        self.reader.segments.store(Arc::new(list));
+        self.active = Some(Arc::clone(&segment));
+        Ok((segment, true))
+    }
+
+    /// Kafka's rules (`LogSegment.shouldRoll`).
+    fn is_roll_due(&self, active: &Segment<D>, batch: &BatchHeader, now: TimestampMs) -> bool {
+        if active.rows() == 0 {
+            // Made for a batch that was not appended: good for another, unless raft gave its index away.
+            return active.first_raft_index != self.next_raft_index;
+        }
+        let segment_bytes = self.config.segment_bytes.min(SEGMENT_BYTES_MAX);
+        let span = batch.last_offset().0 - active.base_offset.0;
+        let age_ms = if active.first_timestamp().0 >= 0 {
+            batch.max_timestamp.0.saturating_sub(active.first_timestamp().0)
+        } else {
+            now.since(active.created)
+        };
+        u64::from(active.bytes()) + batch.total_bytes() as u64 > segment_bytes
+            || span > i64::from(i32::MAX)
+            || age_ms > self.config.segment_ms.saturating_sub(self.config.segment_jitter_ms)
+    }
+
+    fn create_segment(
+        &self,
+        base_offset: Offset,
+        first_raft_index: RaftIndex,
+        now: TimestampMs,
+    ) -> Result<Arc<Segment<D>>, LogError> {
+        let segment = Arc::new(Segment::new(&self.reader.dir, base_offset, first_raft_index, now));
+        match self.create_files(&segment) {
+            Ok(files) => {
+                segment.install(&Arc::new(files));
+                self.reader.store.admit(&segment);
+                Ok(segment)
+            }
+            Err(error) => {
+                for kind in [Kind::Log, Kind::Index, Kind::Header] {
+                    remove_if_there(self.reader.store.disk(), &segment.path(kind))?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn create_files(&self, segment: &Segment<D>) -> Result<SegmentFiles<D>, LogError> {
+        let create = |kind| {
+            let path = segment.path(kind);
+            self.reader.store.disk().open(&path, OpenMode::Truncate).context("create", &path)
+        };
+        let header = SegmentHeader {
+            base_offset: segment.base_offset,
+            first_raft_index: segment.first_raft_index,
+            created: segment.created,
+        };
+        let write = |file: &D::File, kind, bytes: &[u8]| {
+            file.write_all_at(&[IoSlice::new(bytes)], 0).context("write", &segment.path(kind))
+        };
+        write(&create(Kind::Header)?, Kind::Header, &header.encode())?;
+        let index = create(Kind::Index)?;
+        write(&index, Kind::Index, &encode_head(segment.base_offset))?;
+        Ok(SegmentFiles { log: create(Kind::Log)?, index })
+    }
+
+    /// Reserves blocks beyond the end if `bytes` more would use up what is reserved. A disk too full for a whole step may
+    /// still take the batch, so failing here is no error.
+    fn reserve(&mut self, files: &SegmentFiles<D>, position: u32, bytes: u64) {
+        let end = u64::from(position) + bytes;
+        if self.config.preallocate_bytes == 0 || end <= self.reserved.end {
+            return;
+        }
+        let segment_bytes = self.config.segment_bytes.min(SEGMENT_BYTES_MAX);
+        let step = self.reserved.step.min(self.config.preallocate_bytes);
+        let target = (end + step).min(segment_bytes).max(end);
+        let from = self.reserved.end.max(u64::from(position));
+        // After a failure the next try waits for a step's worth of appends.
+        self.reserved.end = match files.log.preallocate(from, target - from) {
+            Ok(()) => target,
+            Err(_) => end + step,
+        };
+        self.reserved.step = step.saturating_mul(2);
+    }
+
+    /// Blocks reserved for the active segment and not used. Failing costs space, nothing else.
+    pub(crate) fn give_back_reserved(&mut self) {
+        let reserved = std::mem::take(&mut self.reserved);
+        if let Some(active) = &self.active
+            && reserved.end > u64::from(active.bytes())
+            && let Ok(files) = active.files(&self.reader.store)
+        {
+            let _ = files.log.set_len(u64::from(active.bytes()));
+        }
+    }
+
+    pub(crate) fn poison_unless_no_space<T>(&mut self, result: Result<T, LogError>) -> Result<T, LogError> {
+        if let Err(error) = &result
+            && !error.is_no_space()
+        {
+            self.poison(error.to_string());
+        }
+        result
+    }
+
+    /// What must be synced to make everything appended so far durable. Cheap; [`SyncPlan::run`] does the work.
     pub fn sync_plan(&self) -> SyncPlan<D> {
-        todo!()
+        SyncPlan::new(&self.reader)
     }
-    /// Takes note that `plan.run()` succeeded.
+
+    /// Takes note that `plan.run()` succeeded. Plans that ran out of order, or before a truncation, are fine.
     pub fn mark_durable(&mut self, plan: &SyncPlan<D>) -> DurableEnd {
-        todo!()
+        if plan.generation == self.reader.generation.load(Acquire) {
+            self.durable_end = self.durable_end.max(plan.covers_offset().into());
+        }
+        self.durable_end
     }
-    /// Plan, run and mark in one, blocking.
+
+    /// Plan, run and mark in one; blocks. Poisons the log if it fails.
+    ///
+    /// # Errors
+    /// As [`SyncPlan::run`].
     pub fn sync(&mut self) -> Result<DurableEnd, LogError> {
-        todo!()
+        let plan = self.sync_plan();
+        if let Err(error) = plan.run() {
+            self.poison(error.to_string());
+            return Err(error);
+        }
+        Ok(self.mark_durable(&plan))
     }
-    /// A checkpoint of the log as it is now, with the producer state at the log end (or without). Cheap.
+
+    /// A recovery point at the present log end, with the producer state there, if given. Cheap;
+    /// [`CheckpointPlan::run`] does the work.
     pub fn checkpoint_plan(&self, producers: Option<Bytes>) -> CheckpointPlan<D> {
-        todo!()
+        let list = self.reader.segments.load();
+        let end = self.log_end().offset();
+        CheckpointPlan {
+            sync: self.sync_plan(),
+            sequence: self.plan_sequence.fetch_add(1, Relaxed) + 1,
+            image: self.image_of(&list, end, self.next_raft_index),
+            rows: rows_to_sync(&list),
+            producers: producers.map(|payload| (end, payload)),
+        }
     }
+
+    pub(crate) fn image_of(&self, list: &[Arc<Segment<D>>], end: Offset, next: RaftIndex) -> Checkpoint {
+        Checkpoint {
+            topic_id: self.reader.identity.topic_id,
+            log_start: self.log_start(),
+            end_offset: end,
+            next_raft_index: next,
+            segments: list.iter().filter(|s| s.rows() > 0).map(|s| s.to_entry()).collect(),
+            epochs: self.epochs.0.clone(),
+        }
+    }
+
     /// Takes note that `plan.run()` succeeded; the durable end moves too.
     pub fn mark_checkpointed(&mut self, plan: &CheckpointPlan<D>) -> DurableEnd {
-        todo!()
+        self.mark_durable(&plan.sync)
     }
-    /// Plan, run and mark in one, blocking.
+
+    /// Plan, run and mark in one; blocks. Poisons the log if it fails for anything but space.
+    ///
+    /// # Errors
+    /// As [`CheckpointPlan::run`].
     pub fn checkpoint(&mut self, producers: Option<Bytes>) -> Result<DurableEnd, LogError> {
-        todo!()
+        let plan = self.checkpoint_plan(producers);
+        let result = plan.run();
+        self.poison_unless_no_space(result)?;
+        Ok(self.mark_checkpointed(&plan))
     }
-    /// Clean stop: syncs all, writes a checkpoint, gives back preallocated blocks.
-    pub fn close(self, producers: Option<Bytes>) -> Result<(), LogError> {
-        todo!()
+
+    /// Clean stop: gives back reserved blocks, syncs everything, writes a checkpoint. The next open reads no batch.
+    ///
+    /// # Errors
+    /// [`LogError::Poisoned`] if it was; nothing is written then. Otherwise as [`Log::checkpoint`].
+    pub fn close(mut self, producers: Option<Bytes>) -> Result<(), LogError> {
+        self.check_writable()?;
+        if self.log_end().0 == 0 && self.next_raft_index.0 == 1 {
+            // Never used: nothing to keep.
+            return Ok(());
+        }
+        self.give_back_reserved();
+        self.checkpoint(producers)?;
+        for segment in self.reader.segments.load().iter() {
+            segment.close();
+        }
+        Ok(())
     }
-    /// Removes the batch that holds `offset` and all that follows. Blocks; durable on return.
-    pub fn truncate_to(&mut self, offset: Offset) -> Result<(), LogError> {
-        todo!()
+
+    /// Builds the index of the segment that holds `offset` anew from its `.log`, after a read named a damaged row. Reads
+    /// the whole segment.
+    ///
+    /// # Errors
+    /// [`LogError::Damaged`] if the `.log` itself is damaged.
+    pub fn repair_index(&mut self, offset: Offset) -> Result<(), LogError> {
+        let list = self.reader.segments.load_full();
+        let Some(segment) = list.get(crate::reader::segment_of(&list, offset)) else { return Ok(()) };
+        let path = segment.path(Kind::Log);
+        let disk = self.reader.store.disk();
+        let opening = self.reader.store.opening();
+        let log = disk.open(&path, OpenMode::Write).context("open", &path)?;
+        let index = rebuild_index(disk, segment, &log)?;
+        segment.install(&Arc::new(SegmentFiles { log, index }));
+        drop(opening);
+        self.reader.store.admit(segment);
+        Ok(())
     }
-    /// Removes everything from `raft_index` on. Blocks; durable on return.
-    pub fn truncate_from(&mut self, raft_index: RaftIndex) -> Result<(), LogError> {
-        todo!()
-    }
-    /// DeleteRecords: moves the log start up to `offset` (never back). Run the result, then answer.
-    pub fn advance_log_start(&mut self, offset: Offset) -> Result<Trim<D>, LogError> {
-        todo!()
-    }
-    /// Applies retention below the high watermark. Run the result if there is one.
-    pub fn retain(
-        &mut self,
-        high_watermark: HighWatermark,
-        now: TimestampMs,
-    ) -> Result<Option<Trim<D>>, LogError> {
-        todo!()
-    }
-    /// Refuses writes from now on: a sync failed.
+
+    /// Refuses writes from now on, because a sync failed. Reads go on. Lasts until the log is opened anew.
     pub fn poison(&mut self, reason: impl Into<String>) {
-        todo!()
+        self.poisoned.get_or_insert_with(|| reason.into());
     }
+
     /// Why writes are refused, if they are.
     pub fn poisoned(&self) -> Option<&str> {
-        todo!()
+        self.poisoned.as_deref()
     }
-    /// Replaces the settings.
+
+    /// Replaces the settings. They hold from the next call on.
     pub fn set_config(&mut self, config: LogConfig) {
-        todo!()
+        self.config = config;
     }
+
     /// The settings.
     pub fn config(&self) -> &LogConfig {
-        todo!()
+        &self.config
     }
+
     /// Whose log it is.
     pub fn identity(&self) -> &PartitionIdentity {
-        todo!()
+        &self.reader.identity
     }
+
+    /// The entries without records, oldest first.
+    pub fn entries(&self) -> &[Entry] {
+        self.side.entries()
+    }
+
     /// One past the last offset.
     pub fn log_end(&self) -> LogEnd {
-        todo!()
+        self.reader.log_end()
     }
+
     /// One past the last offset known to be durable.
     pub fn durable_end(&self) -> DurableEnd {
-        todo!()
+        self.durable_end
     }
+
     /// First offset that may be read.
     pub fn log_start(&self) -> Offset {
-        todo!()
+        self.reader.log_start()
     }
-    /// Raft index of the next batch or entry, from 1.
+
+    /// Raft index of the next batch or entry. 1 in a fresh log.
     pub fn next_raft_index(&self) -> RaftIndex {
-        todo!()
+        self.next_raft_index
     }
-    /// Epoch of the last batch or entry; `UNKNOWN` in a fresh log.
+
+    /// Epoch of the last batch or entry; [`LeaderEpoch::UNKNOWN`] in a fresh log.
     pub fn last_epoch(&self) -> LeaderEpoch {
-        todo!()
+        self.last_epoch
     }
+
     /// The lock-free side.
     pub fn reader(&self) -> Arc<LogReader<D>> {
-        todo!()
+        Arc::clone(&self.reader)
     }
 }
 
-/// What must be synced, and up to where it then is durable.
-pub struct SyncPlan<D: Disk>(PhantomData<D>);
-impl<D: Disk> SyncPlan<D> {
-    /// Syncs. Needs no lock; may run beside appends and other plans. After an error the caller poisons the log; never retry.
-    pub fn run(&self) -> Result<(), LogError> {
-        todo!()
-    }
-    /// The log end when the plan was made.
-    pub fn covers(&self) -> LogEnd {
-        todo!()
-    }
-    /// True if there is nothing to sync.
-    pub fn is_empty(&self) -> bool {
-        todo!()
-    }
-}
-/// A recovery point to be written.
-pub struct CheckpointPlan<D: Disk>(PhantomData<D>);
-impl<D: Disk> CheckpointPlan<D> {
-    /// Syncs log and index, then replaces the checkpoint. Needs no lock. A failure to sync poisons (see
-    /// [`LogError`]); a failure to write the checkpoint alone does not.
-    pub fn run(&self) -> Result<(), LogError> {
-        todo!()
-    }
-    /// The log end when the plan was made.
-    pub fn covers(&self) -> LogEnd {
-        todo!()
-    }
-}
-/// A log start that moved: makes it durable, then removes the files below it.
-pub struct Trim<D: Disk>(PhantomData<D>);
-impl<D: Disk> Trim<D> {
-    /// Needs no lock. Readers that hold a slice keep their file.
-    pub fn run(&self) -> Result<(), LogError> {
-        todo!()
-    }
-    /// The new log start.
-    pub fn log_start(&self) -> Offset {
-        todo!()
-    }
-    /// Base offsets of the segments that go.
-    pub fn segments(&self) -> Vec<Offset> {
-        todo!()
-    }
-    /// The checkpoint within, to be passed to [`Log::mark_checkpointed`] after `run`.
-    pub fn checkpoint(&self) -> &CheckpointPlan<D> {
-        todo!()
-    }
+/// The segments that have rows which no checkpoint has synced, oldest first.
+pub(crate) fn rows_to_sync<D: Disk>(list: &[Arc<Segment<D>>]) -> Vec<(Arc<Segment<D>>, u32)> {
+    let unsynced = list.iter().filter(|s| s.rows() > s.rows_synced.load(Acquire));
+    unsynced.map(|s| (Arc::clone(s), s.rows())).collect()
 }
 
-/// The readers' side of a log. Lock-free; shared by any number of threads.
-pub struct LogReader<D: Disk>(PhantomData<D>);
-/// Where whole batches lie. Keeps its file open.
-pub struct LogSlice<D: Disk> {
-    /// The segment's files.
-    pub file: Arc<SegmentFiles<D>>,
-    /// First byte in the `.log`.
-    pub position: u64,
-    /// How many bytes.
-    pub bytes: u32,
-    /// Base offset of the first batch. May be below the offset asked for.
-    pub base_offset: Offset,
-    /// One past the last offset of the last batch.
-    pub next_offset: Offset,
-}
-/// A segment's open files.
-pub struct SegmentFiles<D: Disk> {
-    /// The `.log`.
-    pub log: D::File,
-    /// The `.index`.
-    pub index: D::File,
-}
-impl<D: Disk> LogSlice<D> {
-    /// The open `.log`, for sendfile.
-    pub fn log_file(&self) -> &D::File {
-        todo!()
+fn check_bytes(batch: &BatchHeader, bytes: &[u8]) -> Result<(), LogError> {
+    let (expected, found) = (batch.total_bytes() as u64, bytes.len() as u64);
+    if expected != found || bytes.len() < PREFIX_BYTES {
+        return Err(LogError::BatchBytes { expected, found });
     }
-    /// Reads all of it into memory.
-    pub fn read(&self) -> Result<Bytes, LogError> {
-        todo!()
+    if found > SEGMENT_BYTES_MAX {
+        return Err(LogError::TooLarge { what: "a batch", bytes: found, bytes_max: SEGMENT_BYTES_MAX });
     }
-}
-impl<D: Disk> LogReader<D> {
-    /// Whole batches from the one that holds `from` on, below `upto` (high watermark or last stable offset), at most `bytes_max` bytes
-    /// unless `at_least_one`. `None` if there is nothing to read (yet).
-    pub fn read(
-        &self,
-        from: Offset,
-        upto: Offset,
-        bytes_max: u64,
-        at_least_one: bool,
-    ) -> Result<Option<LogSlice<D>>, LogError> {
-        todo!()
-    }
-    /// First record at or after `timestamp` below `upto`: its offset, timestamp, epoch. Decodes one batch.
-    pub fn offset_for_time(
-        &self,
-        timestamp: TimestampMs,
-        upto: Offset,
-    ) -> Result<Option<(Offset, TimestampMs, LeaderEpoch)>, LogError> {
-        todo!()
-    }
-    /// The first record with the largest timestamp below `upto`.
-    pub fn max_timestamp(
-        &self,
-        upto: Offset,
-    ) -> Result<Option<(Offset, TimestampMs, LeaderEpoch)>, LogError> {
-        todo!()
-    }
-    /// The largest epoch at or below `epoch` and one past its last offset. `None` if the log knows none.
-    pub fn epoch_end(&self, epoch: LeaderEpoch, upto: Offset) -> Option<(LeaderEpoch, Offset)> {
-        todo!()
-    }
-    /// The epoch of `offset`; `None` below the log start or in an empty log.
-    pub fn epoch_at(&self, offset: Offset) -> Option<LeaderEpoch> {
-        todo!()
-    }
-    /// Epoch -> first offset, ascending.
-    pub fn epochs(&self) -> Arc<Vec<(LeaderEpoch, Offset)>> {
-        todo!()
-    }
-    /// Headers of the batches from the one that holds `from` on, up to the log end at the time of the call.
-    pub fn headers(&self, from: Offset) -> HeaderIter<D> {
-        todo!()
-    }
-    /// First offset that may be read.
-    pub fn log_start(&self) -> Offset {
-        todo!()
-    }
-    /// One past the last offset.
-    pub fn log_end(&self) -> LogEnd {
-        todo!()
-    }
-    /// Bytes of all `.log` files.
-    pub fn size_bytes(&self) -> u64 {
-        todo!()
-    }
-    /// How many segments.
-    pub fn segment_count(&self) -> usize {
-        todo!()
-    }
-    /// Whose log it is.
-    pub fn identity(&self) -> &PartitionIdentity {
-        todo!()
-    }
-    /// Its folder.
-    pub fn dir(&self) -> &Path {
-        todo!()
-    }
-}
-/// Batch headers in order, with the index row of each.
-pub struct HeaderIter<D: Disk>(PhantomData<D>);
-impl<D: Disk> Iterator for HeaderIter<D> {
-    type Item = Result<(Row, BatchHeader), LogError>;
-    fn next(&mut self) -> Option<Self::Item> {
-        todo!()
-    }
+    Ok(())
 }
 
-/// Renames a partition's folder out of the way (durably), then removes it. A crash in between is finished by [`remove_leftovers`].
-pub fn delete_partition<D: Disk>(disk: &D, dir: &Path) -> Result<(), LogError> {
-    todo!()
-}
-/// Removes partition folders whose deletion was begun. Returns their names. At start, before any log is opened.
-pub fn remove_leftovers<D: Disk>(disk: &D, data_dir: &Path) -> Result<Vec<String>, LogError> {
-    todo!()
-}
-/// The identity of a partition folder, `None` if it has none.
-pub fn read_identity<D: Disk>(disk: &D, dir: &Path) -> Result<Option<PartitionIdentity>, LogError> {
-    todo!()
+fn write_batch<D: Disk>(
+    segment: &Segment<D>,
+    files: &SegmentFiles<D>,
+    batch: &BatchHeader,
+    bytes: &[u8],
+    row: &crate::Row,
+) -> Result<(), LogError> {
+    let prefix = batch.prefix();
+    let bufs = [IoSlice::new(&prefix), IoSlice::new(&bytes[PREFIX_BYTES..])];
+    let written = files.log.write_all_at(&bufs, u64::from(row.position));
+    written.map_err(|error| LogError::io("write", &segment.path(Kind::Log), error))?;
+    let encoded = row.encode(segment.base_offset);
+    let written = files.index.write_all_at(&[IoSlice::new(&encoded)], row_position(segment.rows()));
+    written.map_err(|error| LogError::io("write", &segment.path(Kind::Index), error))
 }

@@ -1,0 +1,135 @@
+//! The partition's folder: identity, what lies in it, deletion.
+
+use std::io::IoSlice;
+use std::path::Path;
+
+use tailrace_types::Offset;
+
+use crate::config::PartitionIdentity;
+use crate::disk::{Disk, DiskFile, OpenMode, read_file, remove_if_there, sync_parent};
+use crate::error::{IoContext, LogError};
+use crate::format::names::{self, DELETED_SUFFIX, Kind, TEMPORARY_SUFFIX};
+use crate::format::{FormatError, identity};
+
+/// What lies in a partition's folder.
+#[derive(Debug, Default)]
+pub(crate) struct Listing {
+    /// Base offsets of the `.log` files, ascending.
+    pub(crate) segments: Vec<Offset>,
+    /// Offsets of the producer snapshots, ascending.
+    pub(crate) snapshots: Vec<Offset>,
+    /// Names that were on their way out or half written.
+    pub(crate) leftovers: Vec<String>,
+    /// `.index` and `.header` files without a `.log`.
+    pub(crate) orphans: Vec<String>,
+    pub(crate) has_identity: bool,
+    /// Something shows that the partition was in use.
+    pub(crate) was_used: bool,
+}
+
+impl Listing {
+    pub(crate) fn read<D: Disk>(disk: &D, dir: &Path) -> Result<Self, LogError> {
+        let mut listing = Self::default();
+        let mut others = Vec::new();
+        for entry in disk.read_dir(dir).context("list", dir)?.into_iter().filter(|e| !e.is_dir) {
+            let name = entry.name;
+            if name.ends_with(DELETED_SUFFIX) || name.ends_with(TEMPORARY_SUFFIX) {
+                listing.leftovers.push(name);
+            } else if name == names::IDENTITY {
+                listing.has_identity = true;
+            } else if name == names::CHECKPOINT || name == names::ENTRIES {
+                listing.was_used = true;
+            } else {
+                match names::parse(&name) {
+                    Some((base, Kind::Log)) => listing.segments.push(base),
+                    Some((offset, Kind::Snapshot)) => listing.snapshots.push(offset),
+                    Some((base, Kind::Index | Kind::Header)) => others.push((base, name)),
+                    None => {}
+                }
+            }
+        }
+        // The names are sorted, and twenty digits sort as numbers do.
+        listing.was_used |= !listing.segments.is_empty();
+        let has_log = |base: &Offset| listing.segments.binary_search(base).is_ok();
+        listing.orphans =
+            others.into_iter().filter(|(base, _)| !has_log(base)).map(|(_, name)| name).collect();
+        Ok(listing)
+    }
+
+    pub(crate) fn remove_leftovers<D: Disk>(&self, disk: &D, dir: &Path) -> Result<(), LogError> {
+        self.leftovers.iter().chain(&self.orphans).try_for_each(|name| remove_if_there(disk, &dir.join(name)))
+    }
+}
+
+/// The identity of the partition whose folder `dir` is. `None` if it has none.
+///
+/// # Errors
+/// [`LogError::Damaged`] if it cannot be made out, [`LogError::NewerFormat`].
+pub fn read_identity<D: Disk>(disk: &D, dir: &Path) -> Result<Option<PartitionIdentity>, LogError> {
+    let path = dir.join(names::IDENTITY);
+    match read_file(disk, &path, identity::BYTES_MAX).context("read", &path)? {
+        Some(bytes) => identity::decode(&bytes).map(Some).map_err(|error| error.in_file(&path)),
+        None => Ok(None),
+    }
+}
+
+/// Makes sure that `dir` is there and belongs to `expected`. True if the folder or its identity was made; it is not
+/// durable then.
+pub(crate) fn claim<D: Disk>(disk: &D, dir: &Path, expected: &PartitionIdentity) -> Result<bool, LogError> {
+    let path = dir.join(names::IDENTITY);
+    let bytes = read_file(disk, &path, identity::BYTES_MAX).context("read", &path)?;
+    match bytes.as_deref().map(identity::decode) {
+        Some(Ok(found)) if found == *expected => return Ok(false),
+        Some(Ok(found)) => {
+            let (expected, found) = (expected.to_string(), found.to_string());
+            return Err(LogError::IdentityMismatch { file: path, expected, found });
+        }
+        Some(Err(error @ FormatError::Newer(_))) => return Err(error.in_file(&path)),
+        // A crash while the folder was created leaves this. With data in it, it is damage.
+        Some(Err(error)) if Listing::read(disk, dir)?.was_used => return Err(error.in_file(&path)),
+        Some(Err(_)) => {}
+        None => disk.create_dir(dir).context("create", dir)?,
+    }
+    let file = disk.open(&path, OpenMode::Truncate).context("create", &path)?;
+    file.write_all_at(&[IoSlice::new(&identity::encode(expected))], 0).context("write", &path)?;
+    Ok(true)
+}
+
+/// Renames a partition's folder out of the way, durably, then removes it. `unique` tells this deletion from others of
+/// the same folder name (the topic id does). A crash in between is finished by [`remove_leftovers`]. The log must have been
+/// dropped; readers that hold slices keep their files.
+///
+/// # Errors
+/// Once the folder is renamed the deletion is decided; an error then only leaves files for the next start.
+pub fn delete_partition<D: Disk>(disk: &D, dir: &Path, unique: &str) -> Result<(), LogError> {
+    let deleted = dir.with_file_name(deleted_name(dir, unique));
+    disk.rename(dir, &deleted).context("rename", dir)?;
+    sync_parent(disk, dir)?;
+    disk.remove_dir(&deleted).context("remove", &deleted)
+}
+
+/// Begins with the old name, for the reader of a folder listing, but fits 255 bytes whatever the topic's name.
+fn deleted_name(dir: &Path, unique: &str) -> String {
+    let name = dir.file_name().unwrap_or_default().to_string_lossy();
+    let start: String = name.chars().take(100).collect();
+    format!("{start}.{:08x}.{unique}{DELETED_SUFFIX}", crc32c::crc32c(name.as_bytes()))
+}
+
+/// Removes partition folders whose deletion was begun, and returns their names. To be called at start, before any log
+/// is opened.
+///
+/// # Errors
+/// What the disk says.
+pub fn remove_leftovers<D: Disk>(disk: &D, data_dir: &Path) -> Result<Vec<String>, LogError> {
+    let entries = disk.read_dir(data_dir).context("list", data_dir)?;
+    let deleted: Vec<String> = entries
+        .into_iter()
+        .filter(|e| e.is_dir && e.name.ends_with(DELETED_SUFFIX))
+        .map(|e| e.name)
+        .collect();
+    for name in &deleted {
+        let path = data_dir.join(name);
+        disk.remove_dir(&path).context("remove", &path)?;
+    }
+    Ok(deleted)
+}

@@ -1,0 +1,82 @@
+//! Walking over batch headers: for rebuilding producer state, and for lookups by time.
+
+use std::sync::Arc;
+
+use tailrace_records::BatchHeader;
+use tailrace_types::Offset;
+
+use crate::disk::Disk;
+use crate::error::LogError;
+use crate::format::row::Row;
+use crate::reader::{LogReader, segment_of};
+use crate::rows::Rows;
+
+/// Batch headers in offset order, each with its index row. Ends at the log end as of its making, or after the first
+/// error. Reads 61 bytes per batch and the index a page at a time.
+pub struct HeaderIter<D: Disk> {
+    reader: Arc<LogReader<D>>,
+    next: Offset,
+    end: Offset,
+    /// Found and not yet handed out, last first.
+    ready: Vec<(Row, BatchHeader)>,
+    failed: bool,
+}
+
+/// Headers read ahead: an index page.
+const READ_AHEAD: u32 = 64;
+
+impl<D: Disk> LogReader<D> {
+    /// Headers of the batches from the one that holds `from` on, up to the present log end.
+    pub fn headers(self: &Arc<Self>, from: Offset) -> HeaderIter<D> {
+        let next = from.max(self.log_start());
+        HeaderIter {
+            reader: Arc::clone(self),
+            next,
+            end: self.log_end().offset(),
+            ready: Vec::new(),
+            failed: false,
+        }
+    }
+
+    /// Rows and headers of up to [`READ_AHEAD`] batches of one segment, from the one that holds `from` on.
+    fn some_headers(&self, from: Offset, end: Offset) -> Result<Vec<(Row, BatchHeader)>, LogError> {
+        self.retrying(|segments| {
+            let mut found = Vec::new();
+            for segment in &segments[segment_of(segments, from)..] {
+                let files = segment.files(&self.store)?;
+                let mut rows = Rows::new(segment, &files);
+                let first = rows.first_where(|row| row.next_offset() > from)?;
+                for number in first..rows.count.min(first.saturating_add(READ_AHEAD)) {
+                    let row = rows.get_ahead(number)?;
+                    if row.base_offset >= end {
+                        return Ok(found);
+                    }
+                    found.push((row, self.read_header(segment, &files, &row)?));
+                }
+                if !found.is_empty() {
+                    break;
+                }
+            }
+            Ok(found)
+        })
+    }
+}
+
+impl<D: Disk> Iterator for HeaderIter<D> {
+    type Item = Result<(Row, BatchHeader), LogError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ready.is_empty() && !self.failed && self.next < self.end {
+            match self.reader.some_headers(self.next, self.end) {
+                Ok(found) => self.ready = found.into_iter().rev().collect(),
+                Err(error) => {
+                    self.failed = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+        let (row, header) = self.ready.pop()?;
+        self.next = row.next_offset();
+        Some(Ok((row, header)))
+    }
+}

@@ -1,0 +1,283 @@
+//! Opening a log: what the checkpoint says, and recovery of what lies beyond it.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Release};
+use std::sync::{Arc, Mutex};
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use tailrace_types::{LeaderEpoch, Offset, RaftIndex, TimestampMs};
+
+use crate::checkpoint::CheckpointFile;
+use crate::config::{LogConfig, PartitionIdentity, SNAPSHOT_BYTES_MAX};
+use crate::disk::{Disk, read_file, remove_if_there};
+use crate::entries::SideFile;
+use crate::epochs::EpochTable;
+use crate::error::{IoContext, LogError};
+use crate::folder::{Listing, claim};
+use crate::format::checkpoint::{self, Checkpoint};
+use crate::format::names::{self, Kind};
+use crate::format::{FormatError, snapshot};
+use crate::log::{Log, Reserved};
+use crate::reader::{LogReader, SegmentList};
+use crate::recover::{Recovering, Tail};
+use crate::segment::Segment;
+use crate::store::LogStore;
+
+/// What opening found and did.
+#[derive(Clone, Debug, Default)]
+pub struct Recovery {
+    /// Nothing lay beyond the recovery point: a clean stop, or an idle partition.
+    pub clean: bool,
+    /// The folder was created.
+    pub created: bool,
+    /// Bytes of `.log` files read. Only what lies beyond the recovery point is.
+    pub bytes_read: u64,
+    /// Batches found beyond the recovery point.
+    pub batches_recovered: u64,
+    /// What was cut off the end, if anything.
+    pub truncated: Option<TornTail>,
+    /// The newest usable producer snapshot: the state after all batches below its offset. The rest is rebuilt from
+    /// [`LogReader::headers`] from that offset on, or from the log start if there is none.
+    pub producer_snapshot: Option<(Offset, Bytes)>,
+    /// Oddities that were put right, one line each, for the operator.
+    pub notes: Vec<String>,
+}
+
+/// A tail that was cut off at open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TornTail {
+    /// The `.log` that was cut.
+    pub file: PathBuf,
+    /// Where it was cut.
+    pub position: u64,
+    /// Bytes removed, those of later segments included.
+    pub bytes: u64,
+    /// What was wrong there.
+    pub reason: String,
+    /// Good batches followed the bad one. Normal after a power loss, since pages reach the disk in any order. Alarming
+    /// after a mere kill.
+    pub valid_batches_follow: bool,
+}
+
+impl<D: Disk> Log<D> {
+    /// Opens the log in `dir`, creating it if absent, recovering it if the last stop was not clean. Blocks on the disk. On
+    /// return all that is in the log is durable. A fresh folder becomes durable with the first sync.
+    ///
+    /// # Errors
+    /// [`LogError::Damaged`]: durable bytes are gone or wrong; nothing was cut, the partition is to stay offline.
+    /// [`LogError::NewerFormat`], [`LogError::IdentityMismatch`]; otherwise what the disk says.
+    pub fn open(
+        store: &LogStore<D>,
+        dir: &Path,
+        identity: &PartitionIdentity,
+        config: LogConfig,
+        now: TimestampMs,
+    ) -> Result<(Self, Recovery), LogError> {
+        let disk = store.disk();
+        let created = claim(disk, dir, identity)?;
+        let listing = Listing::read(disk, dir)?;
+        listing.remove_leftovers(disk, dir)?;
+        let mut recovery = Recovery { created, ..Recovery::default() };
+        let dir: Arc<Path> = dir.into();
+        let checkpoint = load_checkpoint(disk, &dir, identity, &mut recovery)?;
+        let (side, torn) = SideFile::load(disk, &dir)?;
+        if torn > 0 {
+            recovery.notes.push(format!("the side file had {torn} torn bytes at its end"));
+        }
+        let known = known_segments(disk, &dir, &listing, checkpoint.as_ref(), &mut recovery)?;
+        let start = Tail::begin(disk, &dir, checkpoint.as_ref(), &side, &known, &listing)?;
+        let mut recovering = Recovering { store, dir: &dir, side: &side, recovery: &mut recovery, now };
+        let tail = recovering.run(start, known, &listing, checkpoint.is_some())?;
+        let log = assemble(store, &dir, identity, config, (checkpoint, side, tail, created, torn), &listing);
+        log.finish_open(&listing, recovery)
+    }
+
+    /// Makes durable what was recovered, and finds the producer snapshot.
+    fn finish_open(
+        mut self,
+        listing: &Listing,
+        mut recovery: Recovery,
+    ) -> Result<(Self, Recovery), LogError> {
+        let disk = self.reader.store.disk().clone();
+        let beyond = self.side.cut(&disk, self.next_raft_index)?;
+        if beyond > 0 {
+            recovery.notes.push(format!("{beyond} entries beyond the end of the log were cut"));
+        }
+        recovery.clean &= beyond == 0 && self.side_was_whole;
+        if !self.side_was_whole {
+            self.side.rewrite(&disk)?;
+            self.side_was_whole = true;
+        }
+        let end = self.log_end().offset();
+        let (usable, beyond) = listing.snapshots.split_at(listing.snapshots.partition_point(|s| *s <= end));
+        for offset in beyond {
+            remove_if_there(&disk, &names::path(&self.reader.dir, *offset, Kind::Snapshot))?;
+        }
+        crate::store::lock(&self.reader.checkpoint).snapshots = usable.to_vec();
+        recovery.producer_snapshot = self.newest_snapshot(usable, &mut recovery.notes)?;
+        if !recovery.clean {
+            self.sync()?;
+            match self.checkpoint(None) {
+                // It is synced; the next start reads it again. A full disk must not keep readers out.
+                Err(error) if error.is_no_space() => recovery.notes.push(error.to_string()),
+                other => drop(other?),
+            }
+        }
+        self.durable_end = end.into();
+        Ok((self, recovery))
+    }
+
+    fn newest_snapshot(
+        &self,
+        usable: &[Offset],
+        notes: &mut Vec<String>,
+    ) -> Result<Option<(Offset, Bytes)>, LogError> {
+        for &offset in usable.iter().rev() {
+            let path = names::path(&self.reader.dir, offset, Kind::Snapshot);
+            let bytes_max = (SNAPSHOT_BYTES_MAX + snapshot::HEAD_BYTES) as u64;
+            let Some(file) = read_file(self.reader.store.disk(), &path, bytes_max).context("read", &path)?
+            else {
+                continue;
+            };
+            match snapshot::decode(file.into(), offset) {
+                Ok(payload) => return Ok(Some((offset, payload))),
+                Err(error @ FormatError::Newer(_)) => return Err(error.in_file(&path)),
+                Err(error) => notes.push(format!("{} was skipped: {error}", path.display())),
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn load_checkpoint<D: Disk>(
+    disk: &D,
+    dir: &Path,
+    identity: &PartitionIdentity,
+    recovery: &mut Recovery,
+) -> Result<Option<Checkpoint>, LogError> {
+    let path = dir.join(names::CHECKPOINT);
+    let Some(bytes) = read_file(disk, &path, checkpoint::BYTES_MAX).context("read", &path)? else {
+        return Ok(None);
+    };
+    match Checkpoint::decode(&bytes) {
+        Ok(found) if found.topic_id == identity.topic_id => Ok(Some(found)),
+        Ok(found) => {
+            let reason = format!("it belongs to topic id {}, not {}", found.topic_id, identity.topic_id);
+            Err(LogError::damaged(&path, 12, reason))
+        }
+        Err(error @ FormatError::Newer(_)) => Err(error.in_file(&path)),
+        Err(error) => {
+            let note = format!("{} is unreadable ({error}): the whole log is read", path.display());
+            recovery.notes.push(note);
+            Ok(None)
+        }
+    }
+}
+
+/// The segments that the checkpoint lists, all of which must be there in full.
+fn known_segments<D: Disk>(
+    disk: &D,
+    dir: &Arc<Path>,
+    listing: &Listing,
+    checkpoint: Option<&Checkpoint>,
+    recovery: &mut Recovery,
+) -> Result<SegmentList<D>, LogError> {
+    let Some(checkpoint) = checkpoint else { return Ok(Vec::new()) };
+    let mut known = Vec::with_capacity(checkpoint.segments.len());
+    for entry in &checkpoint.segments {
+        let segment = Segment::from_entry(dir, entry);
+        let path = segment.path(Kind::Log);
+        let found = match disk.len(&path) {
+            Ok(found) => found,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(LogError::damaged(&path, 0, "the checkpoint lists it, and it is missing"));
+            }
+            Err(error) => return Err(LogError::io("read the length of", &path, error)),
+        };
+        if found < u64::from(entry.bytes) {
+            let reason = format!("it has {found} bytes, the checkpoint says {} are durable", entry.bytes);
+            return Err(LogError::damaged(&path, found, reason));
+        }
+        known.push(Arc::new(segment));
+    }
+    remove_trimmed(disk, dir, listing, checkpoint, recovery)?;
+    Ok(known)
+}
+
+/// Segments that are older than what the checkpoint lists were on their way out.
+fn remove_trimmed<D: Disk>(
+    disk: &D,
+    dir: &Arc<Path>,
+    listing: &Listing,
+    checkpoint: &Checkpoint,
+    recovery: &mut Recovery,
+) -> Result<(), LogError> {
+    let first = checkpoint.segments.first().map_or(checkpoint.end_offset, |s| s.base_offset);
+    for &base in listing.segments.iter().filter(|base| **base < checkpoint.end_offset) {
+        if base < first {
+            let segment = Segment::<D>::new(dir, base, RaftIndex(0), TimestampMs::NONE);
+            crate::trim::remove_segment_files(disk, &segment)?;
+            recovery.notes.push(format!("segment {base} was on its way out and is removed"));
+        } else if !checkpoint.segments.iter().any(|s| s.base_offset == base) {
+            let path = names::path(dir, base, Kind::Log);
+            return Err(LogError::damaged(
+                &path,
+                0,
+                "it lies within the log, and the checkpoint does not list it",
+            ));
+        }
+    }
+    Ok(())
+}
+
+type Parts<D> = (Option<Checkpoint>, SideFile, Tail<D>, bool, u64);
+
+fn assemble<D: Disk>(
+    store: &LogStore<D>,
+    dir: &Arc<Path>,
+    identity: &PartitionIdentity,
+    config: LogConfig,
+    (checkpoint, side, tail, created, torn): Parts<D>,
+    listing: &Listing,
+) -> Log<D> {
+    let log_start = checkpoint.as_ref().map_or(tail.first_offset, |c| c.log_start).min(tail.next_offset);
+    let active = tail.segments.last().cloned();
+    let reader = LogReader {
+        store: store.clone(),
+        dir: Arc::clone(dir),
+        identity: identity.clone(),
+        segments: ArcSwap::from_pointee(tail.segments),
+        epochs: ArcSwap::from_pointee(tail.epochs.0.clone()),
+        log_start: AtomicI64::new(log_start.0),
+        log_end: AtomicI64::new(tail.next_offset.0),
+        generation: AtomicU64::new(0),
+        folder_synced: AtomicBool::new(false),
+        checkpoint: Mutex::new(CheckpointFile { sequence: 0, written: checkpoint, snapshots: Vec::new() }),
+    };
+    // A checkpoint is only there if the folder's name had been synced before it.
+    let folder_synced =
+        !created && listing.has_identity && crate::store::lock(&reader.checkpoint).written.is_some();
+    reader.folder_synced.store(folder_synced, Release);
+    Log {
+        reader: Arc::new(reader),
+        config,
+        side,
+        epochs: tail.epochs,
+        next_raft_index: tail.next_raft_index,
+        last_epoch: tail.last_epoch,
+        durable_end: tail.durable_offset.into(),
+        poisoned: None,
+        active,
+        reserved: Reserved::default(),
+        plan_sequence: AtomicU64::new(0),
+        side_was_whole: torn == 0,
+    }
+}
+
+/// Where an epoch table starts from.
+pub(crate) fn epochs_of(checkpoint: Option<&Checkpoint>) -> (EpochTable, LeaderEpoch) {
+    let table = EpochTable(checkpoint.map(|c| c.epochs.clone()).unwrap_or_default());
+    let last = table.0.last().map_or(LeaderEpoch::UNKNOWN, |entry| entry.0);
+    (table, last)
+}

@@ -1,0 +1,281 @@
+//! The readers' side: lock-free, shared by any number of threads.
+//!
+//! The writer publishes through an immutable list of segments, row counts and a few atomics. Nothing below the high
+//! watermark is ever overwritten; what a truncation above it may disturb is noticed by its generation and read again.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Acquire, Ordering::Release};
+use std::sync::{Arc, Mutex};
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use tailrace_types::{LeaderEpoch, LogEnd, Offset};
+
+use crate::checkpoint::CheckpointFile;
+use crate::config::PartitionIdentity;
+use crate::disk::{Disk, read_full_at};
+use crate::epochs;
+use crate::error::{IoContext, LogError};
+use crate::format::names::Kind;
+use crate::rows::Rows;
+use crate::segment::{Segment, SegmentFiles};
+use crate::store::LogStore;
+
+pub(crate) type SegmentList<D> = Vec<Arc<Segment<D>>>;
+
+/// A read is repeated when segments were truncated or removed under it, at most this often.
+const RETRIES_MAX: usize = 3;
+
+/// The readers' side of a log. Takes no lock, except a short one of the table of open files when a file must be opened.
+pub struct LogReader<D: Disk> {
+    pub(crate) store: LogStore<D>,
+    pub(crate) dir: Arc<Path>,
+    pub(crate) identity: PartitionIdentity,
+    pub(crate) segments: ArcSwap<SegmentList<D>>,
+    pub(crate) epochs: ArcSwap<Vec<(LeaderEpoch, Offset)>>,
+    pub(crate) log_start: AtomicI64,
+    pub(crate) log_end: AtomicI64,
+    /// Raised by every truncation.
+    pub(crate) generation: AtomicU64,
+    /// Identity file and folder are durable.
+    pub(crate) folder_synced: AtomicBool,
+    /// Only plans that run lock this.
+    pub(crate) checkpoint: Mutex<CheckpointFile>,
+}
+
+/// Where whole batches lie. Keeps its file open, also when the segment is deleted.
+pub struct LogSlice<D: Disk> {
+    /// The segment's files.
+    pub files: Arc<SegmentFiles<D>>,
+    /// First byte in the `.log`.
+    pub position: u64,
+    /// How many bytes. Never 0.
+    pub bytes: u32,
+    /// Base offset of the first batch. May be below the offset asked for.
+    pub base_offset: Offset,
+    /// One past the last offset of the last batch.
+    pub next_offset: Offset,
+}
+
+impl<D: Disk> std::fmt::Debug for LogSlice<D> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LogSlice")
+            .field("position", &self.position)
+            .field("bytes", &self.bytes)
+            .field("base_offset", &self.base_offset)
+            .field("next_offset", &self.next_offset)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<D: Disk> LogSlice<D> {
+    /// The open `.log`, for sendfile(2).
+    pub fn log_file(&self) -> &D::File {
+        &self.files.log
+    }
+
+    /// Reads all of it into memory.
+    ///
+    /// # Errors
+    /// What the disk says; `UnexpectedEof` if the file is shorter than its index says.
+    pub fn read(&self) -> std::io::Result<Bytes> {
+        let mut buf = vec![0; self.bytes as usize];
+        if read_full_at(&self.files.log, &mut buf, self.position)? < buf.len() {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(buf.into())
+    }
+}
+
+impl<D: Disk> LogReader<D> {
+    /// Whole batches of one segment: from the batch that holds `from` (or the next one, if compaction left a hole), all
+    /// below `upto`, at most `bytes_max` bytes. `upto` is the high watermark or the last stable offset. With
+    /// `at_least_one` the first batch is given even if it is larger (KIP-74). `None` if there is nothing to give now.
+    ///
+    /// Costs one or two preads of index rows at the end of the log, a binary search elsewhere. No batch is decoded.
+    ///
+    /// # Errors
+    /// [`LogError::OutOfRange`] below the log start or above the log end; [`LogError::Damaged`] for an index row with a
+    /// wrong checksum (see [`Log::repair_index`](crate::Log::repair_index)).
+    pub fn read(
+        &self,
+        from: Offset,
+        upto: Offset,
+        bytes_max: u64,
+        at_least_one: bool,
+    ) -> Result<Option<LogSlice<D>>, LogError> {
+        self.retrying(|segments| {
+            self.check_range(from)?;
+            let upto = upto.min(self.log_end().offset());
+            if from >= upto {
+                return Ok(None);
+            }
+            for segment in &segments[segment_of(segments, from)..] {
+                if segment.base_offset >= upto {
+                    break;
+                }
+                if let Found::Batch(slice) =
+                    self.read_segment(segment, from, upto, bytes_max, at_least_one)?
+                {
+                    return Ok(slice);
+                }
+            }
+            Ok(None)
+        })
+    }
+
+    fn read_segment(
+        &self,
+        segment: &Arc<Segment<D>>,
+        from: Offset,
+        upto: Offset,
+        bytes_max: u64,
+        at_least_one: bool,
+    ) -> Result<Found<D>, LogError> {
+        let files = segment.files(&self.store)?;
+        let mut rows = Rows::new(segment, &files);
+        let number = rows.first_where(|row| row.next_offset() > from)?;
+        if number == rows.count {
+            return Ok(Found::NotHere);
+        }
+        let first = rows.get(number)?;
+        if first.next_offset() > upto || (u64::from(first.batch_bytes) > bytes_max && !at_least_one) {
+            return Ok(Found::Batch(None));
+        }
+        let beyond = |row: &crate::Row| {
+            row.next_offset() > upto || u64::from(row.end_position() - first.position) > bytes_max
+        };
+        let last = rows.get(rows.count - 1)?;
+        let last = if beyond(&last) {
+            let count = rows.count;
+            rows.get_ahead(number)?;
+            let end = rows.first_between(number + 1, count, beyond)?;
+            rows.get(end - 1)?
+        } else {
+            last
+        };
+        let (position, bytes) = (u64::from(first.position), last.end_position() - first.position);
+        let (base_offset, next_offset) = (first.base_offset, last.next_offset());
+        drop(rows);
+        Ok(Found::Batch(Some(LogSlice { files, position, bytes, base_offset, next_offset })))
+    }
+
+    /// Runs `read` on the current segments; again if they were truncated or removed meanwhile and it failed.
+    pub(crate) fn retrying<T>(
+        &self,
+        read: impl Fn(&SegmentList<D>) -> Result<T, LogError>,
+    ) -> Result<T, LogError> {
+        let mut tries = 0;
+        loop {
+            let generation = self.generation.load(Acquire);
+            let segments = self.segments.load_full();
+            let result = read(&segments);
+            tries += 1;
+            let disturbed =
+                generation != self.generation.load(Acquire) || !Arc::ptr_eq(&segments, &self.segments.load());
+            match result {
+                Err(LogError::Damaged { .. } | LogError::Io { .. }) if disturbed && tries <= RETRIES_MAX => {}
+                result => return result,
+            }
+        }
+    }
+
+    fn check_range(&self, offset: Offset) -> Result<(), LogError> {
+        let (log_start, log_end) = (self.log_start(), self.log_end());
+        if offset < log_start || offset > log_end.offset() {
+            return Err(LogError::OutOfRange { requested: offset, log_start, log_end });
+        }
+        Ok(())
+    }
+
+    /// Kafka's answer to OffsetForLeaderEpoch: the largest known epoch up to `epoch`, and one past its last offset
+    /// (`upto` for the newest). `None` for an epoch above all known ones.
+    pub fn epoch_end(&self, epoch: LeaderEpoch, upto: Offset) -> Option<(LeaderEpoch, Offset)> {
+        epochs::epoch_end(&self.epochs.load(), epoch, upto)
+    }
+
+    /// The epoch of `offset`, or of the next record to come if `offset` is the log end. `None` below the first known.
+    pub fn epoch_at(&self, offset: Offset) -> Option<LeaderEpoch> {
+        epochs::epoch_at(&self.epochs.load(), offset)
+    }
+
+    /// Epochs and the first offset of each, ascending.
+    pub fn epochs(&self) -> Arc<Vec<(LeaderEpoch, Offset)>> {
+        self.epochs.load_full()
+    }
+
+    /// First offset that may be read.
+    pub fn log_start(&self) -> Offset {
+        Offset(self.log_start.load(Acquire))
+    }
+
+    /// One past the last offset appended.
+    pub fn log_end(&self) -> LogEnd {
+        LogEnd(self.log_end.load(Acquire))
+    }
+
+    /// Bytes in all `.log` files.
+    pub fn size_bytes(&self) -> u64 {
+        self.segments.load().iter().map(|s| u64::from(s.bytes())).sum()
+    }
+
+    /// How many segments there are.
+    pub fn segment_count(&self) -> usize {
+        self.segments.load().len()
+    }
+
+    /// Bytes of the `.log` files from the batch at `offset` on, by segment: what a consumer there still has to fetch, at
+    /// most.
+    pub fn size_bytes_from(&self, offset: Offset) -> u64 {
+        let segments = self.segments.load();
+        segments[segment_of(&segments, offset)..].iter().map(|s| u64::from(s.bytes())).sum()
+    }
+
+    /// Whose log it is.
+    pub fn identity(&self) -> &PartitionIdentity {
+        &self.identity
+    }
+
+    /// Its folder.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(crate) fn set_log_end(&self, end: Offset) {
+        self.log_end.store(end.0, Release);
+    }
+
+    pub(crate) fn read_header(
+        &self,
+        segment: &Segment<D>,
+        files: &SegmentFiles<D>,
+        row: &crate::Row,
+    ) -> Result<tailrace_records::BatchHeader, LogError> {
+        let path = segment.path(Kind::Log);
+        let mut buf = [0; tailrace_records::HEADER_BYTES];
+        let position = u64::from(row.position);
+        let read = read_full_at(&files.log, &mut buf, position).context("read", &path)?;
+        let header = tailrace_records::BatchHeader::parse(&buf[..read])
+            .map_err(|error| LogError::damaged(&path, position, error.to_string()))?;
+        if !row.describes(&header) {
+            return Err(LogError::damaged(
+                &path,
+                position,
+                "the batch is not the one its index row describes",
+            ));
+        }
+        Ok(header)
+    }
+}
+
+enum Found<D: Disk> {
+    /// The offset lies beyond this segment's last batch.
+    NotHere,
+    /// The batch is here; the slice, unless it may not be given.
+    Batch(Option<LogSlice<D>>),
+}
+
+/// The number of the segment that holds `offset`, 0 if it lies before all.
+pub(crate) fn segment_of<D: Disk>(segments: &SegmentList<D>, offset: Offset) -> usize {
+    segments.partition_point(|s| s.base_offset <= offset).saturating_sub(1)
+}

@@ -1,0 +1,456 @@
+//! Recovery: reading what lies beyond the recovery point.
+//!
+//! A bad batch there is a torn tail, and is cut, unless a later index row says that the bytes had been synced: then it
+//! is damage, and nothing is cut. docs/format.md, "Recovery", has the reasoning.
+
+use std::io::IoSlice;
+use std::path::Path;
+use std::sync::Arc;
+
+use tailrace_records::BatchHeader;
+use tailrace_types::{LeaderEpoch, Offset, RaftIndex, TimestampMs};
+
+use crate::disk::{Disk, DiskFile, OpenMode, read_file, read_full_at};
+use crate::entries::SideFile;
+use crate::epochs::EpochTable;
+use crate::error::{IoContext, LogError};
+use crate::folder::Listing;
+use crate::format::FormatError;
+use crate::format::checkpoint::Checkpoint;
+use crate::format::names::{self, Kind};
+use crate::format::row::{ROW_BYTES, Row, check_head, encode_head, row_position};
+use crate::format::segment_header::{self, SegmentHeader};
+use crate::open::{Recovery, TornTail, epochs_of};
+use crate::reader::SegmentList;
+use crate::rebuild::{RowWriter, row_of};
+use crate::scan::{BatchScanner, Scanned};
+use crate::segment::{LenOf, Segment, SegmentFiles};
+use crate::store::LogStore;
+use crate::trim::remove_segment_files;
+
+/// Old rows that are looked at for good batches behind a bad one. Only for the report.
+const FOLLOWERS_LOOKED_AT: u32 = 64;
+
+/// The end of the log as far as it is known.
+pub(crate) struct Tail<D: Disk> {
+    pub(crate) segments: SegmentList<D>,
+    /// Base of the first segment.
+    pub(crate) first_offset: Offset,
+    pub(crate) next_offset: Offset,
+    pub(crate) next_raft_index: RaftIndex,
+    pub(crate) last_epoch: LeaderEpoch,
+    pub(crate) epochs: EpochTable,
+    /// End of what the checkpoint covers.
+    pub(crate) durable_offset: Offset,
+}
+
+impl<D: Disk> Tail<D> {
+    /// The recovery point.
+    pub(crate) fn begin(
+        disk: &D,
+        dir: &Path,
+        checkpoint: Option<&Checkpoint>,
+        side: &SideFile,
+        known: &SegmentList<D>,
+        listing: &Listing,
+    ) -> Result<Self, LogError> {
+        let (epochs, last_epoch) = epochs_of(checkpoint);
+        let first_listed = listing.segments.first().copied().unwrap_or_default();
+        let (next_offset, next_raft_index) = match checkpoint {
+            Some(checkpoint) => (checkpoint.end_offset, checkpoint.next_raft_index),
+            None => (first_listed, first_raft_index(disk, dir, side, listing)?),
+        };
+        Ok(Self {
+            segments: Vec::new(),
+            first_offset: known.first().map_or(next_offset.min(first_listed), |s| s.base_offset),
+            next_offset,
+            next_raft_index,
+            last_epoch,
+            epochs,
+            durable_offset: checkpoint.map_or(Offset(0), |c| c.end_offset),
+        })
+    }
+
+    /// Passes over the entries without records that stand next.
+    fn pass_entries(&mut self, side: &SideFile) {
+        while let Some(entry) = side.at(self.next_raft_index) {
+            self.next_raft_index.0 += 1;
+            self.begin_epoch(entry.leader_epoch, self.next_offset);
+        }
+    }
+
+    fn begin_epoch(&mut self, epoch: LeaderEpoch, start: Offset) {
+        if epoch > self.last_epoch {
+            self.last_epoch = epoch;
+            self.epochs.assign(epoch, start);
+        }
+    }
+}
+
+/// Without a checkpoint: the raft index at which the log begins.
+fn first_raft_index<D: Disk>(
+    disk: &D,
+    dir: &Path,
+    side: &SideFile,
+    listing: &Listing,
+) -> Result<RaftIndex, LogError> {
+    let header =
+        listing.segments.first().map(|base| read_segment_header(disk, dir, *base)).transpose()?.flatten();
+    let entry = side.entries().first().map(|entry| entry.raft_index);
+    let batch = header.map(|header| header.first_raft_index);
+    // The entries that stand right before the first batch belong to the log.
+    Ok(match (entry, batch) {
+        (Some(entry), Some(batch)) => {
+            let mut first = batch;
+            while first > entry && side.at(RaftIndex(first.0 - 1)).is_some() {
+                first.0 -= 1;
+            }
+            first
+        }
+        (Some(entry), None) if listing.segments.is_empty() => entry,
+        (_, Some(batch)) => batch,
+        (_, None) => RaftIndex(1),
+    })
+}
+
+/// `None` if it is missing or damaged, which the chain of indexes makes up for.
+fn read_segment_header<D: Disk>(
+    disk: &D,
+    dir: &Path,
+    base: Offset,
+) -> Result<Option<SegmentHeader>, LogError> {
+    let path = names::path(dir, base, Kind::Header);
+    // A longer file is damaged, and as good as none.
+    let bytes_max = segment_header::BYTES * 64;
+    let Some(bytes) = read_file(disk, &path, bytes_max).context("read", &path)? else { return Ok(None) };
+    match SegmentHeader::decode(&bytes) {
+        Ok(header) => Ok((header.base_offset == base).then_some(header)),
+        Err(error @ FormatError::Newer(_)) => Err(error.in_file(&path)),
+        Err(FormatError::Damaged(..)) => Ok(None),
+    }
+}
+
+/// Where the log stops being good.
+struct Bad {
+    position: u64,
+    reason: String,
+}
+
+pub(crate) struct Recovering<'a, D: Disk> {
+    pub(crate) store: &'a LogStore<D>,
+    pub(crate) dir: &'a Arc<Path>,
+    pub(crate) side: &'a SideFile,
+    pub(crate) recovery: &'a mut Recovery,
+    pub(crate) now: TimestampMs,
+}
+
+impl<D: Disk> Recovering<'_, D> {
+    /// Reads everything beyond `tail`, cuts a torn end, and returns the whole log.
+    pub(crate) fn run(
+        &mut self,
+        mut tail: Tail<D>,
+        known: SegmentList<D>,
+        listing: &Listing,
+        has_checkpoint: bool,
+    ) -> Result<Tail<D>, LogError> {
+        self.recovery.clean = has_checkpoint || listing.segments.is_empty();
+        tail.pass_entries(self.side);
+        tail.segments = known;
+        if let Some(last) = tail.segments.last().cloned() {
+            let path = last.path(Kind::Log);
+            let len = self.store.disk().len(&path).context("read the length of", &path)?;
+            if len > u64::from(last.bytes()) {
+                tail.segments.pop();
+                if self.recover_segment(&mut tail, last, listing)? {
+                    return Ok(tail);
+                }
+            }
+        }
+        let known_end = tail.durable_offset;
+        let is_known = |base: Offset| tail.segments.iter().any(|s| s.base_offset == base);
+        let beyond: Vec<_> =
+            listing.segments.iter().copied().filter(|b| *b >= known_end && !is_known(*b)).collect();
+        for base in beyond {
+            self.recovery.clean = false;
+            let segment = match self.next_segment(&mut tail, base, has_checkpoint)? {
+                Ok(segment) => segment,
+                Err(bad) => {
+                    self.cut_between(&tail, base, &bad, listing)?;
+                    return Ok(tail);
+                }
+            };
+            if self.recover_segment(&mut tail, segment, listing)? {
+                break;
+            }
+        }
+        Ok(tail)
+    }
+
+    /// The segment that begins at `base`, if it continues the log.
+    fn next_segment(
+        &mut self,
+        tail: &mut Tail<D>,
+        base: Offset,
+        has_checkpoint: bool,
+    ) -> Result<Result<Arc<Segment<D>>, Bad>, LogError> {
+        let header = read_segment_header(self.store.disk(), self.dir, base)?;
+        let foreign = header.is_none() && !has_checkpoint;
+        if foreign && base > tail.next_offset {
+            // Segments from Kafka: compaction leaves holes.
+            tail.next_offset = base;
+        }
+        let first = tail.next_raft_index;
+        if base != tail.next_offset || header.is_some_and(|h| h.first_raft_index != first) {
+            let found = header.map_or(RaftIndex(0), |h| h.first_raft_index);
+            let reason = format!(
+                "it begins at offset {base}, raft index {found}; the log before it ends at {}, {first}",
+                tail.next_offset
+            );
+            return Ok(Err(Bad { position: 0, reason }));
+        }
+        let created = header.map_or(self.now, |h| h.created);
+        if header.is_none() {
+            let header = SegmentHeader { base_offset: base, first_raft_index: first, created };
+            let path = names::path(self.dir, base, Kind::Header);
+            let file = self.store.disk().open(&path, OpenMode::Truncate).context("create", &path)?;
+            file.write_all_at(&[IoSlice::new(&header.encode())], 0).context("write", &path)?;
+        }
+        Ok(Ok(Arc::new(Segment::new(self.dir, base, first, created))))
+    }
+
+    /// Reads the rest of one segment and adds it to the log. True if the log was cut in it.
+    fn recover_segment(
+        &mut self,
+        tail: &mut Tail<D>,
+        segment: Arc<Segment<D>>,
+        listing: &Listing,
+    ) -> Result<bool, LogError> {
+        self.recovery.clean = false;
+        let disk = self.store.disk();
+        let path = segment.path(Kind::Log);
+        let log = disk.open(&path, OpenMode::Write).context("open", &path)?;
+        let len = log.len_of(&path)?;
+        let index = self.open_index(&segment, &log)?;
+        let files = SegmentFiles { log, index };
+        let bad = self.scan(tail, &segment, &files, len)?;
+        if let Some(bad) = &bad {
+            self.refuse_damage(&segment, &files, bad, listing)?;
+            self.cut(&segment, &files, bad, len, listing)?;
+        }
+        let index_path = segment.path(Kind::Index);
+        files.index.set_len(row_position(segment.rows())).context("shorten", &index_path)?;
+        if segment.rows() == 0 {
+            remove_segment_files(disk, &segment)?;
+        } else {
+            segment.install(&Arc::new(files));
+            self.store.admit(&segment);
+            tail.segments.push(segment);
+        }
+        Ok(bad.is_some())
+    }
+
+    /// The index, good up to the published rows. Rows beyond are still the old ones.
+    fn open_index(&self, segment: &Arc<Segment<D>>, log: &D::File) -> Result<D::File, LogError> {
+        let disk = self.store.disk();
+        let path = segment.path(Kind::Index);
+        let index = disk.open(&path, OpenMode::Create).context("open", &path)?;
+        let mut head = [0; ROW_BYTES];
+        let read = read_full_at(&index, &mut head, 0).context("read", &path)?;
+        let head = check_head(&head[..read], segment.base_offset);
+        if let Err(error @ FormatError::Newer(_)) = head {
+            return Err(error.in_file(&path));
+        }
+        let is_long_enough = index.len_of(&path)? >= row_position(segment.rows());
+        if segment.rows() > 0 && (head.is_err() || !is_long_enough) {
+            return crate::rebuild::rebuild_index(disk, segment, log);
+        }
+        if head.is_err() {
+            index
+                .write_all_at(&[IoSlice::new(&encode_head(segment.base_offset))], 0)
+                .context("write", &path)?;
+        }
+        Ok(index)
+    }
+
+    /// Reads batches up to `len` and writes their rows. Returns where it went wrong.
+    fn scan(
+        &mut self,
+        tail: &mut Tail<D>,
+        segment: &Arc<Segment<D>>,
+        files: &SegmentFiles<D>,
+        len: u64,
+    ) -> Result<Option<Bad>, LogError> {
+        let (log_path, index_path) = (segment.path(Kind::Log), segment.path(Kind::Index));
+        let len = len.min(crate::SEGMENT_BYTES_MAX);
+        let mut scanner = BatchScanner::new(&files.log, u64::from(segment.bytes()), len);
+        let mut writer = RowWriter::new(&files.index, segment.base_offset, row_position(segment.rows()));
+        let bad = loop {
+            match scanner.next().context("read", &log_path)? {
+                Scanned::Batch { header, position, .. } => {
+                    if let Some(reason) = discontinuity(tail, segment, &header) {
+                        break Some(Bad { position, reason });
+                    }
+                    let index = tail.next_raft_index;
+                    let row = row_of(&header, index, position as u32, segment.max_timestamp(), 0);
+                    writer.push(&row).context("write", &index_path)?;
+                    segment.publish(&row, self.now);
+                    tail.begin_epoch(header.leader_epoch, header.base_offset);
+                    tail.next_offset = header.next_offset();
+                    tail.next_raft_index.0 += 1;
+                    tail.pass_entries(self.side);
+                    self.recovery.batches_recovered += 1;
+                }
+                Scanned::End => break None,
+                Scanned::Bad { position, reason } => break Some(Bad { position, reason }),
+            }
+        };
+        self.recovery.bytes_read += scanner.bytes_read;
+        writer.flush().context("write", &index_path)?;
+        Ok(bad)
+    }
+
+    /// An error if the bad bytes had been synced, that is, if a later row says so.
+    fn refuse_damage(
+        &self,
+        segment: &Segment<D>,
+        files: &SegmentFiles<D>,
+        bad: &Bad,
+        listing: &Listing,
+    ) -> Result<(), LogError> {
+        let path = segment.path(Kind::Log);
+        let synced = old_rows(&files.index, segment.base_offset, segment.rows())
+            .context("read", &segment.path(Kind::Index))?
+            .iter()
+            .map(|row| u64::from(row.synced_bytes))
+            .max();
+        if let Some(synced) = synced.filter(|synced| *synced > bad.position) {
+            let reason = format!("{}; a later index row says that {synced} bytes were durable", bad.reason);
+            return Err(LogError::damaged(&path, bad.position, reason));
+        }
+        if let Some(base) = self.synced_segment_after(segment.base_offset, listing)? {
+            let reason = format!("{}; segment {base}, which follows, had been synced", bad.reason);
+            return Err(LogError::damaged(&path, bad.position, reason));
+        }
+        Ok(())
+    }
+
+    /// A segment after `base` of which something is known to have been synced: then all before it had been.
+    fn synced_segment_after(&self, base: Offset, listing: &Listing) -> Result<Option<Offset>, LogError> {
+        for &later in listing.segments.iter().filter(|later| **later > base) {
+            let path = names::path(self.dir, later, Kind::Index);
+            let index = match self.store.disk().open(&path, OpenMode::Read) {
+                Ok(index) => index,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(LogError::io("open", &path, error)),
+            };
+            if old_rows(&index, later, 0).context("read", &path)?.iter().any(|row| row.synced_bytes > 0) {
+                return Ok(Some(later));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Cuts the log at `bad` in `segment`, durably.
+    fn cut(
+        &mut self,
+        segment: &Segment<D>,
+        files: &SegmentFiles<D>,
+        bad: &Bad,
+        len: u64,
+        listing: &Listing,
+    ) -> Result<(), LogError> {
+        let path = segment.path(Kind::Log);
+        let follow = batches_follow(segment, files).context("read", &path)?;
+        let (later_bytes, later_batches) = self.remove_after(segment.base_offset, listing)?;
+        files.log.set_len(bad.position).context("shorten", &path)?;
+        files.log.sync_all().context("sync", &path)?;
+        self.recovery.truncated = Some(TornTail {
+            file: path,
+            position: bad.position,
+            bytes: len - bad.position + later_bytes,
+            reason: bad.reason.clone(),
+            valid_batches_follow: follow || later_batches,
+        });
+        Ok(())
+    }
+
+    /// Cuts the log before the segment `base`, which does not continue it.
+    fn cut_between(
+        &mut self,
+        tail: &Tail<D>,
+        base: Offset,
+        bad: &Bad,
+        listing: &Listing,
+    ) -> Result<(), LogError> {
+        let file = names::path(self.dir, base, Kind::Log);
+        let before = Offset(base.0 - 1);
+        if base < tail.next_offset {
+            return Err(LogError::damaged(&file, 0, bad.reason.clone()));
+        }
+        if let Some(synced) = self.synced_segment_after(before, listing)? {
+            let reason = format!("{}; segment {synced} had been synced", bad.reason);
+            return Err(LogError::damaged(&file, 0, reason));
+        }
+        let (bytes, valid_batches_follow) = self.remove_after(before, listing)?;
+        let reason = bad.reason.clone();
+        self.recovery.truncated = Some(TornTail { file, position: 0, bytes, reason, valid_batches_follow });
+        Ok(())
+    }
+
+    /// Removes the segments after `base`: how many bytes they had, and whether one began with a good batch.
+    fn remove_after(&self, base: Offset, listing: &Listing) -> Result<(u64, bool), LogError> {
+        let disk = self.store.disk();
+        let (mut bytes, mut good) = (0, false);
+        for &later in listing.segments.iter().rev().filter(|later| **later > base) {
+            let segment = Segment::<D>::new(self.dir, later, RaftIndex(0), self.now);
+            let path = segment.path(Kind::Log);
+            let log = disk.open(&path, OpenMode::Read).context("open", &path)?;
+            let len = log.len_of(&path)?;
+            bytes += len;
+            let first = BatchScanner::new(&log, 0, len).next().map(|s| matches!(s, Scanned::Batch { .. }));
+            good |= first.context("read", &path)?;
+            remove_segment_files(disk, &segment)?;
+        }
+        Ok((bytes, good))
+    }
+}
+
+/// Why a good batch does not continue the log.
+fn discontinuity<D: Disk>(tail: &Tail<D>, segment: &Segment<D>, batch: &BatchHeader) -> Option<String> {
+    let (offset, epoch) = (batch.base_offset, batch.leader_epoch);
+    if offset < tail.next_offset {
+        return Some(format!("a batch at offset {offset}, expected {} or later", tail.next_offset));
+    }
+    if epoch < tail.last_epoch {
+        return Some(format!("a batch of epoch {epoch} after epoch {}", tail.last_epoch));
+    }
+    let span = batch.last_offset().0 - segment.base_offset.0;
+    (span > i64::from(i32::MAX))
+        .then(|| format!("offset {} is too far from the segment's base", batch.last_offset()))
+}
+
+/// The rows from number `first` on, as an earlier process left them; damaged ones left out.
+fn old_rows<F: DiskFile>(index: &F, base: Offset, first: u32) -> std::io::Result<Vec<Row>> {
+    let from = row_position(first);
+    let bytes = index.len()?.saturating_sub(from);
+    let mut buf = vec![0; usize::try_from(bytes).unwrap_or(0)];
+    let read = read_full_at(index, &mut buf, from)?;
+    Ok(buf[..read].chunks_exact(ROW_BYTES).filter_map(|row| Row::decode(row, base)).collect())
+}
+
+/// True if one of the old rows beyond the good ones leads to a good batch.
+fn batches_follow<D: Disk>(segment: &Segment<D>, files: &SegmentFiles<D>) -> std::io::Result<bool> {
+    for row in
+        old_rows(&files.index, segment.base_offset, segment.rows())?.iter().take(FOLLOWERS_LOOKED_AT as usize)
+    {
+        if row.position < segment.bytes() {
+            continue;
+        }
+        let end = u64::from(row.end_position()).min(files.log.len()?);
+        let mut scanner = BatchScanner::new(&files.log, u64::from(row.position), end);
+        if matches!(scanner.next(), Ok(Scanned::Batch { header, .. }) if row.describes(&header)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

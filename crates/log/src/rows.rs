@@ -1,0 +1,109 @@
+//! Reading a segment's rows by pread: a window of a few rows, and binary search.
+
+use crate::disk::Disk;
+use crate::error::LogError;
+use crate::format::row::{ROW_BYTES, Row};
+use crate::segment::{Segment, SegmentFiles};
+
+/// Rows read at once at the end of a segment: a reader at the tail needs no more.
+const TAIL_ROWS: u32 = 16;
+/// Rows read at once elsewhere: one page.
+const WINDOW_ROWS: u32 = 64;
+
+/// The first `count` rows of a segment.
+pub(crate) struct Rows<'s, D: Disk> {
+    segment: &'s Segment<D>,
+    files: &'s SegmentFiles<D>,
+    /// Rows that were published when this was made.
+    pub(crate) count: u32,
+    window: [u8; WINDOW_ROWS as usize * ROW_BYTES],
+    window_first: u32,
+    window_rows: u32,
+}
+
+impl<'s, D: Disk> Rows<'s, D> {
+    pub(crate) fn new(segment: &'s Segment<D>, files: &'s SegmentFiles<D>) -> Self {
+        Self {
+            segment,
+            files,
+            count: segment.rows(),
+            window: [0; WINDOW_ROWS as usize * ROW_BYTES],
+            window_first: 0,
+            window_rows: 0,
+        }
+    }
+
+    /// Row `number`, which must be below `count`.
+    pub(crate) fn get(&self, number: u32) -> Result<Row, LogError> {
+        if number >= self.window_first && number - self.window_first < self.window_rows {
+            let at = (number - self.window_first) as usize * ROW_BYTES;
+            return self.segment.decode_row(number, &self.window[at..]);
+        }
+        self.segment.row(self.files, number)
+    }
+
+    /// Row `number`, read ahead from there on.
+    pub(crate) fn get_ahead(&mut self, number: u32) -> Result<Row, LogError> {
+        if number < self.window_first || number - self.window_first >= self.window_rows {
+            self.load(number, self.count.min(number.saturating_add(WINDOW_ROWS)))?;
+        }
+        self.get(number)
+    }
+
+    /// The first row for which `wanted` holds, or `count`. `wanted` is false up to some row and true from there on. Begins at the end:
+    /// there most readers are.
+    pub(crate) fn first_where(&mut self, wanted: impl Fn(&Row) -> bool) -> Result<u32, LogError> {
+        if self.count == 0 {
+            return Ok(0);
+        }
+        let tail = self.count.saturating_sub(TAIL_ROWS);
+        self.load(tail, self.count)?;
+        if tail > 0 && wanted(&self.get(tail)?) {
+            return self.first_between(0, tail, wanted);
+        }
+        self.search(tail, self.count, wanted)
+    }
+
+    /// The same within `low..high`: the first such row, or `high`.
+    pub(crate) fn first_between(
+        &mut self,
+        mut low: u32,
+        mut high: u32,
+        wanted: impl Fn(&Row) -> bool,
+    ) -> Result<u32, LogError> {
+        while high - low > WINDOW_ROWS {
+            let middle = low + (high - low) / 2;
+            if wanted(&self.get(middle)?) {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        if low < high {
+            self.load(low, high)?;
+        }
+        self.search(low, high, wanted)
+    }
+
+    /// Binary search among rows of the window.
+    fn search(&self, mut low: u32, mut high: u32, wanted: impl Fn(&Row) -> bool) -> Result<u32, LogError> {
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if wanted(&self.get(middle)?) {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        Ok(low)
+    }
+
+    fn load(&mut self, first: u32, end: u32) -> Result<(), LogError> {
+        let bytes = (end - first) as usize * ROW_BYTES;
+        self.window_rows = 0;
+        self.segment.read_rows(self.files, first, &mut self.window[..bytes])?;
+        self.window_first = first;
+        self.window_rows = end - first;
+        Ok(())
+    }
+}

@@ -1,0 +1,278 @@
+//! One segment: its files, what is published about it, and its rows.
+//!
+//! The writer stores a row's file bytes first and the row count after them, with release; readers load the count with
+//! acquire and never look beyond it. A truncated segment is replaced by a new object, so a plan that was made before
+//! cannot claim anything about the bytes written after.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
+
+use arc_swap::ArcSwapOption;
+use tailrace_types::{Offset, RaftIndex, TimestampMs};
+
+use crate::disk::{Disk, OpenMode, read_full_at};
+use crate::error::{IoContext, LogError};
+use crate::format::checkpoint::SegmentEntry;
+use crate::format::names::{self, Kind};
+use crate::format::row::{ROW_BYTES, Row, check_head, row_position};
+use crate::rebuild;
+use crate::store::LogStore;
+
+/// A segment's open files.
+#[derive(Debug)]
+pub struct SegmentFiles<D: Disk> {
+    /// The `.log`.
+    pub log: D::File,
+    /// The `.index`.
+    pub index: D::File,
+}
+
+/// One segment.
+pub(crate) struct Segment<D: Disk> {
+    dir: Arc<Path>,
+    pub(crate) base_offset: Offset,
+    pub(crate) first_raft_index: RaftIndex,
+    pub(crate) created: TimestampMs,
+    files: ArcSwapOption<SegmentFiles<D>>,
+    /// The clock hand's mark.
+    used: AtomicBool,
+    rows: AtomicU32,
+    bytes: AtomicU32,
+    end_offset: AtomicI64,
+    max_timestamp: AtomicI64,
+    first_timestamp: AtomicI64,
+    modified: AtomicI64,
+    /// The header file and the folder entries are durable.
+    pub(crate) created_synced: AtomicBool,
+    /// Bytes of the `.log` that are durable.
+    pub(crate) log_synced: AtomicU32,
+    /// Rows that are durable.
+    pub(crate) rows_synced: AtomicU32,
+}
+
+impl<D: Disk> Segment<D> {
+    /// A segment without files yet.
+    pub(crate) fn new(
+        dir: &Arc<Path>,
+        base_offset: Offset,
+        first_raft_index: RaftIndex,
+        created: TimestampMs,
+    ) -> Self {
+        Self {
+            dir: Arc::clone(dir),
+            base_offset,
+            first_raft_index,
+            created,
+            files: ArcSwapOption::empty(),
+            used: AtomicBool::new(false),
+            rows: AtomicU32::new(0),
+            bytes: AtomicU32::new(0),
+            end_offset: AtomicI64::new(base_offset.0),
+            max_timestamp: AtomicI64::new(-1),
+            first_timestamp: AtomicI64::new(-1),
+            modified: AtomicI64::new(created.0),
+            created_synced: AtomicBool::new(false),
+            log_synced: AtomicU32::new(0),
+            rows_synced: AtomicU32::new(0),
+        }
+    }
+
+    /// A segment as a checkpoint lists it: durable in full.
+    pub(crate) fn from_entry(dir: &Arc<Path>, entry: &SegmentEntry) -> Self {
+        let segment = Self::new(dir, entry.base_offset, entry.first_raft_index, entry.created);
+        segment.rows.store(entry.rows, Relaxed);
+        segment.bytes.store(entry.bytes, Relaxed);
+        segment.end_offset.store(entry.end_offset.0, Relaxed);
+        segment.max_timestamp.store(entry.max_timestamp.0, Relaxed);
+        segment.first_timestamp.store(entry.first_timestamp.0, Relaxed);
+        segment.modified.store(entry.modified.0, Relaxed);
+        segment.created_synced.store(true, Relaxed);
+        segment.log_synced.store(entry.bytes, Relaxed);
+        segment.rows_synced.store(entry.rows, Relaxed);
+        segment
+    }
+
+    /// What a checkpoint says about it.
+    pub(crate) fn to_entry(&self) -> SegmentEntry {
+        SegmentEntry {
+            base_offset: self.base_offset,
+            first_raft_index: self.first_raft_index,
+            end_offset: self.end_offset(),
+            max_timestamp: self.max_timestamp(),
+            first_timestamp: self.first_timestamp(),
+            created: self.created,
+            modified: self.modified(),
+            bytes: self.bytes(),
+            rows: self.rows(),
+        }
+    }
+
+    /// Publishes one more row. Its bytes, and those of its batch, are in the files. Only the writer calls this.
+    pub(crate) fn publish(&self, row: &Row, now: TimestampMs) {
+        let rows = self.rows.load(Relaxed);
+        if rows == 0 {
+            self.first_timestamp.store(row.max_timestamp.0, Relaxed);
+        }
+        self.max_timestamp.store(row.running_max_timestamp.0, Relaxed);
+        self.modified.store(now.0, Relaxed);
+        self.bytes.store(row.end_position(), Relaxed);
+        self.end_offset.store(row.next_offset().0, Relaxed);
+        self.rows.store(rows + 1, Release);
+    }
+
+    pub(crate) fn rows(&self) -> u32 {
+        self.rows.load(Acquire)
+    }
+
+    pub(crate) fn bytes(&self) -> u32 {
+        self.bytes.load(Acquire)
+    }
+
+    pub(crate) fn end_offset(&self) -> Offset {
+        Offset(self.end_offset.load(Acquire))
+    }
+
+    /// Largest timestamp of all batches, -1 if none has one.
+    pub(crate) fn max_timestamp(&self) -> TimestampMs {
+        TimestampMs(self.max_timestamp.load(Acquire))
+    }
+
+    /// Largest timestamp of the first batch: Kafka's base for rolling by age.
+    pub(crate) fn first_timestamp(&self) -> TimestampMs {
+        TimestampMs(self.first_timestamp.load(Acquire))
+    }
+
+    /// When something was last appended.
+    pub(crate) fn modified(&self) -> TimestampMs {
+        TimestampMs(self.modified.load(Acquire))
+    }
+
+    /// What retention by time goes by, as in Kafka: the largest timestamp, else the last change.
+    pub(crate) fn age_base(&self) -> TimestampMs {
+        let largest = self.max_timestamp();
+        if largest.0 >= 0 { largest } else { self.modified() }
+    }
+
+    pub(crate) fn is_log_synced(&self) -> bool {
+        self.created_synced.load(Acquire) && self.log_synced.load(Acquire) >= self.bytes()
+    }
+
+    pub(crate) fn path(&self, kind: Kind) -> PathBuf {
+        names::path(&self.dir, self.base_offset, kind)
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.files.load().is_some()
+    }
+
+    /// Closes the files if the clock hand finds them unused since its last visit and nothing waits to be synced.
+    pub(crate) fn close_if_unused(&self) -> bool {
+        if self.used.swap(false, Relaxed) || !self.is_log_synced() {
+            return false;
+        }
+        self.files.store(None);
+        true
+    }
+
+    /// Forgets the open files; the next use opens them anew.
+    pub(crate) fn close(&self) {
+        self.files.store(None);
+    }
+
+    /// The open files, opened if need be. A missing or short index is rebuilt on the way.
+    pub(crate) fn files(self: &Arc<Self>, store: &LogStore<D>) -> Result<Arc<SegmentFiles<D>>, LogError> {
+        if let Some(files) = self.files.load_full() {
+            if !self.used.load(Relaxed) {
+                self.used.store(true, Relaxed);
+            }
+            return Ok(files);
+        }
+        let opening = store.opening();
+        if let Some(files) = self.files.load_full() {
+            return Ok(files);
+        }
+        let path = self.path(Kind::Log);
+        let log = store.disk().open(&path, OpenMode::Write).context("open", &path)?;
+        let index = self.open_index(store.disk(), &log)?;
+        let files = Arc::new(SegmentFiles { log, index });
+        self.install(&files);
+        drop(opening);
+        store.admit(self);
+        Ok(files)
+    }
+
+    /// Puts files in place that the writer or recovery opened itself.
+    pub(crate) fn install(&self, files: &Arc<SegmentFiles<D>>) {
+        self.used.store(true, Relaxed);
+        self.files.store(Some(Arc::clone(files)));
+    }
+
+    fn open_index(self: &Arc<Self>, disk: &D, log: &D::File) -> Result<D::File, LogError> {
+        let path = self.path(Kind::Index);
+        let index = match disk.open(&path, OpenMode::Write) {
+            Ok(index) => Some(index),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => return Err(LogError::io("open", &path, error)),
+        };
+        if let Some(index) = index {
+            let mut head = [0; ROW_BYTES];
+            let read = read_full_at(&index, &mut head, 0).context("read", &path)?;
+            match check_head(&head[..read], self.base_offset) {
+                Ok(()) if index.len_of(&path)? >= row_position(self.rows()) => return Ok(index),
+                Err(error @ crate::format::FormatError::Newer(_)) => return Err(error.in_file(&path)),
+                _ => {}
+            }
+        }
+        rebuild::rebuild_index(disk, self, log)
+    }
+
+    /// Reads rows `first..first + count` into `buf` and returns how many bytes. All must be published.
+    pub(crate) fn read_rows<'b>(
+        &self,
+        files: &SegmentFiles<D>,
+        first: u32,
+        buf: &'b mut [u8],
+    ) -> Result<&'b [u8], LogError> {
+        let position = row_position(first);
+        let read = read_full_at(&files.index, buf, position).context("read", &self.path(Kind::Index))?;
+        if read < buf.len() {
+            let reason = format!("the file ends {} bytes early", buf.len() - read);
+            return Err(LogError::damaged(&self.path(Kind::Index), position + read as u64, reason));
+        }
+        Ok(buf)
+    }
+
+    /// Checks and decodes row `number`, which begins `bytes`.
+    pub(crate) fn decode_row(&self, number: u32, bytes: &[u8]) -> Result<Row, LogError> {
+        let row = Row::decode(&bytes[..ROW_BYTES], self.base_offset);
+        row.ok_or_else(|| {
+            let reason = format!("row {number} has a wrong checksum");
+            LogError::damaged(&self.path(Kind::Index), row_position(number), reason)
+        })
+    }
+
+    /// Reads one row.
+    pub(crate) fn row(&self, files: &SegmentFiles<D>, number: u32) -> Result<Row, LogError> {
+        let mut buf = [0; ROW_BYTES];
+        let bytes = self.read_rows(files, number, &mut buf)?;
+        self.decode_row(number, bytes)
+    }
+}
+
+/// [`DiskFile::len`](crate::DiskFile::len) with the file's name in the error.
+pub(crate) trait LenOf {
+    fn len_of(&self, path: &Path) -> Result<u64, LogError>;
+}
+
+impl<F: crate::DiskFile> LenOf for F {
+    fn len_of(&self, path: &Path) -> Result<u64, LogError> {
+        self.len().context("read the length of", path)
+    }
+}

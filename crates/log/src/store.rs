@@ -1,0 +1,79 @@
+//! What all logs on one disk share: the bounded set of open segment files.
+//!
+//! A segment's files are opened when they are first needed and stay open until the clock hand finds them unused. The
+//! usual case, files that are open, takes no lock. Slices hold their files by `Arc`, so closing here only drops this
+//! table's share.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use crate::disk::Disk;
+use crate::segment::Segment;
+
+/// A disk together with what all logs on it share. One per data folder; cheap to clone.
+pub struct LogStore<D: Disk> {
+    disk: D,
+    open: Arc<OpenSegments<D>>,
+}
+
+impl<D: Disk> Clone for LogStore<D> {
+    fn clone(&self) -> Self {
+        Self { disk: self.disk.clone(), open: Arc::clone(&self.open) }
+    }
+}
+
+/// Segments with open files, in the order in which the clock hand visits them.
+struct OpenSegments<D: Disk> {
+    segments_max: usize,
+    clock: Mutex<VecDeque<Weak<Segment<D>>>>,
+    /// Serializes the slow path: opening files, rebuilding an index.
+    opening: Mutex<()>,
+}
+
+impl<D: Disk> LogStore<D> {
+    /// `open_segments_max`: segments whose two files are kept open. Segments with unsynced data, and files held by
+    /// slices, come on top.
+    pub fn new(disk: D, open_segments_max: usize) -> Self {
+        let open = OpenSegments {
+            segments_max: open_segments_max.max(1),
+            clock: Mutex::new(VecDeque::new()),
+            opening: Mutex::new(()),
+        };
+        Self { disk, open: Arc::new(open) }
+    }
+
+    /// The disk.
+    pub fn disk(&self) -> &D {
+        &self.disk
+    }
+
+    /// Segments in the table of open files. Some may be closed by now.
+    pub fn open_segments(&self) -> usize {
+        lock(&self.open.clock).iter().filter(|s| s.upgrade().is_some_and(|s| s.is_open())).count()
+    }
+
+    pub(crate) fn opening(&self) -> MutexGuard<'_, ()> {
+        lock(&self.open.opening)
+    }
+
+    /// Takes note of a segment that was just opened, and closes others if there are too many.
+    pub(crate) fn admit(&self, segment: &Arc<Segment<D>>) {
+        let mut clock = lock(&self.open.clock);
+        clock.push_back(Arc::downgrade(segment));
+        // Two rounds: the first may find every segment in use and clears its mark.
+        let mut visits = 2 * clock.len();
+        while clock.len() > self.open.segments_max && visits > 0 {
+            visits -= 1;
+            let Some(weak) = clock.pop_front() else { break };
+            let Some(candidate) = weak.upgrade() else { continue };
+            if Arc::ptr_eq(&candidate, segment) || !candidate.close_if_unused() {
+                clock.push_back(weak);
+            }
+        }
+    }
+}
+
+/// A panic while one of these was held leaves nothing half done, so poisoning is ignored.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

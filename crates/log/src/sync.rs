@@ -1,0 +1,131 @@
+//! Making appended data durable, away from the log's lock.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use tailrace_types::{LogEnd, Offset};
+
+use crate::disk::{Disk, DiskFile, OpenMode};
+use crate::error::{IoContext, LogError};
+use crate::format::names::{self, Kind};
+use crate::reader::LogReader;
+use crate::segment::Segment;
+
+/// What must be synced so that everything appended before the plan was made is durable.
+pub struct SyncPlan<D: Disk> {
+    reader: Arc<LogReader<D>>,
+    covers: LogEnd,
+    pub(crate) generation: u64,
+    /// Oldest first, with the bytes that the plan covers.
+    segments: Vec<(Arc<Segment<D>>, u32)>,
+    folder: bool,
+}
+
+impl<D: Disk> SyncPlan<D> {
+    pub(crate) fn new(reader: &Arc<LogReader<D>>) -> Self {
+        let list = reader.segments.load();
+        // Segments are synced oldest first, so the unsynced ones are the last ones.
+        let unsynced = list.iter().rev().take_while(|s| !s.is_log_synced());
+        let mut segments: Vec<_> = unsynced.map(|s| (Arc::clone(s), s.bytes())).collect();
+        segments.reverse();
+        Self {
+            covers: reader.log_end(),
+            generation: reader.generation.load(Acquire),
+            segments,
+            folder: !reader.folder_synced.load(Acquire),
+            reader: Arc::clone(reader),
+        }
+    }
+
+    /// Syncs what the plan lists. Takes no lock of the log's; may run beside appends and other plans.
+    ///
+    /// # Errors
+    /// The data's fate is unknown then: the caller must [`poison`](crate::Log::poison) the log, and not try again.
+    pub fn run(&self) -> Result<(), LogError> {
+        let mut created = self.folder;
+        for (segment, _) in &self.segments {
+            created |= !segment.created_synced.load(Acquire);
+            unless_gone(&self.reader, segment, self.sync_segment(segment))?;
+        }
+        if self.folder {
+            self.sync_identity()?;
+        }
+        if created {
+            self.reader.store.disk().sync_dir(&self.reader.dir).context("sync", &self.reader.dir)?;
+        }
+        for (segment, bytes) in &self.segments {
+            segment.created_synced.store(true, Release);
+            segment.log_synced.fetch_max(*bytes, Release);
+        }
+        if self.folder {
+            self.reader.folder_synced.store(true, Release);
+        }
+        Ok(())
+    }
+
+    fn sync_segment(&self, segment: &Arc<Segment<D>>) -> Result<(), LogError> {
+        if !segment.created_synced.load(Acquire) {
+            self.sync_file(segment, Kind::Header)?;
+        }
+        let files = segment.files(&self.reader.store)?;
+        files.log.sync_data().context("sync", &segment.path(Kind::Log))
+    }
+
+    fn sync_file(&self, segment: &Segment<D>, kind: Kind) -> Result<(), LogError> {
+        let path = segment.path(kind);
+        let file = self.reader.store.disk().open(&path, OpenMode::Write).context("open", &path)?;
+        file.sync_all().context("sync", &path)
+    }
+
+    fn sync_identity(&self) -> Result<(), LogError> {
+        let disk = self.reader.store.disk();
+        let path = self.reader.dir.join(names::IDENTITY);
+        let file = disk.open(&path, OpenMode::Write).context("open", &path)?;
+        file.sync_all().context("sync", &path)?;
+        crate::disk::sync_parent(disk, &self.reader.dir)
+    }
+
+    /// The log end when the plan was made: durable after [`SyncPlan::run`].
+    pub fn covers(&self) -> LogEnd {
+        self.covers
+    }
+
+    /// True if there is nothing to sync.
+    pub fn is_empty(&self) -> bool {
+        self.segments.is_empty() && !self.folder
+    }
+
+    /// Bytes that were appended and not synced when the plan was made.
+    pub fn dirty_bytes(&self) -> u64 {
+        let dirty = |(segment, bytes): &(Arc<Segment<D>>, u32)| {
+            u64::from(bytes.saturating_sub(segment.log_synced.load(Relaxed)))
+        };
+        self.segments.iter().map(dirty).sum()
+    }
+
+    pub(crate) fn reader(&self) -> &Arc<LogReader<D>> {
+        &self.reader
+    }
+
+    pub(crate) fn covers_offset(&self) -> Offset {
+        self.covers.offset()
+    }
+}
+
+/// Retention or truncation may remove a segment while a plan that lists it runs: then its files may be missing, and need
+/// no sync any more.
+pub(crate) fn unless_gone<D: Disk>(
+    reader: &LogReader<D>,
+    segment: &Arc<Segment<D>>,
+    result: Result<(), LogError>,
+) -> Result<(), LogError> {
+    match result {
+        Err(LogError::Io { source, .. })
+            if source.kind() == std::io::ErrorKind::NotFound
+                && !reader.segments.load().iter().any(|listed| Arc::ptr_eq(listed, segment)) =>
+        {
+            Ok(())
+        }
+        result => result,
+    }
+}

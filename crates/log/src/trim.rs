@@ -1,0 +1,157 @@
+//! The log start: retention and DeleteRecords.
+//!
+//! The log start moves in memory first, then durably, then files go. A crash in between brings segments back at most.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Release;
+
+use tailrace_types::{HighWatermark, Offset, TimestampMs};
+
+use crate::checkpoint::CheckpointPlan;
+use crate::disk::{Disk, remove_if_there};
+use crate::error::{IoContext, LogError};
+use crate::format::names::{DELETED_SUFFIX, Kind, with_suffix};
+use crate::log::Log;
+use crate::segment::Segment;
+
+/// A log start that moved in memory. [`Trim::run`] makes it durable and removes the files below it.
+#[must_use = "the log start is durable only after run()"]
+pub struct Trim<D: Disk> {
+    checkpoint: CheckpointPlan<D>,
+    log_start: Offset,
+    segments: Vec<Arc<Segment<D>>>,
+}
+
+impl<D: Disk> Trim<D> {
+    /// Writes the checkpoint with the new log start, then renames the files to `.deleted`, then removes them. Takes no lock
+    /// of the log's. Readers that hold a slice keep their file. What a failure leaves behind goes at the next start.
+    ///
+    /// # Errors
+    /// As [`CheckpointPlan::run`].
+    pub fn run(&self) -> Result<(), LogError> {
+        self.checkpoint.run()?;
+        let disk = self.checkpoint.sync.reader().store.disk();
+        for segment in &self.segments {
+            remove_segment_files(disk, segment)?;
+        }
+        Ok(())
+    }
+
+    /// The new log start.
+    pub fn log_start(&self) -> Offset {
+        self.log_start
+    }
+
+    /// Base offsets of the segments that go.
+    pub fn segments(&self) -> Vec<Offset> {
+        self.segments.iter().map(|s| s.base_offset).collect()
+    }
+
+    /// To be passed to [`Log::mark_checkpointed`] after [`Trim::run`].
+    pub fn checkpoint(&self) -> &CheckpointPlan<D> {
+        &self.checkpoint
+    }
+}
+
+/// Renames first, so that a half removed segment is never taken for a whole one: `.log` goes first.
+pub(crate) fn remove_segment_files<D: Disk>(disk: &D, segment: &Segment<D>) -> Result<(), LogError> {
+    let kinds = [Kind::Log, Kind::Index, Kind::Header];
+    for kind in kinds {
+        let path = segment.path(kind);
+        match disk.rename(&path, &with_suffix(&path, DELETED_SUFFIX)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(error).context("rename", &path);
+            }
+            _ => {}
+        }
+    }
+    for kind in kinds {
+        remove_if_there(disk, &with_suffix(&segment.path(kind), DELETED_SUFFIX))?;
+    }
+    Ok(())
+}
+
+impl<D: Disk> Log<D> {
+    /// DeleteRecords: moves the log start up to `offset`, never back. Sealed segments wholly below it go. The caller has
+    /// checked that `offset` is not above the high watermark. Run the result before answering.
+    ///
+    /// # Errors
+    /// [`LogError::OutOfRange`] above the log end.
+    pub fn advance_log_start(&mut self, offset: Offset) -> Result<Trim<D>, LogError> {
+        let log_end = self.log_end();
+        if offset > log_end.offset() {
+            return Err(LogError::OutOfRange { requested: offset, log_start: self.log_start(), log_end });
+        }
+        let list = self.reader.segments.load_full();
+        let sealed = list.len().saturating_sub(1);
+        let going = list[..sealed].iter().take_while(|s| s.end_offset() <= offset).count();
+        Ok(self.trim(going, offset))
+    }
+
+    /// Applies retention by age, bytes and records, as Kafka does: whole segments, oldest first, none that reaches above the
+    /// high watermark; the active one too if all of it is due by age or below the log start. Run the result.
+    pub fn retain(&mut self, high_watermark: HighWatermark, now: TimestampMs) -> Option<Trim<D>> {
+        let list = self.reader.segments.load_full();
+        let free =
+            list.iter().take_while(|s| s.rows() > 0 && s.end_offset() <= high_watermark.offset()).count();
+        let going = self.due(&list, now).min(free);
+        (going > 0).then(|| {
+            let start = list.get(going).map_or(self.log_end().offset(), |next| next.base_offset);
+            self.trim(going, start)
+        })
+    }
+
+    /// How many of the oldest segments are due.
+    fn due(&self, list: &[Arc<Segment<D>>], now: TimestampMs) -> usize {
+        let log_start = self.log_start();
+        let below_start = list.iter().take_while(|s| s.end_offset() <= log_start).count();
+        if !self.config.delete {
+            return below_start;
+        }
+        let by_age = self.config.retention_ms.map_or(0, |ms| {
+            // Not `since`: a timestamp in the future is a negative age.
+            list.iter().take_while(|s| now.0.saturating_sub(s.age_base().0) > ms).count()
+        });
+        let bytes = |s: &Segment<D>| u64::from(s.bytes());
+        let by_bytes = self.config.retention_bytes.map_or(0, |kept| surplus(list, kept, bytes));
+        let records =
+            |s: &Segment<D>| (s.end_offset().0 - s.base_offset.max(log_start).0).max(0).cast_unsigned();
+        let by_records = self.config.retention_records.map_or(0, |kept| surplus(list, kept, records));
+        below_start.max(by_age).max(by_bytes).max(by_records)
+    }
+
+    /// Takes the oldest `going` segments off the list and moves the log start up to `start`.
+    fn trim(&mut self, going: usize, start: Offset) -> Trim<D> {
+        let list = self.reader.segments.load_full();
+        let log_start = start.max(self.log_start());
+        self.reader.log_start.store(log_start.0, Release);
+        let segments = list[..going].to_vec();
+        if going > 0 {
+            self.reader.segments.store(Arc::new(list[going..].to_vec()));
+            if going == list.len() {
+                // The next append begins a segment at the log end.
+                self.active = None;
+                self.reserved = crate::log::Reserved::default();
+            }
+        }
+        self.epochs.truncate_start(log_start);
+        self.publish_epochs();
+        Trim { checkpoint: self.checkpoint_plan(None), log_start, segments }
+    }
+}
+
+/// How many of the oldest segments can go so that at least `kept` is left, by Kafka's rule for `retention.bytes`.
+fn surplus<D: Disk>(list: &[Arc<Segment<D>>], kept: u64, measure: impl Fn(&Segment<D>) -> u64) -> usize {
+    let total: u64 = list.iter().map(|s| measure(s)).sum();
+    let mut surplus = total.saturating_sub(kept);
+    let mut going = 0;
+    for segment in list {
+        let size = measure(segment);
+        if total < kept || size > surplus {
+            break;
+        }
+        surplus -= size;
+        going += 1;
+    }
+    going
+}

@@ -1,0 +1,184 @@
+//! Removing the end of the log. Rare: a raft follower whose entries lost, never a Solo partition.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use tailrace_types::{LeaderEpoch, Offset, RaftIndex};
+
+use crate::checkpoint::CheckpointPlan;
+use crate::disk::{Disk, DiskFile, remove_if_there, sync_parent};
+use crate::epochs::EpochTable;
+use crate::error::{IoContext, LogError};
+use crate::format::names::{self, Kind};
+use crate::format::row::{Row, row_position};
+use crate::log::{Log, Reserved, rows_to_sync};
+use crate::reader::{SegmentList, segment_of};
+use crate::rows::Rows;
+use crate::segment::Segment;
+use crate::store::lock;
+use crate::trim::remove_segment_files;
+
+/// Where the log is to end.
+struct Cut<D: Disk> {
+    /// Segments that stay, the last of them perhaps in part.
+    list: SegmentList<D>,
+    /// The segment that is shortened, as it was.
+    shortened: Option<Arc<Segment<D>>>,
+    removed: SegmentList<D>,
+    end: Offset,
+    last_row_epoch: LeaderEpoch,
+}
+
+impl<D: Disk> Log<D> {
+    /// Removes the batch that holds `offset` and everything after it. Entries without records before that batch stay.
+    /// Blocks; durable on return. The caller rebuilds producer state.
+    ///
+    /// # Errors
+    /// Any poisons the log. [`LogError::Poisoned`] if it was.
+    pub fn truncate_to(&mut self, offset: Offset) -> Result<(), LogError> {
+        if offset >= self.log_end().offset() {
+            return Ok(());
+        }
+        let list = self.reader.segments.load_full();
+        for segment in &list[segment_of(&list, offset)..] {
+            let files = segment.files(&self.reader.store)?;
+            let mut rows = Rows::new(segment, &files);
+            let number = rows.first_where(|row| row.next_offset() > offset)?;
+            if number < rows.count {
+                let index = rows.get(number)?.raft_index;
+                drop(rows);
+                return self.truncate_from(index);
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes all batches and entries from `raft_index` on. Blocks; durable on return. The caller rebuilds producer
+    /// state.
+    ///
+    /// # Errors
+    /// Any poisons the log. [`LogError::Poisoned`] if it was.
+    pub fn truncate_from(&mut self, raft_index: RaftIndex) -> Result<(), LogError> {
+        if let Some(reason) = &self.poisoned {
+            return Err(LogError::Poisoned { reason: reason.clone() });
+        }
+        if raft_index >= self.next_raft_index {
+            return Ok(());
+        }
+        let result = self.cut_at(raft_index).and_then(|cut| self.carry_out(cut, raft_index));
+        if let Err(error) = &result {
+            self.poison(error.to_string());
+        }
+        result
+    }
+
+    fn cut_at(&self, raft_index: RaftIndex) -> Result<Cut<D>, LogError> {
+        let list = self.reader.segments.load_full();
+        let stay = list.partition_point(|s| s.first_raft_index < raft_index);
+        let mut cut = Cut {
+            list: list[..stay].to_vec(),
+            shortened: None,
+            removed: list[stay..].to_vec(),
+            end: list.get(stay).map_or(self.log_end().offset(), |s| s.base_offset),
+            last_row_epoch: LeaderEpoch::UNKNOWN,
+        };
+        let Some(last) = cut.list.pop() else { return Ok(cut) };
+        let files = last.files(&self.reader.store)?;
+        let mut rows = Rows::new(&last, &files);
+        let keep = rows.first_where(|row| row.raft_index >= raft_index)?;
+        // Its first batch stays, so at least one row does, except in a segment that is empty.
+        let last_row = keep.checked_sub(1).map(|number| rows.get(number)).transpose()?;
+        drop(rows);
+        if let Some(row) = last_row {
+            cut.end = row.next_offset();
+            cut.last_row_epoch = row.leader_epoch;
+            if keep < last.rows() {
+                cut.list.push(Arc::new(shorter(&last, keep, &row, &self.reader.dir)));
+                cut.shortened = Some(last);
+            } else {
+                cut.list.push(last);
+            }
+        } else {
+            cut.removed.insert(0, last);
+        }
+        Ok(cut)
+    }
+
+    fn carry_out(&mut self, cut: Cut<D>, raft_index: RaftIndex) -> Result<(), LogError> {
+        let mut side_epochs = self.side.entries().iter().filter(|e| e.raft_index < raft_index);
+        let last_side = side_epochs.next_back().map_or(LeaderEpoch::UNKNOWN, |e| e.leader_epoch);
+        let mut epochs = EpochTable(self.epochs.0.clone());
+        epochs.truncate_end(cut.end);
+        for entry in self.side.entries().iter().filter(|e| e.raft_index < raft_index && e.offset == cut.end) {
+            epochs.assign(entry.leader_epoch, entry.offset);
+        }
+        // Lower the recovery point: from here on a crash leaves either end of the log.
+        let log_start = self.log_start().min(cut.end);
+        self.reader.log_start.store(log_start.0, Release);
+        self.epochs = epochs;
+        let plan = CheckpointPlan {
+            sync: self.sync_plan(),
+            sequence: self.plan_sequence.fetch_add(1, Relaxed) + 1,
+            image: self.image_of(&cut.list, cut.end, raft_index),
+            rows: rows_to_sync(&self.reader.segments.load()),
+            producers: None,
+        };
+        plan.run()?;
+        // Readers let go, plans that are under way no longer count.
+        self.reader.set_log_end(cut.end);
+        self.publish_epochs();
+        self.reader.segments.store(Arc::new(cut.list.clone()));
+        self.reader.generation.fetch_add(1, Release);
+        self.reserved = Reserved::default();
+        self.active = cut.list.last().cloned();
+        self.next_raft_index = raft_index;
+        self.last_epoch = cut.last_row_epoch.max(last_side);
+        self.durable_end = self.durable_end.min(cut.end.into());
+        self.remove_snapshots_after(cut.end)?;
+        self.shorten_files(&cut)?;
+        self.side.cut(self.reader.store.disk(), raft_index)?;
+        self.durable_end = cut.end.into();
+        Ok(())
+    }
+
+    fn shorten_files(&self, cut: &Cut<D>) -> Result<(), LogError> {
+        let disk = self.reader.store.disk();
+        for segment in cut.removed.iter().rev() {
+            remove_segment_files(disk, segment)?;
+        }
+        if let (Some(old), Some(new)) = (&cut.shortened, cut.list.last()) {
+            let files = old.files(&self.reader.store)?;
+            let (log, index) = (old.path(Kind::Log), old.path(Kind::Index));
+            files.log.set_len(u64::from(new.bytes())).context("shorten", &log)?;
+            files.log.sync_all().context("sync", &log)?;
+            files.index.set_len(row_position(new.rows())).context("shorten", &index)?;
+            files.index.sync_all().context("sync", &index)?;
+        }
+        sync_parent(disk, &self.reader.dir.join(names::CHECKPOINT))
+    }
+
+    fn remove_snapshots_after(&self, end: Offset) -> Result<(), LogError> {
+        let mut file = lock(&self.reader.checkpoint);
+        let stay = file.snapshots.partition_point(|offset| *offset <= end);
+        for offset in file.snapshots.drain(stay..) {
+            remove_if_there(
+                self.reader.store.disk(),
+                &names::path(&self.reader.dir, offset, Kind::Snapshot),
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// `segment` with only its first `keep` rows, of which `last` is the last. A new object: plans made before do not know
+/// it.
+fn shorter<D: Disk>(segment: &Segment<D>, keep: u32, last: &Row, dir: &Arc<std::path::Path>) -> Segment<D> {
+    let mut entry = segment.to_entry();
+    entry.rows = keep;
+    entry.bytes = last.end_position();
+    entry.end_offset = last.next_offset();
+    entry.max_timestamp = last.running_max_timestamp;
+    let shorter = Segment::from_entry(dir, &entry);
+    shorter.created_synced.store(segment.created_synced.load(Acquire), Release);
+    shorter
+}
