@@ -212,10 +212,8 @@ fn judge(header: &BatchHeader, record: &Record<'_>, rules: &AppendRules) -> Opti
 
 /// A copy with another timestamp type or largest timestamp.
 fn restamped(mut header: BatchHeader, bytes: &[u8]) -> Validated {
-    header.crc = crc::restamped(header.crc, bytes, &header.to_bytes(), bytes.len());
-    let mut out = Vec::with_capacity(bytes.len());
-    out.extend_from_slice(&header.to_bytes());
-    out.extend_from_slice(&bytes[HEADER_BYTES..]);
+    let mut out = bytes.to_vec();
+    seal(&mut header, &mut out);
     Validated { header, bytes: out.into() }
 }
 
