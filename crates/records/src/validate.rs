@@ -14,7 +14,7 @@ use tailrace_types::TimestampMs;
 
 use crate::compress::{compress, decompress};
 use crate::error::Rejections;
-use crate::header::{LENGTH_OVERHEAD, frame};
+use crate::header::{LENGTH_OVERHEAD, current_frame, frame};
 use crate::record::Record;
 use crate::split::check_crc;
 use crate::{
@@ -110,13 +110,12 @@ fn with_scratch<T>(work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
 /// Bytes of the first batch, if no second one follows it. Like Kafka, bytes at the end that are no complete batch are
 /// ignored.
 fn only_batch(bytes: &[u8]) -> Result<usize, BatchError> {
-    let total = frame(bytes)?;
+    let total = current_frame(bytes)?;
     let rest =
         bytes.get(total..).ok_or(BatchError::Incomplete { bytes_needed: total, bytes: bytes.len() })?;
     match frame(rest) {
         Ok(second) if second <= rest.len() => Err(BatchError::SecondBatch { position: total }),
         Ok(_) | Err(BatchError::Incomplete { .. }) => Ok(total),
-        Err(BatchError::OldMagic { .. }) => Err(BatchError::SecondBatch { position: total }),
         Err(error) => Err(error),
     }
 }
