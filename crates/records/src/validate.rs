@@ -223,8 +223,13 @@ fn recompressed(
     body: &[u8],
     rules: &AppendRules,
 ) -> Result<Validated, BatchError> {
-    let mut out = Vec::with_capacity(HEADER_BYTES + body.len() / 2);
-    out.resize(HEADER_BYTES, 0);
+    if compression == Compression::None && HEADER_BYTES + body.len() > rules.batch_bytes_max {
+        return Err(BatchError::TooLarge {
+            bytes: HEADER_BYTES + body.len(),
+            bytes_max: rules.batch_bytes_max,
+        });
+    }
+    let mut out = vec![0; HEADER_BYTES];
     compress(compression, rules.levels, body, &mut out);
     if out.len() > rules.batch_bytes_max {
         return Err(BatchError::TooLarge { bytes: out.len(), bytes_max: rules.batch_bytes_max });
