@@ -1,5 +1,7 @@
 //! Small batches that expand, or claim to expand, beyond the limit: refused, in memory that the limit bounds.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 

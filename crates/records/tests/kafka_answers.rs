@@ -3,6 +3,8 @@
 //! `fixtures/answers.tsv` is data: each row a batch, Kafka's error code, and the bytes that Kafka then had in its log.
 //! Where we differ on purpose, the reason stands below.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::collections::BTreeMap;
 
 use tailrace_records::*;

@@ -1,5 +1,7 @@
 //! What the builder writes, `validate` accepts, and iteration yields again: for any records, codec and rules.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use proptest::prelude::*;
 use tailrace_records::*;
 use tailrace_types::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, TimestampMs};
