@@ -136,8 +136,7 @@ impl BatchBuilder {
         let mut batch = match compression {
             Compression::None => self.bytes,
             _ => {
-                let mut out = Vec::with_capacity(self.bytes.len() / 2);
-                out.resize(HEADER_BYTES, 0);
+                let mut out = vec![0; HEADER_BYTES];
                 compress(compression, self.options.levels, &self.bytes[HEADER_BYTES..], &mut out);
                 out
             }

@@ -57,7 +57,7 @@ pub enum BatchError {
     /// The batch is larger than `max.message.bytes`. Kafka: MESSAGE_TOO_LARGE.
     #[error("the batch has {bytes} bytes, more than the {bytes_max} that the topic allows")]
     TooLarge {
-        /// Bytes of the whole batch, at least; after recompression the count stops at the limit.
+        /// Bytes of the whole batch, as received or as it would be stored.
         bytes: usize,
         /// The limit.
         bytes_max: usize,
@@ -70,7 +70,7 @@ pub enum BatchError {
         /// Of the bytes.
         computed: u32,
     },
-    /// Compression ids 5 to 7.
+    /// Compression ids 5 to 7. Kafka: UNKNOWN_SERVER_ERROR, by an unhandled exception.
     #[error("the compression id {id} is unknown")]
     UnknownCompression {
         /// The three low bits of the attributes.
@@ -119,7 +119,7 @@ pub enum BatchError {
     /// Records that a topic's rules refuse for other reasons. Kafka: INVALID_RECORD.
     #[error("{0}")]
     InvalidRecords(Rejections),
-    /// The compressed records cannot be decompressed.
+    /// The compressed records cannot be decompressed. Kafka: UNKNOWN_SERVER_ERROR, by an unhandled exception.
     #[error("the records are not valid {compression}: {reason}")]
     Decompression {
         /// The codec that the attributes name.

@@ -274,7 +274,7 @@ impl BatchHeader {
     /// # Errors
     /// `Incomplete`, `Length`, `UnknownMagic`, `OldMagic` or `Count`.
     pub fn parse(bytes: &[u8]) -> Result<Self, BatchError> {
-        frame(bytes)?;
+        current_frame(bytes)?;
         let header = Self::read(bytes)?;
         let offsets = i64::from(header.last_offset_delta) + 1;
         if header.last_offset_delta < 0 || header.record_count < 0 || i64::from(header.record_count) > offsets
@@ -377,21 +377,33 @@ impl BatchHeader {
 /// Least batch length that Kafka goes on to look at: that of a message of format 0.
 const OLD_LENGTH_MIN: i32 = 14;
 
-/// Judges the 17 bytes that every message format shares. Yields the bytes of the batch, which may not all be there.
+/// Finds the end of the batch at the start of `bytes`, of any message format. Yields its bytes, which may not all be
+/// there.
 pub(crate) fn frame(bytes: &[u8]) -> Result<usize, BatchError> {
-    let Some(head) = bytes.first_chunk::<{ MAGIC_OFFSET + 1 }>() else {
-        return Err(BatchError::Incomplete { bytes_needed: HEADER_BYTES, bytes: bytes.len() });
+    let incomplete = BatchError::Incomplete { bytes_needed: HEADER_BYTES, bytes: bytes.len() };
+    let Some((_, length)) = bytes.get(..LENGTH_OVERHEAD).and_then(|head| head.split_last_chunk::<4>()) else {
+        return Err(incomplete);
     };
-    let batch_length = i32::from_be_bytes([head[8], head[9], head[10], head[11]]);
+    let batch_length = i32::from_be_bytes(*length);
     if batch_length < OLD_LENGTH_MIN {
         return Err(BatchError::Length { batch_length, batch_length_min: BATCH_LENGTH_MIN });
     }
-    match head[MAGIC_OFFSET] as i8 {
-        MAGIC if batch_length < BATCH_LENGTH_MIN => {
+    match bytes.get(MAGIC_OFFSET).map(|&magic| magic as i8) {
+        None => Err(incomplete),
+        Some(0..=MAGIC) => Ok(LENGTH_OVERHEAD + batch_length as usize),
+        Some(magic) => Err(BatchError::UnknownMagic { magic }),
+    }
+}
+
+/// The same, and the batch must be of the one format that is stored.
+pub(crate) fn current_frame(bytes: &[u8]) -> Result<usize, BatchError> {
+    let total = frame(bytes)?;
+    match bytes.get(MAGIC_OFFSET).map(|&magic| magic as i8) {
+        Some(magic) if magic != MAGIC => Err(BatchError::OldMagic { magic }),
+        _ if total < HEADER_BYTES => {
+            let batch_length = (total - LENGTH_OVERHEAD) as i32;
             Err(BatchError::Length { batch_length, batch_length_min: BATCH_LENGTH_MIN })
         }
-        MAGIC => Ok(LENGTH_OVERHEAD + batch_length as usize),
-        magic @ (0 | 1) => Err(BatchError::OldMagic { magic }),
-        magic => Err(BatchError::UnknownMagic { magic }),
+        _ => Ok(total),
     }
 }

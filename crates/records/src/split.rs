@@ -1,6 +1,6 @@
 //! Batches that lie one after the other, and the check of one of them.
 
-use crate::header::frame;
+use crate::header::current_frame;
 use crate::{BatchError, BatchHeader, crc};
 
 /// True if `bytes` begin with a complete batch whose CRC-32C is right.
@@ -55,7 +55,7 @@ impl<'a> Iterator for Batches<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let rest = self.bytes.get(self.position..)?;
-        let total = match frame(rest) {
+        let total = match current_frame(rest) {
             Ok(total) => total,
             Err(BatchError::Incomplete { .. }) => return None,
             Err(error) => return self.end(error),

@@ -14,7 +14,7 @@ use tailrace_types::TimestampMs;
 
 use crate::compress::{compress, decompress};
 use crate::error::Rejections;
-use crate::header::{LENGTH_OVERHEAD, frame};
+use crate::header::{LENGTH_OVERHEAD, current_frame, frame};
 use crate::record::Record;
 use crate::split::check_crc;
 use crate::{
@@ -110,13 +110,12 @@ fn with_scratch<T>(work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
 /// Bytes of the first batch, if no second one follows it. Like Kafka, bytes at the end that are no complete batch are
 /// ignored.
 fn only_batch(bytes: &[u8]) -> Result<usize, BatchError> {
-    let total = frame(bytes)?;
+    let total = current_frame(bytes)?;
     let rest =
         bytes.get(total..).ok_or(BatchError::Incomplete { bytes_needed: total, bytes: bytes.len() })?;
     match frame(rest) {
         Ok(second) if second <= rest.len() => Err(BatchError::SecondBatch { position: total }),
         Ok(_) | Err(BatchError::Incomplete { .. }) => Ok(total),
-        Err(BatchError::OldMagic { .. }) => Err(BatchError::SecondBatch { position: total }),
         Err(error) => Err(error),
     }
 }
@@ -212,10 +211,8 @@ fn judge(header: &BatchHeader, record: &Record<'_>, rules: &AppendRules) -> Opti
 
 /// A copy with another timestamp type or largest timestamp.
 fn restamped(mut header: BatchHeader, bytes: &[u8]) -> Validated {
-    header.crc = crc::restamped(header.crc, bytes, &header.to_bytes(), bytes.len());
-    let mut out = Vec::with_capacity(bytes.len());
-    out.extend_from_slice(&header.to_bytes());
-    out.extend_from_slice(&bytes[HEADER_BYTES..]);
+    let mut out = bytes.to_vec();
+    seal(&mut header, &mut out);
     Validated { header, bytes: out.into() }
 }
 
@@ -226,8 +223,13 @@ fn recompressed(
     body: &[u8],
     rules: &AppendRules,
 ) -> Result<Validated, BatchError> {
-    let mut out = Vec::with_capacity(HEADER_BYTES + body.len() / 2);
-    out.resize(HEADER_BYTES, 0);
+    if compression == Compression::None && HEADER_BYTES + body.len() > rules.batch_bytes_max {
+        return Err(BatchError::TooLarge {
+            bytes: HEADER_BYTES + body.len(),
+            bytes_max: rules.batch_bytes_max,
+        });
+    }
+    let mut out = vec![0; HEADER_BYTES];
     compress(compression, rules.levels, body, &mut out);
     if out.len() > rules.batch_bytes_max {
         return Err(BatchError::TooLarge { bytes: out.len(), bytes_max: rules.batch_bytes_max });

@@ -5,13 +5,28 @@ use std::io::{Read, Write};
 use flate2::bufread::MultiGzDecoder;
 use flate2::write::GzEncoder;
 
-use super::Fault;
+use super::{Fault, grow};
 
-/// Streams into `out`, which grows by doubling as bytes arrive.
+/// Bytes of output that are made ready first.
+const FIRST_BYTES: usize = 64 * 1024;
+
+/// Streams into `out`, which doubles as it fills.
 pub(super) fn decompress(body: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Result<(), Fault> {
-    let mut reader = MultiGzDecoder::new(body).take(bytes_max as u64 + 1);
-    reader.read_to_end(out).map_err(|error| Fault::of(&error))?;
-    if out.len() > bytes_max { Err(Fault::TooLarge) } else { Ok(()) }
+    let mut reader = MultiGzDecoder::new(body);
+    let mut filled = 0;
+    loop {
+        if filled == out.len() {
+            grow(out, filled.max(FIRST_BYTES), bytes_max.saturating_add(1));
+        }
+        match reader.read(&mut out[filled..]) {
+            Ok(_) if filled > bytes_max => return Err(Fault::TooLarge),
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) => return Err(Fault::of(&error)),
+        }
+    }
+    out.truncate(filled);
+    Ok(())
 }
 
 pub(super) fn compress(body: &[u8], level: i32, out: &mut Vec<u8>) {

@@ -7,8 +7,8 @@ use std::io::Write;
 
 use lz4_flex::frame::{BlockMode, BlockSize, FrameEncoder, FrameInfo};
 
-use super::Fault;
 use super::xxh32::xxh32;
+use super::{Fault, grow};
 
 const MAGIC: [u8; 4] = 0x184D_2204_u32.to_le_bytes();
 const VERSION: u8 = 0b01;
@@ -58,12 +58,14 @@ fn append(
         if block.len() > allowed {
             return Err(Fault::TooLarge);
         }
-        out.extend_from_slice(block);
+        let start = out.len();
+        grow(out, block.len(), bytes_max);
+        out[start..].copy_from_slice(block);
         return Ok(());
     }
     let room = frame.block_bytes_max.min(block.len().saturating_mul(EXPANSION_MAX));
     let start = out.len();
-    out.resize(start + room.min(allowed), 0);
+    grow(out, room, bytes_max);
     match lz4_flex::block::decompress_into(block, &mut out[start..]) {
         Ok(written) => {
             out.truncate(start + written);

@@ -82,6 +82,17 @@ pub fn decompress(
     })
 }
 
+/// Lengthens `out` by `bytes`, but to at most `bytes_max`, with zeros. The capacity at most doubles, and does not exceed
+/// the limit either.
+fn grow(out: &mut Vec<u8>, bytes: usize, bytes_max: usize) {
+    let length = out.len().saturating_add(bytes).min(bytes_max);
+    if length > out.capacity() {
+        let capacity = length.max(out.capacity().saturating_mul(2).min(bytes_max));
+        out.reserve_exact(capacity - out.len());
+    }
+    out.resize(length, 0);
+}
+
 /// Appends the compressed `body` to `out`.
 pub fn compress(compression: Compression, levels: CompressionLevels, body: &[u8], out: &mut Vec<u8>) {
     match compression {

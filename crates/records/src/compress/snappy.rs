@@ -3,7 +3,7 @@
 //! The framing is 16 bytes (magic, version, least compatible version), then blocks, each behind its length as a
 //! big-endian `i32`. The framing of the Snappy project itself, which other tools write, is not Kafka's.
 
-use super::Fault;
+use super::{Fault, grow};
 
 /// Leads each stream. A stream may follow another: its magic cannot be mistaken for a block's length.
 const MAGIC: [u8; 8] = *b"\x82SNAPPY\x00";
@@ -35,13 +35,9 @@ pub(super) fn decompress(body: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Re
     Ok(())
 }
 
-/// Skips the header of a stream.
+/// Skips the header of a stream. Its versions are ignored, as Kafka ignores them.
 fn stream(bytes: &[u8]) -> Result<&[u8], Fault> {
-    let header = bytes.get(..HEADER_BYTES).ok_or("the stream header is cut off")?;
-    if header[8..12] < VERSIONS[..4] {
-        return Err("the stream version is too old".into());
-    }
-    Ok(&bytes[HEADER_BYTES..])
+    bytes.get(HEADER_BYTES..).ok_or_else(|| "the stream header is cut off".into())
 }
 
 /// Appends one block. Its claimed length is believed only as far as its own bytes can yield it.
@@ -54,7 +50,7 @@ fn block(compressed: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Result<(), F
         return Err(Fault::TooLarge);
     }
     let start = out.len();
-    out.resize(start + claimed, 0);
+    grow(out, claimed, bytes_max);
     let written = snap::raw::Decoder::new().decompress(compressed, &mut out[start..]);
     out.truncate(start + written.map_err(|error| Fault::of(&error))?);
     Ok(())
