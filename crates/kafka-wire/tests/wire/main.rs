@@ -7,6 +7,7 @@ mod allocations;
 mod any;
 mod differential;
 mod hostile;
+mod kafka;
 mod layout;
 mod records;
 mod round_trip;
