@@ -5,8 +5,8 @@ use tailrace_kafka_wire::messages::{
     ApiVersionsRequest, ApiVersionsResponse, FetchRequest, MetadataRequest, api_versions_response::ApiVersion,
 };
 use tailrace_kafka_wire::{
-    ApiKey, EncodeError, ErrorCode, Message, Reader, RequestHeader, Writer, decode_response, request_frame,
-    response_frame,
+    ApiKey, EncodeError, ErrorCode, FrameLengthError, Message, Reader, RequestHeader, Writer,
+    decode_response, frame_bytes, request_frame, response_frame,
 };
 
 #[test]
@@ -103,4 +103,13 @@ fn a_value_that_the_version_lacks_is_refused_unless_it_may_be_dropped() {
     let request = MetadataRequest { topics: None, ..Default::default() };
     assert_eq!(request.encode(&mut writer, 0), Err(EncodeError::Null { field: "MetadataRequest.topics" }));
     assert_eq!(request.encode(&mut writer, 1), Ok(()));
+}
+
+#[test]
+fn a_length_prefix_is_judged_before_the_frame_comes() {
+    assert_eq!(frame_bytes([0, 0, 0, 100], 100), Ok(100));
+    for length in [-1, 0, 101, i32::MIN, i32::MAX] {
+        let refused = Err(FrameLengthError { length, bytes_max: 100 });
+        assert_eq!(frame_bytes(length.to_be_bytes(), 100), refused);
+    }
 }
