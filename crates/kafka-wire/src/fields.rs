@@ -68,13 +68,15 @@ impl TaggedField {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaggedFields(Option<Box<List>>);
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct List {
     fields: Vec<TaggedField>,
 }
 
 impl TaggedFields {
-    pub(crate) const BOX_BYTES: usize = size_of::<List>();
+    /// Memory in bytes that one more field may take, averaged over all: the list, and three slots, because a list that
+    /// doubles holds the old half beside the new whole for a moment.
+    pub(crate) const PUSH_BYTES_MAX: usize = size_of::<List>() + 3 * size_of::<TaggedField>();
 
     /// The fields in the order they came.
     pub fn as_slice(&self) -> &[TaggedField] {
@@ -93,6 +95,9 @@ impl TaggedFields {
 
     /// Adds one at the end. Numbers shall ascend and lie above those that the message definitions use.
     pub fn push(&mut self, field: TaggedField) {
-        self.0.get_or_insert_default().fields.push(field);
+        match &mut self.0 {
+            Some(list) => list.fields.push(field),
+            None => self.0 = Some(Box::new(List { fields: vec![field] })),
+        }
     }
 }

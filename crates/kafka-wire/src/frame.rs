@@ -14,6 +14,28 @@ pub const LENGTH_PREFIX_BYTES: usize = 4;
 /// Room for a frame without records; most need no second allocation.
 const FRAME_BYTES_TYPICAL: usize = 256;
 
+/// A length prefix that announces no frame that shall be received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected a frame of 1 to {bytes_max} bytes, found a length of {length}")]
+pub struct FrameLengthError {
+    /// The length that was announced.
+    pub length: i32,
+    /// The longest frame that is accepted, in bytes.
+    pub bytes_max: u32,
+}
+
+/// The bytes that follow a length prefix. To be asked before a single one of them is received or room is made for them.
+///
+/// # Errors
+/// The length is negative, zero or above `bytes_max`. Kafka closes the connection then, as there is no way to answer.
+pub fn frame_bytes(prefix: [u8; LENGTH_PREFIX_BYTES], bytes_max: u32) -> Result<u32, FrameLengthError> {
+    let length = i32::from_be_bytes(prefix);
+    match u32::try_from(length) {
+        Ok(bytes) if 0 < bytes && bytes <= bytes_max => Ok(bytes),
+        _ => Err(FrameLengthError { length, bytes_max }),
+    }
+}
+
 /// An encoded frame, length prefix included.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {

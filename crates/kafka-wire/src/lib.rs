@@ -39,7 +39,10 @@ mod writer;
 pub use error::{DecodeError, EncodeError};
 pub use error_code::ErrorCode;
 pub use fields::{Records, TaggedField, TaggedFields};
-pub use frame::{Frame, LENGTH_PREFIX_BYTES, decode_body, decode_response, request_frame, response_frame};
+pub use frame::{
+    Frame, FrameLengthError, LENGTH_PREFIX_BYTES, decode_body, decode_response, frame_bytes, request_frame,
+    response_frame,
+};
 pub use header::{RequestHeader, ResponseHeader};
 pub use message::{Element, Message, Request, RequestVisitor, Response, Structure, VersionRange};
 pub use messages::api_key::ApiKey;

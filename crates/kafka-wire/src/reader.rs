@@ -309,8 +309,7 @@ impl Reader {
         fields: &mut TaggedFields,
         field: &'static str,
     ) -> Result<(), DecodeError> {
-        // Twice, since the list grows by doubling.
-        self.charge(2 * size_of::<TaggedField>() + TaggedFields::BOX_BYTES, field)?;
+        self.charge(TaggedFields::PUSH_BYTES_MAX, field)?;
         let data = self.slice(tag.end.saturating_sub(self.position), field)?;
         fields.push(TaggedField { tag: tag.number, data });
         Ok(())
@@ -336,8 +335,8 @@ impl Reader {
     ) -> Result<Option<String>, DecodeError> {
         let Some(bytes) = self.length_i16(field)? else { return Ok(None) };
         let raw = self.slice(bytes, field)?;
-        // A replacement character takes three bytes for one.
-        self.charge(bytes.saturating_mul(3), field)?;
+        // A replacement character takes three bytes for one, and a string that grows holds up to three times that.
+        self.charge(bytes.saturating_mul(9), field)?;
         Ok(Some(String::from_utf8_lossy(&raw).into_owned()))
     }
 

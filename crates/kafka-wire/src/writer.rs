@@ -4,7 +4,7 @@
 //! the result is a list of parts that leave by a vectored write, or by sendfile where the bytes are external. So the
 //! work depends on the number of fields, not on the size of records.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes};
 
 use crate::message::{Element, Structure};
 use crate::{EncodeError, Records, STRING_BYTES_MAX, TaggedFields};
@@ -48,7 +48,7 @@ impl Part {
 /// Collects encoded values.
 #[derive(Debug, Default)]
 pub struct Writer {
-    own: BytesMut,
+    own: Vec<u8>,
     links: Vec<Link>,
     linked_bytes: u64,
     /// Tagged fields begun and not ended. Their content is moved when their size is known, so nothing is linked.
@@ -87,7 +87,7 @@ impl Writer {
 
     /// An empty one with room for `bytes` of its own.
     pub fn with_capacity(bytes: usize) -> Self {
-        Self { own: BytesMut::with_capacity(bytes), ..Self::default() }
+        Self { own: Vec::with_capacity(bytes), ..Self::default() }
     }
 
     /// Bytes written so far, linked and external ones included.
@@ -103,7 +103,7 @@ impl Writer {
     /// What was written, in order. No part is empty.
     pub fn into_parts(self) -> Vec<Part> {
         let Self { own, links, .. } = self;
-        let mut own = own.freeze();
+        let mut own = Bytes::from(own);
         let mut parts = Vec::with_capacity(2 * links.len() + 1);
         let mut taken = 0;
         for Link { before, part } in links {

@@ -340,3 +340,57 @@ pub(super) fn apis(definitions: &[Definition]) -> Result<Vec<Api>, String> {
     apis.sort_by_key(|api| api.key);
     Ok(apis)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::definition::Definition;
+    use super::{ALL, Message, Versions};
+
+    fn resolve(fields: serde_json::Value) -> Result<Message, String> {
+        let definition = json!({
+            "apiKey": 1, "type": "request", "name": "ARequest",
+            "validVersions": "1-4", "flexibleVersions": "3+", "fields": fields,
+        });
+        let definition: Definition = serde_json::from_value(definition).map_err(|error| error.to_string())?;
+        Message::resolve(&definition)
+    }
+
+    #[test]
+    fn versions_are_parsed() {
+        let within = Versions { min: 1, max: 4 };
+        let parse = |text| Versions::parse(text, within).expect("legal");
+        assert_eq!(parse("2+"), Some(Versions { min: 2, max: 4 }));
+        assert_eq!(parse("0-2"), Some(Versions { min: 1, max: 2 }));
+        assert_eq!(parse("3"), Some(Versions { min: 3, max: 3 }));
+        assert_eq!(parse("5+"), None);
+        assert_eq!(parse("none"), None);
+        assert!(Versions::parse("x", ALL).is_err());
+    }
+
+    #[test]
+    fn smallest_encodings_depend_on_the_version() {
+        let message = resolve(json!([
+            {"name": "Name", "type": "string", "versions": "0+"},
+            {"name": "Items", "type": "[]Item", "versions": "2+", "fields": [
+                {"name": "Id", "type": "int32", "versions": "2+"}
+            ]},
+        ]))
+        .expect("legal");
+        assert_eq!(message.structures[0].bytes_min, [2, 6, 3, 3]);
+        assert_eq!(message.structures[1].name, "Item");
+        assert_eq!(message.structures[1].versions, Versions { min: 2, max: 4 });
+    }
+
+    #[test]
+    fn what_cannot_be_generated_is_refused() {
+        let nested = json!([{"name": "A", "type": "[][]int32", "versions": "0+"}]);
+        assert!(resolve(nested).is_err());
+        let unknown = json!([{"name": "A", "type": "Nowhere", "versions": "0+"}]);
+        assert!(resolve(unknown).is_err());
+        let partly_tagged =
+            json!([{"name": "A", "type": "int32", "versions": "0+", "taggedVersions": "4+", "tag": 0}]);
+        assert!(resolve(partly_tagged).is_err());
+    }
+}

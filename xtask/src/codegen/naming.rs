@@ -23,3 +23,21 @@ pub(super) fn field(camel: &str) -> String {
         _ => snake,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{field, snake};
+
+    #[test]
+    fn camel_case_becomes_snake_case() {
+        for (camel, expected) in [
+            ("TopicId", "topic_id"),
+            ("LastKnownElr", "last_known_elr"),
+            ("ISRNodes", "isr_nodes"),
+            ("A", "a"),
+        ] {
+            assert_eq!(snake(camel), expected);
+        }
+        assert_eq!(field("Match"), "r#match");
+    }
+}

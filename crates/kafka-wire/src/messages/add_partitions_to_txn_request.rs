@@ -26,7 +26,7 @@ impl Structure for AddPartitionsToTxnRequest {
     fn bytes_min(version: i16) -> usize {
         match version {
             0..=2 => 16,
-            3..=3 => 13,
+            3 => 13,
             _ => 2,
         }
     }

@@ -25,7 +25,7 @@ impl Structure for AddPartitionsToTxnResponse {
     fn bytes_min(version: i16) -> usize {
         match version {
             0..=2 => 8,
-            3..=3 => 6,
+            3 => 6,
             _ => 8,
         }
     }

@@ -19,7 +19,7 @@ pub struct AlterClientQuotasRequest {
 impl Structure for AlterClientQuotasRequest {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 5,
+            0 => 5,
             _ => 3,
         }
     }
@@ -60,7 +60,7 @@ pub struct EntryData {
 impl Structure for EntryData {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 8,
+            0 => 8,
             _ => 3,
         }
     }
@@ -111,7 +111,7 @@ impl Default for EntityData {
 impl Structure for EntityData {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 4,
+            0 => 4,
             _ => 3,
         }
     }

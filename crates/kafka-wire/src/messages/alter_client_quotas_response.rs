@@ -20,7 +20,7 @@ pub struct AlterClientQuotasResponse {
 impl Structure for AlterClientQuotasResponse {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 8,
+            0 => 8,
             _ => 6,
         }
     }
@@ -74,7 +74,7 @@ impl Default for EntryData {
 impl Structure for EntryData {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 8,
+            0 => 8,
             _ => 5,
         }
     }
@@ -127,7 +127,7 @@ impl Default for EntityData {
 impl Structure for EntityData {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 4,
+            0 => 4,
             _ => 3,
         }
     }

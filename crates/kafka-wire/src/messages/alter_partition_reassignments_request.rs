@@ -32,7 +32,7 @@ impl Default for AlterPartitionReassignmentsRequest {
 impl Structure for AlterPartitionReassignmentsRequest {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 6,
+            0 => 6,
             _ => 7,
         }
     }

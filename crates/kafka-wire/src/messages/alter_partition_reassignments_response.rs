@@ -39,7 +39,7 @@ impl Default for AlterPartitionReassignmentsResponse {
 impl Structure for AlterPartitionReassignmentsResponse {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 9,
+            0 => 9,
             _ => 10,
         }
     }

@@ -45,7 +45,7 @@ impl Default for ApiVersionsResponse {
 impl Structure for ApiVersionsResponse {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 6,
+            0 => 6,
             1..=2 => 10,
             _ => 8,
         }

@@ -174,7 +174,7 @@ impl Default for Member {
 impl Structure for Member {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 16,
+            0 => 16,
             _ => 17,
         }
     }

@@ -53,7 +53,7 @@ impl Default for ConsumerGroupHeartbeatRequest {
 impl Structure for ConsumerGroupHeartbeatRequest {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 16,
+            0 => 16,
             _ => 17,
         }
     }

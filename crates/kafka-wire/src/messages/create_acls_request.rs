@@ -17,7 +17,7 @@ pub struct CreateAclsRequest {
 impl Structure for CreateAclsRequest {
     fn bytes_min(version: i16) -> usize {
         match version {
-            1..=1 => 4,
+            1 => 4,
             _ => 2,
         }
     }
@@ -81,7 +81,7 @@ impl Default for AclCreation {
 impl Structure for AclCreation {
     fn bytes_min(version: i16) -> usize {
         match version {
-            1..=1 => 10,
+            1 => 10,
             _ => 8,
         }
     }

@@ -20,7 +20,7 @@ pub struct CreateAclsResponse {
 impl Structure for CreateAclsResponse {
     fn bytes_min(version: i16) -> usize {
         match version {
-            1..=1 => 8,
+            1 => 8,
             _ => 6,
         }
     }

@@ -20,7 +20,7 @@ pub struct DeleteAclsResponse {
 impl Structure for DeleteAclsResponse {
     fn bytes_min(version: i16) -> usize {
         match version {
-            1..=1 => 8,
+            1 => 8,
             _ => 6,
         }
     }
@@ -74,7 +74,7 @@ impl Default for DeleteAclsFilterResult {
 impl Structure for DeleteAclsFilterResult {
     fn bytes_min(version: i16) -> usize {
         match version {
-            1..=1 => 8,
+            1 => 8,
             _ => 5,
         }
     }
@@ -152,7 +152,7 @@ impl Default for DeleteAclsMatchingAcl {
 impl Structure for DeleteAclsMatchingAcl {
     fn bytes_min(version: i16) -> usize {
         match version {
-            1..=1 => 14,
+            1 => 14,
             _ => 11,
         }
     }

@@ -78,7 +78,7 @@ impl Structure for DeletableTopicResult {
     fn bytes_min(version: i16) -> usize {
         match version {
             1..=4 => 4,
-            5..=5 => 5,
+            5 => 5,
             _ => 21,
         }
     }

@@ -44,7 +44,7 @@ impl Default for DescribeAclsRequest {
 impl Structure for DescribeAclsRequest {
     fn bytes_min(version: i16) -> usize {
         match version {
-            1..=1 => 10,
+            1 => 10,
             _ => 8,
         }
     }

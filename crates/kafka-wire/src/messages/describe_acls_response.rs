@@ -36,7 +36,7 @@ impl Default for DescribeAclsResponse {
 impl Structure for DescribeAclsResponse {
     fn bytes_min(version: i16) -> usize {
         match version {
-            1..=1 => 12,
+            1 => 12,
             _ => 9,
         }
     }
@@ -101,7 +101,7 @@ impl Default for DescribeAclsResource {
 impl Structure for DescribeAclsResource {
     fn bytes_min(version: i16) -> usize {
         match version {
-            1..=1 => 8,
+            1 => 8,
             _ => 5,
         }
     }
@@ -150,7 +150,7 @@ pub struct AclDescription {
 impl Structure for AclDescription {
     fn bytes_min(version: i16) -> usize {
         match version {
-            1..=1 => 6,
+            1 => 6,
             _ => 5,
         }
     }

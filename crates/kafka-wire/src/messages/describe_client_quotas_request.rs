@@ -19,7 +19,7 @@ pub struct DescribeClientQuotasRequest {
 impl Structure for DescribeClientQuotasRequest {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 5,
+            0 => 5,
             _ => 3,
         }
     }
@@ -73,7 +73,7 @@ impl Default for ComponentData {
 impl Structure for ComponentData {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 5,
+            0 => 5,
             _ => 4,
         }
     }

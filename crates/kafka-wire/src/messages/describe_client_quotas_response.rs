@@ -36,7 +36,7 @@ impl Default for DescribeClientQuotasResponse {
 impl Structure for DescribeClientQuotasResponse {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 12,
+            0 => 12,
             _ => 9,
         }
     }
@@ -91,7 +91,7 @@ pub struct EntryData {
 impl Structure for EntryData {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 8,
+            0 => 8,
             _ => 3,
         }
     }
@@ -142,7 +142,7 @@ impl Default for EntityData {
 impl Structure for EntityData {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 4,
+            0 => 4,
             _ => 3,
         }
     }

@@ -32,8 +32,8 @@ impl Default for DescribeClusterRequest {
 impl Structure for DescribeClusterRequest {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 2,
-            1..=1 => 3,
+            0 => 2,
+            1 => 3,
             _ => 4,
         }
     }

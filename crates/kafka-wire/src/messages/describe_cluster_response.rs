@@ -48,7 +48,7 @@ impl Default for DescribeClusterResponse {
 impl Structure for DescribeClusterResponse {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 18,
+            0 => 18,
             _ => 19,
         }
     }

@@ -22,7 +22,7 @@ impl Structure for DescribeConfigsRequest {
     fn bytes_min(version: i16) -> usize {
         match version {
             1..=2 => 5,
-            3..=3 => 6,
+            3 => 6,
             _ => 4,
         }
     }

@@ -160,7 +160,7 @@ impl Structure for DescribeConfigsResourceResult {
     fn bytes_min(version: i16) -> usize {
         match version {
             1..=2 => 11,
-            3..=3 => 14,
+            3 => 14,
             _ => 9,
         }
     }

@@ -22,7 +22,7 @@ pub struct DescribeGroupsResponse {
 impl Structure for DescribeGroupsResponse {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 4,
+            0 => 4,
             1..=4 => 8,
             _ => 6,
         }
@@ -98,7 +98,7 @@ impl Structure for DescribedGroup {
         match version {
             0..=2 => 14,
             3..=4 => 18,
-            5..=5 => 12,
+            5 => 12,
             _ => 13,
         }
     }
@@ -175,7 +175,7 @@ impl Structure for DescribedGroupMember {
     fn bytes_min(version: i16) -> usize {
         match version {
             0..=3 => 14,
-            4..=4 => 16,
+            4 => 16,
             _ => 7,
         }
     }

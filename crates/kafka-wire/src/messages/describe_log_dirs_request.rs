@@ -23,7 +23,7 @@ impl Default for DescribeLogDirsRequest {
 impl Structure for DescribeLogDirsRequest {
     fn bytes_min(version: i16) -> usize {
         match version {
-            1..=1 => 4,
+            1 => 4,
             _ => 2,
         }
     }
@@ -62,7 +62,7 @@ pub struct DescribableLogDirTopic {
 impl Structure for DescribableLogDirTopic {
     fn bytes_min(version: i16) -> usize {
         match version {
-            1..=1 => 6,
+            1 => 6,
             _ => 3,
         }
     }

@@ -22,8 +22,8 @@ pub struct DescribeLogDirsResponse {
 impl Structure for DescribeLogDirsResponse {
     fn bytes_min(version: i16) -> usize {
         match version {
-            1..=1 => 8,
-            2..=2 => 6,
+            1 => 8,
+            2 => 6,
             _ => 8,
         }
     }
@@ -92,9 +92,9 @@ impl Default for DescribeLogDirsResult {
 impl Structure for DescribeLogDirsResult {
     fn bytes_min(version: i16) -> usize {
         match version {
-            1..=1 => 8,
+            1 => 8,
             2..=3 => 5,
-            4..=4 => 21,
+            4 => 21,
             _ => 22,
         }
     }
@@ -155,7 +155,7 @@ pub struct DescribeLogDirsTopic {
 impl Structure for DescribeLogDirsTopic {
     fn bytes_min(version: i16) -> usize {
         match version {
-            1..=1 => 6,
+            1 => 6,
             _ => 3,
         }
     }
@@ -200,7 +200,7 @@ pub struct DescribeLogDirsPartition {
 impl Structure for DescribeLogDirsPartition {
     fn bytes_min(version: i16) -> usize {
         match version {
-            1..=1 => 21,
+            1 => 21,
             _ => 22,
         }
     }

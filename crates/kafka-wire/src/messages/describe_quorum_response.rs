@@ -231,8 +231,8 @@ impl Default for ReplicaState {
 impl Structure for ReplicaState {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 13,
-            1..=1 => 29,
+            0 => 13,
+            1 => 29,
             _ => 45,
         }
     }

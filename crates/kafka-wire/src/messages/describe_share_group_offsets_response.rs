@@ -167,7 +167,7 @@ impl Default for DescribeShareGroupOffsetsResponsePartition {
 impl Structure for DescribeShareGroupOffsetsResponsePartition {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 20,
+            0 => 20,
             _ => 28,
         }
     }

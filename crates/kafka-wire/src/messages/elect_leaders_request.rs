@@ -32,8 +32,8 @@ impl Default for ElectLeadersRequest {
 impl Structure for ElectLeadersRequest {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 8,
-            1..=1 => 9,
+            0 => 8,
+            1 => 9,
             _ => 7,
         }
     }

@@ -22,8 +22,8 @@ pub struct ElectLeadersResponse {
 impl Structure for ElectLeadersResponse {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 8,
-            1..=1 => 10,
+            0 => 8,
+            1 => 10,
             _ => 8,
         }
     }

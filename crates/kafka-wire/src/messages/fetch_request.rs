@@ -61,7 +61,7 @@ impl Structure for FetchRequest {
         match version {
             4..=6 => 21,
             7..=10 => 33,
-            11..=11 => 35,
+            11 => 35,
             12..=14 => 29,
             _ => 25,
         }
@@ -230,7 +230,7 @@ impl Structure for FetchTopic {
     fn bytes_min(version: i16) -> usize {
         match version {
             4..=11 => 6,
-            12..=12 => 3,
+            12 => 3,
             _ => 18,
         }
     }
@@ -309,7 +309,7 @@ impl Default for FetchPartition {
 impl Structure for FetchPartition {
     fn bytes_min(version: i16) -> usize {
         match version {
-            4..=4 => 16,
+            4 => 16,
             5..=8 => 24,
             9..=11 => 28,
             _ => 33,
@@ -410,7 +410,7 @@ impl Structure for ForgottenTopic {
     fn bytes_min(version: i16) -> usize {
         match version {
             7..=11 => 6,
-            12..=12 => 3,
+            12 => 3,
             _ => 18,
         }
     }

@@ -106,7 +106,7 @@ impl Structure for FetchableTopicResponse {
     fn bytes_min(version: i16) -> usize {
         match version {
             4..=11 => 6,
-            12..=12 => 3,
+            12 => 3,
             _ => 18,
         }
     }
@@ -194,9 +194,9 @@ impl Default for PartitionData {
 impl Structure for PartitionData {
     fn bytes_min(version: i16) -> usize {
         match version {
-            4..=4 => 30,
+            4 => 30,
             5..=10 => 38,
-            11..=11 => 42,
+            11 => 42,
             _ => 37,
         }
     }

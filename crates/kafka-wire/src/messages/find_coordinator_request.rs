@@ -21,7 +21,7 @@ pub struct FindCoordinatorRequest {
 impl Structure for FindCoordinatorRequest {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 2,
+            0 => 2,
             _ => 3,
         }
     }

@@ -45,9 +45,9 @@ impl Default for FindCoordinatorResponse {
 impl Structure for FindCoordinatorResponse {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 12,
+            0 => 12,
             1..=2 => 18,
-            3..=3 => 17,
+            3 => 17,
             _ => 6,
         }
     }

@@ -24,7 +24,7 @@ impl Structure for HeartbeatRequest {
     fn bytes_min(version: i16) -> usize {
         match version {
             0..=2 => 8,
-            3..=3 => 10,
+            3 => 10,
             _ => 8,
         }
     }

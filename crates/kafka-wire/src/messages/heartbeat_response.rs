@@ -20,7 +20,7 @@ pub struct HeartbeatResponse {
 impl Structure for HeartbeatResponse {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 2,
+            0 => 2,
             1..=3 => 6,
             _ => 7,
         }

@@ -19,7 +19,7 @@ pub struct IncrementalAlterConfigsRequest {
 impl Structure for IncrementalAlterConfigsRequest {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 5,
+            0 => 5,
             _ => 3,
         }
     }
@@ -62,7 +62,7 @@ pub struct AlterConfigsResource {
 impl Structure for AlterConfigsResource {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 7,
+            0 => 7,
             _ => 4,
         }
     }
@@ -118,7 +118,7 @@ impl Default for AlterableConfig {
 impl Structure for AlterableConfig {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 5,
+            0 => 5,
             _ => 4,
         }
     }

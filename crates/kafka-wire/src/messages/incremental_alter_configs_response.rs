@@ -20,7 +20,7 @@ pub struct IncrementalAlterConfigsResponse {
 impl Structure for IncrementalAlterConfigsResponse {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 8,
+            0 => 8,
             _ => 6,
         }
     }
@@ -77,7 +77,7 @@ impl Default for AlterConfigsResourceResponse {
 impl Structure for AlterConfigsResourceResponse {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 7,
+            0 => 7,
             _ => 6,
         }
     }

@@ -49,9 +49,9 @@ impl Default for JoinGroupRequest {
 impl Structure for JoinGroupRequest {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 14,
+            0 => 14,
             1..=4 => 18,
-            5..=5 => 20,
+            5 => 20,
             6..=7 => 14,
             _ => 15,
         }

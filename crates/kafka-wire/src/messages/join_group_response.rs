@@ -55,7 +55,7 @@ impl Structure for JoinGroupResponse {
         match version {
             0..=1 => 16,
             2..=5 => 20,
-            6..=6 => 15,
+            6 => 15,
             7..=8 => 16,
             _ => 17,
         }
@@ -147,7 +147,7 @@ impl Structure for JoinGroupResponseMember {
     fn bytes_min(version: i16) -> usize {
         match version {
             0..=4 => 6,
-            5..=5 => 8,
+            5 => 8,
             _ => 4,
         }
     }

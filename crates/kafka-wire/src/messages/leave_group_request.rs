@@ -22,7 +22,7 @@ impl Structure for LeaveGroupRequest {
     fn bytes_min(version: i16) -> usize {
         match version {
             0..=2 => 4,
-            3..=3 => 6,
+            3 => 6,
             _ => 3,
         }
     }
@@ -79,8 +79,8 @@ pub struct MemberIdentity {
 impl Structure for MemberIdentity {
     fn bytes_min(version: i16) -> usize {
         match version {
-            3..=3 => 4,
-            4..=4 => 3,
+            3 => 4,
+            4 => 3,
             _ => 4,
         }
     }

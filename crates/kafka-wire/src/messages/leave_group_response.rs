@@ -22,9 +22,9 @@ pub struct LeaveGroupResponse {
 impl Structure for LeaveGroupResponse {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 2,
+            0 => 2,
             1..=2 => 6,
-            3..=3 => 10,
+            3 => 10,
             _ => 8,
         }
     }
@@ -90,7 +90,7 @@ impl Default for MemberResponse {
 impl Structure for MemberResponse {
     fn bytes_min(version: i16) -> usize {
         match version {
-            3..=3 => 6,
+            3 => 6,
             _ => 5,
         }
     }

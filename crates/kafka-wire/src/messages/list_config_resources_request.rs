@@ -17,7 +17,7 @@ pub struct ListConfigResourcesRequest {
 impl Structure for ListConfigResourcesRequest {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 1,
+            0 => 1,
             _ => 2,
         }
     }

@@ -76,7 +76,7 @@ impl Default for ConfigResource {
 impl Structure for ConfigResource {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 2,
+            0 => 2,
             _ => 3,
         }
     }

@@ -20,8 +20,8 @@ impl Structure for ListGroupsRequest {
     fn bytes_min(version: i16) -> usize {
         match version {
             0..=2 => 0,
-            3..=3 => 1,
-            4..=4 => 2,
+            3 => 1,
+            4 => 2,
             _ => 3,
         }
     }

@@ -22,7 +22,7 @@ pub struct ListGroupsResponse {
 impl Structure for ListGroupsResponse {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 6,
+            0 => 6,
             1..=2 => 10,
             _ => 8,
         }
@@ -75,8 +75,8 @@ impl Structure for ListedGroup {
     fn bytes_min(version: i16) -> usize {
         match version {
             0..=2 => 4,
-            3..=3 => 3,
-            4..=4 => 4,
+            3 => 3,
+            4 => 4,
             _ => 5,
         }
     }

@@ -23,7 +23,7 @@ pub struct ListOffsetsRequest {
 impl Structure for ListOffsetsRequest {
     fn bytes_min(version: i16) -> usize {
         match version {
-            1..=1 => 8,
+            1 => 8,
             2..=5 => 9,
             6..=9 => 7,
             _ => 11,

@@ -20,7 +20,7 @@ pub struct ListOffsetsResponse {
 impl Structure for ListOffsetsResponse {
     fn bytes_min(version: i16) -> usize {
         match version {
-            1..=1 => 4,
+            1 => 4,
             2..=5 => 8,
             _ => 6,
         }

@@ -35,8 +35,8 @@ impl Default for ListTransactionsRequest {
 impl Structure for ListTransactionsRequest {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 3,
-            1..=1 => 11,
+            0 => 3,
+            1 => 11,
             _ => 12,
         }
     }

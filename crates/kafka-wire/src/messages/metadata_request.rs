@@ -38,7 +38,7 @@ impl Structure for MetadataRequest {
         match version {
             0..=3 => 4,
             4..=7 => 5,
-            8..=8 => 7,
+            8 => 7,
             9..=10 => 5,
             _ => 4,
         }

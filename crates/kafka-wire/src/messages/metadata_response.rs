@@ -45,11 +45,11 @@ impl Default for MetadataResponse {
 impl Structure for MetadataResponse {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 8,
-            1..=1 => 12,
-            2..=2 => 14,
+            0 => 8,
+            1 => 12,
+            2 => 14,
             3..=7 => 18,
-            8..=8 => 22,
+            8 => 22,
             9..=10 => 16,
             11..=12 => 12,
             _ => 14,
@@ -132,7 +132,7 @@ pub struct MetadataResponseBroker {
 impl Structure for MetadataResponseBroker {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 10,
+            0 => 10,
             1..=8 => 12,
             _ => 11,
         }
@@ -204,10 +204,10 @@ impl Default for MetadataResponseTopic {
 impl Structure for MetadataResponseTopic {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 8,
+            0 => 8,
             1..=7 => 9,
-            8..=8 => 13,
-            9..=9 => 10,
+            8 => 13,
+            9 => 10,
             _ => 26,
         }
     }

@@ -43,7 +43,7 @@ impl Structure for OffsetCommitRequest {
         match version {
             2..=4 => 20,
             5..=6 => 12,
-            7..=7 => 14,
+            7 => 14,
             _ => 9,
         }
     }

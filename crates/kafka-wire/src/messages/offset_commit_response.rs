@@ -20,7 +20,7 @@ pub struct OffsetCommitResponse {
 impl Structure for OffsetCommitResponse {
     fn bytes_min(version: i16) -> usize {
         match version {
-            2..=2 => 4,
+            2 => 4,
             3..=7 => 8,
             _ => 6,
         }

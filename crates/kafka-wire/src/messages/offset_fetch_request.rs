@@ -37,8 +37,8 @@ impl Structure for OffsetFetchRequest {
     fn bytes_min(version: i16) -> usize {
         match version {
             1..=5 => 6,
-            6..=6 => 3,
-            7..=7 => 4,
+            6 => 3,
+            7 => 4,
             _ => 3,
         }
     }
@@ -191,7 +191,7 @@ impl Default for OffsetFetchRequestGroup {
 impl Structure for OffsetFetchRequestGroup {
     fn bytes_min(version: i16) -> usize {
         match version {
-            8..=8 => 3,
+            8 => 3,
             _ => 8,
         }
     }

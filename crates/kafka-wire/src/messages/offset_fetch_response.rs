@@ -24,8 +24,8 @@ pub struct OffsetFetchResponse {
 impl Structure for OffsetFetchResponse {
     fn bytes_min(version: i16) -> usize {
         match version {
-            1..=1 => 4,
-            2..=2 => 6,
+            1 => 4,
+            2 => 6,
             3..=5 => 10,
             6..=7 => 8,
             _ => 6,

@@ -25,8 +25,8 @@ impl Default for OffsetForLeaderEpochRequest {
 impl Structure for OffsetForLeaderEpochRequest {
     fn bytes_min(version: i16) -> usize {
         match version {
-            2..=2 => 4,
-            3..=3 => 8,
+            2 => 4,
+            3 => 8,
             _ => 6,
         }
     }

@@ -175,7 +175,7 @@ impl Structure for PartitionProduceResponse {
         match version {
             3..=4 => 22,
             5..=7 => 30,
-            8..=8 => 36,
+            8 => 36,
             _ => 33,
         }
     }

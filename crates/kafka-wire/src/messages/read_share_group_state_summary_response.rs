@@ -113,7 +113,7 @@ impl Default for PartitionResult {
 impl Structure for PartitionResult {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 24,
+            0 => 24,
             _ => 28,
         }
     }

@@ -38,8 +38,8 @@ impl Default for SaslAuthenticateResponse {
 impl Structure for SaslAuthenticateResponse {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 8,
-            1..=1 => 16,
+            0 => 8,
+            1 => 16,
             _ => 13,
         }
     }

@@ -38,7 +38,7 @@ impl Default for ShareAcknowledgeRequest {
 impl Structure for ShareAcknowledgeRequest {
     fn bytes_min(version: i16) -> usize {
         match version {
-            1..=1 => 8,
+            1 => 8,
             _ => 9,
         }
     }

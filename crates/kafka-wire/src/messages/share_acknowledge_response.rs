@@ -28,7 +28,7 @@ pub struct ShareAcknowledgeResponse {
 impl Structure for ShareAcknowledgeResponse {
     fn bytes_min(version: i16) -> usize {
         match version {
-            1..=1 => 10,
+            1 => 10,
             _ => 14,
         }
     }

@@ -59,7 +59,7 @@ impl Default for ShareFetchRequest {
 impl Structure for ShareFetchRequest {
     fn bytes_min(version: i16) -> usize {
         match version {
-            1..=1 => 29,
+            1 => 29,
             _ => 31,
         }
     }

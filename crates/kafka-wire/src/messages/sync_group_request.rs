@@ -32,8 +32,8 @@ impl Structure for SyncGroupRequest {
     fn bytes_min(version: i16) -> usize {
         match version {
             0..=2 => 12,
-            3..=3 => 14,
-            4..=4 => 9,
+            3 => 14,
+            4 => 9,
             _ => 11,
         }
     }

@@ -28,9 +28,9 @@ pub struct SyncGroupResponse {
 impl Structure for SyncGroupResponse {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 6,
+            0 => 6,
             1..=3 => 10,
-            4..=4 => 8,
+            4 => 8,
             _ => 10,
         }
     }

@@ -113,7 +113,7 @@ impl Default for PartitionData {
 impl Structure for PartitionData {
     fn bytes_min(version: i16) -> usize {
         match version {
-            0..=0 => 22,
+            0 => 22,
             _ => 26,
         }
     }

@@ -59,7 +59,7 @@ pub struct WritableTxnMarker {
 impl Structure for WritableTxnMarker {
     fn bytes_min(version: i16) -> usize {
         match version {
-            1..=1 => 17,
+            1 => 17,
             _ => 18,
         }
     }

@@ -9,30 +9,33 @@ use super::{HEADER, line};
 /// The file with the description.
 pub(in super::super) fn test_schema(messages: &[Message]) -> String {
     let mut out = String::from(HEADER);
-    line!(out, "\nuse super::schema::{{Field, Kind, Message, Structure}};\n");
-    line!(out, "pub static MESSAGES: &[&Message] = &[");
+    line!(
+        out,
+        "//! What the definitions say about every message that is generated.\n\nuse super::schema::{{Field, Kind, Message, Structure}};\n"
+    );
+    line!(out, "pub(crate) static MESSAGES: &[&Message] = &[");
     for message in messages {
-        line!(out, "&{},", constant(&message.name));
+        line!(out, "    &{},", constant(&message.name));
     }
     line!(out, "];\n");
     for message in messages {
         let Versions { min, max } = message.versions;
         line!(
             out,
-            "static {}: Message = Message {{ key: {}, request: {}, versions: ({min}, {max}), flexible_from: {:?}, structures: &[",
+            "static {}: Message = Message {{\n    key: {}, request: {}, versions: ({min}, {max}), flexible_from: {:?}, structures: &[",
             constant(&message.name),
             message.api_key,
             message.is_request,
             message.flexible_from,
         );
         for structure in &message.structures {
-            line!(out, "Structure {{ name: {:?}, fields: &[", structure.name);
+            line!(out, "        Structure {{ name: {:?}, fields: &[", structure.name);
             for field in &structure.fields {
                 print_field(&mut out, field);
             }
-            line!(out, "] }},");
+            line!(out, "        ] }},");
         }
-        line!(out, "] }};\n");
+        line!(out, "    ],\n}};\n");
     }
     out
 }
@@ -41,8 +44,7 @@ fn print_field(out: &mut String, field: &Field) {
     let Versions { min, max } = field.versions;
     line!(
         out,
-        "Field {{ name: {:?}, kind: {}, versions: ({min}, {max}), nullable: {:?}, tag: {:?}, default_true: {} }},",
-        field.name,
+        "            Field {{ kind: {}, versions: ({min}, {max}), nullable: {:?}, tag: {:?}, default_true: {} }},",
         kind(&field.kind),
         field.nullable.map(|Versions { min, max }| (min, max)),
         field.tag,
@@ -55,9 +57,9 @@ fn kind(kind_: &Kind) -> String {
         Kind::Bool => "Kind::Bool".into(),
         Kind::Int(name) => {
             let bits: u32 = name[1..].parse().unwrap_or_default();
-            format!("Kind::Int({})", bits / 8)
+            format!("Kind::Number({})", bits / 8)
         }
-        Kind::Float => "Kind::Int(8)".into(),
+        Kind::Float => "Kind::Number(8)".into(),
         Kind::Uuid => "Kind::Uuid".into(),
         Kind::String => "Kind::String".into(),
         Kind::Bytes => "Kind::Bytes".into(),
