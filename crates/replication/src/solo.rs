@@ -305,7 +305,7 @@ impl<D: Disk> Solo<D> {
     pub fn retain(&mut self, now: TimestampMs) -> Result<Option<Trim<D>>, AppendError> {
         self.refuse_if_halted()?;
         self.producers.expire(now, self.policy.producer_expiration_ms);
-        self.log.retain(self.reader.high_watermark(), now).map_err(refusal)
+        Ok(self.log.retain(self.reader.high_watermark(), now))
     }
 
     /// Moves the log start forward (DeleteRecords). Run the result, hand it to [`Solo::finish_trim`], then answer.
