@@ -168,7 +168,7 @@ impl ControllerShell {
                     handle.stop_waiters();
                 }
                 let dir = opener.data_dir.join(id.to_string());
-                if let Err(error) = delete_partition(opener.store.disk(), &dir) {
+                if let Err(error) = delete_partition(opener.store.disk(), &dir, &topic.id.to_string()) {
                     tracing::error!(partition = %id, %error, "deleting the partition's folder failed");
                 }
             }

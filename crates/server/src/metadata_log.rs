@@ -36,6 +36,9 @@ pub enum MetadataError {
     /// Appending to it.
     #[error("the metadata log cannot be written: {0}")]
     Append(#[from] AppendError),
+    /// Reading it.
+    #[error("the metadata log cannot be read: {0}")]
+    Read(#[source] std::io::Error),
     /// A batch in it.
     #[error("the metadata log is damaged at offset {offset}: {reason}")]
     Batch {
@@ -105,7 +108,7 @@ impl MetadataLog {
         let mut controller = Controller::new(fixed.clone())?;
         let mut at = reader.log_start();
         while let Some(slice) = reader.log().read(at, reader.log_end().offset(), REPLAY_BYTES, true)? {
-            let bytes = slice.read()?;
+            let bytes = slice.read().map_err(MetadataError::Read)?;
             for batch in tailrace_records::split_batches(&bytes) {
                 let (header, batch) = batch.map_err(|error| damaged(at, &error))?;
                 replay_batch(&mut controller, fixed, &header, batch)?;

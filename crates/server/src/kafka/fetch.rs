@@ -303,7 +303,7 @@ fn partition_data(
     if let Some(slice) = found.slice {
         let tag = u32::try_from(files.len()).unwrap_or(u32::MAX);
         data.records = Records::External { bytes: slice.bytes, tag };
-        files.push(FileSlice { file: slice.file, position: slice.position, bytes: slice.bytes.into() });
+        files.push(FileSlice { file: slice.files, position: slice.position, bytes: slice.bytes.into() });
     }
     data
 }

@@ -9,7 +9,7 @@ mod upkeep;
 
 pub(crate) use append::{AppendFailure, append};
 pub(crate) use flusher::Flusher;
-pub(crate) use handle::{Offline, PartitionHandle, WaitOutcome};
+pub(crate) use handle::{PartitionHandle, WaitOutcome};
 pub(crate) use open::{Opener, log_config, policy};
 pub(crate) use table::{PartitionSlot, Topic, TopicTable};
 pub(crate) use upkeep::{advance_log_start, close_all, keep_up};
