@@ -38,13 +38,15 @@ const LIMITS_INTERVAL: Duration = Duration::from_secs(1);
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Why a connection ended. Only the first two are no fault of either side.
+/// Why a connection ended.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Closed {
     #[error("the client closed the connection")]
     ByClient,
     #[error("idle for longer than connections.max.idle.ms")]
     Idle,
+    #[error("the server is stopping")]
+    Stopping,
     #[error("the socket failed: {0}")]
     Socket(#[from] io::Error),
     #[error("frame length {length} is outside 1..={max} (socket.request.max.bytes)")]
@@ -61,7 +63,7 @@ impl Closed {
     /// A label for the metric, `None` for an ordinary end.
     pub(crate) fn reason(&self) -> Option<&'static str> {
         match self {
-            Self::ByClient | Self::Socket(_) => None,
+            Self::ByClient | Self::Stopping | Self::Socket(_) => None,
             Self::Idle => Some("idle"),
             Self::FrameLength { .. } => Some("frame_length"),
             Self::SlowRequest => Some("slow_request"),
@@ -104,6 +106,8 @@ pub(crate) struct Connection {
     outbox: Outbox,
     limits: Pin<Box<Sleep>>,
     last_request: Instant,
+    /// The server is stopping: what was read is answered, nothing more is read.
+    stopping: bool,
     session: Arc<kafka::ClientSession>,
 }
 
@@ -121,6 +125,7 @@ impl Connection {
             outbox,
             limits: Box::pin(tokio::time::sleep(LIMITS_INTERVAL)),
             last_request: Instant::now(),
+            stopping: false,
             session: Arc::new(kafka::ClientSession { peer, local, software: OnceLock::new() }),
             broker,
         }
@@ -128,12 +133,14 @@ impl Connection {
 
     /// Serves the connection to its end, and says why it ended.
     pub(crate) async fn run(mut self) -> (SocketAddr, Closed) {
-        let closed = std::future::poll_fn(|cx| match self.poll_turns(cx) {
-            Poll::Ready(Err(closed)) => Poll::Ready(closed),
-            Poll::Ready(Ok(())) | Poll::Pending => Poll::Pending,
-        })
-        .await;
-        (self.peer, closed)
+        let mut stopping = self.broker.stopping.subscribe();
+        loop {
+            let turns = std::future::poll_fn(|cx| self.poll_turns(cx));
+            tokio::select! {
+                Err(closed) = turns => return (self.peer, closed),
+                _ = stopping.changed(), if !self.stopping => self.stopping = true,
+            }
+        }
     }
 
     /// Moves everything that can move. Never ready but with the connection's end.
@@ -152,11 +159,20 @@ impl Connection {
                 break;
             }
         }
+        if self.stopping && self.is_quiet() {
+            return Poll::Ready(Err(Closed::Stopping));
+        }
         self.poll_limits(cx)
     }
 
+    /// True if no answer is due.
+    fn is_quiet(&self) -> bool {
+        self.deciding.is_none() && self.replies.is_empty() && self.outbox.pending_bytes() == 0
+    }
+
     fn may_read(&self) -> bool {
-        self.deciding.is_none()
+        !self.stopping
+            && self.deciding.is_none()
             && self.replies.len() < self.broker.limits.in_flight_max
             && self.outbox.pending_bytes() < OUTBOX_BYTES_MAX
     }
@@ -283,22 +299,21 @@ impl Connection {
 
     fn check_limits(&mut self) -> Result<(), Closed> {
         let limits = &self.broker.limits;
-        let quiet = self.deciding.is_none() && self.replies.is_empty();
         if self.outbox.stalled_since().is_some_and(|since| since.elapsed() >= limits.response_write_timeout) {
             return Err(Closed::SlowReader);
         }
         // While answers are due the client's bytes are left in the socket, so their lateness is ours.
-        let started = self.frame_started.filter(|_| quiet && self.outbox.pending_bytes() == 0);
-        if let (Some(since), waiting_for_memory) = (started, self.waits_for_memory()) {
-            if !waiting_for_memory && since.elapsed() >= limits.request_read_timeout {
-                return Err(Closed::SlowRequest);
-            }
+        if !self.is_quiet() {
             return Ok(());
         }
-        if quiet && self.last_request.elapsed() >= limits.idle_max {
+        if let Some(started) = self.frame_started {
+            let late = started.elapsed() >= limits.request_read_timeout && !self.waits_for_memory();
+            return if late { Err(Closed::SlowRequest) } else { Ok(()) };
+        }
+        if self.last_request.elapsed() >= limits.idle_max {
             return Err(Closed::Idle);
         }
-        if quiet && self.input.is_empty() && self.last_request.elapsed() >= LIMITS_INTERVAL {
+        if self.input.is_empty() && self.last_request.elapsed() >= LIMITS_INTERVAL {
             // An idle connection keeps no buffer.
             self.input = BytesMut::new();
         }
