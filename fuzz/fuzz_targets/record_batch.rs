@@ -45,7 +45,11 @@ fn repair(bytes: &mut [u8]) {
 fn rules(choice: u8) -> AppendRules {
     AppendRules {
         compression: Compression::from_id(choice & 7),
-        timestamp_type: if choice & 8 == 0 { TimestampType::CreateTime } else { TimestampType::LogAppendTime },
+        timestamp_type: if choice & 8 == 0 {
+            TimestampType::CreateTime
+        } else {
+            TimestampType::LogAppendTime
+        },
         keys_required: choice & 16 != 0,
         decompressed_bytes_max: DECOMPRESSED_BYTES_MAX,
         ..AppendRules::kafka_defaults(TimestampMs(1_700_000_000_000))

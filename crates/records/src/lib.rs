@@ -6,7 +6,32 @@
 //! A producer's batch passes [`validate`] once. After that, only its first [`PREFIX_BYTES`] bytes differ between the
 //! wire and the disk; the CRC does not cover them. Everything else that reads batches uses [`check`],
 //! [`split_batches`] or [`DecodedBatch`].
+//!
+//! ```
+//! use tailrace_records::{AppendRules, BatchBuilder, BatchOptions, DecodedBatch, validate};
+//! use tailrace_types::TimestampMs;
+//!
+//! let now = TimestampMs(1_700_000_000_000);
+//! let mut builder = BatchBuilder::new(BatchOptions::default());
+//! builder.push(now, Some(b"key"), Some(b"value"), &[(b"header", None)])?;
+//! let validated = validate(builder.build(), &AppendRules::kafka_defaults(now))?;
+//! let batch = DecodedBatch::new(&validated.bytes, 1 << 20)?;
+//! assert_eq!(batch.records().next().expect("one record")?.value, Some(&b"value"[..]));
+//! # Ok::<(), tailrace_records::BatchError>(())
+//! ```
+//!
+//! # Not obvious
+//! - With LogAppendTime every record has the batch's largest timestamp; the deltas still hold the producer's times.
+//! - A batch's largest timestamp is not trusted: Kafka corrects a wrong one, with a new CRC, and so does [`validate`].
+//! - A client may send the LogAppendTime bit to a CreateTime topic: Kafka clears it and gives each record the batch's
+//!   largest timestamp. The other way round it answers INVALID_TIMESTAMP.
+//! - Any negative length of a key, value or header value means null, not only -1.
+//! - Bytes after the batch that are no complete batch are ignored, as Kafka ignores them; a complete one is an error.
+//! - Compaction leaves gaps: of stored batches only the first and last offset are certain, not the count.
+//! - Control batches carry a producer id but no sequence.
+//! - A last sequence wraps from the largest `i32` to 0, never to a negative number.
 
+mod attributes;
 mod builder;
 mod compress;
 mod crc;
@@ -18,6 +43,7 @@ mod split;
 mod validate;
 mod varint;
 
+pub use attributes::{Attributes, Compression, TimestampType, UnknownCompressionName};
 pub use builder::{BUILDER_BYTES_MAX, BatchBuilder, BatchOptions};
 pub use compress::{CompressionLevels, compress, decompress};
 pub use decoded::DecodedBatch;

@@ -1,0 +1,188 @@
+//! The attributes of a batch: codec, timestamp type, flags.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::BatchError;
+
+/// How the records of a batch are compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Compression {
+    /// Not at all.
+    #[default]
+    None,
+    /// gzip, RFC 1952.
+    Gzip,
+    /// Snappy in snappy-java's framing.
+    Snappy,
+    /// LZ4 frames of independent blocks.
+    Lz4,
+    /// Zstandard.
+    Zstd,
+}
+
+impl Compression {
+    /// Every codec, by id.
+    pub const ALL: [Self; 5] = [Self::None, Self::Gzip, Self::Snappy, Self::Lz4, Self::Zstd];
+
+    /// The id in the low three bits of the attributes.
+    pub const fn id(self) -> u8 {
+        self as u8
+    }
+
+    /// The codec of an id; `None` for an unknown one.
+    pub const fn from_id(id: u8) -> Option<Self> {
+        match id {
+            0 => Some(Self::None),
+            1 => Some(Self::Gzip),
+            2 => Some(Self::Snappy),
+            3 => Some(Self::Lz4),
+            4 => Some(Self::Zstd),
+            _ => None,
+        }
+    }
+
+    /// Kafka's name of it, as in `compression.type` of a producer.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Gzip => "gzip",
+            Self::Snappy => "snappy",
+            Self::Lz4 => "lz4",
+            Self::Zstd => "zstd",
+        }
+    }
+}
+
+impl fmt::Display for Compression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A text that names no codec.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is no compression: expected none, gzip, snappy, lz4 or zstd")]
+pub struct UnknownCompressionName(pub String);
+
+impl FromStr for Compression {
+    type Err = UnknownCompressionName;
+
+    /// Reads Kafka's names. A topic's `uncompressed` means `none`; its `producer` is no codec.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let named = Self::ALL.into_iter().find(|c| c.name() == text);
+        match text {
+            "uncompressed" => Ok(Self::None),
+            _ => named.ok_or_else(|| UnknownCompressionName(text.to_owned())),
+        }
+    }
+}
+
+/// Whose clock the timestamps of a batch come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum TimestampType {
+    /// The producer's: each record has its own.
+    #[default]
+    CreateTime,
+    /// The server's: every record of the batch has the batch's largest timestamp.
+    LogAppendTime,
+}
+
+impl TimestampType {
+    /// Kafka's name of it, as in `message.timestamp.type`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::CreateTime => "CreateTime",
+            Self::LogAppendTime => "LogAppendTime",
+        }
+    }
+}
+
+impl fmt::Display for TimestampType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The attributes of a batch. Bits 0-2 name the codec, 3 the timestamp type, 4 says transactional, 5 control,
+/// 6 that the base timestamp is a delete horizon. The others are unused and ignored, as Kafka does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Attributes(pub i16);
+
+impl Attributes {
+    const COMPRESSION: i16 = 0x07;
+    const LOG_APPEND_TIME: i16 = 0x08;
+    const TRANSACTIONAL: i16 = 0x10;
+    const CONTROL: i16 = 0x20;
+    const DELETE_HORIZON: i16 = 0x40;
+
+    /// The codec of the records.
+    ///
+    /// # Errors
+    /// [`BatchError::UnknownCompression`] for the ids 5 to 7.
+    pub const fn compression(self) -> Result<Compression, BatchError> {
+        let id = (self.0 & Self::COMPRESSION) as u8;
+        match Compression::from_id(id) {
+            Some(compression) => Ok(compression),
+            None => Err(BatchError::UnknownCompression { id }),
+        }
+    }
+
+    /// Whose clock the timestamps come from.
+    pub const fn timestamp_type(self) -> TimestampType {
+        if self.has(Self::LOG_APPEND_TIME) { TimestampType::LogAppendTime } else { TimestampType::CreateTime }
+    }
+
+    /// Part of a transaction.
+    pub const fn is_transactional(self) -> bool {
+        self.has(Self::TRANSACTIONAL)
+    }
+
+    /// Holds a marker, not application data.
+    pub const fn is_control(self) -> bool {
+        self.has(Self::CONTROL)
+    }
+
+    /// The base timestamp is the time from which compaction may drop the batch's tombstones (KIP-534).
+    pub const fn has_delete_horizon(self) -> bool {
+        self.has(Self::DELETE_HORIZON)
+    }
+
+    /// The same with another codec.
+    #[must_use]
+    pub const fn with_compression(self, compression: Compression) -> Self {
+        Self((self.0 & !Self::COMPRESSION) | compression.id() as i16)
+    }
+
+    /// The same with another timestamp type.
+    #[must_use]
+    pub const fn with_timestamp_type(self, timestamp_type: TimestampType) -> Self {
+        self.with(Self::LOG_APPEND_TIME, matches!(timestamp_type, TimestampType::LogAppendTime))
+    }
+
+    /// The same, transactional or not.
+    #[must_use]
+    pub const fn with_transactional(self, transactional: bool) -> Self {
+        self.with(Self::TRANSACTIONAL, transactional)
+    }
+
+    /// The same, control or not.
+    #[must_use]
+    pub const fn with_control(self, control: bool) -> Self {
+        self.with(Self::CONTROL, control)
+    }
+
+    /// Without the bits that mean nothing. Kafka clears them when it rewrites a batch's attributes.
+    #[must_use]
+    pub(crate) const fn known(self) -> Self {
+        Self(self.0 & 0x7f)
+    }
+
+    const fn has(self, bit: i16) -> bool {
+        self.0 & bit != 0
+    }
+
+    const fn with(self, bit: i16, set: bool) -> Self {
+        Self(if set { self.0 | bit } else { self.0 & !bit })
+    }
+}
