@@ -135,10 +135,11 @@ impl Connection {
     pub(crate) async fn run(mut self) -> (SocketAddr, Closed) {
         let mut stopping = self.broker.stopping.subscribe();
         loop {
+            let serving = !self.stopping;
             let turns = std::future::poll_fn(|cx| self.poll_turns(cx));
             tokio::select! {
                 Err(closed) = turns => return (self.peer, closed),
-                _ = stopping.changed(), if !self.stopping => self.stopping = true,
+                _ = stopping.changed(), if serving => self.stopping = true,
             }
         }
     }

@@ -28,6 +28,10 @@ use crate::partitions::{AppendFailure, PartitionHandle, PartitionSlot, Topic, Wa
 /// First version in which topics are named by id.
 const IDS_FROM: i16 = 13;
 
+/// First version in which a batch may be compressed with zstd (KIP-110), and the number of that codec.
+const ZSTD_FROM: i16 = 7;
+const ZSTD: u8 = 4;
+
 /// Compressed batches above this size are checked on a worker thread: decompressing them takes longer than an event
 /// loop may be kept from its other connections.
 const CHECK_INLINE_BYTES: usize = 32 * 1024;
@@ -93,6 +97,11 @@ fn refused(index: i32, code: ErrorCode, message: Option<String>) -> PartitionPro
     }
 }
 
+fn no_transactions(index: i32) -> PartitionProduceResponse {
+    let message = "transactions are not supported yet".to_owned();
+    refused(index, ErrorCode::TransactionalIdAuthorizationFailed, Some(message))
+}
+
 async fn append_all(
     context: &Context,
     request: ProduceRequest,
@@ -113,10 +122,7 @@ async fn append_all(
                     let message = "the partition appears twice in the request".to_owned();
                     refused(index, ErrorCode::InvalidRequest, Some(message))
                 }
-                Ok(_) if transactional => {
-                    let message = "transactions are not supported yet".to_owned();
-                    refused(index, ErrorCode::TransactionalIdNotFound, Some(message))
-                }
+                Ok(_) if transactional => no_transactions(index),
                 Ok(topic) => {
                     let place = (responses.len(), partition_responses.len());
                     append_one(context, topic, partition, place, uncommitted).await
@@ -167,10 +173,16 @@ async fn append_one(
         Some(PartitionSlot::Online(handle)) => handle,
     };
     let now = broker.now();
+    if context.version() < ZSTD_FROM && codec(&data.records) == ZSTD {
+        return fail(ErrorCode::UnsupportedCompressionType, None);
+    }
     let batch = match check(broker, topic, data.records, now).await {
         Ok(batch) => batch,
         Err(error) => return batch_refused(broker, handle, index, &error),
     };
+    if batch.header.attributes.is_transactional() {
+        return no_transactions(index);
+    }
     let log_append_time = if topic.log_append_time { now } else { TimestampMs::NONE };
     let (bytes, records) = (batch.bytes.len() as u64, batch.header.record_count.max(0).unsigned_abs());
     match append(broker, handle, batch, now).await {
@@ -203,11 +215,12 @@ async fn check(
     records: Records,
     now: TimestampMs,
 ) -> Result<Validated, BatchError> {
+    let compressed = codec(&records) != 0;
     let Records::Bytes(bytes) = records else {
         return Err(BatchError::Incomplete { bytes_needed: tailrace_records::HEADER_BYTES, bytes: 0 });
     };
     let rules = topic.append_rules(now, broker.limits.decompressed_bytes_max);
-    let heavy = bytes.len() > CHECK_INLINE_BYTES && (rules.compression.is_some() || is_compressed(&bytes));
+    let heavy = bytes.len() > CHECK_INLINE_BYTES && (rules.compression.is_some() || compressed);
     if !heavy {
         return validate(bytes, &rules);
     }
@@ -215,9 +228,11 @@ async fn check(
     checked.unwrap_or(Err(BatchError::Incomplete { bytes_needed: 0, bytes: 0 }))
 }
 
-/// Attributes lie at byte 21; their low three bits name the codec.
-fn is_compressed(batch: &[u8]) -> bool {
-    batch.get(22).is_some_and(|low| low & 0x07 != 0)
+/// The number of the codec, which the attributes' low three bits at the batch's byte 22 name; 0 if there is no batch.
+fn codec(records: &Records) -> u8 {
+    let compressed = codec(&records) != 0;
+    let Records::Bytes(bytes) = records else { return 0 };
+    bytes.get(22).map_or(0, |low| low & 0x07)
 }
 
 fn batch_refused(
