@@ -29,6 +29,9 @@ use crate::partitions::{PartitionHandle, PartitionSlot};
 /// `isolation_level` of a consumer that must not see undecided transactions.
 const READ_COMMITTED: i8 = 1;
 
+/// First version in which an answer can name the leader and the point of divergence.
+const LEADER_FROM: i16 = 12;
+
 /// Longest time that a fetch waits, whatever it asks for: its connection must notice the server's stop.
 const WAIT_MAX: Duration = Duration::from_secs(300);
 
@@ -255,7 +258,7 @@ fn respond(
         if !named {
             continue;
         }
-        let data = partition_data(want, found, node, terms, &mut files);
+        let data = partition_data(context.version(), want, found, node, terms, &mut files);
         match responses.last_mut() {
             Some(last) if want.topic.is(&last.topic, last.topic_id) => last.partitions.push(data),
             _ => {
@@ -274,6 +277,7 @@ fn respond(
 }
 
 fn partition_data(
+    version: i16,
     want: &Wanted,
     found: Found,
     node: i32,
@@ -296,7 +300,7 @@ fn partition_data(
         data.diverging_epoch =
             EpochEndOffset { epoch: epoch.get(), end_offset: end.get(), ..Default::default() };
     }
-    if let Some(epoch) = found.leader {
+    if let Some(epoch) = found.leader.filter(|_| version >= LEADER_FROM) {
         data.current_leader =
             LeaderIdAndEpoch { leader_id: node, leader_epoch: epoch.get(), ..Default::default() };
     }
