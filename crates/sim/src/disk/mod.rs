@@ -184,11 +184,7 @@ impl SimDisk {
     }
 
     /// Asks the rules, carries `act` out, records.
-    fn perform<T>(
-        &self,
-        op: Op,
-        act: impl FnOnce(&mut State, Verdict) -> io::Result<T>,
-    ) -> io::Result<T> {
+    fn perform<T>(&self, op: Op, act: impl FnOnce(&mut State, Verdict) -> io::Result<T>) -> io::Result<T> {
         let mut state = self.lock();
         let verdict = state.faults.judge(op.kind, &op.path);
         let result = match verdict {
@@ -283,7 +279,9 @@ impl Disk for SimDisk {
         let state = self.lock();
         let folder = state.folder(path)?;
         let entries = state.folders[folder].current.iter();
-        Ok(entries.map(|(name, node)| DirEntry { name: name.clone(), is_dir: matches!(node, Node::Folder(_)) }).collect())
+        Ok(entries
+            .map(|(name, node)| DirEntry { name: name.clone(), is_dir: matches!(node, Node::Folder(_)) })
+            .collect())
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
