@@ -450,6 +450,9 @@ impl Run {
         let end = log.log_end().offset();
         let bytes_max = self.model.bytes_beyond_checkpoint();
         self.log = Some(log);
+        if number("TAILRACE_SEED").is_some() {
+            println!("  crash {mode:?}: {recovery:?}");
+        }
         let bounded = recovery.bytes_read <= bytes_max || self.failed_writes;
         ensure!(bounded, "recovery read {} bytes of {bytes_max} beyond the checkpoint", recovery.bytes_read);
         ensure!(
