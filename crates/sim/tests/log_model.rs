@@ -646,7 +646,7 @@ fn what_was_synced_survives_every_crash() {
         run_seed(seed, false).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         return;
     }
-    for seed in 0..number("TAILRACE_SEEDS").unwrap_or(400) {
+    for seed in 0..number("TAILRACE_SEEDS").unwrap_or(250) {
         run_seed(seed, false).unwrap_or_else(|error| panic!("TAILRACE_SEED={seed}: {error}"));
     }
 }
