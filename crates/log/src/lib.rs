@@ -17,6 +17,7 @@ mod error;
 mod folder;
 mod format;
 mod headers;
+pub mod inspect;
 mod log;
 mod open;
 mod reader;
