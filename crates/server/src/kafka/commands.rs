@@ -70,7 +70,7 @@ impl Context {
         let broker = Arc::clone(&self.broker);
         let work = async move {
             match mode {
-                Mode::ValidateOnly => broker.controller.rehearse(&command).await,
+                Mode::ValidateOnly => broker.controller.rehearse(command).await,
                 Mode::CarryOut => broker.controller.execute(command, broker.now()).await,
             }
         };
