@@ -1,18 +1,51 @@
-//! Development tasks: `cargo xtask codegen|check|test|bench`.
+//! Development tasks: `cargo xtask TASK`. What CI runs is `check` and `test`.
 
+mod bench;
 mod codegen;
+mod docs;
+mod fuzz;
+mod run;
 
-fn main() {
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cargo xtask TASK
+  check                    format, lints, generated files up to date
+  test                     every test that needs nothing but Rust
+  docs [--check]           write docs/configuration.md from the tables of settings
+  codegen [--jar PATH] [--check]
+                           generate the Kafka messages from the definitions in kafka-clients
+  fuzz [SECONDS]           run every fuzz target for so long (60); needs nightly Rust and cargo-fuzz
+  bench kafka [OPTIONS]    compare with Apache Kafka on this machine: see docs/benchmarks/kafka.md";
+
+fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let result = match arguments.split_first() {
-        Some((task, rest)) if task == "codegen" => codegen::run(rest),
+    let Some((task, rest)) = arguments.split_first() else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    let result = match task.as_str() {
+        "check" => check(),
+        "test" => run::cargo(&["test", "--workspace"]),
+        "docs" => docs::run(rest),
+        "codegen" => codegen::run(rest),
+        "fuzz" => fuzz::run(rest),
+        "bench" => bench::run(rest),
         _ => {
-            eprintln!("usage: cargo xtask codegen|check|test|bench");
-            std::process::exit(2);
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
         }
     };
-    if let Err(reason) = result {
-        eprintln!("xtask: {reason}");
-        std::process::exit(1);
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            eprintln!("xtask {task}: {reason}");
+            ExitCode::FAILURE
+        }
     }
+}
+
+fn check() -> Result<(), String> {
+    run::cargo(&["fmt", "--all", "--check"])?;
+    run::cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
+    docs::run(&["--check".to_owned()])
 }

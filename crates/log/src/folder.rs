@@ -23,8 +23,8 @@ pub(crate) struct Listing {
     /// `.index` and `.header` files without a `.log`.
     pub(crate) orphans: Vec<String>,
     pub(crate) has_identity: bool,
-    /// Something shows that the partition was in use.
-    pub(crate) was_used: bool,
+    /// There is something that is written only after the identity was synced.
+    pub(crate) was_synced: bool,
 }
 
 impl Listing {
@@ -38,7 +38,7 @@ impl Listing {
             } else if name == names::IDENTITY {
                 listing.has_identity = true;
             } else if name == names::CHECKPOINT || name == names::ENTRIES {
-                listing.was_used = true;
+                listing.was_synced = true;
             } else {
                 match names::parse(&name) {
                     Some((base, Kind::Log)) => listing.segments.push(base),
@@ -49,7 +49,6 @@ impl Listing {
             }
         }
         // The names are sorted, and twenty digits sort as numbers do.
-        listing.was_used |= !listing.segments.is_empty();
         let has_log = |base: &Offset| listing.segments.binary_search(base).is_ok();
         listing.orphans =
             others.into_iter().filter(|(base, _)| !has_log(base)).map(|(_, name)| name).collect();
@@ -85,8 +84,9 @@ pub(crate) fn claim<D: Disk>(disk: &D, dir: &Path, expected: &PartitionIdentity)
             return Err(LogError::IdentityMismatch { file: path, expected, found });
         }
         Some(Err(error @ FormatError::Newer(_))) => return Err(error.in_file(&path)),
-        // A crash while the folder was created leaves this. With data in it, it is damage.
-        Some(Err(error)) if Listing::read(disk, dir)?.was_used => return Err(error.in_file(&path)),
+        // A crash before the first sync leaves this. Where a checkpoint or an entry shows that it was synced, it is
+        // damage.
+        Some(Err(error)) if Listing::read(disk, dir)?.was_synced => return Err(error.in_file(&path)),
         Some(Err(_)) => {}
         None => disk.create_dir(dir).context("create", dir)?,
     }

@@ -24,6 +24,19 @@ use crate::recover::{Recovering, Tail};
 use crate::segment::Segment;
 use crate::store::LogStore;
 
+/// Where the log begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The checkpoint says.
+    Checkpoint,
+    /// No checkpoint was ever written, so nothing was ever removed from its beginning: at offset 0, raft index 1.
+    Fresh,
+    /// The checkpoint is damaged: wherever the first segment begins.
+    Unknown,
+    /// Segments from Kafka: wherever the first one begins, with holes.
+    Foreign,
+}
+
 /// What opening found and did.
 #[derive(Clone, Debug, Default)]
 pub struct Recovery {
@@ -74,21 +87,48 @@ impl<D: Disk> Log<D> {
         config: LogConfig,
         now: TimestampMs,
     ) -> Result<(Self, Recovery), LogError> {
+        Self::open_from(store, dir, identity, config, now, Origin::Fresh)
+    }
+
+    /// The same for a folder of `.log` files that Kafka wrote: takes the first one's offset for the log start, accepts the
+    /// holes that compaction leaves, numbers the batches from raft index 1. Opening it again is [`Log::open`]'s job.
+    ///
+    /// # Errors
+    /// As [`Log::open`].
+    pub fn import(
+        store: &LogStore<D>,
+        dir: &Path,
+        identity: &PartitionIdentity,
+        config: LogConfig,
+        now: TimestampMs,
+    ) -> Result<(Self, Recovery), LogError> {
+        Self::open_from(store, dir, identity, config, now, Origin::Foreign)
+    }
+
+    fn open_from(
+        store: &LogStore<D>,
+        dir: &Path,
+        identity: &PartitionIdentity,
+        config: LogConfig,
+        now: TimestampMs,
+        origin: Origin,
+    ) -> Result<(Self, Recovery), LogError> {
         let disk = store.disk();
         let created = claim(disk, dir, identity)?;
         let listing = Listing::read(disk, dir)?;
         listing.remove_leftovers(disk, dir)?;
         let mut recovery = Recovery { created, ..Recovery::default() };
         let dir: Arc<Path> = dir.into();
-        let checkpoint = load_checkpoint(disk, &dir, identity, &mut recovery)?;
+        let (checkpoint, origin) = load_checkpoint(disk, &dir, identity, origin, &mut recovery)?;
         let (side, torn) = SideFile::load(disk, &dir)?;
         if torn > 0 {
             recovery.notes.push(format!("the side file had {torn} torn bytes at its end"));
         }
         let known = known_segments(disk, &dir, &listing, checkpoint.as_ref(), &mut recovery)?;
-        let start = Tail::begin(disk, &dir, checkpoint.as_ref(), &side, &known, &listing)?;
-        let mut recovering = Recovering { store, dir: &dir, side: &side, recovery: &mut recovery, now };
-        let tail = recovering.run(start, known, &listing, checkpoint.is_some())?;
+        let start = Tail::begin(disk, &dir, checkpoint.as_ref(), origin, &side, &listing)?;
+        let mut recovering =
+            Recovering { store, dir: &dir, side: &side, recovery: &mut recovery, now, origin };
+        let tail = recovering.run(start, known, &listing)?;
         let log = assemble(store, &dir, identity, config, (checkpoint, side, tail, created, torn), &listing);
         log.finish_open(&listing, recovery)
     }
@@ -117,6 +157,8 @@ impl<D: Disk> Log<D> {
         crate::store::lock(&self.reader.checkpoint).snapshots = usable.to_vec();
         recovery.producer_snapshot = self.newest_snapshot(usable, &mut recovery.notes)?;
         if !recovery.clean {
+            // Segments that were removed must not come back beside what is appended from here on.
+            disk.sync_dir(&self.reader.dir).context("sync", &self.reader.dir)?;
             self.sync()?;
             match self.checkpoint(None) {
                 // It is synced; the next start reads it again. A full disk must not keep readers out.
@@ -154,14 +196,15 @@ fn load_checkpoint<D: Disk>(
     disk: &D,
     dir: &Path,
     identity: &PartitionIdentity,
+    origin: Origin,
     recovery: &mut Recovery,
-) -> Result<Option<Checkpoint>, LogError> {
+) -> Result<(Option<Checkpoint>, Origin), LogError> {
     let path = dir.join(names::CHECKPOINT);
     let Some(bytes) = read_file(disk, &path, checkpoint::BYTES_MAX).context("read", &path)? else {
-        return Ok(None);
+        return Ok((None, origin));
     };
     match Checkpoint::decode(&bytes) {
-        Ok(found) if found.topic_id == identity.topic_id => Ok(Some(found)),
+        Ok(found) if found.topic_id == identity.topic_id => Ok((Some(found), Origin::Checkpoint)),
         Ok(found) => {
             let reason = format!("it belongs to topic id {}, not {}", found.topic_id, identity.topic_id);
             Err(LogError::damaged(&path, 12, reason))
@@ -170,7 +213,7 @@ fn load_checkpoint<D: Disk>(
         Err(error) => {
             let note = format!("{} is unreadable ({error}): the whole log is read", path.display());
             recovery.notes.push(note);
-            Ok(None)
+            Ok((None, Origin::Unknown))
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::format::checkpoint::Checkpoint;
 use crate::format::names::{self, Kind};
 use crate::format::row::{ROW_BYTES, Row, check_head, encode_head, row_position};
 use crate::format::segment_header::{self, SegmentHeader};
-use crate::open::{Recovery, TornTail, epochs_of};
+use crate::open::{Origin, Recovery, TornTail, epochs_of};
 use crate::reader::SegmentList;
 use crate::rebuild::{RowWriter, row_of};
 use crate::scan::{BatchScanner, Scanned};
@@ -34,7 +34,7 @@ const FOLLOWERS_LOOKED_AT: u32 = 64;
 /// The end of the log as far as it is known.
 pub(crate) struct Tail<D: Disk> {
     pub(crate) segments: SegmentList<D>,
-    /// Base of the first segment.
+    /// Where the log begins, if no checkpoint says so.
     pub(crate) first_offset: Offset,
     pub(crate) next_offset: Offset,
     pub(crate) next_raft_index: RaftIndex,
@@ -50,19 +50,20 @@ impl<D: Disk> Tail<D> {
         disk: &D,
         dir: &Path,
         checkpoint: Option<&Checkpoint>,
+        origin: Origin,
         side: &SideFile,
-        known: &SegmentList<D>,
         listing: &Listing,
     ) -> Result<Self, LogError> {
         let (epochs, last_epoch) = epochs_of(checkpoint);
         let first_listed = listing.segments.first().copied().unwrap_or_default();
         let (next_offset, next_raft_index) = match checkpoint {
             Some(checkpoint) => (checkpoint.end_offset, checkpoint.next_raft_index),
+            None if origin == Origin::Fresh => (Offset(0), RaftIndex(1)),
             None => (first_listed, first_raft_index(disk, dir, side, listing)?),
         };
         Ok(Self {
             segments: Vec::new(),
-            first_offset: known.first().map_or(next_offset.min(first_listed), |s| s.base_offset),
+            first_offset: next_offset,
             next_offset,
             next_raft_index,
             last_epoch,
@@ -142,6 +143,7 @@ pub(crate) struct Recovering<'a, D: Disk> {
     pub(crate) side: &'a SideFile,
     pub(crate) recovery: &'a mut Recovery,
     pub(crate) now: TimestampMs,
+    pub(crate) origin: Origin,
 }
 
 impl<D: Disk> Recovering<'_, D> {
@@ -151,9 +153,8 @@ impl<D: Disk> Recovering<'_, D> {
         mut tail: Tail<D>,
         known: SegmentList<D>,
         listing: &Listing,
-        has_checkpoint: bool,
     ) -> Result<Tail<D>, LogError> {
-        self.recovery.clean = has_checkpoint || listing.segments.is_empty();
+        self.recovery.clean = self.origin == Origin::Checkpoint || listing.segments.is_empty();
         tail.pass_entries(self.side);
         tail.segments = known;
         if let Some(last) = tail.segments.last().cloned() {
@@ -172,7 +173,16 @@ impl<D: Disk> Recovering<'_, D> {
             listing.segments.iter().copied().filter(|b| *b >= known_end && !is_known(*b)).collect();
         for base in beyond {
             self.recovery.clean = false;
-            let segment = match self.next_segment(&mut tail, base, has_checkpoint)? {
+            let path = names::path(self.dir, base, Kind::Log);
+            if self.store.disk().len(&path).context("read the length of", &path)? == 0 {
+                // Its creation was given up, or nothing of it reached the disk.
+                remove_segment_files(
+                    self.store.disk(),
+                    &Segment::<D>::new(self.dir, base, RaftIndex(0), self.now),
+                )?;
+                continue;
+            }
+            let segment = match self.next_segment(&mut tail, base)? {
                 Ok(segment) => segment,
                 Err(bad) => {
                     self.cut_between(&tail, base, &bad, listing)?;
@@ -191,13 +201,11 @@ impl<D: Disk> Recovering<'_, D> {
         &mut self,
         tail: &mut Tail<D>,
         base: Offset,
-        has_checkpoint: bool,
     ) -> Result<Result<Arc<Segment<D>>, Bad>, LogError> {
         let header = read_segment_header(self.store.disk(), self.dir, base)?;
-        let foreign = header.is_none() && !has_checkpoint;
-        if foreign && base > tail.next_offset {
-            // Segments from Kafka: compaction leaves holes.
-            tail.next_offset = base;
+        if self.origin == Origin::Foreign {
+            // Compaction leaves holes.
+            tail.next_offset = tail.next_offset.max(base);
         }
         let first = tail.next_raft_index;
         if base != tail.next_offset || header.is_some_and(|h| h.first_raft_index != first) {

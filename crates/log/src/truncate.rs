@@ -112,6 +112,8 @@ impl<D: Disk> Log<D> {
         for entry in self.side.entries().iter().filter(|e| e.raft_index < raft_index && e.offset == cut.end) {
             epochs.assign(entry.leader_epoch, entry.offset);
         }
+        // Where the log start cut off its beginning, the epoch in force has no entry below the end.
+        epochs.assign(cut.last_row_epoch.max(last_side), cut.end);
         // Lower the recovery point: from here on a crash leaves either end of the log.
         let log_start = self.log_start().min(cut.end);
         self.reader.log_start.store(log_start.0, Release);

@@ -12,7 +12,7 @@ mod reader;
 mod solo;
 
 pub use producers::{
-    BATCHES_REMEMBERED, PRODUCERS_MAX, ProducerState, Producers, RememberedBatch, SequenceError,
+    BATCHES_REMEMBERED, PRODUCERS_MAX, ProducerState, Producers, RememberedBatch, SequenceCheck, SequenceError,
     SnapshotError,
 };
 pub use reader::PartitionReader;

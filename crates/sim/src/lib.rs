@@ -1,1 +1,10 @@
-//! See ARCHITECTURE.md.
+//! Seeded fakes of the world that the shipped crates run in: development only.
+//!
+//! [`SimDisk`] is a disk in memory that forgets what was not synced, tears, fails and fills up, all from one seed. What
+//! this crate deliberately does not hold: copies or variants of shipped code. It drives the shipped crates.
+
+mod disk;
+mod rng;
+
+pub use disk::{CrashMode, Effect, Op, OpKind, Rule, SimDisk, SimFile, Stats};
+pub use rng::Rng;

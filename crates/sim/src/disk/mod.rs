@@ -1,0 +1,386 @@
+//! A disk in memory with the semantics that POSIX promises, and nothing more.
+//!
+//! Written data is durable after a sync of its file, a name after a sync of its folder. A crash keeps an arbitrary part of the
+//! rest: page by page (or sector by sector), name by name, the length apart from the content.
+
+mod crash;
+mod fault;
+mod file;
+mod folder;
+
+use std::io::{self, IoSlice};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tailrace_log::{DirEntry, Disk, DiskFile, OpenMode};
+
+use crate::Rng;
+pub use fault::{Effect, OpKind, Rule};
+use fault::{Faults, Verdict};
+use file::Inode;
+use folder::{Folder, Node};
+
+/// How much of what was not synced survives a crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CrashMode {
+    /// Nothing: the worst that can be promised against.
+    LoseAll,
+    /// Everything: a kill of the process, not of the machine.
+    KeepAll,
+    /// A random part.
+    Random,
+}
+
+/// One operation, as it was recorded after it was carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Op {
+    /// What.
+    pub kind: OpKind,
+    /// On which file or folder, by the name it was opened with.
+    pub path: PathBuf,
+    /// Where; 0 if that means nothing.
+    pub position: u64,
+    /// How much; 0 if that means nothing.
+    pub bytes: u64,
+    /// Whether it succeeded, as far as the caller knows.
+    pub ok: bool,
+}
+
+/// Counts of what was done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Reads of files.
+    pub reads: u64,
+    /// Bytes read.
+    pub bytes_read: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Bytes written.
+    pub bytes_written: u64,
+    /// Syncs of files and folders.
+    pub syncs: u64,
+    /// Files opened or created.
+    pub opens: u64,
+}
+
+type Observer = Arc<dyn Fn(&Op) + Send + Sync>;
+
+struct State {
+    rng: Rng,
+    inodes: Vec<Inode>,
+    /// 0 is the root.
+    folders: Vec<Folder>,
+    faults: Faults,
+    stats: Stats,
+    recording: Option<Vec<Op>>,
+    observer: Option<Observer>,
+}
+
+/// A disk in memory. Clones name the same disk.
+#[derive(Clone)]
+pub struct SimDisk {
+    state: Arc<Mutex<State>>,
+}
+
+/// An open file of a [`SimDisk`].
+pub struct SimFile {
+    disk: SimDisk,
+    inode: usize,
+    path: PathBuf,
+    writable: bool,
+}
+
+impl SimDisk {
+    /// An empty disk whose decisions follow from `seed`.
+    pub fn new(seed: u64) -> Self {
+        let state = State {
+            rng: Rng::new(seed),
+            inodes: Vec::new(),
+            folders: vec![Folder::default()],
+            faults: Faults::default(),
+            stats: Stats::default(),
+            recording: None,
+            observer: None,
+        };
+        Self { state: Arc::new(Mutex::new(state)) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The disk as it is after power failed now and came back. Files open on this disk do not reach the new one. Faults and
+    /// recordings end.
+    #[must_use]
+    pub fn crash(&self, mode: CrashMode) -> Self {
+        let mut state = self.lock();
+        let survivor = crash::crash(&mut state, mode);
+        Self { state: Arc::new(Mutex::new(survivor)) }
+    }
+
+    /// Adds a rule by which operations fail.
+    pub fn add_rule(&self, rule: Rule) {
+        self.lock().faults.rules.push(rule);
+    }
+
+    /// Ends all rules.
+    pub fn clear_rules(&self) {
+        self.lock().faults.rules.clear();
+    }
+
+    /// Bytes that the disk holds; `None` for no bound. Counts file lengths and reserved blocks.
+    pub fn set_space(&self, bytes: Option<u64>) {
+        self.lock().faults.space_bytes = bytes;
+    }
+
+    /// Bytes in use.
+    pub fn used_bytes(&self) -> u64 {
+        self.lock().used_bytes()
+    }
+
+    /// Counts since the disk was made.
+    pub fn stats(&self) -> Stats {
+        self.lock().stats
+    }
+
+    /// Begins to record operations.
+    pub fn record(&self) {
+        self.lock().recording = Some(Vec::new());
+    }
+
+    /// What was recorded since [`SimDisk::record`] or the last call.
+    pub fn take_recording(&self) -> Vec<Op> {
+        self.lock().recording.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Calls `observer` after every operation, before its caller learns the result.
+    pub fn observe(&self, observer: impl Fn(&Op) + Send + Sync + 'static) {
+        self.lock().observer = Some(Arc::new(observer));
+    }
+
+    /// What a file would hold if everything that was not synced were lost. `None` if its name would be lost.
+    pub fn durable_content(&self, path: &Path) -> Option<Vec<u8>> {
+        let state = self.lock();
+        let inode = state.durable_file(path)?;
+        Some(state.inodes[inode].durable.clone())
+    }
+
+    /// What a file holds now.
+    pub fn content(&self, path: &Path) -> Option<Vec<u8>> {
+        let state = self.lock();
+        let inode = state.file(path).ok()?;
+        Some(state.inodes[inode].current.clone())
+    }
+
+    /// Changes a file behind everybody's back, durably: bit rot.
+    pub fn damage(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+        let mut state = self.lock();
+        if let Ok(inode) = state.file(path) {
+            let inode = &mut state.inodes[inode];
+            inode.sync();
+            change(&mut inode.current);
+            inode.durable = inode.current.clone();
+        }
+    }
+
+    /// Asks the rules, carries `act` out, records.
+    fn perform<T>(&self, op: Op, act: impl FnOnce(&mut State, Verdict) -> io::Result<T>) -> io::Result<T> {
+        let mut state = self.lock();
+        let verdict = state.faults.judge(op.kind, &op.path);
+        let result = match verdict {
+            Verdict::Fail(code) => Err(io::Error::from_raw_os_error(code)),
+            verdict => act(&mut state, verdict),
+        };
+        let op = Op { ok: result.is_ok(), ..op };
+        state.stats.count(&op);
+        if let Some(recording) = &mut state.recording {
+            recording.push(op.clone());
+        }
+        let observer = state.observer.clone();
+        drop(state);
+        if let Some(observer) = observer {
+            observer(&op);
+        }
+        result
+    }
+}
+
+impl Stats {
+    fn count(&mut self, op: &Op) {
+        match op.kind {
+            OpKind::Open => self.opens += 1,
+            OpKind::Read => {
+                self.reads += 1;
+                self.bytes_read += op.bytes;
+            }
+            OpKind::Write => {
+                self.writes += 1;
+                self.bytes_written += op.bytes;
+            }
+            OpKind::SyncData | OpKind::SyncAll | OpKind::SyncDir => self.syncs += 1,
+            _ => {}
+        }
+    }
+}
+
+fn op(kind: OpKind, path: &Path) -> Op {
+    Op { kind, path: path.to_owned(), position: 0, bytes: 0, ok: true }
+}
+
+impl Disk for SimDisk {
+    type File = SimFile;
+
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<SimFile> {
+        let inode = self.perform(op(OpKind::Open, path), |state, _| match (state.file(path), mode) {
+            (Ok(inode), OpenMode::Truncate) => {
+                state.inodes[inode].set_len(0);
+                Ok(inode)
+            }
+            (Ok(inode), _) => Ok(inode),
+            (Err(error), OpenMode::Read | OpenMode::Write) => Err(error),
+            (Err(_), OpenMode::Create | OpenMode::Truncate) => state.create_file(path),
+        })?;
+        Ok(SimFile { disk: self.clone(), inode, path: path.to_owned(), writable: mode != OpenMode::Read })
+    }
+
+    fn len(&self, path: &Path) -> io::Result<u64> {
+        let state = self.lock();
+        let inode = state.file(path)?;
+        Ok(state.inodes[inode].current.len() as u64)
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        Ok(self.lock().node(path).is_some())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.perform(op(OpKind::Rename, from), |state, _| state.rename(from, to))
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        self.perform(op(OpKind::Remove, path), |state, _| {
+            state.file(path)?;
+            state.remove(path)
+        })
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.perform(op(OpKind::CreateDir, path), |state, _| state.create_dir(path))
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.perform(op(OpKind::Remove, path), |state, _| {
+            state.folder(path)?;
+            state.remove(path)
+        })
+    }
+
+    fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
+        let state = self.lock();
+        let folder = state.folder(path)?;
+        let entries = state.folders[folder].current.iter();
+        Ok(entries
+            .map(|(name, node)| DirEntry { name: name.clone(), is_dir: matches!(node, Node::Folder(_)) })
+            .collect())
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        self.perform(op(OpKind::SyncDir, path), |state, verdict| {
+            let folder = state.folder(path)?;
+            if verdict != Verdict::Lie {
+                state.folders[folder].sync();
+            }
+            Ok(())
+        })
+    }
+
+    fn free_bytes(&self, _path: &Path) -> io::Result<u64> {
+        let state = self.lock();
+        Ok(state.faults.space_bytes.map_or(u64::MAX, |space| space.saturating_sub(state.used_bytes())))
+    }
+}
+
+impl SimFile {
+    fn op(&self, kind: OpKind, position: u64, bytes: u64) -> Op {
+        Op { position, bytes, ..op(kind, &self.path) }
+    }
+
+    fn check_writable(&self) -> io::Result<()> {
+        if self.writable { Ok(()) } else { Err(io::Error::from_raw_os_error(fault::EBADF)) }
+    }
+
+    fn sync(&self, kind: OpKind) -> io::Result<()> {
+        self.disk.perform(self.op(kind, 0, 0), |state, verdict| {
+            if verdict != Verdict::Lie {
+                state.inodes[self.inode].sync();
+            }
+            Ok(())
+        })
+    }
+}
+
+impl DiskFile for SimFile {
+    fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
+        self.disk.perform(self.op(OpKind::Read, position, buf.len() as u64), |state, _| {
+            let current = &state.inodes[self.inode].current;
+            let from = usize::try_from(position).unwrap_or(usize::MAX).min(current.len());
+            let bytes = buf.len().min(current.len() - from);
+            buf[..bytes].copy_from_slice(&current[from..from + bytes]);
+            Ok(bytes)
+        })
+    }
+
+    fn write_all_at(&self, bufs: &[IoSlice<'_>], position: u64) -> io::Result<()> {
+        self.check_writable()?;
+        let mut data: Vec<u8> = Vec::with_capacity(bufs.iter().map(|b| b.len()).sum());
+        bufs.iter().for_each(|buf| data.extend_from_slice(buf));
+        self.disk.perform(self.op(OpKind::Write, position, data.len() as u64), |state, verdict| {
+            let mut code = None;
+            if let Verdict::ShortWrite(short) = verdict {
+                let kept = state.rng.below(data.len() as u64 + 1) as usize;
+                data.truncate(kept);
+                code = Some(short);
+            }
+            let room = state.room_for(self.inode, position);
+            if (data.len() as u64) > room {
+                data.truncate(room as usize);
+                code = Some(fault::ENOSPC);
+            }
+            state.inodes[self.inode].write(position, &data);
+            code.map_or(Ok(()), |code| Err(io::Error::from_raw_os_error(code)))
+        })
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.sync(OpKind::SyncData)
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        self.sync(OpKind::SyncAll)
+    }
+
+    fn preallocate(&self, position: u64, bytes: u64) -> io::Result<()> {
+        self.check_writable()?;
+        self.disk.perform(self.op(OpKind::Preallocate, position, bytes), |state, _| {
+            let room = state.room_for(self.inode, position);
+            if bytes > room {
+                return Err(io::Error::from_raw_os_error(fault::ENOSPC));
+            }
+            let inode = &mut state.inodes[self.inode];
+            inode.reserved = inode.reserved.max(position + bytes);
+            Ok(())
+        })
+    }
+
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        self.check_writable()?;
+        self.disk.perform(self.op(OpKind::SetLen, bytes, 0), |state, _| {
+            state.inodes[self.inode].set_len(bytes);
+            Ok(())
+        })
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.disk.lock().inodes[self.inode].current.len() as u64)
+    }
+}

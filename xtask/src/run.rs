@@ -1,0 +1,25 @@
+//! Running other programs from the root of the workspace.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The root of the workspace.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").to_owned()
+}
+
+/// Runs cargo and waits for it.
+pub(crate) fn cargo(arguments: &[&str]) -> Result<(), String> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    run(Command::new(cargo).args(arguments).current_dir(root()))
+}
+
+/// Runs a program and waits for it; a status other than 0 is an error that names it.
+pub(crate) fn run(command: &mut Command) -> Result<(), String> {
+    let shown = format!("{command:?}");
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{shown}: {status}")),
+        Err(error) => Err(format!("{shown} could not be started: {error}")),
+    }
+}

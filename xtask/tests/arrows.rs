@@ -1,0 +1,56 @@
+//! The layers of the workspace: which crate may use which. ARCHITECTURE.md has the same list in prose.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+/// Allowed arrows; everyone may use `types`.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("types", &[]),
+    ("records", &[]),
+    ("kafka-wire", &[]),
+    ("log", &["records"]),
+    ("replication", &["log", "records"]),
+    ("broker", &["replication", "records"]),
+    // Opening partitions and sending slices of their files is the shell's own business with the log.
+    ("server", &["broker", "replication", "kafka-wire", "records", "log"]),
+    ("sim", &["broker", "replication", "log", "records"]),
+    ("tailrace", &["server", "broker", "kafka-wire", "records", "log"]),
+];
+
+/// Crates that may use tokio.
+const TOKIO: &[&str] = &["server", "bench", "tailrace"];
+
+#[test]
+fn only_the_listed_arrows_exist() {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let arguments = ["metadata", "--no-deps", "--offline", "--format-version", "1"];
+    let output = Command::new(cargo).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let mut seen = BTreeSet::new();
+    for package in metadata["packages"].as_array().unwrap() {
+        let name = short(package["name"].as_str().unwrap());
+        if name == "xtask" {
+            continue;
+        }
+        let (_, allowed) = ALLOWED.iter().find(|(own, _)| *own == name).unwrap_or_else(|| panic!("{name} is not listed"));
+        seen.insert(name.to_owned());
+        for dependency in package["dependencies"].as_array().unwrap() {
+            // Tests may use what they like.
+            if dependency["kind"] == "dev" {
+                continue;
+            }
+            let used = dependency["name"].as_str().unwrap();
+            assert!(used != "tokio" || TOKIO.contains(&name), "{name} must not use tokio");
+            if dependency["path"].is_string() {
+                let used = short(used);
+                assert!(used == "types" || allowed.contains(&used), "{name} must not use {used}");
+            }
+        }
+    }
+    assert!(seen.contains("log") && seen.contains("server"), "the workspace was not read: {seen:?}");
+}
+
+fn short(name: &str) -> &str {
+    name.strip_prefix("tailrace-").unwrap_or(name)
+}
