@@ -68,13 +68,18 @@ impl ControllerShell {
     }
 
     /// Decides about a command without carrying it out (`validate_only`). Returns the image that would hold then.
-    pub(crate) async fn rehearse(&self, command: &Command) -> Result<Arc<MetadataImage>, CommandError> {
-        let state = self.state.lock().await;
-        let state = state.as_ref().ok_or(CommandError::Stopping)?;
-        let records = state.controller.plan(command)?;
-        let mut imagined = state.controller.clone();
-        apply_all(&mut imagined, &records);
-        Ok(imagined.image())
+    pub(crate) async fn rehearse(&self, command: Command) -> Result<Arc<MetadataImage>, CommandError> {
+        let mut imagined = match self.state.lock().await.as_ref() {
+            Some(state) => state.controller.clone(),
+            None => return Err(CommandError::Stopping),
+        };
+        // On a worker: with many topics, copying the image takes milliseconds.
+        let rehearsal = tokio::task::spawn_blocking(move || {
+            let records = imagined.plan(&command)?;
+            apply_all(&mut imagined, &records);
+            Ok(imagined.image())
+        });
+        rehearsal.await.map_err(|_| CommandError::Stopping)?
     }
 
     /// Carries out a command: plans it, makes it durable, publishes the new image, opens or deletes partitions.

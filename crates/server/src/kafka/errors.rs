@@ -1,9 +1,13 @@
 //! Where facts become protocol error codes. No wildcard arms: a new error demands a decision.
 
+use tailrace_broker::ControlError;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_log::LogError;
 use tailrace_records::BatchError;
 use tailrace_replication::{AppendError, SequenceError};
+
+use crate::controller::CommandError;
+use crate::partitions::AppendFailure;
 
 /// What Kafka 4.3 answers to a producer of such a batch. Where Kafka has no answer (an exception that reaches the client
 /// as UNKNOWN_SERVER_ERROR), the code that names the defect.
@@ -51,5 +55,52 @@ pub(crate) fn log_code(error: &LogError) -> ErrorCode {
         | LogError::NewerFormat { .. }
         | LogError::IdentityMismatch { .. } => ErrorCode::KafkaStorageError,
         LogError::NotContinuous { .. } | LogError::BatchBytes { .. } => ErrorCode::UnknownServerError,
+    }
+}
+
+/// Why records could not be deleted, and other changes of one partition.
+pub(crate) fn failure_code(failure: &AppendFailure) -> ErrorCode {
+    match failure {
+        AppendFailure::Gone => ErrorCode::NotLeaderOrFollower,
+        AppendFailure::Refused(error) => append_code(error),
+    }
+}
+
+pub(crate) fn command_code(error: &CommandError) -> ErrorCode {
+    match error {
+        CommandError::Refused(error) => control_code(error),
+        CommandError::Metadata(_) => ErrorCode::KafkaStorageError,
+        // Clients look for the controller anew and try again.
+        CommandError::Stopping => ErrorCode::NotController,
+    }
+}
+
+pub(crate) fn control_code(error: &ControlError) -> ErrorCode {
+    match error {
+        ControlError::InvalidTopicName(_) | ControlError::TopicCollision { .. } => {
+            ErrorCode::InvalidTopicException
+        }
+        ControlError::TopicExists { .. } => ErrorCode::TopicAlreadyExists,
+        ControlError::ReservedTopic { .. } => ErrorCode::TopicAuthorizationFailed,
+        ControlError::UnknownTopic { .. } => ErrorCode::UnknownTopicOrPartition,
+        ControlError::UnknownTopicId { .. } => ErrorCode::UnknownTopicId,
+        ControlError::DeletionDisabled => ErrorCode::TopicDeletionDisabled,
+        ControlError::InvalidPartitions { .. }
+        | ControlError::AlreadyHasPartitions { .. }
+        | ControlError::NotAnIncrease { .. } => ErrorCode::InvalidPartitions,
+        ControlError::TooManyPartitions { .. } => ErrorCode::PolicyViolation,
+        ControlError::InvalidReplicationFactor { .. } | ControlError::TooFewNodes { .. } => {
+            ErrorCode::InvalidReplicationFactor
+        }
+        ControlError::Config(_)
+        | ControlError::TopicWouldBreak { .. }
+        | ControlError::NullAtCreation { .. }
+        | ControlError::NotAList { .. } => ErrorCode::InvalidConfig,
+        ControlError::TopicIdInUse { .. }
+        | ControlError::NullConfig { .. }
+        | ControlError::DuplicateConfig { .. }
+        | ControlError::ReadOnlyConfig { .. }
+        | ControlError::UnknownNode { .. } => ErrorCode::InvalidRequest,
+        ControlError::ProducerIdsExhausted => ErrorCode::UnknownServerError,
     }
 }

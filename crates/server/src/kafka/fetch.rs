@@ -27,7 +27,7 @@ use crate::outbox::{FileSlice, ReplyPart};
 use crate::partitions::{PartitionHandle, PartitionSlot};
 
 /// `isolation_level` of a consumer that must not see undecided transactions.
-const READ_COMMITTED: i8 = 1;
+pub(crate) const READ_COMMITTED: i8 = 1;
 
 /// First version in which an answer can name the leader and the point of divergence.
 const LEADER_FROM: i16 = 12;

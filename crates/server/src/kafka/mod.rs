@@ -3,11 +3,33 @@
 //! This module reads the header, refuses what is not served, and hands the body to its API's file. Every request's
 //! road passes through [`Context`], which is where a principal will sit once there are users.
 
+mod alter_configs;
 mod api_versions;
+mod commands;
+mod config_resources;
+mod create_partitions;
+mod create_topics;
+mod delete_records;
+mod delete_topics;
+mod describe_cluster;
+mod describe_configs;
+mod describe_log_dirs;
+mod describe_producers;
+mod describe_topic_partitions;
+mod epochs;
 mod errors;
 mod fetch;
 mod fetch_session;
+mod find_coordinator;
+mod incremental_alter_configs;
+mod init_producer_id;
+mod list_config_resources;
+mod list_offsets;
+mod lookup;
+mod metadata;
+mod offset_for_leader_epoch;
 mod produce;
+mod replicas;
 mod table;
 
 use std::future::Future;

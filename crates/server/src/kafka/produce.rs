@@ -230,7 +230,6 @@ async fn check(
 
 /// The number of the codec, which the attributes' low three bits at the batch's byte 22 name; 0 if there is no batch.
 fn codec(records: &Records) -> u8 {
-    let compressed = codec(&records) != 0;
     let Records::Bytes(bytes) = records else { return 0 };
     bytes.get(22).map_or(0, |low| low & 0x07)
 }

@@ -4,7 +4,12 @@ use tailrace_kafka_wire::{ApiKey, Reader};
 
 use crate::connection::Closed;
 use crate::kafka::{Context, Decided, answer};
-use crate::kafka::{api_versions, fetch, produce};
+use crate::kafka::{
+    alter_configs, api_versions, create_partitions, create_topics, delete_records, delete_topics,
+    describe_cluster, describe_configs, describe_log_dirs, describe_producers, describe_topic_partitions,
+    fetch, find_coordinator, incremental_alter_configs, init_producer_id, list_config_resources,
+    list_offsets, metadata, offset_for_leader_epoch, produce,
+};
 
 /// One served API.
 pub(crate) struct Served {
@@ -26,7 +31,25 @@ const fn served(key: ApiKey, min: i16, max: i16) -> Served {
 pub(crate) const SERVED: &[Served] = &[
     Served { key: ApiKey::Produce, min: 3, max: 13, advertised_min: 0 },
     served(ApiKey::Fetch, 4, 18),
+    served(ApiKey::ListOffsets, 1, 11),
+    served(ApiKey::Metadata, 0, 13),
+    served(ApiKey::FindCoordinator, 0, 6),
     served(ApiKey::ApiVersions, 0, 4),
+    served(ApiKey::CreateTopics, 2, 7),
+    served(ApiKey::DeleteTopics, 1, 6),
+    served(ApiKey::DeleteRecords, 0, 2),
+    // Version 6 (KIP-939) is not released in Kafka 4.3.
+    served(ApiKey::InitProducerId, 0, 5),
+    served(ApiKey::OffsetForLeaderEpoch, 2, 4),
+    served(ApiKey::DescribeConfigs, 1, 4),
+    served(ApiKey::AlterConfigs, 0, 2),
+    served(ApiKey::DescribeLogDirs, 1, 5),
+    served(ApiKey::CreatePartitions, 0, 3),
+    served(ApiKey::IncrementalAlterConfigs, 0, 1),
+    served(ApiKey::DescribeCluster, 0, 2),
+    served(ApiKey::DescribeProducers, 0, 0),
+    served(ApiKey::ListConfigResources, 0, 1),
+    served(ApiKey::DescribeTopicPartitions, 0, 0),
 ];
 
 /// True if a request of this version is answered.
@@ -44,7 +67,24 @@ pub(crate) async fn dispatch(context: Context, reader: Reader) -> Result<Decided
     match context.header.api_key {
         ApiKey::Produce => produce::decide(context, reader).await,
         ApiKey::Fetch => fetch::decide(context, reader).await,
+        ApiKey::ListOffsets => answer(context, reader, list_offsets::handle).await,
+        ApiKey::Metadata => answer(context, reader, metadata::handle).await,
+        ApiKey::FindCoordinator => answer(context, reader, find_coordinator::handle).await,
         ApiKey::ApiVersions => answer(context, reader, api_versions::handle).await,
+        ApiKey::CreateTopics => answer(context, reader, create_topics::handle).await,
+        ApiKey::DeleteTopics => answer(context, reader, delete_topics::handle).await,
+        ApiKey::DeleteRecords => answer(context, reader, delete_records::handle).await,
+        ApiKey::InitProducerId => answer(context, reader, init_producer_id::handle).await,
+        ApiKey::OffsetForLeaderEpoch => answer(context, reader, offset_for_leader_epoch::handle).await,
+        ApiKey::DescribeConfigs => answer(context, reader, describe_configs::handle).await,
+        ApiKey::AlterConfigs => answer(context, reader, alter_configs::handle).await,
+        ApiKey::DescribeLogDirs => answer(context, reader, describe_log_dirs::handle).await,
+        ApiKey::CreatePartitions => answer(context, reader, create_partitions::handle).await,
+        ApiKey::IncrementalAlterConfigs => answer(context, reader, incremental_alter_configs::handle).await,
+        ApiKey::DescribeCluster => answer(context, reader, describe_cluster::handle).await,
+        ApiKey::DescribeProducers => answer(context, reader, describe_producers::handle).await,
+        ApiKey::ListConfigResources => answer(context, reader, list_config_resources::handle).await,
+        ApiKey::DescribeTopicPartitions => answer(context, reader, describe_topic_partitions::handle).await,
         key => Err(Closed::Protocol(format!("{} is not served", key.name()))),
     }
 }

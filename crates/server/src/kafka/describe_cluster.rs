@@ -1,0 +1,57 @@
+//! DescribeCluster (60): the node and the cluster's id.
+
+use std::sync::Arc;
+
+use tailrace_kafka_wire::ErrorCode;
+use tailrace_kafka_wire::messages::describe_cluster_request::DescribeClusterRequest;
+use tailrace_kafka_wire::messages::describe_cluster_response::{
+    DescribeClusterBroker, DescribeClusterResponse,
+};
+
+use crate::kafka::Context;
+use crate::kafka::lookup::{CLUSTER_OPERATIONS, OPERATIONS_NOT_ASKED};
+
+/// Kinds of endpoint (KIP-919).
+const BROKERS: i8 = 1;
+const CONTROLLERS: i8 = 2;
+
+pub(crate) async fn handle(
+    context: Arc<Context>,
+    request: DescribeClusterRequest,
+) -> DescribeClusterResponse {
+    match request.endpoint_type {
+        BROKERS => {}
+        CONTROLLERS => {
+            return refused(
+                ErrorCode::MismatchedEndpointType,
+                "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
+                    .to_owned(),
+            );
+        }
+        other => {
+            return refused(ErrorCode::UnsupportedEndpointType, format!("Unsupported endpoint type {other}"));
+        }
+    }
+    let broker = &context.broker;
+    let (node, address) = (broker.node().get(), broker.advertised(context.session.local));
+    DescribeClusterResponse {
+        cluster_id: broker.cluster_id.clone(),
+        controller_id: node,
+        brokers: vec![DescribeClusterBroker {
+            broker_id: node,
+            host: address.host,
+            port: address.port.into(),
+            ..Default::default()
+        }],
+        cluster_authorized_operations: if request.include_cluster_authorized_operations {
+            CLUSTER_OPERATIONS
+        } else {
+            OPERATIONS_NOT_ASKED
+        },
+        ..Default::default()
+    }
+}
+
+fn refused(code: ErrorCode, message: String) -> DescribeClusterResponse {
+    DescribeClusterResponse { error_code: code.code(), error_message: Some(message), ..Default::default() }
+}

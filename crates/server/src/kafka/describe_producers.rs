@@ -1,0 +1,64 @@
+//! DescribeProducers (61): the idempotent producers that partitions remember.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tailrace_kafka_wire::ErrorCode;
+use tailrace_kafka_wire::messages::describe_producers_request::DescribeProducersRequest;
+use tailrace_kafka_wire::messages::describe_producers_response::{
+    DescribeProducersResponse, PartitionResponse, ProducerState, TopicResponse,
+};
+use tailrace_types::ProducerId;
+
+use crate::kafka::Context;
+use crate::kafka::commands::Refusal;
+use crate::kafka::lookup::{legal_name, online_by_name};
+
+pub(crate) async fn handle(
+    context: Arc<Context>,
+    request: DescribeProducersRequest,
+) -> DescribeProducersResponse {
+    // An answer may be long, so nobody gets the same one twice.
+    let mut wanted: BTreeMap<String, BTreeSet<i32>> = BTreeMap::new();
+    for topic in request.topics {
+        wanted.entry(topic.name).or_default().extend(topic.partition_indexes);
+    }
+    let mut topics = Vec::with_capacity(wanted.len());
+    for (name, indexes) in wanted {
+        let mut partitions = Vec::with_capacity(indexes.len());
+        for partition_index in indexes {
+            let answer = PartitionResponse { partition_index, ..Default::default() };
+            partitions.push(match producers(&context, &name, partition_index).await {
+                Ok(active_producers) => PartitionResponse { active_producers, ..answer },
+                Err(refusal) => PartitionResponse {
+                    error_code: refusal.code.code(),
+                    error_message: Some(refusal.message),
+                    ..answer
+                },
+            });
+        }
+        topics.push(TopicResponse { name, partitions, ..Default::default() });
+    }
+    DescribeProducersResponse { topics, ..Default::default() }
+}
+
+async fn producers(context: &Context, name: &str, index: i32) -> Result<Vec<ProducerState>, Refusal> {
+    legal_name(name)?;
+    let refuse = |code: ErrorCode| Refusal::new(code, format!("{name}-{index}: {}.", code.message()));
+    let handle = online_by_name(&context.broker.topics(), name, index).map_err(refuse)?;
+    let core = handle.core.lock().await;
+    let core = core.as_ref().ok_or_else(|| refuse(ErrorCode::NotLeaderOrFollower))?;
+    Ok(core.producers().iter().map(|(id, producer)| state(id, producer)).collect())
+}
+
+fn state(id: ProducerId, producer: &tailrace_replication::ProducerState) -> ProducerState {
+    ProducerState {
+        producer_id: id.get(),
+        producer_epoch: producer.epoch.get().into(),
+        last_sequence: producer.last_sequence(),
+        last_timestamp: producer.batches.back().map_or(-1, |batch| batch.timestamp.0),
+        coordinator_epoch: -1,
+        current_txn_start_offset: -1,
+        ..Default::default()
+    }
+}

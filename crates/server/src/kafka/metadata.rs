@@ -1,0 +1,197 @@
+//! Metadata (3): the node, and topics with their partitions. Creates topics that are asked for where that is allowed.
+//!
+//! Topics come from the table of opened ones: what is named here can be produced to at once. A topic that is created
+//! on the way is part of the same answer, where Kafka would make the client ask again.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use tailrace_broker::{Command, CreateTopic, Requester, is_internal_topic};
+use tailrace_kafka_wire::ErrorCode;
+use tailrace_kafka_wire::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};
+use tailrace_kafka_wire::messages::metadata_response::{
+    MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
+};
+use tailrace_types::TopicId;
+
+use crate::kafka::Context;
+use crate::kafka::commands::Mode;
+use crate::kafka::lookup::{CLUSTER_OPERATIONS, OPERATIONS_NOT_ASKED, TOPIC_OPERATIONS, legal_name};
+use crate::partitions::{PartitionSlot, Topic};
+use crate::random;
+
+/// In version 0 an empty list asks for all topics, later null does.
+const NULL_IS_ALL_FROM: i16 = 1;
+
+/// First version whose answer may leave a name out, and whose request may.
+const IDS_FROM: i16 = 12;
+
+/// Topics after which other tasks get their turn.
+const TURN: usize = 256;
+
+pub(crate) async fn handle(context: Arc<Context>, request: MetadataRequest) -> MetadataResponse {
+    let all = match &request.topics {
+        None => true,
+        Some(topics) => topics.is_empty() && context.version() < NULL_IS_ALL_FROM,
+    };
+    let operations =
+        if request.include_topic_authorized_operations { TOPIC_OPERATIONS } else { OPERATIONS_NOT_ASKED };
+    let wanted = request.topics.unwrap_or_default();
+    let mut topics = if all {
+        all_topics(&context).await
+    } else {
+        let may_create =
+            request.allow_auto_topic_creation && context.broker.config().auto_create_topics_enable;
+        some_topics(&context, wanted, may_create).await
+    };
+    for topic in &mut topics {
+        topic.topic_authorized_operations = operations;
+    }
+    let node = context.broker.node().get();
+    let address = context.broker.advertised(context.session.local);
+    MetadataResponse {
+        brokers: vec![MetadataResponseBroker {
+            node_id: node,
+            host: address.host,
+            port: address.port.into(),
+            ..Default::default()
+        }],
+        cluster_id: Some(context.broker.cluster_id.clone()),
+        controller_id: node,
+        topics,
+        cluster_authorized_operations: if request.include_cluster_authorized_operations {
+            CLUSTER_OPERATIONS
+        } else {
+            OPERATIONS_NOT_ASKED
+        },
+        ..Default::default()
+    }
+}
+
+async fn all_topics(context: &Context) -> Vec<MetadataResponseTopic> {
+    let table = Arc::clone(&context.broker.topics());
+    let mut topics = Vec::with_capacity(table.iter().len());
+    for topic in table.iter() {
+        topics.push(known(context, topic));
+        if topics.len() % TURN == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+    topics
+}
+
+async fn some_topics(
+    context: &Context,
+    wanted: Vec<MetadataRequestTopic>,
+    may_create: bool,
+) -> Vec<MetadataResponseTopic> {
+    let mut seen = HashSet::new();
+    let mut topics = Vec::new();
+    for (number, topic) in wanted.into_iter().enumerate() {
+        if number % TURN == TURN - 1 {
+            tokio::task::yield_now().await;
+        }
+        // As in Kafka a topic that is named twice is answered once.
+        if seen.insert((topic.name.clone(), topic.topic_id)) {
+            topics.push(one_topic(context, topic, may_create).await);
+        }
+    }
+    topics
+}
+
+async fn one_topic(
+    context: &Context,
+    wanted: MetadataRequestTopic,
+    may_create: bool,
+) -> MetadataResponseTopic {
+    let id = TopicId(wanted.topic_id);
+    let ids_allowed = context.version() >= IDS_FROM;
+    match wanted.name {
+        _ if !id.is_zero() && ids_allowed => {
+            let topic = context.broker.topics().by_id(id.0);
+            topic.map_or_else(|| unknown_id(id), |topic| known(context, &topic))
+        }
+        Some(name) if id.is_zero() => by_name(context, name, may_create).await,
+        // Versions 10 and 11 have the field, but brokers never looked at it; or there is neither name nor id.
+        name => {
+            let name = if ids_allowed { name } else { Some(name.unwrap_or_default()) };
+            MetadataResponseTopic {
+                error_code: ErrorCode::InvalidRequest.code(),
+                name,
+                topic_id: id.0,
+                ..Default::default()
+            }
+        }
+    }
+}
+
+async fn by_name(context: &Context, name: String, may_create: bool) -> MetadataResponseTopic {
+    if let Some(topic) = context.broker.topics().by_name(&name) {
+        return known(context, &topic);
+    }
+    if let Err(refusal) = legal_name(&name) {
+        return unknown(name, refusal.code);
+    }
+    if !may_create || is_internal_topic(&name) {
+        return unknown(name, ErrorCode::UnknownTopicOrPartition);
+    }
+    let id = TopicId::from_random(random::bytes16());
+    let create = CreateTopic::with_defaults(&name, id, context.broker.now(), Requester::Client);
+    match context.command(Command::CreateTopic(create), Mode::CarryOut).await {
+        Ok(_) => tracing::info!(topic = %name, "created for a client that asked for it"),
+        // Somebody else was quicker.
+        Err(refusal) if refusal.code == ErrorCode::TopicAlreadyExists => {}
+        Err(refusal) => {
+            tracing::info!(topic = %name, reason = %refusal.message, "not created for a client that asked for it");
+            return unknown(name, refusal.code);
+        }
+    }
+    match context.broker.topics().by_name(&name) {
+        Some(topic) => known(context, &topic),
+        None => unknown(name, ErrorCode::UnknownTopicOrPartition),
+    }
+}
+
+fn unknown(name: String, code: ErrorCode) -> MetadataResponseTopic {
+    let is_internal = is_internal_topic(&name);
+    MetadataResponseTopic { error_code: code.code(), name: Some(name), is_internal, ..Default::default() }
+}
+
+fn unknown_id(id: TopicId) -> MetadataResponseTopic {
+    let error_code = ErrorCode::UnknownTopicId.code();
+    MetadataResponseTopic { error_code, name: None, topic_id: id.0, ..Default::default() }
+}
+
+fn known(context: &Context, topic: &Topic) -> MetadataResponseTopic {
+    let node = context.broker.node().get();
+    let partitions = (0..).zip(&topic.partitions).map(|(index, slot)| partition(node, index, slot));
+    MetadataResponseTopic {
+        name: Some(topic.name.to_string()),
+        topic_id: topic.id.0,
+        is_internal: topic.internal,
+        partitions: partitions.collect(),
+        ..Default::default()
+    }
+}
+
+fn partition(node: i32, index: i32, slot: &PartitionSlot) -> MetadataResponsePartition {
+    let replica_nodes = vec![node];
+    match slot {
+        PartitionSlot::Online(handle) => MetadataResponsePartition {
+            partition_index: index,
+            leader_id: node,
+            leader_epoch: handle.reader.epoch().get(),
+            replica_nodes,
+            isr_nodes: vec![node],
+            ..Default::default()
+        },
+        PartitionSlot::Offline(_) => MetadataResponsePartition {
+            error_code: ErrorCode::LeaderNotAvailable.code(),
+            partition_index: index,
+            leader_id: -1,
+            replica_nodes,
+            offline_replicas: vec![node],
+            ..Default::default()
+        },
+    }
+}
