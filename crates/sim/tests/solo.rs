@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use bytes::Bytes;
-use tailrace_log::{LogConfig, LogStore, PartitionIdentity};
+use tailrace_log::{Disk, LogConfig, LogStore, PartitionIdentity};
 use tailrace_records::{BatchBuilder, BatchHeader, BatchOptions};
 use tailrace_replication::{AppendError, BATCHES_REMEMBERED, Durability, Policy, Solo};
 use tailrace_sim::{CrashMode, Effect, OpKind, Rng, Rule, SimDisk};
@@ -26,6 +26,14 @@ struct World {
     committed: BTreeMap<i64, Bytes>,
     /// Every batch ever stored, by offset and epoch.
     stamped: BTreeMap<(i64, i32), Bytes>,
+}
+
+/// The data folder itself is made durable by the server, before any partition is opened.
+fn data_folder(seed: u64) -> SimDisk {
+    let disk = SimDisk::new(seed);
+    disk.create_dir(Path::new("/data")).unwrap();
+    disk.sync_dir(Path::new("/")).unwrap();
+    disk
 }
 
 fn open(world: &World) -> Solo<SimDisk> {
@@ -156,7 +164,7 @@ fn records_of(body: &Bytes) -> i32 {
 
 fn run(seed: u64, rule: Option<Rule>) {
     let mut rng = Rng::new(seed);
-    let disk = SimDisk::new(rng.next_u64());
+    let disk = data_folder(rng.next_u64());
     let (committed, stamped) = (BTreeMap::new(), BTreeMap::new());
     let mut world = World { rng, disk, now: 1000, sequence: 0, committed, stamped };
     let mut core = open(&world);
@@ -225,7 +233,7 @@ fn a_disk_that_only_claims_to_sync_is_caught() {
 
 #[test]
 fn a_failed_sync_halts_the_partition_and_commits_nothing() {
-    let disk = SimDisk::new(1);
+    let disk = data_folder(1);
     let (committed, stamped) = (BTreeMap::new(), BTreeMap::new());
     let mut world = World { rng: Rng::new(1), disk, now: 1000, sequence: 0, committed, stamped };
     let mut core = open(&world);
