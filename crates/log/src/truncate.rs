@@ -46,7 +46,6 @@ impl<D: Disk> Log<D> {
             let number = rows.first_where(|row| row.next_offset() > offset)?;
             if number < rows.count {
                 let index = rows.get(number)?.raft_index;
-                drop(rows);
                 return self.truncate_from(index);
             }
         }
@@ -88,7 +87,6 @@ impl<D: Disk> Log<D> {
         let keep = rows.first_where(|row| row.raft_index >= raft_index)?;
         // Its first batch stays, so at least one row does, except in a segment that is empty.
         let last_row = keep.checked_sub(1).map(|number| rows.get(number)).transpose()?;
-        drop(rows);
         if let Some(row) = last_row {
             cut.end = row.next_offset();
             cut.last_row_epoch = row.leader_epoch;

@@ -1,4 +1,5 @@
 //! The log on the machine's own disk.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;

@@ -1,4 +1,5 @@
 //! A disk without space: appends are refused, nothing is lost, reads go on, and it heals.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 mod common;
 

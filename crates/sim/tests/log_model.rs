@@ -3,6 +3,7 @@
 //! What a successful sync covered survives every crash, byte for byte and in order; nothing torn is ever readable;
 //! reads equal the model. A failing seed is printed; `TAILRACE_SEED=n cargo test -p tailrace-sim --test log_model` runs it
 //! alone. `TAILRACE_SEEDS=n` runs that many.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 mod common;
 
@@ -468,6 +469,9 @@ impl Run {
         self.disk = self.disk.crash(mode);
         if self.lying {
             lie(&self.disk);
+        }
+        if self.rng.percent(25) && !self.lying {
+            self.interrupt_recovery()?;
         }
         let (log, recovery) =
             open(&self.disk, &self.config).map_err(|e| format!("after a crash ({mode:?}): {e}"))?;
