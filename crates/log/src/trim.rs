@@ -147,7 +147,7 @@ impl<D: Disk> Log<D> {
             if going == list.len() {
                 // The next append begins a segment at the log end.
                 self.active = None;
-                self.reserved = crate::log::Reserved::default();
+                self.reserved = crate::roll::Reserved::default();
             }
         }
         self.epochs.truncate_start(log_start);
