@@ -9,9 +9,7 @@ use tailrace_records::{BatchHeader, PREFIX_BYTES};
 use tailrace_types::{DurableEnd, LeaderEpoch, LogEnd, Offset, RaftIndex, TimestampMs};
 
 use crate::checkpoint::CheckpointPlan;
-use crate::config::{
-    ENTRY_BYTES_MAX, LogConfig, PREALLOCATE_BYTES_FIRST, PartitionIdentity, SEGMENT_BYTES_MAX,
-};
+use crate::config::{ENTRY_BYTES_MAX, LogConfig, PartitionIdentity, SEGMENT_BYTES_MAX};
 use crate::disk::{Disk, DiskFile, OpenMode};
 use crate::entries::SideFile;
 use crate::epochs::EpochTable;
@@ -22,6 +20,7 @@ use crate::format::names::Kind;
 use crate::format::row::row_position;
 use crate::reader::LogReader;
 use crate::rebuild::{rebuild_index, row_of};
+use crate::roll::Reserved;
 use crate::segment::{Segment, SegmentFiles};
 use crate::sync::SyncPlan;
 
