@@ -1,0 +1,2 @@
+package tailrace.interop;
+public final class Main { public static void main(String[] args) {} }
