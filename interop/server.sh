@@ -19,6 +19,8 @@ say() { cat "$state/$1"; }
 die() { echo "server.sh: $*" >&2; exit 1; }
 # A zombie nobody reaps counts as gone.
 alive() { [ -r "/proc/$1/stat" ] && [ "$(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -c1)" != Z ]; }
+# A server must not hold the pipes of whoever started it.
+detached() { local fd; for fd in /proc/self/fd/*; do fd=${fd##*/}; [ "$fd" -le 2 ] || eval "exec $fd>&-" 2>/dev/null; done; exec setsid "$@"; }
 free_ports() { python3 -c '
 import socket
 s = [socket.socket() for _ in range(2)]
@@ -30,7 +32,7 @@ launch_tailrace() {
   [ -f "$state/addr" ] && kafka=$(say addr)
   : > "$state/out"
   # shellcheck disable=SC2086
-  setsid "${TAILRACE_BIN:?}" serve --data-dir "$state/data" --kafka "$kafka" --nats 127.0.0.1:0 --http 127.0.0.1:0 \
+  detached "${TAILRACE_BIN:?}" serve --data-dir "$state/data" --kafka "$kafka" --nats 127.0.0.1:0 --http 127.0.0.1:0 \
     ${TAILRACE_ARGS:-} > "$state/out" 2>> "$state/log" < /dev/null &
   echo $! > "$state/pid"
   wait_until_ready grep -q '^ready' "$state/out"
@@ -63,7 +65,7 @@ P
     kafka_java kafka.tools.StorageTool format -t AAAAAAAAAAAAAAAAAAAAAA -c "$state/server.properties" >> "$state/log" 2>&1 || die "format failed: $(tail -3 "$state/log")"
     echo "127.0.0.1:${ports[0]}" > "$state/addr"
   fi
-  setsid java -Xms256m -Xmx512m -XX:+UseSerialGC -cp "$KAFKA_LIBS/*" kafka.Kafka "$state/server.properties" >> "$state/log" 2>&1 < /dev/null &
+  detached java -Xms256m -Xmx512m -XX:+UseSerialGC -cp "$KAFKA_LIBS/*" kafka.Kafka "$state/server.properties" >> "$state/log" 2>&1 < /dev/null &
   echo $! > "$state/pid"
   wait_until_ready kafka_answers
 }

@@ -111,10 +111,11 @@ def kafka_python_admin(client):
     check("producer" in str(a.describe_producers([tp])).lower(), "describe_producers")
     from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
     same(a.list_partition_offsets({tp: OffsetSpec.LATEST})[tp].offset, 5, "latest")
-    check("max.message.bytes" in str(a.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])), "describe_configs")
+    check("max.message.bytes" in str(a.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)], config_filter="all")), "describe_configs")
     a.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": "54321"})])
-    eventually(lambda: "54321" in str(a.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])), "the altered value")
-    raises("InvalidConfig", lambda: a.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": "x"})]), "a bad value")
+    eventually(lambda: "54321" in str(a.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)], config_filter="all")), "the altered value")
+    refused = str(a.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": "x"})]))
+    check("retention.ms" in refused and "x" in refused, f"a bad value: {refused}")
     client.delete(topic)
     eventually(lambda: topic not in a.list_topics(), "the topic is gone")
 
@@ -142,7 +143,7 @@ def aiokafka_admin(client):
 def crossed(writer, reader, codec):
     topic = topic_name(writer, f"to-{reader.name}-{codec}")
     writer.create(topic, 1, {"max.message.bytes": "3000000"})
-    messages = [Message(payload((codec, n), n), b"key-%d" % n, [("h", payload(n, 20))], 0, 1_700_000_000_000 + n) for n in (0, 1, 50, 999, 70_000)]
+    messages = [Message(payload(f"{codec} {n}", n), b"key-%d" % n, [("h", payload(n, 20))], 0, 1_700_000_000_000 + n) for n in (0, 1, 50, 999, 70_000)]
     produce(writer, topic, messages, codec=codec, bytes_max=1 << 20)
     records = read(reader, topic, len(messages))
     same_content(records, messages)

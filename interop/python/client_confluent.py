@@ -53,7 +53,7 @@ class ConfluentReader:
         out = []
         # consume() alone would wait the whole time for all 500.
         first = self.c.poll(seconds)
-        for m in [first] + self.c.consume(500, 0) if first else []:
+        for m in [] if first is None else [first] + self.c.consume(500, 0):
             if m.error():
                 # Lost connections are reported as errors while it reconnects by itself.
                 if m.error().retriable() or m.error().code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
