@@ -285,7 +285,7 @@ async function admins() {
   await run(true, 'create, list, describe and delete topics', async () => {
     const topic = topicName('admin')
     const topics = [{ topic, numPartitions: 3, replicationFactor: 1 }]
-    assert.equal(await admin.createTopics({ validateOnly: true, topics }), true)
+    assert.equal(await admin.createTopics({ waitForLeaders: false, validateOnly: true, topics }), true)
     assert.ok(!(await admin.listTopics()).includes(topic), 'validation made the topic')
     assert.equal(await admin.createTopics({ waitForLeaders: false, topics }), true)
     await known(topic)
@@ -297,7 +297,7 @@ async function admins() {
     await rejects(admin.deleteTopics({ topics: [topic] }), 'UNKNOWN_TOPIC_OR_PARTITION')
   })
   await run(true, 'create topic errors', async () => {
-    const attempt = topic => admin.createTopics({ topics: [{ numPartitions: 1, replicationFactor: 1, ...topic }] })
+    const attempt = topic => admin.createTopics({ waitForLeaders: false, topics: [{ numPartitions: 1, replicationFactor: 1, ...topic }] })
     await rejects(attempt({ topic: 'a/b' }), 'INVALID_TOPIC_EXCEPTION')
     await rejects(attempt({ topic: topicName('p'), numPartitions: 0 }), 'INVALID_PARTITIONS')
     await rejects(attempt({ topic: topicName('r'), replicationFactor: 2 }), 'INVALID_REPLICATION_FACTOR')

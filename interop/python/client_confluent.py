@@ -11,7 +11,7 @@ class ConfluentProducer:
     def __init__(self, o):
         self.results = []
         self.p = Producer({
-            "bootstrap.servers": BOOTSTRAP, "acks": str(o.acks), "compression.type": o.codec, "enable.idempotence": o.idempotent,
+            "bootstrap.servers": BOOTSTRAP, "log_level": 2, "acks": str(o.acks), "compression.type": o.codec, "enable.idempotence": o.idempotent,
             "message.max.bytes": o.bytes_max + 1000, "allow.auto.create.topics": o.auto_create, "message.timeout.ms": o.give_up_ms,
             "partitioner": "murmur2_random", "linger.ms": 5, "topic.metadata.propagation.max.ms": 1000, "reconnect.backoff.max.ms": 500})
 
@@ -44,7 +44,7 @@ class ConfluentReader:
     def __init__(self, topic, positions, o):
         self.topic = topic
         self.c = Consumer({
-            "bootstrap.servers": BOOTSTRAP, "group.id": "unused", "enable.auto.commit": False, "auto.offset.reset": o.reset,
+            "bootstrap.servers": BOOTSTRAP, "log_level": 2, "group.id": "unused", "enable.auto.commit": False, "auto.offset.reset": o.reset,
             "fetch.wait.max.ms": o.wait_ms, "isolation.level": "read_committed" if o.read_committed else "read_uncommitted",
             "socket.timeout.ms": max(60_000, o.wait_ms + 10_000), "check.crcs": True, "reconnect.backoff.max.ms": 500})
         self.c.assign([TopicPartition(topic, p, offset) for p, offset in positions.items()])
@@ -78,7 +78,7 @@ class Confluent:
     timestamp_zero = False  # 0 means "now" to librdkafka
 
     def __init__(self):
-        self.admin = AdminClient({"bootstrap.servers": BOOTSTRAP, "reconnect.backoff.max.ms": 500})
+        self.admin = AdminClient({"bootstrap.servers": BOOTSTRAP, "log_level": 2, "reconnect.backoff.max.ms": 500})
 
     def producer(self, **o):
         return ConfluentProducer(ProducerOptions(**o))
@@ -100,7 +100,7 @@ class Confluent:
         return len(self.admin.list_topics(topic, 10).topics[topic].partitions)
 
     def _with_consumer(self, action):
-        c = Consumer({"bootstrap.servers": BOOTSTRAP, "group.id": "unused"})
+        c = Consumer({"bootstrap.servers": BOOTSTRAP, "log_level": 2, "group.id": "unused"})
         try:
             return action(c)
         finally:

@@ -15,7 +15,7 @@ NOISE = random.Random(7).randbytes(1 << 16)
 UNKNOWN = -1
 # Bounds the disk and the time to verify: about 300 bytes a record.
 RECORDS_MAX = int(os.environ.get("RECORDS_MAX", 2_000_000))
-NAMES = {"bootstrap.servers": BOOTSTRAP, "reconnect.backoff.max.ms": 300, "reconnect.backoff.ms": 50}
+NAMES = {"bootstrap.servers": BOOTSTRAP, "log_level": 2, "reconnect.backoff.max.ms": 300, "reconnect.backoff.ms": 50}
 
 
 def value(producer, sequence):
@@ -82,7 +82,7 @@ def verify(sent):
         if low != 0:
             errors.append(f"partition {partition} begins at {low}")
         c.assign([TopicPartition(TOPIC, partition, 0)])
-        due = [next(iter(range(partition, PARTITIONS * 2, PARTITIONS))) for _ in range(PRODUCERS)]
+        due = [partition] * PRODUCERS
         offset = 0
         end = time.monotonic() + 600
         while offset < high and len(errors) < 20:
@@ -119,7 +119,8 @@ def verify(sent):
 def main():
     rounds, seed = int(sys.argv[1]), int(sys.argv[2])
     print(f"seed {seed}, {rounds} rounds, {PRODUCERS} producers, {PARTITIONS} partitions", flush=True)
-    AdminClient(NAMES).create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
+    admin = AdminClient(NAMES)  # must outlive the call
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
     stop, acknowledged = multiprocessing.Event(), multiprocessing.Array("q", PRODUCERS)
     with tempfile.TemporaryDirectory() as folder:
         workers = [multiprocessing.Process(target=produce, args=(n, stop, acknowledged, folder)) for n in range(PRODUCERS)]

@@ -3,7 +3,7 @@ import os, sys
 from confluent_kafka import Producer
 
 failures = []
-p = Producer({"bootstrap.servers": os.environ["BOOTSTRAP"], "acks": "all", "enable.idempotence": True, "compression.type": "lz4", "linger.ms": 20,
+p = Producer({"bootstrap.servers": os.environ["BOOTSTRAP"], "log_level": 2, "acks": "all", "enable.idempotence": True, "compression.type": "lz4", "linger.ms": 20,
               "message.max.bytes": 20_000_000, "message.timeout.ms": 300_000, "reconnect.backoff.max.ms": 500,
               "queue.buffering.max.messages": 200_000, "topic.metadata.propagation.max.ms": 1000})
 
