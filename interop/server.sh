@@ -32,7 +32,7 @@ launch_tailrace() {
   [ -f "$state/addr" ] && kafka=$(say addr)
   : > "$state/out"
   # shellcheck disable=SC2086
-  detached "${TAILRACE_BIN:?}" serve --data-dir "$state/data" --kafka "$kafka" --nats 127.0.0.1:0 --http 127.0.0.1:0 \
+  detached env -u TAILRACE_BIN -u TAILRACE_ARGS "${TAILRACE_BIN:?}" serve --data-dir "$state/data" --kafka "$kafka" --nats 127.0.0.1:0 --http 127.0.0.1:0 \
     ${TAILRACE_ARGS:-} > "$state/out" 2>> "$state/log" < /dev/null &
   echo $! > "$state/pid"
   wait_until_ready grep -q '^ready' "$state/out"
