@@ -127,14 +127,24 @@ func topicConfigs(t *T) {
 		t.ok(err, "alter")
 		return r[0].Err
 	}
-	changed := []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "max.message.bytes", Value: kadm.StringPtr("2000000")}, {Op: kadm.AppendConfig, Name: "cleanup.policy", Value: kadm.StringPtr("compact")}}
+	changed := []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "max.message.bytes", Value: kadm.StringPtr("2000000")}}
 	t.ok(alter(adm.ValidateAlterTopicConfigs(t, changed, topic)), "validate")
 	same(t, value("max.message.bytes"), "1048588", "after validation only")
 	t.ok(alter(adm.AlterTopicConfigs(t, changed, topic)), "alter")
 	t.eventually("altered", func() bool { return value("max.message.bytes") == "2000000" })
-	same(t, value("cleanup.policy"), "delete,compact", "the appended list")
-	t.ok(alter(adm.AlterTopicConfigs(t, []kadm.AlterConfig{{Op: kadm.SubtractConfig, Name: "cleanup.policy", Value: kadm.StringPtr("compact")}, {Op: kadm.DeleteConfig, Name: "retention.ms"}}, topic)), "subtract and delete")
-	t.eventually("the default again", func() bool { return value("retention.ms") == "604800000" && value("cleanup.policy") == "delete" })
+	t.ok(alter(adm.AlterTopicConfigs(t, []kadm.AlterConfig{{Op: kadm.DeleteConfig, Name: "retention.ms"}}, topic)), "delete")
+	t.eventually("the default again", func() bool { return value("retention.ms") == "604800000" })
+	compact := func(op kadm.IncrementalOp) error {
+		return alter(adm.AlterTopicConfigs(t, []kadm.AlterConfig{{Op: op, Name: "cleanup.policy", Value: kadm.StringPtr("compact")}}, topic))
+	}
+	if compacts {
+		t.ok(compact(kadm.AppendConfig), "append")
+		t.eventually("appended", func() bool { return value("cleanup.policy") == "delete,compact" })
+		t.ok(compact(kadm.SubtractConfig), "subtract")
+		t.eventually("subtracted", func() bool { return value("cleanup.policy") == "delete" })
+	} else {
+		t.check(errors.Is(compact(kadm.AppendConfig), kerr.InvalidConfig), "a policy that is not there yet passed")
+	}
 	t.check(errors.Is(alter(adm.AlterTopicConfigs(t, []kadm.AlterConfig{{Name: "retention.ms", Value: kadm.StringPtr("soon")}}, topic)), kerr.InvalidConfig), "a bad value passed")
 	t.ok(alter(adm.AlterTopicConfigsState(t, []kadm.AlterConfig{{Name: "flush.ms", Value: kadm.StringPtr("77")}}, topic)), "the old call")
 	t.eventually("the old call replaces all", func() bool { return value("flush.ms") == "77" && value("max.message.bytes") == "1048588" })
