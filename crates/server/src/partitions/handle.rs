@@ -2,7 +2,7 @@
 //! those who wait for its high watermark.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tailrace_log::LogConfig;
@@ -129,16 +129,20 @@ impl PartitionHandle {
             fetches.retain(|waiting| Arc::strong_count(waiting) > 1);
         }
         fetches.push(Arc::clone(fetch));
-        self.fetches_waiting.store(fetches.len(), Ordering::SeqCst);
+        self.fetches_waiting.store(fetches.len(), Ordering::Relaxed);
+        drop(fetches);
+        // Either this fetch's next look sees a moved watermark, or whoever moves it sees this fetch.
+        fence(Ordering::SeqCst);
     }
 
     /// To be called after anything that may have moved the high watermark, without the core's lock.
     pub(crate) fn watermark_moved(&self) {
         self.answer_committed();
-        if self.fetches_waiting.load(Ordering::SeqCst) != 0 {
+        fence(Ordering::SeqCst);
+        if self.fetches_waiting.load(Ordering::Relaxed) != 0 {
             let waiting = {
                 let mut fetches = lock(&self.fetches);
-                self.fetches_waiting.store(0, Ordering::SeqCst);
+                self.fetches_waiting.store(0, Ordering::Relaxed);
                 std::mem::take(&mut *fetches)
             };
             for fetch in waiting {
