@@ -187,6 +187,9 @@ pub fn config(key: &str, value: Option<&str>) -> CreatableTopicConfig {
     CreatableTopicConfig { name: key.to_owned(), value: value.map(str::to_owned), ..Default::default() }
 }
 
+/// No error. (The enum's own name for it is that of an absent value.)
+pub const OK: ErrorCode = ErrorCode::None;
+
 /// The error that a code stands for.
 pub fn error(code: i16) -> ErrorCode {
     ErrorCode::from_code(code).expect("a known code")
