@@ -10,6 +10,7 @@
 
 mod checkpoint;
 mod config;
+mod cut;
 mod disk;
 mod entries;
 mod epochs;
@@ -17,12 +18,14 @@ mod error;
 mod folder;
 mod format;
 mod headers;
+pub mod inspect;
 mod log;
 mod open;
 mod reader;
 mod real;
 mod rebuild;
 mod recover;
+mod roll;
 mod rows;
 mod scan;
 mod segment;

@@ -142,21 +142,12 @@ impl<D: Disk> LogReader<D> {
         if first.next_offset() > upto || (u64::from(first.batch_bytes) > bytes_max && !at_least_one) {
             return Ok(Found::Batch(None));
         }
-        let beyond = |row: &crate::Row| {
-            row.next_offset() > upto || u64::from(row.end_position() - first.position) > bytes_max
+        let fits = |row: &crate::Row| {
+            row.next_offset() <= upto && u64::from(row.end_position() - first.position) <= bytes_max
         };
-        let last = rows.get(rows.count - 1)?;
-        let last = if beyond(&last) {
-            let count = rows.count;
-            rows.get_ahead(number)?;
-            let end = rows.first_between(number + 1, count, beyond)?;
-            rows.get(end - 1)?
-        } else {
-            last
-        };
+        let last = rows.last_where(number, fits)?;
         let (position, bytes) = (u64::from(first.position), last.end_position() - first.position);
         let (base_offset, next_offset) = (first.base_offset, last.next_offset());
-        drop(rows);
         Ok(Found::Batch(Some(LogSlice { files, position, bytes, base_offset, next_offset })))
     }
 

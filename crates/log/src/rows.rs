@@ -42,6 +42,31 @@ impl<'s, D: Disk> Rows<'s, D> {
         self.segment.row(self.files, number)
     }
 
+    /// The last row from `first` on for which `fits` holds, or `first` itself. `fits` is true up to some row and false
+    /// from there on. Begins in the window: most reads end near where they begin.
+    pub(crate) fn last_where(&mut self, first: u32, fits: impl Fn(&Row) -> bool) -> Result<Row, LogError> {
+        self.get_ahead(first)?;
+        let mut window_end = self.window_first + self.window_rows;
+        if window_end - first < TAIL_ROWS && window_end < self.count {
+            window_end = self.count.min(first.saturating_add(WINDOW_ROWS));
+            self.load(first, window_end)?;
+        }
+        let last_of_window = self.get(window_end - 1)?;
+        if !fits(&last_of_window) {
+            let end = self.search(first, window_end, |row| !fits(row))?;
+            return self.get(end.max(first + 1) - 1);
+        }
+        if window_end == self.count {
+            return Ok(last_of_window);
+        }
+        let last = self.get(self.count - 1)?;
+        if fits(&last) {
+            return Ok(last);
+        }
+        let end = self.first_between(window_end, self.count, |row| !fits(row))?;
+        self.get(end - 1)
+    }
+
     /// Row `number`, read ahead from there on.
     pub(crate) fn get_ahead(&mut self, number: u32) -> Result<Row, LogError> {
         if number < self.window_first || number - self.window_first >= self.window_rows {

@@ -51,6 +51,11 @@ impl<'f, F: DiskFile> BatchScanner<'f, F> {
         }
     }
 
+    /// Reads no more than each batch needs.
+    pub(crate) fn read_exactly(&mut self) {
+        self.chunk_bytes = HEADER_BYTES;
+    }
+
     pub(crate) fn next(&mut self) -> io::Result<Scanned<'_>> {
         let position = self.position;
         let left = self.end.saturating_sub(position);

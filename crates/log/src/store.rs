@@ -5,6 +5,7 @@
 //! table's share.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::disk::Disk;
@@ -26,6 +27,8 @@ impl<D: Disk> Clone for LogStore<D> {
 struct OpenSegments<D: Disk> {
     segments_max: usize,
     clock: Mutex<VecDeque<Weak<Segment<D>>>>,
+    /// Length of `clock`.
+    tracked: AtomicUsize,
     /// Serializes the slow path: opening files, rebuilding an index.
     opening: Mutex<()>,
 }
@@ -37,6 +40,7 @@ impl<D: Disk> LogStore<D> {
         let open = OpenSegments {
             segments_max: open_segments_max.max(1),
             clock: Mutex::new(VecDeque::new()),
+            tracked: AtomicUsize::new(0),
             opening: Mutex::new(()),
         };
         Self { disk, open: Arc::new(open) }
@@ -60,16 +64,27 @@ impl<D: Disk> LogStore<D> {
     pub(crate) fn admit(&self, segment: &Arc<Segment<D>>) {
         let mut clock = lock(&self.open.clock);
         clock.push_back(Arc::downgrade(segment));
+        self.open.tracked.store(clock.len(), Relaxed);
+        drop(clock);
+        self.shrink();
+    }
+
+    /// Closes segments that were not used lately while there are too many. Cheap if there are not.
+    pub(crate) fn shrink(&self) {
+        if self.open.tracked.load(Relaxed) <= self.open.segments_max {
+            return;
+        }
+        let mut clock = lock(&self.open.clock);
         // Two rounds: the first may find every segment in use and clears its mark.
         let mut visits = 2 * clock.len();
         while clock.len() > self.open.segments_max && visits > 0 {
             visits -= 1;
             let Some(weak) = clock.pop_front() else { break };
-            let Some(candidate) = weak.upgrade() else { continue };
-            if Arc::ptr_eq(&candidate, segment) || !candidate.close_if_unused() {
+            if weak.upgrade().is_some_and(|segment| !segment.close_if_unused()) {
                 clock.push_back(weak);
             }
         }
+        self.open.tracked.store(clock.len(), Relaxed);
     }
 }
 

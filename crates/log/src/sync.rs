@@ -60,6 +60,8 @@ impl<D: Disk> SyncPlan<D> {
         if self.folder {
             self.reader.folder_synced.store(true, Release);
         }
+        // Segments with unsynced data are never closed; now these may be.
+        self.reader.store.shrink();
         Ok(())
     }
 

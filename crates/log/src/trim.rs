@@ -1,6 +1,8 @@
 //! The log start: retention and DeleteRecords.
 //!
 //! The log start moves in memory first, then durably, then files go. A crash in between brings segments back at most.
+//! Only synced segments are taken off the list: until the new log start is durable, recovery has to find its way through
+//! them to what a sync has promised behind them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
@@ -26,11 +28,22 @@ impl<D: Disk> Trim<D> {
     /// Writes the checkpoint with the new log start, then renames the files to `.deleted`, then removes them. Takes no lock
     /// of the log's. Readers that hold a slice keep their file. What a failure leaves behind goes at the next start.
     ///
+    /// Works on a full disk too: the indexes of the segments that go, which can be rebuilt, make room for the checkpoint.
+    ///
     /// # Errors
-    /// As [`CheckpointPlan::run`].
+    /// As [`CheckpointPlan::run`]. After [`LogError::NoSpace`] it can be run again later.
     pub fn run(&self) -> Result<(), LogError> {
-        self.checkpoint.run()?;
         let disk = self.checkpoint.sync.reader().store.disk();
+        match self.checkpoint.run() {
+            Err(error) if error.is_no_space() => {
+                for segment in &self.segments {
+                    segment.close();
+                    remove_if_there(disk, &segment.path(Kind::Index))?;
+                }
+                self.checkpoint.run()?;
+            }
+            result => result?,
+        }
         for segment in &self.segments {
             remove_segment_files(disk, segment)?;
         }
@@ -84,16 +97,19 @@ impl<D: Disk> Log<D> {
         }
         let list = self.reader.segments.load_full();
         let sealed = list.len().saturating_sub(1);
-        let going = list[..sealed].iter().take_while(|s| s.end_offset() <= offset).count();
+        let going =
+            list[..sealed].iter().take_while(|s| s.end_offset() <= offset && s.is_log_synced()).count();
         Ok(self.trim(going, offset))
     }
 
     /// Applies retention by age, bytes and records, as Kafka does: whole segments, oldest first, none that reaches above the
-    /// high watermark; the active one too if all of it is due by age or below the log start. Run the result.
+    /// high watermark and none that is not synced; the active one too if all of it is due. Run the result.
     pub fn retain(&mut self, high_watermark: HighWatermark, now: TimestampMs) -> Option<Trim<D>> {
         let list = self.reader.segments.load_full();
-        let free =
-            list.iter().take_while(|s| s.rows() > 0 && s.end_offset() <= high_watermark.offset()).count();
+        let free = list
+            .iter()
+            .take_while(|s| s.rows() > 0 && s.end_offset() <= high_watermark.offset() && s.is_log_synced())
+            .count();
         let going = self.due(&list, now).min(free);
         (going > 0).then(|| {
             let start = list.get(going).map_or(self.log_end().offset(), |next| next.base_offset);
@@ -131,7 +147,7 @@ impl<D: Disk> Log<D> {
             if going == list.len() {
                 // The next append begins a segment at the log end.
                 self.active = None;
-                self.reserved = crate::log::Reserved::default();
+                self.reserved = crate::roll::Reserved::default();
             }
         }
         self.epochs.truncate_start(log_start);

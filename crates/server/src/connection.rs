@@ -80,9 +80,16 @@ enum Waiting {
 }
 
 struct PendingReply {
+    /// What it holds in memory.
+    bytes: usize,
     api_key: i16,
     started: Instant,
     waiting: Waiting,
+}
+
+fn memory_bytes(parts: &[ReplyPart]) -> usize {
+    let bytes = |part: &ReplyPart| if let ReplyPart::Bytes(bytes) = part { bytes.len() } else { 0 };
+    parts.iter().map(bytes).sum()
 }
 
 /// A request whose road through the broker is not decided yet.
@@ -103,6 +110,8 @@ pub(crate) struct Connection {
     reservation: Option<Reservation>,
     deciding: Option<Deciding>,
     replies: VecDeque<PendingReply>,
+    /// What the answers that wait behind an earlier one hold in memory.
+    replies_bytes: usize,
     outbox: Outbox,
     limits: Pin<Box<Sleep>>,
     last_request: Instant,
@@ -122,6 +131,7 @@ impl Connection {
             reservation: None,
             deciding: None,
             replies: VecDeque::new(),
+            replies_bytes: 0,
             outbox,
             limits: Box::pin(tokio::time::sleep(LIMITS_INTERVAL)),
             last_request: Instant::now(),
@@ -176,6 +186,7 @@ impl Connection {
             && self.deciding.is_none()
             && self.replies.len() < self.broker.limits.in_flight_max
             && self.outbox.pending_bytes() < OUTBOX_BYTES_MAX
+            && (self.replies_bytes as u64) < OUTBOX_BYTES_MAX
     }
 
     /// True if a request was decided.
@@ -192,7 +203,9 @@ impl Connection {
             Decided::Reply(parts) => Waiting::Ready(parts),
             Decided::Later(promise) => Waiting::Later(promise),
         };
-        self.replies.push_back(PendingReply { api_key, started, waiting });
+        let bytes = if let Waiting::Ready(parts) = &waiting { memory_bytes(parts) } else { 0 };
+        self.replies_bytes += bytes;
+        self.replies.push_back(PendingReply { bytes, api_key, started, waiting });
         Ok(true)
     }
 
@@ -203,11 +216,12 @@ impl Connection {
                 let Poll::Ready(parts) = promise.as_mut().poll(cx) else { return Ok(()) };
                 head.waiting = Waiting::Ready(parts?);
             }
-            let Some(PendingReply { api_key, started, waiting: Waiting::Ready(parts) }) =
+            let Some(PendingReply { bytes, api_key, started, waiting: Waiting::Ready(parts) }) =
                 self.replies.pop_front()
             else {
                 return Ok(());
             };
+            self.replies_bytes -= bytes;
             self.outbox.push(api_key, started, parts);
         }
         Ok(())

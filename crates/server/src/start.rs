@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 
 use crate::broker::{Broker, Limits};
 use crate::budget::RequestBudget;
+use crate::collector::BrokerCollector;
 use crate::controller::{ControllerShell, ProducerIdBlock};
 use crate::dirty::DirtyPages;
 use crate::disk::ServerDisk;
@@ -131,6 +132,7 @@ struct Meta {
 pub async fn start(startup: Startup) -> Result<Server, StartError> {
     let config = BrokerConfig::resolve(&startup.settings, &DynamicConfigs::default())?;
     let data_dir = PathBuf::from(&config.data_dir);
+    make_durable_folder(&data_dir)?;
     let lock = DataDirLock::acquire(&data_dir)?;
     let meta = read_or_write_meta(&data_dir, config.node_id)?;
     let kafka = listen("kafka", &config.kafka).await?;
@@ -161,6 +163,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         stopping: watch::Sender::new(false),
         metrics,
     });
+    broker.metrics.register_collector(Box::new(BrokerCollector(Arc::downgrade(&broker))));
     let grace = Duration::from_millis(config.tailrace_shutdown_grace_ms);
     Ok(Server {
         addresses,
@@ -240,6 +243,27 @@ fn warn_if_open_to_all(addresses: &Addresses) {
             );
         }
     }
+}
+
+/// Creates the folder where it is missing, and syncs the folders that name it: after a power loss a folder whose name
+/// was not synced may be gone with everything in it.
+fn make_durable_folder(data_dir: &Path) -> Result<(), StartError> {
+    if data_dir.is_dir() {
+        return Ok(());
+    }
+    let failed = |action, path: &Path, error: io::Error| StartError::Folder {
+        action,
+        path: path.to_owned(),
+        error: error.to_string(),
+    };
+    std::fs::create_dir_all(data_dir).map_err(|error| failed("create", data_dir, error))?;
+    let whole = data_dir.canonicalize().map_err(|error| failed("find", data_dir, error))?;
+    for folder in whole.ancestors().skip(1) {
+        // A folder above that may not be read cannot have been created just now.
+        let Ok(opened) = std::fs::File::open(folder) else { break };
+        opened.sync_all().map_err(|error| failed("sync", folder, error))?;
+    }
+    Ok(())
 }
 
 fn read_or_write_meta(data_dir: &Path, node_id: i32) -> Result<Meta, StartError> {

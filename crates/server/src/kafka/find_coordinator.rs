@@ -1,7 +1,8 @@
-//! FindCoordinator (10). There are neither groups nor transactions yet, so nobody coordinates them.
+//! FindCoordinator (10). This node coordinates every group, as the only node does in Kafka.
 //!
-//! The answer is INVALID_REQUEST with a text: clients report it at once. COORDINATOR_NOT_AVAILABLE would make them ask
-//! for ever, and not serving the API at all makes librdkafka wait for a broker that does.
+//! There are no groups yet: JoinGroup and its kin are not served. A client that assigns partitions by hand but has a group
+//! id (librdkafka demands one) needs this answer to work in peace; one that subscribes is told at its next step that
+//! the broker does not support JoinGroup. Transactions and share groups are refused here, with a text.
 
 use std::sync::Arc;
 
@@ -15,38 +16,53 @@ use crate::kafka::commands::ITEMS_MAX;
 /// First version with several keys in one request.
 const KEYS_FROM: i16 = 4;
 
+/// Types of coordinators in the protocol.
+const GROUP: i8 = 0;
+const TRANSACTION: i8 = 1;
+const SHARE: i8 = 2;
+
 pub(crate) async fn handle(
     context: Arc<Context>,
     request: FindCoordinatorRequest,
 ) -> FindCoordinatorResponse {
-    let reason = match request.key_type {
-        0 => {
-            "Consumer groups are not supported yet: use manually assigned partitions (assign instead of subscribe)."
+    let refusal = match request.key_type {
+        GROUP => None,
+        TRANSACTION => {
+            Some("Transactions are not supported yet: remove transactional.id from the configuration.")
         }
-        1 => "Transactions are not supported yet: remove transactional.id from the configuration.",
-        2 => "Share groups are not supported yet.",
-        _ => "Unknown coordinator type.",
+        SHARE => Some("Share groups are not supported yet."),
+        _ => Some("Unknown coordinator type."),
     };
-    tracing::debug!(peer = %context.session.peer, key_type = request.key_type, reason, "refused a coordinator");
-    let error_code = ErrorCode::InvalidRequest.code();
+    let this = Coordinator {
+        node_id: -1,
+        port: -1,
+        error_code: ErrorCode::InvalidRequest.code(),
+        error_message: refusal.map(str::to_owned),
+        ..Default::default()
+    };
+    let this = if refusal.is_some() { this } else { myself(&context) };
     if context.version() < KEYS_FROM {
         return FindCoordinatorResponse {
-            error_code,
-            error_message: Some(reason.to_owned()),
-            node_id: -1,
-            port: -1,
+            error_code: this.error_code,
+            error_message: this.error_message,
+            node_id: this.node_id,
+            host: this.host,
+            port: this.port,
             ..Default::default()
         };
     }
-    let coordinator = |key| Coordinator {
-        key,
-        node_id: -1,
-        port: -1,
-        error_code,
-        error_message: Some(reason.to_owned()),
-        ..Default::default()
-    };
+    let coordinator = |key| Coordinator { key, ..this.clone() };
     // Each answer is longer than its question; nobody has this many groups.
     let keys = request.coordinator_keys.into_iter().take(ITEMS_MAX);
     FindCoordinatorResponse { coordinators: keys.map(coordinator).collect(), ..Default::default() }
+}
+
+fn myself(context: &Context) -> Coordinator {
+    let address = context.broker.advertised(context.session.local);
+    Coordinator {
+        node_id: context.broker.node().get(),
+        host: address.host,
+        port: address.port.into(),
+        ..Default::default()
+    }
 }

@@ -1,5 +1,6 @@
 //! Appending a validated batch: on the event loop where that is quick, on a worker thread where the disk may block.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -32,7 +33,7 @@ pub(crate) async fn append(
         append_on_worker(broker, partition, batch, now).await
     } else {
         let mut core = partition.core.lock().await;
-        append_locked(core.as_mut(), &batch, now)
+        append_locked(&mut core, partition, &batch, now)
     };
     match &result {
         Ok(appended) => {
@@ -69,17 +70,28 @@ async fn append_on_worker(
             core.begin_epoch().map_err(AppendFailure::Refused)?;
             partition.epoch_begun.store(true, Ordering::Release);
         }
-        append_locked(core.as_mut(), &batch, now)
+        append_locked(&mut core, &partition, &batch, now)
     };
     // A worker that panicked has poisoned nothing but its own batch; the partition's invariants are asserted inside.
     tokio::task::spawn_blocking(work).await.unwrap_or(Err(AppendFailure::Gone))
 }
 
+/// A broken invariant costs this partition, not the process: nobody may touch a core that panicked half-way.
 fn append_locked(
-    core: Option<&mut Solo<ServerDisk>>,
+    slot: &mut Option<Solo<ServerDisk>>,
+    partition: &PartitionHandle,
     batch: &Validated,
     now: TimestampMs,
 ) -> Result<Appended, AppendFailure> {
-    let core = core.ok_or(AppendFailure::Gone)?;
-    core.append(&batch.header, &batch.bytes, now).map_err(AppendFailure::Refused)
+    let core = slot.as_mut().ok_or(AppendFailure::Gone)?;
+    let appended = catch_unwind(AssertUnwindSafe(|| core.append(&batch.header, &batch.bytes, now)));
+    appended.map_or_else(
+        |_| {
+            tracing::error!(partition = %partition.id, "an append panicked: the partition is taken out of service");
+            *slot = None;
+            partition.stop_waiters();
+            Err(AppendFailure::Gone)
+        },
+        |appended| appended.map_err(AppendFailure::Refused),
+    )
 }

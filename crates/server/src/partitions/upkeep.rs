@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tailrace_log::LogError;
 use tailrace_replication::{AppendError, Durability};
 use tailrace_types::{LogEnd, Offset};
 use tokio::task::JoinSet;
@@ -59,7 +60,7 @@ async fn retain_all(broker: &Arc<Broker>) {
             }
             handle.watermark_moved();
             if let Err(error) = result {
-                handle.stop_waiters();
+                stop_unless_full(&handle, &error);
                 return Err(AppendError::Log(error));
             }
             tracing::info!(partition = %handle.id, segments, log_start = %trim.log_start(), "retention");
@@ -101,6 +102,13 @@ async fn flush_all(broker: &Arc<Broker>) {
     }
 }
 
+/// A full disk is passing trouble; any other failure has halted the partition.
+fn stop_unless_full(handle: &PartitionHandle, error: &LogError) {
+    if !error.is_no_space() {
+        handle.stop_waiters();
+    }
+}
+
 /// Moves a partition's log start forward (DeleteRecords); durable when it returns.
 pub(crate) async fn advance_log_start(
     handle: &Arc<PartitionHandle>,
@@ -120,7 +128,7 @@ pub(crate) async fn advance_log_start(
         match result {
             Ok(()) => Ok(trim.log_start()),
             Err(error) => {
-                handle.stop_waiters();
+                stop_unless_full(&handle, &error);
                 Err(AppendFailure::Refused(AppendError::Log(error)))
             }
         }

@@ -1,0 +1,289 @@
+//! The log on the machine's own disk.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use tailrace_log::{
+    DataDirLock, Disk, LockError, Log, LogConfig, LogError, LogReader, LogStore, PartitionIdentity, RealDisk,
+    delete_partition, remove_leftovers,
+};
+use tailrace_records::{BatchBuilder, BatchHeader, BatchOptions, split_batches};
+use tailrace_types::{
+    HighWatermark, LeaderEpoch, Offset, PartitionId, TimestampMs, TopicId, TopicName, TopicPartition,
+};
+
+const NOW: TimestampMs = TimestampMs(1_000_000);
+
+fn identity(partition: i32) -> PartitionIdentity {
+    let topic = TopicName::new("orders").unwrap();
+    let topic_partition = TopicPartition::new(topic, PartitionId(partition));
+    PartitionIdentity { topic_id: TopicId([1; 16]), topic_partition }
+}
+
+fn open(dir: &Path, config: &LogConfig) -> Log<RealDisk> {
+    Log::open(&LogStore::new(RealDisk, 64), dir, &identity(0), config.clone(), NOW).unwrap().0
+}
+
+fn append(log: &mut Log<RealDisk>, value_bytes: usize, timestamp: i64) -> Result<(), LogError> {
+    let mut builder = BatchBuilder::new(BatchOptions::default());
+    builder.push(TimestampMs(timestamp), None, Some(&vec![7; value_bytes]), &[]).unwrap();
+    let bytes = builder.build();
+    let header = BatchHeader {
+        base_offset: log.log_end().offset(),
+        leader_epoch: LeaderEpoch(1),
+        ..BatchHeader::parse(&bytes).unwrap()
+    };
+    log.append(&header, log.next_raft_index(), &bytes, TimestampMs(timestamp)).map(drop)
+}
+
+#[test]
+fn what_was_appended_is_there_after_a_clean_stop_and_after_none() {
+    let data = tempfile::tempdir().unwrap();
+    let dir = data.path().join("orders-0");
+    let config = LogConfig { segment_bytes: 100_000, ..LogConfig::default() };
+    let mut log = open(&dir, &config);
+    (0..300).for_each(|n| append(&mut log, 1000, n).unwrap());
+    log.close(None).unwrap();
+    let mut log = open(&dir, &config);
+    assert_eq!(log.log_end().offset(), Offset(300));
+    (0..10).for_each(|n| append(&mut log, 1000, 300 + n).unwrap());
+    drop(log);
+    let (log, recovery) = Log::open(&LogStore::new(RealDisk, 64), &dir, &identity(0), config, NOW).unwrap();
+    assert_eq!((log.log_end().offset(), recovery.batches_recovered), (Offset(310), 10));
+    assert_eq!(recovery.truncated, None);
+}
+
+/// Blocks are reserved beyond the end and given back; the length never shows them.
+#[test]
+fn reserved_blocks_are_given_back() {
+    let data = tempfile::tempdir().unwrap();
+    let dir = data.path().join("orders-0");
+    let mut log = open(&dir, &LogConfig::default());
+    append(&mut log, 1000, 0).unwrap();
+    let path = dir.join("00000000000000000000.log");
+    let metadata = std::fs::metadata(&path).unwrap();
+    assert_eq!(metadata.len(), log.reader().size_bytes());
+    let reserved = metadata.blocks() * 512;
+    log.close(None).unwrap();
+    let metadata = std::fs::metadata(&path).unwrap();
+    if reserved >= 1 << 20 {
+        assert!(metadata.blocks() * 512 <= 65_536, "{} blocks are left", metadata.blocks());
+    }
+}
+
+#[test]
+fn a_slice_outlives_its_segment() {
+    let data = tempfile::tempdir().unwrap();
+    let dir = data.path().join("orders-0");
+    let config = LogConfig {
+        segment_bytes: 10_000,
+        retention_ms: None,
+        retention_bytes: Some(20_000),
+        ..LogConfig::default()
+    };
+    let mut log = open(&dir, &config);
+    (0..100).for_each(|n| append(&mut log, 1000, n).unwrap());
+    log.sync().unwrap();
+    let reader = log.reader();
+    let slice = reader.read(Offset(0), Offset(100), 5000, true).unwrap().unwrap();
+    let before = slice.read().unwrap();
+    let trim = log.retain(HighWatermark(100), NOW).unwrap();
+    trim.run().unwrap();
+    assert!(trim.segments().len() > 5);
+    assert_eq!(slice.read().unwrap(), before);
+    assert!(matches!(reader.read(Offset(0), Offset(100), 1, true), Err(LogError::OutOfRange { .. })));
+    assert!(!dir.join("00000000000000000000.log").exists());
+    drop(log);
+    let log = open(&dir, &config);
+    assert_eq!(log.log_start(), trim.log_start());
+}
+
+/// Kafka's rules: by age the active segment goes too, by size at least `retention.bytes` stay, by records likewise, and nothing
+/// above the high watermark.
+#[test]
+fn retention_is_kafkas() {
+    let data = tempfile::tempdir().unwrap();
+    let base = LogConfig { segment_bytes: 10_000, retention_ms: None, ..LogConfig::default() };
+    let filled = |name: &str| {
+        let mut log = open(&data.path().join(name), &base);
+        (0..90).for_each(|n| append(&mut log, 1000, 1000 + n).unwrap());
+        log.sync().unwrap();
+        log
+    };
+    let mut by_age = filled("a");
+    by_age.set_config(LogConfig { retention_ms: Some(5000), ..base.clone() });
+    assert!(by_age.retain(HighWatermark(90), TimestampMs(6000)).is_none());
+    let trim = by_age.retain(HighWatermark(40), TimestampMs(90_000)).unwrap();
+    assert!(trim.log_start() <= Offset(40) && trim.log_start() > Offset(25), "{}", trim.log_start());
+    let trim = by_age.retain(HighWatermark(90), TimestampMs(90_000)).unwrap();
+    assert_eq!((trim.log_start(), by_age.reader().segment_count()), (Offset(90), 0));
+    trim.run().unwrap();
+    append(&mut by_age, 10, 90_000).unwrap();
+    assert_eq!(by_age.log_end().offset(), Offset(91));
+
+    let mut by_bytes = filled("b");
+    by_bytes.set_config(LogConfig { retention_bytes: Some(25_000), ..base.clone() });
+    by_bytes.retain(HighWatermark(90), NOW).unwrap().run().unwrap();
+    let left = by_bytes.reader().size_bytes();
+    assert!((25_000..35_000).contains(&left), "{left}");
+
+    let mut by_records = filled("r");
+    by_records.set_config(LogConfig { retention_records: Some(30), ..base.clone() });
+    by_records.retain(HighWatermark(90), NOW).unwrap().run().unwrap();
+    let left = 90 - by_records.log_start().0;
+    assert!((30..40).contains(&left), "{left}");
+
+    let mut compacted = filled("c");
+    compacted.set_config(LogConfig { delete: false, retention_bytes: Some(0), ..base.clone() });
+    assert!(compacted.retain(HighWatermark(90), NOW).is_none());
+    compacted.advance_log_start(Offset(50)).unwrap().run().unwrap();
+    assert_eq!(compacted.log_start(), Offset(50));
+    assert!(matches!(compacted.advance_log_start(Offset(91)), Err(LogError::OutOfRange { .. })));
+}
+
+#[test]
+fn a_segment_rolls_by_the_age_of_its_batches() {
+    let data = tempfile::tempdir().unwrap();
+    let mut log =
+        open(&data.path().join("orders-0"), &LogConfig { segment_ms: 1000, ..LogConfig::default() });
+    for timestamp in [0, 500, 1000, 1001, 1500, 2002] {
+        append(&mut log, 10, timestamp).unwrap();
+    }
+    assert_eq!(log.reader().segment_count(), 3);
+}
+
+#[test]
+fn a_deleted_partition_is_gone_even_if_deletion_was_cut_short() {
+    let data = tempfile::tempdir().unwrap();
+    let dir = data.path().join("orders-0");
+    let mut log = open(&dir, &LogConfig::default());
+    append(&mut log, 10, 0).unwrap();
+    drop(log);
+    delete_partition(&RealDisk, &dir, "AQIDBAUGBwgJCgsMDQ4PEA").unwrap();
+    assert_eq!(RealDisk.read_dir(data.path()).unwrap(), []);
+    std::fs::create_dir(data.path().join("orders-0.1234.x.deleted")).unwrap();
+    assert_eq!(remove_leftovers(&RealDisk, data.path()).unwrap(), ["orders-0.1234.x.deleted"]);
+    assert_eq!(RealDisk.read_dir(data.path()).unwrap(), []);
+}
+
+#[test]
+fn a_data_folder_is_locked_by_one() {
+    let data = tempfile::tempdir().unwrap();
+    let lock = DataDirLock::acquire(data.path()).unwrap();
+    assert!(matches!(DataDirLock::acquire(data.path()), Err(LockError::Held(_))));
+    drop(lock);
+    DataDirLock::acquire(data.path()).unwrap();
+}
+
+/// Readers never see a torn batch, a gap, or anything out of order, whatever the writer is doing.
+#[test]
+fn readers_run_beside_a_writer_that_rolls_trims_and_truncates() {
+    let data = tempfile::tempdir().unwrap();
+    let config = LogConfig {
+        segment_bytes: 20_000,
+        retention_ms: None,
+        retention_bytes: Some(60_000),
+        ..LogConfig::default()
+    };
+    let store = LogStore::new(RealDisk, 2);
+    let dir = data.path().join("orders-0");
+    let mut log = Log::open(&store, &dir, &identity(0), config, NOW).unwrap().0;
+    let high_watermark = AtomicI64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            let (reader, high_watermark) = (log.reader(), &high_watermark);
+            scope.spawn(move || follow(&reader, high_watermark));
+        }
+        for round in 0..150 {
+            for n in 0..20 {
+                append(&mut log, 100 + 37 * (n % 11) as usize, round).unwrap();
+            }
+            // The last five are not committed and are replaced.
+            let committed = log.log_end().0 - 5;
+            log.truncate_to(Offset(committed)).unwrap();
+            high_watermark.store(committed, Ordering::Release);
+            if let Some(trim) = log.retain(HighWatermark(committed), NOW) {
+                trim.run().unwrap();
+            }
+        }
+        high_watermark.store(-1, Ordering::Release);
+    });
+    assert!(log.log_start().0 > 0);
+}
+
+fn follow(reader: &LogReader<RealDisk>, high_watermark: &AtomicI64) {
+    let mut next = Offset(0);
+    loop {
+        let upto = high_watermark.load(Ordering::Acquire);
+        if upto < 0 {
+            return;
+        }
+        match reader.read(next, Offset(upto), 8000, true) {
+            Ok(Some(slice)) => {
+                for split in split_batches(&slice.read().unwrap()) {
+                    let (header, bytes) = split.unwrap();
+                    assert!(tailrace_records::verify_crc(bytes));
+                    assert_eq!(header.base_offset, next);
+                    next = header.next_offset();
+                }
+                assert_eq!(next, slice.next_offset);
+            }
+            Ok(None) => std::thread::yield_now(),
+            Err(LogError::OutOfRange { log_start, .. }) => next = next.max(log_start),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// `cargo test --release -p tailrace-log --test real_disk -- --ignored --nocapture`
+#[test]
+#[ignore = "prints times, proves nothing"]
+fn times() {
+    let data = tempfile::tempdir().unwrap();
+    let mut log = open(&data.path().join("orders-0"), &LogConfig::default());
+    let mut builder = BatchBuilder::new(BatchOptions::default());
+    builder.push(TimestampMs(1), None, Some(&[7; 1000]), &[]).unwrap();
+    let bytes = builder.build();
+    let header = BatchHeader::parse(&bytes).unwrap();
+    let count = 200_000;
+    let start = std::time::Instant::now();
+    for _ in 0..count {
+        let header =
+            BatchHeader { base_offset: log.log_end().offset(), leader_epoch: LeaderEpoch(1), ..header };
+        log.append(&header, log.next_raft_index(), &bytes, NOW).unwrap();
+    }
+    println!("append of 1 KB: {:?}", start.elapsed() / count);
+    let reader = log.reader();
+    let start = std::time::Instant::now();
+    for n in 0..count {
+        let from = Offset(i64::from(count) - 1 - i64::from(n % 10));
+        reader.read(from, Offset(i64::from(count)), 1 << 20, true).unwrap().unwrap();
+    }
+    println!("read at the tail: {:?}", start.elapsed() / count);
+    let start = std::time::Instant::now();
+    for n in 0..count {
+        let from = Offset(i64::from(n) * 7919 % i64::from(count));
+        reader.read(from, Offset(i64::from(count)), 1 << 20, true).unwrap().unwrap();
+    }
+    println!("read anywhere: {:?}", start.elapsed() / count);
+    log.close(None).unwrap();
+    let store = LogStore::new(RealDisk, 64);
+    for partition in 0..1000 {
+        let dir = data.path().join(format!("many-{partition}"));
+        let mut log = Log::open(&store, &dir, &identity(partition), LogConfig::default(), NOW).unwrap().0;
+        let header = BatchHeader { leader_epoch: LeaderEpoch(1), ..header };
+        log.append(&header, log.next_raft_index(), &bytes, NOW).unwrap();
+        log.close(None).unwrap();
+    }
+    let start = std::time::Instant::now();
+    let logs: Vec<_> = (0..1000)
+        .map(|partition| {
+            let dir = data.path().join(format!("many-{partition}"));
+            Log::open(&store, &dir, &identity(partition), LogConfig::default(), NOW).unwrap().0
+        })
+        .collect();
+    println!("open of 1,000 partitions: {:?}, {} segments open", start.elapsed(), store.open_segments());
+    drop(logs);
+}
