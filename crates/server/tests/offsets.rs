@@ -4,8 +4,8 @@ mod common;
 
 use common::{Client, OK, TestServer, error};
 use tailrace_kafka_wire::ErrorCode::{
-    self, FencedLeaderEpoch, InvalidRequest, OffsetOutOfRange, PolicyViolation, UnknownLeaderEpoch,
-    UnknownTopicOrPartition, UnsupportedVersion,
+    self, FencedLeaderEpoch, InvalidRequest, OffsetOutOfRange, UnknownLeaderEpoch, UnknownTopicOrPartition,
+    UnsupportedVersion,
 };
 use tailrace_kafka_wire::messages::delete_records_request::{
     DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic,
@@ -168,7 +168,6 @@ async fn records_deleted_from_the_front() {
     let mut server = TestServer::start().await;
     let mut client = server.connect().await;
     client.create_topic("t", 2, &[]).await;
-    client.create_topic("compacted", 1, &[("cleanup.policy", "compact")]).await;
     for time in [100, 110, 120, 310, 130, 140] {
         client.produce("t", 0, &[time]).await;
     }
@@ -184,7 +183,6 @@ async fn records_deleted_from_the_front() {
     for (topic, index) in [("nope", 0), ("t", 9), ("t", -1)] {
         assert_eq!(delete(&mut client, topic, index, 0).await, (-1, UnknownTopicOrPartition));
     }
-    assert_eq!(delete(&mut client, "compacted", 0, 0).await, (-1, PolicyViolation));
     server.restart().await;
     let mut client = server.connect().await;
     assert_eq!(offset(&mut client, "t", EARLIEST).await, (3, -1, 0), "durable");
