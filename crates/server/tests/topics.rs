@@ -340,6 +340,23 @@ async fn many_clients_ask_for_the_same_new_topic() {
 }
 
 #[tokio::test]
+async fn a_client_that_goes_away_leaves_no_half_topic() {
+    let server = TestServer::start().await;
+    for round in 0..3 {
+        let names: Vec<_> = (0..5).map(|number| format!("r{round}-{number}")).collect();
+        let topics = names.iter().map(|name| topic(name, 4, &[])).collect();
+        let client = server.connect().await;
+        client.abandon(7, &CreateTopicsRequest { topics, ..Default::default() }).await;
+        let mut client = server.connect().await;
+        for name in &names {
+            let code = created(&mut client, topic(name, 4, &[])).await;
+            assert!(matches!(code, OK | TopicAlreadyExists), "{code:?}");
+            assert_eq!(client.produce(name, 3, &[1]).await, 0);
+        }
+    }
+}
+
+#[tokio::test]
 async fn metadata_with_ids_and_without_names() {
     let server = TestServer::start().await;
     let mut client = server.connect().await;
@@ -385,7 +402,10 @@ async fn page(
     client.call(0, &request).await
 }
 
-fn shown(page: &DescribeTopicPartitionsResponse) -> (Vec<(&str, ErrorCode, usize)>, Option<(&str, i32)>) {
+/// Topics with error and number of partitions, and where the next page begins.
+type Shown<'a> = (Vec<(&'a str, ErrorCode, usize)>, Option<(&'a str, i32)>);
+
+fn shown(page: &DescribeTopicPartitionsResponse) -> Shown<'_> {
     let topics = page.topics.iter();
     let topics = topics.map(|t| (t.name.as_deref().unwrap_or(""), error(t.error_code), t.partitions.len()));
     let next = page.next_cursor.as_ref().map(|cursor| (cursor.topic_name.as_str(), cursor.partition_index));
