@@ -1,5 +1,7 @@
 //! Idempotent producers: duplicates, gaps, fences, wrap-around, expiry, snapshots. The rules are KIP-98's.
 
+#![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
+
 use tailrace_records::{BatchBuilder, BatchHeader, BatchOptions};
 use tailrace_replication::{BATCHES_REMEMBERED, PRODUCERS_MAX, Producers, SequenceCheck, SequenceError, SnapshotError};
 use tailrace_types::{Offset, ProducerEpoch, ProducerId, TimestampMs};

@@ -1,6 +1,8 @@
 //! A partition under a disk that loses what was not synced: what it acknowledged stays, once, in order, and no
 //! (offset, epoch) names two batches. Each run is one seed; `TAILRACE_SEED=N` replays one.
 
+#![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
