@@ -149,7 +149,7 @@ impl Connection {
             let turns = std::future::poll_fn(|cx| self.poll_turns(cx));
             tokio::select! {
                 Err(closed) = turns => return (self.peer, closed),
-                _ = stopping.changed(), if serving => self.stopping = true,
+                () = Broker::stopped(&mut stopping), if serving => self.stopping = true,
             }
         }
     }
