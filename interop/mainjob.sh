@@ -51,19 +51,21 @@ read_with() { # TOPIC HOW-IT-WENT-IN
   [ "$TARGET" != tailrace ] || verdict "$2, out through tailrace consume" "$(cli_consume "$1" "$LINES_IN" | sha)"
 }
 
-# The C client, with kills while it sends.
+# send TOPIC WHAT COMMAND...: the text goes in while the server is killed a few times, and once more after the last
+# acknowledgement; then it is read.
+send() {
+  local topic=$1 what=$2 kills=0 sender; shift 2
+  "$@" < "$WORK/text" & sender=$!
+  while sleep 1.5; [ $kills -lt 3 ] && kill -0 $sender 2>/dev/null; do kill_and_restart; kills=$((kills + 1)); done
+  wait $sender || failed "$what: not everything was acknowledged"
+  kill_and_restart
+  read_with "$topic" "$what, killed $((kills + 1)) times"
+}
 if [ "$TARGET" = tailrace ]; then cli_create text-c; else kafka_create text-c; fi
-"$PYTHON" "$INTEROP/python/lines.py" text-c < "$WORK/text" & sender=$!
-kills=0
-while kill -0 $sender 2>/dev/null && [ $kills -lt 3 ]; do sleep 1.5; kill -0 $sender 2>/dev/null || break; kill_and_restart; kills=$((kills + 1)); done
-wait $sender || failed "confluent-kafka did not get everything acknowledged"
-kill_and_restart
-read_with text-c "in through confluent-kafka, killed $((kills + 1)) times"
+send text-c "in through confluent-kafka" "$PYTHON" "$INTEROP/python/lines.py" text-c
 
 if [ "$TARGET" = tailrace ]; then
   cli_create text-cli
-  cli_produce text-cli < "$WORK/text" || failed "tailrace produce ended with an error"
-  kill_and_restart
-  read_with text-cli "in through tailrace produce, killed after the last acknowledgement"
+  send text-cli "in through tailrace produce" cli_produce text-cli
 fi
 [ $FAILED = 0 ]

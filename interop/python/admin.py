@@ -37,7 +37,12 @@ def confluent_configs(client):
 
     def value(name):
         return described()[name].value
-    entry = described()["retention.ms"]
+    def visible():
+        try:
+            return described()
+        except Exception:
+            return None
+    entry = eventually(visible, "the new topic's configs")["retention.ms"]
     same((entry.value, entry.source, entry.is_read_only, entry.is_sensitive), ("1234567", ConfigSource.DYNAMIC_TOPIC_CONFIG.value, False, False), "retention.ms")
     entry = described()["max.message.bytes"]
     same((entry.value, entry.source, entry.is_default), ("1048588", ConfigSource.DEFAULT_CONFIG.value, True), "max.message.bytes")
