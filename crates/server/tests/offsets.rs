@@ -235,3 +235,15 @@ async fn epochs_over_restarts() {
     }
     assert_eq!(offset(&mut client, "t", LATEST).await, (5, -1, now));
 }
+
+#[tokio::test]
+async fn the_largest_time_is_that_of_a_record_that_is_left() {
+    let server = TestServer::start().await;
+    let mut client = server.connect().await;
+    client.create_topic("t", 1, &[]).await;
+    for time in [100, 310, 130, 140] {
+        client.produce("t", 0, &[time]).await;
+    }
+    assert_eq!(delete(&mut client, "t", 0, 2).await, (2, OK));
+    assert_eq!(offset(&mut client, "t", MAX_TIMESTAMP).await, (3, 140, 0), "not 310, nor nothing");
+}
