@@ -94,10 +94,6 @@ impl Connection {
         Ok(connection)
     }
 
-    pub(crate) fn address(&self) -> &str {
-        &self.address
-    }
-
     /// True once no request can be sent any more.
     pub(crate) fn is_closed(&self) -> bool {
         self.requests.is_closed()

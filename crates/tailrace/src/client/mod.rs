@@ -16,7 +16,7 @@ use std::time::Duration;
 use clap::Args;
 
 pub(crate) use cluster::Cluster;
-pub(crate) use connection::{Connection, Pending};
+pub(crate) use connection::Connection;
 pub(crate) use error::ClientError;
 pub(crate) use offsets::{OffsetQuery, list_offsets};
 pub(crate) use retry::{Backoff, check, retrying};

@@ -97,7 +97,6 @@ impl ConsumeArguments {
 
     pub(super) fn fetch_rules(&self) -> FetchRules {
         FetchRules {
-            follow: self.follow,
             read_committed: self.is_read_committed(),
             bytes_max: i32::try_from(self.fetch_bytes).unwrap_or(i32::MAX >> 1).max(1),
         }

@@ -28,7 +28,6 @@ const RETRY_WAIT: Duration = Duration::from_millis(100);
 /// What is asked for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FetchRules {
-    pub(super) follow: bool,
     pub(super) read_committed: bool,
     pub(super) bytes_max: i32,
 }
@@ -144,11 +143,15 @@ impl Fetcher {
             return Ok(());
         }
         let mut by_node: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
+        let mut leaderless = false;
         for &partition in self.ranges.keys() {
             match self.topic.leader(partition) {
                 Some(leader) => by_node.entry(leader).or_default().push(partition),
-                None => self.try_later(ClientError::NoNode(-1))?,
+                None => leaderless = true,
             }
+        }
+        if leaderless {
+            self.try_later(ClientError::NoNode(-1))?;
         }
         by_node.retain(|node, _| !self.busy.contains(node));
         for (node, mut partitions) in by_node {

@@ -1,6 +1,8 @@
 //! Decodes what was fetched and writes it to standard output, on a thread of its own.
 
+use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 
 use tailrace_records::{BatchHeader, DecodedBatch, split_batches};
 use tokio::sync::mpsc;
@@ -32,12 +34,25 @@ pub(super) struct Printer {
     left: u64,
     read_committed: bool,
     buffer: Vec<u8>,
+    /// Standard output of the library searches for line ends, to flush there: a cost per byte, and for nothing here.
+    out: File,
 }
 
 impl Printer {
-    pub(super) fn new(topic: String, style: Style, count: Option<u64>, read_committed: bool) -> Self {
-        let left = count.unwrap_or(u64::MAX);
-        Self { topic, style, left, read_committed, buffer: Vec::with_capacity(BUFFER_BYTES + (4 << 10)) }
+    pub(super) fn new(
+        topic: String,
+        style: Style,
+        count: Option<u64>,
+        read_committed: bool,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            topic,
+            style,
+            left: count.unwrap_or(u64::MAX),
+            read_committed,
+            buffer: Vec::with_capacity(BUFFER_BYTES + (4 << 10)),
+            out: io::stdout().as_fd().try_clone_to_owned()?.into(),
+        })
     }
 
     /// Writes until the fetches end or enough is written. What is buffered goes out as soon as nothing more is at hand.
@@ -88,7 +103,7 @@ impl Printer {
                     }
                 }
                 if self.buffer.len() >= BUFFER_BYTES {
-                    write_out(&mut self.buffer)?;
+                    write_out(&mut self.out, &mut self.buffer)?;
                 }
                 self.left -= 1;
                 if self.left == 0 {
@@ -100,21 +115,12 @@ impl Printer {
     }
 
     fn flush(&mut self) -> Result<(), Failure> {
-        write_out(&mut self.buffer)
+        write_out(&mut self.out, &mut self.buffer)
     }
 }
 
-fn write_out(buffer: &mut Vec<u8>) -> Result<(), Failure> {
-    if !buffer.is_empty() {
-        let mut out = unbuffered_stdout()?;
-        out.write_all(buffer)?;
-        buffer.clear();
-    }
+fn write_out(out: &mut File, buffer: &mut Vec<u8>) -> Result<(), Failure> {
+    out.write_all(buffer)?;
+    buffer.clear();
     Ok(())
-}
-
-/// Standard output of the library searches for line ends, to flush there: a cost per byte, and for nothing here.
-fn unbuffered_stdout() -> io::Result<std::fs::File> {
-    use std::os::fd::AsFd as _;
-    Ok(io::stdout().as_fd().try_clone_to_owned()?.into())
 }

@@ -166,7 +166,10 @@ impl Accumulator {
         let state = &mut self.partitions[partition];
         let Some(open) = &mut state.open else { unreachable!("it was just opened") };
         let before = open.builder.bytes_estimate();
-        open.builder.push(timestamp, key, value, headers).map_err(|error| self.at_record(&error))?;
+        let number = self.records;
+        open.builder
+            .push(timestamp, key, value, headers)
+            .map_err(|error| format!("record {number}: {error}"))?;
         self.open_bytes += open.builder.bytes_estimate() - before;
         open.content_bytes += content as u64;
         Ok(())
@@ -283,9 +286,5 @@ impl Accumulator {
             units::bytes(bytes as f64),
         )
         .into())
-    }
-
-    fn at_record(&self, error: &tailrace_records::BatchError) -> Failure {
-        format!("record {}: {error}", self.records).into()
     }
 }
