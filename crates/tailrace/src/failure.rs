@@ -29,3 +29,11 @@ pub(crate) fn complain(text: &str) {
     use io::Write as _;
     let _ = writeln!(io::stderr(), "tailrace: {}", text.replace('\n', " "));
 }
+
+/// What the system said, without its error number, for use within a sentence.
+pub(crate) fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    let end = text.find(" (os error").unwrap_or(text.len());
+    let mut letters = text[..end].chars();
+    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
+}

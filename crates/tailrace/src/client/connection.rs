@@ -315,7 +315,5 @@ fn plain(error: &std::io::Error) -> String {
     if error.kind() == std::io::ErrorKind::UnexpectedEof {
         return "the server closed it".to_owned();
     }
-    let text = error.to_string();
-    let end = text.find(" (os error").unwrap_or(text.len());
-    text[..end].to_lowercase()
+    crate::failure::plain(error)
 }

@@ -13,7 +13,7 @@ use super::DumpArguments;
 use super::folders::partitions;
 use crate::args::Output;
 use crate::consume::{DECOMPRESSED_BYTES_MAX, Place, write_json_record};
-use crate::failure::{Failure, complain};
+use crate::failure::{Failure, complain, plain};
 use crate::text::escape::quote;
 use crate::text::time::format_instant;
 
@@ -35,7 +35,7 @@ pub(super) fn run(arguments: &DumpArguments) -> Result<ExitCode, Failure> {
 fn segments_or_folders(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut found = Vec::new();
     for path in paths {
-        let metadata = path.metadata().map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        let metadata = path.metadata().map_err(|error| format!("cannot read {}: {}", path.display(), plain(&error)))?;
         match metadata.is_dir() {
             true => found.extend(partitions(path)?),
             false if path.extension().is_some_and(|extension| extension == "log") => found.push(path.clone()),

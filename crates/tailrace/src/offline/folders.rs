@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tailrace_log::LOCK_FILE;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, plain};
 
 /// The partition folders that `dir` names: itself, or those in it, by name.
 pub(super) fn partitions(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
@@ -14,8 +14,9 @@ pub(super) fn partitions(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
     }
     let mut found = Vec::new();
     for path in children(dir)? {
-        // `.deleted` is on its way out, and belongs to nobody any more.
-        let leaving = path.extension().is_some_and(|extension| extension == "deleted");
+        // These are on their way out, ours and Kafka's.
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let leaving = name.ends_with(".deleted") || name.ends_with("-delete");
         if path.is_dir() && !leaving && is_partition(&path)? {
             found.push(path);
         }
@@ -40,7 +41,7 @@ fn is_partition(dir: &Path) -> Result<bool, Failure> {
 }
 
 fn children(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let failed = |error| format!("cannot list {}: {error}", dir.display());
+    let failed = |error: std::io::Error| format!("cannot list {}: {}", dir.display(), plain(&error));
     let entries = std::fs::read_dir(dir).map_err(failed)?;
     let paths: Result<Vec<_>, _> = entries.map(|entry| entry.map(|entry| entry.path())).collect();
     let mut paths = paths.map_err(failed)?;

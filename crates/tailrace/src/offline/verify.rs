@@ -67,8 +67,13 @@ impl Verified {
         !problem.is_recoverable || (in_log && self.report.recovery_point.is_none())
     }
 
+    /// In a folder that Kafka wrote, the indexes are Kafka's.
+    fn matters(&self, problem: &Problem) -> bool {
+        self.report.identity.is_some() || problem.file.extension().is_none_or(|extension| extension != "index")
+    }
+
     fn is_damaged(&self) -> bool {
-        self.report.all_problems().any(|problem| self.counts(problem))
+        self.report.all_problems().any(|problem| self.matters(problem) && self.counts(problem))
     }
 
     fn sum(&self, what: impl Fn(&SegmentReport) -> u64) -> u64 {
@@ -90,7 +95,7 @@ impl Verified {
             ),
             _ => format!("{name}: empty\n"),
         };
-        for problem in self.report.all_problems() {
+        for problem in self.report.all_problems().filter(|problem| self.matters(problem)) {
             let kind = if self.counts(problem) { "DAMAGED" } else { "note: the next start repairs" };
             let (file, position) = (problem.file.display(), problem.position);
             text.push_str(&format!("  {kind} {file} at byte {position}: {}\n", problem.reason));
@@ -118,6 +123,7 @@ impl Verified {
                 "good_bytes": segment.good_bytes,
             })
         };
+        let problems = self.report.all_problems().filter(|problem| self.matters(problem));
         json!({
             "dir": self.dir.display().to_string(),
             "topic": self.report.identity.as_ref().map(|i| i.topic_partition.to_string()),
@@ -125,7 +131,7 @@ impl Verified {
             "recovery_point": self.report.recovery_point.map(|offset| offset.0),
             "sound": !self.is_damaged(),
             "segments": self.report.segments.iter().map(segment).collect::<Vec<_>>(),
-            "problems": self.report.all_problems().map(problem).collect::<Vec<_>>(),
+            "problems": problems.map(problem).collect::<Vec<_>>(),
         })
     }
 }

@@ -12,7 +12,7 @@ use tailrace_records::Compression;
 use super::lines::LineFormat;
 use crate::args::Output;
 use crate::client::ConnectArguments;
-use crate::failure::Failure;
+use crate::failure::{Failure, plain};
 use crate::text::escape::unescape;
 use crate::text::units::parse_bytes;
 use crate::topic::key_value;
@@ -141,7 +141,7 @@ impl Source {
         if !arguments.files.is_empty() {
             return Ok(Self::Files(arguments.files.clone()));
         }
-        let stdin = |error| format!("cannot read standard input: {error}");
+        let stdin = |error| format!("cannot read standard input: {}", plain(&error));
         let input = File::from(io::stdin().as_fd().try_clone_to_owned().map_err(stdin)?);
         if arguments.file {
             return Ok(Self::Whole(input));

@@ -13,7 +13,7 @@ use super::accumulator::Accumulator;
 use super::arguments::Source;
 use super::lines::{LineFormat, LineReader};
 use super::progress::Progress;
-use crate::failure::Failure;
+use crate::failure::{Failure, plain};
 
 /// Bytes asked for in one read: enough that system calls do not count, little enough to stay in the CPU's cache.
 const READ_BYTES: usize = 256 << 10;
@@ -43,7 +43,7 @@ pub(super) fn run(
 }
 
 fn open(path: &Path) -> Result<File, Failure> {
-    let failed = |error: io::Error| format!("cannot read {}: {error}", path.display());
+    let failed = |error: io::Error| format!("cannot read {}: {}", path.display(), plain(&error));
     let file = File::open(path).map_err(failed)?;
     if file.metadata().map_err(failed)?.is_dir() {
         return Err(format!("cannot read {}: it is a folder", path.display()).into());
@@ -62,7 +62,7 @@ fn whole(
     let max = accumulator.record_bytes_max();
     let mut content = Vec::new();
     let read = input.take(max as u64 + 1).read_to_end(&mut content);
-    read.map_err(|error| format!("cannot read {name}: {error}"))?;
+    read.map_err(|error| format!("cannot read {name}: {}", plain(&error)))?;
     if content.len() > max {
         return Err(too_long(name, max));
     }
@@ -95,7 +95,7 @@ impl Lines<'_> {
         loop {
             self.wait()?;
             let read = read_some(&mut self.input, &mut buffer[kept..])
-                .map_err(|error| format!("cannot read standard input: {error}"))?;
+                .map_err(|error| format!("cannot read standard input: {}", plain(&error)))?;
             if read == 0 {
                 return match kept {
                     0 => Ok(()),

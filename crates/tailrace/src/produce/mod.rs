@@ -91,7 +91,12 @@ async fn producer(cluster: &mut Cluster, arguments: &ProduceArguments) -> Result
     if arguments.acks != Acks::All || arguments.no_idempotence {
         return Ok(None);
     }
-    let request = InitProducerIdRequest { transaction_timeout_ms: i32::MAX, ..Default::default() };
+    // An empty transactional id is not the same as none.
+    let request = InitProducerIdRequest {
+        transactional_id: None,
+        transaction_timeout_ms: i32::MAX,
+        ..Default::default()
+    };
     retrying(cluster, async |cluster| {
         let answer = cluster.any().await?.call(&request).await?;
         check(answer.error_code, None, || {

@@ -233,6 +233,7 @@ impl Sender {
             ..Default::default()
         });
         ProduceRequest {
+            transactional_id: None,
             acks: self.delivery.acks.code(),
             timeout_ms: i32::try_from(self.delivery.timeout.as_millis()).unwrap_or(i32::MAX),
             topic_data: vec![TopicProduceData {

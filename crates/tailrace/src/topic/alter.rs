@@ -53,6 +53,7 @@ fn changes(arguments: &AlterArguments) -> Vec<AlterableConfig> {
     let delete = arguments.delete_config.iter().map(|name| AlterableConfig {
         name: name.clone(),
         config_operation: DELETE,
+        value: None,
         ..Default::default()
     });
     set.chain(delete).collect()
