@@ -47,7 +47,7 @@ impl Format {
             let Some(directive) = part.chars().next() else {
                 // Two percent signs in a row: one of them, and the text that follows.
                 let rest = parts.next().ok_or("a percent sign at the end of the format: write %% for one")?;
-                pieces.push(Piece::Text(b"%".to_vec()));
+                push_bytes(&mut pieces, b"%");
                 push_text(&mut pieces, rest)?;
                 continue;
             };
@@ -107,13 +107,16 @@ fn piece(directive: char) -> Result<Piece, String> {
 }
 
 fn push_text(pieces: &mut Vec<Piece>, text: &str) -> Result<(), String> {
-    let text = unescape(text)?;
+    push_bytes(pieces, &unescape(text)?);
+    Ok(())
+}
+
+fn push_bytes(pieces: &mut Vec<Piece>, text: &[u8]) {
     match pieces.last_mut() {
         _ if text.is_empty() => {}
         Some(Piece::Text(last)) => last.extend(text),
-        _ => pieces.push(Piece::Text(text)),
+        _ => pieces.push(Piece::Text(text.to_vec())),
     }
-    Ok(())
 }
 
 fn length(bytes: Option<&[u8]>) -> i64 {

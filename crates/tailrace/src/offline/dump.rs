@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tailrace_log::RealDisk;
 use tailrace_log::inspect::{DumpedBatch, dump_dir};
 use tailrace_records::{BatchHeader, DecodedBatch, Record};
+use tailrace_types::Offset;
 
 use super::DumpArguments;
 use super::folders::partitions;
@@ -19,7 +20,7 @@ use crate::text::time::format_instant;
 
 /// Damage is said on standard error, and the dump goes on with the next segment.
 pub(super) fn run(arguments: &DumpArguments) -> Result<ExitCode, Failure> {
-    let mut dumper = Dumper { out: BufWriter::new(io::stdout().lock()), arguments, file: None, failed: false };
+    let mut dumper = Dumper { out: BufWriter::new(io::stdout().lock()), arguments, last: None, failed: false };
     for path in segments_or_folders(&arguments.paths)? {
         for batch in dump_dir(&RealDisk, &path).map_err(|error| error.to_string())? {
             match batch {
@@ -48,8 +49,8 @@ fn segments_or_folders(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
 struct Dumper<'a, W: Write> {
     out: BufWriter<W>,
     arguments: &'a DumpArguments,
-    /// The segment that was shown last.
-    file: Option<PathBuf>,
+    /// The segment that was shown last, and the offset after its last batch.
+    last: Option<(PathBuf, Offset)>,
     failed: bool,
 }
 
@@ -62,20 +63,23 @@ impl<W: Write> Dumper<'_, W> {
     }
 
     fn batch(&mut self, batch: &DumpedBatch) -> Result<(), Failure> {
+        let same_segment = self.last.take().filter(|(file, _)| *file == batch.file);
+        // The checksum does not cover the offset. Gaps are legal, since compaction leaves them.
+        if let Some((file, end)) = same_segment.as_ref().filter(|(_, end)| batch.header.base_offset < *end) {
+            let (file, position, found) = (file.display(), batch.position, batch.header.base_offset);
+            self.fail(&format!("{file} is damaged at byte {position}: a batch at offset {found}, expected {end} or later"))?;
+        }
         match self.arguments.output {
             Output::Json => writeln!(self.out, "{}", json_of(batch))?,
             Output::Text => {
-                if self.file.as_ref() != Some(&batch.file) {
+                if same_segment.is_none() {
                     writeln!(self.out, "{}", batch.file.display())?;
-                    self.file = Some(batch.file.clone());
                 }
                 writeln!(self.out, "{}", text_of(batch))?;
             }
         }
-        if self.arguments.records {
-            self.records(batch)?;
-        }
-        Ok(())
+        self.last = Some((batch.file.clone(), batch.header.next_offset()));
+        if self.arguments.records { self.records(batch) } else { Ok(()) }
     }
 
     fn records(&mut self, batch: &DumpedBatch) -> Result<(), Failure> {
