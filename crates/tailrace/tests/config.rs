@@ -1,4 +1,5 @@
 //! `tailrace config`.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 mod support;
 

@@ -1,4 +1,5 @@
 //! Much input: through the whole program byte for byte, and across a crash of the server.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 mod support;
 
@@ -41,8 +42,12 @@ fn a_large_file_comes_back_the_same() {
     for codec in ["none", "lz4"] {
         let from = server.consume("t", &["--from", "end", "-f", ""]);
         assert!(from.is_empty());
-        let start: u64 = server.output(&["topic", "describe", "t", "-o", "json"]).split("\"latest_offset\": ").nth(1)
-            .and_then(|rest| rest.split(',').next()?.trim().parse().ok()).unwrap();
+        let start: u64 = server
+            .output(&["topic", "describe", "t", "-o", "json"])
+            .split("\"latest_offset\": ")
+            .nth(1)
+            .and_then(|rest| rest.split(',').next()?.trim().parse().ok())
+            .unwrap();
         let status = command(&["produce", "t", "-q", "-z", codec, "-b", &server.kafka])
             .stdin(std::fs::File::open(&path).unwrap())
             .stderr(Stdio::inherit())

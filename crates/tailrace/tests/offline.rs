@@ -1,4 +1,5 @@
 //! `tailrace log dump` and `tailrace log verify`.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 mod support;
 
@@ -12,7 +13,8 @@ fn produced(dir: &Path) -> PathBuf {
     let data = dir.join("data");
     let server = Server::start(&data, &[]);
     server.output(&["topic", "create", "t", "--config", "segment.bytes=1048576"]);
-    let input: String = (0..60_000).map(|n| format!("key{n}:value number {n}, and some more text\n")).collect();
+    let input: String =
+        (0..60_000).map(|n| format!("key{n}:value number {n}, and some more text\n")).collect();
     server.produce("t", &["-K", ":", "-H", "h=1", "--batch-bytes", "64KiB"], input.as_bytes());
     server.produce("t", &["-z", "zstd"], b"compressed\n");
     assert_eq!(server.stop(), Some(0));
@@ -107,7 +109,11 @@ fn a_dump_shows_batches_and_records() {
 
     let first = segments(&partition)[0].clone();
     let text = String::from_utf8(success(run(&["log", "dump", "-r", first.to_str().unwrap()]))).unwrap();
-    assert!(text.contains("key \"key1\"  value \"value number 1, and some more text\"  h=\"1\""), "{}", &text[..500]);
+    assert!(
+        text.contains("key \"key1\"  value \"value number 1, and some more text\"  h=\"1\""),
+        "{}",
+        &text[..500]
+    );
 }
 
 #[test]

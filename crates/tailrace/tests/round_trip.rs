@@ -1,4 +1,5 @@
 //! `tailrace produce` and `tailrace consume` against the server.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 mod support;
 
@@ -157,8 +158,7 @@ fn a_record_that_is_too_large_is_named_and_the_others_are_kept() {
 fn following_shows_records_as_they_come_and_slow_input_is_sent_at_once() {
     let (_dir, server) = start();
     server.create("t", 1);
-    let mut producer =
-        command(&["produce", "t", "-b", &server.kafka]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut producer = command(&["produce", "t", "-b", &server.kafka]).stdin(Stdio::piped()).spawn().unwrap();
     let mut consumer =
         command(&["consume", "t", "--follow", "-c", "3", "-b", &server.kafka]).spawn().unwrap();
     let mut input = producer.stdin.take().unwrap();

@@ -1,4 +1,5 @@
 //! Starting and stopping the server, and what keeps it from starting.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 mod support;
 
@@ -65,7 +66,8 @@ fn a_data_folder_has_one_server() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let server = Server::start(&data, &[]);
-    let second = ["serve", "--data-dir", data.to_str().unwrap(), "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0"];
+    let second =
+        ["serve", "--data-dir", data.to_str().unwrap(), "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0"];
     let error = last_line(&failure(&run(&second), 1));
     assert!(error.contains("locked by another process"), "{error}");
     assert_eq!(server.output(&["topic", "list", "-o", "json"]), "[]\n");
@@ -93,7 +95,9 @@ fn a_folder_of_a_newer_format_is_refused() {
         let path = newer.join(file);
         let mut bytes = std::fs::read(&path).unwrap();
         match bytes.starts_with(b"{") {
-            true => bytes = String::from_utf8(bytes).unwrap().replace("\"format\": 1", "\"format\": 2").into(),
+            true => {
+                bytes = String::from_utf8(bytes).unwrap().replace("\"format\": 1", "\"format\": 2").into()
+            }
             // The version follows the magic.
             false => bytes[8] = 2,
         }

@@ -1,4 +1,5 @@
 //! `tailrace topic`.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 mod support;
 
@@ -14,7 +15,15 @@ fn describe(server: &Server, topic: &str) -> Value {
 fn a_topic_is_made_shown_changed_and_deleted() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(&dir.path().join("data"), &[]);
-    let made = server.output(&["topic", "create", "orders", "--partitions", "2", "--config", "retention.ms=1000000"]);
+    let made = server.output(&[
+        "topic",
+        "create",
+        "orders",
+        "--partitions",
+        "2",
+        "--config",
+        "retention.ms=1000000",
+    ]);
     assert_eq!(made, "orders: created with 2 partitions, replication factor 1\n");
     let list: Value = serde_json::from_str(&server.output(&["topic", "list", "-o", "json"])).unwrap();
     assert_eq!(list[0]["name"], "orders");

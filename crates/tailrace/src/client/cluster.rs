@@ -25,8 +25,7 @@ impl Cluster {
     pub(crate) async fn connect(arguments: &ConnectArguments) -> Result<Self, ClientError> {
         let bootstrap = arguments.bootstrap.iter().map(|text| address::complete(text)).collect();
         let (nodes, connections) = (BTreeMap::new(), HashMap::new());
-        let mut cluster =
-            Self { bootstrap, timeout: arguments.timeout, nodes, controller: -1, connections };
+        let mut cluster = Self { bootstrap, timeout: arguments.timeout, nodes, controller: -1, connections };
         cluster.any().await?;
         Ok(cluster)
     }
@@ -66,7 +65,11 @@ impl Cluster {
     /// The connection to the controller, which changes topics. Where none is named, any node passes the request on.
     pub(crate) async fn controller(&mut self) -> Result<Arc<Connection>, ClientError> {
         self.metadata(Some(&[]), false).await?;
-        if self.nodes.contains_key(&self.controller) { self.node(self.controller).await } else { self.any().await }
+        if self.nodes.contains_key(&self.controller) {
+            self.node(self.controller).await
+        } else {
+            self.any().await
+        }
     }
 
     /// Asks for metadata: of all topics, or of those named.

@@ -40,7 +40,8 @@ struct Outgoing {
 }
 
 /// Requests that were written and wait for their answer; `None` once the connection has ended.
-type Waiting = Arc<Mutex<Option<VecDeque<(i32, oneshot::Sender<Answer>)>>>>;
+type WaitingList = Option<VecDeque<(i32, oneshot::Sender<Answer>)>>;
+type Waiting = Arc<Mutex<WaitingList>>;
 
 /// A connection to one server, versions negotiated.
 #[derive(Debug)]
@@ -228,7 +229,7 @@ impl<R: Request> Pending<R> {
     }
 }
 
-fn lock(waiting: &Waiting) -> MutexGuard<'_, Option<VecDeque<(i32, oneshot::Sender<Answer>)>>> {
+fn lock(waiting: &Waiting) -> MutexGuard<'_, WaitingList> {
     // Nothing panics while it is held.
     waiting.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -11,11 +11,15 @@ pub(crate) enum ClientError {
         "cannot connect to {address}: {reason}; start a server with `tailrace serve`, or name one with --bootstrap"
     )]
     Connect { address: String, reason: String },
-    #[error("{address} did not answer {api} within {timeout:?}; see whether it is healthy, or raise --timeout")]
+    #[error(
+        "{address} did not answer {api} within {timeout:?}; see whether it is healthy, or raise --timeout"
+    )]
     Timeout { address: String, api: &'static str, timeout: Duration },
     #[error("the connection to {address} ended: {reason}")]
     Closed { address: String, reason: String },
-    #[error("{address} answered {api} with bytes that are no legal response ({error}); is it a Kafka server?")]
+    #[error(
+        "{address} answered {api} with bytes that are no legal response ({error}); is it a Kafka server?"
+    )]
     Decode { address: String, api: &'static str, error: DecodeError },
     #[error("cannot write a {api} request: {error}")]
     Encode { api: &'static str, error: EncodeError },
@@ -26,13 +30,17 @@ pub(crate) enum ClientError {
     Version { address: String, api: &'static str, theirs: Option<VersionRange>, ours: VersionRange },
     #[error("{what}: {}", refusal(*code, message.as_deref()))]
     Refused { what: String, code: i16, message: Option<String> },
-    #[error("there is no topic '{0}'; `tailrace topic list` shows those there are, `tailrace topic create` makes one")]
+    #[error(
+        "there is no topic '{0}'; `tailrace topic list` shows those there are, `tailrace topic create` makes one"
+    )]
     NoTopic(String),
     #[error("topic '{topic}' has no partition {partition}: it has {count}, numbered from 0")]
     NoPartition { topic: String, partition: i32, count: usize },
     #[error("records to topic '{topic}' were not acknowledged within {timeout:?}: {reason}")]
     Undelivered { topic: String, timeout: Duration, reason: String },
-    #[error("the server refused records, which with --acks 0 it says only by closing the connection: {reason}; use --acks 1 to learn why")]
+    #[error(
+        "the server refused records, which with --acks 0 it says only by closing the connection: {reason}; use --acks 1 to learn why"
+    )]
     Unanswered { reason: String },
     #[error("no node is known under the id {0}; the cluster is starting or changing, try again")]
     NoNode(i32),
@@ -72,7 +80,8 @@ impl ClientError {
 
 /// The server's own message says more than its code; the code's name is what can be looked up.
 fn refusal(code: i16, message: Option<&str>) -> String {
-    let name = ErrorCode::from_code(code).map_or_else(|| format!("error {code}"), |code| code.name().to_owned());
+    let name =
+        ErrorCode::from_code(code).map_or_else(|| format!("error {code}"), |code| code.name().to_owned());
     let known = ErrorCode::from_code(code).map(ErrorCode::message);
     match message.filter(|m| !m.trim().is_empty()).or(known) {
         Some(message) => format!("{} ({name})", message.trim().trim_end_matches('.')),

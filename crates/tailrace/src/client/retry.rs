@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Cluster, ClientError};
+use super::{ClientError, Cluster};
 
 /// First wait before another try.
 const WAIT_FIRST: Duration = Duration::from_millis(20);

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use tailrace_kafka_wire::ErrorCode;
+use tailrace_kafka_wire::messages::DescribeConfigsRequest;
 use tailrace_kafka_wire::messages::describe_configs_request::DescribeConfigsResource;
 use tailrace_kafka_wire::messages::describe_configs_response::DescribeConfigsResourceResult;
 use tailrace_kafka_wire::messages::metadata_response::MetadataResponseTopic;
-use tailrace_kafka_wire::messages::DescribeConfigsRequest;
-use tailrace_kafka_wire::ErrorCode;
 
 use super::{Backoff, ClientError, Cluster, check, retrying};
 

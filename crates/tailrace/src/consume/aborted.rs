@@ -33,3 +33,49 @@ impl AbortedFilter {
         !(header.attributes.is_transactional() && self.aborting.contains(&header.producer_id.0))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tailrace_records::{Attributes, BatchBuilder, BatchOptions};
+    use tailrace_types::{Offset, ProducerId, TimestampMs};
+
+    use super::*;
+
+    fn batch(offset: i64, producer: i64, kind: Attributes) -> BatchHeader {
+        let options = BatchOptions {
+            base_offset: Offset(offset),
+            producer_id: ProducerId(producer),
+            transactional: kind.is_transactional(),
+            control: kind.is_control(),
+            ..BatchOptions::default()
+        };
+        let mut builder = BatchBuilder::new(options);
+        builder.push(TimestampMs(0), None, Some(b"v"), &[]).unwrap();
+        BatchHeader::parse(&builder.build()).unwrap()
+    }
+
+    #[test]
+    fn what_was_aborted_is_left_out_up_to_its_marker() {
+        let transactional = Attributes::default().with_transactional(true);
+        let marker = transactional.with_control(true);
+        let aborted = |producer_id, first_offset| AbortedTransaction {
+            producer_id,
+            first_offset,
+            ..AbortedTransaction::default()
+        };
+        let mut filter = AbortedFilter::new(vec![aborted(7, 5), aborted(7, 1)]);
+        for (offset, producer, kind, shown) in [
+            (0, 7, Attributes::default(), true),
+            (1, 7, transactional, false),
+            (2, 8, transactional, true),
+            (3, 7, marker, false),
+            (4, 7, transactional, true),
+            (5, 7, transactional, false),
+            (6, 9, Attributes::default(), true),
+            (7, 7, marker, false),
+            (8, 7, transactional, true),
+        ] {
+            assert_eq!(filter.shows(&batch(offset, producer, kind)), shown, "{offset}");
+        }
+    }
+}

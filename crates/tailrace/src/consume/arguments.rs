@@ -30,8 +30,8 @@ use crate::text::units::parse_bytes;
     tailrace consume orders --from @-1h --format '%D %k: %v\\n'\n  \
     tailrace consume orders --from -10 -o json | jq .value\n  \
     tailrace consume orders -p 0 --from 4711 -c 1\n\n\
-    Without --follow it stops at the end that the partitions have when it starts. Records of one partition come in\n\
-    order; there is no order between partitions.")]
+    Without --follow it stops at the end that the partitions have when it starts. Records of one \
+    partition come in order; there is no order between partitions.")]
 pub(crate) struct ConsumeArguments {
     /// The topic
     #[arg(value_name = "TOPIC")]

@@ -249,9 +249,8 @@ impl Fetcher {
         let wanted = *range;
         let mut next = range.from;
         for batch in split_batches(&batches) {
-            let (header, _) = batch.map_err(|error| {
-                format!("{}-{partition} at offset {next}: {error}", self.topic.name)
-            })?;
+            let (header, _) = batch
+                .map_err(|error| format!("{}-{partition} at offset {next}: {error}", self.topic.name))?;
             next = next.max(header.next_offset().0);
         }
         range.from = next;
@@ -270,10 +269,15 @@ impl Fetcher {
         let Some(range) = self.ranges.get_mut(&partition) else { return Ok(()) };
         if earliest <= range.from {
             let (topic, from) = (&self.topic.name, range.from);
-            return Err(format!("{topic}-{partition} no longer has offset {from}: its log became shorter").into());
+            return Err(
+                format!("{topic}-{partition} no longer has offset {from}: its log became shorter").into()
+            );
         }
         let topic = &self.topic.name;
-        complain(&format!("{topic}-{partition}: offsets {} to {earliest} were deleted meanwhile", range.from));
+        complain(&format!(
+            "{topic}-{partition}: offsets {} to {earliest} were deleted meanwhile",
+            range.from
+        ));
         range.from = earliest;
         Ok(())
     }

@@ -101,7 +101,9 @@ fn piece(directive: char) -> Result<Piece, String> {
         'T' => Piece::Timestamp,
         'D' => Piece::Date,
         other => {
-            return Err(format!("unknown %{other} in the format; `tailrace consume --help` lists what there is"));
+            return Err(format!(
+                "unknown %{other} in the format; `tailrace consume --help` lists what there is"
+            ));
         }
     })
 }

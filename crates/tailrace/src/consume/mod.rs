@@ -35,7 +35,8 @@ pub(crate) fn run(arguments: &ConsumeArguments) -> Result<ExitCode, Failure> {
         let topic = find_topic(&mut cluster, &arguments.topic).await?;
         let ranges = start::ranges(&mut cluster, &topic, arguments).await?;
         let (chunks, received) = mpsc::channel(CHUNKS_MAX);
-        let printer = Printer::new(topic.name.clone(), style, arguments.count, arguments.is_read_committed())?;
+        let printer =
+            Printer::new(topic.name.clone(), style, arguments.count, arguments.is_read_committed())?;
         let printing = std::thread::spawn(move || printer.run(received));
         let fetched = Fetcher::new(cluster, topic, arguments.fetch_rules(), ranges).run(chunks).await;
         let printed = printing.join().unwrap_or_else(|_| Err("writing failed unexpectedly".into()));

@@ -87,7 +87,8 @@ impl Printer {
             if header.attributes.is_control() || (self.read_committed && !shown) {
                 continue;
             }
-            let batch = DecodedBatch::new(bytes, DECOMPRESSED_BYTES_MAX).map_err(|error| at(Some(&header), error))?;
+            let batch =
+                DecodedBatch::new(bytes, DECOMPRESSED_BYTES_MAX).map_err(|error| at(Some(&header), error))?;
             for record in batch.records() {
                 let record = record.map_err(|error| at(Some(&header), error))?;
                 let offset = record.offset.0;

@@ -37,7 +37,9 @@ pub(super) async fn ranges(
     let earliest = list_offsets(cluster, topic, &partitions, OffsetQuery::Earliest, false).await?;
     let latest = list_offsets(cluster, topic, &partitions, OffsetQuery::Latest, committed).await?;
     let by_time = match arguments.from {
-        From::Time(ms) => list_offsets(cluster, topic, &partitions, OffsetQuery::AtTime(ms), committed).await?,
+        From::Time(ms) => {
+            list_offsets(cluster, topic, &partitions, OffsetQuery::AtTime(ms), committed).await?
+        }
         _ => BTreeMap::new(),
     };
     let mut ranges = BTreeMap::new();

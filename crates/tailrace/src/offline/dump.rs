@@ -20,7 +20,8 @@ use crate::text::time::format_instant;
 
 /// Damage is said on standard error, and the dump goes on with the next segment.
 pub(super) fn run(arguments: &DumpArguments) -> Result<ExitCode, Failure> {
-    let mut dumper = Dumper { out: BufWriter::new(io::stdout().lock()), arguments, last: None, failed: false };
+    let mut dumper =
+        Dumper { out: BufWriter::new(io::stdout().lock()), arguments, last: None, failed: false };
     for path in segments_or_folders(&arguments.paths)? {
         for batch in dump_dir(&RealDisk, &path).map_err(|error| error.to_string())? {
             match batch {
@@ -36,7 +37,8 @@ pub(super) fn run(arguments: &DumpArguments) -> Result<ExitCode, Failure> {
 fn segments_or_folders(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut found = Vec::new();
     for path in paths {
-        let metadata = path.metadata().map_err(|error| format!("cannot read {}: {}", path.display(), plain(&error)))?;
+        let metadata =
+            path.metadata().map_err(|error| format!("cannot read {}: {}", path.display(), plain(&error)))?;
         match metadata.is_dir() {
             true => found.extend(partitions(path)?),
             false if path.extension().is_some_and(|extension| extension == "log") => found.push(path.clone()),
@@ -67,7 +69,9 @@ impl<W: Write> Dumper<'_, W> {
         // The checksum does not cover the offset. Gaps are legal, since compaction leaves them.
         if let Some((file, end)) = same_segment.as_ref().filter(|(_, end)| batch.header.base_offset < *end) {
             let (file, position, found) = (file.display(), batch.position, batch.header.base_offset);
-            self.fail(&format!("{file} is damaged at byte {position}: a batch at offset {found}, expected {end} or later"))?;
+            self.fail(&format!(
+                "{file} is damaged at byte {position}: a batch at offset {found}, expected {end} or later"
+            ))?;
         }
         match self.arguments.output {
             Output::Json => writeln!(self.out, "{}", json_of(batch))?,
@@ -110,7 +114,8 @@ impl<W: Write> Dumper<'_, W> {
 /// Topic and partition, as the folder's name has them.
 fn place_of(file: &Path) -> (String, i32) {
     let absolute = file.canonicalize().unwrap_or_else(|_| file.to_owned());
-    let folder = absolute.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
+    let folder =
+        absolute.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
     let split = folder.rsplit_once('-').and_then(|(topic, n)| Some((topic.to_owned(), n.parse().ok()?)));
     split.unwrap_or((folder, -1))
 }
@@ -135,7 +140,11 @@ fn text_of(batch: &DumpedBatch) -> String {
     );
     if header.has_producer_id() {
         let (id, epoch) = (header.producer_id, header.producer_epoch);
-        text.push_str(&format!("  producer {id}/{epoch} sequence {} to {}", header.base_sequence, header.last_sequence()));
+        text.push_str(&format!(
+            "  producer {id}/{epoch} sequence {} to {}",
+            header.base_sequence,
+            header.last_sequence()
+        ));
     }
     let marks = [
         (header.attributes.is_transactional(), "  transactional"),

@@ -26,9 +26,11 @@ enum LogVerb {
         tailrace log dump --records -o json tailrace-data/orders-0/00000000000000000000.log")]
     Dump(DumpArguments),
     /// Check every segment and say what is damaged; exit status 1 if anything is.
-    #[command(after_help = "What the next start of the server puts right by itself (a tail that was being written when \
-        the server\nwas killed, an index that is missing) is mentioned, but is no damage.\n\n\
-        Examples:\n  tailrace log verify tailrace-data\n  tailrace log verify tailrace-data/orders-0 -o json")]
+    #[command(
+        after_help = "What the next start of the server puts right by itself (a tail that was being written when \
+        the server was killed, an index that is missing) is mentioned, but is no damage.\n\n\
+        Examples:\n  tailrace log verify tailrace-data\n  tailrace log verify tailrace-data/orders-0 -o json"
+    )]
     Verify(VerifyArguments),
 }
 

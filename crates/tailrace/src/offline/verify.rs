@@ -69,7 +69,8 @@ impl Verified {
 
     /// In a folder that Kafka wrote, the indexes are Kafka's.
     fn matters(&self, problem: &Problem) -> bool {
-        self.report.identity.is_some() || problem.file.extension().is_none_or(|extension| extension != "index")
+        self.report.identity.is_some()
+            || problem.file.extension().is_none_or(|extension| extension != "index")
     }
 
     fn is_damaged(&self) -> bool {

@@ -158,7 +158,8 @@ impl Accumulator {
     ) -> Result<(), Failure> {
         self.records += 1;
         let content = key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len);
-        let header = |&(k, v): &(&[u8], Option<&[u8]>)| k.len() + v.map_or(0, <[u8]>::len) + HEADER_OVERHEAD_BYTES;
+        let header =
+            |&(k, v): &(&[u8], Option<&[u8]>)| k.len() + v.map_or(0, <[u8]>::len) + HEADER_OVERHEAD_BYTES;
         let bytes = content + headers.iter().map(header).sum::<usize>() + RECORD_OVERHEAD_BYTES;
         let partition = self.place(key, bytes)?;
         self.make_room(bytes)?;
@@ -183,9 +184,10 @@ impl Accumulator {
             if self.partitions.len() <= partition {
                 self.partitions.resize_with(partition + 1, PartitionState::default);
             }
-            let full = self.partitions[partition].open.as_ref().is_some_and(|open| {
-                open.builder.bytes_estimate() + bytes > self.limits.batch_bytes as usize
-            });
+            let full = self.partitions[partition]
+                .open
+                .as_ref()
+                .is_some_and(|open| open.builder.bytes_estimate() + bytes > self.limits.batch_bytes as usize);
             if !full {
                 return Ok(partition);
             }
@@ -196,7 +198,8 @@ impl Accumulator {
     /// Sends the largest open batches until the new record fits the memory.
     fn make_room(&mut self, bytes: usize) -> Result<(), Failure> {
         while self.open.len() > 1 && self.open_bytes + bytes > self.limits.open_bytes_max as usize {
-            let size = |&&p: &&usize| self.partitions[p].open.as_ref().map_or(0, |o| o.builder.bytes_estimate());
+            let size =
+                |&&p: &&usize| self.partitions[p].open.as_ref().map_or(0, |o| o.builder.bytes_estimate());
             let largest = self.open.iter().max_by_key(size).copied();
             largest.map_or(Ok(()), |partition| self.flush(partition))?;
         }
@@ -225,7 +228,8 @@ impl Accumulator {
 
     /// How long until a batch is due; `None` if nothing waits.
     pub(super) fn next_due(&self, now: Instant) -> Option<Duration> {
-        let since = self.open.iter().filter_map(|&p| self.partitions[p].open.as_ref().map(|o| o.since)).min()?;
+        let since =
+            self.open.iter().filter_map(|&p| self.partitions[p].open.as_ref().map(|o| o.since)).min()?;
         Some((since + self.limits.linger).saturating_duration_since(now))
     }
 
@@ -279,12 +283,35 @@ impl Accumulator {
         if bytes as u64 <= max {
             return Ok(());
         }
-        let which = if records == 1 { format!("record {first}") } else { format!("the batch from record {first} on") };
+        let which = if records == 1 {
+            format!("record {first}")
+        } else {
+            format!("the batch from record {first} on")
+        };
         Err(format!(
             "{which} takes {}, but the topic takes batches of at most {max} bytes: compress it, split it, or raise the \
              topic's max.message.bytes with `tailrace topic alter`",
             units::bytes(bytes as f64),
         )
         .into())
+    }
+}
+
+#[cfg(test)]
+impl Batch {
+    /// A batch of one byte.
+    pub(super) fn for_test(number: u64) -> Self {
+        let memory = Arc::new(Semaphore::new(1)).try_acquire_owned().expect("it is free");
+        Self {
+            partition: 0,
+            number,
+            bytes: Bytes::from_static(b"x"),
+            records: 1,
+            content_bytes: 1,
+            first_record: number + 1,
+            has_sequence: true,
+            first_sent: None,
+            _memory: memory,
+        }
     }
 }

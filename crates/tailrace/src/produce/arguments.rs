@@ -21,7 +21,8 @@ use crate::topic::key_value;
 const PROGRESS_BYTES_MIN: u64 = 16 << 20;
 
 #[derive(Debug, Args)]
-#[command(after_help = "Each line is a record, without its line end; an empty line is a record with an empty value, and a last line\n\
+#[command(
+    after_help = "Each line is a record, without its line end; an empty line is a record with an empty value, and a last line\n\
     needs no line end. With --key-separator, what stands before its first occurrence is the key; a line without it\n\
     has no key. Records with a key go to the partition where Kafka's Java client puts them (murmur2); those without\n\
     go to one partition per batch, in turn.\n\n\
@@ -31,7 +32,8 @@ const PROGRESS_BYTES_MIN: u64 = 16 << 20;
     tail -f app.log | tailrace produce logs -H host=web1\n  \
     tailrace produce images --files *.png\n\n\
     The records are acknowledged when the command ends with status 0. With --acks all, the default, a batch that\n\
-    had to be sent again is stored once and in order; with 0 or 1 it may be stored twice or out of order.")]
+    had to be sent again is stored once and in order; with 0 or 1 it may be stored twice or out of order."
+)]
 pub(crate) struct ProduceArguments {
     /// The topic; created if the server's auto.create.topics.enable allows it
     #[arg(value_name = "TOPIC")]
@@ -147,7 +149,7 @@ impl Source {
             return Ok(Self::Whole(input));
         }
         let metadata = input.metadata().map_err(stdin)?;
-        Ok(Self::Lines { input, regular_bytes: metadata.is_file().then(|| metadata.len()) })
+        Ok(Self::Lines { input, regular_bytes: metadata.is_file().then_some(metadata.len()) })
     }
 
     /// Length of the input, where it is known.

@@ -87,7 +87,10 @@ async fn produce(
 }
 
 /// An id for this run, so that the server recognizes a batch that is sent again.
-async fn producer(cluster: &mut Cluster, arguments: &ProduceArguments) -> Result<Option<Producer>, ClientError> {
+async fn producer(
+    cluster: &mut Cluster,
+    arguments: &ProduceArguments,
+) -> Result<Option<Producer>, ClientError> {
     if arguments.acks != Acks::All || arguments.no_idempotence {
         return Ok(None);
     }
@@ -102,10 +105,7 @@ async fn producer(cluster: &mut Cluster, arguments: &ProduceArguments) -> Result
         check(answer.error_code, None, || {
             "cannot get a producer id (--no-idempotence does without)".to_owned()
         })?;
-        Ok(Some(Producer {
-            id: ProducerId(answer.producer_id),
-            epoch: ProducerEpoch(answer.producer_epoch),
-        }))
+        Ok(Some(Producer { id: ProducerId(answer.producer_id), epoch: ProducerEpoch(answer.producer_epoch) }))
     })
     .await
 }

@@ -66,3 +66,51 @@ impl PartitionQueue {
         self.waiting.iter().filter_map(|batch| batch.first_sent).min()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch(number: u64) -> Batch {
+        Batch::for_test(number)
+    }
+
+    fn sent(queue: &mut PartitionQueue) -> Batch {
+        queue.take().expect("a batch is ready")
+    }
+
+    #[test]
+    fn several_are_in_flight_in_order() {
+        let mut queue = PartitionQueue::default();
+        (0..3).for_each(|number| queue.add(batch(number)));
+        assert_eq!([sent(&mut queue).number, sent(&mut queue).number, sent(&mut queue).number], [0, 1, 2]);
+        assert_eq!(queue.ready_bytes(), None);
+        (0..3).for_each(|number| queue.done(number));
+        assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn after_a_failure_all_in_flight_come_back_before_the_first_goes_out_again() {
+        let mut queue = PartitionQueue::default();
+        (0..4).for_each(|number| queue.add(batch(number)));
+        let (zero, one, two) = (sent(&mut queue), sent(&mut queue), sent(&mut queue));
+        queue.back(zero);
+        assert_eq!(queue.ready_bytes(), None, "two are in flight");
+        assert!(!queue.is_first(1), "what the server says about 1 is due to 0");
+        queue.back(two);
+        queue.back(one);
+        let order: Vec<u64> = std::iter::from_fn(|| queue.take()).map(|batch| batch.number).collect();
+        assert_eq!(order, [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn the_first_open_batch_is_told_from_the_others() {
+        let mut queue = PartitionQueue::default();
+        (0..2).for_each(|number| queue.add(batch(number)));
+        let (_zero, _one) = (sent(&mut queue), sent(&mut queue));
+        assert!(queue.is_first(0));
+        assert!(!queue.is_first(1));
+        queue.done(0);
+        assert!(queue.is_first(1));
+    }
+}

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use tailrace_kafka_wire::messages::produce_response::PartitionProduceResponse;
 use tailrace_kafka_wire::messages::{ApiVersionsRequest, ProduceRequest, ProduceResponse};
-use tailrace_kafka_wire::ErrorCode;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -320,8 +320,15 @@ impl Sender {
 
     fn refusal(&self, batch: &Batch, result: &PartitionProduceResponse) -> ClientError {
         let (first, last) = (batch.first_record, batch.first_record + batch.records.saturating_sub(1));
-        let what = format!("records of the batch from record {first} on were not stored in {}-{}", self.topic.name, batch.partition);
-        let what = if first == last { format!("record {first} was not stored in {}-{}", self.topic.name, batch.partition) } else { what };
+        let what = format!(
+            "records of the batch from record {first} on were not stored in {}-{}",
+            self.topic.name, batch.partition
+        );
+        let what = if first == last {
+            format!("record {first} was not stored in {}-{}", self.topic.name, batch.partition)
+        } else {
+            what
+        };
         let first_reason = result.record_errors.iter().find_map(|e| e.batch_index_error_message.clone());
         ClientError::refused(what, result.error_code, result.error_message.clone().or(first_reason))
     }

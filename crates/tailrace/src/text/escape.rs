@@ -23,7 +23,9 @@ pub(crate) fn unescape(text: &str) -> Result<Vec<u8>, String> {
                 rest = after;
                 value
             }
-            other => return Err(format!("unknown escape \\{}: write \\\\ for a backslash", char::from(other))),
+            other => {
+                return Err(format!("unknown escape \\{}: write \\\\ for a backslash", char::from(other)));
+            }
         });
     }
     Ok(out)

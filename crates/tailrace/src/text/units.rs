@@ -65,7 +65,8 @@ mod tests {
 
     #[test]
     fn durations() {
-        for (text, ms) in [("500ms", 500), ("30s", 30_000), ("2", 2_000), ("1.5m", 90_000), ("1h", 3_600_000)] {
+        for (text, ms) in [("500ms", 500), ("30s", 30_000), ("2", 2_000), ("1.5m", 90_000), ("1h", 3_600_000)]
+        {
             assert_eq!(parse_duration(text), Ok(Duration::from_millis(ms)));
         }
         for wrong in ["", "s", "-1s", "1x", "1.2.3s", "99999999999999999999d"] {

@@ -4,7 +4,9 @@ use std::process::ExitCode;
 
 use serde_json::json;
 use tailrace_kafka_wire::messages::create_partitions_request::CreatePartitionsTopic;
-use tailrace_kafka_wire::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
+use tailrace_kafka_wire::messages::incremental_alter_configs_request::{
+    AlterConfigsResource, AlterableConfig,
+};
 use tailrace_kafka_wire::messages::{CreatePartitionsRequest, IncrementalAlterConfigsRequest};
 
 use super::{AlterArguments, CHANGE_TIMEOUT_MS, plural};
@@ -21,7 +23,9 @@ const DELETE: i8 = 1;
 pub(super) async fn run(cluster: &mut Cluster, arguments: &AlterArguments) -> Result<ExitCode, Failure> {
     let changes = changes(arguments);
     if changes.is_empty() && arguments.partitions.is_none() {
-        return Err("nothing to change: give --config KEY=VALUE, --delete-config KEY or --partitions N".into());
+        return Err(
+            "nothing to change: give --config KEY=VALUE, --delete-config KEY or --partitions N".into()
+        );
     }
     find_topic(cluster, &arguments.name).await?;
     let mut done = Vec::new();

@@ -87,7 +87,10 @@ fn show(arguments: &CreateArguments, result: Option<&CreatableTopicResult>) -> R
             (Some(_), None) => format!("{name}: {done}\n"),
             (Some(_), Some(result)) => {
                 let partitions = plural(result.num_partitions.into(), "partition");
-                format!("{name}: {done} with {partitions}, replication factor {}\n", result.replication_factor)
+                format!(
+                    "{name}: {done} with {partitions}, replication factor {}\n",
+                    result.replication_factor
+                )
             }
         }),
     }

@@ -91,7 +91,8 @@ fn text_of(description: &Description) -> String {
     let partitions = plural(topic.partitions.len() as i64, "partition");
     let mut text = format!("{}  (id {}, {partitions})\n", topic.name, base64::uuid(&topic.id));
     for config in configs {
-        let value = config.value.as_deref().unwrap_or(if config.is_sensitive { "(hidden)" } else { "(not set)" });
+        let value =
+            config.value.as_deref().unwrap_or(if config.is_sensitive { "(hidden)" } else { "(not set)" });
         text.push_str(&format!("  {} = {value}\n", config.name));
     }
     let head = ["PARTITION", "LEADER", "EPOCH", "REPLICAS", "IN SYNC", "EARLIEST", "LATEST", "OFFSETS"];

@@ -1,5 +1,6 @@
 //! Starts the built binary: as a server in a temporary folder, and as its own client.
 #![allow(dead_code, reason = "every test file uses another part")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -9,13 +10,13 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// The program under test.
-pub const TAILRACE: &str = env!("CARGO_BIN_EXE_tailrace");
+pub(crate) const TAILRACE: &str = env!("CARGO_BIN_EXE_tailrace");
 
 /// Longest wait for anything that has to happen.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A command without what the environment of the tests might bring in.
-pub fn command(arguments: &[&str]) -> Command {
+pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(TAILRACE);
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("TAILRACE_") {
@@ -27,7 +28,7 @@ pub fn command(arguments: &[&str]) -> Command {
 }
 
 /// Runs it with `input` on standard input.
-pub fn run_with(arguments: &[&str], input: &[u8]) -> Output {
+pub(crate) fn run_with(arguments: &[&str], input: &[u8]) -> Output {
     let mut child = command(arguments).stdin(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let input = input.to_vec();
@@ -38,13 +39,13 @@ pub fn run_with(arguments: &[&str], input: &[u8]) -> Output {
 }
 
 /// Runs it without input.
-pub fn run(arguments: &[&str]) -> Output {
+pub(crate) fn run(arguments: &[&str]) -> Output {
     run_with(arguments, b"")
 }
 
 /// Standard error of a command that must fail with `status` and one line.
 #[track_caller]
-pub fn failure(output: &Output, status: i32) -> String {
+pub(crate) fn failure(output: &Output, status: i32) -> String {
     let text = String::from_utf8(output.stderr.clone()).unwrap();
     assert_eq!(output.status.code(), Some(status), "{text}");
     text
@@ -52,30 +53,30 @@ pub fn failure(output: &Output, status: i32) -> String {
 
 /// Its standard output, if it succeeded.
 #[track_caller]
-pub fn success(output: Output) -> Vec<u8> {
+pub(crate) fn success(output: Output) -> Vec<u8> {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "status {:?}: {errors}", output.status);
     output.stdout
 }
 
 /// A server that runs, and the folder it runs in.
-pub struct Server {
+pub(crate) struct Server {
     child: Child,
-    pub kafka: String,
-    pub http: String,
-    pub ready: String,
+    pub(crate) kafka: String,
+    pub(crate) http: String,
+    pub(crate) ready: String,
     /// Everything the server wrote to standard error so far goes here.
-    pub errors: PathBuf,
+    pub(crate) errors: PathBuf,
 }
 
 impl Server {
     /// Starts a server on free ports.
-    pub fn start(dir: &Path, more: &[&str]) -> Self {
+    pub(crate) fn start(dir: &Path, more: &[&str]) -> Self {
         Self::start_at(dir, "127.0.0.1:0", more)
     }
 
     /// Starts a server that listens for Kafka clients at `kafka`.
-    pub fn start_at(dir: &Path, kafka: &str, more: &[&str]) -> Self {
+    pub(crate) fn start_at(dir: &Path, kafka: &str, more: &[&str]) -> Self {
         let errors = dir.with_extension("stderr");
         let mut arguments =
             vec!["serve", "--data-dir", dir.to_str().unwrap(), "--kafka", kafka, "--http", "127.0.0.1:0"];
@@ -101,13 +102,13 @@ impl Server {
     }
 
     /// SIGTERM, and the exit status.
-    pub fn stop(mut self) -> Option<i32> {
+    pub(crate) fn stop(mut self) -> Option<i32> {
         self.signal(Signal::TERM);
         self.wait()
     }
 
     /// SIGKILL.
-    pub fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.signal(Signal::KILL);
         self.wait();
     }
@@ -124,30 +125,30 @@ impl Server {
     }
 
     /// Runs a verb against this server.
-    pub fn run(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         self.run_with(arguments, b"")
     }
 
     /// Runs a verb against this server with `input` on standard input.
-    pub fn run_with(&self, arguments: &[&str], input: &[u8]) -> Output {
+    pub(crate) fn run_with(&self, arguments: &[&str], input: &[u8]) -> Output {
         run_with(&[arguments, &["--bootstrap", &self.kafka]].concat(), input)
     }
 
     /// The standard output of a verb that must succeed.
     #[track_caller]
-    pub fn output(&self, arguments: &[&str]) -> String {
+    pub(crate) fn output(&self, arguments: &[&str]) -> String {
         String::from_utf8(success(self.run(arguments))).unwrap()
     }
 
     /// A topic of this name and so many partitions.
     #[track_caller]
-    pub fn create(&self, topic: &str, partitions: u32) {
+    pub(crate) fn create(&self, topic: &str, partitions: u32) {
         self.output(&["topic", "create", topic, "--partitions", &partitions.to_string()]);
     }
 
     /// Sends `input`; yields the summary.
     #[track_caller]
-    pub fn produce(&self, topic: &str, more: &[&str], input: &[u8]) -> String {
+    pub(crate) fn produce(&self, topic: &str, more: &[&str], input: &[u8]) -> String {
         let output = self.run_with(&[&["produce", topic], more].concat(), input);
         let summary = String::from_utf8_lossy(&output.stderr).into_owned();
         success(output);
@@ -156,13 +157,13 @@ impl Server {
 
     /// What `consume` writes.
     #[track_caller]
-    pub fn consume(&self, topic: &str, more: &[&str]) -> Vec<u8> {
+    pub(crate) fn consume(&self, topic: &str, more: &[&str]) -> Vec<u8> {
         success(self.run(&[&["consume", topic], more].concat()))
     }
 
     /// The same as text.
     #[track_caller]
-    pub fn consume_text(&self, topic: &str, more: &[&str]) -> String {
+    pub(crate) fn consume_text(&self, topic: &str, more: &[&str]) -> String {
         String::from_utf8(self.consume(topic, more)).unwrap()
     }
 }
@@ -175,7 +176,7 @@ impl Drop for Server {
 }
 
 /// The body of a small HTTP answer.
-pub fn http_get(address: &str, path: &str) -> String {
+pub(crate) fn http_get(address: &str, path: &str) -> String {
     let mut stream = std::net::TcpStream::connect(address).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
@@ -185,7 +186,7 @@ pub fn http_get(address: &str, path: &str) -> String {
 
 /// Waits until `done` holds.
 #[track_caller]
-pub fn until(what: &str, mut done: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !done() {
         assert!(Instant::now() < deadline, "{what} did not happen");
@@ -194,7 +195,7 @@ pub fn until(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 /// Copies a folder.
-pub fn copy_dir(from: &Path, to: &Path) {
+pub(crate) fn copy_dir(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
