@@ -1,0 +1,193 @@
+//! A server in a folder of its own, and a client that speaks the Kafka protocol plainly.
+
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tailrace_kafka_wire::messages::create_topics_request::{
+    CreatableTopic, CreatableTopicConfig, CreateTopicsRequest,
+};
+use tailrace_kafka_wire::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};
+use tailrace_kafka_wire::messages::metadata_response::MetadataResponseTopic;
+use tailrace_kafka_wire::messages::produce_request::{
+    PartitionProduceData, ProduceRequest, TopicProduceData,
+};
+use tailrace_kafka_wire::messages::produce_response::PartitionProduceResponse;
+use tailrace_kafka_wire::{ErrorCode, Records, Request, decode_response, request_frame};
+use tailrace_records::{BatchBuilder, BatchOptions};
+use tailrace_server::{Server, ServerDisk, Startup, start};
+use tailrace_types::TimestampMs;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// Longer than any answer takes, so that a hanging test fails by itself.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A running server and its folder.
+pub struct TestServer {
+    server: Option<Server>,
+    settings: BTreeMap<String, String>,
+    folder: TempDir,
+}
+
+impl TestServer {
+    pub async fn start() -> Self {
+        Self::with(&[]).await
+    }
+
+    pub async fn with(settings: &[(&str, &str)]) -> Self {
+        let folder = TempDir::new().expect("a temporary folder");
+        let data_dir = folder.path().join("data").display().to_string();
+        let base = [("data.dir", data_dir.as_str()), ("kafka", "127.0.0.1:0"), ("http", "127.0.0.1:0")];
+        let all = base.iter().chain(settings);
+        let settings: BTreeMap<_, _> = all.map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+        let server = Some(launch(&settings).await);
+        Self { server, settings, folder }
+    }
+
+    pub async fn restart(&mut self) {
+        self.stop().await;
+        self.server = Some(launch(&self.settings).await);
+    }
+
+    pub async fn stop(&mut self) {
+        let server = self.server.take().expect("it runs");
+        assert_eq!(server.stop().await, 0, "partitions that were not closed cleanly");
+    }
+
+    pub fn kafka(&self) -> SocketAddr {
+        self.server.as_ref().expect("it runs").addresses().kafka
+    }
+
+    pub async fn connect(&self) -> Client {
+        let stream = TcpStream::connect(self.kafka()).await.expect("the listener accepts");
+        Client { stream, correlation: 0 }
+    }
+}
+
+async fn launch(settings: &BTreeMap<String, String>) -> Server {
+    start(Startup { settings: settings.clone(), disk: ServerDisk::real() }).await.expect("the server starts")
+}
+
+/// One connection.
+pub struct Client {
+    stream: TcpStream,
+    correlation: i32,
+}
+
+impl Client {
+    /// Sends a request and waits for its answer.
+    pub async fn call<R: Request>(&mut self, version: i16, request: &R) -> R::Response {
+        self.try_call(version, request).await.expect("an answer, not a closed connection")
+    }
+
+    /// As [`Client::call`]; `None` if the server closes the connection instead.
+    pub async fn try_call<R: Request>(&mut self, version: i16, request: &R) -> Option<R::Response> {
+        self.correlation += 1;
+        let frame =
+            request_frame(self.correlation, Some("test"), version, request).expect("it can be encoded");
+        self.stream.write_all(&frame.into_bytes().expect("no external parts")).await.expect("it is taken");
+        let answer = self.receive().await?;
+        let (correlation, response) = decode_response::<R>(answer, version).expect("the answer is legal");
+        assert_eq!(correlation, self.correlation);
+        Some(response)
+    }
+
+    /// Sends a frame with this content. `None` if the server closes the connection.
+    pub async fn raw(&mut self, body: &[u8]) -> Option<Bytes> {
+        let length = i32::try_from(body.len()).expect("a short frame");
+        self.stream.write_all(&[&length.to_be_bytes(), body].concat()).await.expect("it is taken");
+        self.receive().await
+    }
+
+    async fn receive(&mut self) -> Option<Bytes> {
+        let read = async {
+            let length = self.stream.read_i32().await.ok()?;
+            let mut bytes = vec![0; usize::try_from(length).expect("lengths are positive")];
+            self.stream.read_exact(&mut bytes).await.ok()?;
+            Some(bytes.into())
+        };
+        tokio::time::timeout(PATIENCE, read).await.expect("an answer in time")
+    }
+
+    /// Creates a topic with these partitions and settings; it must work.
+    pub async fn create_topic(&mut self, name: &str, partitions: i32, configs: &[(&str, &str)]) -> [u8; 16] {
+        let request =
+            CreateTopicsRequest { topics: vec![topic(name, partitions, configs)], ..Default::default() };
+        let response = self.call(7, &request).await;
+        let created = &response.topics[0];
+        assert_eq!((created.error_code, &created.error_message), (0, &None), "{name}");
+        created.topic_id
+    }
+
+    /// One topic as Metadata shows it, without creating it.
+    pub async fn topic(&mut self, name: &str) -> MetadataResponseTopic {
+        let topic = MetadataRequestTopic { name: Some(name.to_owned()), ..Default::default() };
+        let request = MetadataRequest {
+            topics: Some(vec![topic]),
+            allow_auto_topic_creation: false,
+            ..Default::default()
+        };
+        self.call(12, &request).await.topics.remove(0)
+    }
+
+    /// Appends one record for each timestamp; it must work. Returns the first offset.
+    pub async fn produce(&mut self, topic: &str, partition: i32, timestamps: &[i64]) -> i64 {
+        let answer = self.produce_batch(topic, partition, batch(BatchOptions::default(), timestamps)).await;
+        assert_eq!(answer.error_code, 0, "{:?}", answer.error_message);
+        answer.base_offset
+    }
+
+    pub async fn produce_batch(
+        &mut self,
+        topic: &str,
+        partition: i32,
+        batch: Bytes,
+    ) -> PartitionProduceResponse {
+        let data =
+            PartitionProduceData { index: partition, records: Records::Bytes(batch), ..Default::default() };
+        let topic_data =
+            TopicProduceData { name: topic.to_owned(), partition_data: vec![data], ..Default::default() };
+        let request = ProduceRequest {
+            transactional_id: None,
+            acks: -1,
+            timeout_ms: 10_000,
+            topic_data: vec![topic_data],
+            ..Default::default()
+        };
+        self.call(9, &request).await.responses.remove(0).partition_responses.remove(0)
+    }
+}
+
+/// A batch with one record for each timestamp.
+pub fn batch(options: BatchOptions, timestamps: &[i64]) -> Bytes {
+    let mut builder = BatchBuilder::new(options);
+    for &timestamp in timestamps {
+        builder.push(TimestampMs(timestamp), Some(b"key"), Some(b"value"), &[]).expect("there is room");
+    }
+    builder.build()
+}
+
+/// A topic to be created with one replica.
+pub fn topic(name: &str, partitions: i32, configs: &[(&str, &str)]) -> CreatableTopic {
+    CreatableTopic {
+        name: name.to_owned(),
+        num_partitions: partitions,
+        replication_factor: 1,
+        configs: configs.iter().map(|(key, value)| config(key, Some(value))).collect(),
+        ..Default::default()
+    }
+}
+
+pub fn config(key: &str, value: Option<&str>) -> CreatableTopicConfig {
+    CreatableTopicConfig { name: key.to_owned(), value: value.map(str::to_owned), ..Default::default() }
+}
+
+/// The error that a code stands for.
+pub fn error(code: i16) -> ErrorCode {
+    ErrorCode::from_code(code).expect("a known code")
+}
