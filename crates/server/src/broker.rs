@@ -101,10 +101,13 @@ impl Broker {
         }
     }
 
-    /// Every partition that cannot be written or read, with the reason: what makes `/healthz` fail.
+    /// The metadata, and every partition, that cannot be written or read, with the reason: what makes `/healthz` fail.
     pub(crate) fn problems(&self) -> Vec<String> {
         let topics = self.topics();
         let mut problems = Vec::new();
+        if let Some(reason) = self.controller.halted() {
+            problems.push(format!("the metadata log takes no writes: {reason}"));
+        }
         for topic in topics.iter() {
             for (number, slot) in topic.partitions.iter().enumerate() {
                 match slot {

@@ -46,12 +46,6 @@ const PARTITION_GAUGES: &[(&str, &str, PartitionValue)] = &[
 impl Collector for BrokerCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let Some(broker) = self.0.upgrade() else { return Ok(()) };
-        gauge(
-            &mut encoder,
-            "request_memory_bytes",
-            "Memory reserved for requests",
-            number(broker.budget.used() as u64),
-        )?;
         let topics = broker.topics();
         gauge(&mut encoder, "topics", "Topics", i64::try_from(topics.iter().len()).unwrap_or(i64::MAX))?;
         let (mut online, mut offline, mut halted) = (0, 0, 0);

@@ -22,19 +22,23 @@ use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
 use crate::broker::Broker;
-use crate::budget::{Reservation, SMALL_FRAME_BYTES};
+use crate::budget::{Reservation, SMALL_FRAME_BYTES, Ticket};
 use crate::kafka::{self, Decided, RequestFrame};
 use crate::outbox::{Outbox, ReplyPart};
 
 /// Room kept free in the read buffer; grows to a frame's size once that is known and admitted.
 const READ_BYTES: usize = 16 * 1024;
 
-/// No further request is read while more than this waits to be sent. Record batches count too, though they are in
-/// files, because they say how far the client lags.
+/// No further request is read while more than this waits to be sent, be it for the socket or for an earlier answer.
+/// Record batches count too, though they are in files, because they say how far the client lags.
 const OUTBOX_BYTES_MAX: u64 = 1024 * 1024;
 
 /// How often a quiet connection looks at its time limits.
 const LIMITS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// After the client has closed its direction, answers that are due may take this long. A client that is gone
+/// altogether looks the same until something is sent to it.
+const HALF_CLOSED_MAX: Duration = Duration::from_secs(5);
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
@@ -80,16 +84,9 @@ enum Waiting {
 }
 
 struct PendingReply {
-    /// What it holds in memory.
-    bytes: usize,
     api_key: i16,
     started: Instant,
     waiting: Waiting,
-}
-
-fn memory_bytes(parts: &[ReplyPart]) -> usize {
-    let bytes = |part: &ReplyPart| if let ReplyPart::Bytes(bytes) = part { bytes.len() } else { 0 };
-    parts.iter().map(bytes).sum()
 }
 
 /// A request whose road through the broker is not decided yet.
@@ -106,12 +103,20 @@ pub(crate) struct Connection {
     input: BytesMut,
     /// Arrival of the first byte of the frame in `input`.
     frame_started: Option<Instant>,
+    /// Since when the client has had the time to send the frame in `input`.
+    frame_clock: Option<Instant>,
+    /// Nothing was read at the last turn, for reasons that are not the client's.
+    paused: bool,
+    /// The client has closed its direction.
+    input_ended: Option<Instant>,
+    /// Access to request memory.
+    ticket: Ticket,
     /// Memory for the frame being read, if it is a large one.
     reservation: Option<Reservation>,
     deciding: Option<Deciding>,
     replies: VecDeque<PendingReply>,
-    /// What the answers that wait behind an earlier one hold in memory.
-    replies_bytes: usize,
+    /// Of answers that are ready and wait for an earlier one.
+    replies_bytes: u64,
     outbox: Outbox,
     limits: Pin<Box<Sleep>>,
     last_request: Instant,
@@ -128,6 +133,10 @@ impl Connection {
             peer,
             input: BytesMut::new(),
             frame_started: None,
+            frame_clock: None,
+            paused: false,
+            input_ended: None,
+            ticket: broker.budget.ticket(),
             reservation: None,
             deciding: None,
             replies: VecDeque::new(),
@@ -149,7 +158,7 @@ impl Connection {
             let turns = std::future::poll_fn(|cx| self.poll_turns(cx));
             tokio::select! {
                 Err(closed) = turns => return (self.peer, closed),
-                () = Broker::stopped(&mut stopping), if serving => self.stopping = true,
+                _ = stopping.changed(), if serving => self.stopping = true,
             }
         }
     }
@@ -163,15 +172,25 @@ impl Connection {
                 return Poll::Ready(Err(error.into()));
             }
             if !self.may_read() {
+                self.paused = true;
                 break;
+            }
+            if std::mem::take(&mut self.paused) && self.frame_clock.is_some() {
+                // What was left in the socket meanwhile is not late.
+                self.frame_clock = Some(Instant::now());
             }
             let read = self.poll_read(cx)?;
             if !decided && !read {
                 break;
             }
         }
-        if self.stopping && self.is_quiet() {
-            return Poll::Ready(Err(Closed::Stopping));
+        if self.is_quiet() {
+            if self.stopping {
+                return Poll::Ready(Err(Closed::Stopping));
+            }
+            if self.input_ended.is_some() {
+                return Poll::Ready(Err(Closed::ByClient));
+            }
         }
         self.poll_limits(cx)
     }
@@ -183,10 +202,10 @@ impl Connection {
 
     fn may_read(&self) -> bool {
         !self.stopping
+            && self.input_ended.is_none()
             && self.deciding.is_none()
             && self.replies.len() < self.broker.limits.in_flight_max
-            && self.outbox.pending_bytes() < OUTBOX_BYTES_MAX
-            && (self.replies_bytes as u64) < OUTBOX_BYTES_MAX
+            && self.outbox.pending_bytes() + self.replies_bytes < OUTBOX_BYTES_MAX
     }
 
     /// True if a request was decided.
@@ -200,12 +219,13 @@ impl Connection {
                 self.broker.metrics.answered(api_key, started.elapsed());
                 return Ok(true);
             }
-            Decided::Reply(parts) => Waiting::Ready(parts),
+            Decided::Reply(parts) => {
+                self.replies_bytes += bytes_of(&parts);
+                Waiting::Ready(parts)
+            }
             Decided::Later(promise) => Waiting::Later(promise),
         };
-        let bytes = if let Waiting::Ready(parts) = &waiting { memory_bytes(parts) } else { 0 };
-        self.replies_bytes += bytes;
-        self.replies.push_back(PendingReply { bytes, api_key, started, waiting });
+        self.replies.push_back(PendingReply { api_key, started, waiting });
         Ok(true)
     }
 
@@ -214,14 +234,16 @@ impl Connection {
         while let Some(head) = self.replies.front_mut() {
             if let Waiting::Later(promise) = &mut head.waiting {
                 let Poll::Ready(parts) = promise.as_mut().poll(cx) else { return Ok(()) };
-                head.waiting = Waiting::Ready(parts?);
+                let parts = parts?;
+                self.replies_bytes += bytes_of(&parts);
+                head.waiting = Waiting::Ready(parts);
             }
-            let Some(PendingReply { bytes, api_key, started, waiting: Waiting::Ready(parts) }) =
+            let Some(PendingReply { api_key, started, waiting: Waiting::Ready(parts) }) =
                 self.replies.pop_front()
             else {
                 return Ok(());
             };
-            self.replies_bytes -= bytes;
+            self.replies_bytes -= bytes_of(&parts);
             self.outbox.push(api_key, started, parts);
         }
         Ok(())
@@ -247,9 +269,14 @@ impl Connection {
         }
         self.input.reserve(missing.max(READ_BYTES));
         match self.stream.try_read_buf(&mut self.input) {
-            Ok(0) => Err(Closed::ByClient),
+            Ok(0) => {
+                self.input_ended = Some(Instant::now());
+                Ok(true)
+            }
             Ok(count) => {
-                self.frame_started.get_or_insert_with(Instant::now);
+                let now = Instant::now();
+                self.frame_started.get_or_insert(now);
+                self.frame_clock.get_or_insert(now);
                 self.broker.metrics.bytes_received.inc_by(count as u64);
                 Ok(true)
             }
@@ -274,15 +301,18 @@ impl Connection {
         if frame <= SMALL_FRAME_BYTES || self.reservation.is_some() {
             return Poll::Ready(());
         }
-        match self.broker.budget.poll_reserve(frame, cx) {
+        let was_waiting = self.ticket.is_waiting();
+        match self.ticket.poll_reserve(frame, cx) {
             Poll::Ready(reservation) => {
                 self.reservation = Some(reservation);
                 // Waiting for memory was not the client's fault: its time to send the frame begins now.
-                self.frame_started = Some(Instant::now());
+                self.frame_clock = Some(Instant::now());
                 Poll::Ready(())
             }
             Poll::Pending => {
-                self.broker.metrics.request_memory_waits.inc();
+                if !was_waiting {
+                    self.broker.metrics.request_memory_waits.inc();
+                }
                 Poll::Pending
             }
         }
@@ -292,9 +322,8 @@ impl Connection {
         let now = Instant::now();
         let started = self.frame_started.take().unwrap_or(now);
         let mut bytes = self.input.split_to(frame).freeze();
-        if !self.input.is_empty() {
-            self.frame_started = Some(now);
-        }
+        let next_started = (!self.input.is_empty()).then_some(now);
+        (self.frame_started, self.frame_clock) = (next_started, next_started);
         self.last_request = now;
         let body: Bytes = bytes.split_off(4);
         let api_key = body.first_chunk::<2>().map_or(-1, |key| i16::from_be_bytes(*key));
@@ -317,13 +346,18 @@ impl Connection {
         if self.outbox.stalled_since().is_some_and(|since| since.elapsed() >= limits.response_write_timeout) {
             return Err(Closed::SlowReader);
         }
-        // While answers are due the client's bytes are left in the socket, so their lateness is ours.
-        if !self.is_quiet() {
-            return Ok(());
+        if self.input_ended.is_some_and(|since| since.elapsed() >= HALF_CLOSED_MAX) {
+            return Err(Closed::ByClient);
         }
-        if let Some(started) = self.frame_started {
-            let late = started.elapsed() >= limits.request_read_timeout && !self.waits_for_memory();
-            return if late { Err(Closed::SlowRequest) } else { Ok(()) };
+        // Bytes that are left in the socket are not late; what was read of a frame must be followed by the rest, even
+        // while answers to earlier requests are due.
+        if let Some(since) = self.frame_clock.filter(|_| self.may_read() && !self.ticket.is_waiting())
+            && since.elapsed() >= limits.request_read_timeout
+        {
+            return Err(Closed::SlowRequest);
+        }
+        if !self.is_quiet() || self.frame_clock.is_some() {
+            return Ok(());
         }
         if self.last_request.elapsed() >= limits.idle_max {
             return Err(Closed::Idle);
@@ -334,9 +368,12 @@ impl Connection {
         }
         Ok(())
     }
+}
 
-    fn waits_for_memory(&self) -> bool {
-        let large = matches!(self.frame_bytes(), Ok(Some(frame)) if frame > SMALL_FRAME_BYTES);
-        large && self.reservation.is_none()
-    }
+fn bytes_of(parts: &[ReplyPart]) -> u64 {
+    let bytes = |part: &ReplyPart| match part {
+        ReplyPart::Bytes(bytes) => bytes.len() as u64,
+        ReplyPart::File(slice) => slice.bytes,
+    };
+    parts.iter().map(bytes).sum()
 }

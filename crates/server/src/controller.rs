@@ -1,7 +1,7 @@
 //! The controller as the shell runs it: one command at a time, durable before it counts, carried out before it is
 //! answered. A client that creates a topic may produce to it at once.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use tailrace_broker::{Command, ControlError, Controller, MetadataImage, MetadataRecord, TopicImage};
@@ -32,6 +32,8 @@ pub(crate) struct ControllerShell {
     image: ArcSwap<MetadataImage>,
     topics: ArcSwap<TopicTable>,
     opener: Opener,
+    /// Why the metadata log takes no writes any more.
+    halted: OnceLock<String>,
 }
 
 struct State {
@@ -56,7 +58,13 @@ impl ControllerShell {
             image: ArcSwap::from(image),
             topics: ArcSwap::from_pointee(table),
             opener,
+            halted: OnceLock::new(),
         }
+    }
+
+    /// Why no command can be carried out until the next start, if that is so.
+    pub(crate) fn halted(&self) -> Option<&str> {
+        self.halted.get().map(String::as_str)
     }
 
     pub(crate) fn image(&self) -> Arc<MetadataImage> {
@@ -92,6 +100,9 @@ impl ControllerShell {
         let (guard, outcome) = tokio::task::spawn_blocking(move || plan_and_log(guard, &command, now))
             .await
             .map_err(|_| CommandError::Stopping)?;
+        if let Some(reason) = guard.as_ref().and_then(|state| state.log.halted()) {
+            self.halted.get_or_init(|| reason.to_owned());
+        }
         let records = outcome?;
         let image = guard.as_ref().ok_or(CommandError::Stopping)?.controller.image();
         self.image.store(Arc::clone(&image));
@@ -159,13 +170,16 @@ impl ControllerShell {
     async fn delete_topic(&self, id: [u8; 16]) {
         let Some(topic) = self.topics.load().by_id(id) else { return };
         self.change_table(|table| drop(table.remove(topic.name.as_str())));
+        for slot in &topic.partitions {
+            // Not on a worker thread: an append may hold the lock while it waits for such a thread.
+            if let PartitionSlot::Online(handle) = slot {
+                drop(handle.core.lock().await.take());
+                handle.stop_waiters();
+            }
+        }
         let opener = self.opener.clone();
         let deleted = tokio::task::spawn_blocking(move || {
-            for (slot, id) in topic.partitions.iter().zip(topic.image.topic_partitions()) {
-                if let PartitionSlot::Online(handle) = slot {
-                    drop(handle.core.blocking_lock().take());
-                    handle.stop_waiters();
-                }
+            for id in topic.image.topic_partitions() {
                 let dir = opener.data_dir.join(id.to_string());
                 if let Err(error) = delete_partition(opener.store.disk(), &dir, &topic.id.to_string()) {
                     tracing::error!(partition = %id, %error, "deleting the partition's folder failed");

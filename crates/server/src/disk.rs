@@ -13,11 +13,17 @@ use tailrace_log::{DirEntry, Disk, DiskFile, OpenMode, RealDisk, RealFile};
 
 /// Sees, and may refuse, what the server does to its files. All methods are called on the thread that does it.
 pub trait DiskWatcher: Send + Sync + fmt::Debug {
-    /// Called before `bytes` bytes are written at `position` of the file; an error is returned in place of writing.
+    /// Called in place of writing `bufs` at `position` of the file. `write` carries it out.
     ///
     /// # Errors
-    /// Whatever the test wants the disk to answer.
-    fn before_write(&self, path: &Path, position: u64, bytes: u64) -> io::Result<()>;
+    /// That of `write`, or whatever the test wants the disk to answer.
+    fn write(
+        &self,
+        path: &Path,
+        position: u64,
+        bufs: &[IoSlice<'_>],
+        write: &mut dyn FnMut() -> io::Result<()>,
+    ) -> io::Result<()>;
 
     /// Called in place of a sync. `sync` carries it out.
     ///
@@ -80,10 +86,11 @@ impl DiskFile for ServerFile {
     }
 
     fn write_all_at(&self, bufs: &[IoSlice<'_>], position: u64) -> io::Result<()> {
-        if let Some((path, watcher)) = &self.watched {
-            watcher.before_write(path, position, bufs.iter().map(|buf| buf.len() as u64).sum())?;
+        let mut write = || self.real.write_all_at(bufs, position);
+        match &self.watched {
+            Some((path, watcher)) => watcher.write(path, position, bufs, &mut write),
+            None => write(),
         }
-        self.real.write_all_at(bufs, position)
     }
 
     fn sync_data(&self) -> io::Result<()> {

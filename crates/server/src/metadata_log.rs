@@ -170,6 +170,11 @@ impl MetadataLog {
         Ok(result?)
     }
 
+    /// The failure that stopped writing, if there was one.
+    pub(crate) fn halted(&self) -> Option<&str> {
+        self.core.halted()
+    }
+
     /// Closes the log cleanly.
     pub(crate) fn close(self) -> Result<(), MetadataError> {
         Ok(self.core.close()?)

@@ -57,6 +57,7 @@ pub(crate) struct Metrics {
     pub(crate) cold_reads: Counter,
     pub(crate) deferred_writes: Counter,
     pub(crate) request_memory_waits: Counter,
+    pub(crate) request_memory: Gauge,
     pub(crate) fetch_sessions: Gauge,
     fsync_seconds: Histogram,
     fsync_failures: Counter,
@@ -105,6 +106,7 @@ impl Metrics {
             cold_reads: Counter::default(),
             deferred_writes: Counter::default(),
             request_memory_waits: Counter::default(),
+            request_memory: Gauge::default(),
             fetch_sessions: Gauge::default(),
             fsync_seconds: times(),
             fsync_failures: Counter::default(),
@@ -148,6 +150,12 @@ impl Metrics {
             "request_memory_waits",
             "Times a connection had to wait for request memory",
             self.request_memory_waits.clone(),
+        );
+        r.register_with_unit(
+            "request_memory",
+            "Memory reserved for large requests that are being read or decided",
+            Unit::Bytes,
+            self.request_memory.clone(),
         );
         r.register("fetch_sessions", "Incremental fetch sessions held", self.fetch_sessions.clone());
         r.register_with_unit("fsync", "Time of one sync", Unit::Seconds, self.fsync_seconds.clone());

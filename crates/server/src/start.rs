@@ -151,7 +151,10 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
     let slots = usize::try_from(config.max_incremental_fetch_session_cache_slots).unwrap_or(0);
     let broker = Arc::new(Broker {
         limits: Limits::of(&config),
-        budget: RequestBudget::new(usize::try_from(config.queued_max_request_bytes).unwrap_or(usize::MAX)),
+        budget: RequestBudget::new(
+            usize::try_from(config.queued_max_request_bytes).unwrap_or(usize::MAX),
+            metrics.request_memory.clone(),
+        ),
         controller,
         flusher: Flusher::start(flush_threads, Arc::clone(&metrics)).map_err(StartError::Threads)?,
         dirty: Arc::new(DirtyPages::default()),

@@ -22,20 +22,27 @@ pub(crate) enum AppendFailure {
 }
 
 /// Appends `batch` and sets off what follows from it: a sync if one is due, and word to those who wait.
+///
+/// What was appended is followed up even if the caller is dropped meanwhile.
 pub(crate) async fn append(
-    broker: &Broker,
+    broker: &Arc<Broker>,
     partition: &Arc<PartitionHandle>,
     batch: Validated,
     now: TimestampMs,
 ) -> Result<Appended, AppendFailure> {
     let may_block = !partition.epoch_begun.load(Ordering::Acquire) || broker.dirty.writes_may_block();
-    let result = if may_block {
-        append_on_worker(broker, partition, batch, now).await
-    } else {
-        let mut core = partition.core.lock().await;
-        append_locked(&mut core, partition, &batch, now)
-    };
-    match &result {
+    if may_block {
+        return append_on_worker(broker, partition, batch, now).await;
+    }
+    let mut core = partition.core.lock().await;
+    let result = append_locked(&mut core, partition, &batch, now);
+    drop(core);
+    follow_up(broker, partition, &result);
+    result
+}
+
+fn follow_up(broker: &Broker, partition: &Arc<PartitionHandle>, result: &Result<Appended, AppendFailure>) {
+    match result {
         Ok(appended) => {
             if appended.checkpoint_due {
                 partition.checkpoint_due.store(true, Ordering::Release);
@@ -53,24 +60,29 @@ pub(crate) async fn append(
         }
         Err(_) => {}
     }
-    result
 }
 
 async fn append_on_worker(
-    broker: &Broker,
+    broker: &Arc<Broker>,
     partition: &Arc<PartitionHandle>,
     batch: Validated,
     now: TimestampMs,
 ) -> Result<Appended, AppendFailure> {
     broker.metrics.deferred_writes.inc();
     let mut core = Arc::clone(&partition.core).lock_owned().await;
-    let partition = Arc::clone(partition);
+    let (broker, partition) = (Arc::clone(broker), Arc::clone(partition));
     let work = move || {
-        if let Some(core) = core.as_mut() {
-            core.begin_epoch().map_err(AppendFailure::Refused)?;
+        let begun = match core.as_mut() {
+            Some(core) => core.begin_epoch().map_err(AppendFailure::Refused),
+            None => Err(AppendFailure::Gone),
+        };
+        let result = begun.and_then(|()| {
             partition.epoch_begun.store(true, Ordering::Release);
-        }
-        append_locked(&mut core, &partition, &batch, now)
+            append_locked(&mut core, &partition, &batch, now)
+        });
+        drop(core);
+        follow_up(&broker, &partition, &result);
+        result
     };
     // A worker that panicked has poisoned nothing but its own batch; the partition's invariants are asserted inside.
     tokio::task::spawn_blocking(work).await.unwrap_or(Err(AppendFailure::Gone))

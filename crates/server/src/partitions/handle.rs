@@ -1,7 +1,7 @@
 //! A partition as the shell holds it: the deterministic core behind one short lock, what readers need beside it, and
 //! those who wait for its high watermark.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -34,7 +34,7 @@ pub(crate) struct PartitionHandle {
     pub(crate) core: Arc<tokio::sync::Mutex<Option<Solo<ServerDisk>>>>,
     pub(crate) reader: PartitionReader<ServerDisk>,
     acks: Mutex<VecDeque<AckWaiter>>,
-    fetches: Mutex<Vec<Arc<Notify>>>,
+    fetches: Mutex<WaitingFetches>,
     fetches_waiting: AtomicUsize,
     sync_state: AtomicU8,
     /// A checkpoint is wanted with the next sync.
@@ -46,6 +46,27 @@ pub(crate) struct PartitionHandle {
     /// Set once writing stopped for good.
     pub(crate) halted: AtomicBool,
     policy: Mutex<Policy>,
+}
+
+/// Fetches that wait for the high watermark, each once, by the address of its `Notify`.
+#[derive(Debug, Default)]
+struct WaitingFetches {
+    by_address: HashMap<usize, Arc<Notify>>,
+    /// At this number, those that have ended are looked for.
+    tidy_at: usize,
+}
+
+impl WaitingFetches {
+    const TIDY_MIN: usize = 64;
+
+    fn insert(&mut self, fetch: &Arc<Notify>) {
+        // Fetches that ended by their time limit leave their entry behind; those are dropped here.
+        if self.by_address.len() >= self.tidy_at.max(Self::TIDY_MIN) {
+            self.by_address.retain(|_, waiting| Arc::strong_count(waiting) > 1);
+            self.tidy_at = self.by_address.len() * 2;
+        }
+        self.by_address.insert(Arc::as_ptr(fetch) as usize, Arc::clone(fetch));
+    }
 }
 
 #[derive(Debug)]
@@ -124,12 +145,8 @@ impl PartitionHandle {
     /// Registers a fetch that wants to look again when the high watermark moved. Look again after registering.
     pub(crate) fn register_fetch(&self, fetch: &Arc<Notify>) {
         let mut fetches = lock(&self.fetches);
-        // Fetches that ended by their time limit leave their entry behind; those are dropped here.
-        if fetches.len() >= 64 {
-            fetches.retain(|waiting| Arc::strong_count(waiting) > 1);
-        }
-        fetches.push(Arc::clone(fetch));
-        self.fetches_waiting.store(fetches.len(), Ordering::Relaxed);
+        fetches.insert(fetch);
+        self.fetches_waiting.store(fetches.by_address.len(), Ordering::Relaxed);
         drop(fetches);
         // Either this fetch's next look sees a moved watermark, or whoever moves it sees this fetch.
         fence(Ordering::SeqCst);
@@ -143,9 +160,9 @@ impl PartitionHandle {
             let waiting = {
                 let mut fetches = lock(&self.fetches);
                 self.fetches_waiting.store(0, Ordering::Relaxed);
-                std::mem::take(&mut *fetches)
+                std::mem::take(&mut fetches.by_address)
             };
-            for fetch in waiting {
+            for fetch in waiting.into_values() {
                 fetch.notify_one();
             }
         }

@@ -4,15 +4,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tailrace_log::LogError;
-use tailrace_replication::{AppendError, Durability};
+use tailrace_log::Trim;
+use tailrace_replication::{AppendError, Durability, Solo};
 use tailrace_types::{LogEnd, Offset};
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
 use crate::broker::Broker;
+use crate::disk::ServerDisk;
 use crate::partitions::append::AppendFailure;
 use crate::partitions::handle::PartitionHandle;
+
+type Core = Solo<ServerDisk>;
 
 /// How often `flush.ms` is looked at: a record may wait this much longer.
 const FLUSH_LOOK: Duration = Duration::from_millis(50);
@@ -47,29 +50,46 @@ async fn retain_all(broker: &Arc<Broker>) {
     let handles: Vec<_> = broker.topics().online().cloned().collect();
     for handle in handles {
         let now = broker.now();
-        let retained = tokio::task::spawn_blocking(move || {
-            let trim = match handle.core.blocking_lock().as_mut() {
-                Some(core) => core.retain(now)?,
-                None => None,
-            };
-            let Some(trim) = trim else { return Ok(()) };
-            let segments = trim.segments().len();
-            let result = trim.run();
-            if let Some(core) = handle.core.blocking_lock().as_mut() {
-                core.finish_trim(&trim, &result);
+        match trim(&handle, move |core| core.retain(now)).await {
+            Ok(Some(trim)) => tracing::info!(
+                partition = %handle.id, segments = trim.segments().len(), log_start = %trim.log_start(), "retention"
+            ),
+            Ok(None) | Err(AppendFailure::Gone | AppendFailure::Refused(AppendError::Halted { .. })) => {}
+            Err(AppendFailure::Refused(error)) => tracing::error!(%error, "retention failed"),
+        }
+    }
+}
+
+/// Plans a trim under the partition's lock and carries it out without.
+///
+/// The lock is never waited for on a worker thread: an append may hold it while it waits for such a thread.
+async fn trim(
+    handle: &Arc<PartitionHandle>,
+    plan: impl FnOnce(&mut Core) -> Result<Option<Trim<ServerDisk>>, AppendError>,
+) -> Result<Option<Trim<ServerDisk>>, AppendFailure> {
+    let planned = match handle.core.lock().await.as_mut() {
+        Some(core) => plan(core).map_err(AppendFailure::Refused)?,
+        None => return Err(AppendFailure::Gone),
+    };
+    let Some(trim) = planned else { return Ok(None) };
+    let (trim, result) = tokio::task::spawn_blocking(move || {
+        let result = trim.run();
+        (trim, result)
+    })
+    .await
+    .map_err(|_| AppendFailure::Gone)?;
+    if let Some(core) = handle.core.lock().await.as_mut() {
+        core.finish_trim(&trim, &result);
+    }
+    handle.watermark_moved();
+    match result {
+        Ok(()) => Ok(Some(trim)),
+        Err(error) => {
+            // A full disk is passing trouble; any other failure has halted the partition.
+            if !error.is_no_space() {
+                handle.stop_waiters();
             }
-            handle.watermark_moved();
-            if let Err(error) = result {
-                stop_unless_full(&handle, &error);
-                return Err(AppendError::Log(error));
-            }
-            tracing::info!(partition = %handle.id, segments, log_start = %trim.log_start(), "retention");
-            Ok(())
-        });
-        match retained.await {
-            Ok(Ok(()) | Err(AppendError::Halted { .. })) => {}
-            Ok(Err(error)) => tracing::error!(%error, "retention failed"),
-            Err(error) => tracing::error!(%error, "retention panicked"),
+            Err(AppendFailure::Refused(AppendError::Log(error)))
         }
     }
 }
@@ -102,38 +122,18 @@ async fn flush_all(broker: &Arc<Broker>) {
     }
 }
 
-/// A full disk is passing trouble; any other failure has halted the partition.
-fn stop_unless_full(handle: &PartitionHandle, error: &LogError) {
-    if !error.is_no_space() {
-        handle.stop_waiters();
-    }
-}
-
-/// Moves a partition's log start forward (DeleteRecords); durable when it returns.
+/// Moves a partition's log start forward (DeleteRecords); durable when it returns. What was begun is carried out even if
+/// the caller is dropped meanwhile.
 pub(crate) async fn advance_log_start(
     handle: &Arc<PartitionHandle>,
     to: Offset,
 ) -> Result<Offset, AppendFailure> {
     let handle = Arc::clone(handle);
-    let work = move || {
-        let trim = match handle.core.blocking_lock().as_mut() {
-            Some(core) => core.advance_log_start(to).map_err(AppendFailure::Refused)?,
-            None => return Err(AppendFailure::Gone),
-        };
-        let result = trim.run();
-        if let Some(core) = handle.core.blocking_lock().as_mut() {
-            core.finish_trim(&trim, &result);
-        }
-        handle.watermark_moved();
-        match result {
-            Ok(()) => Ok(trim.log_start()),
-            Err(error) => {
-                stop_unless_full(&handle, &error);
-                Err(AppendFailure::Refused(AppendError::Log(error)))
-            }
-        }
-    };
-    tokio::task::spawn_blocking(work).await.unwrap_or(Err(AppendFailure::Gone))
+    let work = async move { trim(&handle, |core| core.advance_log_start(to).map(Some)).await };
+    match tokio::spawn(work).await {
+        Ok(trimmed) => Ok(trimmed?.map_or(to, |trim| trim.log_start())),
+        Err(_) => Err(AppendFailure::Gone),
+    }
 }
 
 /// Closes every partition cleanly, several at a time. Returns how many could not be.
@@ -147,7 +147,9 @@ pub(crate) async fn close_all(broker: &Arc<Broker>) -> usize {
     loop {
         while closing.len() < AT_ONCE {
             let Some(handle) = handles.pop() else { break };
-            closing.spawn_blocking(move || close(&handle));
+            // Not on the worker: an append may hold the lock while it waits for one.
+            let core = handle.core.lock().await.take();
+            closing.spawn_blocking(move || core.is_none_or(|core| close(&handle, core)));
         }
         match closing.join_next().await {
             None => return failed,
@@ -157,8 +159,7 @@ pub(crate) async fn close_all(broker: &Arc<Broker>) -> usize {
     }
 }
 
-fn close(handle: &PartitionHandle) -> bool {
-    let Some(core) = handle.core.blocking_lock().take() else { return true };
+fn close(handle: &PartitionHandle, core: Core) -> bool {
     let end: LogEnd = handle.reader.log_end();
     let closed = core.close();
     handle.stop_waiters();

@@ -1,6 +1,9 @@
 //! A server in a folder of its own, and a client that speaks the Kafka protocol plainly.
 
-#![allow(dead_code, reason = "each test binary uses its part")]
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
+
+pub mod rig;
+pub mod tap;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

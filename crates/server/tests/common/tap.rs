@@ -1,0 +1,269 @@
+//! A disk that takes down what is written and synced, in order, and does worse on demand.
+
+use std::collections::HashSet;
+use std::fmt::Debug;
+use std::io::{self, IoSlice};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tailrace_server::{DiskWatcher, ServerDisk};
+
+/// What happened, in the order in which it happened.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A batch was written to a `.log`: the call returned.
+    Wrote { path: PathBuf, offsets: std::ops::Range<i64> },
+    /// A sync of this file or folder is about to be called.
+    SyncBegan { path: PathBuf, number: u64 },
+    /// The call returned, without an error.
+    SyncEnded { path: PathBuf, number: u64 },
+    /// A client has learnt that these offsets are safe, or has seen them.
+    Told { folder: String, offsets: std::ops::Range<i64> },
+}
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The sync is not called, and success is reported.
+    Swallow,
+    /// The operation fails with this error of the operating system.
+    Error(i32),
+    /// Half of the bytes are written, then the disk is full.
+    Torn,
+}
+
+/// The operation that goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum On {
+    Write,
+    Sync,
+    Preallocate,
+}
+
+#[derive(Debug)]
+struct Rule {
+    on: On,
+    /// The path ends with the second after it held the first.
+    part: String,
+    suffix: String,
+    times: usize,
+    fault: Fault,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    events: Vec<Event>,
+    rules: Vec<Rule>,
+    syncs: u64,
+    /// Syncs of `.log` files whose path holds one of these wait until it is taken out.
+    held: HashSet<String>,
+    /// Time that each sync of a `.log` takes longer.
+    delay: Duration,
+}
+
+/// See the module documentation.
+#[derive(Debug, Default)]
+pub struct Tap {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Tap {
+    pub fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    pub fn disk(self: &Arc<Self>) -> ServerDisk {
+        ServerDisk::watched(Arc::clone(self) as Arc<dyn DiskWatcher>)
+    }
+
+    /// The next `times` operations on files whose path holds `part` and ends with `suffix` go wrong.
+    pub fn fail(&self, on: On, part: &str, suffix: &str, times: usize, fault: Fault) {
+        let (part, suffix) = (part.to_owned(), suffix.to_owned());
+        self.lock().rules.push(Rule { on, part, suffix, times, fault });
+    }
+
+    /// Nothing goes wrong from now on.
+    pub fn heal(&self) {
+        self.lock().rules.clear();
+    }
+
+    /// True if everything asked for with [`Tap::fail`] has happened.
+    pub fn is_spent(&self) -> bool {
+        self.lock().rules.iter().all(|rule| rule.times == 0)
+    }
+
+    /// Syncs of `.log` files whose path holds `part` do not return before [`Tap::release`].
+    pub fn hold(&self, part: &str) {
+        self.lock().held.insert(part.to_owned());
+    }
+
+    pub fn release(&self, part: &str) {
+        self.lock().held.remove(part);
+        self.changed.notify_all();
+    }
+
+    pub fn delay_syncs(&self, delay: Duration) {
+        self.lock().delay = delay;
+    }
+
+    /// A client was told, or shown, that `offsets` of the partition with this folder are safe.
+    pub fn told(&self, folder: &str, offsets: std::ops::Range<i64>) {
+        self.lock().events.push(Event::Told { folder: folder.to_owned(), offsets });
+    }
+
+    pub fn events(&self) -> Vec<Event> {
+        self.lock().events.clone()
+    }
+
+    /// Syncs so far of files whose path holds `part` and ends with `suffix`.
+    pub fn syncs(&self, part: &str, suffix: &str) -> usize {
+        let matches = |path: &Path| holds(path, part, suffix);
+        self.lock().events.iter().filter(|e| matches!(e, Event::SyncEnded { path, .. } if matches(path))).count()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn fault(&self, on: On, path: &Path) -> Option<Fault> {
+        let mut state = self.lock();
+        let rule = state
+            .rules
+            .iter_mut()
+            .find(|rule| rule.on == on && rule.times > 0 && holds(path, &rule.part, &rule.suffix))?;
+        rule.times -= 1;
+        Some(rule.fault)
+    }
+
+    fn wait_while_held(&self, path: &Path) {
+        if !holds(path, "", ".log") {
+            return;
+        }
+        let text = path.display().to_string();
+        let mut state = self.lock();
+        while state.held.iter().any(|part| text.contains(part.as_str())) {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let delay = state.delay;
+        drop(state);
+        std::thread::sleep(delay);
+    }
+}
+
+fn holds(path: &Path, part: &str, suffix: &str) -> bool {
+    let text = path.display().to_string();
+    text.contains(part) && text.ends_with(suffix)
+}
+
+fn refused(fault: Fault) -> io::Result<()> {
+    match fault {
+        Fault::Swallow => Ok(()),
+        Fault::Error(code) => Err(io::Error::from_raw_os_error(code)),
+        Fault::Torn => Err(io::Error::from_raw_os_error(libc::ENOSPC)),
+    }
+}
+
+/// Offsets of the batch that `bufs` are: the prefix holds the base offset, the received bytes from 16 on the rest.
+fn offsets(bufs: &[IoSlice<'_>]) -> Option<std::ops::Range<i64>> {
+    let bytes: Vec<u8> = bufs.iter().flat_map(|buf| buf.iter().copied()).take(27).collect();
+    let base = i64::from_be_bytes(*bytes.first_chunk()?);
+    let delta = i32::from_be_bytes(*bytes.get(23..27)?.first_chunk()?);
+    Some(base..base + i64::from(delta) + 1)
+}
+
+impl DiskWatcher for Tap {
+    fn write(
+        &self,
+        path: &Path,
+        _position: u64,
+        bufs: &[IoSlice<'_>],
+        write: &mut dyn FnMut() -> io::Result<()>,
+    ) -> io::Result<()> {
+        match self.fault(On::Write, path) {
+            Some(Fault::Torn) => {
+                // The whole of it reaches the file, and yet the call fails: worse than half of it.
+                write()?;
+                return refused(Fault::Torn);
+            }
+            Some(fault) => return refused(fault),
+            None => write()?,
+        }
+        if path.extension().is_some_and(|e| e == "log")
+            && let Some(offsets) = offsets(bufs)
+        {
+            self.lock().events.push(Event::Wrote { path: path.to_owned(), offsets });
+        }
+        Ok(())
+    }
+
+    fn sync(&self, path: &Path, sync: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
+        let number = {
+            let mut state = self.lock();
+            state.syncs += 1;
+            state.syncs
+        };
+        self.lock().events.push(Event::SyncBegan { path: path.to_owned(), number });
+        self.wait_while_held(path);
+        if let Some(fault) = self.fault(On::Sync, path) {
+            return refused(fault);
+        }
+        sync()?;
+        self.lock().events.push(Event::SyncEnded { path: path.to_owned(), number });
+        Ok(())
+    }
+
+    fn before_preallocate(&self, path: &Path, _bytes: u64) -> io::Result<()> {
+        self.fault(On::Preallocate, path).map_or(Ok(()), refused)
+    }
+}
+
+/// Promises that were made too early: for each batch that a client was told of, a sync of its segment file must have
+/// begun after the write returned and ended before the client was told; and so for the segment's folder.
+pub fn broken_promises(events: &[Event]) -> Vec<String> {
+    let mut broken = Vec::new();
+    for (told_at, event) in events.iter().enumerate() {
+        let Event::Told { folder, offsets: told } = event else { continue };
+        let before = &events[..told_at];
+        let mut covered = told.start;
+        for (wrote_at, event) in before.iter().enumerate() {
+            let Event::Wrote { path, offsets } = event else { continue };
+            let parent = path.parent().unwrap_or(path);
+            if !parent.ends_with(folder) || offsets.end <= told.start || offsets.start >= told.end {
+                continue;
+            }
+            covered = covered.max(offsets.end);
+            for what in [path.as_path(), parent] {
+                // The folder may have been synced from the moment on when the file was in it.
+                let since = if what == parent { first_write(before, path) } else { wrote_at };
+                if !synced_between(before, since, what) {
+                    broken.push(format!("{folder} {offsets:?}: {} was not synced in time", what.display()));
+                }
+            }
+        }
+        if covered < told.end {
+            broken.push(format!("{folder} {told:?}: nobody wrote {covered}..{}", told.end));
+        }
+    }
+    broken
+}
+
+fn first_write(events: &[Event], wanted: &Path) -> usize {
+    let writes = |event: &Event| matches!(event, Event::Wrote { path, .. } if path == wanted);
+    events.iter().position(writes).unwrap_or(0)
+}
+
+fn synced_between(events: &[Event], since: usize, wanted: &Path) -> bool {
+    let mut begun = HashSet::new();
+    for event in &events[since..] {
+        match event {
+            Event::SyncBegan { path, number } if path == wanted => {
+                begun.insert(*number);
+            }
+            Event::SyncEnded { path, number } if path == wanted && begun.contains(number) => return true,
+            _ => {}
+        }
+    }
+    false
+}
