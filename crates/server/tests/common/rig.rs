@@ -35,11 +35,9 @@ impl TestServer {
         Self { server, settings, folder }
     }
 
-    /// Stops and starts again; returns how many partitions were not closed cleanly.
-    pub async fn restart_on(&mut self, disk: ServerDisk) -> usize {
-        let failed = self.server.take().expect("it runs").stop().await;
+    /// Starts again after [`TestServer::stop`].
+    pub async fn begin(&mut self, disk: ServerDisk) {
         self.server = Some(launch_on(disk, &self.settings).await);
-        failed
     }
 
     /// Another server on a copy of the files as they are now: what a kill -9 would leave.
@@ -161,6 +159,14 @@ impl Client {
         let frame =
             request_frame(self.correlation, Some("test"), version, request).expect("it can be encoded");
         frame.into_bytes().expect("no external parts")
+    }
+
+    /// Sends a request and waits for its answer; `None` as soon as the connection does not work any more.
+    pub async fn call_while_open<R: Request>(&mut self, version: i16, request: &R) -> Option<R::Response> {
+        let frame = self.frame(version, request);
+        self.stream.write_all(&frame).await.ok()?;
+        let answer = self.receive().await?;
+        Some(decode_response::<R>(answer, version).expect("the answer is legal").1)
     }
 
     /// Waits for the next answer, which must be for `R`.
