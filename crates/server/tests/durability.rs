@@ -161,6 +161,32 @@ async fn acks_0_and_1_on_a_strict_topic_are_synced_all_the_same() {
     assert_eq!(broken_promises(&tap.events()), Vec::<String>::new());
 }
 
+/// The client is cut off while its batch waits to be written; the batch is written, so it is synced and shown.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_append_whose_client_is_gone_is_synced_all_the_same() {
+    let tap = Tap::new();
+    // No checkpoint may do by chance what the append should have set off.
+    let settings = [("tailrace.response.write.timeout.ms", "500"), ("tailrace.checkpoint.interval.ms", "3600000")];
+    let server = TestServer::on(tap.disk(), &settings).await;
+    let mut client = server.connect().await;
+    client.create_topic("strict", 2, &[]).await;
+    for _ in 0..16 {
+        client.produce_to("strict", 0, -1, numbered(0, 1, 900_000)).await;
+    }
+    // An answer that is due in a while and is more than the socket takes; before it is, a first append.
+    let mut gone = server.connect().await;
+    let mut fetch = fetch_request("strict", 0, 0);
+    (fetch.max_wait_ms, fetch.min_bytes) = (300, i32::MAX);
+    fetch.topics[0].partitions[0].partition_max_bytes = 50 << 20;
+    tap.hold("/strict-1/entries");
+    gone.send(12, &fetch).await;
+    gone.send(9, &produce_request("strict", 1, 1, numbered(0, 1, 50))).await;
+    let cut = "tailrace_kafka_connections_cut_total{reason=\"slow_reader\"}";
+    eventually("it is cut off", || async { server.metric(cut).await == 1.0 }).await;
+    tap.release("/strict-1/entries");
+    assert_eq!(decoded(&client.fetch_from("strict", 1, 0).await).len(), 1);
+}
+
 #[tokio::test]
 async fn a_failed_sync_stops_the_partition_and_nothing_else() {
     let tap = Tap::new();

@@ -28,7 +28,9 @@ fn config(server: &TestServer) -> ClientConfig {
 
 fn producer(server: &TestServer, settings: &[(&str, &str)]) -> FutureProducer {
     let mut config = config(server);
-    settings.iter().for_each(|(key, value)| drop(config.set(*key, *value)));
+    for (key, value) in settings {
+        config.set(*key, *value);
+    }
     config.create().expect("a legal configuration")
 }
 

@@ -5,6 +5,7 @@
 //! fetches as before. Sessions are not bound to a connection, as in Kafka.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,8 +15,15 @@ use tailrace_kafka_wire::messages::fetch_request::{FetchPartition, FetchRequest}
 use crate::kafka::fetch::Found;
 use crate::metrics::Metrics;
 
-/// Partitions of one session. One costs about 200 bytes.
+/// Partitions of one session. One costs about 300 bytes.
 const SESSION_PARTITIONS_MAX: usize = 100_000;
+
+/// Partitions of all sessions together, which bounds their memory to about 150 MB. A client that would exceed it gets no
+/// session.
+const ALL_PARTITIONS_MAX: usize = 500_000;
+
+/// Longest topic name that is remembered: no topic has a longer one, and a request may name anything.
+const NAME_BYTES_MAX: usize = 249;
 
 /// A session that was not used for so long may be replaced by another client's, as in Kafka.
 const REPLACEABLE_AFTER: Duration = Duration::from_secs(120);
@@ -39,6 +47,13 @@ impl TopicKey {
         match self {
             Self::Name(name) => (name.to_string(), [0; 16]),
             Self::Id(id) => (String::new(), *id),
+        }
+    }
+
+    fn is_short(&self) -> bool {
+        match self {
+            Self::Name(name) => name.len() <= NAME_BYTES_MAX,
+            Self::Id(_) => true,
         }
     }
 
@@ -118,6 +133,14 @@ struct Session {
     /// Those that got data go to the end, so that a small limit starves nobody.
     order: VecDeque<Key>,
     last_used: Instant,
+    /// Partitions of all sessions together.
+    all: Arc<AtomicUsize>,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.partitions.len(), Ordering::Relaxed);
+    }
 }
 
 /// All sessions of the server.
@@ -125,12 +148,14 @@ struct Session {
 pub(crate) struct FetchSessions {
     slots: usize,
     sessions: Mutex<HashMap<i32, Arc<Mutex<Session>>>>,
+    /// Partitions that they remember together.
+    all: Arc<AtomicUsize>,
     metrics: Arc<Metrics>,
 }
 
 impl FetchSessions {
     pub(crate) fn new(slots: usize, metrics: Arc<Metrics>) -> Self {
-        Self { slots, sessions: Mutex::default(), metrics }
+        Self { slots, sessions: Mutex::default(), all: Arc::default(), metrics }
     }
 
     /// Finds or makes the session that the request asks for, and what it wants to read now.
@@ -171,7 +196,11 @@ impl FetchSessions {
     }
 
     fn make(&self, wanted: &[Wanted], version: i16) -> Option<(i32, Arc<Mutex<Session>>)> {
-        if wanted.is_empty() || wanted.len() > SESSION_PARTITIONS_MAX {
+        let all = self.all.load(Ordering::Relaxed) + wanted.len();
+        if wanted.is_empty() || wanted.len() > SESSION_PARTITIONS_MAX || all > ALL_PARTITIONS_MAX {
+            return None;
+        }
+        if !wanted.iter().all(|want| want.topic.is_short()) {
             return None;
         }
         let mut sessions = lock(&self.sessions);
@@ -181,7 +210,7 @@ impl FetchSessions {
             sessions.remove(&oldest);
         }
         let id = unused_id(&sessions)?;
-        let session = Arc::new(Mutex::new(Session::new(wanted, version >= IDS_FROM)));
+        let session = Arc::new(Mutex::new(Session::new(wanted, version >= IDS_FROM, &self.all)));
         sessions.insert(id, Arc::clone(&session));
         self.count(&sessions);
         Some((id, session))
@@ -210,13 +239,14 @@ fn unused_id(sessions: &HashMap<i32, Arc<Mutex<Session>>>) -> Option<i32> {
 }
 
 impl Session {
-    fn new(wanted: &[Wanted], uses_ids: bool) -> Self {
+    fn new(wanted: &[Wanted], uses_ids: bool, all: &Arc<AtomicUsize>) -> Self {
         let mut session = Self {
             next_epoch: 1,
             uses_ids,
             partitions: HashMap::with_capacity(wanted.len()),
             order: VecDeque::with_capacity(wanted.len()),
             last_used: Instant::now(),
+            all: Arc::clone(all),
         };
         wanted.iter().for_each(|want| session.want(want.clone()));
         session
@@ -229,6 +259,7 @@ impl Session {
             None => {
                 self.order.push_back(key.clone());
                 self.partitions.insert(key, Remembered { wanted, said: None });
+                self.all.fetch_add(1, Ordering::Relaxed);
             }
         }
     }
@@ -240,17 +271,23 @@ impl Session {
         if self.uses_ids != (version >= IDS_FROM) {
             return Err(ErrorCode::FetchSessionTopicIdError);
         }
-        for want in wanted(request, version) {
-            self.want(want);
-        }
-        if self.partitions.len() > SESSION_PARTITIONS_MAX {
+        let added = wanted(request, version);
+        // Those that are known already count twice here; a client that comes so near the limit begins anew.
+        let count = |held: usize| if added.is_empty() { 0 } else { held + added.len() };
+        let is_too_large = count(self.partitions.len()) > SESSION_PARTITIONS_MAX
+            || count(self.all.load(Ordering::Relaxed)) > ALL_PARTITIONS_MAX;
+        if is_too_large || !added.iter().all(|want| want.topic.is_short()) {
             return Err(ErrorCode::FetchSessionIdNotFound);
         }
+        added.into_iter().for_each(|want| self.want(want));
         let mut forgotten = false;
         for topic in &request.forgotten_topics_data {
             let key = topic_key(&topic.topic, topic.topic_id, version);
             for &partition in &topic.partitions {
-                forgotten |= self.partitions.remove(&(key.clone(), partition)).is_some();
+                if self.partitions.remove(&(key.clone(), partition)).is_some() {
+                    self.all.fetch_sub(1, Ordering::Relaxed);
+                    forgotten = true;
+                }
             }
         }
         if forgotten {
@@ -324,4 +361,55 @@ fn topic_key(name: &str, id: [u8; 16], version: i16) -> TopicKey {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nothing under these locks leaves them half-changed by a panic.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use tailrace_kafka_wire::messages::fetch_request::FetchTopic;
+
+    use super::*;
+
+    fn request(id: i32, epoch: i32, name: &str, partitions: std::ops::Range<i32>) -> FetchRequest {
+        let partitions = partitions.map(|partition| FetchPartition { partition, ..Default::default() }).collect();
+        FetchRequest {
+            session_id: id,
+            session_epoch: epoch,
+            topics: vec![FetchTopic { topic: name.to_owned(), partitions, ..Default::default() }],
+            ..Default::default()
+        }
+    }
+
+    fn sessions() -> FetchSessions {
+        FetchSessions::new(1000, Arc::new(Metrics::new(|_| None)))
+    }
+
+    fn session_id(sessions: &FetchSessions, request: FetchRequest) -> Result<i32, ErrorCode> {
+        match sessions.admit(request, 12) {
+            Admission::Turn(turn) => Ok(turn.session_id),
+            Admission::Refused(code) => Err(code),
+        }
+    }
+
+    #[test]
+    fn all_sessions_together_remember_a_bounded_number_of_partitions() {
+        let sessions = sessions();
+        let large = || request(0, 0, "t", 0..100_000);
+        let ids: Vec<_> = (0..5).map(|_| session_id(&sessions, large()).expect("a turn")).collect();
+        assert!(ids.iter().all(|&id| id != 0));
+        assert_eq!(session_id(&sessions, request(0, 0, "t", 0..1)), Ok(0), "there is no room");
+        assert_eq!(session_id(&sessions, request(ids[0], 1, "u", 0..1)), Err(ErrorCode::FetchSessionIdNotFound));
+        assert_eq!(sessions.all.load(Ordering::Relaxed), 400_000, "the session that grew too large is gone");
+        assert_ne!(session_id(&sessions, request(0, 0, "t", 0..1)), Ok(0));
+        assert_eq!(session_id(&sessions, request(ids[1], -1, "t", 0..1)), Ok(0));
+        assert_eq!(sessions.all.load(Ordering::Relaxed), 300_001);
+    }
+
+    #[test]
+    fn names_that_no_topic_can_have_are_not_remembered() {
+        let sessions = sessions();
+        let id = session_id(&sessions, request(0, 0, "t", 0..1)).expect("a turn");
+        let long = "x".repeat(30_000);
+        assert_eq!(session_id(&sessions, request(0, 0, &long, 0..1)), Ok(0));
+        assert_eq!(session_id(&sessions, request(id, 1, &long, 0..1)), Err(ErrorCode::FetchSessionIdNotFound));
+    }
 }

@@ -223,3 +223,27 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Every critical section above leaves its queue consistent even if it were to panic.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fetch_waits_in_one_place_however_often_it_looks() {
+        let (mut waiting, fetch) = (WaitingFetches::default(), Arc::new(Notify::new()));
+        (0..1000).for_each(|_| waiting.insert(&fetch));
+        assert_eq!(waiting.by_address.len(), 1);
+    }
+
+    #[test]
+    fn fetches_that_ended_are_forgotten() {
+        let mut waiting = WaitingFetches::default();
+        let alive: Vec<_> = (0..200).map(|_| Arc::new(Notify::new())).collect();
+        for fetch in &alive {
+            waiting.insert(fetch);
+            (0..50).for_each(|_| waiting.insert(&Arc::new(Notify::new())));
+        }
+        assert!(waiting.by_address.len() <= 2 * alive.len() + WaitingFetches::TIDY_MIN);
+        assert!(alive.iter().all(|fetch| waiting.by_address.contains_key(&(Arc::as_ptr(fetch) as usize))));
+    }
+}

@@ -29,7 +29,7 @@ pub enum Fault {
     Swallow,
     /// The operation fails with this error of the operating system.
     Error(i32),
-    /// Half of the bytes are written, then the disk is full.
+    /// The bytes reach the file, and yet the disk is said to be full.
     Torn,
 }
 
@@ -56,7 +56,8 @@ struct State {
     events: Vec<Event>,
     rules: Vec<Rule>,
     syncs: u64,
-    /// Syncs of `.log` files whose path holds one of these wait until it is taken out.
+    /// Syncs of `.log` files whose path holds one of these, and of files whose path ends with one of these, wait until it
+    /// is taken out.
     held: HashSet<String>,
     /// Time that each sync of a `.log` takes longer.
     delay: Duration,
@@ -94,7 +95,7 @@ impl Tap {
         self.lock().rules.iter().all(|rule| rule.times == 0)
     }
 
-    /// Syncs of `.log` files whose path holds `part` do not return before [`Tap::release`].
+    /// Syncs of `.log` files whose path holds `part`, or of files whose path ends with it, wait for [`Tap::release`].
     pub fn hold(&self, part: &str) {
         self.lock().held.insert(part.to_owned());
     }
@@ -142,15 +143,13 @@ impl Tap {
     }
 
     fn wait_while_held(&self, path: &Path) {
-        if !holds(path, "", ".log") {
-            return;
-        }
         let text = path.display().to_string();
+        let is_log = text.ends_with(".log");
         let mut state = self.lock();
-        while state.held.iter().any(|part| text.contains(part.as_str())) {
+        while state.held.iter().any(|part| text.ends_with(part) || (is_log && text.contains(part.as_str()))) {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        let delay = state.delay;
+        let delay = if is_log { state.delay } else { Duration::ZERO };
         drop(state);
         std::thread::sleep(delay);
     }
@@ -187,7 +186,7 @@ impl DiskWatcher for Tap {
     ) -> io::Result<()> {
         match self.fault(On::Write, path) {
             Some(Fault::Torn) => {
-                // The whole of it reaches the file, and yet the call fails: worse than half of it.
+                // All of it reaches the file, and yet the call fails.
                 write()?;
                 return refused(Fault::Torn);
             }
