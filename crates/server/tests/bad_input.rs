@@ -12,15 +12,16 @@ use common::{Client, TestServer, error};
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::metadata_request::MetadataRequestTopic;
 use tailrace_kafka_wire::messages::{
-    ApiVersionsRequest, CreateTopicsRequest, FetchRequest, ListOffsetsRequest, MetadataRequest, ProduceRequest,
-    list_offsets_request,
+    ApiVersionsRequest, CreateTopicsRequest, FetchRequest, ListOffsetsRequest, MetadataRequest,
+    ProduceRequest, list_offsets_request,
 };
 use tailrace_records::{BatchBuilder, BatchOptions, Compression};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 
-const CODECS: [Compression; 4] = [Compression::Gzip, Compression::Snappy, Compression::Lz4, Compression::Zstd];
+const CODECS: [Compression; 4] =
+    [Compression::Gzip, Compression::Snappy, Compression::Lz4, Compression::Zstd];
 
 /// Small limits, so that they are reached.
 const SETTINGS: &[(&str, &str)] = &[
@@ -144,7 +145,9 @@ fn good_requests() -> Vec<Bytes> {
     let mut push = |frame: tailrace_kafka_wire::Frame| {
         client_frames.push(frame.into_bytes().expect("no external parts").slice(4..));
     };
-    let frame = |n, v| tailrace_kafka_wire::request_frame(n, Some("c"), v, &produce_request("t", 0, -1, numbered(0, 2, 20)));
+    let frame = |n, v| {
+        tailrace_kafka_wire::request_frame(n, Some("c"), v, &produce_request("t", 0, -1, numbered(0, 2, 20)))
+    };
     push(frame(1, 9).expect("legal"));
     push(frame(1, 3).expect("legal"));
     let mut fetch = fetch_request("t", 0, 0);
@@ -153,7 +156,8 @@ fn good_requests() -> Vec<Bytes> {
         push(tailrace_kafka_wire::request_frame(1, Some("c"), version, &fetch).expect("legal"));
     }
     let topic = MetadataRequestTopic { name: Some("t".to_owned()), ..Default::default() };
-    let metadata = MetadataRequest { topics: Some(vec![topic]), allow_auto_topic_creation: false, ..Default::default() };
+    let metadata =
+        MetadataRequest { topics: Some(vec![topic]), allow_auto_topic_creation: false, ..Default::default() };
     for version in [4, 12] {
         push(tailrace_kafka_wire::request_frame(1, Some("c"), version, &metadata).expect("legal"));
     }
@@ -357,7 +361,9 @@ async fn connections_from_one_address_are_limited() {
     let server = TestServer::with(&[("max.connections.per.ip", "2")]).await;
     let from = async |address: &str| {
         let socket = TcpSocket::new_v4().expect("a socket");
-        socket.bind(format!("{address}:0").parse().expect("an address")).expect("loopback addresses are ours");
+        socket
+            .bind(format!("{address}:0").parse().expect("an address"))
+            .expect("loopback addresses are ours");
         Client::over(socket.connect(server.kafka()).await.expect("the listener accepts"))
     };
     let mut first = (from("127.0.0.2").await, from("127.0.0.2").await);
@@ -424,8 +430,10 @@ async fn a_very_large_request_is_not_overtaken_for_ever() {
             }
         });
     }
-    eventually("memory is short", || async { server.metric("tailrace_request_memory_waits_total").await > 5.0 })
-        .await;
+    eventually("memory is short", || async {
+        server.metric("tailrace_request_memory_waits_total").await > 5.0
+    })
+    .await;
     let mut large = server.connect().await;
     for _ in 0..3 {
         let before = Instant::now();
@@ -541,9 +549,13 @@ async fn a_client_that_never_reads_its_answers_is_cut_off() {
     for _ in 0..40 {
         greedy.send(12, &fetch_request("t", 0, 0)).await;
     }
-    let names = (0..2_000).map(|n| MetadataRequestTopic { name: Some(format!("unknown-{n}")), ..Default::default() });
-    let metadata =
-        MetadataRequest { topics: Some(names.collect()), allow_auto_topic_creation: false, ..Default::default() };
+    let names =
+        (0..2_000).map(|n| MetadataRequestTopic { name: Some(format!("unknown-{n}")), ..Default::default() });
+    let metadata = MetadataRequest {
+        topics: Some(names.collect()),
+        allow_auto_topic_creation: false,
+        ..Default::default()
+    };
     let mut chatty = server.connect().await;
     let frame = chatty.frame(12, &metadata);
     // Until the socket takes no more, then on until it is closed.
@@ -598,7 +610,10 @@ async fn a_client_that_closes_its_half_gets_its_answers() {
         client.send(9, &produce_request("t", 0, -1, numbered(number, 1, 50))).await;
     }
     client.stream().shutdown().await.expect("it is connected");
-    eventually("all are appended", || async { server.metric("tailrace_produced_records_total").await == 6.0 }).await;
+    eventually("all are appended", || async {
+        server.metric("tailrace_produced_records_total").await == 6.0
+    })
+    .await;
     tap.release("/t-0/");
     for number in 0..3 {
         assert_eq!(only_answer(client.answer::<ProduceRequest>(9).await.1).base_offset, 3 + number);
@@ -652,7 +667,10 @@ async fn pipelined_requests_are_answered_in_order() {
     client.send(9, &produce_request("strict", 0, 1, numbered(2, 1, 50))).await;
     client.send(9, &produce_request("strict", 0, 0, numbered(3, 1, 50))).await;
     client.send(9, &produce_request("strict", 0, -1, numbered(4, 1, 50))).await;
-    eventually("all are appended", || async { server.metric("tailrace_produced_records_total").await == 5.0 }).await;
+    eventually("all are appended", || async {
+        server.metric("tailrace_produced_records_total").await == 5.0
+    })
+    .await;
     tap.release("/strict-0/");
     assert_eq!(client.answer::<ProduceRequest>(9).await.0, first);
     assert_eq!(client.answer::<MetadataRequest>(12).await.0, first + 1);
@@ -690,9 +708,13 @@ async fn answers_behind_a_waiting_one_are_bounded() {
     let mut fetch = fetch_request("t", 0, 0);
     fetch.max_wait_ms = 1_500;
     client.send(12, &fetch).await;
-    let names = (0..2_000).map(|n| MetadataRequestTopic { name: Some(format!("unknown-{n}")), ..Default::default() });
-    let metadata =
-        MetadataRequest { topics: Some(names.collect()), allow_auto_topic_creation: false, ..Default::default() };
+    let names =
+        (0..2_000).map(|n| MetadataRequestTopic { name: Some(format!("unknown-{n}")), ..Default::default() });
+    let metadata = MetadataRequest {
+        topics: Some(names.collect()),
+        allow_auto_topic_creation: false,
+        ..Default::default()
+    };
     let frame = client.frame(12, &metadata);
     let (mut from, mut to) = client.over_halves();
     let requests = 60;
@@ -706,9 +728,12 @@ async fn answers_behind_a_waiting_one_are_bounded() {
     let received = server.metric("tailrace_kafka_received_bytes_total").await;
     for _ in 0..=requests {
         let length = from.read_i32().await.expect("an answer");
-        tokio::io::copy(&mut (&mut from).take(u64::try_from(length).expect("a length")), &mut tokio::io::sink())
-            .await
-            .expect("an answer");
+        tokio::io::copy(
+            &mut (&mut from).take(u64::try_from(length).expect("a length")),
+            &mut tokio::io::sink(),
+        )
+        .await
+        .expect("an answer");
     }
     let (frame_bytes, _to) = sender.await.expect("all was sent");
     // One answer is larger than its request: a mebibyte of answers is less of requests.

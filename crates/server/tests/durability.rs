@@ -81,7 +81,8 @@ async fn an_acknowledgement_waits_for_the_sync_that_covers_it() {
     let events = tap.events();
     assert_eq!(broken_promises(&events), Vec::<String>::new());
     let count = |part: &str| {
-        let wrote = |e: &&Event| matches!(e, Event::Wrote { path, .. } if path.display().to_string().contains(part));
+        let wrote =
+            |e: &&Event| matches!(e, Event::Wrote { path, .. } if path.display().to_string().contains(part));
         events.iter().filter(wrote).count()
     };
     assert_eq!(count("/strict-0/"), usize::try_from(CONNECTIONS * BATCHES).expect("few"));
@@ -115,7 +116,8 @@ async fn a_skipped_sync_of_the_folder_is_noticed() {
 #[tokio::test]
 async fn only_who_asked_for_it_waits_for_a_sync() {
     let tap = Tap::new();
-    let topics: [(&str, &[(&str, &str)]); 2] = [("strict", &[]), ("relaxed", &[("flush.messages", "1000000")])];
+    let topics: [(&str, &[(&str, &str)]); 2] =
+        [("strict", &[]), ("relaxed", &[("flush.messages", "1000000")])];
     let (server, mut client) = server_with(&tap, &topics).await;
     assert_eq!(client.produce_to("strict", 0, -1, numbered(0, 1, 50)).await.base_offset, 0);
     tap.hold("/strict-0/");
@@ -164,7 +166,8 @@ async fn acks_0_and_1_on_a_strict_topic_are_synced_all_the_same() {
 async fn an_append_whose_client_is_gone_is_synced_all_the_same() {
     let tap = Tap::new();
     // No checkpoint may do by chance what the append should have set off.
-    let settings = [("tailrace.response.write.timeout.ms", "500"), ("tailrace.checkpoint.interval.ms", "3600000")];
+    let settings =
+        [("tailrace.response.write.timeout.ms", "500"), ("tailrace.checkpoint.interval.ms", "3600000")];
     let server = TestServer::on(tap.disk(), &settings).await;
     let mut client = server.connect().await;
     client.create_topic("strict", 2, &[]).await;
@@ -203,7 +206,11 @@ async fn a_failed_sync_stops_the_partition_and_nothing_else() {
     assert_eq!(tap.syncs("/strict-0/", ".log"), syncs, "a failed fdatasync must not be tried again");
 
     let read = client.read_all("strict", 0, 0).await;
-    assert_eq!(read.iter().map(|(offset, _)| *offset).collect::<Vec<_>>(), [0, 1], "what was safe is readable");
+    assert_eq!(
+        read.iter().map(|(offset, _)| *offset).collect::<Vec<_>>(),
+        [0, 1],
+        "what was safe is readable"
+    );
     for (topic, partition) in [("strict", 1), ("other", 0)] {
         assert_eq!(client.produce_to(topic, partition, -1, numbered(0, 1, 50)).await.error_code, 0);
     }
@@ -229,7 +236,10 @@ async fn everyone_in_flight_learns_of_a_failed_sync() {
         waiting.push(other);
     }
     // acks=1 is answered in order behind them, so they are all appended then.
-    eventually("all are appended", || async { server.metric("tailrace_produced_records_total").await == 6.0 }).await;
+    eventually("all are appended", || async {
+        server.metric("tailrace_produced_records_total").await == 6.0
+    })
+    .await;
     tap.release("/strict-0/");
     for mut other in waiting {
         let (_, response) = other.answer::<ProduceRequest>(9).await;
@@ -284,7 +294,8 @@ async fn a_full_disk_at_the_first_append_and_at_a_roll() {
     // The entry that begins the epoch, then each file of the segment, one after the other.
     let mut base = 0;
     for round in 0..3 {
-        let files: &[&str] = if round == 0 { &["entries", ".log", ".index", "0"] } else { &[".log", ".index"] };
+        let files: &[&str] =
+            if round == 0 { &["entries", ".log", ".index", "0"] } else { &[".log", ".index"] };
         for file in files {
             tap.fail(On::Write, "/strict-0/", file, 1, Fault::Error(libc::ENOSPC));
             let answer = client.produce_to("strict", 0, -1, numbered(99, 1, 150)).await;
@@ -302,7 +313,10 @@ async fn a_full_disk_at_the_first_append_and_at_a_roll() {
     }
     assert_eq!(client.read_all("strict", 0, 0).await.len(), usize::try_from(base).expect("few"));
     let copy = server.crashed_copy().await;
-    assert_eq!(copy.connect().await.read_all("strict", 0, 0).await.len(), usize::try_from(base).expect("few"));
+    assert_eq!(
+        copy.connect().await.read_all("strict", 0, 0).await.len(),
+        usize::try_from(base).expect("few")
+    );
     assert_eq!(copy.get("/healthz").await.0, 200);
 }
 
@@ -328,7 +342,8 @@ async fn a_first_append_whose_epoch_cannot_be_made_durable_is_refused() {
 async fn metadata_that_cannot_be_made_durable_is_refused_and_reported() {
     let tap = Tap::new();
     let (server, mut client) = server_with(&tap, &[("strict", &[])]).await;
-    let create = |name: &str| CreateTopicsRequest { topics: vec![common::topic(name, 1, &[])], ..Default::default() };
+    let create =
+        |name: &str| CreateTopicsRequest { topics: vec![common::topic(name, 1, &[])], ..Default::default() };
     tap.fail(On::Write, "/__cluster_metadata-0/", ".log", 1, Fault::Error(libc::ENOSPC));
     let refused = client.call(7, &create("a")).await;
     assert_eq!(error(refused.topics[0].error_code), ErrorCode::KafkaStorageError);

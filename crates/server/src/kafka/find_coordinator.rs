@@ -27,7 +27,9 @@ pub(crate) async fn handle(
 ) -> FindCoordinatorResponse {
     let refusal = match request.key_type {
         GROUP => None,
-        TRANSACTION => Some("Transactions are not supported yet: remove transactional.id from the configuration."),
+        TRANSACTION => {
+            Some("Transactions are not supported yet: remove transactional.id from the configuration.")
+        }
         SHARE => Some("Share groups are not supported yet."),
         _ => Some("Unknown coordinator type."),
     };

@@ -40,11 +40,7 @@ pub(crate) async fn append(
     result
 }
 
-fn follow_up(
-    broker: &Broker,
-    partition: &Arc<PartitionHandle>,
-    result: &Result<Appended, AppendFailure>,
-) {
+fn follow_up(broker: &Broker, partition: &Arc<PartitionHandle>, result: &Result<Appended, AppendFailure>) {
     match result {
         Ok(appended) => {
             if appended.checkpoint_due {

@@ -215,9 +215,16 @@ impl Client {
 }
 
 pub fn produce_request(topic: &str, partition: i32, acks: i16, batch: Bytes) -> ProduceRequest {
-    let data = PartitionProduceData { index: partition, records: Records::Bytes(batch), ..Default::default() };
+    let data =
+        PartitionProduceData { index: partition, records: Records::Bytes(batch), ..Default::default() };
     let topic = TopicProduceData { name: topic.to_owned(), partition_data: vec![data], ..Default::default() };
-    ProduceRequest { transactional_id: None, acks, timeout_ms: 20_000, topic_data: vec![topic], ..Default::default() }
+    ProduceRequest {
+        transactional_id: None,
+        acks,
+        timeout_ms: 20_000,
+        topic_data: vec![topic],
+        ..Default::default()
+    }
 }
 
 pub fn only_answer(mut response: ProduceResponse) -> PartitionProduceResponse {
@@ -238,8 +245,11 @@ pub fn wanted(partition: i32, offset: i64) -> FetchPartition {
 
 /// Waits up to 5 seconds for a first byte.
 pub fn fetch_request(topic: &str, partition: i32, offset: i64) -> FetchRequest {
-    let topic =
-        FetchTopic { topic: topic.to_owned(), partitions: vec![wanted(partition, offset)], ..Default::default() };
+    let topic = FetchTopic {
+        topic: topic.to_owned(),
+        partitions: vec![wanted(partition, offset)],
+        ..Default::default()
+    };
     FetchRequest {
         max_wait_ms: 5_000,
         min_bytes: 1,

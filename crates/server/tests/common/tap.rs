@@ -121,7 +121,11 @@ impl Tap {
     /// Syncs so far of files whose path holds `part` and ends with `suffix`.
     pub fn syncs(&self, part: &str, suffix: &str) -> usize {
         let matches = |path: &Path| holds(path, part, suffix);
-        self.lock().events.iter().filter(|e| matches!(e, Event::SyncEnded { path, .. } if matches(path))).count()
+        self.lock()
+            .events
+            .iter()
+            .filter(|e| matches!(e, Event::SyncEnded { path, .. } if matches(path)))
+            .count()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
