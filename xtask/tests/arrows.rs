@@ -33,7 +33,8 @@ fn only_the_listed_arrows_exist() {
         if name == "xtask" {
             continue;
         }
-        let (_, allowed) = ALLOWED.iter().find(|(own, _)| *own == name).unwrap_or_else(|| panic!("{name} is not listed"));
+        let (_, allowed) =
+            ALLOWED.iter().find(|(own, _)| *own == name).unwrap_or_else(|| panic!("{name} is not listed"));
         seen.insert(name.to_owned());
         for dependency in package["dependencies"].as_array().unwrap() {
             // Tests may use what they like.

@@ -10,6 +10,7 @@
 
 mod checkpoint;
 mod config;
+mod cut;
 mod disk;
 mod entries;
 mod epochs;
@@ -24,6 +25,7 @@ mod reader;
 mod real;
 mod rebuild;
 mod recover;
+mod roll;
 mod rows;
 mod scan;
 mod segment;

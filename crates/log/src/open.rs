@@ -18,9 +18,10 @@ use crate::folder::{Listing, claim};
 use crate::format::checkpoint::{self, Checkpoint};
 use crate::format::names::{self, Kind};
 use crate::format::{FormatError, snapshot};
-use crate::log::{Log, Reserved};
+use crate::log::Log;
 use crate::reader::{LogReader, SegmentList};
 use crate::recover::{Recovering, Tail};
+use crate::roll::Reserved;
 use crate::segment::Segment;
 use crate::store::LogStore;
 

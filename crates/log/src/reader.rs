@@ -148,7 +148,6 @@ impl<D: Disk> LogReader<D> {
         let last = rows.last_where(number, fits)?;
         let (position, bytes) = (u64::from(first.position), last.end_position() - first.position);
         let (base_offset, next_offset) = (first.base_offset, last.next_offset());
-        drop(rows);
         Ok(Found::Batch(Some(LogSlice { files, position, bytes, base_offset, next_offset })))
     }
 

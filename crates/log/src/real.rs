@@ -181,7 +181,12 @@ impl DataDirLock {
     pub fn acquire(data_dir: &Path) -> Result<Self, LockError> {
         let path = data_dir.join(LOCK_FILE);
         let io = |source| LockError::Io { path: path.clone(), source };
-        std::fs::create_dir_all(data_dir).map_err(io)?;
+        if !data_dir.try_exists().map_err(io)? {
+            std::fs::create_dir_all(data_dir).map_err(io)?;
+            // The first sync of a partition covers the names in the data folder, not that of the folder itself.
+            let parent = data_dir.parent().filter(|parent| !parent.as_os_str().is_empty());
+            RealDisk.sync_dir(parent.unwrap_or(Path::new("."))).map_err(io)?;
+        }
         let open = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
         let file = open.map_err(io)?;
         match file.try_lock() {

@@ -18,18 +18,15 @@ use crate::folder::Listing;
 use crate::format::FormatError;
 use crate::format::checkpoint::Checkpoint;
 use crate::format::names::{self, Kind};
-use crate::format::row::{ROW_BYTES, Row, check_head, encode_head, row_position};
+use crate::format::row::{ROW_BYTES, check_head, encode_head, row_position};
 use crate::format::segment_header::{self, SegmentHeader};
-use crate::open::{Origin, Recovery, TornTail, epochs_of};
+use crate::open::{Origin, Recovery, epochs_of};
 use crate::reader::SegmentList;
 use crate::rebuild::{RowWriter, row_of};
 use crate::scan::{BatchScanner, Scanned};
 use crate::segment::{LenOf, Segment, SegmentFiles};
 use crate::store::LogStore;
 use crate::trim::remove_segment_files;
-
-/// Old rows that are looked at for good batches behind a bad one. Only for the report.
-const FOLLOWERS_LOOKED_AT: u32 = 64;
 
 /// The end of the log as far as it is known.
 pub(crate) struct Tail<D: Disk> {
@@ -132,9 +129,9 @@ fn read_segment_header<D: Disk>(
 }
 
 /// Where the log stops being good.
-struct Bad {
-    position: u64,
-    reason: String,
+pub(crate) struct Bad {
+    pub(crate) position: u64,
+    pub(crate) reason: String,
 }
 
 pub(crate) struct Recovering<'a, D: Disk> {
@@ -316,111 +313,6 @@ impl<D: Disk> Recovering<'_, D> {
         writer.flush().context("write", &index_path)?;
         Ok(bad)
     }
-
-    /// An error if the bad bytes had been synced, that is, if a later row says so.
-    fn refuse_damage(
-        &self,
-        segment: &Segment<D>,
-        files: &SegmentFiles<D>,
-        bad: &Bad,
-        listing: &Listing,
-    ) -> Result<(), LogError> {
-        let path = segment.path(Kind::Log);
-        let synced = old_rows(&files.index, segment.base_offset, segment.rows())
-            .context("read", &segment.path(Kind::Index))?
-            .iter()
-            .map(|row| u64::from(row.synced_bytes))
-            .max();
-        if let Some(synced) = synced.filter(|synced| *synced > bad.position) {
-            let reason = format!("{}; a later index row says that {synced} bytes were durable", bad.reason);
-            return Err(LogError::damaged(&path, bad.position, reason));
-        }
-        if let Some(base) = self.synced_segment_after(segment.base_offset, listing)? {
-            let reason = format!("{}; segment {base}, which follows, had been synced", bad.reason);
-            return Err(LogError::damaged(&path, bad.position, reason));
-        }
-        Ok(())
-    }
-
-    /// A segment after `base` of which something is known to have been synced: then all before it had been.
-    fn synced_segment_after(&self, base: Offset, listing: &Listing) -> Result<Option<Offset>, LogError> {
-        for &later in listing.segments.iter().filter(|later| **later > base) {
-            let path = names::path(self.dir, later, Kind::Index);
-            let index = match self.store.disk().open(&path, OpenMode::Read) {
-                Ok(index) => index,
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(LogError::io("open", &path, error)),
-            };
-            if old_rows(&index, later, 0).context("read", &path)?.iter().any(|row| row.synced_bytes > 0) {
-                return Ok(Some(later));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Cuts the log at `bad` in `segment`, durably.
-    fn cut(
-        &mut self,
-        segment: &Segment<D>,
-        files: &SegmentFiles<D>,
-        bad: &Bad,
-        len: u64,
-        listing: &Listing,
-    ) -> Result<(), LogError> {
-        let path = segment.path(Kind::Log);
-        let follow = batches_follow(segment, files).context("read", &path)?;
-        let (later_bytes, later_batches) = self.remove_after(segment.base_offset, listing)?;
-        files.log.set_len(bad.position).context("shorten", &path)?;
-        files.log.sync_all().context("sync", &path)?;
-        self.recovery.truncated = Some(TornTail {
-            file: path,
-            position: bad.position,
-            bytes: len - bad.position + later_bytes,
-            reason: bad.reason.clone(),
-            valid_batches_follow: follow || later_batches,
-        });
-        Ok(())
-    }
-
-    /// Cuts the log before the segment `base`, which does not continue it.
-    fn cut_between(
-        &mut self,
-        tail: &Tail<D>,
-        base: Offset,
-        bad: &Bad,
-        listing: &Listing,
-    ) -> Result<(), LogError> {
-        let file = names::path(self.dir, base, Kind::Log);
-        let before = Offset(base.0 - 1);
-        if base < tail.next_offset {
-            return Err(LogError::damaged(&file, 0, bad.reason.clone()));
-        }
-        if let Some(synced) = self.synced_segment_after(before, listing)? {
-            let reason = format!("{}; segment {synced} had been synced", bad.reason);
-            return Err(LogError::damaged(&file, 0, reason));
-        }
-        let (bytes, valid_batches_follow) = self.remove_after(before, listing)?;
-        let reason = bad.reason.clone();
-        self.recovery.truncated = Some(TornTail { file, position: 0, bytes, reason, valid_batches_follow });
-        Ok(())
-    }
-
-    /// Removes the segments after `base`: how many bytes they had, and whether one began with a good batch.
-    fn remove_after(&self, base: Offset, listing: &Listing) -> Result<(u64, bool), LogError> {
-        let disk = self.store.disk();
-        let (mut bytes, mut good) = (0, false);
-        for &later in listing.segments.iter().rev().filter(|later| **later > base) {
-            let segment = Segment::<D>::new(self.dir, later, RaftIndex(0), self.now);
-            let path = segment.path(Kind::Log);
-            let log = disk.open(&path, OpenMode::Read).context("open", &path)?;
-            let len = log.len_of(&path)?;
-            bytes += len;
-            let first = BatchScanner::new(&log, 0, len).next().map(|s| matches!(s, Scanned::Batch { .. }));
-            good |= first.context("read", &path)?;
-            remove_segment_files(disk, &segment)?;
-        }
-        Ok((bytes, good))
-    }
 }
 
 /// Why a good batch does not continue the log.
@@ -435,30 +327,4 @@ fn discontinuity<D: Disk>(tail: &Tail<D>, segment: &Segment<D>, batch: &BatchHea
     let span = batch.last_offset().0 - segment.base_offset.0;
     (span > i64::from(i32::MAX))
         .then(|| format!("offset {} is too far from the segment's base", batch.last_offset()))
-}
-
-/// The rows from number `first` on, as an earlier process left them; damaged ones left out.
-fn old_rows<F: DiskFile>(index: &F, base: Offset, first: u32) -> std::io::Result<Vec<Row>> {
-    let from = row_position(first);
-    let bytes = index.len()?.saturating_sub(from);
-    let mut buf = vec![0; usize::try_from(bytes).unwrap_or(0)];
-    let read = read_full_at(index, &mut buf, from)?;
-    Ok(buf[..read].chunks_exact(ROW_BYTES).filter_map(|row| Row::decode(row, base)).collect())
-}
-
-/// True if one of the old rows beyond the good ones leads to a good batch.
-fn batches_follow<D: Disk>(segment: &Segment<D>, files: &SegmentFiles<D>) -> std::io::Result<bool> {
-    for row in
-        old_rows(&files.index, segment.base_offset, segment.rows())?.iter().take(FOLLOWERS_LOOKED_AT as usize)
-    {
-        if row.position < segment.bytes() {
-            continue;
-        }
-        let end = u64::from(row.end_position()).min(files.log.len()?);
-        let mut scanner = BatchScanner::new(&files.log, u64::from(row.position), end);
-        if matches!(scanner.next(), Ok(Scanned::Batch { header, .. }) if row.describes(&header)) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }

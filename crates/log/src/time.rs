@@ -117,6 +117,34 @@ impl<D: Disk> LogReader<D> {
             }
             Ok(largest)
         })?;
+        if largest.0 < 0 {
+            return Ok(None);
+        }
+        match self.offset_for_time(largest, upto)? {
+            // The segment's largest timestamp lies below the log start.
+            None => self.max_timestamp_by_rows(upto),
+            found => Ok(found),
+        }
+    }
+
+    /// The same by looking at every row from the log start on. Only after DeleteRecords within a segment.
+    fn max_timestamp_by_rows(&self, upto: Offset) -> Result<Option<Found>, LogError> {
+        let largest = self.retrying(|segments| {
+            let (start, upto) = (self.log_start(), upto.min(self.log_end().offset()));
+            let mut largest = TimestampMs::NONE;
+            for segment in segments.iter().filter(|s| s.end_offset() > start && s.base_offset < upto) {
+                let files = segment.files(&self.store)?;
+                let mut rows = Rows::new(segment, &files);
+                // A batch that straddles the log start does not count: which of its records are above it is unknown here.
+                for number in rows.first_where(|row| row.base_offset >= start)?..rows.count {
+                    let row = rows.get_ahead(number)?;
+                    if row.next_offset() <= upto {
+                        largest = largest.max(row.max_timestamp);
+                    }
+                }
+            }
+            Ok(largest)
+        })?;
         if largest.0 < 0 { Ok(None) } else { self.offset_for_time(largest, upto) }
     }
 }

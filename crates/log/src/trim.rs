@@ -28,11 +28,22 @@ impl<D: Disk> Trim<D> {
     /// Writes the checkpoint with the new log start, then renames the files to `.deleted`, then removes them. Takes no lock
     /// of the log's. Readers that hold a slice keep their file. What a failure leaves behind goes at the next start.
     ///
+    /// Works on a full disk too: the indexes of the segments that go, which can be rebuilt, make room for the checkpoint.
+    ///
     /// # Errors
-    /// As [`CheckpointPlan::run`].
+    /// As [`CheckpointPlan::run`]. After [`LogError::NoSpace`] it can be run again later.
     pub fn run(&self) -> Result<(), LogError> {
-        self.checkpoint.run()?;
         let disk = self.checkpoint.sync.reader().store.disk();
+        match self.checkpoint.run() {
+            Err(error) if error.is_no_space() => {
+                for segment in &self.segments {
+                    segment.close();
+                    remove_if_there(disk, &segment.path(Kind::Index))?;
+                }
+                self.checkpoint.run()?;
+            }
+            result => result?,
+        }
         for segment in &self.segments {
             remove_segment_files(disk, segment)?;
         }
@@ -136,7 +147,7 @@ impl<D: Disk> Log<D> {
             if going == list.len() {
                 // The next append begins a segment at the log end.
                 self.active = None;
-                self.reserved = crate::log::Reserved::default();
+                self.reserved = crate::roll::Reserved::default();
             }
         }
         self.epochs.truncate_start(log_start);

@@ -11,8 +11,9 @@ use crate::epochs::EpochTable;
 use crate::error::{IoContext, LogError};
 use crate::format::names::{self, Kind};
 use crate::format::row::{Row, row_position};
-use crate::log::{Log, Reserved, rows_to_sync};
+use crate::log::{Log, rows_to_sync};
 use crate::reader::{SegmentList, segment_of};
+use crate::roll::Reserved;
 use crate::rows::Rows;
 use crate::segment::Segment;
 use crate::store::lock;
@@ -46,7 +47,6 @@ impl<D: Disk> Log<D> {
             let number = rows.first_where(|row| row.next_offset() > offset)?;
             if number < rows.count {
                 let index = rows.get(number)?.raft_index;
-                drop(rows);
                 return self.truncate_from(index);
             }
         }
@@ -88,7 +88,6 @@ impl<D: Disk> Log<D> {
         let keep = rows.first_where(|row| row.raft_index >= raft_index)?;
         // Its first batch stays, so at least one row does, except in a segment that is empty.
         let last_row = keep.checked_sub(1).map(|number| rows.get(number)).transpose()?;
-        drop(rows);
         if let Some(row) = last_row {
             cut.end = row.next_offset();
             cut.last_row_epoch = row.leader_epoch;

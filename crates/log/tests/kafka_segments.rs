@@ -1,4 +1,5 @@
 //! Segments that a real Kafka wrote are taken as they are: the index is rebuilt, every offset can be read.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::path::{Path, PathBuf};
 

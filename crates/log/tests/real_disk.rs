@@ -1,13 +1,15 @@
 //! The log on the machine's own disk.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use tailrace_log::{
-    DataDirLock, Disk, LockError, Log, LogConfig, LogError, LogStore, PartitionIdentity, RealDisk,
+    DataDirLock, Disk, LockError, Log, LogConfig, LogError, LogReader, LogStore, PartitionIdentity, RealDisk,
     delete_partition, remove_leftovers,
 };
-use tailrace_records::{BatchBuilder, BatchHeader, BatchOptions};
+use tailrace_records::{BatchBuilder, BatchHeader, BatchOptions, split_batches};
 use tailrace_types::{
     HighWatermark, LeaderEpoch, Offset, PartitionId, TimestampMs, TopicId, TopicName, TopicPartition,
 };
@@ -173,6 +175,66 @@ fn a_data_folder_is_locked_by_one() {
     assert!(matches!(DataDirLock::acquire(data.path()), Err(LockError::Held(_))));
     drop(lock);
     DataDirLock::acquire(data.path()).unwrap();
+}
+
+/// Readers never see a torn batch, a gap, or anything out of order, whatever the writer is doing.
+#[test]
+fn readers_run_beside_a_writer_that_rolls_trims_and_truncates() {
+    let data = tempfile::tempdir().unwrap();
+    let config = LogConfig {
+        segment_bytes: 20_000,
+        retention_ms: None,
+        retention_bytes: Some(60_000),
+        ..LogConfig::default()
+    };
+    let store = LogStore::new(RealDisk, 2);
+    let dir = data.path().join("orders-0");
+    let mut log = Log::open(&store, &dir, &identity(0), config, NOW).unwrap().0;
+    let high_watermark = AtomicI64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            let (reader, high_watermark) = (log.reader(), &high_watermark);
+            scope.spawn(move || follow(&reader, high_watermark));
+        }
+        for round in 0..150 {
+            for n in 0..20 {
+                append(&mut log, 100 + 37 * (n % 11) as usize, round).unwrap();
+            }
+            // The last five are not committed and are replaced.
+            let committed = log.log_end().0 - 5;
+            log.truncate_to(Offset(committed)).unwrap();
+            high_watermark.store(committed, Ordering::Release);
+            if let Some(trim) = log.retain(HighWatermark(committed), NOW) {
+                trim.run().unwrap();
+            }
+        }
+        high_watermark.store(-1, Ordering::Release);
+    });
+    assert!(log.log_start().0 > 0);
+}
+
+fn follow(reader: &LogReader<RealDisk>, high_watermark: &AtomicI64) {
+    let mut next = Offset(0);
+    loop {
+        let upto = high_watermark.load(Ordering::Acquire);
+        if upto < 0 {
+            return;
+        }
+        match reader.read(next, Offset(upto), 8000, true) {
+            Ok(Some(slice)) => {
+                for split in split_batches(&slice.read().unwrap()) {
+                    let (header, bytes) = split.unwrap();
+                    assert!(tailrace_records::verify_crc(bytes));
+                    assert_eq!(header.base_offset, next);
+                    next = header.next_offset();
+                }
+                assert_eq!(next, slice.next_offset);
+            }
+            Ok(None) => std::thread::yield_now(),
+            Err(LogError::OutOfRange { log_start, .. }) => next = next.max(log_start),
+            Err(error) => panic!("{error}"),
+        }
+    }
 }
 
 /// `cargo test --release -p tailrace-log --test real_disk -- --ignored --nocapture`

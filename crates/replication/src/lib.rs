@@ -12,8 +12,8 @@ mod reader;
 mod solo;
 
 pub use producers::{
-    BATCHES_REMEMBERED, PRODUCERS_MAX, ProducerState, Producers, RememberedBatch, SequenceCheck, SequenceError,
-    SnapshotError,
+    BATCHES_REMEMBERED, PRODUCERS_MAX, ProducerState, Producers, RememberedBatch, SequenceCheck,
+    SequenceError, SnapshotError,
 };
 pub use reader::PartitionReader;
-pub use solo::{AppendError, Appended, Durability, Policy, Solo, SyncTicket};
+pub use solo::{AppendError, Appended, Durability, Policy, Solo, SyncOutcome, SyncTicket};

@@ -69,6 +69,17 @@ pub enum AppendError {
     Log(LogError),
 }
 
+/// How things stand after a sync.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncOutcome {
+    /// Nothing more is due.
+    Done,
+    /// Another sync is due already.
+    Again,
+    /// It failed: the partition takes no more writes.
+    Halted,
+}
+
 /// A sync to be carried out without holding the partition: run it, then hand it to [`Solo::finish_sync`].
 pub struct SyncTicket<D: Disk>(Plan<D>);
 
@@ -269,22 +280,22 @@ impl<D: Disk> Solo<D> {
         Some(SyncTicket(plan))
     }
 
-    /// Takes note of a sync's end. After a failure the partition takes no more writes.
-    ///
-    /// Returns true if another sync is due already.
-    pub fn finish_sync(&mut self, ticket: &SyncTicket<D>, result: &Result<(), LogError>) -> bool {
-        if let Err(error) = result {
-            self.log.poison(error.to_string());
-            return false;
-        }
-        let durable = match &ticket.0 {
-            Plan::Sync(plan) => self.log.mark_durable(plan),
-            Plan::Checkpoint(plan) => self.log.mark_checkpointed(plan),
+    /// Takes note of a sync's end. After a failure the partition takes no more writes; a checkpoint that found no room
+    /// is the exception: the data's own sync is then simply due again.
+    pub fn finish_sync(&mut self, ticket: &SyncTicket<D>, result: &Result<(), LogError>) -> SyncOutcome {
+        let durable = match (&ticket.0, result) {
+            (Plan::Sync(plan), Ok(())) => self.log.mark_durable(plan),
+            (Plan::Checkpoint(plan), Ok(())) => self.log.mark_checkpointed(plan),
+            (Plan::Checkpoint(_), Err(error)) if error.is_no_space() => return SyncOutcome::Again,
+            (_, Err(error)) => {
+                self.log.poison(error.to_string());
+                return SyncOutcome::Halted;
+            }
         };
         if self.policy.durability == Durability::Strict {
             self.reader.raise_high_watermark(HighWatermark(durable.get()));
         }
-        self.sync_due()
+        if self.sync_due() { SyncOutcome::Again } else { SyncOutcome::Done }
     }
 
     /// Takes over a changed configuration. Going from strict to relaxed commits what is appended; the other way
@@ -330,6 +341,8 @@ impl<D: Disk> Solo<D> {
                     self.reader.raise_high_watermark(HighWatermark(durable.get()));
                 }
             }
+            // The log start stays moved; the next trim carries it out again.
+            Err(error) if error.is_no_space() => {}
             Err(error) => self.log.poison(error.to_string()),
         }
     }

@@ -1,7 +1,11 @@
 //! Idempotent producers: duplicates, gaps, fences, wrap-around, expiry, snapshots. The rules are KIP-98's.
 
+#![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
+
 use tailrace_records::{BatchBuilder, BatchHeader, BatchOptions};
-use tailrace_replication::{BATCHES_REMEMBERED, PRODUCERS_MAX, Producers, SequenceCheck, SequenceError, SnapshotError};
+use tailrace_replication::{
+    BATCHES_REMEMBERED, PRODUCERS_MAX, Producers, SequenceCheck, SequenceError, SnapshotError,
+};
 use tailrace_types::{Offset, ProducerEpoch, ProducerId, TimestampMs};
 
 const NOW: TimestampMs = TimestampMs(1_000_000);
@@ -49,7 +53,10 @@ fn the_last_five_batches_are_recognised_and_answered_with_their_offsets() {
     }
     assert_eq!(table.iter().next().unwrap().1.batches.len(), BATCHES_REMEMBERED);
     let forgotten = append(&mut table, &mut end, batch(7, 0, 0, 10));
-    assert!(matches!(forgotten, Err(SequenceError::OutOfOrder { expected: 60, found: 0, .. })), "{forgotten:?}");
+    assert!(
+        matches!(forgotten, Err(SequenceError::OutOfOrder { expected: 60, found: 0, .. })),
+        "{forgotten:?}"
+    );
 }
 
 #[test]
@@ -75,7 +82,10 @@ fn an_unknown_producer_may_begin_anywhere() {
 fn a_raised_epoch_begins_at_zero_and_fences_the_old_one() {
     let (mut table, mut end) = (Producers::default(), 0);
     append(&mut table, &mut end, batch(7, 3, 0, 1)).unwrap();
-    assert!(matches!(append(&mut table, &mut end, batch(7, 4, 1, 1)), Err(SequenceError::OutOfOrder { expected: 0, .. })));
+    assert!(matches!(
+        append(&mut table, &mut end, batch(7, 4, 1, 1)),
+        Err(SequenceError::OutOfOrder { expected: 0, .. })
+    ));
     append(&mut table, &mut end, batch(7, 4, 0, 1)).unwrap();
     assert!(matches!(append(&mut table, &mut end, batch(7, 3, 1, 1)), Err(SequenceError::StaleEpoch { .. })));
 }

@@ -62,6 +62,12 @@ pub(crate) struct Broker {
 }
 
 impl Broker {
+    /// Ends when the server is stopping, also if that was before `receiver` subscribed.
+    pub(crate) async fn stopped(receiver: &mut tokio::sync::watch::Receiver<bool>) {
+        // An error means that the server is gone.
+        let _ = receiver.wait_for(|stopping| *stopping).await;
+    }
+
     /// The wall clock.
     pub(crate) fn now(&self) -> TimestampMs {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -142,15 +142,9 @@ impl ControllerShell {
                 }
             }
             MetadataRecord::TopicConfigs { id, .. } => {
-                if let Some(topic) = image.topic_by_id(*id) {
-                    self.reconfigure(topic, image).await;
-                }
+                self.reconfigure(image.topic_by_id(*id), image).await;
             }
-            MetadataRecord::BrokerConfigs { .. } => {
-                for topic in image.topics() {
-                    self.reconfigure(topic, image).await;
-                }
-            }
+            MetadataRecord::BrokerConfigs { .. } => self.reconfigure(image.topics(), image).await,
             MetadataRecord::ProducerIds { .. } => {}
         }
     }
@@ -197,16 +191,23 @@ impl ControllerShell {
         }
     }
 
-    async fn reconfigure(&self, topic: &Arc<TopicImage>, image: &MetadataImage) {
-        let Some(old) = self.topics.load().by_name(topic.name.as_str()) else { return };
-        for slot in &old.partitions {
-            if let PartitionSlot::Online(handle) = slot {
-                let handle: &PartitionHandle = handle;
-                let config = log_config(&topic.config, image.broker(), &handle.id);
-                handle.configure(config, policy(&topic.config, image.broker())).await;
+    /// The table changes once for all topics: it is copied each time.
+    async fn reconfigure(&self, topics: impl IntoIterator<Item = &Arc<TopicImage>>, image: &MetadataImage) {
+        let mut changed = Vec::new();
+        for topic in topics {
+            let Some(old) = self.topics.load().by_name(topic.name.as_str()) else { continue };
+            for slot in &old.partitions {
+                if let PartitionSlot::Online(handle) = slot {
+                    let handle: &PartitionHandle = handle;
+                    let config = log_config(&topic.config, image.broker(), &handle.id);
+                    handle.configure(config, policy(&topic.config, image.broker())).await;
+                }
             }
+            changed.push(Topic::new(topic, old.partitions.clone()));
+            // With many topics, others get their turn in between.
+            tokio::task::yield_now().await;
         }
-        self.change_table(|table| table.insert(Topic::new(topic, old.partitions.clone())));
+        self.change_table(|table| changed.into_iter().for_each(|topic| table.insert(topic)));
     }
 
     fn change_table(&self, change: impl FnOnce(&mut TopicTable)) {

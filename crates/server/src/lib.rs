@@ -9,6 +9,7 @@
 
 mod broker;
 mod budget;
+mod collector;
 mod connection;
 mod controller;
 mod dirty;

@@ -34,7 +34,7 @@ pub(crate) async fn serve(listener: TcpListener, broker: Arc<Broker>, grace: Dur
                 }
             },
             Some(_) = connections.join_next() => {}
-            _ = stopping.changed() => break,
+            () = Broker::stopped(&mut stopping) => break,
         }
     }
     drop(listener);

@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 
 use crate::broker::{Broker, Limits};
 use crate::budget::RequestBudget;
+use crate::collector::BrokerCollector;
 use crate::controller::{ControllerShell, ProducerIdBlock};
 use crate::dirty::DirtyPages;
 use crate::disk::ServerDisk;
@@ -165,6 +166,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         stopping: watch::Sender::new(false),
         metrics,
     });
+    broker.metrics.register_collector(Box::new(BrokerCollector(Arc::downgrade(&broker))));
     let grace = Duration::from_millis(config.tailrace_shutdown_grace_ms);
     Ok(Server {
         addresses,

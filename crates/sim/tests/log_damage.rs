@@ -1,5 +1,6 @@
 //! What the log does with bytes that are not what it wrote: heal what can be derived, refuse what cannot, never answer
 //! wrongly.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! A disk without space: appends are refused, nothing is lost, reads go on, and it heals.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 mod common;
 
@@ -146,4 +147,24 @@ fn open_files_are_bounded() {
         read_all(&log, Offset(0)).unwrap();
     }
     assert!(store.open_segments() <= 4, "{} open", store.open_segments());
+}
+
+/// Retention is what ends a full disk, so it must not need space itself.
+#[test]
+fn retention_works_on_a_full_disk() {
+    let disk = common::disk(1);
+    let config = LogConfig { retention_ms: None, retention_bytes: Some(5000), ..small_segments() };
+    let (mut log, _) = open(&disk, &config).unwrap();
+    for _ in 0..40 {
+        append(&mut log, &batch(1, 500, 0, 1)).unwrap();
+    }
+    log.sync().unwrap();
+    disk.set_space(Some(disk.used_bytes()));
+    assert!(log.checkpoint(None).unwrap_err().is_no_space());
+    let trim = log.retain(tailrace_types::HighWatermark(40), common::NOW).unwrap();
+    trim.run().unwrap();
+    append(&mut log, &batch(1, 500, 0, 1)).unwrap();
+    let (log, _) = open(&disk.crash(CrashMode::KeepAll), &config).unwrap();
+    assert_eq!(log.log_start(), trim.log_start());
+    assert_eq!(log.log_end().offset(), Offset(41));
 }

@@ -1,13 +1,15 @@
 //! A partition under a disk that loses what was not synced: what it acknowledged stays, once, in order, and no
 //! (offset, epoch) names two batches. Each run is one seed; `TAILRACE_SEED=N` replays one.
 
+#![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use bytes::Bytes;
 use tailrace_log::{Disk, LogConfig, LogStore, PartitionIdentity};
 use tailrace_records::{BatchBuilder, BatchHeader, BatchOptions};
-use tailrace_replication::{AppendError, BATCHES_REMEMBERED, Durability, Policy, Solo};
+use tailrace_replication::{AppendError, BATCHES_REMEMBERED, Durability, Policy, Solo, SyncOutcome};
 use tailrace_sim::{CrashMode, Effect, OpKind, Rng, Rule, SimDisk};
 use tailrace_types::{
     Offset, PartitionId, ProducerEpoch, ProducerId, TimestampMs, TopicId, TopicName, TopicPartition,
@@ -39,7 +41,12 @@ fn data_folder(seed: u64) -> SimDisk {
 fn open(world: &World) -> Solo<SimDisk> {
     let topic = TopicPartition::new(TopicName::new("t").unwrap(), PartitionId(0));
     let identity = PartitionIdentity { topic_id: TopicId([7; 16]), topic_partition: topic };
-    let config = LogConfig { segment_bytes: 4096, preallocate_bytes: 1024, retention_ms: None, ..LogConfig::default() };
+    let config = LogConfig {
+        segment_bytes: 4096,
+        preallocate_bytes: 1024,
+        retention_ms: None,
+        ..LogConfig::default()
+    };
     let store = LogStore::new(world.disk.clone(), 8);
     let now = TimestampMs(world.now);
     Solo::open(&store, Path::new("/data/t-0"), &identity, config, STRICT, now).expect("the partition opens").0
@@ -80,7 +87,10 @@ fn stored(core: &Solo<SimDisk>) -> BTreeMap<(i64, i32), Bytes> {
             assert!(tailrace_records::verify_crc(batch), "a torn batch is readable");
             assert_eq!(header.base_offset, at, "offsets have a hole");
             at = header.next_offset();
-            found.insert((header.base_offset.get(), header.leader_epoch.get()), body(&Bytes::copy_from_slice(batch)));
+            found.insert(
+                (header.base_offset.get(), header.leader_epoch.get()),
+                body(&Bytes::copy_from_slice(batch)),
+            );
         }
     }
     found
@@ -89,9 +99,14 @@ fn stored(core: &Solo<SimDisk>) -> BTreeMap<(i64, i32), Bytes> {
 /// Checks the partition against everything that was promised before.
 fn check(world: &mut World, core: &Solo<SimDisk>) {
     let found = stored(core);
-    let by_offset: BTreeMap<i64, &Bytes> = found.iter().map(|((offset, _), bytes)| (*offset, bytes)).collect();
+    let by_offset: BTreeMap<i64, &Bytes> =
+        found.iter().map(|((offset, _), bytes)| (*offset, bytes)).collect();
     for (offset, bytes) in &world.committed {
-        assert_eq!(by_offset.get(offset), Some(&bytes), "the committed batch at offset {offset} is gone or changed");
+        assert_eq!(
+            by_offset.get(offset),
+            Some(&bytes),
+            "the committed batch at offset {offset} is gone or changed"
+        );
     }
     for (key, bytes) in found {
         let before = world.stamped.entry(key).or_insert_with(|| bytes.clone());
@@ -150,7 +165,8 @@ fn crash(world: &mut World, core: Solo<SimDisk>, pending: &mut Vec<(i64, i64, By
     // Answers that never came: the producer sends these batches again, from the first of them on.
     if !pending.is_empty() {
         let committed: i64 = world.committed.keys().next_back().map_or(0, |base| *base);
-        let after = world.committed.get(&committed).map_or(0, |bytes| committed + i64::from(records_of(bytes)));
+        let after =
+            world.committed.get(&committed).map_or(0, |bytes| committed + i64::from(records_of(bytes)));
         world.sequence = i32::try_from(after).unwrap();
         pending.clear();
     }
@@ -226,7 +242,8 @@ fn a_disk_that_only_claims_to_sync_is_caught() {
         effect: Effect::Lie,
     };
     std::panic::set_hook(Box::new(|_| {}));
-    let caught = (0..SEEDS).filter(|&seed| std::panic::catch_unwind(|| run(seed, Some(lie.clone()))).is_err()).count();
+    let caught =
+        (0..SEEDS).filter(|&seed| std::panic::catch_unwind(|| run(seed, Some(lie.clone()))).is_err()).count();
     let _ = std::panic::take_hook();
     assert!(caught > 0, "no seed noticed that nothing was ever synced");
 }
@@ -250,7 +267,7 @@ fn a_failed_sync_halts_the_partition_and_commits_nothing() {
     let ticket = core.begin_sync(false).expect("there is something to sync");
     let result = ticket.run();
     assert!(result.is_err());
-    assert!(!core.finish_sync(&ticket, &result));
+    assert_eq!(core.finish_sync(&ticket, &result), SyncOutcome::Halted);
     assert_eq!(core.reader().high_watermark().get(), 0);
     assert!(core.halted().is_some());
     let (header, bytes) = batch(&mut world);
@@ -258,5 +275,11 @@ fn a_failed_sync_halts_the_partition_and_commits_nothing() {
     assert!(matches!(refused, Err(AppendError::Halted { .. })), "{refused:?}");
     assert!(core.begin_sync(false).is_none(), "a failed sync must not be tried again");
     // Reads go on.
-    assert!(core.reader().log().read(Offset(0), core.reader().log_end().offset(), 1 << 20, true).unwrap().is_some());
+    assert!(
+        core.reader()
+            .log()
+            .read(Offset(0), core.reader().log_end().offset(), 1 << 20, true)
+            .unwrap()
+            .is_some()
+    );
 }

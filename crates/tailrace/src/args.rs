@@ -4,10 +4,20 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::consume::ConsumeArguments;
+use crate::offline::LogArguments;
+use crate::produce::ProduceArguments;
+use crate::topic::TopicArguments;
+
 /// A message system in one binary: a durable log for unmodified Kafka clients.
 #[derive(Debug, Parser)]
 #[command(version, args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
-#[command(after_help = "Without a verb, tailrace serves.")]
+#[command(after_help = "Without a verb, tailrace serves. In sixty seconds:\n  \
+    tailrace serve &\n  \
+    tailrace topic create orders\n  \
+    seq 1000 | tailrace produce orders\n  \
+    tailrace consume orders\n\n\
+    Exit status: 0 done, 1 failed, 2 wrong usage.")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) serve: ServeArguments,
@@ -19,6 +29,14 @@ pub(crate) struct Arguments {
 pub(crate) enum Verb {
     /// Run the server.
     Serve(ServeArguments),
+    /// Make, show, change and delete topics.
+    Topic(TopicArguments),
+    /// Send lines or files from standard input to a topic.
+    Produce(ProduceArguments),
+    /// Write the records of a topic to standard output.
+    Consume(ConsumeArguments),
+    /// Look into the files of a data folder, read only; no server is needed.
+    Log(LogArguments),
     /// Check or show the configuration without starting the server.
     Config(ConfigArguments),
 }

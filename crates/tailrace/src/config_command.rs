@@ -2,19 +2,21 @@
 
 use std::process::ExitCode;
 
-use tailrace_broker::config::{ConfigSource, configuration_markdown, describe_broker};
+use tailrace_broker::config::{ConfigSource, DescribedConfig, configuration_markdown, describe_broker};
 
 use crate::args::{ConfigArguments, ConfigVerb, Output};
+use crate::failure::Failure;
+use crate::output::{print, print_json};
 use crate::settings::Settings;
 
-pub(crate) fn run(arguments: &ConfigArguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
+pub(crate) fn run(arguments: &ConfigArguments) -> Result<ExitCode, Failure> {
     match &arguments.verb {
         ConfigVerb::Check(settings) => {
             let (settings, _) = Settings::load(settings)?;
             if let Some(variable) = settings.unknown_variables.first() {
                 return Err(format!("{variable} is no setting of tailrace").into());
             }
-            println!("ok");
+            print("ok\n")?;
         }
         ConfigVerb::Print { settings, changed, output } => {
             let (_, config) = Settings::load(settings)?;
@@ -22,20 +24,21 @@ pub(crate) fn run(arguments: &ConfigArguments) -> Result<ExitCode, Box<dyn std::
             entries.retain(|entry| !changed || entry.source != ConfigSource::Default);
             match output {
                 Output::Text => {
-                    for entry in entries {
-                        println!("{} = {}", entry.name, entry.value.as_deref().unwrap_or("(not set)"));
-                    }
+                    let line = |entry: DescribedConfig| {
+                        format!("{} = {}\n", entry.name, entry.value.as_deref().unwrap_or("(not set)"))
+                    };
+                    print(&entries.into_iter().map(line).collect::<String>())?;
                 }
                 Output::Json => {
                     let entries: serde_json::Map<_, _> = entries
                         .into_iter()
                         .map(|entry| (entry.name.to_owned(), entry.value.into()))
                         .collect();
-                    println!("{}", serde_json::to_string_pretty(&entries)?);
+                    print_json(&entries)?;
                 }
             }
         }
-        ConfigVerb::Reference => print!("{}", configuration_markdown()),
+        ConfigVerb::Reference => print(&configuration_markdown())?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,28 +1,41 @@
 //! The `tailrace` binary: command line, configuration, wiring.
 
 mod args;
+mod client;
 mod config_command;
+mod consume;
+mod failure;
+mod offline;
+mod output;
+mod produce;
 mod serve;
 mod settings;
+mod text;
+mod topic;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::args::{Arguments, Verb};
+use crate::args::{Arguments, ServeArguments, Verb};
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let result = match arguments.verb {
-        None => serve::run(&arguments.serve),
-        Some(Verb::Serve(serve)) => serve::run(&serve),
-        Some(Verb::Config(config)) => config_command::run(&config),
+        None => return serve(&arguments.serve),
+        Some(Verb::Serve(arguments)) => return serve(&arguments),
+        Some(Verb::Topic(arguments)) => topic::run(&arguments),
+        Some(Verb::Produce(arguments)) => produce::run(&arguments),
+        Some(Verb::Consume(arguments)) => consume::run(&arguments),
+        Some(Verb::Log(arguments)) => offline::run(&arguments),
+        Some(Verb::Config(arguments)) => config_command::run(&arguments),
     };
-    match result {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("tailrace: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    result.unwrap_or_else(|failure| failure::report(&failure))
+}
+
+fn serve(arguments: &ServeArguments) -> ExitCode {
+    serve::run(arguments).unwrap_or_else(|error| {
+        failure::complain(&error.to_string());
+        ExitCode::FAILURE
+    })
 }

@@ -11,8 +11,8 @@ use tailrace_broker::config::{
 
 use crate::args::ServeArguments;
 
-/// Variables that begin like ours and are none of our settings.
-const OTHER_VARIABLES: &[&str] = &["TAILRACE_CONFIG"];
+/// Variables that begin like ours and are none of the server's settings.
+const OTHER_VARIABLES: &[&str] = &["TAILRACE_CONFIG", "TAILRACE_BOOTSTRAP"];
 
 /// Why the configuration cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -1,5 +1,6 @@
 //! Appending a validated batch: on the event loop where that is quick, on a worker thread where the disk may block.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -34,7 +35,7 @@ pub(crate) async fn append(
         return append_on_worker(broker, partition, batch, now).await;
     }
     let mut core = partition.core.lock().await;
-    let result = append_locked(core.as_mut(), &batch, now);
+    let result = append_locked(&mut core, partition, &batch, now);
     drop(core);
     follow_up(broker, partition, &result);
     result
@@ -77,7 +78,7 @@ async fn append_on_worker(
         };
         let result = begun.and_then(|()| {
             partition.epoch_begun.store(true, Ordering::Release);
-            append_locked(core.as_mut(), &batch, now)
+            append_locked(&mut core, &partition, &batch, now)
         });
         drop(core);
         follow_up(&broker, &partition, &result);
@@ -87,11 +88,22 @@ async fn append_on_worker(
     tokio::task::spawn_blocking(work).await.unwrap_or(Err(AppendFailure::Gone))
 }
 
+/// A broken invariant costs this partition, not the process: nobody may touch a core that panicked half-way.
 fn append_locked(
-    core: Option<&mut Solo<ServerDisk>>,
+    slot: &mut Option<Solo<ServerDisk>>,
+    partition: &PartitionHandle,
     batch: &Validated,
     now: TimestampMs,
 ) -> Result<Appended, AppendFailure> {
-    let core = core.ok_or(AppendFailure::Gone)?;
-    core.append(&batch.header, &batch.bytes, now).map_err(AppendFailure::Refused)
+    let core = slot.as_mut().ok_or(AppendFailure::Gone)?;
+    let appended = catch_unwind(AssertUnwindSafe(|| core.append(&batch.header, &batch.bytes, now)));
+    appended.map_or_else(
+        |_| {
+            tracing::error!(partition = %partition.id, "an append panicked: the partition is taken out of service");
+            *slot = None;
+            partition.stop_waiters();
+            Err(AppendFailure::Gone)
+        },
+        |appended| appended.map_err(AppendFailure::Refused),
+    )
 }

@@ -9,6 +9,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+use tailrace_replication::SyncOutcome;
+
 use crate::metrics::Metrics;
 use crate::partitions::handle::PartitionHandle;
 
@@ -116,18 +118,19 @@ impl Shared {
         let started = Instant::now();
         let result = ticket.run();
         self.metrics.synced(started.elapsed(), result.is_ok());
-        let again = {
+        let outcome = {
             let mut core = partition.core.blocking_lock();
             // Deleted meanwhile: nobody waits for this sync, and its failure is no news.
             let Some(core) = core.as_mut() else { return false };
             core.finish_sync(&ticket, &result)
         };
-        if let Err(error) = result {
-            tracing::error!(partition = %partition.id, %error, "fdatasync failed: the partition takes no more writes");
-            partition.stop_waiters();
-        } else {
-            partition.watermark_moved();
+        if let Err(error) = &result {
+            tracing::error!(partition = %partition.id, %error, ?outcome, "a sync failed");
         }
-        again
+        match outcome {
+            SyncOutcome::Halted => partition.stop_waiters(),
+            SyncOutcome::Done | SyncOutcome::Again => partition.watermark_moved(),
+        }
+        outcome == SyncOutcome::Again
     }
 }

@@ -2,12 +2,12 @@
 //! those who wait for its high watermark.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tailrace_log::LogConfig;
 use tailrace_replication::{PartitionReader, Policy, Solo};
-use tailrace_types::{HighWatermark, TopicId, TopicPartition};
+use tailrace_types::{HighWatermark, TopicPartition};
 use tokio::sync::{Notify, oneshot};
 
 use crate::disk::ServerDisk;
@@ -30,7 +30,6 @@ pub(crate) enum WaitOutcome {
 #[derive(Debug)]
 pub(crate) struct PartitionHandle {
     pub(crate) id: TopicPartition,
-    pub(crate) topic_id: TopicId,
     /// Taken for deciding and writing; tokio's, so that waiting for it never blocks an event loop. FIFO.
     pub(crate) core: Arc<tokio::sync::Mutex<Option<Solo<ServerDisk>>>>,
     pub(crate) reader: PartitionReader<ServerDisk>,
@@ -83,13 +82,12 @@ const RUNNING: u8 = 2;
 const RUNNING_AND_WANTED: u8 = 3;
 
 impl PartitionHandle {
-    pub(crate) fn new(id: TopicPartition, topic_id: TopicId, core: Solo<ServerDisk>) -> Self {
+    pub(crate) fn new(id: TopicPartition, core: Solo<ServerDisk>) -> Self {
         let reader = core.reader();
         let (log_end, policy) = (reader.log_end().get(), core.policy());
         let epoch_begun = AtomicBool::new(!core.needs_epoch());
         Self {
             id,
-            topic_id,
             core: Arc::new(tokio::sync::Mutex::new(Some(core))),
             reader,
             acks: Mutex::default(),
@@ -148,16 +146,20 @@ impl PartitionHandle {
     pub(crate) fn register_fetch(&self, fetch: &Arc<Notify>) {
         let mut fetches = lock(&self.fetches);
         fetches.insert(fetch);
-        self.fetches_waiting.store(fetches.by_address.len(), Ordering::SeqCst);
+        self.fetches_waiting.store(fetches.by_address.len(), Ordering::Relaxed);
+        drop(fetches);
+        // Either this fetch's next look sees a moved watermark, or whoever moves it sees this fetch.
+        fence(Ordering::SeqCst);
     }
 
     /// To be called after anything that may have moved the high watermark, without the core's lock.
     pub(crate) fn watermark_moved(&self) {
         self.answer_committed();
-        if self.fetches_waiting.load(Ordering::SeqCst) != 0 {
+        fence(Ordering::SeqCst);
+        if self.fetches_waiting.load(Ordering::Relaxed) != 0 {
             let waiting = {
                 let mut fetches = lock(&self.fetches);
-                self.fetches_waiting.store(0, Ordering::SeqCst);
+                self.fetches_waiting.store(0, Ordering::Relaxed);
                 std::mem::take(&mut fetches.by_address)
             };
             for fetch in waiting.into_values() {

@@ -32,7 +32,7 @@ impl Opener {
     ) -> PartitionSlot {
         let config = log_config(&topic.config, broker, id);
         match self.open_core(topic, id, config, policy(&topic.config, broker), now) {
-            Ok(core) => PartitionSlot::Online(Arc::new(PartitionHandle::new(id.clone(), topic.id, core))),
+            Ok(core) => PartitionSlot::Online(Arc::new(PartitionHandle::new(id.clone(), core))),
             Err(error) => {
                 tracing::error!(partition = %id, %error, "the partition is offline");
                 PartitionSlot::Offline(Offline { reason: error.to_string().into() })

@@ -85,7 +85,10 @@ async fn trim(
     match result {
         Ok(()) => Ok(Some(trim)),
         Err(error) => {
-            handle.stop_waiters();
+            // A full disk is passing trouble; any other failure has halted the partition.
+            if !error.is_no_space() {
+                handle.stop_waiters();
+            }
             Err(AppendFailure::Refused(AppendError::Log(error)))
         }
     }
@@ -144,7 +147,9 @@ pub(crate) async fn close_all(broker: &Arc<Broker>) -> usize {
     loop {
         while closing.len() < AT_ONCE {
             let Some(handle) = handles.pop() else { break };
-            closing.spawn_blocking(move || close(&handle));
+            // Not on the worker: an append may hold the lock while it waits for one.
+            let core = handle.core.lock().await.take();
+            closing.spawn_blocking(move || core.is_none_or(|core| close(&handle, core)));
         }
         match closing.join_next().await {
             None => return failed,
@@ -154,8 +159,7 @@ pub(crate) async fn close_all(broker: &Arc<Broker>) -> usize {
     }
 }
 
-fn close(handle: &PartitionHandle) -> bool {
-    let Some(core) = handle.core.blocking_lock().take() else { return true };
+fn close(handle: &PartitionHandle, core: Core) -> bool {
     let end: LogEnd = handle.reader.log_end();
     let closed = core.close();
     handle.stop_waiters();

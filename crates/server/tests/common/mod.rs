@@ -31,18 +31,18 @@ use tokio::net::TcpStream;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running server and its folder.
-pub struct TestServer {
+pub(crate) struct TestServer {
     server: Option<Server>,
     settings: BTreeMap<String, String>,
     folder: TempDir,
 }
 
 impl TestServer {
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::with(&[]).await
     }
 
-    pub async fn with(settings: &[(&str, &str)]) -> Self {
+    pub(crate) async fn with(settings: &[(&str, &str)]) -> Self {
         let folder = TempDir::new().expect("a temporary folder");
         let data_dir = folder.path().join("data").display().to_string();
         let base = [("data.dir", data_dir.as_str()), ("kafka", "127.0.0.1:0"), ("http", "127.0.0.1:0")];
@@ -52,21 +52,21 @@ impl TestServer {
         Self { server, settings, folder }
     }
 
-    pub async fn restart(&mut self) {
+    pub(crate) async fn restart(&mut self) {
         self.stop().await;
         self.server = Some(launch(&self.settings).await);
     }
 
-    pub async fn stop(&mut self) {
+    pub(crate) async fn stop(&mut self) {
         let server = self.server.take().expect("it runs");
         assert_eq!(server.stop().await, 0, "partitions that were not closed cleanly");
     }
 
-    pub fn kafka(&self) -> SocketAddr {
+    pub(crate) fn kafka(&self) -> SocketAddr {
         self.server.as_ref().expect("it runs").addresses().kafka
     }
 
-    pub async fn connect(&self) -> Client {
+    pub(crate) async fn connect(&self) -> Client {
         let stream = TcpStream::connect(self.kafka()).await.expect("the listener accepts");
         Client { stream, correlation: 0 }
     }
@@ -77,19 +77,19 @@ async fn launch(settings: &BTreeMap<String, String>) -> Server {
 }
 
 /// One connection.
-pub struct Client {
+pub(crate) struct Client {
     stream: TcpStream,
     correlation: i32,
 }
 
 impl Client {
     /// Sends a request and waits for its answer.
-    pub async fn call<R: Request>(&mut self, version: i16, request: &R) -> R::Response {
+    pub(crate) async fn call<R: Request>(&mut self, version: i16, request: &R) -> R::Response {
         self.try_call(version, request).await.expect("an answer, not a closed connection")
     }
 
     /// As [`Client::call`]; `None` if the server closes the connection instead.
-    pub async fn try_call<R: Request>(&mut self, version: i16, request: &R) -> Option<R::Response> {
+    pub(crate) async fn try_call<R: Request>(&mut self, version: i16, request: &R) -> Option<R::Response> {
         self.correlation += 1;
         let frame =
             request_frame(self.correlation, Some("test"), version, request).expect("it can be encoded");
@@ -100,8 +100,14 @@ impl Client {
         Some(response)
     }
 
+    /// Sends a request and goes away without waiting for its answer.
+    pub(crate) async fn abandon<R: Request>(mut self, version: i16, request: &R) {
+        let frame = request_frame(1, Some("test"), version, request).expect("it can be encoded");
+        self.stream.write_all(&frame.into_bytes().expect("no external parts")).await.expect("it is taken");
+    }
+
     /// Sends a frame with this content. `None` if the server closes the connection.
-    pub async fn raw(&mut self, body: &[u8]) -> Option<Bytes> {
+    pub(crate) async fn raw(&mut self, body: &[u8]) -> Option<Bytes> {
         let length = i32::try_from(body.len()).expect("a short frame");
         self.stream.write_all(&[&length.to_be_bytes(), body].concat()).await.expect("it is taken");
         self.receive().await
@@ -118,7 +124,12 @@ impl Client {
     }
 
     /// Creates a topic with these partitions and settings; it must work.
-    pub async fn create_topic(&mut self, name: &str, partitions: i32, configs: &[(&str, &str)]) -> [u8; 16] {
+    pub(crate) async fn create_topic(
+        &mut self,
+        name: &str,
+        partitions: i32,
+        configs: &[(&str, &str)],
+    ) -> [u8; 16] {
         let request =
             CreateTopicsRequest { topics: vec![topic(name, partitions, configs)], ..Default::default() };
         let response = self.call(7, &request).await;
@@ -128,7 +139,7 @@ impl Client {
     }
 
     /// One topic as Metadata shows it, without creating it.
-    pub async fn topic(&mut self, name: &str) -> MetadataResponseTopic {
+    pub(crate) async fn topic(&mut self, name: &str) -> MetadataResponseTopic {
         let topic = MetadataRequestTopic { name: Some(name.to_owned()), ..Default::default() };
         let request = MetadataRequest {
             topics: Some(vec![topic]),
@@ -139,13 +150,13 @@ impl Client {
     }
 
     /// Appends one record for each timestamp; it must work. Returns the first offset.
-    pub async fn produce(&mut self, topic: &str, partition: i32, timestamps: &[i64]) -> i64 {
+    pub(crate) async fn produce(&mut self, topic: &str, partition: i32, timestamps: &[i64]) -> i64 {
         let answer = self.produce_batch(topic, partition, batch(BatchOptions::default(), timestamps)).await;
         assert_eq!(answer.error_code, 0, "{:?}", answer.error_message);
         answer.base_offset
     }
 
-    pub async fn produce_batch(
+    pub(crate) async fn produce_batch(
         &mut self,
         topic: &str,
         partition: i32,
@@ -167,7 +178,7 @@ impl Client {
 }
 
 /// A batch with one record for each timestamp.
-pub fn batch(options: BatchOptions, timestamps: &[i64]) -> Bytes {
+pub(crate) fn batch(options: BatchOptions, timestamps: &[i64]) -> Bytes {
     let mut builder = BatchBuilder::new(options);
     for &timestamp in timestamps {
         builder.push(TimestampMs(timestamp), Some(b"key"), Some(b"value"), &[]).expect("there is room");
@@ -176,7 +187,7 @@ pub fn batch(options: BatchOptions, timestamps: &[i64]) -> Bytes {
 }
 
 /// A topic to be created with one replica.
-pub fn topic(name: &str, partitions: i32, configs: &[(&str, &str)]) -> CreatableTopic {
+pub(crate) fn topic(name: &str, partitions: i32, configs: &[(&str, &str)]) -> CreatableTopic {
     CreatableTopic {
         name: name.to_owned(),
         num_partitions: partitions,
@@ -186,11 +197,14 @@ pub fn topic(name: &str, partitions: i32, configs: &[(&str, &str)]) -> Creatable
     }
 }
 
-pub fn config(key: &str, value: Option<&str>) -> CreatableTopicConfig {
+pub(crate) fn config(key: &str, value: Option<&str>) -> CreatableTopicConfig {
     CreatableTopicConfig { name: key.to_owned(), value: value.map(str::to_owned), ..Default::default() }
 }
 
+/// No error. (The enum's own name for it is that of an absent value.)
+pub(crate) const OK: ErrorCode = ErrorCode::None;
+
 /// The error that a code stands for.
-pub fn error(code: i16) -> ErrorCode {
+pub(crate) fn error(code: i16) -> ErrorCode {
     ErrorCode::from_code(code).expect("a known code")
 }

@@ -11,19 +11,19 @@ use tailrace_types::{
     LeaderEpoch, Offset, PartitionId, RaftIndex, TimestampMs, TopicId, TopicName, TopicPartition,
 };
 
-pub type SimLog = Log<SimDisk>;
+pub(crate) type SimLog = Log<SimDisk>;
 
-pub const NOW: TimestampMs = TimestampMs(1_000_000);
+pub(crate) const NOW: TimestampMs = TimestampMs(1_000_000);
 
 /// A disk with a data folder that is durable.
-pub fn disk(seed: u64) -> SimDisk {
+pub(crate) fn disk(seed: u64) -> SimDisk {
     let disk = SimDisk::new(seed);
     disk.create_dir(Path::new("/data")).unwrap();
     disk.sync_dir(Path::new("/")).unwrap();
     disk
 }
 
-pub fn identity() -> PartitionIdentity {
+pub(crate) fn identity() -> PartitionIdentity {
     let topic = TopicName::new("orders").unwrap();
     PartitionIdentity {
         topic_id: TopicId([7; 16]),
@@ -31,20 +31,20 @@ pub fn identity() -> PartitionIdentity {
     }
 }
 
-pub fn dir() -> PathBuf {
+pub(crate) fn dir() -> PathBuf {
     PathBuf::from("/data/orders-0")
 }
 
-pub fn small_segments() -> LogConfig {
+pub(crate) fn small_segments() -> LogConfig {
     LogConfig { segment_bytes: 4096, preallocate_bytes: 2048, ..LogConfig::default() }
 }
 
-pub fn open(disk: &SimDisk, config: &LogConfig) -> Result<(SimLog, Recovery), LogError> {
+pub(crate) fn open(disk: &SimDisk, config: &LogConfig) -> Result<(SimLog, Recovery), LogError> {
     Log::open(&LogStore::new(disk.clone(), 4), &dir(), &identity(), config.clone(), NOW)
 }
 
 /// A batch as a producer sends it: `records` records with values of `value_bytes` bytes.
-pub fn batch(records: usize, value_bytes: usize, first_timestamp: i64, fill: u8) -> Bytes {
+pub(crate) fn batch(records: usize, value_bytes: usize, first_timestamp: i64, fill: u8) -> Bytes {
     let mut builder = BatchBuilder::new(BatchOptions::default());
     for number in 0..records {
         let timestamp = TimestampMs(first_timestamp + number as i64);
@@ -54,22 +54,22 @@ pub fn batch(records: usize, value_bytes: usize, first_timestamp: i64, fill: u8)
 }
 
 /// The header with offset and epoch stamped.
-pub fn stamp(bytes: &[u8], base_offset: Offset, leader_epoch: LeaderEpoch) -> BatchHeader {
+pub(crate) fn stamp(bytes: &[u8], base_offset: Offset, leader_epoch: LeaderEpoch) -> BatchHeader {
     BatchHeader { base_offset, leader_epoch, ..BatchHeader::parse(bytes).unwrap() }
 }
 
 /// What then lies in the log.
-pub fn stamped(header: &BatchHeader, bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn stamped(header: &BatchHeader, bytes: &[u8]) -> Vec<u8> {
     [&header.prefix()[..], &bytes[PREFIX_BYTES..]].concat()
 }
 
 /// Appends `bytes` at the log end under the log's last epoch (1 in a fresh log).
-pub fn append(log: &mut SimLog, bytes: &[u8]) -> Result<BatchHeader, LogError> {
+pub(crate) fn append(log: &mut SimLog, bytes: &[u8]) -> Result<BatchHeader, LogError> {
     let epoch = LeaderEpoch(log.last_epoch().0.max(1));
     append_in(log, bytes, epoch)
 }
 
-pub fn append_in(log: &mut SimLog, bytes: &[u8], epoch: LeaderEpoch) -> Result<BatchHeader, LogError> {
+pub(crate) fn append_in(log: &mut SimLog, bytes: &[u8], epoch: LeaderEpoch) -> Result<BatchHeader, LogError> {
     let header = stamp(bytes, log.log_end().offset(), epoch);
     let index: RaftIndex = log.next_raft_index();
     log.append(&header, index, bytes, NOW)?;
@@ -77,7 +77,7 @@ pub fn append_in(log: &mut SimLog, bytes: &[u8], epoch: LeaderEpoch) -> Result<B
 }
 
 /// Everything from `from` on, below the log end.
-pub fn read_all(log: &SimLog, from: Offset) -> Result<Vec<u8>, LogError> {
+pub(crate) fn read_all(log: &SimLog, from: Offset) -> Result<Vec<u8>, LogError> {
     let reader = log.reader();
     let end = log.log_end().offset();
     let (mut next, mut bytes) = (from, Vec::new());

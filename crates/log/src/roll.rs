@@ -1,0 +1,145 @@
+//! The active segment: when a new one begins, and the blocks reserved for it.
+
+use std::io::IoSlice;
+use std::sync::Arc;
+
+use tailrace_records::BatchHeader;
+use tailrace_types::{Offset, RaftIndex, TimestampMs};
+
+use crate::config::{PREALLOCATE_BYTES_FIRST, SEGMENT_BYTES_MAX};
+use crate::disk::{Disk, DiskFile, OpenMode, remove_if_there};
+use crate::error::{IoContext, LogError};
+use crate::format::names::Kind;
+use crate::format::row::encode_head;
+use crate::format::segment_header::SegmentHeader;
+use crate::log::Log;
+use crate::reader::SegmentList;
+use crate::segment::{Segment, SegmentFiles};
+
+/// Blocks reserved beyond the end of the active segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reserved {
+    /// Bytes of the file that have blocks; 0 if none were reserved.
+    pub(crate) end: u64,
+    step: u64,
+}
+
+impl Default for Reserved {
+    fn default() -> Self {
+        Self { end: 0, step: PREALLOCATE_BYTES_FIRST }
+    }
+}
+
+impl<D: Disk> Log<D> {
+    /// The segment that takes the batch, and whether it is a new one.
+    pub(crate) fn segment_for(
+        &mut self,
+        batch: &BatchHeader,
+        raft_index: RaftIndex,
+        now: TimestampMs,
+    ) -> Result<(Arc<Segment<D>>, bool), LogError> {
+        if let Some(active) = &self.active
+            && !self.is_roll_due(active, batch, now)
+        {
+            return Ok((Arc::clone(active), false));
+        }
+        let segment = self.create_segment(batch.base_offset, raft_index, now)?;
+        self.give_back_reserved();
+        let mut list: SegmentList<D> = self.reader.segments.load().as_ref().clone();
+        // An empty segment of an append that failed has the same name and was replaced.
+        list.retain(|old| old.base_offset < segment.base_offset);
+        list.push(Arc::clone(&segment));
+        self.reader.segments.store(Arc::new(list));
+        self.active = Some(Arc::clone(&segment));
+        Ok((segment, true))
+    }
+
+    /// Kafka's rules (`LogSegment.shouldRoll`).
+    fn is_roll_due(&self, active: &Segment<D>, batch: &BatchHeader, now: TimestampMs) -> bool {
+        if active.rows() == 0 {
+            // Made for a batch that was not appended: good for another, unless raft gave its index away.
+            return active.first_raft_index != self.next_raft_index;
+        }
+        let segment_bytes = self.config.segment_bytes.min(SEGMENT_BYTES_MAX);
+        let span = batch.last_offset().0 - active.base_offset.0;
+        let age_ms = if active.first_timestamp().0 >= 0 {
+            batch.max_timestamp.0.saturating_sub(active.first_timestamp().0)
+        } else {
+            now.since(active.created)
+        };
+        u64::from(active.bytes()) + batch.total_bytes() as u64 > segment_bytes
+            || span > i64::from(i32::MAX)
+            || age_ms > self.config.segment_ms.saturating_sub(self.config.segment_jitter_ms)
+    }
+
+    fn create_segment(
+        &self,
+        base_offset: Offset,
+        first_raft_index: RaftIndex,
+        now: TimestampMs,
+    ) -> Result<Arc<Segment<D>>, LogError> {
+        let segment = Arc::new(Segment::new(&self.reader.dir, base_offset, first_raft_index, now));
+        match self.create_files(&segment) {
+            Ok(files) => {
+                segment.install(&Arc::new(files));
+                self.reader.store.admit(&segment);
+                Ok(segment)
+            }
+            Err(error) => {
+                for kind in [Kind::Log, Kind::Index, Kind::Header] {
+                    remove_if_there(self.reader.store.disk(), &segment.path(kind))?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn create_files(&self, segment: &Segment<D>) -> Result<SegmentFiles<D>, LogError> {
+        let create = |kind| {
+            let path = segment.path(kind);
+            self.reader.store.disk().open(&path, OpenMode::Truncate).context("create", &path)
+        };
+        let header = SegmentHeader {
+            base_offset: segment.base_offset,
+            first_raft_index: segment.first_raft_index,
+            created: segment.created,
+        };
+        let write = |file: &D::File, kind, bytes: &[u8]| {
+            file.write_all_at(&[IoSlice::new(bytes)], 0).context("write", &segment.path(kind))
+        };
+        write(&create(Kind::Header)?, Kind::Header, &header.encode())?;
+        let index = create(Kind::Index)?;
+        write(&index, Kind::Index, &encode_head(segment.base_offset))?;
+        Ok(SegmentFiles { log: create(Kind::Log)?, index })
+    }
+
+    /// Reserves blocks beyond the end if `bytes` more would use up what is reserved. A disk too full for a whole step may
+    /// still take the batch, so failing here is no error.
+    pub(crate) fn reserve(&mut self, files: &SegmentFiles<D>, position: u32, bytes: u64) {
+        let end = u64::from(position) + bytes;
+        if self.config.preallocate_bytes == 0 || end <= self.reserved.end {
+            return;
+        }
+        let segment_bytes = self.config.segment_bytes.min(SEGMENT_BYTES_MAX);
+        let step = self.reserved.step.min(self.config.preallocate_bytes);
+        let target = (end + step).min(segment_bytes).max(end);
+        let from = self.reserved.end.max(u64::from(position));
+        // After a failure the next try waits for a step's worth of appends.
+        self.reserved.end = match files.log.preallocate(from, target - from) {
+            Ok(()) => target,
+            Err(_) => end + step,
+        };
+        self.reserved.step = step.saturating_mul(2);
+    }
+
+    /// Blocks reserved for the active segment and not used. Failing costs space, nothing else.
+    pub(crate) fn give_back_reserved(&mut self) {
+        let reserved = std::mem::take(&mut self.reserved);
+        if let Some(active) = &self.active
+            && reserved.end > u64::from(active.bytes())
+            && let Ok(files) = active.files(&self.reader.store)
+        {
+            let _ = files.log.set_len(u64::from(active.bytes()));
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Values that are read when Prometheus asks: partitions and their logs, request memory.
+
+use std::fmt;
+use std::sync::Weak;
+use std::sync::atomic::Ordering;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::gauge::ConstGauge;
+
+use crate::broker::Broker;
+use crate::partitions::{PartitionHandle, PartitionSlot};
+
+/// Reads the broker's state. Holds no reference that would keep the broker alive.
+pub(crate) struct BrokerCollector(pub(crate) Weak<Broker>);
+
+impl fmt::Debug for BrokerCollector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("BrokerCollector")
+    }
+}
+
+#[derive(Debug, EncodeLabelSet)]
+struct PartitionLabels {
+    topic: String,
+    partition: u32,
+}
+
+#[derive(Debug, EncodeLabelSet)]
+struct StateLabel {
+    state: &'static str,
+}
+
+/// One gauge of every partition that is online.
+type PartitionValue = fn(&PartitionHandle) -> i64;
+
+const PARTITION_GAUGES: &[(&str, &str, PartitionValue)] = &[
+    ("log_bytes", "Bytes of record batches on disk", |p| number(p.reader.log().size_bytes())),
+    ("log_segments", "Segments", |p| i64::try_from(p.reader.log().segment_count()).unwrap_or(i64::MAX)),
+    ("log_start_offset", "First offset that can be read", |p| p.reader.log_start().get()),
+    ("log_end_offset", "One past the last offset appended", |p| p.reader.log_end().get()),
+    ("high_watermark", "One past the last offset committed", |p| p.reader.high_watermark().get()),
+];
+
+impl Collector for BrokerCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let Some(broker) = self.0.upgrade() else { return Ok(()) };
+        let topics = broker.topics();
+        gauge(&mut encoder, "topics", "Topics", i64::try_from(topics.iter().len()).unwrap_or(i64::MAX))?;
+        let (mut online, mut offline, mut halted) = (0, 0, 0);
+        for slot in topics.iter().flat_map(|topic| &topic.partitions) {
+            match slot {
+                PartitionSlot::Offline(_) => offline += 1,
+                PartitionSlot::Online(handle) if handle.halted.load(Ordering::Acquire) => halted += 1,
+                PartitionSlot::Online(_) => online += 1,
+            }
+        }
+        let mut states =
+            encoder.encode_descriptor("partitions", "Partitions, by state", None, MetricType::Gauge)?;
+        for (state, count) in [("online", online), ("offline", offline), ("halted", halted)] {
+            ConstGauge::<i64>::new(count).encode(states.encode_family(&StateLabel { state })?)?;
+        }
+        for (name, help, value) in PARTITION_GAUGES {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for handle in topics.online() {
+                let partition = handle.id.partition.0.unsigned_abs();
+                let labels = PartitionLabels { topic: handle.id.topic.to_string(), partition };
+                ConstGauge::new(value(handle)).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: i64) -> fmt::Result {
+    ConstGauge::new(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)
+}
+
+fn number(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}

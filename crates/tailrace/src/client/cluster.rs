@@ -1,0 +1,108 @@
+//! The nodes of a cluster and the connections to them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tailrace_kafka_wire::messages::metadata_request::MetadataRequestTopic;
+use tailrace_kafka_wire::messages::{MetadataRequest, MetadataResponse};
+
+use super::{ClientError, ConnectArguments, Connection, address};
+
+/// What is known of a cluster. One connection per node, opened when it is needed.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    bootstrap: Vec<String>,
+    timeout: Duration,
+    /// Address by node id, as the newest metadata has it.
+    nodes: BTreeMap<i32, String>,
+    controller: i32,
+    connections: HashMap<String, Arc<Connection>>,
+}
+
+impl Cluster {
+    /// Connects to the first bootstrap server that answers.
+    pub(crate) async fn connect(arguments: &ConnectArguments) -> Result<Self, ClientError> {
+        let bootstrap = arguments.bootstrap.iter().map(|text| address::complete(text)).collect();
+        let (nodes, connections) = (BTreeMap::new(), HashMap::new());
+        let mut cluster = Self { bootstrap, timeout: arguments.timeout, nodes, controller: -1, connections };
+        cluster.any().await?;
+        Ok(cluster)
+    }
+
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// A connection to some node: one that is open, or the first that can be opened.
+    pub(crate) async fn any(&mut self) -> Result<Arc<Connection>, ClientError> {
+        if let Some(open) = self.connections.values().find(|connection| !connection.is_closed()) {
+            return Ok(Arc::clone(open));
+        }
+        let addresses: Vec<String> = self.bootstrap.iter().chain(self.nodes.values()).cloned().collect();
+        let mut first_error = None;
+        for address in addresses {
+            match self.open(address).await {
+                Ok(connection) => return Ok(connection),
+                Err(error) => first_error = first_error.or(Some(error)),
+            }
+        }
+        Err(first_error.unwrap_or(ClientError::Connect {
+            address: "any server".to_owned(),
+            reason: "no address was given".to_owned(),
+        }))
+    }
+
+    /// The connection to a node that metadata named.
+    pub(crate) async fn node(&mut self, id: i32) -> Result<Arc<Connection>, ClientError> {
+        let address = self.nodes.get(&id).cloned().ok_or(ClientError::NoNode(id))?;
+        match self.connections.get(&address) {
+            Some(open) if !open.is_closed() => Ok(Arc::clone(open)),
+            _ => self.open(address).await,
+        }
+    }
+
+    /// The connection to the controller, which changes topics. Where none is named, any node passes the request on.
+    pub(crate) async fn controller(&mut self) -> Result<Arc<Connection>, ClientError> {
+        self.metadata(Some(&[]), false).await?;
+        if self.nodes.contains_key(&self.controller) {
+            self.node(self.controller).await
+        } else {
+            self.any().await
+        }
+    }
+
+    /// Asks for metadata: of all topics, or of those named.
+    pub(crate) async fn metadata(
+        &mut self,
+        topics: Option<&[String]>,
+        create: bool,
+    ) -> Result<MetadataResponse, ClientError> {
+        let connection = self.any().await?;
+        let named = |name: &String| MetadataRequestTopic { name: Some(name.clone()), ..Default::default() };
+        let request = MetadataRequest {
+            topics: topics.map(|names| names.iter().map(named).collect()),
+            allow_auto_topic_creation: create,
+            ..Default::default()
+        };
+        // Below version 4 the field cannot be left out: the server's own setting decides there.
+        let version = connection.version::<MetadataRequest>()?;
+        let request = MetadataRequest { allow_auto_topic_creation: create || version < 4, ..request };
+        let answer = connection.begin(&request, version).await?.answer().await?;
+        self.controller = answer.controller_id;
+        self.nodes =
+            answer.brokers.iter().map(|node| (node.node_id, address::join(&node.host, node.port))).collect();
+        Ok(answer)
+    }
+
+    /// Makes the next use of a node connect anew. Requests in flight end on their own.
+    pub(crate) fn forget_connections(&mut self) {
+        self.connections.clear();
+    }
+
+    async fn open(&mut self, address: String) -> Result<Arc<Connection>, ClientError> {
+        let connection = Arc::new(Connection::open(&address, self.timeout).await?);
+        self.connections.insert(address, Arc::clone(&connection));
+        Ok(connection)
+    }
+}

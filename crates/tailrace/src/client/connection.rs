@@ -1,0 +1,320 @@
+//! One connection: requests out, answers in, in the order of the requests.
+//!
+//! Two tasks serve it, one per direction, so that a large request never holds up an answer. The server answers in
+//! order, so a queue of waiting requests suffices; the correlation id is checked all the same.
+
+use std::collections::{HashMap, VecDeque};
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use tailrace_kafka_wire::messages::{ApiVersionsRequest, ApiVersionsResponse};
+use tailrace_kafka_wire::{
+    ApiKey, ErrorCode, Part, Request, VersionRange, decode_response, frame_bytes, request_frame,
+};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{mpsc, oneshot};
+
+use super::ClientError;
+
+/// What we call ourselves to servers.
+const CLIENT_ID: &str = "tailrace-cli";
+/// Requests queued to one connection. Callers keep far fewer in flight.
+const QUEUE_REQUESTS_MAX: usize = 64;
+/// Longest answer that is accepted: beyond any fetch that is asked for, and below what would exhaust a machine.
+const RESPONSE_BYTES_MAX: u32 = 1 << 30;
+
+type Answer = Result<Bytes, String>;
+
+/// A request on its way to the writing task.
+struct Outgoing {
+    correlation_id: i32,
+    parts: Vec<Part>,
+    /// No answer will come: done once it is written.
+    unanswered: bool,
+    done: oneshot::Sender<Answer>,
+}
+
+/// Requests that were written and wait for their answer; `None` once the connection has ended.
+type WaitingList = Option<VecDeque<(i32, oneshot::Sender<Answer>)>>;
+type Waiting = Arc<Mutex<WaitingList>>;
+
+/// A connection to one server, versions negotiated.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    address: Arc<str>,
+    requests: mpsc::Sender<Outgoing>,
+    next_correlation_id: AtomicI32,
+    versions: HashMap<i16, VersionRange>,
+    timeout: Duration,
+}
+
+impl std::fmt::Debug for Outgoing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Outgoing").field("correlation_id", &self.correlation_id).finish_non_exhaustive()
+    }
+}
+
+/// An answer that is awaited.
+#[derive(Debug)]
+pub(crate) struct Pending<R> {
+    address: Arc<str>,
+    version: i16,
+    timeout: Duration,
+    answer: oneshot::Receiver<Answer>,
+    request: PhantomData<R>,
+}
+
+impl Connection {
+    /// Connects and asks for the versions. `timeout` holds for connecting and for each later answer.
+    pub(crate) async fn open(address: &str, timeout: Duration) -> Result<Self, ClientError> {
+        let failed = |reason: String| ClientError::Connect { address: address.to_owned(), reason };
+        let stream = tokio::time::timeout(timeout, TcpStream::connect(address))
+            .await
+            .map_err(|_| failed(format!("no answer within {timeout:?}")))?
+            .map_err(|error| failed(plain(&error)))?;
+        // Answers are waited for: a delay to fill a packet would only add to them.
+        stream.set_nodelay(true).map_err(|error| failed(plain(&error)))?;
+        let (reader, writer) = stream.into_split();
+        let (requests, queue) = mpsc::channel(QUEUE_REQUESTS_MAX);
+        let waiting: Waiting = Arc::new(Mutex::new(Some(VecDeque::new())));
+        tokio::spawn(write_requests(writer, queue, Arc::clone(&waiting)));
+        tokio::spawn(read_answers(reader, waiting));
+        let mut connection = Self {
+            address: address.into(),
+            requests,
+            next_correlation_id: AtomicI32::new(0),
+            versions: HashMap::new(),
+            timeout,
+        };
+        connection.versions = connection.ask_versions().await?;
+        Ok(connection)
+    }
+
+    /// True once no request can be sent any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.requests.is_closed()
+    }
+
+    /// The newest version of `R` up to `newest` that both sides know.
+    pub(crate) fn version_up_to<R: Request>(&self, newest: i16) -> Result<i16, ClientError> {
+        let stable = R::KEY.stable_versions();
+        let ours = VersionRange { min: stable.min, max: stable.max.min(newest) };
+        let theirs = self.versions.get(&R::KEY.code()).copied();
+        theirs.and_then(|theirs| theirs.intersect(ours)).map(|both| both.max).ok_or_else(|| {
+            ClientError::Version { address: self.address.to_string(), api: R::KEY.name(), theirs, ours }
+        })
+    }
+
+    /// The newest version of `R` that both sides know.
+    pub(crate) fn version<R: Request>(&self) -> Result<i16, ClientError> {
+        self.version_up_to::<R>(i16::MAX)
+    }
+
+    /// Sends a request at the newest common version and waits for the answer.
+    pub(crate) async fn call<R: Request>(&self, request: &R) -> Result<R::Response, ClientError> {
+        self.begin(request, self.version::<R>()?).await?.answer().await
+    }
+
+    /// Hands a request over for sending. Requests are sent, and answered, in the order of these calls.
+    pub(crate) async fn begin<R: Request>(
+        &self,
+        request: &R,
+        version: i16,
+    ) -> Result<Pending<R>, ClientError> {
+        self.hand_over(request, version, false).await
+    }
+
+    /// The same for a request that has no answer: [`Pending::sent`] says when it was written.
+    pub(crate) async fn begin_unanswered<R: Request>(
+        &self,
+        request: &R,
+        version: i16,
+    ) -> Result<Pending<R>, ClientError> {
+        self.hand_over(request, version, true).await
+    }
+
+    async fn hand_over<R: Request>(
+        &self,
+        request: &R,
+        version: i16,
+        unanswered: bool,
+    ) -> Result<Pending<R>, ClientError> {
+        let correlation_id = self.next_correlation_id.fetch_add(1, Ordering::Relaxed);
+        let frame = request_frame(correlation_id, Some(CLIENT_ID), version, request)
+            .map_err(|error| ClientError::Encode { api: R::KEY.name(), error })?;
+        let (done, answer) = oneshot::channel();
+        let outgoing = Outgoing { correlation_id, parts: frame.into_parts(), unanswered, done };
+        self.requests.send(outgoing).await.map_err(|_| self.closed("it was closed earlier"))?;
+        let address = Arc::clone(&self.address);
+        Ok(Pending { address, version, timeout: self.timeout, answer, request: PhantomData })
+    }
+
+    fn closed(&self, reason: &str) -> ClientError {
+        ClientError::Closed { address: self.address.to_string(), reason: reason.to_owned() }
+    }
+
+    /// A server that does not know our version of the question answers in the layout of version 0 and names its own.
+    async fn ask_versions(&self) -> Result<HashMap<i16, VersionRange>, ClientError> {
+        let ask = ApiVersionsRequest {
+            client_software_name: "tailrace".to_owned(),
+            client_software_version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..Default::default()
+        };
+        let newest = ApiKey::ApiVersions.stable_versions().max;
+        let mut answer = self.try_versions(&ask, newest).await?;
+        if ErrorCode::from_code(answer.error_code) == Some(ErrorCode::UnsupportedVersion) {
+            let listed = answer.api_keys.iter().find(|api| api.api_key == ApiKey::ApiVersions.code());
+            let version = listed.map_or(0, |api| api.max_version.min(newest));
+            answer = self.try_versions(&ask, version).await?;
+        }
+        match answer.error_code {
+            0 => Ok(answer
+                .api_keys
+                .iter()
+                .map(|api| (api.api_key, VersionRange { min: api.min_version, max: api.max_version }))
+                .collect()),
+            code => Err(ClientError::refused(format!("cannot use {}", self.address), code, None)),
+        }
+    }
+
+    async fn try_versions(
+        &self,
+        ask: &ApiVersionsRequest,
+        version: i16,
+    ) -> Result<ApiVersionsResponse, ClientError> {
+        let ask = if version >= 3 { ask.clone() } else { ApiVersionsRequest::default() };
+        let pending = self.begin(&ask, version).await?;
+        let (address, bytes) = (Arc::clone(&pending.address), pending.bytes().await?);
+        let decoded = decode_response::<ApiVersionsRequest>(bytes.clone(), version)
+            .or_else(|error| decode_response::<ApiVersionsRequest>(bytes, 0).map_err(|_| error));
+        decoded.map(|(_, answer)| answer).map_err(|error| ClientError::Decode {
+            address: address.to_string(),
+            api: ApiKey::ApiVersions.name(),
+            error,
+        })
+    }
+}
+
+impl<R: Request> Pending<R> {
+    /// Waits for the answer.
+    pub(crate) async fn answer(self) -> Result<R::Response, ClientError> {
+        let (address, version) = (Arc::clone(&self.address), self.version);
+        let bytes = self.bytes().await?;
+        let decoded = decode_response::<R>(bytes, version);
+        decoded.map(|(_, answer)| answer).map_err(|error| ClientError::Decode {
+            address: address.to_string(),
+            api: R::KEY.name(),
+            error,
+        })
+    }
+
+    /// Waits until a request without answer is written.
+    pub(crate) async fn sent(self) -> Result<(), ClientError> {
+        self.bytes().await.map(drop)
+    }
+
+    async fn bytes(self) -> Result<Bytes, ClientError> {
+        let address = self.address.to_string();
+        match tokio::time::timeout(self.timeout, self.answer).await {
+            Ok(Ok(Ok(bytes))) => Ok(bytes),
+            Ok(Ok(Err(reason))) => Err(ClientError::Closed { address, reason }),
+            Ok(Err(_)) => Err(ClientError::Closed { address, reason: "before the answer came".to_owned() }),
+            Err(_) => Err(ClientError::Timeout { address, api: R::KEY.name(), timeout: self.timeout }),
+        }
+    }
+}
+
+fn lock(waiting: &Waiting) -> MutexGuard<'_, WaitingList> {
+    // Nothing panics while it is held.
+    waiting.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Ends when the connection's owner is gone or the socket fails; what waits then hears of it.
+async fn write_requests(mut socket: OwnedWriteHalf, mut queue: mpsc::Receiver<Outgoing>, waiting: Waiting) {
+    while let Some(outgoing) = queue.recv().await {
+        let mut unanswered = None;
+        if outgoing.unanswered {
+            unanswered = Some(outgoing.done);
+        } else {
+            match lock(&waiting).as_mut() {
+                Some(list) => list.push_back((outgoing.correlation_id, outgoing.done)),
+                None => {
+                    let _ = outgoing.done.send(Err("the server closed it".to_owned()));
+                    return;
+                }
+            }
+        }
+        let written = write_parts(&mut socket, &outgoing.parts).await;
+        if let Some(done) = unanswered {
+            let _ = done.send(written.as_ref().map(|()| Bytes::new()).map_err(plain));
+        }
+        if let Err(error) = written {
+            end(&waiting, &plain(&error));
+            return;
+        }
+    }
+}
+
+/// Small records travel in the frame's first part, so that most requests are one system call.
+async fn write_parts(socket: &mut OwnedWriteHalf, parts: &[Part]) -> std::io::Result<()> {
+    for part in parts {
+        if let Part::Bytes(bytes) = part {
+            socket.write_all(bytes).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn read_answers(mut socket: OwnedReadHalf, waiting: Waiting) {
+    loop {
+        let answer = match read_frame(&mut socket).await {
+            Ok(answer) => answer,
+            Err(reason) => return end(&waiting, &reason),
+        };
+        let next = lock(&waiting).as_mut().and_then(VecDeque::pop_front);
+        let found = answer.first_chunk::<4>().map(|id| i32::from_be_bytes(*id));
+        match next {
+            Some((expected, done)) if found == Some(expected) => drop(done.send(Ok(answer))),
+            Some((expected, done)) => {
+                let reason = format!("expected the answer to request {expected}, found {found:?}");
+                let _ = done.send(Err(reason.clone()));
+                return end(&waiting, &reason);
+            }
+            None => return end(&waiting, "the server sent an answer that nobody asked for"),
+        }
+    }
+}
+
+async fn read_frame(socket: &mut OwnedReadHalf) -> Result<Bytes, String> {
+    let mut prefix = [0; 4];
+    socket.read_exact(&mut prefix).await.map_err(|error| plain(&error))?;
+    let bytes = frame_bytes(prefix, RESPONSE_BYTES_MAX).map_err(|error| error.to_string())? as usize;
+    let mut frame = BytesMut::with_capacity(bytes);
+    while frame.len() < bytes {
+        let mut rest = (&mut *socket).take((bytes - frame.len()) as u64);
+        if rest.read_buf(&mut frame).await.map_err(|error| plain(&error))? == 0 {
+            return Err("the server closed it within an answer".to_owned());
+        }
+    }
+    Ok(frame.freeze())
+}
+
+fn end(waiting: &Waiting, reason: &str) {
+    let list = lock(waiting).take().unwrap_or_default();
+    for (_, done) in list {
+        let _ = done.send(Err(reason.to_owned()));
+    }
+}
+
+/// What the system said, without its error number.
+fn plain(error: &std::io::Error) -> String {
+    if error.kind() == std::io::ErrorKind::UnexpectedEof {
+        return "the server closed it".to_owned();
+    }
+    crate::failure::plain(error)
+}

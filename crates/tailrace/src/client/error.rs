@@ -1,0 +1,90 @@
+//! What can go wrong between this client and a server.
+
+use std::time::Duration;
+
+use tailrace_kafka_wire::{DecodeError, EncodeError, ErrorCode, VersionRange};
+
+/// Each text is one line that says what to do, where there is something to do.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ClientError {
+    #[error(
+        "cannot connect to {address}: {reason}; start a server with `tailrace serve`, or name one with --bootstrap"
+    )]
+    Connect { address: String, reason: String },
+    #[error(
+        "{address} did not answer {api} within {timeout:?}; see whether it is healthy, or raise --timeout"
+    )]
+    Timeout { address: String, api: &'static str, timeout: Duration },
+    #[error("the connection to {address} ended: {reason}")]
+    Closed { address: String, reason: String },
+    #[error(
+        "{address} answered {api} with bytes that are no legal response ({error}); is it a Kafka server?"
+    )]
+    Decode { address: String, api: &'static str, error: DecodeError },
+    #[error("cannot write a {api} request: {error}")]
+    Encode { api: &'static str, error: EncodeError },
+    #[error(
+        "{address} offers {api} at {}, this tailrace needs one of {ours}; use versions that fit together",
+        match theirs { Some(range) => format!("versions {range}"), None => "no version".to_owned() }
+    )]
+    Version { address: String, api: &'static str, theirs: Option<VersionRange>, ours: VersionRange },
+    #[error("{what}: {}", refusal(*code, message.as_deref()))]
+    Refused { what: String, code: i16, message: Option<String> },
+    #[error(
+        "there is no topic '{0}'; `tailrace topic list` shows those there are, `tailrace topic create` makes one"
+    )]
+    NoTopic(String),
+    #[error("topic '{topic}' has no partition {partition}: it has {count}, numbered from 0")]
+    NoPartition { topic: String, partition: i32, count: usize },
+    #[error("records to topic '{topic}' were not acknowledged within {timeout:?}: {reason}")]
+    Undelivered { topic: String, timeout: Duration, reason: String },
+    #[error(
+        "the server refused records, which with --acks 0 it says only by closing the connection: {reason}; use --acks 1 to learn why"
+    )]
+    Unanswered { reason: String },
+    #[error("no node is known under the id {0}; the cluster is starting or changing, try again")]
+    NoNode(i32),
+}
+
+impl ClientError {
+    /// A refusal of the server: `what` names the operation.
+    pub(crate) fn refused(what: impl Into<String>, code: i16, message: Option<String>) -> Self {
+        Self::Refused { what: what.into(), code, message }
+    }
+
+    /// The server's error code, if it answered with one.
+    pub(crate) fn code(&self) -> Option<ErrorCode> {
+        match self {
+            Self::Refused { code, .. } => ErrorCode::from_code(*code),
+            _ => None,
+        }
+    }
+
+    /// True if the same request may succeed a little later, perhaps elsewhere.
+    pub(crate) fn is_retriable(&self) -> bool {
+        match self {
+            Self::Connect { .. } | Self::Timeout { .. } | Self::Closed { .. } | Self::NoNode(_) => true,
+            // As Kafka's own clients have it: the node that was asked is no longer, or not yet, the right one.
+            Self::Refused { code, .. } => ErrorCode::from_code(*code)
+                .is_some_and(|code| code.is_retriable() || code == ErrorCode::NotController),
+            Self::Decode { .. }
+            | Self::Encode { .. }
+            | Self::Version { .. }
+            | Self::NoTopic(_)
+            | Self::Undelivered { .. }
+            | Self::Unanswered { .. }
+            | Self::NoPartition { .. } => false,
+        }
+    }
+}
+
+/// The server's own message says more than its code; the code's name is what can be looked up.
+fn refusal(code: i16, message: Option<&str>) -> String {
+    let name =
+        ErrorCode::from_code(code).map_or_else(|| format!("error {code}"), |code| code.name().to_owned());
+    let known = ErrorCode::from_code(code).map(ErrorCode::message);
+    match message.filter(|m| !m.trim().is_empty()).or(known) {
+        Some(message) => format!("{} ({name})", message.trim().trim_end_matches('.')),
+        None => name,
+    }
+}

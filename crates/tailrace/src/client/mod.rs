@@ -1,0 +1,60 @@
+//! A small Kafka client for the verbs: connections, versions, metadata, retries, and the calls that several verbs need.
+//!
+//! It works with tailrace and with Kafka 2.1 or newer: versions are negotiated per connection. Deliberately absent:
+//! groups, transactions, authentication, and anything that outlives one run of the program.
+
+mod address;
+mod cluster;
+mod connection;
+mod error;
+mod offsets;
+mod retry;
+mod topics;
+
+use std::time::Duration;
+
+use clap::Args;
+
+pub(crate) use cluster::Cluster;
+pub(crate) use connection::Connection;
+pub(crate) use error::ClientError;
+pub(crate) use offsets::{OffsetQuery, list_offsets};
+pub(crate) use retry::{Backoff, check, retrying};
+pub(crate) use topics::{
+    Partition, RESOURCE_TOPIC, SOURCE_TOPIC, Topic, all_topics, find_topic, find_topics, topic_configs,
+    wait_for_topic,
+};
+
+use crate::failure::Failure;
+use crate::text::units::parse_duration;
+
+/// Which server to talk to, and how patiently.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct ConnectArguments {
+    /// Server to begin with; of several, the first that answers
+    #[arg(
+        short,
+        long,
+        value_name = "HOST:PORT",
+        env = "TAILRACE_BOOTSTRAP",
+        value_delimiter = ',',
+        default_value = "127.0.0.1:9092"
+    )]
+    pub(crate) bootstrap: Vec<String>,
+    /// Longest wait for one operation, retries included: 500ms, 30s, 2m
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
+    pub(crate) timeout: Duration,
+}
+
+/// Runs a client verb on one thread: what there is to wait for is the network.
+pub(crate) fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| format!("cannot start: {error}"))?;
+    let result = runtime.block_on(future);
+    // Names are resolved on a thread of their own, which may hang for long.
+    runtime.shutdown_background();
+    result
+}

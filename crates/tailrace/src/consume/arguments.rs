@@ -1,0 +1,140 @@
+//! What `tailrace consume` can be told.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::{Args, ValueEnum};
+
+use super::fetcher::FetchRules;
+use super::format::Format;
+use super::printer::Style;
+use super::start::From;
+use crate::args::Output;
+use crate::client::ConnectArguments;
+use crate::failure::Failure;
+use crate::text::time::parse_instant;
+use crate::text::units::parse_bytes;
+
+#[derive(Debug, Args)]
+#[command(after_help = "What a format may contain:\n  \
+    %v %s  value          %V %S  its bytes, -1 for null\n  \
+    %k     key            %K     its bytes, -1 for null\n  \
+    %h     headers, as key=value,key=value\n  \
+    %o offset   %p partition   %t topic\n  \
+    %T     timestamp in ms since 1970, -1 for none\n  \
+    %D     timestamp as 2026-11-20T09:30:00.000Z\n  \
+    %%     a percent sign;  \\n \\t \\r \\0 \\xNN \\\\ as usual\n\
+    Values, keys and headers are written byte for byte; null as nothing, or as --null says.\n\n\
+    Examples:\n  \
+    tailrace consume orders\n  \
+    tailrace consume orders --from end --follow\n  \
+    tailrace consume orders --from @-1h --format '%D %k: %v\\n'\n  \
+    tailrace consume orders --from -10 -o json | jq .value\n  \
+    tailrace consume orders -p 0 --from 4711 -c 1\n\n\
+    Without --follow it stops at the end that the partitions have when it starts. Records of one \
+    partition come in order; there is no order between partitions.")]
+pub(crate) struct ConsumeArguments {
+    /// The topic
+    #[arg(value_name = "TOPIC")]
+    pub(super) topic: String,
+    /// Where to begin: beginning, end, an offset, -N for the last N of each partition, or @TIME
+    ///
+    /// TIME is milliseconds since 1970, RFC 3339 such as 2026-11-20T09:30:00Z, or -1h for an hour ago.
+    #[arg(long, value_name = "WHERE", default_value = "beginning", value_parser = parse_from, allow_hyphen_values = true)]
+    pub(super) from: From,
+    /// Only these partitions [default: all]
+    #[arg(short, long, value_name = "N", value_delimiter = ',')]
+    pub(super) partition: Vec<i32>,
+    /// Stop after N records
+    #[arg(short, long, value_name = "N")]
+    pub(super) count: Option<u64>,
+    /// Go on at the end and wait for new records
+    #[arg(long)]
+    pub(super) follow: bool,
+    /// How each record is written; see below
+    #[arg(short, long, value_name = "FORMAT", default_value = "%v\\n", conflicts_with = "output")]
+    format: String,
+    /// Write keys instead of values: the same as --format '%k\n'
+    #[arg(long, conflicts_with_all = ["format", "output"])]
+    key_only: bool,
+    /// What stands for null in a format
+    #[arg(long, value_name = "S", default_value = "", hide_default_value = true)]
+    null: String,
+    /// json: one object per line
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+    /// Whether records of unfinished and aborted transactions are shown
+    #[arg(long, value_enum, default_value_t = Isolation::ReadCommitted)]
+    isolation: Isolation,
+    /// Most bytes asked for at once
+    #[arg(long, value_name = "BYTES", default_value = "4MiB", value_parser = parse_bytes)]
+    fetch_bytes: u64,
+    #[command(flatten)]
+    pub(super) connect: ConnectArguments,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Isolation {
+    /// Only records that are final
+    #[value(name = "read_committed", alias = "read-committed")]
+    ReadCommitted,
+    /// All records
+    #[value(name = "read_uncommitted", alias = "read-uncommitted")]
+    ReadUncommitted,
+}
+
+impl ConsumeArguments {
+    pub(super) fn is_read_committed(&self) -> bool {
+        self.isolation == Isolation::ReadCommitted
+    }
+
+    pub(super) fn style(&self) -> Result<Style, Failure> {
+        let format = if self.key_only { "%k\\n" } else { &self.format };
+        Ok(match self.output {
+            Output::Json => Style::Json,
+            Output::Text => Style::Format(Format::parse(format, self.null.as_bytes())?),
+        })
+    }
+
+    pub(super) fn fetch_rules(&self) -> FetchRules {
+        FetchRules {
+            read_committed: self.is_read_committed(),
+            bytes_max: i32::try_from(self.fetch_bytes).unwrap_or(i32::MAX >> 1).max(1),
+        }
+    }
+}
+
+fn parse_from(text: &str) -> Result<From, String> {
+    let number = |digits: &str| digits.parse::<i64>().map_err(|_| format!("'{digits}' is too large"));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    match text {
+        "beginning" | "earliest" => Ok(From::Beginning),
+        "end" | "latest" => Ok(From::End),
+        _ if is_number(text) => number(text).map(From::Offset),
+        _ => match (text.strip_prefix('@'), text.strip_prefix('-').filter(|text| is_number(text))) {
+            (Some(time), _) => {
+                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                parse_instant(time, i64::try_from(now.as_millis()).unwrap_or(i64::MAX)).map(From::Time)
+            }
+            (None, Some(count)) => number(count).map(From::Last),
+            (None, None) => Err("expected beginning, end, an offset, -N for the last N, or @TIME".to_owned()),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_to_begin() {
+        assert_eq!(parse_from("beginning"), Ok(From::Beginning));
+        assert_eq!(parse_from("end"), Ok(From::End));
+        assert_eq!(parse_from("17"), Ok(From::Offset(17)));
+        assert_eq!(parse_from("-10"), Ok(From::Last(10)));
+        assert_eq!(parse_from("@1700000000000"), Ok(From::Time(1_700_000_000_000)));
+        assert!(matches!(parse_from("@-1h"), Ok(From::Time(_))));
+        for wrong in ["", "-", "@", "start", "1.5", "-1h", "99999999999999999999"] {
+            parse_from(wrong).unwrap_err();
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Finds partitions in a data folder, and says whether a server uses it.
+
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+
+use tailrace_log::LOCK_FILE;
+
+use crate::failure::{Failure, plain};
+
+/// The partition folders that `dir` names: itself, or those in it, by name.
+pub(super) fn partitions(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
+    if is_partition(dir)? {
+        return Ok(vec![dir.to_owned()]);
+    }
+    let mut found = Vec::new();
+    for path in children(dir)? {
+        // These are on their way out, ours and Kafka's.
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let leaving = name.ends_with(".deleted") || name.ends_with("-delete");
+        if path.is_dir() && !leaving && is_partition(&path)? {
+            found.push(path);
+        }
+    }
+    match found.is_empty() {
+        true => Err(format!(
+            "{} holds no partition: name a data folder, or a folder such as orders-0 in it",
+            dir.display()
+        )
+        .into()),
+        false => Ok(found),
+    }
+}
+
+/// It says that it is one, or it holds segments.
+fn is_partition(dir: &Path) -> Result<bool, Failure> {
+    let is_mark = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name == "partition.meta")
+            || path.extension().is_some_and(|extension| extension == "log")
+    };
+    Ok(children(dir)?.iter().any(is_mark))
+}
+
+fn children(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let failed = |error: std::io::Error| format!("cannot list {}: {}", dir.display(), plain(&error));
+    let entries = std::fs::read_dir(dir).map_err(failed)?;
+    let paths: Result<Vec<_>, _> = entries.map(|entry| entry.map(|entry| entry.path())).collect();
+    let mut paths = paths.map_err(failed)?;
+    paths.sort();
+    Ok(paths)
+}
+
+/// True if a server holds the lock of the data folder that `dir` is or lies in.
+pub(super) fn is_in_use(dir: &Path) -> bool {
+    [Some(dir), dir.canonicalize().ok().as_deref().and_then(Path::parent)]
+        .into_iter()
+        .flatten()
+        .filter_map(|dir| File::open(dir.join(LOCK_FILE)).ok())
+        .any(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}

@@ -1,0 +1,181 @@
+//! Reads the input and fills batches with it. Runs on a thread of its own, since reading blocks.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tailrace_types::TimestampMs;
+
+use super::accumulator::Accumulator;
+use super::arguments::Source;
+use super::lines::{LineFormat, LineReader};
+use super::progress::Progress;
+use crate::failure::{Failure, plain};
+
+/// Bytes asked for in one read: enough that system calls do not count, little enough to stay in the CPU's cache.
+const READ_BYTES: usize = 256 << 10;
+
+pub(super) fn run(
+    source: Source,
+    format: &LineFormat,
+    mut accumulator: Accumulator,
+    progress: &Progress,
+) -> Result<(), Failure> {
+    match source {
+        Source::Lines { input, regular_bytes } => {
+            // A regular file never pauses.
+            let pauses = regular_bytes.is_none();
+            Lines { input, pauses, accumulator: &mut accumulator, progress }.run(&LineReader::new(format))?;
+        }
+        Source::Whole(input) => whole(input, "standard input", format, &mut accumulator, progress)?,
+        Source::Files(paths) => {
+            for path in &paths {
+                let name = path.display().to_string();
+                let file = open(path)?;
+                whole(file, &name, format, &mut accumulator, progress)?;
+            }
+        }
+    }
+    accumulator.finish()
+}
+
+fn open(path: &Path) -> Result<File, Failure> {
+    let failed = |error: io::Error| format!("cannot read {}: {}", path.display(), plain(&error));
+    let file = File::open(path).map_err(failed)?;
+    if file.metadata().map_err(failed)?.is_dir() {
+        return Err(format!("cannot read {}: it is a folder", path.display()).into());
+    }
+    Ok(file)
+}
+
+/// One record of all there is.
+fn whole(
+    input: File,
+    name: &str,
+    format: &LineFormat,
+    accumulator: &mut Accumulator,
+    progress: &Progress,
+) -> Result<(), Failure> {
+    let max = accumulator.record_bytes_max();
+    let mut content = Vec::new();
+    let read = input.take(max as u64 + 1).read_to_end(&mut content);
+    read.map_err(|error| format!("cannot read {name}: {}", plain(&error)))?;
+    if content.len() > max {
+        return Err(too_long(name, max));
+    }
+    progress.read(content.len());
+    let reader = LineReader::new(format);
+    let (key, value) = reader.read(&content);
+    accumulator.push(clocks(), key, value, &reader.headers)
+}
+
+fn too_long(what: &str, max: usize) -> Failure {
+    let advice = "split it, compress it with --compression, or raise the topic's max.message.bytes";
+    format!("{what} is longer than the {max} bytes that a record may have here: {advice}").into()
+}
+
+/// Standard input, line by line.
+struct Lines<'a> {
+    input: File,
+    pauses: bool,
+    accumulator: &'a mut Accumulator,
+    progress: &'a Progress,
+}
+
+impl Lines<'_> {
+    fn run(&mut self, reader: &LineReader<'_>) -> Result<(), Failure> {
+        let line_bytes_max = self.accumulator.record_bytes_max();
+        let mut buffer = vec![0; READ_BYTES];
+        // Bytes that were read and belong to a line whose end was not.
+        let mut kept = 0;
+        let mut lines = 0;
+        loop {
+            self.wait()?;
+            let read = read_some(&mut self.input, &mut buffer[kept..])
+                .map_err(|error| format!("cannot read standard input: {}", plain(&error)))?;
+            if read == 0 {
+                return match kept {
+                    0 => Ok(()),
+                    _ => self.push(reader, clocks(), &buffer[..kept]),
+                };
+            }
+            self.progress.read(read);
+            let filled = kept + read;
+            let clocks = clocks();
+            let mut start = 0;
+            // What was kept is known to have no line end.
+            for end in memchr::memchr_iter(b'\n', &buffer[kept..filled]).map(|at| kept + at) {
+                self.push(reader, clocks, &buffer[start..end])?;
+                lines += 1;
+                start = end + 1;
+            }
+            buffer.copy_within(start..filled, 0);
+            kept = filled - start;
+            if kept > line_bytes_max {
+                return Err(too_long(&format!("line {}", lines + 1), line_bytes_max));
+            }
+            if kept * 2 > buffer.len() {
+                buffer.resize(buffer.len() * 2, 0);
+            }
+        }
+    }
+
+    fn push(
+        &mut self,
+        reader: &LineReader<'_>,
+        clocks: (TimestampMs, Instant),
+        line: &[u8],
+    ) -> Result<(), Failure> {
+        let (key, value) = reader.read(line);
+        self.accumulator.push(clocks, key, value, &reader.headers)
+    }
+
+    /// Waits for input, and sends batches that wait too long meanwhile.
+    fn wait(&mut self) -> Result<(), Failure> {
+        if !self.pauses {
+            return Ok(());
+        }
+        let Some(_) = self.accumulator.next_due(Instant::now()) else { return Ok(()) };
+        if is_ready(self.input.as_fd(), Duration::ZERO)? {
+            return self.accumulator.flush_due(Instant::now(), true);
+        }
+        while let Some(left) = self.accumulator.next_due(Instant::now()) {
+            if !left.is_zero() && is_ready(self.input.as_fd(), left)? {
+                return Ok(());
+            }
+            self.accumulator.flush_due(Instant::now(), false)?;
+        }
+        Ok(())
+    }
+}
+
+fn read_some(input: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match input.read(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
+/// True if a read would not block within `wait`: there is input, or its end.
+fn is_ready(input: BorrowedFd<'_>, wait: Duration) -> Result<bool, Failure> {
+    let wait = Timespec {
+        tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(wait.subsec_nanos()),
+    };
+    match poll(&mut [PollFd::new(&input, PollFlags::IN)], Some(&wait)) {
+        Ok(ready) => Ok(ready > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(error) => Err(format!("cannot wait for standard input: {error}").into()),
+    }
+}
+
+/// The time of records, and the time that is waited by. Read once per chunk, not per record.
+fn clocks() -> (TimestampMs, Instant) {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    (TimestampMs(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)), Instant::now())
+}

@@ -1,0 +1,159 @@
+//! `tailrace produce`: from standard input or files to a topic.
+//!
+//! Two threads share the work. One reads, splits lines and fills batches ([`input`], [`accumulator`]); the other sends
+//! them, several requests in flight, and sends again what failed ([`sender`]). A limit on bytes between the two bounds the memory
+//! and slows the reader down to what the server takes.
+
+mod accumulator;
+mod arguments;
+mod input;
+mod lines;
+mod partitioner;
+mod progress;
+mod queue;
+mod sender;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::json;
+use tailrace_kafka_wire::messages::InitProducerIdRequest;
+use tailrace_types::{ProducerEpoch, ProducerId};
+use tokio::sync::mpsc;
+
+use crate::args::Output;
+use crate::client::{ClientError, Cluster, Topic, block_on, check, retrying, topic_configs, wait_for_topic};
+use crate::failure::Failure;
+use crate::output::print_json;
+use crate::text::units;
+
+use accumulator::{Accumulator, Limits, Producer};
+pub(crate) use arguments::ProduceArguments;
+use arguments::{Acks, Source};
+use partitioner::Partitioner;
+use progress::Progress;
+use sender::{Delivery, Sender};
+
+/// Kafka's default of `max.message.bytes`, for servers that do not tell.
+const MESSAGE_BYTES_MAX: u64 = 1_048_588;
+/// Batches between the threads; their bytes have a limit of their own.
+const QUEUE_BATCHES_MAX: usize = 256;
+
+pub(crate) fn run(arguments: &ProduceArguments) -> Result<ExitCode, Failure> {
+    let source = Source::new(arguments)?;
+    block_on(async {
+        let mut cluster = Cluster::connect(&arguments.connect).await?;
+        let topic = wait_for_topic(&mut cluster, &arguments.topic).await?;
+        topic.choose(arguments.partition.as_slice())?;
+        let producer = producer(&mut cluster, arguments).await?;
+        let limits = limits(&mut cluster, arguments).await;
+        let partitioner = Partitioner::new(topic.partitions.len(), arguments.partition);
+        produce(cluster, topic, arguments, source, Accumulator::new(limits, producer, partitioner)).await
+    })
+}
+
+async fn produce(
+    cluster: Cluster,
+    topic: Topic,
+    arguments: &ProduceArguments,
+    source: Source,
+    accumulator: Accumulator,
+) -> Result<ExitCode, Failure> {
+    let progress = Arc::new(Progress::new(source.bytes_known(), arguments.shows_progress(&source)));
+    let (batches, queue) = mpsc::channel(QUEUE_BATCHES_MAX);
+    let delivery = Delivery {
+        acks: arguments.acks,
+        in_flight_max: arguments.in_flight,
+        request_bytes_max: accumulator.batch_bytes(),
+        timeout: arguments.connect.timeout,
+    };
+    let format = arguments.line_format()?;
+    let outlet = accumulator::Outlet::new(batches, arguments.buffer_bytes);
+    let started = Instant::now();
+    let reading = {
+        let progress = Arc::clone(&progress);
+        std::thread::spawn(move || input::run(source, &format, accumulator.with_outlet(outlet), &progress))
+    };
+    let sent = Sender::new(cluster, topic, delivery, Arc::clone(&progress)).run(queue).await;
+    progress.clear();
+    // If sending failed, the reader may still wait for input; the process ends without it.
+    let result = match sent {
+        Ok(()) => reading.join().unwrap_or_else(|_| Err("reading the input failed unexpectedly".into())),
+        Err(error) => Err(error.into()),
+    };
+    finish(arguments, &progress, started, &result)?;
+    result.map(|()| ExitCode::SUCCESS)
+}
+
+/// An id for this run, so that the server recognizes a batch that is sent again.
+async fn producer(
+    cluster: &mut Cluster,
+    arguments: &ProduceArguments,
+) -> Result<Option<Producer>, ClientError> {
+    if arguments.acks != Acks::All || arguments.no_idempotence {
+        return Ok(None);
+    }
+    // An empty transactional id is not the same as none.
+    let request = InitProducerIdRequest {
+        transactional_id: None,
+        transaction_timeout_ms: i32::MAX,
+        ..Default::default()
+    };
+    retrying(cluster, async |cluster| {
+        let answer = cluster.any().await?.call(&request).await?;
+        check(answer.error_code, None, || {
+            "cannot get a producer id (--no-idempotence does without)".to_owned()
+        })?;
+        Ok(Some(Producer { id: ProducerId(answer.producer_id), epoch: ProducerEpoch(answer.producer_epoch) }))
+    })
+    .await
+}
+
+/// Batches as large as the topic takes. A server that does not tell is assumed to have Kafka's default.
+async fn limits(cluster: &mut Cluster, arguments: &ProduceArguments) -> Limits {
+    let topic = &arguments.topic;
+    let configs = topic_configs(cluster, std::slice::from_ref(topic), Some(&["max.message.bytes"])).await;
+    let value = configs.ok().and_then(|mut configs| configs.remove(topic)).unwrap_or_default();
+    let value = value.into_iter().find(|config| config.name == "max.message.bytes").and_then(|c| c.value);
+    let message_bytes_max = value.and_then(|value| value.parse().ok()).unwrap_or(MESSAGE_BYTES_MAX);
+    Limits {
+        batch_bytes: arguments.batch_bytes.min(message_bytes_max),
+        message_bytes_max,
+        open_bytes_max: arguments.buffer_bytes,
+        linger: arguments.linger(),
+        compression: arguments.compression,
+    }
+}
+
+/// Says what was acknowledged, also when the rest was not.
+fn finish(
+    arguments: &ProduceArguments,
+    progress: &Progress,
+    started: Instant,
+    result: &Result<(), Failure>,
+) -> Result<(), Failure> {
+    let seconds = started.elapsed().as_secs_f64();
+    let (records, bytes) = progress.acknowledged();
+    let rate = |count: u64| count as f64 / seconds.max(1e-9);
+    if arguments.output == Output::Json {
+        print_json(&json!({
+            "topic": arguments.topic,
+            "complete": result.is_ok(),
+            "records": records,
+            "bytes": bytes,
+            "seconds": seconds,
+            "records_per_second": rate(records),
+            "bytes_per_second": rate(bytes),
+        }))?;
+    } else if !arguments.quiet {
+        let verb = if arguments.acks == Acks::None { "sent" } else { "acknowledged" };
+        eprintln!(
+            "{records} records {verb}, {} in {seconds:.2} s: {} records/s, {}/s",
+            units::bytes(bytes as f64),
+            units::count(rate(records)),
+            units::bytes(rate(bytes)),
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,7 @@
+//! Small texts: what people type and read. Nothing here does I/O.
+
+pub(crate) mod base64;
+pub(crate) mod escape;
+pub(crate) mod table;
+pub(crate) mod time;
+pub(crate) mod units;

@@ -1,0 +1,94 @@
+//! Durations, sizes and rates.
+
+use std::time::Duration;
+
+/// Reads `500ms`, `30s`, `5m`, `1h`, `7d`; a number alone counts seconds.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let unit_ms = match &text[end..] {
+        "ms" => 1.0,
+        "s" | "" => 1e3,
+        "m" | "min" => 6e4,
+        "h" => 3.6e6,
+        "d" => 8.64e7,
+        _ => return Err(format!("'{text}' is no time: expected for instance 500ms, 30s, 5m, 1h or 7d")),
+    };
+    let number: f64 = text[..end]
+        .parse()
+        .map_err(|_| format!("'{text}' is no time: expected for instance 500ms, 30s, 5m, 1h or 7d"))?;
+    Duration::try_from_secs_f64(number * unit_ms / 1e3).map_err(|_| format!("'{text}' is too long"))
+}
+
+/// Reads a number of bytes: `4096`, `64KiB`, `8MiB`, `1GiB`; `K`, `M`, `G` mean the same powers of 1024.
+pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let shift = match &text[end..] {
+        "" | "B" => 0,
+        "K" | "KiB" => 10,
+        "M" | "MiB" => 20,
+        "G" | "GiB" => 30,
+        _ => return Err(format!("'{text}' is no size: expected for instance 4096, 64KiB or 8MiB")),
+    };
+    let number: u64 =
+        text[..end].parse().map_err(|_| format!("'{text}' is no size: expected for instance 64KiB"))?;
+    number.checked_mul(1 << shift).ok_or_else(|| format!("'{text}' is too large"))
+}
+
+/// `12.3 MB`: powers of 1000, three digits or so.
+pub(crate) fn bytes(count: f64) -> String {
+    scaled(count, &["B", "kB", "MB", "GB", "TB", "PB"])
+}
+
+/// `1.23 M`: a count in powers of 1000.
+pub(crate) fn count(count: f64) -> String {
+    scaled(count, &["", "k", "M", "G", "T"]).trim_end().to_owned()
+}
+
+fn scaled(mut value: f64, units: &[&str]) -> String {
+    let mut unit = 0;
+    while value >= 999.5 && unit + 1 < units.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    let decimals = match value {
+        _ if unit == 0 => 0,
+        v if v < 9.995 => 2,
+        v if v < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$} {}", units[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations() {
+        for (text, ms) in [("500ms", 500), ("30s", 30_000), ("2", 2_000), ("1.5m", 90_000), ("1h", 3_600_000)]
+        {
+            assert_eq!(parse_duration(text), Ok(Duration::from_millis(ms)));
+        }
+        for wrong in ["", "s", "-1s", "1x", "1.2.3s", "99999999999999999999d"] {
+            parse_duration(wrong).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn sizes() {
+        assert_eq!(parse_bytes("64KiB"), Ok(65_536));
+        assert_eq!(parse_bytes("10"), Ok(10));
+        parse_bytes("1TB").unwrap_err();
+        parse_bytes("99999999999G").unwrap_err();
+    }
+
+    #[test]
+    fn scaled_numbers_have_three_digits() {
+        assert_eq!(bytes(0.0), "0 B");
+        assert_eq!(bytes(999.0), "999 B");
+        assert_eq!(bytes(1234.0), "1.23 kB");
+        assert_eq!(bytes(12_345_678.0), "12.3 MB");
+        assert_eq!(count(1_000_000.0), "1.00 M");
+        assert_eq!(count(17.0), "17");
+    }
+}

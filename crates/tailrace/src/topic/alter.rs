@@ -1,0 +1,119 @@
+//! `tailrace topic alter`.
+
+use std::process::ExitCode;
+
+use serde_json::json;
+use tailrace_kafka_wire::messages::create_partitions_request::CreatePartitionsTopic;
+use tailrace_kafka_wire::messages::incremental_alter_configs_request::{
+    AlterConfigsResource, AlterableConfig,
+};
+use tailrace_kafka_wire::messages::{CreatePartitionsRequest, IncrementalAlterConfigsRequest};
+
+use super::{AlterArguments, CHANGE_TIMEOUT_MS, plural};
+use crate::args::Output;
+use crate::client::{ClientError, Cluster, RESOURCE_TOPIC, check, find_topic, retrying};
+use crate::failure::Failure;
+use crate::output::{print, print_json};
+
+/// Operations on a key, as the protocol numbers them.
+const SET: i8 = 0;
+const DELETE: i8 = 1;
+
+/// The configuration is changed first: it can be undone, added partitions cannot.
+pub(super) async fn run(cluster: &mut Cluster, arguments: &AlterArguments) -> Result<ExitCode, Failure> {
+    let changes = changes(arguments);
+    if changes.is_empty() && arguments.partitions.is_none() {
+        return Err(
+            "nothing to change: give --config KEY=VALUE, --delete-config KEY or --partitions N".into()
+        );
+    }
+    find_topic(cluster, &arguments.name).await?;
+    let mut done = Vec::new();
+    if !changes.is_empty() {
+        alter_configs(cluster, arguments, &changes).await?;
+        done.extend(changes.iter().map(described));
+    }
+    if let Some(count) = arguments.partitions {
+        add_partitions(cluster, arguments, count).await?;
+        done.push(plural(count.into(), "partition"));
+    }
+    let prefix = if arguments.validate_only { "would be changed" } else { "changed" };
+    match arguments.common.output {
+        Output::Text => print(&format!("{}: {prefix}: {}\n", arguments.name, done.join(", ")))?,
+        Output::Json => print_json(&json!({
+            "name": arguments.name, "changed": !arguments.validate_only, "changes": done,
+        }))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn changes(arguments: &AlterArguments) -> Vec<AlterableConfig> {
+    let set = arguments.config.iter().map(|(name, value)| AlterableConfig {
+        name: name.clone(),
+        config_operation: SET,
+        value: Some(value.clone()),
+        ..Default::default()
+    });
+    let delete = arguments.delete_config.iter().map(|name| AlterableConfig {
+        name: name.clone(),
+        config_operation: DELETE,
+        value: None,
+        ..Default::default()
+    });
+    set.chain(delete).collect()
+}
+
+fn described(change: &AlterableConfig) -> String {
+    match &change.value {
+        Some(value) => format!("{}={value}", change.name),
+        None => format!("{} back to its default", change.name),
+    }
+}
+
+async fn alter_configs(
+    cluster: &mut Cluster,
+    arguments: &AlterArguments,
+    changes: &[AlterableConfig],
+) -> Result<(), ClientError> {
+    let resource = AlterConfigsResource {
+        resource_type: RESOURCE_TOPIC,
+        resource_name: arguments.name.clone(),
+        configs: changes.to_vec(),
+        ..Default::default()
+    };
+    let request = IncrementalAlterConfigsRequest {
+        resources: vec![resource],
+        validate_only: arguments.validate_only,
+        ..Default::default()
+    };
+    retrying(cluster, async |cluster| {
+        let answer = cluster.controller().await?.call(&request).await?;
+        answer.responses.iter().try_for_each(|result| {
+            let what = || format!("cannot change topic '{}'", arguments.name);
+            check(result.error_code, result.error_message.as_ref(), what)
+        })
+    })
+    .await
+}
+
+async fn add_partitions(
+    cluster: &mut Cluster,
+    arguments: &AlterArguments,
+    count: i32,
+) -> Result<(), ClientError> {
+    let topic = CreatePartitionsTopic { name: arguments.name.clone(), count, ..Default::default() };
+    let request = CreatePartitionsRequest {
+        topics: vec![CreatePartitionsTopic { assignments: None, ..topic }],
+        timeout_ms: CHANGE_TIMEOUT_MS,
+        validate_only: arguments.validate_only,
+        ..Default::default()
+    };
+    retrying(cluster, async |cluster| {
+        let answer = cluster.controller().await?.call(&request).await?;
+        answer.results.iter().try_for_each(|result| {
+            let what = || format!("cannot add partitions to topic '{}'", arguments.name);
+            check(result.error_code, result.error_message.as_ref(), what)
+        })
+    })
+    .await
+}

@@ -1,0 +1,42 @@
+//! `tailrace topic list`.
+
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use super::ListArguments;
+use crate::args::Output;
+use crate::client::{Cluster, all_topics};
+use crate::failure::Failure;
+use crate::output::{print, print_json};
+use crate::text::base64;
+use crate::text::table::Table;
+
+pub(super) async fn run(cluster: &mut Cluster, arguments: &ListArguments) -> Result<ExitCode, Failure> {
+    let mut topics = all_topics(cluster).await?;
+    topics.retain(|topic| arguments.internal || !topic.internal);
+    let replicas = |topic: &crate::client::Topic| topic.partitions.first().map_or(0, |p| p.replicas.len());
+    match arguments.common.output {
+        Output::Json => {
+            let topics = topics.iter().map(|topic| {
+                json!({
+                    "name": topic.name,
+                    "id": base64::uuid(&topic.id),
+                    "partitions": topic.partitions.len(),
+                    "replication_factor": replicas(topic),
+                    "internal": topic.internal,
+                })
+            });
+            print_json(&topics.collect::<Vec<_>>())?;
+        }
+        Output::Text => {
+            let mut table = Table::new(0, &["NAME", "PARTITIONS", "REPLICAS"]);
+            for topic in &topics {
+                let counts = [topic.partitions.len().to_string(), replicas(topic).to_string()];
+                table.row([vec![topic.name.clone()], counts.to_vec()].concat());
+            }
+            print(&table.render())?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

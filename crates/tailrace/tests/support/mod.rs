@@ -1,0 +1,208 @@
+//! Starts the built binary: as a server in a temporary folder, and as its own client.
+#![allow(dead_code, reason = "every test file uses another part")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// The program under test.
+pub(crate) const TAILRACE: &str = env!("CARGO_BIN_EXE_tailrace");
+
+/// Longest wait for anything that has to happen.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A command without what the environment of the tests might bring in.
+pub(crate) fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(TAILRACE);
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("TAILRACE_") {
+            command.env_remove(name);
+        }
+    }
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Runs it with `input` on standard input.
+pub(crate) fn run_with(arguments: &[&str], input: &[u8]) -> Output {
+    let mut child = command(arguments).stdin(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.to_vec();
+    let writing = std::thread::spawn(move || drop(stdin.write_all(&input)));
+    let output = child.wait_with_output().unwrap();
+    writing.join().unwrap();
+    output
+}
+
+/// Runs it without input.
+pub(crate) fn run(arguments: &[&str]) -> Output {
+    run_with(arguments, b"")
+}
+
+/// Standard error of a command that must fail with `status` and one line.
+#[track_caller]
+pub(crate) fn failure(output: &Output, status: i32) -> String {
+    let text = String::from_utf8(output.stderr.clone()).unwrap();
+    assert_eq!(output.status.code(), Some(status), "{text}");
+    text
+}
+
+/// Its standard output, if it succeeded.
+#[track_caller]
+pub(crate) fn success(output: Output) -> Vec<u8> {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "status {:?}: {errors}", output.status);
+    output.stdout
+}
+
+/// A server that runs, and the folder it runs in.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) kafka: String,
+    pub(crate) http: String,
+    pub(crate) ready: String,
+    /// Everything the server wrote to standard error so far goes here.
+    pub(crate) errors: PathBuf,
+}
+
+impl Server {
+    /// Starts a server on free ports.
+    pub(crate) fn start(dir: &Path, more: &[&str]) -> Self {
+        Self::start_at(dir, "127.0.0.1:0", more)
+    }
+
+    /// Starts a server that listens for Kafka clients at `kafka`.
+    pub(crate) fn start_at(dir: &Path, kafka: &str, more: &[&str]) -> Self {
+        let errors = dir.with_extension("stderr");
+        let mut arguments =
+            vec!["serve", "--data-dir", dir.to_str().unwrap(), "--kafka", kafka, "--http", "127.0.0.1:0"];
+        arguments.extend(more);
+        let log = std::fs::File::options().create(true).append(true).open(&errors).unwrap();
+        let mut child = command(&arguments).stderr(log).spawn().unwrap();
+        let mut ready = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+        let mut word = |name: &str| {
+            let found = ready.split_whitespace().find_map(|word| word.strip_prefix(name));
+            found.map(str::to_owned).unwrap_or_else(|| {
+                let _ = child.kill();
+                panic!("no {name} in {ready:?}: {}", std::fs::read_to_string(&errors).unwrap());
+            })
+        };
+        let (kafka, http) = (word("kafka="), word("http="));
+        Self { child, kafka, http, ready, errors }
+    }
+
+    fn signal(&self, signal: Signal) {
+        let id = i32::try_from(self.child.id()).unwrap();
+        kill_process(Pid::from_raw(id).unwrap(), signal).unwrap();
+    }
+
+    /// SIGTERM, and the exit status.
+    pub(crate) fn stop(mut self) -> Option<i32> {
+        self.signal(Signal::TERM);
+        self.wait()
+    }
+
+    /// SIGKILL.
+    pub(crate) fn kill(mut self) {
+        self.signal(Signal::KILL);
+        self.wait();
+    }
+
+    fn wait(&mut self) -> Option<i32> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.child.try_wait().unwrap() {
+                Some(status) => return status.code(),
+                None if Instant::now() > deadline => panic!("the server does not stop"),
+                None => std::thread::sleep(Duration::from_millis(5)),
+            }
+        }
+    }
+
+    /// Runs a verb against this server.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+        self.run_with(arguments, b"")
+    }
+
+    /// Runs a verb against this server with `input` on standard input.
+    pub(crate) fn run_with(&self, arguments: &[&str], input: &[u8]) -> Output {
+        run_with(&[arguments, &["--bootstrap", &self.kafka]].concat(), input)
+    }
+
+    /// The standard output of a verb that must succeed.
+    #[track_caller]
+    pub(crate) fn output(&self, arguments: &[&str]) -> String {
+        String::from_utf8(success(self.run(arguments))).unwrap()
+    }
+
+    /// A topic of this name and so many partitions.
+    #[track_caller]
+    pub(crate) fn create(&self, topic: &str, partitions: u32) {
+        self.output(&["topic", "create", topic, "--partitions", &partitions.to_string()]);
+    }
+
+    /// Sends `input`; yields the summary.
+    #[track_caller]
+    pub(crate) fn produce(&self, topic: &str, more: &[&str], input: &[u8]) -> String {
+        let output = self.run_with(&[&["produce", topic], more].concat(), input);
+        let summary = String::from_utf8_lossy(&output.stderr).into_owned();
+        success(output);
+        summary
+    }
+
+    /// What `consume` writes.
+    #[track_caller]
+    pub(crate) fn consume(&self, topic: &str, more: &[&str]) -> Vec<u8> {
+        success(self.run(&[&["consume", topic], more].concat()))
+    }
+
+    /// The same as text.
+    #[track_caller]
+    pub(crate) fn consume_text(&self, topic: &str, more: &[&str]) -> String {
+        String::from_utf8(self.consume(topic, more)).unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The body of a small HTTP answer.
+pub(crate) fn http_get(address: &str, path: &str) -> String {
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// Waits until `done` holds.
+#[track_caller]
+pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !done() {
+        assert!(Instant::now() < deadline, "{what} did not happen");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Copies a folder.
+pub(crate) fn copy_dir(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy_dir(&entry.path(), &target),
+            false => drop(std::fs::copy(entry.path(), target).unwrap()),
+        }
+    }
+}

@@ -1,0 +1,72 @@
+package tailrace.interop;
+
+import java.util.Objects;
+import java.util.concurrent.*;
+import java.util.regex.Pattern;
+
+/** Runs named tests and prints one line for each. */
+final class Check {
+    static final String BOOTSTRAP = System.getenv("BOOTSTRAP");
+    static final boolean SMOKE = "smoke".equals(System.getenv("INTEROP_MODE"));
+    private static final Pattern ONLY = Pattern.compile(System.getenv().getOrDefault("ONLY", ""));
+    /** A test that hangs is a failed test. */
+    private static final int TEST_SECONDS_MAX = 120;
+    static int failed = 0;
+
+    interface Action { void run() throws Exception; }
+    interface Probe { boolean holds() throws Exception; }
+
+    static void run(boolean inSmoke, String name, Action action) {
+        if ((SMOKE && !inSmoke) || !ONLY.matcher(name).find()) return;
+        long began = System.nanoTime();
+        ExecutorService thread = Executors.newSingleThreadExecutor(r -> { Thread t = new Thread(r); t.setDaemon(true); return t; });
+        try {
+            thread.submit(() -> { action.run(); return null; }).get(TEST_SECONDS_MAX, TimeUnit.SECONDS);
+            System.out.printf("PASS kafka-clients: %s (%.1f s)%n", name, (System.nanoTime() - began) / 1e9);
+        } catch (TimeoutException e) {
+            fail(name, new AssertionError("not done after " + TEST_SECONDS_MAX + " s"));
+        } catch (Exception e) {
+            fail(name, e instanceof ExecutionException ? e.getCause() : e);
+        } finally {
+            thread.shutdownNow();
+        }
+    }
+
+    private static void fail(String name, Throwable e) {
+        failed++;
+        System.out.println("FAIL kafka-clients: " + name + ": " + e);
+        e.printStackTrace();
+    }
+
+    static void that(boolean condition, String message) {
+        if (!condition) throw new AssertionError(message);
+    }
+
+    static void same(Object got, Object want, String what) {
+        if (!Objects.equals(got, want)) throw new AssertionError(what + ": got " + got + ", want " + want);
+    }
+
+    /** The action must fail with this exception, or with it as the cause. */
+    static void raises(Class<? extends Throwable> kind, Action action, String what) {
+        try {
+            action.run();
+        } catch (Exception e) {
+            for (Throwable t = e; t != null; t = t.getCause()) if (kind.isInstance(t)) return;
+            throw new AssertionError(what + ": want " + kind.getSimpleName() + ", got " + e, e);
+        }
+        throw new AssertionError(what + ": no error");
+    }
+
+    /** Waits until the probe holds; metadata may lag behind an admin call. */
+    static void eventually(String what, Probe probe) throws Exception {
+        for (long end = System.nanoTime() + 20_000_000_000L; !probe.holds(); Thread.sleep(100)) that(System.nanoTime() < end, "not within 20 s: " + what);
+    }
+
+    /** Stops or starts the server under test. */
+    static void server(String verb, String... rest) throws Exception {
+        var command = new java.util.ArrayList<>(java.util.List.of(System.getenv("INTEROP_SERVER"), verb, System.getenv("INTEROP_STATE")));
+        command.addAll(java.util.List.of(rest));
+        Process p = new ProcessBuilder(command).redirectErrorStream(true).redirectOutput(ProcessBuilder.Redirect.DISCARD).start();
+        same(p.waitFor(), 0, "server " + verb);
+    }
+}

@@ -1,0 +1,46 @@
+# Sourced by the scripts of interop/ (bash): where things are, installing what a suite needs, a server per suite.
+# Packages come from the registries that the clients (pip, go, mvn, npm) are configured to use.
+INTEROP=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd) ROOT=$(cd "$INTEROP/.." && pwd)
+PYTHON=$INTEROP/python/.venv/bin/python GO_BIN=$INTEROP/go/target/interop
+export KAFKA_LIBS=$INTEROP/java/target/libs
+die() { echo "interop: $*" >&2; exit 1; }
+# quiet LOG COMMAND...: shows the log only when the command fails.
+quiet() { local log=$1; shift; "$@" > "$log" 2>&1 || { tail -40 "$log" >&2; return 1; }; }
+retry() { local i; for i in 1 2 3; do "$@" && return 0; sleep $((i * 3)); done; return 1; }
+# newer STAMP FILE...: whether a file is newer than the stamp of the last installation.
+newer() { local stamp=$1; shift; [ ! -e "$stamp" ] || [ -n "$(find "$@" -newer "$stamp" -type f -print -quit)" ]; }
+
+install_python() {
+  local dir=$INTEROP/python
+  newer "$dir/.venv/stamp" "$dir/requirements.txt" || return 0
+  python3 -m venv "$dir/.venv" || return 1
+  retry quiet "$dir/.venv/log" "$PYTHON" -m pip install -q --disable-pip-version-check -r "$dir/requirements.txt" && touch "$dir/.venv/stamp"
+}
+install_go() {
+  local dir=$INTEROP/go
+  newer "$dir/target/stamp" "$dir" || return 0
+  mkdir -p "$dir/target"
+  (cd "$dir" && retry quiet target/log go build -o target/interop .) && touch "$dir/target/stamp"
+}
+install_java() { # Kafka's jars (broker, tools, clients) and the compiled tests
+  local dir=$INTEROP/java
+  mkdir -p "$dir/target"
+  if newer "$dir/target/libs/stamp" "$dir/pom.xml"; then
+    (cd "$dir" && retry quiet target/log mvn -q -B dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=target/libs) || return 1
+    touch "$dir/target/libs/stamp"
+  fi
+  newer "$dir/target/stamp" "$dir/src" || return 0
+  quiet "$dir/target/log" javac -nowarn -d "$dir/target/classes" -cp "$KAFKA_LIBS/*" $(find "$dir/src" -name '*.java') && touch "$dir/target/stamp"
+}
+install_js() {
+  local dir=$INTEROP/js
+  newer "$dir/node_modules/stamp" "$dir/package.json" "$dir/package-lock.json" || return 0
+  mkdir -p "$dir/node_modules"
+  (cd "$dir" && retry quiet "$dir/node_modules/log" npm ci --no-audit --no-fund --loglevel=error); local rc=$?
+  [ $rc = 0 ] && touch "$dir/node_modules/stamp"
+}
+install_tailrace() {
+  [ -n "${TAILRACE_BIN:-}" ] || { (cd "$ROOT" && cargo build --release -p tailrace) || return 1; }
+  export TAILRACE_BIN=${TAILRACE_BIN:-${CARGO_TARGET_DIR:-$ROOT/target}/release/tailrace}
+  [ -x "$TAILRACE_BIN" ] || die "no tailrace binary at $TAILRACE_BIN"
+}

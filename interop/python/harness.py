@@ -1,0 +1,82 @@
+"""Runs named tests and prints one line for each. Deliberately tiny: no fixtures, no discovery."""
+import os, re, signal, subprocess, sys, time, traceback
+
+BOOTSTRAP = os.environ["BOOTSTRAP"]
+SMOKE = os.environ.get("INTEROP_MODE") == "smoke"
+ONLY = re.compile(os.environ.get("ONLY", ""))
+# A test that hangs is a failed test. Restarting a JVM broker takes up to 20 s on a loaded machine.
+TEST_SECONDS_MAX = 120
+failed = 0
+
+
+class Failure(Exception):
+    pass
+
+
+def check(condition, message):
+    if not condition:
+        raise Failure(message)
+
+
+def same(got, want, what):
+    if got != want:
+        raise Failure(f"{what}: got {shorten(got)}, want {shorten(want)}")
+
+
+def shorten(x):
+    text = repr(x)
+    return text if len(text) < 300 else f"{text[:280]}... ({len(text)} characters)"
+
+
+def raises(kind, action, what):
+    """The error that `action` raises; `kind` is a text it must contain, or an exception class."""
+    try:
+        action()
+    except Exception as error:
+        if isinstance(kind, str):
+            check(kind in f"{type(error).__name__} {error!r} {error}", f"{what}: want {kind}, got {error!r}")
+        else:
+            check(isinstance(error, kind), f"{what}: want {kind.__name__}, got {error!r}")
+        return error
+    raise Failure(f"{what}: no error")
+
+
+def run(name, action, *args):
+    global failed
+    if not ONLY.search(name):
+        return
+
+    def late(*_):
+        raise Failure(f"not done after {TEST_SECONDS_MAX} s")
+    signal.signal(signal.SIGALRM, late)
+    signal.alarm(TEST_SECONDS_MAX)
+    began = time.monotonic()
+    try:
+        action(*args)
+        print(f"PASS {name} ({time.monotonic() - began:.1f} s)", flush=True)
+    except Exception as error:
+        failed += 1
+        print(f"FAIL {name}: {error!r}", flush=True)
+        traceback.print_exc(file=sys.stderr)
+    finally:
+        signal.alarm(0)
+
+
+def eventually(probe, what, seconds=20):
+    """Waits until `probe` gives something true; metadata may lag behind an admin call."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            value = probe()
+        except Failure as error:
+            value, what = None, f"{what}: {error}"
+        if value:
+            return value
+        check(time.monotonic() < end, f"not within {seconds} s: {what}")
+        time.sleep(0.1)
+
+
+def server(*command):
+    """Stops or starts the server under test: stop, again, restart, each with an optional signal."""
+    verb, *rest = command
+    subprocess.run([os.environ["INTEROP_SERVER"], verb, os.environ["INTEROP_STATE"], *rest], check=True, stdout=subprocess.DEVNULL)

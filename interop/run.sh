@@ -1,0 +1,61 @@
+#!/bin/bash
+# Real clients against the server: interop/run.sh [--target tailrace|kafka] [--smoke|--full] [SUITE...]
+#
+# Suites: python (confluent-kafka, kafka-python, aiokafka), go (franz-go), java (kafka-clients), tools (Kafka's console
+# tools, DumpLogSegments), js (kafkajs), raw (every API at every version, and input that no client sends).
+# Each suite installs what it needs, gets a fresh server, prints PASS or FAIL per test and a summary line.
+# Real Kafka is the second target: it proves the tests. ONLY=REGEX runs the tests whose names match.
+# Deliberately absent: consumer groups; every consumer here uses manual assignment.
+set -uo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+TARGET=tailrace; export INTEROP_MODE=full; SUITES=()
+while [ $# -gt 0 ]; do case $1 in
+  --target) TARGET=${2:?}; shift ;;
+  --smoke) INTEROP_MODE=smoke ;;
+  --full) INTEROP_MODE=full ;;
+  -h|--help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  -*) die "unknown flag $1" ;;
+  *) SUITES+=("$1") ;;
+esac; shift; done
+[ ${#SUITES[@]} -gt 0 ] || SUITES=(python go java tools js raw)
+export INTEROP_TARGET=$TARGET
+
+needs() { case $1 in tools|raw) echo java ;; *) echo "$1" ;; esac; }
+suite_python() { "$PYTHON" "$INTEROP/python/main.py"; }
+suite_go() { "$GO_BIN"; }
+suite_java() { java -Xmx512m -XX:+UseSerialGC -cp "$INTEROP/java/target/classes:$KAFKA_LIBS/*" tailrace.interop.Main; }
+suite_tools() { "$INTEROP/tools/run.sh"; }
+suite_js() { (cd "$INTEROP/js" && node main.js); }
+suite_raw() { python3 "$INTEROP/raw/main.py"; }
+
+STATE=
+cleanup() { [ -z "$STATE" ] || { "$INTEROP/server.sh" stop "$STATE" KILL 2>/dev/null; [ -n "${KEEP:-}" ] || rm -rf "$STATE"; }; STATE=; }
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+run_suite() { # SUITE: counts the PASS and FAIL lines of its output
+  local suite=$1 began=$SECONDS rc passed failed
+  STATE=$(mktemp -d "${TMPDIR:-/tmp}/interop-$suite.XXXXXX")
+  if ! BOOTSTRAP=$("$INTEROP/server.sh" start "$STATE" "$TARGET"); then echo "FAIL $suite: the server did not start"; echo "FAIL" > "$STATE/lines"; rc=1
+  else
+    export BOOTSTRAP INTEROP_STATE=$STATE INTEROP_SERVER=$INTEROP/server.sh
+    "suite_$suite" < /dev/null | tee "$STATE/lines"; rc=${PIPESTATUS[0]}
+  fi
+  passed=$(grep -c '^PASS' "$STATE/lines"); failed=$(grep -c '^FAIL' "$STATE/lines")
+  [ "$rc" = 0 ] || [ "$failed" != 0 ] || { echo "FAIL $suite: ended with status $rc"; failed=1; }
+  [ "$rc" != 0 ] || [ "$passed" != 0 ] || [ -n "${ONLY:-}" ] || { echo "FAIL $suite: no test ran"; failed=1; }
+  [ "$failed" = 0 ] || [ ! -s "$STATE/log" ] || { echo "--- last lines of the server's log"; tail -20 "$STATE/log"; }
+  echo "$suite: $passed passed, $failed failed ($((SECONDS - began)) s)"
+  PASSED=$((PASSED + passed)) FAILED=$((FAILED + failed))
+  cleanup
+}
+
+PASSED=0 FAILED=0
+case $TARGET in tailrace) install_tailrace || die "tailrace does not build" ;; kafka) install_java || die "Kafka's jars cannot be installed" ;; *) die "unknown target $TARGET" ;; esac
+for suite in "${SUITES[@]}"; do
+  declare -F "suite_$suite" > /dev/null || die "unknown suite $suite"
+  if "install_$(needs "$suite")"; then run_suite "$suite"
+  else echo "FAIL $suite: installation"; FAILED=$((FAILED + 1)); fi
+done
+echo "$PASSED passed, $FAILED failed"
+[ "$FAILED" = 0 ]

@@ -1,0 +1,102 @@
+#!/bin/bash
+# Starts, stops and restarts the server under test. What runs is remembered in a state folder, so that a test in any
+# language can restart it in the middle by calling this script.
+#
+#   server.sh start STATE tailrace|kafka   fresh data, free ports; prints the bootstrap address
+#   server.sh stop STATE [TERM|KILL]       waits until the process is gone
+#   server.sh again STATE                  starts on the same port and data folder
+#   server.sh restart STATE [TERM|KILL]    stop, then again
+#
+# Environment: TAILRACE_BIN, TAILRACE_ARGS (more arguments for `tailrace serve`), KAFKA_LIBS, KAFKA_EXTRA (more properties).
+# Deliberately absent: any knowledge of tests.
+set -euo pipefail
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+KAFKA_LIBS=${KAFKA_LIBS:-$HERE/java/target/libs}
+# A start may include recovery; a stop may have to flush.
+START_SECONDS_MAX=120 STOP_SECONDS_MAX=60
+command=${1:?start, stop, again or restart} state=${2:?state folder}
+say() { cat "$state/$1"; }
+die() { echo "server.sh: $*" >&2; exit 1; }
+# A zombie nobody reaps counts as gone.
+alive() { [ -r "/proc/$1/stat" ] && [ "$(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -c1)" != Z ]; }
+# A server must not hold the pipes of whoever started it.
+detached() { local fd; for fd in /proc/self/fd/*; do fd=${fd##*/}; [ "$fd" -le 2 ] || eval "exec $fd>&-" 2>/dev/null; done; exec setsid "$@"; }
+free_ports() { python3 -c '
+import socket
+s = [socket.socket() for _ in range(2)]
+for x in s: x.bind(("127.0.0.1", 0))
+print(*[x.getsockname()[1] for x in s])'; }
+
+launch_tailrace() {
+  local kafka=127.0.0.1:0 line=
+  [ -f "$state/addr" ] && kafka=$(say addr)
+  : > "$state/out"
+  # shellcheck disable=SC2086
+  detached env -u TAILRACE_BIN -u TAILRACE_ARGS "${TAILRACE_BIN:?}" serve --data-dir "$state/data" --kafka "$kafka" --nats 127.0.0.1:0 --http 127.0.0.1:0 \
+    ${TAILRACE_ARGS:-} > "$state/out" 2>> "$state/log" < /dev/null &
+  echo $! > "$state/pid"
+  wait_until_ready grep -q '^ready' "$state/out"
+  line=$(grep -m1 '^ready' "$state/out")
+  sed -n 's/^ready.* kafka=\([^ ]*\).*/\1/p' <<< "$line" > "$state/addr"
+  sed -n 's/^ready.* http=\([^ ]*\).*/\1/p' <<< "$line" > "$state/http"
+  [ -s "$state/addr" ] || die "no kafka address in: $line"
+}
+
+kafka_java() { java -Xms128m -Xmx512m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp "$KAFKA_LIBS/*" "$@"; }
+launch_kafka() {
+  local ports
+  if [ ! -f "$state/addr" ]; then
+    read -r -a ports <<< "$(free_ports)"
+    cat > "$state/server.properties" <<P
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:${ports[1]}
+listeners=PLAINTEXT://127.0.0.1:${ports[0]},CONTROLLER://127.0.0.1:${ports[1]}
+advertised.listeners=PLAINTEXT://127.0.0.1:${ports[0]}
+controller.listener.names=CONTROLLER
+log.dirs=$state/data
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+group.initial.rebalance.delay.ms=0
+${KAFKA_EXTRA:-}
+P
+    kafka_java kafka.tools.StorageTool format -t AAAAAAAAAAAAAAAAAAAAAA -c "$state/server.properties" >> "$state/log" 2>&1 || die "format failed: $(tail -3 "$state/log")"
+    echo "127.0.0.1:${ports[0]}" > "$state/addr"
+  fi
+  detached java -Xms256m -Xmx512m -XX:+UseSerialGC -cp "$KAFKA_LIBS/*" kafka.Kafka "$state/server.properties" >> "$state/log" 2>&1 < /dev/null &
+  echo $! > "$state/pid"
+  wait_until_ready kafka_answers
+}
+kafka_answers() { (exec 3<> "/dev/tcp/127.0.0.1/$(say addr | cut -d: -f2)") 2>/dev/null; }
+
+wait_until_ready() {
+  local end=$((SECONDS + START_SECONDS_MAX)) pid
+  pid=$(say pid)
+  until "$@"; do
+    alive "$pid" || die "the server ended while starting: $(tail -3 "$state/log")"
+    [ $SECONDS -lt $end ] || die "the server was not ready after $START_SECONDS_MAX s"
+    sleep 0.05
+  done
+}
+stop() {
+  local pid end=$((SECONDS + STOP_SECONDS_MAX))
+  pid=$(say pid)
+  kill -s "${1:-TERM}" "$pid" 2>/dev/null || true
+  while alive "$pid"; do
+    if [ $SECONDS -ge $end ]; then kill -s KILL "$pid" 2>/dev/null || true; die "the server did not stop within $STOP_SECONDS_MAX s of SIG${1:-TERM}"; fi
+    sleep 0.05
+  done
+}
+
+case $command in
+  start)
+    mkdir -p "$state/data"
+    echo "${3:?tailrace or kafka}" > "$state/target"
+    "launch_$3"; say addr ;;
+  stop) stop "${3:-TERM}" ;;
+  again) "launch_$(say target)" ;;
+  restart) stop "${3:-TERM}"; "launch_$(say target)" ;;
+  *) die "unknown command $command" ;;
+esac

@@ -1,1 +1,0 @@
-pub(crate) fn run(_: &[String]) -> Result<(), String> { Err("not yet".into()) }

@@ -1,0 +1,277 @@
+//! The bench on which everything is measured: starts what a part asks for, runs the measuring programs, reads what they
+//! cost, and keeps every sample at once.
+
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use super::client::{Blast, OpenLoop, parse_blast, parse_openloop};
+use super::peers::Peers;
+use super::proc;
+use super::process::{Finished, Tool};
+use super::progress::Progress;
+use super::report::Report;
+use super::sample::{Figures, Sample};
+use super::servers::{self, Durability, Endpoint, Flush, Server};
+
+/// No run of a measuring program takes so long; one that does is stuck.
+const RUN_LIMIT: Duration = Duration::from_secs(240);
+/// Deleted topics leave the disk after 1 s in Kafka; the rest is for the dirty pages of the run before.
+const SETTLE: Duration = Duration::from_secs(2);
+/// A young JVM interprets: 1 million records as the peers' own scripts do, then the schedule of the latency runs.
+const WARM_RECORDS: u64 = 1_000_000;
+
+/// Which run a sample belongs to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    pub(super) part: &'static str,
+    pub(super) load: &'static str,
+    pub(super) round: u32,
+}
+
+pub(super) struct Lab {
+    pub(super) peers: Peers,
+    pub(super) scratch: PathBuf,
+    pub(super) binary: PathBuf,
+    pub(super) rounds: u32,
+    pub(super) quick: bool,
+    pub(super) report: Report,
+    pub(super) progress: Progress,
+    /// Kept from part to part: it takes ten seconds to start and to warm.
+    pub(super) kafka: Option<(Flush, Server)>,
+}
+
+impl Lab {
+    /// A count of records or bytes; `--quick` takes an eighth.
+    pub(super) fn scaled(&self, count: u64) -> u64 {
+        if self.quick { count / 8 } else { count }
+    }
+
+    /// tailrace on an empty folder.
+    pub(super) fn tailrace(&self, durability: Durability) -> Result<Server, String> {
+        servers::fresh_tailrace(&self.binary, &self.scratch, durability)
+    }
+
+    /// Kafka, started and warmed if it does not run yet with these values.
+    pub(super) fn kafka(&mut self, flush: Flush) -> Result<Endpoint, String> {
+        if let Some((running, server)) = &self.kafka
+            && *running == flush
+        {
+            return Ok(server.endpoint());
+        }
+        if let Some((_, server)) = self.kafka.take() {
+            server.discard()?;
+        }
+        self.progress.say("starting Kafka and warming it");
+        let server = servers::kafka(&self.peers, &self.scratch, flush)?;
+        let endpoint = server.endpoint();
+        self.kafka = Some((flush, server));
+        self.warm(&endpoint)?;
+        Ok(endpoint)
+    }
+
+    /// The same for each server before it is measured; only the JVM needs it.
+    pub(super) fn warm(&self, endpoint: &Endpoint) -> Result<(), String> {
+        self.create(endpoint, "warm", 1)?;
+        self.prepare(endpoint, &Blast::new("both", "warm", self.scaled(WARM_RECORDS)))?;
+        self.delete(endpoint, "warm")?;
+        let seconds = if self.quick { 3 } else { 8 };
+        self.tool(
+            "openloop",
+            &OpenLoop { rate: 8000, pairs: 4, seconds, acks: "1" }.arguments("warm", &endpoint.address),
+        )
+        .and_then(|finished| succeeded("openloop", &finished))
+    }
+
+    pub(super) fn create(&self, endpoint: &Endpoint, topic: &str, partitions: u32) -> Result<(), String> {
+        self.prepare(endpoint, &Blast { partitions, ..Blast::new("create", topic, 1) })
+    }
+
+    pub(super) fn delete(&self, endpoint: &Endpoint, topic: &str) -> Result<(), String> {
+        self.prepare(endpoint, &Blast::new("delete", topic, 1))
+    }
+
+    /// A run of blast-kafka that is not measured but must succeed.
+    pub(super) fn prepare(&self, endpoint: &Endpoint, blast: &Blast) -> Result<(), String> {
+        let finished = self.tool("blast-kafka", &blast.arguments(&endpoint.address))?;
+        let doing = format!("{} {} on {}", blast.mode, blast.topic, endpoint.system);
+        succeeded(&doing, &finished)
+    }
+
+    /// A run of blast-kafka and what it cost.
+    pub(super) fn blast(&mut self, slot: Slot, endpoint: &Endpoint, blast: &Blast) -> Result<(), String> {
+        proc::reset_peak(endpoint.pid);
+        let meter = Meter::start(endpoint.pid);
+        let finished = self.tool("blast-kafka", &blast.arguments(&endpoint.address))?;
+        let mut cost = meter.stop();
+        let line = finished.stdout.lines().last().unwrap_or_default().to_owned();
+        let figures = parse_blast(&line);
+        let failed = failure(&finished, figures.is_some());
+        let mut figures = figures.unwrap_or_default();
+        per_record(&mut figures, &mut cost, blast.records);
+        figures.append(&mut cost);
+        if let Some(peak) = proc::memory_mib(endpoint.pid, "VmHWM") {
+            figures.insert("peak_rss_mib".to_owned(), peak);
+        }
+        self.keep(slot, endpoint.system, figures, failed, line)
+    }
+
+    /// A run of openloop and what it cost.
+    pub(super) fn open_loop(
+        &mut self,
+        slot: Slot,
+        endpoint: &Endpoint,
+        open: &OpenLoop,
+    ) -> Result<(), String> {
+        let tool = self.start_open_loop(endpoint, open)?;
+        self.finish_open_loop(slot, endpoint.system, tool)
+    }
+
+    pub(super) fn start_open_loop(
+        &self,
+        endpoint: &Endpoint,
+        open: &OpenLoop,
+    ) -> Result<(Tool, Meter), String> {
+        let arguments = open.arguments(endpoint.system, &endpoint.address);
+        let meter = Meter::start(endpoint.pid);
+        let tool = Tool::start(&self.scratch, "openloop", &self.peers.program("openloop"), &arguments)?;
+        Ok((tool, meter))
+    }
+
+    pub(super) fn finish_open_loop(
+        &mut self,
+        slot: Slot,
+        system: &str,
+        (tool, meter): (Tool, Meter),
+    ) -> Result<(), String> {
+        let finished = tool.finish(RUN_LIMIT)?;
+        let mut cost = meter.stop();
+        let line = finished.stdout.lines().last().unwrap_or_default().to_owned();
+        let figures = parse_openloop(&line);
+        let failed = failure(&finished, figures.is_some());
+        let mut figures = figures.unwrap_or_default();
+        figures.append(&mut cost);
+        self.keep(slot, system, figures, failed, line)
+    }
+
+    /// Keeps a sample, in the raw file and in the report, and shows it.
+    pub(super) fn keep(
+        &mut self,
+        slot: Slot,
+        system: &str,
+        figures: Figures,
+        failed: Option<String>,
+        line: String,
+    ) -> Result<(), String> {
+        let (part, load) = (slot.part.to_owned(), slot.load.to_owned());
+        let sample =
+            Sample { part, load, system: system.to_owned(), round: slot.round, figures, failed, line };
+        self.progress.sample(&sample, self.rounds);
+        self.report.add(sample)
+    }
+
+    pub(super) fn settle(&self) {
+        thread::sleep(SETTLE);
+    }
+
+    pub(super) fn tool(&self, program: &str, arguments: &[String]) -> Result<Finished, String> {
+        self.start_tool(program, program, arguments)?.finish(RUN_LIMIT)
+    }
+
+    /// `name` tells apart what runs at the same time.
+    pub(super) fn start_tool(&self, name: &str, program: &str, arguments: &[String]) -> Result<Tool, String> {
+        Tool::start(&self.scratch, name, &self.peers.program(program), arguments)
+    }
+}
+
+/// Who goes first changes from round to round: the first one finds another page cache than the second.
+pub(super) fn alternated(round: u32, first: &Endpoint, second: &Endpoint) -> [Endpoint; 2] {
+    let (first, second) = (first.clone(), second.clone());
+    if round % 2 == 1 { [first, second] } else { [second, first] }
+}
+
+/// Readings of CPU clocks before a run.
+pub(super) struct Meter {
+    pid: u32,
+    began: std::time::Instant,
+    server: Option<f64>,
+    foreign: Option<f64>,
+}
+
+impl Meter {
+    pub(super) fn start(pid: u32) -> Self {
+        let foreign = proc::foreign_s();
+        Self { pid, server: proc::cpu_s(pid), foreign, began: std::time::Instant::now() }
+    }
+
+    pub(super) fn stop(self) -> Figures {
+        let seconds = self.began.elapsed().as_secs_f64();
+        let server = proc::cpu_s(self.pid).zip(self.server).map(|(after, before)| after - before);
+        let foreign = proc::foreign_s().zip(self.foreign);
+        let foreign = foreign.map(|(after, before)| (after - before) * 100.0 / seconds);
+        let named = [("server_cpu_s", server), ("foreign_pct", foreign), ("run_s", Some(seconds))];
+        named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+    }
+}
+
+/// Adds what is compared: cost per million records and per GB, and the rate over the whole time.
+fn per_record(figures: &mut Figures, cost: &mut Figures, records: u64) {
+    let millions = records as f64 / 1e6;
+    let mut derived = Vec::new();
+    if let Some(cpu) = cost.get("server_cpu_s") {
+        derived.push(("server_cpu_s_per_m", cpu / millions));
+        derived.push(("server_cpu_s_per_gb", cpu / (millions * 1.024)));
+    }
+    if let Some(cpu) = figures.get("client_cpu_s") {
+        derived.push(("client_cpu_s_per_m", cpu / millions));
+    }
+    if let Some(wall) = figures.get("wall_s").filter(|wall| **wall > 0.0) {
+        derived.push(("messages_per_s", records as f64 / wall));
+    }
+    figures.extend(derived.into_iter().map(|(name, value)| (name.to_owned(), value)));
+}
+
+fn failure(finished: &Finished, parsed: bool) -> Option<String> {
+    match succeeded("run", finished) {
+        Err(reason) => Some(reason),
+        Ok(()) if !parsed => Some("unreadable output".to_owned()),
+        Ok(()) => None,
+    }
+}
+
+fn succeeded(doing: &str, finished: &Finished) -> Result<(), String> {
+    if finished.status.success() {
+        return Ok(());
+    }
+    let reason = finished.stderr.lines().last().unwrap_or("no reason given");
+    Err(format!("{doing}: {} ({reason})", finished.status))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn costs_are_told_per_record() {
+        let mut figures = Figures::from([("wall_s".into(), 2.0), ("client_cpu_s".into(), 1.0)]);
+        let mut cost = Figures::from([("server_cpu_s".into(), 3.0)]);
+        per_record(&mut figures, &mut cost, 2_000_000);
+        assert_eq!(figures["server_cpu_s_per_m"], 1.5);
+        assert_eq!(figures["client_cpu_s_per_m"], 0.5);
+        assert_eq!(figures["messages_per_s"], 1e6);
+        assert!((figures["server_cpu_s_per_gb"] - 3.0 / 2.048).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_order_alternates() {
+        let endpoint = |system| Endpoint {
+            system,
+            address: String::new(),
+            pid: 0,
+            data: PathBuf::new(),
+            ready: Duration::ZERO,
+        };
+        let first = |round| alternated(round, &endpoint("a"), &endpoint("b"))[0].system;
+        assert_eq!([first(1), first(2), first(3)], ["a", "b", "a"]);
+    }
+}

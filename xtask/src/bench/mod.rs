@@ -1,0 +1,106 @@
+//! `cargo xtask bench kafka`: tailrace beside Apache Kafka on this machine, as ratios with their spread.
+//!
+//! Nothing here judges a commit: these are measurements to be read, and a missed target is reported, never a failure.
+//! What is measured lies in `parts`, what is aimed at in `targets`.
+
+mod client;
+mod lab;
+mod limits;
+mod machine;
+mod options;
+mod parts;
+mod peers;
+mod proc;
+mod process;
+mod progress;
+mod report;
+mod sample;
+mod servers;
+mod stats;
+mod targets;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::run::{self, root};
+use lab::Lab;
+use options::{Options, USAGE};
+use peers::Peers;
+use progress::Progress;
+use report::Report;
+use sample::Record;
+
+const FOLDER: &str = "docs/benchmarks";
+const RAW_FOLDER: &str = "docs/benchmarks/raw";
+/// Quick runs stay among the raw lines, so that none of their figures replaces a real one.
+const QUICK_FOLDER: &str = "docs/benchmarks/raw/quick";
+const REPORT: &str = "kafka.md";
+const BINARY: &str = "target/release/tailrace";
+
+pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
+    match arguments {
+        [first, rest @ ..] if process::is_become(first) => process::r#become(rest),
+        [first, rest @ ..] if first == "kafka" => kafka(&Options::parse(rest)?),
+        _ => Err(USAGE.to_owned()),
+    }
+}
+
+fn kafka(options: &Options) -> Result<(), String> {
+    let peers = Peers::find(options.peers.as_deref())?;
+    let binary = binary(options)?;
+    peers.sweep();
+    let scratch = peers.scratch();
+    fs::create_dir_all(&scratch).map_err(|error| format!("{}: {error}", scratch.display()))?;
+    let planned = options.parts.iter().map(|part| part.planned_s(options.rounds, options.quick)).sum();
+    let mut lab = Lab {
+        report: report(options, &peers, &scratch)?,
+        progress: Progress::new(planned),
+        rounds: options.rounds,
+        quick: options.quick,
+        kafka: None,
+        scratch,
+        binary,
+        peers,
+    };
+    let outcome = measure(&mut lab, options);
+    drop(lab.kafka.take());
+    let _ = fs::remove_dir_all(&lab.scratch);
+    println!("{}\n{}", lab.report.verdicts(), lab.report.path().display());
+    outcome
+}
+
+/// Runs the parts; one that fails does not keep the others from running.
+fn measure(lab: &mut Lab, options: &Options) -> Result<(), String> {
+    let mut failed = Vec::new();
+    for part in &options.parts {
+        lab.progress.begin(part.name(), part.planned_s(options.rounds, options.quick));
+        if let Err(reason) = part.run(lab) {
+            lab.progress.say(&format!("part {} failed: {reason}", part.name()));
+            failed.push(format!("{}: {reason}", part.name()));
+        }
+    }
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
+}
+
+fn binary(options: &Options) -> Result<PathBuf, String> {
+    if let Some(path) = &options.tailrace {
+        return fs::canonicalize(path).map_err(|error| format!("{}: {error}", path.display()));
+    }
+    run::cargo(&["build", "--release", "--package", "tailrace"])?;
+    Ok(root().join(BINARY))
+}
+
+fn report(options: &Options, peers: &Peers, scratch: &Path) -> Result<Report, String> {
+    let (folder, raw) = match &options.out {
+        Some(folder) => (folder.clone(), folder.clone()),
+        None if options.quick => (root().join(QUICK_FOLDER), root().join(QUICK_FOLDER)),
+        None => (root().join(FOLDER), root().join(RAW_FOLDER)),
+    };
+    let setting = machine::setting(scratch, &peers.kafka_version(), options.rounds, options.quick);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;
+    let run = u64::try_from(now.as_nanos()).map_err(|error| error.to_string())?;
+    let record = Record::open(&raw, run, &setting)?;
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    Ok(Report::new(&folder.join(REPORT), record))
+}

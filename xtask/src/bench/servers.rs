@@ -1,0 +1,245 @@
+//! Starts and stops the systems under test: tailrace, Kafka with the values of its own sample configuration and the JVM
+//! options of its own start script, and the bare TCP echo. All on loopback, on free ports, with empty data.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use super::peers::Peers;
+use super::process::{Running, command};
+
+/// `flush.messages` of a relaxed topic: Kafka's own default, never.
+const NEVER: &str = "flush.messages=9223372036854775807";
+/// A JVM on two busy cores takes several seconds.
+const START_LIMIT: Duration = Duration::from_secs(60);
+/// Any identity will do: there is one node.
+const CLUSTER_ID: &str = "AAAAAAAAAAAAAAAAAAAAAA";
+
+/// When tailrace lets a record count as committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Durability {
+    /// On its way to the disk: what Kafka does by default.
+    Relaxed,
+    /// On the disk: what tailrace does by default.
+    Strict,
+}
+
+/// When Kafka flushes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flush {
+    Default,
+    EveryMessage,
+}
+
+/// How to reach a server, and where to look at it.
+#[derive(Clone, Debug)]
+pub(super) struct Endpoint {
+    pub(super) system: &'static str,
+    pub(super) address: String,
+    pub(super) pid: u32,
+    pub(super) data: PathBuf,
+    /// From the start of the process to its first sign of readiness.
+    pub(super) ready: Duration,
+}
+
+/// A server that accepts connections; dropping it stops it.
+pub(super) struct Server {
+    endpoint: Endpoint,
+    running: Running,
+}
+
+impl Server {
+    pub(super) fn endpoint(&self) -> Endpoint {
+        self.endpoint.clone()
+    }
+
+    /// Stops it and removes its data.
+    pub(super) fn discard(mut self) -> Result<(), String> {
+        self.running.stop()?;
+        let data = &self.endpoint.data;
+        fs::remove_dir_all(data).map_err(|error| format!("{}: {error}", data.display()))
+    }
+
+    /// Stops it and keeps its data.
+    pub(super) fn stop(mut self) -> Result<PathBuf, String> {
+        self.running.stop()?;
+        Ok(self.endpoint.data)
+    }
+}
+
+fn server(system: &'static str, address: String, data: &Path, ready: Duration, running: Running) -> Server {
+    let endpoint = Endpoint { system, address, pid: running.pid(), data: data.to_owned(), ready };
+    Server { endpoint, running }
+}
+
+/// A folder for one server's data, empty.
+fn empty(folder: PathBuf) -> Result<PathBuf, String> {
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    Ok(folder)
+}
+
+/// Starts tailrace on `data` as it is; the time to its `ready` line includes that of starting the process.
+pub(super) fn tailrace(
+    binary: &Path,
+    scratch: &Path,
+    data: &Path,
+    durability: Durability,
+) -> Result<Server, String> {
+    let mut command = command(binary)?;
+    command.args(["serve", "--kafka", "127.0.0.1:0", "--nats", "127.0.0.1:0", "--http", "127.0.0.1:0"]);
+    command.arg("--data-dir").arg(data);
+    if durability == Durability::Relaxed {
+        command.args(["--set", NEVER]);
+    }
+    let log = scratch.join("tailrace.log");
+    let log_file = File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
+    command.stdout(Stdio::piped()).stderr(log_file);
+    let began = Instant::now();
+    let mut running = Running::start("tailrace", &mut command)?;
+    let pipe = running.stdout().ok_or("tailrace has no standard output")?;
+    let mut line = String::new();
+    let read = BufReader::new(pipe).read_line(&mut line);
+    let ready = began.elapsed();
+    let address = read.ok().and_then(|_| ready_address(&line));
+    let address = address.ok_or_else(|| format!("tailrace did not get ready: see {}", log.display()))?;
+    Ok(server("tailrace", address, data, ready, running))
+}
+
+/// tailrace on an empty folder.
+pub(super) fn fresh_tailrace(
+    binary: &Path,
+    scratch: &Path,
+    durability: Durability,
+) -> Result<Server, String> {
+    let data = empty(scratch.join("tailrace"))?;
+    tailrace(binary, scratch, &data, durability)
+}
+
+/// The Kafka address of a line `ready kafka=ADDR nats=ADDR http=ADDR`.
+fn ready_address(line: &str) -> Option<String> {
+    let mut words = line.split_whitespace();
+    if words.next() != Some("ready") {
+        return None;
+    }
+    words.find_map(|word| word.strip_prefix("kafka=")).map(str::to_owned)
+}
+
+/// Kafka on an empty, formatted folder; formatting does not count as starting.
+pub(super) fn kafka(peers: &Peers, scratch: &Path, flush: Flush) -> Result<Server, String> {
+    let data = empty(scratch.join("kafka"))?;
+    let (port, controller) = (free_port()?, free_port()?);
+    let properties = scratch.join("server.properties");
+    write(&properties, &kafka_properties(port, controller, &data, flush))?;
+    write(&scratch.join("log4j2.xml"), LOG4J)?;
+    let mut format = java(peers, scratch, &["-Xmx512m"])?;
+    format.args(["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c"]).arg(&properties);
+    format.stdout(Stdio::null());
+    crate::run::run(&mut format)?;
+    let log = scratch.join("kafka.log");
+    let log_file = File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
+    let mut serve = java(peers, scratch, JVM)?;
+    serve.arg("kafka.Kafka").arg(&properties).stdout(Stdio::null()).stderr(log_file);
+    let began = Instant::now();
+    let mut running = Running::start("kafka", &mut serve)?;
+    let address = format!("127.0.0.1:{port}");
+    running.until(START_LIMIT, || TcpStream::connect(&address).is_ok())?;
+    Ok(server("kafka", address, &data, began.elapsed(), running))
+}
+
+const JVM: &[&str] = &[
+    "-Xms1g",
+    "-Xmx2g",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-Djava.awt.headless=true",
+];
+
+const LOG4J: &str = r#"<Configuration status="ERROR">
+  <Appenders><Console name="C" target="SYSTEM_ERR"><PatternLayout pattern="%d %p %m%n"/></Console></Appenders>
+  <Loggers><Root level="warn"><AppenderRef ref="C"/></Root></Loggers>
+</Configuration>
+"#;
+
+fn java(peers: &Peers, scratch: &Path, options: &[&str]) -> Result<std::process::Command, String> {
+    let mut command = command(Path::new("java"))?;
+    command.args(options);
+    command.arg(format!("-Dlog4j2.configurationFile={}", scratch.join("log4j2.xml").display()));
+    command.arg("-cp").arg(peers.kafka_libraries().join("*"));
+    Ok(command)
+}
+
+fn kafka_properties(port: u16, controller: u16, data: &Path, flush: Flush) -> String {
+    let mut text = format!(
+        "process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+num.network.threads=3
+num.io.threads=8
+socket.send.buffer.bytes=102400
+socket.receive.buffer.bytes=102400
+log.dirs={}
+num.partitions=1
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+group.initial.rebalance.delay.ms=0
+log.segment.delete.delay.ms=1000
+",
+        data.display()
+    );
+    if flush == Flush::EveryMessage {
+        text.push_str("log.flush.interval.messages=1\n");
+    }
+    text
+}
+
+/// The floor of the latency figures: an epoll loop in C that sends back what it reads.
+pub(super) fn echo(peers: &Peers, scratch: &Path) -> Result<Server, String> {
+    let data = empty(scratch.join("echo"))?;
+    let port = free_port()?;
+    let mut command = command(&peers.program("phys"))?;
+    command.args(["echo", &port.to_string()]);
+    let began = Instant::now();
+    let mut running = Running::start("echo", &mut command)?;
+    let address = format!("127.0.0.1:{port}");
+    running.until(START_LIMIT, || TcpStream::connect(&address).is_ok())?;
+    Ok(server("echo", address, &data, began.elapsed(), running))
+}
+
+/// Free now; nobody keeps it so, but the kernel hands out others first.
+fn free_port() -> Result<u16, String> {
+    let port = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
+    port.map(|address| address.port()).map_err(|error| format!("no free port: {error}"))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ready_line_names_the_address() {
+        let line = "ready kafka=127.0.0.1:9092 nats=off http=127.0.0.1:8222\n";
+        assert_eq!(ready_address(line).as_deref(), Some("127.0.0.1:9092"));
+        assert_eq!(ready_address("error: kafka=1"), None);
+        assert_eq!(ready_address(""), None);
+    }
+
+    #[test]
+    fn only_a_strict_kafka_flushes() {
+        let text = |flush| kafka_properties(1, 2, Path::new("d"), flush);
+        assert!(!text(Flush::Default).contains("flush"));
+        assert!(text(Flush::EveryMessage).contains("\nlog.flush.interval.messages=1\n"));
+    }
+}
