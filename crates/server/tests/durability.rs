@@ -166,7 +166,8 @@ async fn acks_0_and_1_on_a_strict_topic_are_synced_all_the_same() {
 async fn an_append_whose_client_is_gone_is_synced_all_the_same() {
     let tap = Tap::new();
     // No checkpoint may do by chance what the append should have set off.
-    let settings = [("tailrace.response.write.timeout.ms", "500"), ("tailrace.checkpoint.interval.ms", "3600000")];
+    let settings =
+        [("tailrace.response.write.timeout.ms", "500"), ("tailrace.checkpoint.interval.ms", "3600000")];
     let server = TestServer::on(tap.disk(), &settings).await;
     let mut client = server.connect().await;
     client.create_topic("strict", 2, &[]).await;

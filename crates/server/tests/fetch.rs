@@ -48,7 +48,8 @@ fn outline(response: &FetchResponse) -> Vec<(i32, ErrorCode, usize)> {
 }
 
 async fn delete_records(client: &mut Client, partition: i32, offset: i64) -> i64 {
-    let partitions = vec![DeleteRecordsPartition { partition_index: partition, offset, ..Default::default() }];
+    let partitions =
+        vec![DeleteRecordsPartition { partition_index: partition, offset, ..Default::default() }];
     let topics = vec![DeleteRecordsTopic { name: "t".to_owned(), partitions, ..Default::default() }];
     let request = DeleteRecordsRequest { topics, timeout_ms: 5_000, ..Default::default() };
     let answer = client.call(2, &request).await.topics.remove(0).partitions.remove(0);
@@ -131,7 +132,8 @@ async fn a_fetch_that_is_never_satisfied_answers_in_time() {
         producer.produce_to("t", 0, -1, numbered(produced, 1, 8)).await;
         produced += 1;
     }
-    let (_, response) = tokio::time::timeout(AT_ONCE, client.answer::<FetchRequest>(12)).await.expect("in time");
+    let (_, response) =
+        tokio::time::timeout(AT_ONCE, client.answer::<FetchRequest>(12)).await.expect("in time");
     assert_eq!(outline(&response)[0].2, usize::try_from(produced).expect("few"));
 }
 
@@ -212,7 +214,10 @@ async fn isolation_levels_differ_in_what_is_said_of_aborted_transactions() {
     client.produce_to("t", 0, -1, numbered(0, 1, 50)).await;
     let mut request = fetch_of(&[(0, 0)]);
     let data = only_partition(client.call(12, &request).await);
-    assert_eq!((data.aborted_transactions.clone(), data.last_stable_offset, decoded(&data).len()), (None, 1, 1));
+    assert_eq!(
+        (data.aborted_transactions.clone(), data.last_stable_offset, decoded(&data).len()),
+        (None, 1, 1)
+    );
     request.isolation_level = 1;
     let data = only_partition(client.call(12, &request).await);
     assert_eq!((data.aborted_transactions.clone(), data.last_stable_offset), (Some(Vec::new()), 1));
@@ -242,7 +247,8 @@ async fn epochs_are_checked_and_divergence_is_told() {
         }
     }
     let data = only_partition(client.call(12, &fetch_of(&[(0, 0)])).await);
-    let epochs: Vec<_> = split_batches(&bytes_of(&data)).map(|b| b.expect("whole").0.leader_epoch.get()).collect();
+    let epochs: Vec<_> =
+        split_batches(&bytes_of(&data)).map(|b| b.expect("whole").0.leader_epoch.get()).collect();
     assert_eq!(epochs, [0, 1]);
     let mut request = fetch_of(&[(0, 8)]);
     request.topics[0].partitions[0].last_fetched_epoch = 0;
@@ -332,7 +338,8 @@ async fn a_session_by_ids_stays_one() {
     assert_eq!(answer.responses.len(), 2);
     let unknown = answer.responses.iter().find(|topic| topic.topic_id == [9; 16]).expect("it is answered");
     assert_eq!(error(unknown.partitions[0].error_code), ErrorCode::UnknownTopicId);
-    let mut next = FetchRequest { session_id: answer.session_id, session_epoch: 1, ..without_waiting(full.clone()) };
+    let mut next =
+        FetchRequest { session_id: answer.session_id, session_epoch: 1, ..without_waiting(full.clone()) };
     next.topics.clear();
     let by_name = client.call(12, &next).await;
     assert_eq!(error(by_name.error_code), ErrorCode::FetchSessionTopicIdError);
@@ -373,7 +380,8 @@ async fn a_waiting_fetch_learns_that_its_topic_is_gone() {
     let mut other = server.connect().await;
     client.send(12, &by_name).await;
     other.send(13, &by_id).await;
-    let request = DeleteTopicsRequest { topic_names: vec!["t".to_owned()], timeout_ms: 5_000, ..Default::default() };
+    let request =
+        DeleteTopicsRequest { topic_names: vec!["t".to_owned()], timeout_ms: 5_000, ..Default::default() };
     let mut answer = Box::pin(client.answer::<FetchRequest>(12));
     assert!(tokio::time::timeout(MEANWHILE, &mut answer).await.is_err());
     server.connect().await.call(5, &request).await;
@@ -443,16 +451,21 @@ async fn log_start(client: &mut Client) -> i64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn retention_removes_segments_and_leaves_readers_alone() {
-    for (key, limit, old) in
-        [("tailrace.retention.records", "3", false), ("retention.bytes", "200000", false), ("retention.ms", "1000", true)]
-    {
+    for (key, limit, old) in [
+        ("tailrace.retention.records", "3", false),
+        ("retention.bytes", "200000", false),
+        ("retention.ms", "1000", true),
+    ] {
         let server = TestServer::with(&[("log.retention.check.interval.ms", "50")]).await;
         let mut client = server.connect().await;
         client.create_topic("t", 1, &[("internal.segment.bytes", "500000")]).await;
         for number in 0..30 {
             let time = if old { now().0 - 60_000 } else { now().0 };
             let batch = one_record(number, 200_000, time);
-            assert_eq!(client.produce_to("t", 0, -1, batch).await.base_offset, i64::try_from(number).expect("few"));
+            assert_eq!(
+                client.produce_to("t", 0, -1, batch).await.base_offset,
+                i64::try_from(number).expect("few")
+            );
         }
         // A reader that asked for everything and takes nothing yet.
         let mut reader = server.connect().await;
@@ -507,13 +520,17 @@ async fn retention_removes_segments_and_leaves_readers_alone() {
 
 fn one_record(number: u64, bytes: usize, time: i64) -> Bytes {
     let mut builder = tailrace_records::BatchBuilder::new(BatchOptions::default());
-    builder.push(tailrace_types::TimestampMs(time), None, Some(&value(number, bytes)), &[]).expect("there is room");
+    builder
+        .push(tailrace_types::TimestampMs(time), None, Some(&value(number, bytes)), &[])
+        .expect("there is room");
     builder.build()
 }
 
 async fn set_configs(client: &mut Client, configs: &[(&str, Option<&str>)]) {
     use tailrace_kafka_wire::messages::IncrementalAlterConfigsRequest;
-    use tailrace_kafka_wire::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
+    use tailrace_kafka_wire::messages::incremental_alter_configs_request::{
+        AlterConfigsResource, AlterableConfig,
+    };
     let configs = configs
         .iter()
         .map(|(name, value)| AlterableConfig {
@@ -522,8 +539,12 @@ async fn set_configs(client: &mut Client, configs: &[(&str, Option<&str>)]) {
             ..Default::default()
         })
         .collect();
-    let resource =
-        AlterConfigsResource { resource_type: 2, resource_name: "t".to_owned(), configs, ..Default::default() };
+    let resource = AlterConfigsResource {
+        resource_type: 2,
+        resource_name: "t".to_owned(),
+        configs,
+        ..Default::default()
+    };
     let request = IncrementalAlterConfigsRequest { resources: vec![resource], ..Default::default() };
     let answer = client.call(1, &request).await.responses.remove(0);
     assert_eq!(answer.error_code, 0, "{:?}", answer.error_message);
@@ -544,7 +565,7 @@ async fn consumers_follow_producers() {
                 let mut request = fetch_request("t", 0, at);
                 request.topics[0].partitions[0].partition_max_bytes = 1 << (consumer * 4);
                 request.min_bytes = consumer * 100;
-                request.max_wait_ms = 100;
+                request.max_wait_ms = 10;
                 for (offset, value) in decoded(&only_partition(client.call(12, &request).await)) {
                     if offset >= at {
                         assert_eq!((offset, number(&value)), (at, at.cast_unsigned()));

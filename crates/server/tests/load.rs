@@ -90,7 +90,8 @@ async fn check(server: &TestServer, topic: &str, acknowledged: &Acknowledged) {
     let mut stored = Acknowledged::new();
     let mut numbers = BTreeSet::new();
     for partition in 0..PARTITIONS {
-        for (expected, (offset, value)) in client.read_all(topic, partition, 0).await.into_iter().enumerate() {
+        for (expected, (offset, value)) in client.read_all(topic, partition, 0).await.into_iter().enumerate()
+        {
             assert_eq!(offset, i64::try_from(expected).expect("few"), "offsets have no gaps");
             assert!(numbers.insert(number(&value)), "{} is there twice", number(&value));
             stored.insert((partition, offset), number(&value));
@@ -122,7 +123,11 @@ async fn producers_that_are_cut_off_leave_order_behind() {
     while let Some(told) = tasks.join_next().await {
         let (strict, told) = told.expect("producers do not fail");
         for (place, number) in told {
-            assert_eq!(acknowledged[usize::from(strict)].insert(place, number), None, "an offset given twice");
+            assert_eq!(
+                acknowledged[usize::from(strict)].insert(place, number),
+                None,
+                "an offset given twice"
+            );
         }
     }
     server.until_connections(0.0).await;

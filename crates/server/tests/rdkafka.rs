@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use common::TestServer;
 use rdkafka::admin::{
-    AdminClient, AdminOptions, AlterConfig, ConfigResource, NewPartitions, NewTopic, OwnedResourceSpecifier, ResourceSpecifier,
-    TopicReplication,
+    AdminClient, AdminOptions, AlterConfig, ConfigResource, NewPartitions, NewTopic, OwnedResourceSpecifier,
+    ResourceSpecifier, TopicReplication,
 };
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
@@ -78,7 +78,8 @@ async fn keys_values_headers_and_nulls_come_back() {
         .insert(Header { key: "a", value: Some("1") })
         .insert(Header { key: "null", value: None::<&str> })
         .insert(Header { key: "a", value: Some("") });
-    let record = FutureRecord::to("t").key("key").payload("value").headers(headers).timestamp(1_700_000_000_123);
+    let record =
+        FutureRecord::to("t").key("key").payload("value").headers(headers).timestamp(1_700_000_000_123);
     let sent = producer.send(record, PATIENCE).await.expect("acknowledged");
     assert_eq!((sent.partition, sent.offset), (0, 0));
     let tombstone = FutureRecord::<str, [u8]>::to("t").key("key");
@@ -189,7 +190,8 @@ async fn a_consumer_begins_where_it_is_told_to() {
     let producer = producer(&server, &[]);
     for number in 0..10_i64 {
         let payload = number.to_string();
-        let record = FutureRecord::<str, str>::to("t").partition(1).payload(&payload).timestamp(1_000 * (number + 1));
+        let record =
+            FutureRecord::<str, str>::to("t").partition(1).payload(&payload).timestamp(1_000 * (number + 1));
         producer.send(record, PATIENCE).await.expect("acknowledged");
     }
     for (from, expected) in [(Offset::Beginning, 0), (Offset::Offset(4), 4), (Offset::OffsetTail(3), 7)] {
@@ -201,9 +203,11 @@ async fn a_consumer_begins_where_it_is_told_to() {
     assert_eq!(watermarks.expect("an answer"), (0, 10));
     let mut times = TopicPartitionList::new();
     times.add_partition_offset("t", 1, Offset::Offset(4_500)).expect("legal");
-    let found = tokio::task::block_in_place(|| lookups.offsets_for_times(times, PATIENCE)).expect("an answer");
+    let found =
+        tokio::task::block_in_place(|| lookups.offsets_for_times(times, PATIENCE)).expect("an answer");
     assert_eq!(found.elements()[0].offset(), Offset::Offset(4));
-    let metadata = tokio::task::block_in_place(|| lookups.fetch_metadata(Some("t"), PATIENCE)).expect("an answer");
+    let metadata =
+        tokio::task::block_in_place(|| lookups.fetch_metadata(Some("t"), PATIENCE)).expect("an answer");
     assert_eq!(metadata.topics()[0].partitions().len(), 2);
     assert_eq!(metadata.brokers().len(), 1);
 }
@@ -234,8 +238,7 @@ async fn topics_are_administered() {
     assert_ne!(settings["retention.ms"].as_deref(), Some("1234567"), "the old call replaces everything");
 
     let deleted = admin.delete_topics(&["t", "none"], &options).await.expect("an answer");
-    let expected =
-        [Ok("t".to_owned()), Err(("none".to_owned(), RDKafkaErrorCode::UnknownTopicOrPartition))];
+    let expected = [Ok("t".to_owned()), Err(("none".to_owned(), RDKafkaErrorCode::UnknownTopicOrPartition))];
     assert_eq!(deleted, expected);
     create(&server, "t", 1, &[]).await;
     assert_eq!(send(&producer(&server, &[]), "t", 0, b"again").await, 0);

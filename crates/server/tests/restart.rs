@@ -11,15 +11,20 @@ use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
 use tailrace_kafka_wire::messages::describe_configs_request::DescribeConfigsResource;
 use tailrace_kafka_wire::messages::{
-    DeleteRecordsRequest, DeleteTopicsRequest, DescribeClusterRequest, DescribeConfigsRequest, InitProducerIdRequest,
-    ProduceRequest,
+    DeleteRecordsRequest, DeleteTopicsRequest, DescribeClusterRequest, DescribeConfigsRequest,
+    InitProducerIdRequest, ProduceRequest,
 };
 use tailrace_records::BatchOptions;
 use tailrace_server::{ServerDisk, Startup, start};
 use tailrace_types::{ProducerEpoch, ProducerId};
 
 async fn producer_id(client: &mut Client) -> i64 {
-    let request = InitProducerIdRequest { transactional_id: None, producer_id: -1, producer_epoch: -1, ..Default::default() };
+    let request = InitProducerIdRequest {
+        transactional_id: None,
+        producer_id: -1,
+        producer_epoch: -1,
+        ..Default::default()
+    };
     let answer = client.call(4, &request).await;
     assert_eq!((answer.error_code, answer.producer_epoch), (0, 0));
     answer.producer_id
@@ -64,7 +69,8 @@ async fn ends(client: &mut Client, topic: &str) -> (i64, i64) {
 async fn prepared() -> (TestServer, [[u8; 16]; 2]) {
     let server = TestServer::start().await;
     let mut client = server.connect().await;
-    let strict = client.create_topic("strict", 2, &[("internal.segment.bytes", "700"), ("retention.ms", "-1")]).await;
+    let strict =
+        client.create_topic("strict", 2, &[("internal.segment.bytes", "700"), ("retention.ms", "-1")]).await;
     let relaxed = client.create_topic("relaxed", 1, &[("flush.messages", "1000000")]).await;
     for number in 0..10 {
         for topic in ["strict", "relaxed"] {
@@ -83,7 +89,8 @@ async fn is_as_prepared(server: &TestServer, ids: [[u8; 16]; 2]) {
     }
     assert_eq!(config_of(&mut client, "strict", "retention.ms").await.as_deref(), Some("-1"));
     assert_eq!(ends(&mut client, "strict").await, (7, 20));
-    let values = |records: Vec<(i64, Vec<u8>)>| records.iter().map(|(o, v)| (*o, number(v))).collect::<Vec<_>>();
+    let values =
+        |records: Vec<(i64, Vec<u8>)>| records.iter().map(|(o, v)| (*o, number(v))).collect::<Vec<_>>();
     let strict = values(client.read_all("strict", 0, 7).await);
     assert_eq!(strict, (7..20_i64).map(|n| (n, n.cast_unsigned())).collect::<Vec<_>>());
     let relaxed = values(client.read_all("relaxed", 0, 0).await);
@@ -133,7 +140,8 @@ async fn a_torn_tail_is_cut_off() {
     assert!(length >= end as u64);
     let file = std::fs::OpenOptions::new().write(true).open(&log).expect("it can be opened");
     let torn = numbered(99, 2, 100);
-    std::os::unix::fs::FileExt::write_all_at(&file, &torn[..torn.len() - 30], end as u64).expect("it can be written");
+    std::os::unix::fs::FileExt::write_all_at(&file, &torn[..torn.len() - 30], end as u64)
+        .expect("it can be written");
     let copy = server.crashed_copy().await;
     is_as_prepared(&copy, ids).await;
     let appended = copy.connect().await.produce_to("relaxed", 0, -1, numbered(20, 1, 50)).await;
@@ -180,7 +188,8 @@ async fn a_duplicate_waits_for_the_sync_of_its_original() {
     tap.hold("/t-0/");
     let request = produce_request("t", 0, -1, idempotent(producer, 2));
     client.send(9, &request).await;
-    eventually("it is appended", || async { server.metric("tailrace_produced_records_total").await == 4.0 }).await;
+    eventually("it is appended", || async { server.metric("tailrace_produced_records_total").await == 4.0 })
+        .await;
     let mut retry = server.connect().await;
     retry.send(9, &request).await;
     let mut answer = Box::pin(retry.answer::<ProduceRequest>(9));
@@ -217,8 +226,11 @@ async fn producer_ids_are_never_given_twice() {
 async fn a_deleted_topic_stays_deleted_and_its_successor_is_another() {
     let (mut server, ids) = prepared().await;
     let mut client = server.connect().await;
-    let request =
-        DeleteTopicsRequest { topic_names: vec!["strict".to_owned()], timeout_ms: 5_000, ..Default::default() };
+    let request = DeleteTopicsRequest {
+        topic_names: vec!["strict".to_owned()],
+        timeout_ms: 5_000,
+        ..Default::default()
+    };
     assert_eq!(client.call(5, &request).await.responses[0].error_code, 0);
     let crashed = server.crashed_copy().await;
     server.restart().await;
@@ -226,7 +238,8 @@ async fn a_deleted_topic_stays_deleted_and_its_successor_is_another() {
         let mut client = server.connect().await;
         assert_eq!(error(client.topic("strict").await.error_code), ErrorCode::UnknownTopicOrPartition);
         let left = std::fs::read_dir(server.data_dir()).expect("the folder");
-        let names: Vec<_> = left.map(|e| e.expect("an entry").file_name().into_string().expect("ASCII")).collect();
+        let names: Vec<_> =
+            left.map(|e| e.expect("an entry").file_name().into_string().expect("ASCII")).collect();
         assert!(!names.iter().any(|name| name.contains("strict")), "{names:?}");
         let id = client.create_topic("strict", 1, &[]).await;
         assert_ne!(id, ids[0]);
@@ -264,8 +277,11 @@ async fn a_damaged_partition_is_offline_and_the_others_are_not() {
     assert_eq!(status, 503);
     assert!(body.contains("strict-0 is offline") && body.contains(".log"), "{body}");
     // It can be given up.
-    let request =
-        DeleteTopicsRequest { topic_names: vec!["strict".to_owned()], timeout_ms: 5_000, ..Default::default() };
+    let request = DeleteTopicsRequest {
+        topic_names: vec!["strict".to_owned()],
+        timeout_ms: 5_000,
+        ..Default::default()
+    };
     assert_eq!(client.call(5, &request).await.responses[0].error_code, 0);
     client.create_topic("strict", 1, &[]).await;
     server.is_healthy("strict").await;

@@ -370,7 +370,8 @@ mod tests {
     use super::*;
 
     fn request(id: i32, epoch: i32, name: &str, partitions: std::ops::Range<i32>) -> FetchRequest {
-        let partitions = partitions.map(|partition| FetchPartition { partition, ..Default::default() }).collect();
+        let partitions =
+            partitions.map(|partition| FetchPartition { partition, ..Default::default() }).collect();
         FetchRequest {
             session_id: id,
             session_epoch: epoch,
@@ -397,7 +398,10 @@ mod tests {
         let ids: Vec<_> = (0..5).map(|_| session_id(&sessions, large()).expect("a turn")).collect();
         assert!(ids.iter().all(|&id| id != 0));
         assert_eq!(session_id(&sessions, request(0, 0, "t", 0..1)), Ok(0), "there is no room");
-        assert_eq!(session_id(&sessions, request(ids[0], 1, "u", 0..1)), Err(ErrorCode::FetchSessionIdNotFound));
+        assert_eq!(
+            session_id(&sessions, request(ids[0], 1, "u", 0..1)),
+            Err(ErrorCode::FetchSessionIdNotFound)
+        );
         assert_eq!(sessions.all.load(Ordering::Relaxed), 400_000, "the session that grew too large is gone");
         assert_ne!(session_id(&sessions, request(0, 0, "t", 0..1)), Ok(0));
         assert_eq!(session_id(&sessions, request(ids[1], -1, "t", 0..1)), Ok(0));
@@ -410,6 +414,9 @@ mod tests {
         let id = session_id(&sessions, request(0, 0, "t", 0..1)).expect("a turn");
         let long = "x".repeat(30_000);
         assert_eq!(session_id(&sessions, request(0, 0, &long, 0..1)), Ok(0));
-        assert_eq!(session_id(&sessions, request(id, 1, &long, 0..1)), Err(ErrorCode::FetchSessionIdNotFound));
+        assert_eq!(
+            session_id(&sessions, request(id, 1, &long, 0..1)),
+            Err(ErrorCode::FetchSessionIdNotFound)
+        );
     }
 }
