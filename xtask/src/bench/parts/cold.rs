@@ -18,7 +18,7 @@ const SECONDS: u32 = 8;
 /// openloop connects for 2.2 s before it sends; the reader starts with the measured time.
 const LEAD: Duration = Duration::from_millis(2200 + 1000 * WARM_S as u64);
 /// Every round costs 10 GB of reading: three tell enough.
-const ROUNDS_MAX: u32 = 3;
+pub(super) const ROUNDS_MAX: u32 = 3;
 const READ_LIMIT: Duration = Duration::from_secs(240);
 
 pub(super) fn run(lab: &mut Lab) -> Result<(), String> {

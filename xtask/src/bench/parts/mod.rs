@@ -74,6 +74,7 @@ impl Part {
             Self::Cold => (120.0, 30.0),
             Self::Fsync => (40.0, 22.0),
         };
+        let rounds = if self == Self::Cold { rounds.min(cold::ROUNDS_MAX) } else { rounds };
         let seconds = once + round * f64::from(rounds);
         if quick { seconds / 3.0 } else { seconds }
     }
