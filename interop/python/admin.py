@@ -1,7 +1,7 @@
 """Admin calls, client by client, and records that one client writes and another reads."""
 from harness import SMOKE, check, eventually, raises, run, same
 from model import Message, payload, topic_name
-from scenarios import produce, read, same_content
+from scenarios import create, produce, read, same_content
 from client_aiokafka import wait
 
 
@@ -13,7 +13,7 @@ def confluent_topics(client):
     topic = topic_name(client, "admin")
     client.admin.create_topics([NewTopic(topic, 2, 1)], validate_only=True)[topic].result(30)
     check(topic not in client.admin.list_topics(timeout=10).topics, "validate_only made the topic")
-    client.create(topic, 2)
+    create(client, topic, 2)
     client.admin.create_partitions([NewPartitions(topic, 5)])[topic].result(30)
     eventually(lambda: client.partitions(topic) == 5, "five partitions")
     raises("INVALID_PARTITIONS", lambda: client.admin.create_partitions([NewPartitions(topic, 3)])[topic].result(30), "fewer partitions")
@@ -29,7 +29,7 @@ def confluent_topics(client):
 def confluent_configs(client):
     from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ConfigSource
     topic = topic_name(client, "configs")
-    client.create(topic, 1, {"retention.ms": "1234567"})
+    create(client, topic, 1, {"retention.ms": "1234567"})
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
 
     def described():
@@ -73,7 +73,7 @@ def confluent_offsets(client):
     from confluent_kafka import TopicPartition
     from confluent_kafka.admin import OffsetSpec
     topic = topic_name(client, "list-offsets")
-    client.create(topic, 2)
+    create(client, topic, 2)
     base = 1_700_000_000_000
     for t in (100, 900, 500):
         produce(client, topic, [Message(b"v", timestamp=base + t)])
@@ -133,7 +133,7 @@ def aiokafka_admin(client):
     topic = topic_name(client, "admin")
     client.create(topic, 2, validate_only=True)
     check(topic not in wait(client.admin.list_topics()), "validate_only made the topic")
-    client.create(topic, 2)
+    create(client, topic, 2)
     wait(client.admin.create_partitions({topic: NewPartitions(3)}))
     eventually(lambda: client.partitions(topic) == 3, "three partitions")
     check(wait(client.admin.describe_cluster())["brokers"], "describe_cluster")
@@ -147,7 +147,7 @@ def aiokafka_admin(client):
 
 def crossed(writer, reader, codec):
     topic = topic_name(writer, f"to-{reader.name}-{codec}")
-    writer.create(topic, 1, {"max.message.bytes": "3000000"})
+    create(writer, topic, 1, {"max.message.bytes": "3000000"})
     messages = [Message(payload(f"{codec} {n}", n), b"key-%d" % n, [("h", payload(n, 20))], 0, 1_700_000_000_000 + n) for n in (0, 1, 50, 999, 70_000)]
     produce(writer, topic, messages, codec=codec, bytes_max=1 << 20)
     records = read(reader, topic, len(messages))

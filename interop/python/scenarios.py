@@ -3,10 +3,22 @@
 Deliberately absent: consumer groups and commits; readers are assigned to partitions by hand.
 """
 import threading, time
-from harness import SMOKE, check, eventually, raises, run, same, server
+from harness import LEADERS_LATE, SMOKE, check, eventually, raises, run, same, server
 from model import CREATE_TIME, LOG_APPEND_TIME, Message, murmur2_partition, payload, topic_name
 
 READ_SECONDS_MAX = 60
+
+
+def create(client, topic, partitions=1, config=None):
+    client.create(topic, partitions, config)
+
+    def led():
+        try:
+            return all(client.watermarks(topic, p) for p in range(partitions))
+        except Exception:
+            return False
+    if LEADERS_LATE:
+        eventually(led, f"leaders of {topic}")
 
 
 def produce(client, topic, messages, **options):
@@ -55,7 +67,7 @@ def same_content(records, messages):
 
 def codec(client, name):
     topic = topic_name(client, "codec-" + name)
-    client.create(topic, 1, {"max.message.bytes": "4000000"})
+    create(client, topic, 1, {"max.message.bytes": "4000000"})
     sizes = [1, 0, 7, 100, 1000, 5000] * (5 if SMOKE else 50)
     messages = [Message(payload((name, i).__repr__(), n), b"k%d" % i, [("h", b"%d" % i)], 0, 1_700_000_000_000 + i) for i, n in enumerate(sizes)]
     results = produce(client, topic, messages, codec=name)
@@ -69,7 +81,7 @@ def codec(client, name):
 def recompressed(client, name):
     """The topic asks for another codec than the producer used."""
     topic = topic_name(client, "recompress-" + name)
-    client.create(topic, 1, {"compression.type": name})
+    create(client, topic, 1, {"compression.type": name})
     messages = [Message(payload(i, 500), None, [("h", b"" if i % 4 == 1 or not client.null_header else None)] if i % 2 else [], 0, 1_700_000_000_000 + i) for i in range(50)]
     for c in ["none", "lz4"]:
         produce(client, topic, messages, codec=c)
@@ -81,7 +93,7 @@ def recompressed(client, name):
 
 def sizes(client):
     topic = topic_name(client, "sizes")
-    client.create(topic, 1, {"max.message.bytes": "3000000"})
+    create(client, topic, 1, {"max.message.bytes": "3000000"})
     messages = [Message(payload(n, n)) for n in [1, 2, 10, 100, 1000, 10_000, 100_000, 1_000_000, (1 << 20) - 1, 1 << 20]]
     for c in ["none"] if SMOKE else ["none", "zstd"]:
         produce(client, topic, messages, codec=c, bytes_max=2 << 20)
@@ -91,7 +103,7 @@ def sizes(client):
 
 def nulls(client):
     topic = topic_name(client, "nulls")
-    client.create(topic)
+    create(client, topic)
     pairs = [(b"k", None), (None, b"v"), (b"", b""), (b"", None), (None, b""), (b"k", b"v")] + ([(None, None)] if client.null_key_and_value else [])
     messages = [Message(v, k) for k, v in pairs]
     produce(client, topic, messages)
@@ -100,7 +112,7 @@ def nulls(client):
 
 def headers(client):
     topic = topic_name(client, "headers")
-    client.create(topic)
+    create(client, topic)
     lists = [[], [("a", b"1")], [("a", b"1"), ("a", b"2"), ("a", b"1")], [("null", None if client.null_header else b"")], [("empty", b"")], [("", b"no name")],
              [("binary", bytes(range(256)))], [("grüße", "wörld".encode())], [(f"h{i}", payload(i, i * 10)) for i in range(100)]]
     messages = [Message(b"v%d" % i, None, h) for i, h in enumerate(lists)]
@@ -111,7 +123,7 @@ def headers(client):
 
 def timestamps(client):
     topic = topic_name(client, "timestamps")
-    client.create(topic)
+    create(client, topic)
     times = ([0] if client.timestamp_zero else []) + [1, 1_000_000_000_000, 1_700_000_000_123, 1_600_000_000_000, int(time.time() * 1000)]
     produce(client, topic, [Message(b"v", timestamp=t) for t in times])
     records = read(client, topic, len(times))
@@ -120,7 +132,7 @@ def timestamps(client):
 
 def log_append_time(client):
     topic = topic_name(client, "append-time")
-    client.create(topic, 1, {"message.timestamp.type": "LogAppendTime"})
+    create(client, topic, 1, {"message.timestamp.type": "LogAppendTime"})
     before = int(time.time() * 1000)
     for c in ["none", "lz4"]:
         produce(client, topic, [Message(payload(i, 100), timestamp=1_500_000_000_000 + i) for i in range(10)], codec=c)
@@ -134,7 +146,7 @@ def log_append_time(client):
 
 def acks(client, level):
     topic = topic_name(client, f"acks-{level}")
-    client.create(topic)
+    create(client, topic)
     messages = [Message(b"%d" % i) for i in range(300)]
     results = produce(client, topic, messages, acks=level)
     if level != 0:
@@ -144,7 +156,7 @@ def acks(client, level):
 
 def idempotent(client):
     topic = topic_name(client, "idempotent")
-    client.create(topic, 3)
+    create(client, topic, 3)
     messages = [Message(b"%d" % i, partition=i % 3) for i in range(300 if SMOKE else 3000)]
     p = client.producer(idempotent=True)
     for chunk in range(0, len(messages), 100):
@@ -161,7 +173,7 @@ def idempotent(client):
 
 def keys(client):
     topic = topic_name(client, "keys")
-    client.create(topic, 5)
+    create(client, topic, 5)
     messages = [Message(b"%d" % i, b"key-%d" % (i % 40), partition=None) for i in range(200)]
     results = produce(client, topic, messages)
     want = [murmur2_partition(m.key, 5) for m in messages]
@@ -175,7 +187,7 @@ def keys(client):
 
 def offsets(client):
     topic = topic_name(client, "offsets")
-    client.create(topic, 2)
+    create(client, topic, 2)
     same(client.watermarks(topic, 0), (0, 0), "watermarks of an empty partition")
     base = 1_700_000_000_000
     for i in range(10):  # one batch each
@@ -189,7 +201,7 @@ def offsets(client):
 
 def delete_records(client):
     topic = topic_name(client, "delete-records")
-    client.create(topic)
+    create(client, topic)
     messages = [Message(b"%d" % i) for i in range(20)]
     produce(client, topic, messages)
     same(client.delete_records(topic, 0, 7), 7, "low watermark")
@@ -205,7 +217,7 @@ def delete_records(client):
 
 def seek(client):
     topic = topic_name(client, "seek")
-    client.create(topic)
+    create(client, topic)
     produce(client, topic, [Message(b"%d" % i) for i in range(100)], codec="gzip")
     r = client.reader(topic, {0: 90})
     same([x.value for x in read_on(r, 10)], [b"%d" % i for i in range(90, 100)], "the tail")
@@ -218,14 +230,14 @@ def seek(client):
 
 def out_of_range(client):
     topic = topic_name(client, "out-of-range")
-    client.create(topic)
+    create(client, topic)
     produce(client, topic, [Message(b"%d" % i) for i in range(10)])
     same(read(client, topic, 10, {0: 1_000_000}, reset="earliest")[0].offset, 0, "reset to earliest")
 
 
 def read_committed(client):
     topic = topic_name(client, "read-committed")
-    client.create(topic)
+    create(client, topic)
     messages = [Message(b"%d" % i) for i in range(50)]
     produce(client, topic, messages)
     same_content(read(client, topic, 50, read_committed=True), messages)
@@ -235,7 +247,7 @@ def read_committed(client):
 
 def too_large(client):
     topic = topic_name(client, "too-large")
-    client.create(topic, 1, {"max.message.bytes": "10000"})
+    create(client, topic, 1, {"max.message.bytes": "10000"})
     raises("TOO_LARGE" if client.name == "confluent-kafka" else "TooLarge", lambda: produce(client, topic, [Message(payload(1, 20_000))], bytes_max=1 << 20),
            "a record above max.message.bytes")
     produce(client, topic, [Message(b"x" * 9000)])
@@ -244,7 +256,7 @@ def too_large(client):
 
 def unknown_partition(client):
     topic = topic_name(client, "unknown-partition")
-    client.create(topic, 2)
+    create(client, topic, 2)
     error = raises(Exception, lambda: produce(client, topic, [Message(b"v", partition=7)], give_up_ms=5000), "a partition that is not there")
     check("timed out after" not in str(error), f"{error!r}")
     same(client.watermarks(topic, 0), (0, 0), "watermarks")
@@ -260,7 +272,7 @@ def auto_creation(client):
 
 def admin_errors(client):
     topic = topic_name(client, "admin-errors")
-    client.create(topic, 2)
+    create(client, topic, 2)
     rdkafka = client.name == "confluent-kafka"
     for kind, action, what in [
         ("TOPIC_ALREADY_EXISTS|TopicAlreadyExists", lambda: client.create(topic), "create twice"),
@@ -286,7 +298,7 @@ def admin_errors(client):
 def long_poll(client):
     """A reader that waits at the end gets a record long before its maximum wait."""
     topic = topic_name(client, "long-poll")
-    client.create(topic)
+    create(client, topic)
     produce(client, topic, [Message(b"first")])
     wait_ms = 30_000
     r = client.reader(topic, {0: 0}, wait_ms=wait_ms)
@@ -314,7 +326,7 @@ def long_poll(client):
 def sessions(client):
     """Several partitions, some idle: what an incremental fetch session must not lose."""
     topic = topic_name(client, "sessions")
-    client.create(topic, 8)
+    create(client, topic, 8)
     r = client.reader(topic, {n: 0 for n in range(8)}, wait_ms=200)
     p = client.producer()
     got, want = [], []
@@ -336,7 +348,7 @@ def sessions(client):
 
 def read_while_writing(client):
     topic = topic_name(client, "writing")
-    client.create(topic, 2)
+    create(client, topic, 2)
     count = 2000 if SMOKE else 10_000
     errors = []
 
@@ -361,7 +373,7 @@ def read_while_writing(client):
 def restart(client):
     """The server stops and starts on the same port: the same producer and reader go on."""
     topic = topic_name(client, "restart")
-    client.create(topic)
+    create(client, topic)
     p = client.producer(idempotent=True, give_up_ms=90_000)
     r = client.reader(topic, {0: 0})
     got = []
@@ -388,7 +400,7 @@ def restart(client):
 def recreate(client):
     topic = topic_name(client, "recreate")
     for turn in range(2):
-        client.create(topic, turn + 1)
+        create(client, topic, turn + 1)
         messages = [Message(b"%d/%d" % (turn, i)) for i in range(10 + turn)]
         same([x[1] for x in produce(client, topic, messages)], list(range(10 + turn)), "offsets start again")
         same_content(read(client, topic, 10 + turn), messages)

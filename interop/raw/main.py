@@ -9,6 +9,8 @@ from glob import glob
 from kproto import Closed, Conn, Schema, batch, batches, inr, message_set, record, varint
 
 BOOTSTRAP, SMOKE = os.environ["BOOTSTRAP"], os.environ.get("INTEROP_MODE") == "smoke"
+# Kafka acknowledges a creation before the partitions have their leaders; tailrace must not need this patience.
+LEADERS_LATE = os.environ.get("INTEROP_TARGET") == "kafka"
 ONLY = re.compile(os.environ.get("ONLY", ""))
 SCHEMA = Schema(glob(os.environ["KAFKA_LIBS"] + "/kafka-clients-*.jar")[0])
 NAMES = {v: k for k, v in SCHEMA.keys.items()}
@@ -51,6 +53,10 @@ def topic(name, partitions=1, configs=()):
     answer = call("CreateTopics", 7, {"Topics": [{"Name": name, "NumPartitions": partitions, "ReplicationFactor": 1,
                   "Configs": [{"Name": k, "Value": v} for k, v in configs]}], "timeoutMs": 10_000})["Topics"][0]
     same(answer["ErrorCode"], 0, f"create {name}: {answer['ErrorMessage']}")
+    for p in range(partitions if LEADERS_LATE else 0):
+        body = {"ReplicaId": -1, "Topics": [{"Name": name, "Partitions": [{"PartitionIndex": p, "CurrentLeaderEpoch": -1, "Timestamp": -1}]}]}
+        while call("ListOffsets", 5, body)["Topics"][0]["Partitions"][0]["ErrorCode"]:
+            time.sleep(0.05)
     return answer["TopicId"]
 
 

@@ -96,8 +96,7 @@ pub(super) fn tailrace(
         command.args(["--set", NEVER]);
     }
     let log = scratch.join("tailrace.log");
-    let log_file = File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
-    command.stdout(Stdio::piped()).stderr(log_file);
+    command.stdout(Stdio::piped()).stderr(create(&log)?);
     let began = Instant::now();
     let mut running = Running::start("tailrace", &mut command)?;
     let pipe = running.stdout().ok_or("tailrace has no standard output")?;
@@ -137,12 +136,11 @@ pub(super) fn kafka(peers: &Peers, scratch: &Path, flush: Flush) -> Result<Serve
     write(&scratch.join("log4j2.xml"), LOG4J)?;
     let mut format = java(peers, scratch, &["-Xmx512m"])?;
     format.args(["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c"]).arg(&properties);
-    format.stdout(Stdio::null());
+    format.stdout(Stdio::null()).stderr(create(&scratch.join("kafka-format.log"))?);
     crate::run::run(&mut format)?;
     let log = scratch.join("kafka.log");
-    let log_file = File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
     let mut serve = java(peers, scratch, JVM)?;
-    serve.arg("kafka.Kafka").arg(&properties).stdout(Stdio::null()).stderr(log_file);
+    serve.arg("kafka.Kafka").arg(&properties).stdout(Stdio::null()).stderr(create(&log)?);
     let began = Instant::now();
     let mut running = Running::start("kafka", &mut serve)?;
     let address = format!("127.0.0.1:{port}");
@@ -218,6 +216,10 @@ pub(super) fn echo(peers: &Peers, scratch: &Path) -> Result<Server, String> {
 fn free_port() -> Result<u16, String> {
     let port = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
     port.map(|address| address.port()).map_err(|error| format!("no free port: {error}"))
+}
+
+fn create(path: &Path) -> Result<File, String> {
+    File::create(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), String> {

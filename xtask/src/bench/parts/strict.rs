@@ -14,7 +14,7 @@ const DISK_BYTES: u64 = 512 << 20;
 /// The share of the disk's bandwidth that counts as having reached it.
 const DISK_SHARE: f64 = 0.8;
 const PARTITIONS: u32 = 1000;
-const PARTITIONED_RECORDS: u64 = 400_000;
+const PARTITIONED_RECORDS: u64 = 800_000;
 
 pub(super) fn run(lab: &mut Lab) -> Result<(), String> {
     let kafka = lab.kafka(Flush::Default)?;
@@ -37,7 +37,10 @@ pub(super) fn run(lab: &mut Lab) -> Result<(), String> {
         }
     }
     pair.iter().try_for_each(|endpoint| lab.delete(endpoint, "thousand"))?;
-    server.discard()
+    // Some file systems take many seconds to free the blocks of so many files.
+    server.discard()?;
+    lab.settle();
+    Ok(())
 }
 
 fn one(lab: &mut Lab, round: u32, pair: &[Endpoint]) -> Result<(), String> {

@@ -42,6 +42,11 @@ final class Clients {
         String topic = topic(purpose);
         try (Admin admin = admin()) {
             admin.createTopics(List.of(new NewTopic(topic, partitions, (short) 1).configs(configs))).all().get();
+            if (Check.LEADERS_LATE) {
+                Map<TopicPartition, OffsetSpec> latest = new HashMap<>();
+                for (int p = 0; p < partitions; p++) latest.put(new TopicPartition(topic, p), OffsetSpec.latest());
+                admin.listOffsets(latest).all().get();
+            }
         }
         return topic;
     }
