@@ -76,7 +76,7 @@ impl SideFile {
             }
             return Err(error);
         }
-        file.sync_data().context("sync", &self.path)?;
+        file.sync_data().context("sync", &self.path).map_err(LogError::lasting)?;
         if !self.exists {
             sync_parent(disk, &self.path)?;
         }

@@ -123,6 +123,17 @@ impl LogError {
         }
     }
 
+    /// The same failure, as one that lasts. A sync that failed for lack of space has failed like any other: what it should
+    /// have written may be gone from memory, and a second sync would not tell.
+    pub(crate) fn lasting(self) -> Self {
+        match self {
+            Self::NoSpace { action, path } => {
+                Self::Io { action, path, source: io::ErrorKind::StorageFull.into() }
+            }
+            other => other,
+        }
+    }
+
     pub(crate) fn damaged(file: &Path, position: u64, reason: impl Into<String>) -> Self {
         Self::Damaged { file: file.to_owned(), position, reason: reason.into() }
     }

@@ -42,6 +42,10 @@ impl<D: Disk> SyncPlan<D> {
     /// # Errors
     /// The data's fate is unknown then: the caller must [`poison`](crate::Log::poison) the log, and not try again.
     pub fn run(&self) -> Result<(), LogError> {
+        self.sync_all().map_err(LogError::lasting)
+    }
+
+    fn sync_all(&self) -> Result<(), LogError> {
         let mut created = self.folder;
         for (segment, _) in &self.segments {
             created |= !segment.created_synced.load(Acquire);

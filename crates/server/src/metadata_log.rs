@@ -146,12 +146,21 @@ impl MetadataLog {
         let header = BatchHeader::parse(&batch).map_err(|error| damaged(end, &error))?;
         self.core.begin_epoch()?;
         let appended = self.core.append(&header, &batch, now)?;
-        if let Some(ticket) = self.core.begin_sync(appended.checkpoint_due) {
-            let result = ticket.run();
-            self.core.finish_sync(&ticket, &result);
-            result?;
+        self.sync(false)?;
+        // The records are durable now and count, whatever becomes of the checkpoint.
+        if appended.checkpoint_due
+            && let Err(error) = self.sync(true)
+        {
+            tracing::error!(%error, "the metadata log got no checkpoint");
         }
         Ok(appended.base_offset)
+    }
+
+    fn sync(&mut self, checkpoint: bool) -> Result<(), LogError> {
+        let Some(ticket) = self.core.begin_sync(checkpoint) else { return Ok(()) };
+        let result = ticket.run();
+        self.core.finish_sync(&ticket, &result);
+        result
     }
 
     /// Replaces a log that has grown far beyond what it says.

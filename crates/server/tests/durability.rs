@@ -279,6 +279,48 @@ async fn a_full_disk_refuses_writes_and_recovers() {
     assert_eq!(copy.connect().await.read_all("strict", 0, 0).await.len(), expected);
 }
 
+/// Delayed allocation can make a full disk known only when a file is synced. What was not written back then may be lost,
+/// so this is a failed sync and not a refused write.
+#[tokio::test]
+async fn a_sync_that_fails_for_lack_of_space_is_not_tried_again() {
+    for (file, acks) in [(".log", -1), ("entries", 1)] {
+        let tap = Tap::new();
+        let (server, mut client) = server_with(&tap, &[("strict", &[])]).await;
+        tap.fail(On::Sync, "/strict-0/", file, 1, Fault::Error(libc::ENOSPC));
+        for acks in [acks, -1, 1] {
+            let answer = client.produce_to("strict", 0, acks, numbered(0, 1, 50)).await;
+            assert_eq!(error(answer.error_code), ErrorCode::KafkaStorageError, "{file}");
+        }
+        assert_eq!(tap.syncs("/strict-0/", file), 0, "{file}");
+        let (status, body) = server.get("/healthz").await;
+        assert_eq!(status, 503, "{file}");
+        assert!(body.contains("strict-0 takes no writes"), "{body}");
+    }
+}
+
+/// Checkpoints only make the next start quicker.
+#[tokio::test]
+async fn a_disk_without_room_for_checkpoints_takes_what_fits() {
+    let tap = Tap::new();
+    let server = TestServer::on(tap.disk(), &[("tailrace.checkpoint.interval.ms", "20")]).await;
+    let mut client = server.connect().await;
+    client.create_topic("strict", 1, &[("internal.segment.bytes", "1000")]).await;
+    tap.fail(On::Write, "/strict-0/", ".tmp", usize::MAX, Fault::Error(libc::ENOSPC));
+    for number in 0..30 {
+        let answer = client.produce_to("strict", 0, -1, numbered(number, 1, 100)).await;
+        assert_eq!((answer.error_code, answer.base_offset), (0, number.cast_signed()));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(server.get("/healthz").await.0, 200);
+    let checkpoint = server.data_dir().join("strict-0/checkpoint");
+    assert!(!checkpoint.exists());
+    let copy = server.crashed_copy().await;
+    assert_eq!(copy.connect().await.read_all("strict", 0, 0).await.len(), 30);
+    tap.heal();
+    client.produce_to("strict", 0, -1, numbered(30, 1, 100)).await;
+    eventually("a checkpoint is written", || async { checkpoint.exists() }).await;
+}
+
 #[tokio::test]
 async fn a_disk_without_room_for_reserves_takes_what_fits() {
     let tap = Tap::new();
