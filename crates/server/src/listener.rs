@@ -6,6 +6,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_send_buffer_size};
+use tailrace_broker::config::BrokerConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
@@ -54,8 +56,7 @@ fn admit(
 ) {
     let Some(place) = Place::take(broker, per_address, peer.ip()) else { return };
     let Ok(local) = stream.local_addr() else { return };
-    // Without it small answers wait for the client's acknowledgement of earlier ones.
-    if stream.set_nodelay(true).is_err() {
+    if tune(&stream, &broker.config()).is_err() {
         return;
     }
     broker.metrics.connections_accepted.inc();
@@ -71,6 +72,18 @@ fn admit(
             }
         }
     });
+}
+
+fn tune(stream: &TcpStream, config: &BrokerConfig) -> std::io::Result<()> {
+    // Without it small answers wait for the client's acknowledgement of earlier ones.
+    stream.set_nodelay(true)?;
+    if let Ok(bytes @ 1..) = usize::try_from(config.socket_send_buffer_bytes) {
+        set_socket_send_buffer_size(stream, bytes)?;
+    }
+    if let Ok(bytes @ 1..) = usize::try_from(config.socket_receive_buffer_bytes) {
+        set_socket_recv_buffer_size(stream, bytes)?;
+    }
+    Ok(())
 }
 
 /// A connection's place among the allowed ones; given back when dropped.

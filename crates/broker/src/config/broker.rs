@@ -88,6 +88,11 @@ settings! {
         /// process. When it is used up, reading from connections pauses. Must hold the largest request. Kafka's -1 (no
         /// limit) is refused: nothing is unbounded.
         queued_max_request_bytes: u64 = K::new("queued.max.request.bytes", Long).default("104857600").bytes().at_least(1);
+        /// Size of the kernel's buffer for what a client sends on one connection. -1 leaves it to the kernel, which adapts
+        /// it; other values up to 1023 are raised to the kernel's least.
+        socket_receive_buffer_bytes: i32 = K::new("socket.receive.buffer.bytes", Int).default("-1").bytes().at_least(-1);
+        /// Size of the kernel's buffer for answers on one connection. -1 leaves it to the kernel, which adapts it.
+        socket_send_buffer_bytes: i32 = K::new("socket.send.buffer.bytes", Int).default("-1").bytes().at_least(-1);
         /// Size of the largest request. A connection that announces a larger one is closed.
         socket_request_max_bytes: u32 = K::new("socket.request.max.bytes", Int).default("104857600").bytes().at_least(1);
         /// Time between two checkpoints of a partition. What was written since the last one is read again after a crash.
