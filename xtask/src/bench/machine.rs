@@ -41,6 +41,13 @@ fn machine(data: &Path) -> String {
     format!("{count} CPUs {model}, {memory:.0} GiB, {}", file_system(&mounts, data))
 }
 
+/// Memory that a program may take without making the machine swap, in bytes; 0 where the kernel does not tell.
+pub(super) fn available_bytes() -> u64 {
+    let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let kib = field(&memory, "MemAvailable").and_then(|text| text.split(' ').next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}
+
 fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let line = text.lines().find(|line| line.starts_with(name))?;
     Some(line.split_once(':')?.1.trim())

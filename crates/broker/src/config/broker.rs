@@ -106,7 +106,7 @@ settings! {
         tailrace_decompressed_bytes_max: u64 = K::new("tailrace.decompressed.bytes.max", Long).default("67108864").bytes()
             .between(1024, 2_147_483_647);
         /// Threads that sync partitions to stable storage. As many syncs run at the same time.
-        tailrace_flush_threads: u32 = K::new("tailrace.flush.threads", Int).default("4").count("threads")
+        tailrace_flush_threads: u32 = K::new("tailrace.flush.threads", Int).default("8").count("threads")
             .between(1, 256);
         /// Threads for reads that miss the page cache and for other work that may block on a disk.
         tailrace_io_threads: u32 = K::new("tailrace.io.threads", Int).default("4").count("threads").between(1, 256);

@@ -5,6 +5,7 @@ use super::super::lab::{Lab, Slot, alternated};
 use super::super::servers::{Durability, Flush};
 
 const PART: &str = "produce";
+const RECORD_BYTES: u64 = 1024;
 
 struct Load {
     name: &'static str,
@@ -28,6 +29,7 @@ pub(super) fn run(lab: &mut Lab) -> Result<(), String> {
             let blast = Blast { acks: load.acks, ..Blast::new("produce", &topic, lab.scaled(load.records)) };
             pair.iter().try_for_each(|endpoint| lab.create(endpoint, &topic, 1))?;
             for endpoint in &pair {
+                lab.warm_free_memory(load.records * RECORD_BYTES);
                 lab.blast(Slot { part: PART, load: load.name, round }, endpoint, &blast)?;
             }
             pair.iter().try_for_each(|endpoint| lab.delete(endpoint, &topic))?;
