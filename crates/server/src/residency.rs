@@ -28,7 +28,8 @@ pub(crate) fn is_resident(file: impl AsFd, position: u64, bytes: u64) -> bool {
     }
     // A cached page may still be on its way from the disk, which only a read without waiting tells. A probe alone
     // would miss gaps between the pages that it looks at.
-    cached_pages(&file, position, bytes).is_none_or(|pages| pages > last - first) && probe(&file, position, bytes)
+    cached_pages(&file, position, bytes).is_none_or(|pages| pages > last - first)
+        && probe(&file, position, bytes)
 }
 
 /// Reads `[position, position + bytes)` into the page cache and asks for [`AHEAD_BYTES`] behind it, so that the disk
