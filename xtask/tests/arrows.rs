@@ -8,6 +8,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("types", &[]),
     ("records", &[]),
     ("kafka-wire", &[]),
+    ("subjects", &[]),
     ("log", &["records"]),
     ("replication", &["log", "records"]),
     ("broker", &["replication", "records"]),

@@ -1,0 +1,114 @@
+//! How text is split into words, and which words are wildcards.
+
+use std::fmt;
+
+/// The rules of one protocol.
+///
+/// | | separator | one word | any number of words | empty words | empty text |
+/// |---|---|---|---|---|---|
+/// | NATS | `.` | `*` | `>`, last, one word or more | refused | refused |
+/// | AMQP 0.9.1 topic exchange | `.` | `*` | `#`, anywhere, zero words or more | words like others | zero words |
+/// | MQTT 3.1.1 and 5 | `/` | `+` | `#`, last, zero words or more | words like others | refused |
+///
+/// Texts are UTF-8. NATS refuses spaces and control characters, MQTT control characters, AMQP the zero byte.
+/// Comparison is byte for byte, case sensitive, without normalisation of characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Dialect {
+    /// Subjects as NATS defines them (docs.nats.io, "Subject-Based Messaging").
+    Nats,
+    /// Routing and binding keys of a topic exchange (AMQP 0.9.1, section 3.1.3.3; `#` and `*` as RabbitMQ reads them).
+    Amqp,
+    /// Topic names and filters (MQTT 5, section 4.7), with the rule of `$` topics.
+    Mqtt,
+}
+
+impl Dialect {
+    /// Every dialect.
+    pub const ALL: [Self; 3] = [Self::Nats, Self::Amqp, Self::Mqtt];
+
+    /// The byte between two words.
+    #[must_use]
+    pub const fn separator(self) -> u8 {
+        match self {
+            Self::Nats | Self::Amqp => b'.',
+            Self::Mqtt => b'/',
+        }
+    }
+
+    /// The wildcard that stands for exactly one word.
+    #[must_use]
+    pub const fn one(self) -> u8 {
+        match self {
+            Self::Nats | Self::Amqp => b'*',
+            Self::Mqtt => b'+',
+        }
+    }
+
+    /// The wildcard that stands for any number of words; see [`Dialect::many_min`].
+    #[must_use]
+    pub const fn many(self) -> u8 {
+        match self {
+            Self::Nats => b'>',
+            Self::Amqp | Self::Mqtt => b'#',
+        }
+    }
+
+    /// The fewest words that [`Dialect::many`] stands for.
+    #[must_use]
+    pub const fn many_min(self) -> usize {
+        match self {
+            Self::Nats => 1,
+            Self::Amqp | Self::Mqtt => 0,
+        }
+    }
+
+    /// Whether [`Dialect::many`] may stand before the last word, and more than once.
+    #[must_use]
+    pub const fn many_anywhere(self) -> bool {
+        matches!(self, Self::Amqp)
+    }
+
+    /// Whether words may be empty.
+    #[must_use]
+    pub const fn empty_words(self) -> bool {
+        matches!(self, Self::Amqp | Self::Mqtt)
+    }
+
+    /// Whether the empty text is a subject (of zero words).
+    #[must_use]
+    pub const fn empty_text(self) -> bool {
+        matches!(self, Self::Amqp)
+    }
+
+    /// Whether a wildcard inside a longer word is an error (otherwise it is an ordinary byte).
+    #[must_use]
+    pub const fn wildcard_in_word_is_error(self) -> bool {
+        matches!(self, Self::Mqtt)
+    }
+
+    /// Whether a wildcard at the first word passes over subjects whose first word begins with `$`.
+    #[must_use]
+    pub const fn dollar_rule(self) -> bool {
+        matches!(self, Self::Mqtt)
+    }
+
+    /// Whether no text of this dialect may hold this byte.
+    #[must_use]
+    pub const fn forbids(self, byte: u8) -> bool {
+        match self {
+            Self::Nats => byte <= b' ' || byte == 0x7f,
+            Self::Mqtt => byte < b' ' || byte == 0x7f,
+            Self::Amqp => byte == 0,
+        }
+    }
+}
+
+impl fmt::Display for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Nats => "NATS",
+            Self::Amqp => "AMQP",
+            Self::Mqtt => "MQTT",
+        })
+    }
+}

@@ -1,0 +1,107 @@
+//! What can be wrong with a pattern, a subject or a subscription. Positions count bytes from 0.
+
+use crate::Dialect;
+
+/// Why a pattern or a subject was refused. Nothing is left behind by a refused text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TextError {
+    /// The dialect does not allow the empty text.
+    #[error("empty {0} subject")]
+    Empty(Dialect),
+    /// Two separators in a row, or one at an end, where the dialect allows no empty words.
+    #[error("empty word at byte {position}")]
+    EmptyWord {
+        /// Where the empty word is.
+        position: usize,
+    },
+    /// A wildcard stands inside a longer word, where the dialect forbids it.
+    #[error("wildcard `{}` inside a word at byte {position}: a wildcard is a whole word", *wildcard as char)]
+    WildcardInWord {
+        /// The wildcard's byte.
+        wildcard: u8,
+        /// Where it is.
+        position: usize,
+    },
+    /// A tail wildcard stands before the last word, where the dialect forbids it.
+    #[error("`{}` at byte {position} is not the last word", *wildcard as char)]
+    TailNotLast {
+        /// The wildcard's byte.
+        wildcard: u8,
+        /// Where it is.
+        position: usize,
+    },
+    /// A published MQTT topic contains a wildcard.
+    #[error("wildcard `{}` in a published topic at byte {position}", *wildcard as char)]
+    WildcardInSubject {
+        /// The wildcard's byte.
+        wildcard: u8,
+        /// Where it is.
+        position: usize,
+    },
+    /// A byte that the dialect does not allow: a control character, or a space in NATS.
+    #[error("byte 0x{byte:02x} at {position} is not allowed")]
+    Forbidden {
+        /// The byte.
+        byte: u8,
+        /// Where it is.
+        position: usize,
+    },
+    /// The text is not UTF-8.
+    #[error("not UTF-8 from byte {position} on")]
+    NotUtf8 {
+        /// Where the first bad sequence begins.
+        position: usize,
+    },
+    /// Longer than [`Limits::bytes_max`](crate::Limits::bytes_max).
+    #[error("{bytes} bytes: the limit is {bytes_max}")]
+    TooLong {
+        /// Length of the text.
+        bytes: usize,
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// More words than [`Limits::words_max`](crate::Limits::words_max).
+    #[error("more than {words_max} words, from byte {position} on")]
+    TooManyWords {
+        /// Where the first word too many begins.
+        position: usize,
+        /// The limit.
+        words_max: usize,
+    },
+    /// `$share` without a group or a filter.
+    #[error("`$share` needs a group and a filter, as in `$share/GROUP/FILTER`: see byte {position}")]
+    BadShare {
+        /// Where the missing or malformed part begins.
+        position: usize,
+    },
+}
+
+/// Why a subscription was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SubscribeError {
+    /// The pattern's text was refused.
+    #[error(transparent)]
+    Text(#[from] TextError),
+    /// The pattern is of another dialect than the matcher.
+    #[error("the pattern is {pattern}, the matcher {matcher}")]
+    WrongDialect {
+        /// The pattern's dialect.
+        pattern: Dialect,
+        /// The matcher's dialect.
+        matcher: Dialect,
+    },
+    /// [`Limits::subscriptions_max`](crate::Limits::subscriptions_max) subscriptions are there already.
+    #[error("{subscriptions_max} subscriptions, which is the limit")]
+    TooManySubscriptions {
+        /// The limit.
+        subscriptions_max: usize,
+    },
+    /// The algorithm cannot hold such a pattern.
+    #[error("{algorithm} does not support {feature}")]
+    Unsupported {
+        /// Name of the algorithm.
+        algorithm: &'static str,
+        /// What it lacks.
+        feature: &'static str,
+    },
+}

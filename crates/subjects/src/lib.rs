@@ -1,0 +1,15 @@
+//! Finds, for a published subject, everyone who subscribed to a matching pattern.
+
+mod dialect;
+mod error;
+mod limits;
+mod matcher;
+mod pattern;
+mod subject;
+
+pub use dialect::Dialect;
+pub use error::{SubscribeError, TextError};
+pub use limits::Limits;
+pub use matcher::Matcher;
+pub use pattern::{Pattern, PatternWord};
+pub use subject::Subject;

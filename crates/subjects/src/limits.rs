@@ -1,0 +1,41 @@
+//! Bounds on what a matcher accepts.
+
+/// Bounds of texts and tables. The defaults suit a public server; every bound has its own error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Longest subject or pattern, in bytes. Default 4,096, at most [`Limits::BYTES_MAX`].
+    pub bytes_max: usize,
+    /// Most words of a subject or pattern. Default 256, at most [`Limits::WORDS_MAX`]. No algorithm recurses by word.
+    pub words_max: usize,
+    /// Most live subscriptions of a matcher. Default 100 million, at 50 to 100 bytes each.
+    pub subscriptions_max: usize,
+}
+
+impl Limits {
+    /// No limit of bytes may be above this: lengths are stored in 16 bits.
+    pub const BYTES_MAX: usize = 65_535;
+    /// No limit of words may be above this.
+    pub const WORDS_MAX: usize = 10_000;
+
+    /// The widest limits that are possible.
+    #[must_use]
+    pub fn widest() -> Self {
+        Self { bytes_max: Self::BYTES_MAX, words_max: Self::WORDS_MAX, ..Self::default() }
+    }
+
+    /// These limits, cut to what is possible.
+    #[must_use]
+    pub(crate) fn clamped(self) -> Self {
+        Self {
+            bytes_max: self.bytes_max.min(Self::BYTES_MAX),
+            words_max: self.words_max.min(Self::WORDS_MAX),
+            subscriptions_max: self.subscriptions_max,
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { bytes_max: 4_096, words_max: 256, subscriptions_max: 100_000_000 }
+    }
+}

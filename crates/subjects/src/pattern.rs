@@ -1,0 +1,137 @@
+//! Patterns: what a subscriber asks for. Parsing checks a text and brings it to its normal form.
+
+use std::fmt;
+
+use crate::subject::{check_text, split};
+use crate::{Dialect, Limits, TextError};
+
+/// A checked pattern in its normal form.
+///
+/// Two patterns of one dialect that differ only in the order or number of adjacent wildcards mean the same, and have the same
+/// normal form: in a run of wildcards the one-word ones come first, and one `#` stands for several (`a.#.*.#` is `a.*.#`).
+/// Only AMQP has such runs, so NATS and MQTT texts stay as they are.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Pattern {
+    dialect: Dialect,
+    text: Box<[u8]>,
+}
+
+/// One word of a pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PatternWord<'a> {
+    /// This word itself.
+    Literal(&'a [u8]),
+    /// Exactly one word, whatever it is.
+    One,
+    /// Any number of words, from [`Dialect::many_min`] on.
+    Many,
+}
+
+impl Pattern {
+    /// Checks a pattern.
+    ///
+    /// # Errors
+    /// [`TextError`], with the position of what is wrong.
+    pub fn parse(dialect: Dialect, text: impl AsRef<[u8]>, limits: &Limits) -> Result<Self, TextError> {
+        let text = text.as_ref();
+        check_text(dialect, text, limits)?;
+        for (position, word) in split(dialect, text) {
+            check_wildcards(dialect, position, word, position + word.len() == text.len())?;
+        }
+        let text = if dialect.many_anywhere() { normal_form(dialect, text) } else { text.into() };
+        Ok(Self { dialect, text })
+    }
+
+    /// Its dialect.
+    #[must_use]
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    /// The text of the normal form.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// Its words, in order.
+    pub fn words(&self) -> impl Iterator<Item = PatternWord<'_>> {
+        words(self.dialect, &self.text)
+    }
+
+    /// Whether it holds no wildcard, so that it matches the one subject of the same text.
+    #[must_use]
+    pub fn is_literal(&self) -> bool {
+        self.words().all(|word| matches!(word, PatternWord::Literal(_)))
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.text))
+    }
+}
+
+impl fmt::Debug for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?}", self.dialect, String::from_utf8_lossy(&self.text))
+    }
+}
+
+/// The words of a pattern's text that was checked before.
+pub(crate) fn words(dialect: Dialect, text: &[u8]) -> impl Iterator<Item = PatternWord<'_>> {
+    split(dialect, text).map(move |(_, word)| classify(dialect, word))
+}
+
+fn classify(dialect: Dialect, word: &[u8]) -> PatternWord<'_> {
+    match word {
+        [byte] if *byte == dialect.one() => PatternWord::One,
+        [byte] if *byte == dialect.many() => PatternWord::Many,
+        _ => PatternWord::Literal(word),
+    }
+}
+
+fn check_wildcards(dialect: Dialect, position: usize, word: &[u8], last: bool) -> Result<(), TextError> {
+    match classify(dialect, word) {
+        PatternWord::Many if !last && !dialect.many_anywhere() => {
+            Err(TextError::TailNotLast { wildcard: dialect.many(), position })
+        }
+        PatternWord::Literal(word) if dialect.wildcard_in_word_is_error() => {
+            let is_wildcard = |byte: &u8| *byte == dialect.one() || *byte == dialect.many();
+            match word.iter().position(is_wildcard) {
+                Some(at) => Err(TextError::WildcardInWord { wildcard: word[at], position: position + at }),
+                None => Ok(()),
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Each run of wildcards as: its one-word wildcards, then one `#` if it had any.
+fn normal_form(dialect: Dialect, text: &[u8]) -> Box<[u8]> {
+    let mut normal = Vec::with_capacity(text.len());
+    let mut many = false;
+    let mut push = |word: &[u8], first: &mut bool| {
+        if !std::mem::take(first) {
+            normal.push(dialect.separator());
+        }
+        normal.extend_from_slice(word);
+    };
+    let mut first = true;
+    for (_, word) in split(dialect, text) {
+        match classify(dialect, word) {
+            PatternWord::Many => many = true,
+            PatternWord::One => push(word, &mut first),
+            PatternWord::Literal(word) => {
+                if std::mem::take(&mut many) {
+                    push(&[dialect.many()], &mut first);
+                }
+                push(word, &mut first);
+            }
+        }
+    }
+    if many {
+        push(&[dialect.many()], &mut first);
+    }
+    normal.into_boxed_slice()
+}
