@@ -3,14 +3,21 @@
 //! Each follows a published description, named at the top of its file, and holds all three dialects in full. They share the
 //! handle of a subscription and the checks of a subscribe. None is meant to win: the crate's own matcher is elsewhere.
 
+mod bitmap;
 mod cursor;
 mod direct;
+mod inverted_bitmap;
 mod naive;
+mod optimized_bitmap;
+mod trie;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+pub use inverted_bitmap::InvertedBitmap;
 pub use naive::Naive;
+pub use optimized_bitmap::OptimizedBitmap;
+pub use trie::Trie;
 
 use crate::{Dialect, Limits, Pattern, SubscribeError};
 

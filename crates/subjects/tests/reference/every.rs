@@ -4,12 +4,20 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tailrace_subjects::classic::Naive;
+use tailrace_subjects::classic::{InvertedBitmap, Naive, OptimizedBitmap, Trie};
 use tailrace_subjects::{Dialect, Limits, Matcher, Pattern, SubscribeError, TextError};
 
 /// Every matcher, empty. `space` are the subjects that will be looked up, for the algorithm that wants to know them.
-pub(crate) fn every(dialect: Dialect, limits: Limits, _space: &[&str]) -> Vec<Box<dyn AnyMatcher>> {
-    vec![any(Naive::with_limits(dialect, limits))]
+pub(crate) fn every(dialect: Dialect, limits: Limits, space: &[&str]) -> Vec<Box<dyn AnyMatcher>> {
+    let known = InvertedBitmap::with_limits(dialect, limits, space).unwrap();
+    let unknown = InvertedBitmap::with_limits(dialect, limits, [] as [&str; 0]).unwrap();
+    vec![
+        any(Naive::with_limits(dialect, limits)),
+        any(known),
+        any(unknown),
+        any(OptimizedBitmap::with_limits(dialect, limits)),
+        any(Trie::with_limits(dialect, limits)),
+    ]
 }
 
 /// A matcher whose handles are numbers.
