@@ -6,6 +6,7 @@ mod error;
 mod limits;
 mod matcher;
 mod pattern;
+mod relation;
 mod subject;
 
 pub use dialect::Dialect;
