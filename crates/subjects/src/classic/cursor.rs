@@ -16,6 +16,11 @@ impl<'a> Words<'a> {
         Self { rest: (!text.is_empty()).then_some(text), separator: dialect.separator() }
     }
 
+    /// The words of a part that holds at least one: here the empty text is an empty word.
+    pub(super) fn part(dialect: Dialect, text: &'a [u8]) -> Self {
+        Self { rest: Some(text), separator: dialect.separator() }
+    }
+
     /// Whether no word is left.
     pub(super) fn is_done(&self) -> bool {
         self.rest.is_none()

@@ -14,7 +14,7 @@ pub(super) fn direct_match(pattern: &Pattern, subject: &Subject<'_>) -> bool {
     if subject.is_hidden() && begins_with_wildcard(pattern) {
         return false;
     }
-    words_match(dialect, pattern.as_bytes(), subject.as_bytes())
+    words_match(dialect, Words::new(dialect, pattern.as_bytes()), Words::new(dialect, subject.as_bytes()))
 }
 
 /// Whether the first word of the pattern is a wildcard: such an MQTT filter passes over `$` topics.
@@ -31,9 +31,8 @@ fn is_wildcard(dialect: Dialect, byte: u8) -> bool {
     byte == dialect.one() || byte == dialect.many()
 }
 
-fn words_match(dialect: Dialect, pattern: &[u8], subject: &[u8]) -> bool {
-    let mut pattern = Words::new(dialect, pattern);
-    let mut subject = Words::new(dialect, subject);
+/// As [`direct_match`], of what is left of both, whatever stands before.
+pub(super) fn words_match(dialect: Dialect, mut pattern: Words<'_>, mut subject: Words<'_>) -> bool {
     // What follows the latest `#`, and the subject's words that it has not taken.
     let mut retry: Option<(Words<'_>, Words<'_>)> = None;
     loop {

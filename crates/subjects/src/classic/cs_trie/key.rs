@@ -1,4 +1,4 @@
-//! How a pattern becomes a path: one key per word, and for each key the place it takes in a node.
+//! How a pattern becomes a path: one key per word, and for each key the place that it takes in a node.
 //!
 //! A node has 16 places for words, told apart by four bits of their hash per split, and one for each wildcard. The first 64 bits
 //! come from a fast keyed hash. Words that agree in all of them are told apart by further rounds of SipHash, so that no node needs
@@ -6,7 +6,8 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use crate::{Pattern, PatternWord};
+use super::super::cursor::Words;
+use crate::{Dialect, Pattern};
 
 /// Places for words in a node.
 const WORD_PLACES_BITS: u32 = 4;
@@ -24,33 +25,34 @@ pub(super) const END: u32 = WORD_PLACES + 2;
 /// One step of a path.
 #[derive(Clone, Copy)]
 pub(super) struct Key<'a> {
+    /// Of a literal word; zero for wildcards.
     pub(super) hash: u64,
-    /// Empty for wildcards.
+    /// The word as the pattern has it.
     pub(super) text: &'a [u8],
     fixed_place: Option<u32>,
 }
 
 /// The path of a pattern.
 pub(super) struct Keys<'a> {
-    keys: Vec<Key<'a>>,
+    /// Each with the position of its word.
+    keys: Vec<(Key<'a>, usize)>,
     hasher: &'a WordHasher,
+    text: &'a [u8],
 }
 
 impl<'a> Keys<'a> {
     pub(super) fn new(hasher: &'a WordHasher, pattern: &'a Pattern) -> Self {
-        let wildcard = |place| Key { hash: 0, text: &[], fixed_place: Some(place) };
-        let mut keys: Vec<_> = pattern
-            .words()
-            .map(|word| match word {
-                PatternWord::Literal(text) => hasher.key(text),
-                PatternWord::One => wildcard(ONE),
-                PatternWord::Many => wildcard(MANY),
-            })
-            .collect();
-        if keys.is_empty() {
-            keys.push(wildcard(END));
+        let text = pattern.as_bytes();
+        let mut position = 0;
+        let mut keys = Vec::with_capacity(8);
+        for word in Words::new(hasher.dialect, text) {
+            keys.push((hasher.pattern_key(word), position));
+            position += word.len() + 1;
         }
-        Self { keys, hasher }
+        if keys.is_empty() {
+            keys.push((Key { hash: 0, text: &[], fixed_place: Some(END) }, 0));
+        }
+        Self { keys, hasher, text }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -58,17 +60,17 @@ impl<'a> Keys<'a> {
     }
 
     pub(super) fn get(&self, at: usize) -> &Key<'a> {
-        &self.keys[at]
+        &self.keys[at].0
     }
 
-    pub(super) fn last(&self) -> &Key<'a> {
-        &self.keys[self.keys.len() - 1]
+    /// The pattern from this key's word on.
+    pub(super) fn rest(&self, at: usize) -> &'a [u8] {
+        &self.text[self.keys[at].1..]
     }
 
     /// The place of a key in a node that is this many splits below its word's beginning.
     pub(super) fn place(&self, at: usize, depth: u32) -> u32 {
-        let key = &self.keys[at];
-        key.fixed_place.unwrap_or_else(|| self.hasher.place(key.hash, key.text, depth))
+        self.hasher.place_of(self.get(at), depth)
     }
 
     pub(super) fn hasher(&self) -> &'a WordHasher {
@@ -78,16 +80,36 @@ impl<'a> Keys<'a> {
 
 /// Hashes words, with a key of its own for each trie.
 pub(super) struct WordHasher {
+    dialect: Dialect,
     seed: u64,
     rounds: RandomState,
 }
 
 impl WordHasher {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(dialect: Dialect) -> Self {
         let rounds = RandomState::new();
-        Self { seed: rounds.hash_one("seed"), rounds }
+        Self { dialect, seed: rounds.hash_one("seed"), rounds }
     }
 
+    pub(super) fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    /// The key of a pattern's word.
+    pub(super) fn pattern_key<'a>(&self, text: &'a [u8]) -> Key<'a> {
+        let wildcard = |place| Key { hash: 0, text, fixed_place: Some(place) };
+        match text {
+            [byte] if *byte == self.dialect.one() => wildcard(ONE),
+            [byte] if *byte == self.dialect.many() => wildcard(MANY),
+            _ => self.key(text),
+        }
+    }
+
+    pub(super) fn place_of(&self, key: &Key<'_>, depth: u32) -> u32 {
+        key.fixed_place.unwrap_or_else(|| self.place(key.hash, key.text, depth))
+    }
+
+    /// The key of a word that stands for itself.
     pub(super) fn key<'a>(&self, text: &'a [u8]) -> Key<'a> {
         Key { hash: self.hash(text), text, fixed_place: None }
     }

@@ -7,7 +7,8 @@
 //! **Shape.** An I-node stands at the beginning of every word of every pattern and points to immutable branches: a place for each
 //! wildcard and 16 for words, by hash. Words with the same four bits of hash share an I-node one level down, as in a Ctrie,
 //! so that a change copies at most 19 slots, however many words there are. A branch holds the subscriptions that end with its
-//! word and the I-node of the next word.
+//! word and the I-node of the next word. As in a Ctrie, what is alone stands as high up as it can: the rest of a pattern that
+//! shares no further word with others is one node.
 //!
 //! **Invariants.**
 //! - Only I-nodes and the root change, each by one compare-and-swap; everything else is immutable.
@@ -26,6 +27,7 @@
 //! **Limits.** Subscriptions to one pattern are kept in one list, which is copied on every change. Wildcards are found by every lookup
 //! at every level, whether or not they lead anywhere.
 
+mod few;
 mod indirection;
 mod key;
 mod node;
@@ -70,7 +72,8 @@ impl<V> CsTrie<V> {
     /// Without subscriptions.
     #[must_use]
     pub fn with_limits(dialect: Dialect, limits: Limits) -> Self {
-        let core = Core { trie: Indirection::new(), hasher: WordHasher::new(), live: AtomicUsize::new(0) };
+        let core =
+            Core { trie: Indirection::new(), hasher: WordHasher::new(dialect), live: AtomicUsize::new(0) };
         Self { rules: Rules { dialect, limits }, core: Arc::new(core) }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::Entry;
 use super::indirection::{INode, Pending};
-use super::key::{Key, Keys};
+use super::key::{Key, Keys, WordHasher};
 
 /// What an I-node points to.
 pub(super) struct Main<V> {
@@ -96,25 +96,76 @@ impl<V> Branches<V> {
     }
 }
 
-/// An edge of the trie: a word, the subscriptions whose pattern ends with it, and what comes after it.
+/// An edge of the trie: a word of patterns, the subscriptions whose pattern ends here, and what comes after it.
+///
+/// A pattern that is alone from some word on has no nodes below: its other words, the tail, stand in the word itself, and its
+/// subscriptions with them. Another pattern with the same word first moves the tail one word down.
 pub(super) struct Word<V> {
     pub(super) hash: u64,
-    /// Empty for wildcards, which have places of their own.
-    pub(super) text: Arc<[u8]>,
+    /// The word, and the tail after a separator.
+    text: Arc<[u8]>,
+    word_bytes: usize,
     /// None instead of an empty list. Every change copies it, so that a pattern with very many subscriptions is slow to change.
     pub(super) entries: Option<Arc<[Entry<V>]>>,
+    /// None if there is a tail.
     pub(super) below: Option<Arc<INode<V>>>,
 }
 
 impl<V> Word<V> {
+    /// A pattern from this key on, as one word with a tail.
+    pub(super) fn alone(keys: &Keys<'_>, at: usize, entry: Entry<V>) -> Self {
+        let key = keys.get(at);
+        let (text, word_bytes, entries) = (keys.rest(at).into(), key.text.len(), Some([entry].into()));
+        Self { hash: key.hash, text, word_bytes, entries, below: None }
+    }
+
     pub(super) fn is(&self, key: &Key<'_>) -> bool {
-        self.hash == key.hash && *self.text == *key.text
+        self.hash == key.hash && self.text() == key.text
+    }
+
+    /// The word itself.
+    pub(super) fn text(&self) -> &[u8] {
+        &self.text[..self.word_bytes]
+    }
+
+    pub(super) fn text_with_tail(&self) -> &[u8] {
+        &self.text
+    }
+
+    pub(super) fn has_tail(&self) -> bool {
+        self.word_bytes < self.text.len()
+    }
+
+    /// The same with the tail one word down.
+    pub(super) fn expanded(&self, hasher: &WordHasher, generation: u64) -> Self {
+        let tail = &self.text[self.word_bytes + 1..];
+        let word_bytes =
+            tail.iter().position(|byte| *byte == hasher.dialect().separator()).unwrap_or(tail.len());
+        let key = hasher.pattern_key(&tail[..word_bytes]);
+        let next = Self {
+            hash: key.hash,
+            text: tail.into(),
+            word_bytes,
+            entries: self.entries.clone(),
+            below: None,
+        };
+        let branches = Branches::one(hasher.place_of(&key, 0), Slot::Word(Arc::new(next)));
+        let below = INode::new(generation, Main::new(Kind::Branches(branches)));
+        let text = self.text().into();
+        Self {
+            hash: self.hash,
+            text,
+            word_bytes: self.word_bytes,
+            entries: None,
+            below: Some(Arc::new(below)),
+        }
     }
 
     fn copy(&self) -> Self {
         Self {
             hash: self.hash,
             text: Arc::clone(&self.text),
+            word_bytes: self.word_bytes,
             entries: self.entries.clone(),
             below: self.below.clone(),
         }
@@ -147,18 +198,6 @@ impl<V: Clone> Word<V> {
     }
 }
 
-/// The words of these keys under one another, with the entry at the last, all of one generation.
-pub(super) fn chain<V>(keys: &Keys<'_>, from: usize, entry: Entry<V>, generation: u64) -> Word<V> {
-    let new = |key: &Key<'_>, entries, below| Word { hash: key.hash, text: key.text.into(), entries, below };
-    let mut last = new(keys.last(), Some([entry].into()), None);
-    for at in (from..keys.len() - 1).rev() {
-        let branches = Branches::one(keys.place(at + 1, 0), Slot::Word(Arc::new(last)));
-        let below = INode::new(generation, Main::new(Kind::Branches(branches)));
-        last = new(keys.get(at), None, Some(Arc::new(below)));
-    }
-    last
-}
-
 /// An I-node at this depth with two words whose hashes agreed up to here; more I-nodes if they agree further.
 pub(super) fn split<V>(
     keys: &Keys<'_>,
@@ -168,7 +207,7 @@ pub(super) fn split<V>(
     generation: u64,
 ) -> Arc<INode<V>> {
     let (at, new) = new;
-    let places = |depth| (keys.hasher().place(old.hash, &old.text, depth), keys.place(at, depth));
+    let places = |depth| (keys.hasher().place(old.hash, old.text(), depth), keys.place(at, depth));
     let mut depth = from;
     while places(depth).0 == places(depth).1 {
         depth += 1;

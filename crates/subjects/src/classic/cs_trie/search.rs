@@ -10,6 +10,9 @@ use std::collections::HashSet;
 use crossbeam_epoch::Guard;
 
 use super::super::Entry;
+use super::super::cursor::Words;
+use super::super::direct::words_match;
+use super::few::Few;
 use super::indirection::{INode, Indirection, Loaded, Root};
 use super::key::{END, Key, MANY, ONE, WordHasher};
 use super::node::{Branches, Kind, Main, Slot, Word};
@@ -21,14 +24,13 @@ pub(super) struct Search<'g, V> {
     hasher: &'g WordHasher,
     guard: &'g Guard,
     /// Every I-node that was read, with its content at that time; stays empty in a snapshot.
-    read: Vec<(&'g INode<V>, Loaded<'g, V>)>,
+    read: Few<(&'g INode<V>, Loaded<'g, V>), 12>,
     note: bool,
-    many_min: usize,
     /// Reached by exactly the words up to now, each once.
-    active: Vec<Active<'g, V>>,
+    active: Few<Active<'g, V>, 4>,
     /// Nodes behind a `#`, which go on to the end of the subject.
     looping: Vec<&'g Branches<V>>,
-    /// Which nodes behind a second `#` were reached: the others cannot be met twice.
+    /// Which words below a `#` were found: only those can be met twice, if there is another `#` on the way.
     seen: HashSet<*const Word<V>>,
 }
 
@@ -38,17 +40,34 @@ struct Active<'g, V> {
     below_many: bool,
 }
 
+impl<V> Clone for Active<'_, V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<V> Copy for Active<'_, V> {}
+
+/// A word of the subject, and the words around it.
+struct Step<'a> {
+    key: Key<'a>,
+    /// From this word on.
+    here: Words<'a>,
+    /// Behind it.
+    after: Words<'a>,
+}
+
 impl<'g, V: Clone + 'static> Search<'g, V> {
     pub(super) fn new(trie: &'g Indirection<V>, hasher: &'g WordHasher, guard: &'g Guard) -> Self {
-        let (read, active, looping) = (Vec::with_capacity(16), Vec::with_capacity(4), Vec::new());
-        Self { trie, hasher, guard, read, note: true, many_min: 0, active, looping, seen: HashSet::new() }
+        let (read, active) = (Few::new(), Few::new());
+        Self { trie, hasher, guard, read, note: true, active, looping: Vec::new(), seen: HashSet::new() }
     }
 
     /// Whether what was found below the current root is the state of the trie at one moment.
     pub(super) fn living(mut self, subject: &Subject<'_>, found: &mut Vec<V>) -> bool {
         let root = self.trie.root(self.guard);
         self.run(root, subject, found);
-        self.read.iter().all(|(inode, main)| inode.load(self.guard) == *main) && self.trie.is_current(root)
+        self.read.iter().all(|(inode, main)| inode.load(self.guard) == main) && self.trie.is_current(root)
     }
 
     /// What a frozen root holds.
@@ -58,68 +77,87 @@ impl<'g, V: Clone + 'static> Search<'g, V> {
     }
 
     fn run(&mut self, root: &'g Root<V>, subject: &Subject<'_>, found: &mut Vec<V>) {
-        self.many_min = subject.dialect().many_min();
         let mut hidden = subject.is_hidden();
+        let mut after = Words::new(self.hasher.dialect(), subject.as_bytes());
         let top = self.branches(&root.top);
         let end = top.and_then(|top| top.get(END)).and_then(as_word).and_then(|word| word.entries.as_deref());
-        self.enter(Active { entries: end, below: top, below_many: false }, hidden, found);
-        let mut last = Vec::with_capacity(4);
-        for word in subject.words() {
-            let key = self.hasher.key(word);
-            std::mem::swap(&mut last, &mut self.active);
+        self.enter(Active { entries: end, below: top, below_many: false }, hidden, after, found);
+        loop {
+            let here = after;
+            let Some(word) = after.next() else { break };
+            let step = Step { key: self.hasher.key(word), here, after };
             // Whoever enters the loop at this word takes part from the next word on.
             let looping = self.looping.len();
-            for active in last.drain(..) {
-                self.step(&active, &key, std::mem::take(&mut hidden), found);
+            let last = std::mem::replace(&mut self.active, Few::new());
+            for active in last.iter() {
+                self.step(&active, &step, std::mem::take(&mut hidden), found);
             }
             for at in 0..looping {
-                if let Some(word) = self.literal(self.looping[at], &key) {
-                    self.enter_word(word, true, found);
+                if let Some(word) = self.literal(self.looping[at], &step.key) {
+                    self.enter_word(word, true, &step, found);
                 }
             }
         }
-        for active in &self.active {
+        for active in self.active.iter() {
             emit(active.entries, found);
         }
     }
 
     /// Reads one word; `hidden` keeps it from wildcards.
-    fn step(&mut self, at: &Active<'g, V>, key: &Key<'_>, hidden: bool, found: &mut Vec<V>) {
+    fn step(&mut self, at: &Active<'g, V>, step: &Step<'_>, hidden: bool, found: &mut Vec<V>) {
         let Some(branches) = at.below else { return };
-        if let Some(word) = self.literal(branches, key) {
-            self.enter_word(word, at.below_many, found);
+        if let Some(word) = self.literal(branches, &step.key) {
+            self.enter_word(word, at.below_many, step, found);
         }
         if hidden {
             return;
         }
         if let Some(word) = branches.get(ONE).and_then(as_word) {
-            self.enter_word(word, at.below_many, found);
+            self.enter_word(word, at.below_many, step, found);
         }
-        // A tail wildcard that needs a word was not entered before its first one.
-        if let Some(word) = branches.get(MANY).and_then(as_word).filter(|_| self.many_min == 1) {
-            self.enter_many(word, at.below_many, found);
+        if self.hasher.dialect().many_min() == 1
+            && let Some(word) = branches.get(MANY).and_then(as_word)
+        {
+            self.enter_many(word, at.below_many, step.here, found);
         }
     }
 
-    fn enter_word(&mut self, word: &'g Word<V>, below_many: bool, found: &mut Vec<V>) {
+    fn enter_word(&mut self, word: &'g Word<V>, below_many: bool, step: &Step<'_>, found: &mut Vec<V>) {
+        if word.has_tail() {
+            if self.tail_matches(word, step.here) && (!below_many || self.seen.insert(word)) {
+                emit(word.entries.as_deref(), found);
+            }
+            return;
+        }
         let below = word.below.as_deref().and_then(|inode| self.branches(inode));
-        self.enter(Active { entries: word.entries.as_deref(), below, below_many }, false, found);
+        let entries = word.entries.as_deref();
+        self.enter(Active { entries, below, below_many }, false, step.after, found);
     }
 
-    fn enter(&mut self, active: Active<'g, V>, hidden: bool, found: &mut Vec<V>) {
-        let many = active.below.and_then(|branches| branches.get(MANY)).and_then(as_word);
-        if let Some(word) = many.filter(|_| self.many_min == 0 && !hidden) {
-            self.enter_many(word, active.below_many, found);
+    fn tail_matches(&self, word: &Word<V>, here: Words<'_>) -> bool {
+        let dialect = self.hasher.dialect();
+        words_match(dialect, Words::part(dialect, word.text_with_tail()), here)
+    }
+
+    fn enter(&mut self, active: Active<'g, V>, hidden: bool, after: Words<'_>, found: &mut Vec<V>) {
+        if self.hasher.dialect().many_min() == 0
+            && !hidden
+            && let Some(word) = active.below.and_then(|branches| branches.get(MANY)).and_then(as_word)
+        {
+            self.enter_many(word, active.below_many, after, found);
         }
         self.active.push(active);
     }
 
-    /// What is behind a `#` matches whatever follows; in normal form only literal words can follow it.
-    fn enter_many(&mut self, word: &'g Word<V>, below_many: bool, found: &mut Vec<V>) {
+    /// A `#` takes the words `here` or some of them, so that it need not be entered again later. In normal form only literal words
+    /// can follow it.
+    fn enter_many(&mut self, word: &'g Word<V>, below_many: bool, here: Words<'_>, found: &mut Vec<V>) {
         if below_many && !self.seen.insert(word) {
             return;
         }
-        emit(word.entries.as_deref(), found);
+        if !word.has_tail() || self.tail_matches(word, here) {
+            emit(word.entries.as_deref(), found);
+        }
         let below = word.below.as_deref().and_then(|inode| self.branches(inode));
         self.looping.extend(below);
     }

@@ -7,7 +7,7 @@ use crossbeam_epoch::Guard;
 use super::super::Entry;
 use super::indirection::{INode, Indirection, Loaded};
 use super::key::Keys;
-use super::node::{Branches, Kind, Main, Slot, Word, chain, split};
+use super::node::{Branches, Kind, Main, Slot, Word, split};
 
 /// A stop on the way down.
 struct Stop<'g, V> {
@@ -52,27 +52,38 @@ impl<'g, 'k, V: Clone + 'static> Try<'g, 'k, V> {
 
     /// Whether the entry is in.
     pub(super) fn insert(&mut self, entry: &Entry<V>) -> bool {
-        let Some(bottom) = self.descend() else { return false };
-        let Stop { at, depth, .. } = self.bottom_stop();
-        let new_word = || chain(self.keys, at, entry.clone(), self.generation);
-        let slot = match bottom.slot {
-            None => Slot::Word(Arc::new(new_word())),
-            Some(Slot::Word(word)) if !word.is(self.keys.get(at)) => {
-                Slot::Split(split(self.keys, word, (at, Arc::new(new_word())), depth + 1, self.generation))
+        loop {
+            let Some(bottom) = self.descend() else { return false };
+            let Stop { at, depth, .. } = self.bottom_stop();
+            let alone = |at| Arc::new(Word::alone(self.keys, at, entry.clone()));
+            let mut done = true;
+            let slot = match bottom.slot {
+                None => Slot::Word(alone(at)),
+                Some(Slot::Word(word)) if !word.is(self.keys.get(at)) => {
+                    Slot::Split(split(self.keys, word, (at, alone(at)), depth + 1, self.generation))
+                }
+                Some(Slot::Word(word)) if word.text_with_tail() == self.keys.rest(at) => {
+                    Slot::Word(Arc::new(word.with_entry(entry.clone())))
+                }
+                Some(Slot::Word(word)) if word.has_tail() => {
+                    done = false;
+                    Slot::Word(Arc::new(word.expanded(self.keys.hasher(), self.generation)))
+                }
+                Some(Slot::Word(word)) => {
+                    let branches = Branches::one(self.keys.place(at + 1, 0), Slot::Word(alone(at + 1)));
+                    let below = INode::new(self.generation, Main::new(Kind::Branches(branches)));
+                    Slot::Word(Arc::new(word.with_below(Some(Arc::new(below)))))
+                }
+                Some(Slot::Split(_)) => unreachable!("the way down goes through splits"),
+            };
+            let branches = bottom.branches.with(bottom.place, Some(slot));
+            if !self.replace(bottom.main, Main::new(Kind::Branches(branches))) {
+                return false;
             }
-            Some(Slot::Word(word)) if at + 1 == self.keys.len() => {
-                Slot::Word(Arc::new(word.with_entry(entry.clone())))
+            if done {
+                return true;
             }
-            Some(Slot::Word(word)) => {
-                let next = Arc::new(chain(self.keys, at + 1, entry.clone(), self.generation));
-                let branches = Branches::one(self.keys.place(at + 1, 0), Slot::Word(next));
-                let below = INode::new(self.generation, Main::new(Kind::Branches(branches)));
-                Slot::Word(Arc::new(word.with_below(Some(Arc::new(below)))))
-            }
-            Some(Slot::Split(_)) => unreachable!("the way down goes through splits"),
-        };
-        let branches = bottom.branches.with(bottom.place, Some(slot));
-        self.replace(bottom.main, Main::new(Kind::Branches(branches)))
+        }
     }
 
     /// Whether the entry was there; none to start again.
@@ -80,7 +91,7 @@ impl<'g, 'k, V: Clone + 'static> Try<'g, 'k, V> {
         let bottom = self.descend()?;
         let Stop { at, depth, .. } = self.bottom_stop();
         let Some(Slot::Word(word)) = bottom.slot else { return Some(false) };
-        if at + 1 != self.keys.len() || !word.is(self.keys.get(at)) {
+        if word.text_with_tail() != self.keys.rest(at) {
             return Some(false);
         }
         let Some(word) = word.without_entry(id) else { return Some(false) };
