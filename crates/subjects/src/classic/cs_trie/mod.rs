@@ -212,3 +212,40 @@ impl<V> Drop for CsSnapshot<V> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subscribe(trie: &CsTrie<usize>, text: &str) -> ClassicSubscription {
+        let pattern = Pattern::parse(Dialect::Amqp, text, &Limits::default());
+        trie.subscribe(&pattern.expect("valid"), 1).expect("room")
+    }
+
+    fn is_bare(trie: &CsTrie<usize>) -> bool {
+        let guard = &pin();
+        let root = trie.core.trie.root(guard);
+        trie.core.trie.committed(&root.top, guard).branches().is_some_and(|top| top.slots().is_empty())
+    }
+
+    #[test]
+    fn no_node_is_left_when_all_subscriptions_are_gone() {
+        let trie = CsTrie::new(Dialect::Amqp);
+        let rounds = if cfg!(miri) { 3 } else { 300 };
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let trie = &trie;
+                scope.spawn(move || {
+                    for round in 0..rounds {
+                        let texts = (0..20).map(|word| format!("a.*.{}.b.{word}", (thread + word) % 5));
+                        let handles: Vec<_> = texts.map(|text| subscribe(trie, &text)).collect();
+                        let snapshot = (round % 4 == 0).then(|| trie.snapshot());
+                        assert!(handles.into_iter().all(|handle| trie.unsubscribe(handle)));
+                        drop(snapshot);
+                    }
+                });
+            }
+        });
+        assert!(is_bare(&trie), "tombs or empty nodes are left");
+    }
+}
