@@ -1,10 +1,12 @@
 //! Finds, for a published subject, everyone who subscribed to a matching pattern.
 
+pub mod classic;
 mod dialect;
 mod error;
 mod limits;
 mod matcher;
 mod pattern;
+mod relation;
 mod subject;
 pub mod tuple_space;
 
