@@ -1,4 +1,44 @@
 //! The default matcher: lock-free hash tables by shape of pattern, with linearizable lookups and constant-time snapshots.
+//!
+//! # Structure
+//! A pattern's *shape* is its number of words, which of them are one-word wildcards, and whether a tail wildcard ends it. Each shape has an
+//! open-addressed hash table of patterns (`table`); a lookup knows the hash that its subject would have under
+//! each shape that fits (`words`), and probes one table per shape. That is tuple space search (Srinivasan, Suri and Varghese, "Packet Classification
+//! using Tuple Space Search", SIGCOMM 1999), applied to words. Patterns that have no shape, because `#` stands in the middle or there
+//! are more than 32 words, and those of shapes beyond [`SHAPES_MAX`], live in a persistent trie (`trie`) that every lookup searches too.
+//!
+//! A slot of a table points to a *leaf*: one immutable version of one pattern with all its subscribers, in one allocation. A
+//! write makes a new leaf and puts it into the slot by compare-and-swap. Memory is reclaimed by epochs (`crossbeam-epoch`).
+//!
+//! # Order
+//! One clock orders everything (`clock`). It moves only when somebody looks at it after a write, or writes after a look.
+//! - **subscribe** and **unsubscribe** linearize when the clock is read for the stamp that their leaf gets. The leaf can be reached
+//!   before, but nobody uses a leaf without a stamp: whoever meets one gives it its stamp first (`Core::settle`).
+//! - **matches** linearizes at its reading of the clock. It takes a leaf only if its stamp shows that it was there at that
+//!   time already, and what it does not find only if no removal since is on its way; otherwise it looks at the clock again and starts over.
+//!   Some write has succeeded then, so the matcher as a whole always makes progress; after sixteen attempts it reads as a snapshot, which
+//!   cannot be disturbed. Each lookup of **`matches_many`** is an operation of its own.
+//! - **`has_interest`** linearizes like `matches` if it finds nothing, and else at the reading of the slot of its hit, or at that leaf's stamp if that
+//!   comes later.
+//! - **snapshot** and **generation** linearize when they close the clock's time, or find it closed. A result that was computed at a time
+//!   holds until the clock has moved, which is why one comparison validates a [`Cache`].
+//! - **len** linearizes at a moment between two readings of its counters at which no write was under way; or as a snapshot.
+//!
+//! # Invariants
+//! 1. A slot that was taken never becomes empty. Hence one key has at most one leaf per table, and one table of a chain in which it may
+//!    change.
+//! 2. A stamp is drawn after its leaf can be reached, and decided once. Stamps along the versions of one pattern never fall.
+//! 3. A replaced leaf is retired after its successor has its stamp; so `Replaces` never points to freed memory.
+//! 4. A removal leaves a mark with its stamp in its slot. When a table is moved, the newest such stamp stays with its successor, and
+//!    with the directory when a shape is retired: nothing disappears without a trace of when.
+//! 5. A live snapshot has registered before it looked at the clock. So a writer who drew its stamp and then sees no snapshot needs to keep
+//!    nothing: later snapshots see the write itself.
+//! 6. The work of one write is bounded by its run of slots, one chunk of [`MIGRATION_SLOTS`] slots, and one copy of a path of
+//!    subscribers; nothing waits for anybody.
+//!
+//! # What a stalled thread can do
+//! It cannot keep others from reading or writing. While it is stalled inside an operation, memory that was retired since is not freed, since the
+//! thread may be reading it: the price of reads that write nothing.
 
 mod batch;
 mod cache;
