@@ -63,7 +63,8 @@ impl<V: Clone + Send + Sync + 'static> Cache<V> {
         if entry.hash == hash && entry.generation == generation && entry.subject == subject {
             self.hits += 1;
         } else {
-            let words = matcher.inner.parse(subject)?;
+            let mut words = matcher.inner.no_words();
+            matcher.inner.read(&mut words, subject)?;
             entry.fill(matcher, hash, &words);
         }
         Ok(&entry.values)

@@ -50,6 +50,7 @@ mod leaf;
 mod lookup;
 mod published;
 mod registry;
+mod scan;
 mod shape;
 mod snapshot;
 mod sync;
@@ -165,7 +166,8 @@ impl<V: Clone + Send + Sync + 'static> TupleSpace<V> {
     #[inline]
     pub fn matches(&self, subject: &[u8], found: &mut Vec<V>) -> Result<(), TextError> {
         found.clear();
-        let words = self.inner.parse(subject)?;
+        let mut words = self.inner.no_words();
+        self.inner.read(&mut words, subject)?;
         self.inner.matches(&words, found, &epoch::pin());
         Ok(())
     }
@@ -180,7 +182,8 @@ impl<V: Clone + Send + Sync + 'static> TupleSpace<V> {
     /// # Errors
     /// [`TextError`] if the subject is malformed.
     pub fn has_interest(&self, subject: &[u8]) -> Result<bool, TextError> {
-        let words = self.inner.parse(subject)?;
+        let mut words = self.inner.no_words();
+        self.inner.read(&mut words, subject)?;
         Ok(self.inner.interest(&words, &epoch::pin()))
     }
 
@@ -227,8 +230,13 @@ impl<V: Clone + Send + Sync + 'static> TupleSpace<V> {
 
 impl<V: Clone + Send + Sync + 'static> Inner<V> {
     #[inline]
-    fn parse<'a>(&self, subject: &'a [u8]) -> Result<Words<'a>, TextError> {
-        Words::parse(&self.core.hasher, self.core.dialect, subject, &self.core.limits)
+    fn no_words<'a>(&self) -> Words<'a> {
+        Words::none(self.core.dialect)
+    }
+
+    #[inline]
+    fn read<'a>(&self, words: &mut Words<'a>, subject: &'a [u8]) -> Result<(), TextError> {
+        words.read(&self.core.hasher, self.core.dialect, subject, &self.core.limits)
     }
 
     /// Appends the values of all that match, as of one moment within this call.

@@ -53,6 +53,9 @@ impl<V: Clone + Send + 'static> Shape<V> {
             let home = table.home(hash);
             for index in home..home + table.capacity() {
                 let raw = table.load(index);
+                if raw.is_null() {
+                    break;
+                }
                 if is_candidate(raw, hash) {
                     if let Slot::Leaf(leaf) | Slot::Frozen(leaf) = decode(raw)
                         && is_it(leaf)
@@ -62,14 +65,13 @@ impl<V: Clone + Send + 'static> Shape<V> {
                     continue;
                 }
                 match decode(raw) {
-                    Slot::Empty => break,
                     Slot::End => {
                         moved = true;
                         break;
                     }
                     Slot::Moved => moved = true,
                     Slot::Deleted(time) => *newest = (*newest).max(time),
-                    Slot::Leaf::<V>(_) | Slot::Frozen(_) => {}
+                    Slot::Leaf::<V>(_) | Slot::Frozen(_) | Slot::Empty => {}
                 }
             }
             if !moved {

@@ -528,20 +528,19 @@ fn marker<V>(bits: usize) -> Raw<V> {
     ptr::without_provenance_mut(bits)
 }
 
-/// Whether this may be a leaf of this hash.
+/// Whether this, if it is not null, may be a leaf of this hash.
 #[inline]
 pub(crate) fn is_candidate<V>(raw: Raw<V>, hash: u64) -> bool {
-    tag(raw) == hash & TAG && raw.addr() & MARKER == 0 && !raw.is_null()
+    tag(raw) == hash & TAG && raw.addr() & MARKER == 0
 }
 
 #[inline]
 pub(crate) fn decode<'g, V>(raw: Raw<V>) -> Slot<'g, V> {
     // SAFETY: slots hold leaves that are retired only after they have left their slots; whoever loads a slot holds a guard.
-    let leaf = || unsafe { LeafRef::new(address(raw)) }.expect("not null");
+    let leaf = || unsafe { LeafRef::new(address(raw)) };
     match raw.addr() & LOW {
-        0 if raw.is_null() => Slot::Empty,
-        0 => Slot::Leaf(leaf()),
-        FROZEN => Slot::Frozen(leaf()),
+        0 => leaf().map_or(Slot::Empty, Slot::Leaf),
+        FROZEN => leaf().map_or(Slot::Empty, Slot::Frozen),
         DELETED => Slot::Deleted((raw.addr() >> 3) as Time),
         MOVED => Slot::Moved,
         _ => Slot::End,

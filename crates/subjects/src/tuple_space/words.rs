@@ -3,9 +3,12 @@
 //! A pattern's hash is a sum over its literal words of a keyed hash of word and position. So the hash that a
 //! subject would have under any shape follows from the sums over its first words by one subtraction per wildcard. The keys are random
 //! per matcher: who does not know them cannot choose words that collide.
+#![expect(unsafe_code, reason = "arrays on the path of every lookup are not cleared first")]
 
 use std::hash::{BuildHasher, RandomState};
+use std::mem::MaybeUninit;
 
+use super::scan::{BLOCK, Scanner, eight, short};
 use crate::pattern::{PatternWord, words};
 use crate::subject::Subject;
 use crate::{Dialect, Limits, TextError};
@@ -75,67 +78,56 @@ fn fold(a: u64, b: u64) -> u64 {
     (product as u64) ^ (product >> 64) as u64
 }
 
-#[inline]
-fn eight(text: &[u8], at: usize) -> u64 {
-    let mut bytes = [0; 8];
-    bytes.copy_from_slice(&text[at..at + 8]);
-    u64::from_le_bytes(bytes)
-}
-
-/// At most eight bytes as a number; reads eight where the text has them.
-#[inline]
-fn short(text: &[u8], start: usize, length: usize) -> u64 {
-    let mask = if length == 0 { 0 } else { u64::MAX >> (64 - 8 * length) };
-    if start + 8 <= text.len() {
-        eight(text, start) & mask
-    } else if text.len() >= 8 {
-        let past = start + 8 - text.len();
-        (eight(text, text.len() - 8) >> (8 * past as u32).min(63)) & mask
-    } else {
-        let mut bytes = [0; 8];
-        bytes[..length].copy_from_slice(&text[start..start + length]);
-        u64::from_le_bytes(bytes)
-    }
-}
-
 /// A subject, checked, split and hashed.
+///
+/// It is made empty and then read into, so that its arrays are neither cleared nor moved: entries beyond what
+/// was read have no meaning.
 pub(crate) struct Words<'a> {
     pub(crate) subject: Subject<'a>,
     /// How many words there are; only the first [`SHAPE_WORDS_MAX`] are in the other fields.
     pub(crate) count: usize,
     /// Where each word ends.
-    ends: [u16; SHAPE_WORDS_MAX],
+    ends: [MaybeUninit<u16>; SHAPE_WORDS_MAX],
     /// Each word's share of the hash.
-    shares: [u64; SHAPE_WORDS_MAX],
-    /// The sum of the shares of so many first words.
-    sums: [u64; SHAPE_WORDS_MAX + 1],
+    shares: [MaybeUninit<u64>; SHAPE_WORDS_MAX],
+    /// The sum of the shares of all words up to each.
+    sums: [MaybeUninit<u64>; SHAPE_WORDS_MAX],
 }
 
 impl<'a> Words<'a> {
+    /// No words.
     #[inline]
-    pub(crate) fn parse(
+    pub(crate) fn none(dialect: Dialect) -> Self {
+        Words {
+            subject: Subject::unchecked(dialect, b""),
+            count: 0,
+            ends: [const { MaybeUninit::uninit() }; SHAPE_WORDS_MAX],
+            shares: [const { MaybeUninit::uninit() }; SHAPE_WORDS_MAX],
+            sums: [const { MaybeUninit::uninit() }; SHAPE_WORDS_MAX],
+        }
+    }
+
+    /// Reads a subject.
+    #[inline]
+    pub(crate) fn read(
+        &mut self,
         hasher: &Hasher,
         dialect: Dialect,
         text: &'a [u8],
         limits: &Limits,
-    ) -> Result<Self, TextError> {
-        let mut this = Words {
-            subject: Subject::unchecked(dialect, text),
-            count: 0,
-            ends: [0; SHAPE_WORDS_MAX],
-            shares: [0; SHAPE_WORDS_MAX],
-            sums: [0; SHAPE_WORDS_MAX + 1],
-        };
+    ) -> Result<(), TextError> {
+        self.count = 0;
+        self.subject = Subject::unchecked(dialect, text);
         if text.len() > limits.bytes_max {
             return Err(TextError::TooLong { bytes: text.len(), bytes_max: limits.bytes_max });
         }
-        let clean = this.split(dialect, text);
-        if !clean || this.count > limits.words_max {
+        let clean = self.split(dialect, text);
+        if !clean || self.count > limits.words_max {
             // Something is unusual: find out by the book what it is, if it is wrong at all.
-            Subject::parse(dialect, text, limits)?;
+            by_the_book(dialect, text, limits)?;
         }
-        this.hash(hasher, text);
-        Ok(this)
+        self.hash(hasher, text);
+        Ok(())
     }
 
     /// Finds the words; false if the text may be malformed.
@@ -144,34 +136,32 @@ impl<'a> Words<'a> {
         if text.is_empty() {
             return dialect.empty_text();
         }
-        let separator = dialect.separator();
-        let mut suspicious = 0_u64;
-        let (mut count, mut start, mut empty) = (0, 0, false);
-        let mut push = |end: usize| {
-            if count < SHAPE_WORDS_MAX {
-                self.ends[count] = end as u16;
-            }
-            empty |= end == start;
-            start = end + 1;
-            count += 1;
-        };
+        let scanner = Scanner::new(dialect);
+        let (mut suspicious, mut start, mut empty) = (0, 0, false);
         let mut at = 0;
         while at < text.len() {
-            let left = text.len() - at;
-            // The padding is a letter: neither a separator nor suspicious.
-            let chunk =
-                if left >= 8 { eight(text, at) } else { short(text, at, left) | PADDING << (8 * left) };
-            suspicious |= unusual(dialect, chunk);
-            let mut separators = equal(chunk, separator);
+            let (mut separators, unusual) = scanner.scan(text, at);
+            suspicious |= unusual;
             while separators != 0 {
-                push(at + separators.trailing_zeros() as usize / 8);
+                let end = at + separators.trailing_zeros() as usize;
                 separators &= separators - 1;
+                self.push(end);
+                empty |= end == start;
+                start = end + 1;
             }
-            at += 8;
+            at += BLOCK;
         }
-        push(text.len());
-        self.count = count;
+        self.push(text.len());
+        empty |= text.len() == start;
         suspicious == 0 && (!empty || dialect.empty_words())
+    }
+
+    #[inline]
+    fn push(&mut self, end: usize) {
+        if let Some(slot) = self.ends.get_mut(self.count) {
+            slot.write(end as u16);
+        }
+        self.count += 1;
     }
 
     #[inline]
@@ -179,21 +169,35 @@ impl<'a> Words<'a> {
         let mut start = 0;
         let mut sum = 0_u64;
         for position in 0..self.count.min(SHAPE_WORDS_MAX) {
-            let end = usize::from(self.ends[position]);
+            let end = self.word_end(position);
             let share = hasher.word(text, start, end, position);
             sum = sum.wrapping_add(share);
-            self.shares[position] = share;
-            self.sums[position + 1] = sum;
+            self.shares[position].write(share);
+            self.sums[position].write(sum);
             start = end + 1;
         }
     }
 
-    /// The sum of shares under a shape: the first `prefix` words without those at `stars`.
+    #[inline]
+    fn word_end(&self, position: usize) -> usize {
+        assert!(position < self.count);
+        // SAFETY: the ends of the first `count` words are written, up to the length of the array.
+        usize::from(unsafe { self.ends[position].assume_init() })
+    }
+
+    /// The sum of shares under a shape: the first `prefix` words without those at `stars`, which are among them.
     #[inline]
     pub(crate) fn sum(&self, prefix: usize, mut stars: u32) -> u64 {
-        let mut sum = self.sums[prefix];
+        if prefix == 0 {
+            return 0;
+        }
+        assert!(prefix <= self.count && stars >> (prefix - 1) <= 1);
+        // SAFETY: shares and sums of the first `count` words are written, up to the length of the arrays.
+        let mut sum = unsafe { self.sums[prefix - 1].assume_init() };
         while stars != 0 {
-            sum = sum.wrapping_sub(self.shares[stars.trailing_zeros() as usize]);
+            let position = stars.trailing_zeros() as usize;
+            // SAFETY: as above; the assertion says that the position is below the prefix.
+            sum = sum.wrapping_sub(unsafe { self.shares[position].assume_init() });
             stars &= stars - 1;
         }
         sum
@@ -202,39 +206,19 @@ impl<'a> Words<'a> {
     /// Where the first `prefix` words end.
     #[inline]
     pub(crate) fn end(&self, prefix: usize) -> usize {
-        if prefix == 0 { 0 } else { usize::from(self.ends[prefix - 1]) }
+        if prefix == 0 { 0 } else { self.word_end(prefix - 1) }
     }
 
     /// Where a word starts.
     #[inline]
     pub(crate) fn start(&self, position: usize) -> usize {
-        if position == 0 { 0 } else { usize::from(self.ends[position - 1]) + 1 }
+        if position == 0 { 0 } else { self.word_end(position - 1) + 1 }
     }
 }
 
-const ONES: u64 = 0x0101_0101_0101_0101;
-const HIGHS: u64 = 0x8080_8080_8080_8080;
-/// The letter `a` in every byte.
-const PADDING: u64 = b'a' as u64 * ONES;
-
-/// The high bit of each byte that equals `byte`, exactly.
-#[inline]
-fn equal(chunk: u64, byte: u8) -> u64 {
-    let zeros = chunk ^ (ONES * u64::from(byte));
-    !(((zeros & !HIGHS) + !HIGHS) | zeros) & HIGHS
-}
-
-/// Not zero if a byte is not ASCII, forbidden, or a wildcard where subjects must not hold one; may also be so for others.
-#[inline]
-fn unusual(dialect: Dialect, chunk: u64) -> u64 {
-    let below = |limit: u8| chunk.wrapping_sub(ONES * u64::from(limit)) & HIGHS;
-    let common = (chunk & HIGHS) | equal(chunk, 0x7f);
-    common
-        | match dialect {
-            Dialect::Nats => below(b' ' + 1),
-            Dialect::Amqp => below(1),
-            Dialect::Mqtt => below(b' ') | equal(chunk, dialect.one()) | equal(chunk, dialect.many()),
-        }
+#[cold]
+fn by_the_book(dialect: Dialect, text: &[u8], limits: &Limits) -> Result<(), TextError> {
+    Subject::parse(dialect, text, limits).map(|_| ())
 }
 
 /// The shape of a pattern that the hash tables can hold.
@@ -329,7 +313,8 @@ mod tests {
         ];
         for (dialect, subject, pattern) in cases {
             let key = ShapeKey::of(dialect, pattern.as_bytes()).expect("it has a shape");
-            let words = Words::parse(&hasher, dialect, subject.as_bytes(), &limits).expect("valid");
+            let mut words = Words::none(dialect);
+            words.read(&hasher, dialect, subject.as_bytes(), &limits).expect("valid");
             assert!(key.fits(dialect, words.count), "{pattern} {subject}");
             let sum = words.sum(usize::from(key.prefix), key.stars);
             assert_eq!(
@@ -351,14 +336,14 @@ mod tests {
                     let mut text = b"abcd.efg.ijklmnop".to_vec();
                     text[position] = byte;
                     let slow = Subject::parse(dialect, &text, &limits).map(|_| ());
-                    let fast = Words::parse(&hasher, dialect, &text, &limits).map(|_| ());
+                    let fast = Words::none(dialect).read(&hasher, dialect, &text, &limits);
                     assert_eq!(fast, slow, "{dialect} {byte:#x} at {position}");
                 }
             }
             for words in [1, 31, 32, 33, 40, 41, 60] {
                 let text = vec!["w"; words].join(if dialect == Dialect::Mqtt { "/" } else { "." });
                 let slow = Subject::parse(dialect, text.as_bytes(), &limits).map(|_| ());
-                let fast = Words::parse(&hasher, dialect, text.as_bytes(), &limits).map(|_| ());
+                let fast = Words::none(dialect).read(&hasher, dialect, text.as_bytes(), &limits);
                 assert_eq!(fast, slow, "{dialect} {words}");
             }
         }
