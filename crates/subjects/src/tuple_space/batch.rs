@@ -130,7 +130,7 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
                 if !simple || hidden && entry.starts_wild {
                     continue;
                 }
-                let hash = self.core.hasher.finish(words.sum(usize::from(entry.key.prefix), entry.key.stars));
+                let hash = entry.hash(&self.core, words);
                 let table = entry.shape.head(guard);
                 prefetch(table.slot(table.home(hash)));
                 probes.push(Probe { entry, table, hash, state: State::Absent });

@@ -8,6 +8,7 @@ use crossbeam_epoch::Guard;
 use super::clock::{Clock, Time};
 use super::leaf::{History, Leaf, LeafRef, Meta, Subscribers};
 use super::registry::Registry;
+use super::scan::Scanner;
 use super::sync::{AtomicPtr, Ordering};
 use super::words::{Hasher, ShapeKey};
 use crate::{Dialect, Limits};
@@ -17,6 +18,7 @@ pub(crate) struct Core {
     pub(crate) dialect: Dialect,
     pub(crate) limits: Limits,
     pub(crate) hasher: Hasher,
+    pub(crate) scanner: Scanner,
     pub(crate) clock: Clock,
     pub(crate) registry: Registry,
     /// Places with a history that has to go when its snapshots have gone: a stack.
@@ -43,6 +45,7 @@ impl Core {
             dialect,
             limits: limits.clamped(),
             hasher: Hasher::new(),
+            scanner: Scanner::new(dialect),
             clock: Clock::new(),
             registry: Registry::new(),
             kept: AtomicPtr::new(ptr::null_mut()),

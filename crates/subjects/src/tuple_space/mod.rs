@@ -236,7 +236,7 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
 
     #[inline]
     fn read<'a>(&self, words: &mut Words<'a>, subject: &'a [u8]) -> Result<(), TextError> {
-        words.read(&self.core.hasher, self.core.dialect, subject, &self.core.limits)
+        words.read(&self.core.hasher, self.core.scanner, subject, &self.core.limits)
     }
 
     /// Appends the values of all that match, as of one moment within this call.

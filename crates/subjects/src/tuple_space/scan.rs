@@ -89,6 +89,17 @@ impl Scanner {
     }
 }
 
+/// The low bytes of a number, by how many.
+const MASKS: [u64; 9] = {
+    let mut masks = [u64::MAX; 9];
+    let mut length = 0;
+    while length < 8 {
+        masks[length] = (1 << (8 * length)) - 1;
+        length += 1;
+    }
+    masks
+};
+
 /// Eight bytes of a text as a number.
 #[inline]
 pub(crate) fn eight(text: &[u8], at: usize) -> u64 {
@@ -100,7 +111,7 @@ pub(crate) fn eight(text: &[u8], at: usize) -> u64 {
 /// At most eight bytes as a number; reads eight where the text has them.
 #[inline]
 pub(crate) fn short(text: &[u8], start: usize, length: usize) -> u64 {
-    let mask = if length == 0 { 0 } else { u64::MAX >> (64 - 8 * length) };
+    let mask = MASKS[length];
     if start + 8 <= text.len() {
         eight(text, start) & mask
     } else if text.len() >= 8 {

@@ -6,6 +6,7 @@ use crossbeam_epoch::Guard;
 use super::clock::Time;
 use super::core::{Core, Place, retire};
 use super::leaf::{Leaf, LeafRef, SubscriberId, Subscribers};
+use super::lookup::Conflict;
 use super::sync::{AtomicPtr, Ordering};
 use super::table::{Seek, Slot, Table, decode, encode, is_candidate};
 use super::words::ShapeKey;
@@ -36,19 +37,21 @@ impl<V: Clone + Send + 'static> Shape<V> {
 
     // ---- readers ----
 
-    /// The leaf of this hash that `is_it`. `newest` is raised to the newest removal that may concern it.
+    /// The leaf of this hash that `is_it`. A conflict if it may have been removed after `time`.
     #[inline]
     pub(crate) fn find<'g>(
         &self,
         core: &Core,
+        mut table: &'g Table<V>,
         hash: u64,
         is_it: impl Fn(LeafRef<'g, V>) -> bool,
-        newest: &mut Time,
+        time: Time,
         guard: &'g Guard,
-    ) -> Option<LeafRef<'g, V>> {
-        let mut table = self.head(guard);
+    ) -> Result<Option<LeafRef<'g, V>>, Conflict> {
         loop {
-            *newest = (*newest).max(table.dropped());
+            if table.dropped() > time {
+                return Err(Conflict);
+            }
             let mut moved = false;
             let home = table.home(hash);
             for index in home..home + table.capacity() {
@@ -56,29 +59,29 @@ impl<V: Clone + Send + 'static> Shape<V> {
                 if raw.is_null() {
                     break;
                 }
-                if is_candidate(raw, hash) {
-                    if let Slot::Leaf(leaf) | Slot::Frozen(leaf) = decode(raw)
-                        && is_it(leaf)
-                    {
-                        return Some(leaf);
+                match decode::<V>(raw) {
+                    Slot::Leaf(leaf) | Slot::Frozen(leaf) => {
+                        if is_candidate(raw, hash) && is_it(leaf) {
+                            return Ok(Some(leaf));
+                        }
                     }
-                    continue;
-                }
-                match decode(raw) {
+                    Slot::Deleted(removed) if removed > time => return Err(Conflict),
+                    Slot::Deleted(_) | Slot::Empty => {}
+                    Slot::Moved => moved = true,
                     Slot::End => {
                         moved = true;
                         break;
                     }
-                    Slot::Moved => moved = true,
-                    Slot::Deleted(time) => *newest = (*newest).max(time),
-                    Slot::Leaf::<V>(_) | Slot::Frozen(_) | Slot::Empty => {}
                 }
             }
             if !moved {
-                return None;
+                return Ok(None);
             }
             self.help_sometimes(core, hash, guard);
-            table = table.successor(guard)?;
+            match table.successor(guard) {
+                Some(next) => table = next,
+                None => return Ok(None),
+            }
         }
     }
 

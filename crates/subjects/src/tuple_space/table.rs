@@ -65,7 +65,10 @@ pub(crate) enum Slot<'g, V> {
 /// A slot's word.
 pub(crate) type Raw<V> = *mut Leaf<V>;
 
+#[repr(C)]
 pub(crate) struct Table<V> {
+    /// How far to shift a hash right for its home.
+    shift: u32,
     bits: u32,
     slots: Box<[AtomicPtr<Leaf<V>>]>,
     /// The newest time of a deletion of which no slot tells any more.
@@ -111,6 +114,7 @@ impl<V: Clone + Send + 'static> Table<V> {
         let stripes = (slots / 256).clamp(1, STRIPES);
         let stripe = |_| Stripe { used: AtomicUsize::new(0), live: AtomicUsize::new(0) };
         Self {
+            shift: 64 - bits,
             bits,
             slots: null_pointers(slots),
             dropped: AtomicU64::new(0),
@@ -166,12 +170,13 @@ impl<V: Clone + Send + 'static> Table<V> {
 
     #[inline]
     pub(crate) fn home(&self, hash: u64) -> usize {
-        (hash >> (64 - self.bits)) as usize
+        (hash >> self.shift) as usize
     }
 
     #[inline]
     pub(crate) fn slot(&self, index: usize) -> &AtomicPtr<Leaf<V>> {
-        &self.slots[index & (self.slots.len() - 1)]
+        // SAFETY: a table has 2^n slots, so that the masked index is below their number.
+        unsafe { self.slots.get_unchecked(index & (self.slots.len() - 1)) }
     }
 
     #[inline]

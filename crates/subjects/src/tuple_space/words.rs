@@ -112,70 +112,55 @@ impl<'a> Words<'a> {
     pub(crate) fn read(
         &mut self,
         hasher: &Hasher,
-        dialect: Dialect,
+        scanner: Scanner,
         text: &'a [u8],
         limits: &Limits,
     ) -> Result<(), TextError> {
-        self.count = 0;
+        let dialect = self.subject.dialect();
         self.subject = Subject::unchecked(dialect, text);
-        if text.len() > limits.bytes_max {
-            return Err(TextError::TooLong { bytes: text.len(), bytes_max: limits.bytes_max });
-        }
-        let clean = self.split(dialect, text);
+        let clean = text.len() <= limits.bytes_max && self.split(hasher, scanner, text);
         if !clean || self.count > limits.words_max {
             // Something is unusual: find out by the book what it is, if it is wrong at all.
             by_the_book(dialect, text, limits)?;
         }
-        self.hash(hasher, text);
         Ok(())
     }
 
-    /// Finds the words; false if the text may be malformed.
+    /// Finds the words and hashes them; false if the text may be malformed.
     #[inline]
-    fn split(&mut self, dialect: Dialect, text: &[u8]) -> bool {
+    fn split(&mut self, hasher: &Hasher, scanner: Scanner, text: &[u8]) -> bool {
+        let dialect = self.subject.dialect();
+        self.count = 0;
         if text.is_empty() {
             return dialect.empty_text();
         }
-        let scanner = Scanner::new(dialect);
-        let (mut suspicious, mut start, mut empty) = (0, 0, false);
+        let (mut count, mut start, mut sum) = (0, 0, 0_u64);
+        let (mut suspicious, mut empty) = (0, false);
+        let mut push = |end: usize| {
+            if count < SHAPE_WORDS_MAX {
+                let share = hasher.word(text, start, end, count);
+                sum = sum.wrapping_add(share);
+                self.ends[count].write(end as u16);
+                self.shares[count].write(share);
+                self.sums[count].write(sum);
+            }
+            count += 1;
+            empty |= end == start;
+            start = end + 1;
+        };
         let mut at = 0;
         while at < text.len() {
             let (mut separators, unusual) = scanner.scan(text, at);
             suspicious |= unusual;
             while separators != 0 {
-                let end = at + separators.trailing_zeros() as usize;
+                push(at + separators.trailing_zeros() as usize);
                 separators &= separators - 1;
-                self.push(end);
-                empty |= end == start;
-                start = end + 1;
             }
             at += BLOCK;
         }
-        self.push(text.len());
-        empty |= text.len() == start;
+        push(text.len());
+        self.count = count;
         suspicious == 0 && (!empty || dialect.empty_words())
-    }
-
-    #[inline]
-    fn push(&mut self, end: usize) {
-        if let Some(slot) = self.ends.get_mut(self.count) {
-            slot.write(end as u16);
-        }
-        self.count += 1;
-    }
-
-    #[inline]
-    fn hash(&mut self, hasher: &Hasher, text: &[u8]) {
-        let mut start = 0;
-        let mut sum = 0_u64;
-        for position in 0..self.count.min(SHAPE_WORDS_MAX) {
-            let end = self.word_end(position);
-            let share = hasher.word(text, start, end, position);
-            sum = sum.wrapping_add(share);
-            self.shares[position].write(share);
-            self.sums[position].write(sum);
-            start = end + 1;
-        }
     }
 
     #[inline]
@@ -185,18 +170,23 @@ impl<'a> Words<'a> {
         usize::from(unsafe { self.ends[position].assume_init() })
     }
 
-    /// The sum of shares under a shape: the first `prefix` words without those at `stars`, which are among them.
+    /// The sum of shares under a shape.
+    ///
+    /// # Safety
+    /// The shape fits the number of words.
     #[inline]
-    pub(crate) fn sum(&self, prefix: usize, mut stars: u32) -> u64 {
+    pub(crate) unsafe fn sum(&self, key: ShapeKey) -> u64 {
+        let (prefix, mut stars) = (usize::from(key.prefix), key.stars);
         if prefix == 0 {
             return 0;
         }
-        assert!(prefix <= self.count && stars >> (prefix - 1) <= 1);
-        // SAFETY: shares and sums of the first `count` words are written, up to the length of the arrays.
+        debug_assert!(prefix <= self.count && u64::from(stars) >> prefix == 0);
+        // SAFETY: shares and sums of the first `count` words are written, up to the length of the arrays; the caller promises that
+        // prefix and stars are among them.
         let mut sum = unsafe { self.sums[prefix - 1].assume_init() };
         while stars != 0 {
             let position = stars.trailing_zeros() as usize;
-            // SAFETY: as above; the assertion says that the position is below the prefix.
+            // SAFETY: as above; a shape's stars are below its prefix.
             sum = sum.wrapping_sub(unsafe { self.shares[position].assume_init() });
             stars &= stars - 1;
         }
@@ -314,9 +304,10 @@ mod tests {
         for (dialect, subject, pattern) in cases {
             let key = ShapeKey::of(dialect, pattern.as_bytes()).expect("it has a shape");
             let mut words = Words::none(dialect);
-            words.read(&hasher, dialect, subject.as_bytes(), &limits).expect("valid");
+            words.read(&hasher, Scanner::new(dialect), subject.as_bytes(), &limits).expect("valid");
             assert!(key.fits(dialect, words.count), "{pattern} {subject}");
-            let sum = words.sum(usize::from(key.prefix), key.stars);
+            // SAFETY: asserted above.
+            let sum = unsafe { words.sum(key) };
             assert_eq!(
                 hasher.finish(sum),
                 hasher.pattern(dialect, pattern.as_bytes()),
@@ -336,14 +327,14 @@ mod tests {
                     let mut text = b"abcd.efg.ijklmnop".to_vec();
                     text[position] = byte;
                     let slow = Subject::parse(dialect, &text, &limits).map(|_| ());
-                    let fast = Words::none(dialect).read(&hasher, dialect, &text, &limits);
+                    let fast = Words::none(dialect).read(&hasher, Scanner::new(dialect), &text, &limits);
                     assert_eq!(fast, slow, "{dialect} {byte:#x} at {position}");
                 }
             }
             for words in [1, 31, 32, 33, 40, 41, 60] {
                 let text = vec!["w"; words].join(if dialect == Dialect::Mqtt { "/" } else { "." });
                 let slow = Subject::parse(dialect, text.as_bytes(), &limits).map(|_| ());
-                let fast = Words::none(dialect).read(&hasher, dialect, text.as_bytes(), &limits);
+                let fast = Words::none(dialect).read(&hasher, Scanner::new(dialect), text.as_bytes(), &limits);
                 assert_eq!(fast, slow, "{dialect} {words}");
             }
         }
