@@ -1,5 +1,6 @@
 //! Finds, for a published subject, everyone who subscribed to a matching pattern.
 
+pub mod classic;
 mod dialect;
 mod error;
 mod limits;
