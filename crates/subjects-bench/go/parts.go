@@ -111,7 +111,7 @@ func (b *bench[S]) print(part, load string, figures map[string]float64, check st
 }
 
 func (b *bench[S]) thousand() {
-	patterns := b.work.patterns(thousand + cold)
+	patterns := b.work.patterns(2 * thousand)
 	subjects := b.work.subjects(patterns, thousand, thousand)
 	b.fill(patterns, thousand)
 	check := b.check(patterns, subjects)
@@ -124,7 +124,7 @@ func (b *bench[S]) writes(patterns []string) map[string]float64 {
 	kept := b.slots(thousand)
 	began, rounds, subscribes, unsubscribes := time.Now(), 0.0, 0.0, 0.0
 	for time.Since(began).Seconds() < b.options.seconds {
-		subscribes += eachNs(thousand, func(i int) { kept[i] = b.subscribe(patterns[i], i) })
+		subscribes += eachNs(thousand, func(i int) { kept[i] = b.subscribe(patterns[thousand+i], i) })
 		unsubscribes += eachNs(thousand, func(i int) { b.unsubscribe(kept[i]) })
 		rounds++
 	}
@@ -302,8 +302,8 @@ func (b *bench[S]) storm() {
 		figures := rate(b.matchNs(list))
 		stop.Store(true)
 		done.Wait()
-		figures["changes_per_s"] = total(changes)
-		b.print("storm", fmt.Sprintf("%s %s, storm of %d", short(count), what, writers), figures, check)
+		figures["changes_per_s"], figures["writers"] = total(changes), float64(writers)
+		b.print("storm", fmt.Sprintf("%s %s, storm", short(count), what), figures, check)
 	}
 }
 

@@ -10,12 +10,15 @@ pub mod measure;
 pub mod options;
 pub mod parts;
 pub mod random;
+mod stub;
 pub mod systems;
 pub mod table;
 pub mod workload;
 
 use options::Options;
 use parts::HeapBytes;
+use systems::{System, Tailrace};
+use tailrace_subjects::classic::{InvertedBitmap, Naive, OptimizedBitmap, Trie};
 
 /// The body of the programs.
 ///
@@ -24,6 +27,11 @@ use parts::HeapBytes;
 pub fn run(arguments: &[String], heap: HeapBytes) -> Result<(), String> {
     let options = Options::parse(arguments)?;
     match options.system.as_str() {
+        Tailrace::NAME => parts::run::<Tailrace>(&options, heap),
+        "naive" => parts::run::<Naive<u64>>(&options, heap),
+        "inverted-bitmap" => parts::run::<InvertedBitmap<u64>>(&options, heap),
+        "optimized-bitmap" => parts::run::<OptimizedBitmap<u64>>(&options, heap),
+        "trie" => parts::run::<Trie<u64>>(&options, heap),
         other => Err(format!("no algorithm '{other}'")),
     }
 }

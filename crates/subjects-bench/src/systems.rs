@@ -1,7 +1,9 @@
 //! The algorithms as the benchmark calls them: each is a [`Matcher`], some can be asked in more ways than one subject at a time.
 
+use tailrace_subjects::classic::{InvertedBitmap, Naive, OptimizedBitmap, Trie};
 use tailrace_subjects::{Dialect, Limits, Matcher, Pattern};
 
+use crate::stub::{Batch, Cache, TupleSpace};
 use crate::workload::Texts;
 
 /// Entries of the per-thread cache: as many subjects as nats-server's shared cache holds.
@@ -43,6 +45,8 @@ impl Way {
 
 /// A matcher that the benchmark can build and ask.
 pub trait System: Matcher<u64, Subscription: Send> + Sized + 'static {
+    /// How the command line and the printed lines name it.
+    const NAME: &'static str;
     /// The ways in which it can be asked.
     const WAYS: &'static [Way];
     /// What a thread keeps for batches and for its cache.
@@ -76,6 +80,77 @@ fn ask_plainly<M: Matcher<u64>>(
         each(found);
     }
 }
+
+/// The table by shapes, asked in every way it knows.
+pub type Tailrace = TupleSpace<u64>;
+
+/// A thread's memory for one way of asking [`Tailrace`].
+pub struct TailraceOwn {
+    found: Vec<u64>,
+    batch: Batch<u64>,
+    cache: Cache<u64>,
+}
+
+impl System for Tailrace {
+    const NAME: &'static str = "tailrace";
+    const WAYS: &'static [Way] = &[Way::Plain, Way::Batch(16), Way::Batch(64), Way::Cached];
+    type Own = TailraceOwn;
+
+    fn build(_: &Texts) -> Self {
+        Self::new(Dialect::Nats)
+    }
+
+    fn own() -> Self::Own {
+        TailraceOwn { found: Vec::new(), batch: Batch::default(), cache: Cache::new(CACHE_ENTRIES) }
+    }
+
+    fn ask(&self, own: &mut Self::Own, way: Way, subjects: &[&[u8]], mut each: impl FnMut(&[u64])) {
+        match way {
+            Way::Plain => ask_plainly(self, &mut own.found, subjects, each),
+            Way::Batch(_) => {
+                self.matches_many(subjects, &mut own.batch);
+                for index in 0..subjects.len() {
+                    each(own.batch.get(index).expect("subjects are well formed"));
+                }
+            }
+            Way::Cached => {
+                for subject in subjects {
+                    each(own.cache.matches(self, subject).expect("subjects are well formed"));
+                }
+            }
+        }
+    }
+}
+
+/// The classical algorithms know one way only.
+macro_rules! classic {
+    ($name:literal, $algorithm:ident, $topics:ident => $build:expr) => {
+        impl System for $algorithm<u64> {
+            const NAME: &'static str = $name;
+            const WAYS: &'static [Way] = &[Way::Plain];
+            type Own = Vec<u64>;
+
+            fn build($topics: &Texts) -> Self {
+                $build
+            }
+
+            fn own() -> Self::Own {
+                Vec::new()
+            }
+
+            fn ask(&self, own: &mut Self::Own, _: Way, subjects: &[&[u8]], each: impl FnMut(&[u64])) {
+                ask_plainly(self, own, subjects, each);
+            }
+        }
+    };
+}
+
+classic!("naive", Naive, _topics => Self::new(Dialect::Nats));
+classic!("inverted-bitmap", InvertedBitmap, topics => {
+    Self::new(Dialect::Nats, topics.iter()).expect("subjects are well formed")
+});
+classic!("optimized-bitmap", OptimizedBitmap, _topics => Self::new(Dialect::Nats));
+classic!("trie", Trie, _topics => Self::new(Dialect::Nats));
 
 #[cfg(test)]
 pub(crate) mod naive {
@@ -126,6 +201,7 @@ pub(crate) mod naive {
     }
 
     impl System for List {
+        const NAME: &'static str = "list";
         const WAYS: &'static [Way] = &[Way::Plain];
         type Own = Vec<u64>;
         fn build(_: &Texts) -> Self {

@@ -1,7 +1,5 @@
 //! Memory after many subscriptions have come and gone.
 
-use tailrace_subjects::Matcher;
-
 use crate::line::{Line, short};
 use crate::measure::resident_bytes;
 use crate::options::Options;
@@ -43,7 +41,7 @@ pub(super) fn run<S: System>(options: &Options) {
     table.settle(&subjects);
     let at_once = resident_bytes();
     assert_eq!(matcher.len(), BASE, "subscriptions were lost");
-    Line::new("churn", &format!("{} pairs", short(pairs)), matcher.name(), &check)
+    Line::new("churn", &format!("{} pairs", short(pairs)), S::NAME, &check)
         .with("start_mib", start / MIB)
         .with("singly_mib", singly / MIB)
         .with("full_mib", full / MIB)

@@ -3,8 +3,6 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use tailrace_subjects::Matcher;
-
 use crate::line::{Line, short};
 use crate::measure::{distribution, since};
 use crate::options::Options;
@@ -29,8 +27,8 @@ pub(super) fn run<S: System>(options: &Options) {
     let inserts = timed(count, |index| {
         subscriptions[index] = Some(subscribe(&matcher, patterns.get(index), index as u64));
     });
-    print(&format!("{}'s empty loop", matcher.name()), empty);
-    print(matcher.name(), inserts);
+    print(&format!("{}'s empty loop", S::NAME), empty);
+    print(S::NAME, inserts);
     assert_eq!(matcher.len(), count, "subscriptions were lost");
 }
 

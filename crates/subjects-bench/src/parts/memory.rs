@@ -1,7 +1,5 @@
 //! Bytes per subscription, as the allocator was asked for them and as the kernel gave them.
 
-use tailrace_subjects::Matcher;
-
 use crate::line::{Line, short};
 use crate::measure::resident_bytes;
 use crate::options::Options;
@@ -23,7 +21,7 @@ pub(super) fn run<S: System>(options: &Options, heap: HeapBytes) {
     }
     let per = |bytes: f64| bytes / count as f64;
     let check = format!("{:016x}", crate::random::checksum(patterns.iter()));
-    let line = Line::new("memory", &short(count), matcher.name(), &check);
+    let line = Line::new("memory", &short(count), S::NAME, &check);
     let line = line.with("resident_bytes", per(resident_bytes() - resident));
     // A program that does not count its allocations has no figure for them.
     let line = match heap {

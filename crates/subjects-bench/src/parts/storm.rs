@@ -5,8 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use tailrace_subjects::Matcher;
-
 use crate::line::{Line, short};
 use crate::options::Options;
 use crate::systems::{System, subscribe};
@@ -28,7 +26,6 @@ pub(super) fn run<S: System>(options: &Options) {
     let slices: Vec<&[u8]> = subjects.iter().collect();
     let table = Table::<S>::fill(&patterns, count, &subjects);
     let check = table.check(&patterns, &subjects);
-    let name = table.matcher.name();
     for (what, list) in [("unique", &slices[..]), ("hot", &slices[..HOT])] {
         let (stop, start) = (AtomicBool::new(false), Barrier::new(threads));
         let (rates, writes) = thread::scope(|scope| {
@@ -51,9 +48,9 @@ pub(super) fn run<S: System>(options: &Options) {
             )
         });
         for (way, ns) in rates {
-            let load = format!("{} {what}, storm of {writers}", short(count));
-            let line = Line::new("storm", &load, &way.name(name), &check).rate(ns);
-            line.with("changes_per_s", writes).print();
+            let load = format!("{} {what}, storm", short(count));
+            let line = Line::new("storm", &load, &way.name(S::NAME), &check).rate(ns);
+            line.with("changes_per_s", writes).with("writers", writers as f64).print();
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use tailrace_subjects::{Dialect, Limits, Matcher, Pattern};
+use tailrace_subjects::{Dialect, Limits, Pattern};
 
 use crate::line::{Line, short};
 use crate::measure;
@@ -24,12 +24,11 @@ pub(super) fn run<S: System>(options: &Options) {
     let slices: Vec<&[u8]> = subjects.iter().collect();
     let mut table = Table::<S>::fill(&patterns, count, &subjects);
     let check = table.check(&patterns, &subjects);
-    let name = table.matcher.name();
     let load = |what: &str| format!("{} {what}", short(count));
     let repeated = [slices[0]; REPEATED];
     for (what, list) in [("unique", &slices[..]), ("hot", &slices[..HOT]), ("one", &repeated[..])] {
         for (way, ns) in ways_ns(&table.matcher, list, options.seconds) {
-            Line::new("table", &load(what), &way.name(name), &check).rate(ns).print();
+            Line::new("table", &load(what), &way.name(S::NAME), &check).rate(ns).print();
         }
     }
     let resident = table.resident / count as f64;
@@ -38,7 +37,7 @@ pub(super) fn run<S: System>(options: &Options) {
     let parse_ns = measure::each_ns(count, |index| {
         black_box(Pattern::parse(Dialect::Nats, patterns.get(index), &Limits::default()).is_ok());
     });
-    Line::new("table", &load("build"), name, &check)
+    Line::new("table", &load("build"), S::NAME, &check)
         .with("insert_ns", insert_ns)
         .with("parse_ns", parse_ns)
         .with("remove_ns", remove_ns)

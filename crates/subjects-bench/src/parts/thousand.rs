@@ -3,8 +3,6 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use tailrace_subjects::Matcher;
-
 use crate::line::Line;
 use crate::measure::{self, Evictor};
 use crate::options::Options;
@@ -18,23 +16,22 @@ const COLD: usize = 33;
 
 pub(super) fn run<S: System>(options: &Options) {
     let workload = Workload::new(options.seed);
-    let patterns = workload.patterns(COUNT + COLD);
+    let patterns = workload.patterns(2 * COUNT);
     let subjects = workload.subjects(&patterns, COUNT, COUNT);
     let table = Table::<S>::fill(&patterns, COUNT, &subjects);
     let check = table.check(&patterns, &subjects);
     let slices: Vec<&[u8]> = subjects.iter().collect();
-    let name = table.matcher.name();
     for (way, ns) in ways_ns(&table.matcher, &slices, options.seconds) {
-        Line::new("thousand", "1k hot", &way.name(name), &check).rate(ns).print();
+        Line::new("thousand", "1k hot", &way.name(S::NAME), &check).rate(ns).print();
     }
     let (subscribe_ns, unsubscribe_ns) = writes(&table, &patterns, options.seconds);
-    Line::new("thousand", "1k hot", name, &check)
+    Line::new("thousand", "1k hot", S::NAME, &check)
         .with("subscribe_ns", subscribe_ns)
         .with("unsubscribe_ns", unsubscribe_ns)
         .print();
     cold(&table, &patterns, &slices)
         .into_iter()
-        .fold(Line::new("thousand", "1k cold", name, &check), with)
+        .fold(Line::new("thousand", "1k cold", S::NAME, &check), with)
         .print();
 }
 
@@ -42,14 +39,14 @@ fn with(line: Line, (figure, value): (&str, f64)) -> Line {
     line.with(figure, value)
 }
 
-/// Subscribes a second set of the same patterns and removes it again, until the time is over.
+/// Subscribes another thousand patterns beside the first and removes them again, until the time is over.
 fn writes<S: System>(table: &Table<S>, patterns: &Texts, seconds: f64) -> (f64, f64) {
     let mut kept: Vec<Option<S::Subscription>> = Vec::new();
     kept.resize_with(COUNT, || None);
     let (began, mut rounds, mut spent) = (Instant::now(), 0.0, (0.0, 0.0));
     while began.elapsed().as_secs_f64() < seconds {
         spent.0 += measure::each_ns(COUNT, |index| {
-            kept[index] = Some(subscribe(&table.matcher, patterns.get(index), index as u64));
+            kept[index] = Some(subscribe(&table.matcher, patterns.get(COUNT + index), index as u64));
         });
         spent.1 += measure::each_ns(COUNT, |index| {
             let subscription = kept[index].take().expect("it was subscribed");

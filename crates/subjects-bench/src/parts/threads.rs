@@ -5,8 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tailrace_subjects::Matcher;
-
 use crate::line::{Line, short};
 use crate::options::Options;
 use crate::random::SplitMix;
@@ -39,7 +37,7 @@ pub(super) fn run<S: System>(options: &Options) {
                     let setup = Setup { patterns: &patterns, subjects: list, way: *way, percent: *percent };
                     let rate = setup.run(&mut table, &mut exchanged, *threads, options.seconds);
                     let load = format!("{} {what}, {threads} threads, {percent}% writes", short(count));
-                    Line::new("threads", &load, &way.name(table.matcher.name()), &check)
+                    Line::new("threads", &load, &way.name(S::NAME), &check)
                         .with("matches_per_s", rate.matches)
                         .with("writes_per_s", rate.writes)
                         .with("threads", *threads as f64)

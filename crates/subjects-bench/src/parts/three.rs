@@ -1,7 +1,5 @@
 //! Three words, three hits for each message.
 
-use tailrace_subjects::Matcher;
-
 use crate::line::Line;
 use crate::options::Options;
 use crate::systems::System;
@@ -15,6 +13,6 @@ pub(super) fn run<S: System>(options: &Options) {
     let check = table.check(&patterns, &subjects);
     let slices: Vec<&[u8]> = subjects.iter().collect();
     for (way, ns) in ways_ns(&table.matcher, &slices, options.seconds) {
-        Line::new("three", "3 words, 3 hits", &way.name(table.matcher.name()), &check).rate(ns).print();
+        Line::new("three", "3 words, 3 hits", &way.name(S::NAME), &check).rate(ns).print();
     }
 }

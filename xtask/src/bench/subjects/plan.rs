@@ -20,16 +20,8 @@ pub(super) enum Part {
 
 /// The nats systems, which run in the Go program.
 pub(super) const NATS: [&str; 2] = ["nats", "nats-cached"];
-const ALL: &[&str] = &[
-    "tailrace",
-    "nats",
-    "nats-cached",
-    "naive",
-    "inverted-bitmap",
-    "optimized-bitmap",
-    "trie",
-    "cs-trie",
-];
+const ALL: &[&str] =
+    &["tailrace", "nats", "nats-cached", "naive", "inverted-bitmap", "optimized-bitmap", "trie", "cs-trie"];
 /// Without what would take minutes: the naive map looks at each subscription, the bitmaps have a bit for each.
 const LARGE: &[&str] = &["tailrace", "nats", "nats-cached", "trie", "cs-trie"];
 /// The cache changes nothing here.
