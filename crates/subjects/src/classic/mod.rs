@@ -4,6 +4,7 @@
 //! handle of a subscription and the checks of a subscribe. None is meant to win: the crate's own matcher is elsewhere.
 
 mod bitmap;
+mod cs_trie;
 mod cursor;
 mod direct;
 mod inverted_bitmap;
@@ -14,6 +15,7 @@ mod trie;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+pub use cs_trie::{CsSnapshot, CsTrie};
 pub use inverted_bitmap::InvertedBitmap;
 pub use naive::Naive;
 pub use optimized_bitmap::OptimizedBitmap;

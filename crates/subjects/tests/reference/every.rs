@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tailrace_subjects::classic::{InvertedBitmap, Naive, OptimizedBitmap, Trie};
+use tailrace_subjects::classic::{CsTrie, InvertedBitmap, Naive, OptimizedBitmap, Trie};
 use tailrace_subjects::{Dialect, Limits, Matcher, Pattern, SubscribeError, TextError};
 
 /// Every matcher, empty. `space` are the subjects that will be looked up, for the algorithm that wants to know them.
@@ -17,6 +17,7 @@ pub(crate) fn every(dialect: Dialect, limits: Limits, space: &[&str]) -> Vec<Box
         any(unknown),
         any(OptimizedBitmap::with_limits(dialect, limits)),
         any(Trie::with_limits(dialect, limits)),
+        any(CsTrie::with_limits(dialect, limits)),
     ]
 }
 

@@ -1,0 +1,119 @@
+//! How a pattern becomes a path: one key per word, and for each key the place it takes in a node.
+//!
+//! A node has 16 places for words, told apart by four bits of their hash per split, and one for each wildcard. The first 64 bits
+//! come from a fast keyed hash. Words that agree in all of them are told apart by further rounds of SipHash, so that no node needs
+//! a list of collisions, and nobody without the key can build a deep chain of splits.
+
+use std::hash::{BuildHasher, RandomState};
+
+use crate::{Pattern, PatternWord};
+
+/// Places for words in a node.
+const WORD_PLACES_BITS: u32 = 4;
+const WORD_PLACES: u32 = 1 << WORD_PLACES_BITS;
+/// Splits until a hash is used up.
+const DEPTHS_PER_HASH: u32 = u64::BITS / WORD_PLACES_BITS;
+
+/// Place of the wildcard for one word.
+pub(super) const ONE: u32 = WORD_PLACES;
+/// Place of the wildcard for any number of words.
+pub(super) const MANY: u32 = WORD_PLACES + 1;
+/// Place of the empty pattern, which has no words; only at the top.
+pub(super) const END: u32 = WORD_PLACES + 2;
+
+/// One step of a path.
+#[derive(Clone, Copy)]
+pub(super) struct Key<'a> {
+    pub(super) hash: u64,
+    /// Empty for wildcards.
+    pub(super) text: &'a [u8],
+    fixed_place: Option<u32>,
+}
+
+/// The path of a pattern.
+pub(super) struct Keys<'a> {
+    keys: Vec<Key<'a>>,
+    hasher: &'a WordHasher,
+}
+
+impl<'a> Keys<'a> {
+    pub(super) fn new(hasher: &'a WordHasher, pattern: &'a Pattern) -> Self {
+        let wildcard = |place| Key { hash: 0, text: &[], fixed_place: Some(place) };
+        let mut keys: Vec<_> = pattern
+            .words()
+            .map(|word| match word {
+                PatternWord::Literal(text) => hasher.key(text),
+                PatternWord::One => wildcard(ONE),
+                PatternWord::Many => wildcard(MANY),
+            })
+            .collect();
+        if keys.is_empty() {
+            keys.push(wildcard(END));
+        }
+        Self { keys, hasher }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    pub(super) fn get(&self, at: usize) -> &Key<'a> {
+        &self.keys[at]
+    }
+
+    pub(super) fn last(&self) -> &Key<'a> {
+        &self.keys[self.keys.len() - 1]
+    }
+
+    /// The place of a key in a node that is this many splits below its word's beginning.
+    pub(super) fn place(&self, at: usize, depth: u32) -> u32 {
+        let key = &self.keys[at];
+        key.fixed_place.unwrap_or_else(|| self.hasher.place(key.hash, key.text, depth))
+    }
+
+    pub(super) fn hasher(&self) -> &'a WordHasher {
+        self.hasher
+    }
+}
+
+/// Hashes words, with a key of its own for each trie.
+pub(super) struct WordHasher {
+    seed: u64,
+    rounds: RandomState,
+}
+
+impl WordHasher {
+    pub(super) fn new() -> Self {
+        let rounds = RandomState::new();
+        Self { seed: rounds.hash_one("seed"), rounds }
+    }
+
+    pub(super) fn key<'a>(&self, text: &'a [u8]) -> Key<'a> {
+        Key { hash: self.hash(text), text, fixed_place: None }
+    }
+
+    /// Folded multiplication, eight bytes at a time.
+    fn hash(&self, text: &[u8]) -> u64 {
+        const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+        let fold = |state: u64, bytes: u64| {
+            let product = u128::from(state ^ bytes) * u128::from(ODD);
+            (product as u64) ^ ((product >> 64) as u64)
+        };
+        let mut state = self.seed ^ text.len() as u64;
+        let (chunks, rest) = text.as_chunks::<8>();
+        for chunk in chunks {
+            state = fold(state, u64::from_le_bytes(*chunk));
+        }
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        fold(fold(state, u64::from_le_bytes(last)), self.seed)
+    }
+
+    pub(super) fn place(&self, hash: u64, text: &[u8], depth: u32) -> u32 {
+        let hash = match depth / DEPTHS_PER_HASH {
+            0 => hash,
+            round => self.rounds.hash_one((round, text)),
+        };
+        ((hash >> (depth % DEPTHS_PER_HASH * WORD_PLACES_BITS)) as u32) % WORD_PLACES
+    }
+}
