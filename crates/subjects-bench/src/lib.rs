@@ -18,7 +18,7 @@ pub mod workload;
 use options::Options;
 use parts::HeapBytes;
 use systems::{System, Tailrace};
-use tailrace_subjects::classic::{InvertedBitmap, Naive, OptimizedBitmap, Trie};
+use tailrace_subjects::classic::{CsTrie, InvertedBitmap, Naive, OptimizedBitmap, Trie};
 
 /// The body of the programs.
 ///
@@ -31,6 +31,7 @@ pub fn run(arguments: &[String], heap: HeapBytes) -> Result<(), String> {
         "naive" => parts::run::<Naive<u64>>(&options, heap),
         "inverted-bitmap" => parts::run::<InvertedBitmap<u64>>(&options, heap),
         "optimized-bitmap" => parts::run::<OptimizedBitmap<u64>>(&options, heap),
+        "cs-trie" => parts::run::<CsTrie<u64>>(&options, heap),
         "trie" => parts::run::<Trie<u64>>(&options, heap),
         other => Err(format!("no algorithm '{other}'")),
     }

@@ -1,6 +1,6 @@
 //! The algorithms as the benchmark calls them: each is a [`Matcher`], some can be asked in more ways than one subject at a time.
 
-use tailrace_subjects::classic::{InvertedBitmap, Naive, OptimizedBitmap, Trie};
+use tailrace_subjects::classic::{CsTrie, InvertedBitmap, Naive, OptimizedBitmap, Trie};
 use tailrace_subjects::{Dialect, Limits, Matcher, Pattern};
 
 use crate::stub::{Batch, Cache, TupleSpace};
@@ -151,6 +151,7 @@ classic!("inverted-bitmap", InvertedBitmap, topics => {
 });
 classic!("optimized-bitmap", OptimizedBitmap, _topics => Self::new(Dialect::Nats));
 classic!("trie", Trie, _topics => Self::new(Dialect::Nats));
+classic!("cs-trie", CsTrie, _topics => Self::new(Dialect::Nats));
 
 #[cfg(test)]
 pub(crate) mod naive {
