@@ -33,8 +33,9 @@ const FOLDER: &str = "target/subjects-bench";
 const RAW_FILE: &str = "subjects.jsonl";
 /// Quick runs have a file of their own, so that none of their figures replaces a real one.
 const QUICK_FILE: &str = "subjects-quick.jsonl";
-/// No process takes so long; one that does is stuck.
-const PROCESS_LIMIT: Duration = Duration::from_secs(600);
+/// No process takes so long; one that does is stuck. It measures up to 160 combinations, and builds its table before.
+const PROCESS_LIMIT: Duration = Duration::from_secs(180);
+const MEASUREMENTS_MAX: f64 = 200.0;
 /// About what the largest process takes.
 const WARM_BYTES: u64 = 4 << 30;
 
@@ -108,7 +109,8 @@ impl Bench<'_> {
         let mut arguments = vec![job.part.to_owned(), job.system.to_owned()];
         arguments.extend_from_slice(&job.arguments);
         let name = format!("{}-{}", part.name(), job.system);
-        let finished = Tool::start(&self.scratch, &name, &program, &arguments)?.finish(PROCESS_LIMIT)?;
+        let limit = PROCESS_LIMIT + Duration::from_secs_f64(self.options.seconds * MEASUREMENTS_MAX);
+        let finished = Tool::start(&self.scratch, &name, &program, &arguments)?.finish(limit)?;
         let rounds = part.rounds(self.options.rounds);
         for text in finished.stdout.lines() {
             let line: Line = serde_json::from_str(text).map_err(|error| format!("{text}: {error}"))?;
