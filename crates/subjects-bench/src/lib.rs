@@ -10,7 +10,6 @@ pub mod measure;
 pub mod options;
 pub mod parts;
 pub mod random;
-mod stub;
 pub mod systems;
 pub mod table;
 pub mod workload;

@@ -1,9 +1,8 @@
 //! The algorithms as the benchmark calls them: each is a [`Matcher`], some can be asked in more ways than one subject at a time.
 
 use tailrace_subjects::classic::{CsTrie, InvertedBitmap, Naive, OptimizedBitmap, Trie};
-use tailrace_subjects::{Dialect, Limits, Matcher, Pattern};
+use tailrace_subjects::{Batch, Cache, Dialect, Limits, Matcher, Pattern, TupleSpace};
 
-use crate::stub::{Batch, Cache, TupleSpace};
 use crate::workload::Texts;
 
 /// Entries of the per-thread cache: as many subjects as nats-server's shared cache holds.

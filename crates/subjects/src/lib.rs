@@ -7,6 +7,7 @@ mod limits;
 mod matcher;
 mod pattern;
 mod subject;
+pub mod tuple_space;
 
 pub use dialect::Dialect;
 pub use error::{SubscribeError, TextError};
@@ -14,3 +15,4 @@ pub use limits::Limits;
 pub use matcher::Matcher;
 pub use pattern::{Pattern, PatternWord};
 pub use subject::Subject;
+pub use tuple_space::{Batch, Cache, Snapshot, Subscription, TupleSpace};

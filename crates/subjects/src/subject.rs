@@ -25,6 +25,12 @@ impl<'a> Subject<'a> {
         Ok(Self { dialect, text })
     }
 
+    /// A subject whose text is or will be checked elsewhere.
+    #[inline]
+    pub(crate) fn unchecked(dialect: Dialect, text: &'a [u8]) -> Self {
+        Self { dialect, text }
+    }
+
     /// The text.
     #[must_use]
     pub fn as_bytes(&self) -> &'a [u8] {

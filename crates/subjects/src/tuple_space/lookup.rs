@@ -1,0 +1,155 @@
+//! Finding what matches one subject: consistently at one moment, or as of a snapshot.
+//!
+//! A lookup probes one table per shape, one after the other, while writers go on. It is still atomic: it begins with the newest
+//! time of which everything is certain, and gives up with [`Conflict`] at the first trace of a write after that time: a newer leaf, or a
+//! newer removal on its way. What it has found without a conflict is what was there at that time, since a leaf that was there then and is
+//! here now was there all the time, and the same holds for what is missing.
+
+use crossbeam_epoch::Guard;
+
+use super::Inner;
+use super::clock::Time;
+use super::core::Place;
+use super::directory::Directory;
+use super::leaf::{LeafRef, Meta, View};
+use super::sync::prefetch;
+use super::words::Words;
+
+/// Something was written after the moment at which a lookup looks.
+#[derive(Debug)]
+pub(crate) struct Conflict;
+
+/// Shapes whose memory accesses overlap.
+const GROUP: usize = 8;
+
+impl<V: Clone + Send + Sync + 'static> Inner<V> {
+    /// Calls `found` with everyone who was subscribed at `time`; it answers whether to go on.
+    ///
+    /// With [`Conflict`] what was found so far has no meaning.
+    #[inline]
+    pub(crate) fn lookup<'g>(
+        &self,
+        words: &Words<'_>,
+        time: Time,
+        mut found: impl FnMut(View<'g, V>) -> bool,
+        guard: &'g Guard,
+    ) -> Result<(), Conflict> {
+        let core = &self.core;
+        let directory = self.directory(guard);
+        if directory.dropped() > time {
+            return Err(Conflict);
+        }
+        let hidden = words.subject.is_hidden();
+        for group in directory.plan(words.count).chunks(GROUP) {
+            let mut hashes = [0; GROUP];
+            for (entry, hash) in group.iter().zip(&mut hashes) {
+                *hash = core.hasher.finish(words.sum(usize::from(entry.key.prefix), entry.key.stars));
+                let table = entry.shape.head(guard);
+                prefetch(table.slot(table.home(*hash)));
+            }
+            for (entry, hash) in group.iter().zip(hashes) {
+                if hidden && entry.starts_wild {
+                    continue;
+                }
+                let is_it = |leaf: LeafRef<'g, V>| entry.key.matches(leaf.text(), words);
+                let mut newest = 0;
+                let leaf = entry.shape.find(core, hash, is_it, &mut newest, guard);
+                if newest > time {
+                    return Err(Conflict);
+                }
+                if let Some(leaf) = leaf {
+                    if core.settle(leaf, Place::Table(entry.key, hash)) > time {
+                        return Err(Conflict);
+                    }
+                    if !leaf.view().is_none() && !found(leaf.view()) {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        let Some(root) = self.trie_root(guard) else { return Ok(()) };
+        if core.settle(root, Place::Trie) > time {
+            return Err(Conflict);
+        }
+        if let View::Trie(root) = root.view() {
+            let mut go_on = true;
+            root.for_each_match(words.subject, |view| go_on = go_on && found(view));
+        }
+        Ok(())
+    }
+
+    /// Whether anyone is subscribed. A hit ends the search: that leaf was there at the moment at which it was read.
+    pub(crate) fn interest(&self, words: &Words<'_>, guard: &Guard) -> bool {
+        let mut any = false;
+        let mut time = self.core.clock.certain();
+        loop {
+            // A conflict after a hit is none: the hit has ended the lookup.
+            let result = self.lookup_first(words, time, &mut any, guard);
+            if any || result.is_ok() {
+                return any;
+            }
+            time = self.core.clock.look();
+        }
+    }
+
+    fn lookup_first(
+        &self,
+        words: &Words<'_>,
+        time: Time,
+        any: &mut bool,
+        guard: &Guard,
+    ) -> Result<(), Conflict> {
+        let hit = |_: View<'_, V>| {
+            *any = true;
+            false
+        };
+        self.lookup(words, time, hit, guard)
+    }
+
+    /// Calls `found` with everyone who was subscribed at the time of a live snapshot.
+    pub(crate) fn lookup_at<'g>(
+        &self,
+        words: &Words<'_>,
+        time: Time,
+        mut found: impl FnMut(View<'g, V>),
+        guard: &'g Guard,
+    ) {
+        let core = &self.core;
+        let hidden = words.subject.is_hidden();
+        for entry in self.directory(guard).plan(words.count) {
+            if hidden && entry.starts_wild {
+                continue;
+            }
+            let hash = core.hasher.finish(words.sum(usize::from(entry.key.prefix), entry.key.stars));
+            let is_it = |leaf: LeafRef<'g, V>| entry.key.matches(leaf.text(), words);
+            if let Some(leaf) = entry.shape.find(core, hash, is_it, &mut 0, guard) {
+                found(self.version(leaf, Place::Table(entry.key, hash), time));
+            }
+        }
+        if let Some(root) = self.trie_root(guard)
+            && let View::Trie(root) = self.version(root, Place::Trie, time)
+        {
+            root.for_each_match(words.subject, found);
+        }
+    }
+
+    /// Who was subscribed to a leaf's pattern at the time of a live snapshot.
+    pub(crate) fn version<'g>(&self, leaf: LeafRef<'g, V>, place: Place, time: Time) -> View<'g, V> {
+        if self.core.settle(leaf, place) <= time {
+            return leaf.view();
+        }
+        match leaf.meta() {
+            Meta::Kept(history) => {
+                let then = history.older.iter().find(|(begin, _)| *begin <= time);
+                then.map_or(View::None, |(_, subscribers)| subscribers.view())
+            }
+            // There was none before, or none that a snapshot needed.
+            _ => View::None,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn directory<'g>(&self, guard: &'g Guard) -> &'g Directory<V> {
+        self.directory.get(guard)
+    }
+}

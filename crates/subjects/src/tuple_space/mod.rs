@@ -1,0 +1,380 @@
+//! The default matcher: lock-free hash tables by shape of pattern, with linearizable lookups and constant-time snapshots.
+
+mod batch;
+mod cache;
+mod clock;
+mod core;
+mod counts;
+mod directory;
+mod leaf;
+mod lookup;
+mod published;
+mod registry;
+mod shape;
+mod snapshot;
+mod sync;
+mod table;
+mod tree;
+mod trie;
+mod words;
+
+use std::sync::Arc;
+
+use crossbeam_epoch::{self as epoch, Guard};
+
+pub use batch::Batch;
+pub use cache::Cache;
+pub use directory::SHAPES_MAX;
+pub use snapshot::Snapshot;
+pub use table::MIGRATION_SLOTS;
+
+use self::core::{Core, Place};
+use self::counts::{Counts, Outcome};
+use self::directory::Directory;
+use self::leaf::{LeafRef, SubscriberId, View};
+use self::published::{Published, TrieRoot};
+use self::shape::NotHere;
+use self::words::{ShapeKey, Words};
+use crate::{Dialect, Limits, Matcher, Pattern, SubscribeError, TextError};
+
+/// How often a lookup looks anew before it registers as a snapshot, which cannot be disturbed.
+const ATTEMPTS: usize = 16;
+
+/// The default matcher. See the module's documentation.
+pub struct TupleSpace<V: Clone + Send + Sync + 'static> {
+    inner: Arc<Inner<V>>,
+}
+
+/// A subscription's place in its matcher: pass it to [`TupleSpace::unsubscribe`] of the same matcher. Dropping it leaves the
+/// subscription in place. 32 bytes.
+#[derive(Debug)]
+#[must_use = "without it the subscription cannot be removed"]
+pub struct Subscription {
+    place: SubscriptionPlace,
+    id: SubscriberId,
+}
+
+impl Subscription {
+    /// Keeps the subscription for as long as the matcher lives.
+    pub fn forget(self) {}
+}
+
+#[derive(Debug)]
+enum SubscriptionPlace {
+    Table(ShapeKey, u64),
+    Trie(Box<[u8]>),
+}
+
+pub(crate) struct Inner<V: Clone + Send + Sync + 'static> {
+    core: Core,
+    directory: Published<Directory<V>>,
+    trie: TrieRoot<V>,
+    counts: Counts,
+}
+
+impl<V: Clone + Send + Sync + 'static> TupleSpace<V> {
+    /// An empty matcher with the default limits.
+    #[must_use]
+    pub fn new(dialect: Dialect) -> Self {
+        Self::with_limits(dialect, Limits::default())
+    }
+
+    /// An empty matcher. Limits beyond what is possible are cut to that.
+    #[must_use]
+    pub fn with_limits(dialect: Dialect, limits: Limits) -> Self {
+        let inner = Inner {
+            core: Core::new(dialect, limits),
+            directory: Published::new(Directory::empty()),
+            trie: TrieRoot::new(),
+            counts: Counts::new(limits.subscriptions_max),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// The dialect of its patterns and subjects.
+    #[must_use]
+    pub fn dialect(&self) -> Dialect {
+        self.inner.core.dialect
+    }
+
+    /// Its limits.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.inner.core.limits
+    }
+
+    /// Adds a subscription.
+    ///
+    /// # Errors
+    /// [`SubscribeError`] if the pattern is of another dialect or beyond this matcher's limits, or if there are too many subscriptions;
+    /// nothing was added then.
+    pub fn subscribe(&self, pattern: &Pattern, value: V) -> Result<Subscription, SubscribeError> {
+        self.inner.subscribe(pattern, value)
+    }
+
+    /// Removes a subscription. False if this matcher does not know it.
+    pub fn unsubscribe(&self, subscription: Subscription) -> bool {
+        self.inner.unsubscribe(subscription)
+    }
+
+    /// Puts the values of all matching subscriptions into `found`, in no particular order, after clearing it. Allocates only
+    /// to make `found` larger.
+    ///
+    /// # Errors
+    /// [`TextError`] if the subject is malformed; `found` is empty then.
+    #[inline]
+    pub fn matches(&self, subject: &[u8], found: &mut Vec<V>) -> Result<(), TextError> {
+        found.clear();
+        let words = self.inner.parse(subject)?;
+        self.inner.matches(&words, found, &epoch::pin());
+        Ok(())
+    }
+
+    /// Looks up many subjects, each for itself, with their waits for memory overlapping. The results are in `batch`.
+    pub fn matches_many<S: AsRef<[u8]>>(&self, subjects: &[S], batch: &mut Batch<V>) {
+        self.inner.matches_many(subjects, batch);
+    }
+
+    /// Whether anybody is subscribed to this subject; stops at the first hit.
+    ///
+    /// # Errors
+    /// [`TextError`] if the subject is malformed.
+    pub fn has_interest(&self, subject: &[u8]) -> Result<bool, TextError> {
+        let words = self.inner.parse(subject)?;
+        Ok(self.inner.interest(&words, &epoch::pin()))
+    }
+
+    /// The number of subscriptions, exactly, at a moment within this call. Takes constant time if there is such a moment at which no
+    /// write is under way, and otherwise as long as counting a snapshot; [`TupleSpace::len_about`] is always fast.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        (0..4).find_map(|_| self.inner.counts.at_rest()).unwrap_or_else(|| self.snapshot().len())
+    }
+
+    /// Whether there is no subscription; see [`TupleSpace::len`].
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The number of subscriptions, give or take the writes that are under way.
+    #[must_use]
+    pub fn len_about(&self) -> usize {
+        self.inner.counts.about()
+    }
+
+    /// A number that changes whenever subscriptions change: what was computed after one call holds as long as later calls give the
+    /// same. One load if nothing has changed since the last call by anybody.
+    #[inline]
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.inner.core.clock.look()
+    }
+
+    /// Who is subscribed to what at this moment, for as long as it is kept. Takes constant time, however many
+    /// subscriptions there are; writers go on, and keep for it what they replace.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot<V> {
+        Snapshot::new(self.inner.clone())
+    }
+
+    /// The number of shapes of pattern that have hash tables now, at most [`SHAPES_MAX`].
+    #[must_use]
+    pub fn shapes(&self) -> usize {
+        self.inner.directory(&epoch::pin()).shapes().len()
+    }
+}
+
+impl<V: Clone + Send + Sync + 'static> Inner<V> {
+    #[inline]
+    fn parse<'a>(&self, subject: &'a [u8]) -> Result<Words<'a>, TextError> {
+        Words::parse(&self.core.hasher, self.core.dialect, subject, &self.core.limits)
+    }
+
+    /// Appends the values of all that match, as of one moment within this call.
+    #[inline]
+    fn matches(&self, words: &Words<'_>, found: &mut Vec<V>, guard: &Guard) {
+        let start = found.len();
+        if self.append(words, self.core.clock.certain(), found, guard).is_err() {
+            found.truncate(start);
+            self.matches_again(words, found, guard);
+        }
+    }
+
+    #[inline]
+    fn append(
+        &self,
+        words: &Words<'_>,
+        time: u64,
+        found: &mut Vec<V>,
+        guard: &Guard,
+    ) -> Result<(), lookup::Conflict> {
+        let push = |view: View<'_, V>| {
+            view.for_each(|value| found.push(value.clone()));
+            true
+        };
+        self.lookup(words, time, push, guard)
+    }
+
+    /// After a conflict: closes the clock's time and looks at that, which fails only if a write to what matches comes between; if
+    /// that goes on, as a snapshot. Returns the time.
+    #[cold]
+    fn matches_again(&self, words: &Words<'_>, found: &mut Vec<V>, guard: &Guard) -> u64 {
+        let start = found.len();
+        for _ in 0..ATTEMPTS {
+            let time = self.core.clock.look();
+            if self.append(words, time, found, guard).is_ok() {
+                return time;
+            }
+            found.truncate(start);
+        }
+        let view = snapshot::View::new(self);
+        let push = |view: View<'_, V>| view.for_each(|value| found.push(value.clone()));
+        self.lookup_at(words, view.time(), push, guard);
+        view.time()
+    }
+
+    fn subscribe(&self, pattern: &Pattern, value: V) -> Result<Subscription, SubscribeError> {
+        let Core { dialect, limits, .. } = &self.core;
+        if pattern.dialect() != *dialect {
+            return Err(SubscribeError::WrongDialect { pattern: pattern.dialect(), matcher: *dialect });
+        }
+        crate::subject::check_text(*dialect, pattern.as_bytes(), limits)?;
+        if !self.counts.reserve() {
+            return Err(SubscribeError::TooManySubscriptions { subscriptions_max: limits.subscriptions_max });
+        }
+        let guard = &epoch::pin();
+        let subscription =
+            self.counts.write(|| (self.add(pattern.as_bytes(), &value, guard), Outcome::Added));
+        self.tidy_if_due(guard);
+        Ok(subscription)
+    }
+
+    fn add(&self, text: &[u8], value: &V, guard: &Guard) -> Subscription {
+        let hash = self.core.hasher_hash(text);
+        while let Some((key, hash)) = hash {
+            let Some(shape) = self.shape(key, guard) else { break };
+            match shape.add(&self.core, hash, text, value, guard) {
+                Ok(id) => return Subscription { place: SubscriptionPlace::Table(key, hash), id },
+                Err(NotHere::Collision) => break,
+                Err(NotHere::Retired) => self.purge(guard),
+            }
+        }
+        let dialect = self.core.dialect;
+        let id = self.trie.update(&self.core, |root| Some(root.with(dialect, text, value.clone())), guard);
+        let id = id.expect("a subscriber can always be added");
+        Subscription { place: SubscriptionPlace::Trie(text.into()), id }
+    }
+
+    /// The shape with this key, made if there is room for it.
+    fn shape<'g>(&self, key: ShapeKey, guard: &'g Guard) -> Option<&'g shape::Shape<V>> {
+        loop {
+            let directory = self.directory(guard);
+            if let Some(shape) = directory.get(key) {
+                return Some(shape);
+            }
+            if directory.is_full() {
+                directory.shapes().iter().find(|shape| shape.try_retire(&self.core, guard))?;
+                self.purge(guard);
+            } else {
+                let with = |directory: &Directory<V>| {
+                    let room = !directory.is_full() && directory.get(key).is_none();
+                    room.then(|| directory.with(self.core.dialect, key))
+                };
+                self.directory.update(with, guard);
+            }
+        }
+    }
+
+    /// Takes retired shapes out of the directory.
+    fn purge(&self, guard: &Guard) {
+        let without = |directory: &Directory<V>| {
+            let any = directory.shapes().iter().any(|shape| shape.is_retired(guard));
+            any.then(|| directory.without_retired(self.core.dialect, guard))
+        };
+        self.directory.update(without, guard);
+    }
+
+    fn unsubscribe(&self, subscription: Subscription) -> bool {
+        let guard = &epoch::pin();
+        let Subscription { place, id } = subscription;
+        let removed = self.counts.write(|| {
+            let removed = match place {
+                SubscriptionPlace::Table(key, hash) => {
+                    let shape = self.directory(guard).get(key);
+                    shape.is_some_and(|shape| shape.remove(&self.core, hash, id, guard))
+                }
+                SubscriptionPlace::Trie(text) => {
+                    let dialect = self.core.dialect;
+                    let without = |root: &trie::TrieNode<V>| Some((root.without(dialect, &text, id)?, id));
+                    self.trie.update(&self.core, without, guard).is_some()
+                }
+            };
+            (removed, if removed { Outcome::Removed } else { Outcome::Failed })
+        });
+        if removed {
+            self.counts.release();
+        }
+        self.tidy_if_due(guard);
+        removed
+    }
+
+    fn trie_root<'g>(&self, guard: &'g Guard) -> Option<LeafRef<'g, V>> {
+        self.trie.get(guard)
+    }
+
+    fn tidy_if_due(&self, guard: &Guard) {
+        if self.core.is_untidy() {
+            self.tidy(guard);
+        }
+    }
+
+    /// Drops the histories that no live snapshot needs any more.
+    #[cold]
+    fn tidy(&self, guard: &Guard) {
+        self.core.tidy(|place| match place {
+            Place::Table(key, hash) => {
+                let shape = self.directory(guard).get(key);
+                shape.is_none_or(|shape| shape.trim(&self.core, hash, guard))
+            }
+            Place::Trie => self.trie_root(guard).is_none_or(|root| self.core.trim(root, guard)),
+        });
+    }
+}
+
+impl<V: Clone + Send + Sync + 'static> Drop for Inner<V> {
+    fn drop(&mut self) {
+        let guard = &epoch::pin();
+        for shape in self.directory(guard).shapes() {
+            shape.clear(&self.core, guard);
+        }
+    }
+}
+
+impl<V: Clone + Send + Sync + 'static> Matcher<V> for TupleSpace<V> {
+    type Subscription = Subscription;
+
+    fn name(&self) -> &'static str {
+        "tuple space"
+    }
+
+    fn dialect(&self) -> Dialect {
+        self.dialect()
+    }
+
+    fn subscribe(&self, pattern: &Pattern, value: V) -> Result<Subscription, SubscribeError> {
+        self.subscribe(pattern, value)
+    }
+
+    fn unsubscribe(&self, subscription: Subscription) -> bool {
+        self.unsubscribe(subscription)
+    }
+
+    fn matches(&self, subject: &[u8], found: &mut Vec<V>) -> Result<(), TextError> {
+        self.matches(subject, found)
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+}
