@@ -334,7 +334,8 @@ func timed(count int, work func(int)) []uint32 {
 	return samples
 }
 
-// churn gives unused memory back to the kernel before it looks, which a server would do in its own time.
+// churn looks after a collection, and once more after unused memory was given back to the kernel, which the runtime would do
+// in its own time.
 func (b *bench[S]) churn() {
 	pairs := b.options.count
 	patterns := b.work.patterns(churnBase + pairs)
@@ -343,10 +344,11 @@ func (b *bench[S]) churn() {
 	b.fill(patterns, churnBase)
 	check := b.check(patterns, subjects)
 	look := func() float64 {
-		debug.FreeOSMemory()
+		runtime.GC()
 		return residentBytes()
 	}
-	start := look()
+	debug.FreeOSMemory()
+	start := residentBytes()
 	for i := range pairs {
 		b.unsubscribe(b.subscribe(patterns[churnBase+i], i))
 	}
@@ -360,9 +362,12 @@ func (b *bench[S]) churn() {
 		kept[i] = nil
 	}
 	atOnce := look()
+	debug.FreeOSMemory()
+	givenBack := residentBytes()
 	b.print("churn", short(pairs)+" pairs", map[string]float64{
 		"start_mib": start / mib, "singly_mib": singly / mib, "full_mib": full / mib, "at_once_mib": atOnce / mib,
-		"singly_ratio": singly / start, "at_once_ratio": atOnce / start,
+		"given_back_mib": givenBack / mib,
+		"singly_ratio":   singly / start, "at_once_ratio": atOnce / start, "given_back_ratio": givenBack / start,
 	}, check)
 }
 

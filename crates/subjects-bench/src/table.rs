@@ -15,7 +15,7 @@ const CHECKED: usize = 10_000;
 /// Between one way of asking and the next.
 const SLICE_S: f64 = 0.05;
 /// How long a matcher gets to free what it put aside.
-const SETTLE: Duration = Duration::from_millis(50);
+const SETTLE: Duration = Duration::from_millis(200);
 
 /// A matcher with its subscriptions.
 pub struct Table<S: System> {

@@ -27,7 +27,7 @@ pub fn run<S: System>(options: &Options, heap: HeapBytes) -> Result<(), String> 
         "threads" => threads::run::<S>(options),
         "storm" => storm::run::<S>(options),
         "growth" => growth::run::<S>(options),
-        "churn" => churn::run::<S>(options),
+        "churn" => churn::run::<S>(options, heap),
         "memory" => memory::run::<S>(options, heap),
         other => return Err(format!("no part '{other}'")),
     }

@@ -25,7 +25,7 @@ const BASES: [&str; 3] = ["nats", "nats-cached", "cs-trie"];
 pub(super) type Parts = BTreeMap<String, PartRun>;
 
 /// Figures in the order of their columns.
-const COLUMNS: [(&str, &str); 27] = [
+const COLUMNS: [(&str, &str); 29] = [
     ("subscribe_ns", "subscribe ns"),
     ("unsubscribe_ns", "unsubscribe ns"),
     ("match_ns", "lookup ns"),
@@ -50,8 +50,10 @@ const COLUMNS: [(&str, &str); 27] = [
     ("singly_mib", "after pairs MiB"),
     ("full_mib", "all at once MiB"),
     ("at_once_mib", "after these MiB"),
+    ("given_back_mib", "given back MiB"),
     ("singly_ratio", "after pairs / before"),
     ("at_once_ratio", "after these / before"),
+    ("given_back_ratio", "given back / before"),
     ("writers", "writers"),
 ];
 
