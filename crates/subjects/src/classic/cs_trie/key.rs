@@ -95,6 +95,11 @@ impl WordHasher {
         self.dialect
     }
 
+    /// Whether this word of a pattern is a wildcard.
+    pub(super) fn is_wildcard(&self, text: &[u8]) -> bool {
+        *text == [self.dialect.one()] || *text == [self.dialect.many()]
+    }
+
     /// The key of a pattern's word.
     pub(super) fn pattern_key<'a>(&self, text: &'a [u8]) -> Key<'a> {
         let wildcard = |place| Key { hash: 0, text, fixed_place: Some(place) };

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::super::Entry;
+use super::super::cursor::Words;
 use super::indirection::{INode, Pending};
 use super::key::{Key, Keys, WordHasher};
 
@@ -35,7 +36,7 @@ impl<V> Main<V> {
 
 /// The children of one I-node: which of the places are taken, and their slots in that order.
 pub(super) struct Branches<V> {
-    taken: u32,
+    taken: u64,
     slots: Box<[Slot<V>]>,
 }
 
@@ -79,7 +80,7 @@ impl<V> Branches<V> {
     pub(super) fn with(&self, place: u32, slot: Option<Slot<V>>) -> Self {
         let at = self.rank(place);
         let after = at + usize::from(self.taken & (1 << place) != 0);
-        let bit = u32::from(slot.is_some()) << place;
+        let bit = u64::from(slot.is_some()) << place;
         let slots = self.slots[..at].iter().cloned().chain(slot).chain(self.slots[after..].iter().cloned());
         Self { taken: self.taken & !(1 << place) | bit, slots: slots.collect() }
     }
@@ -104,7 +105,9 @@ pub(super) struct Word<V> {
     pub(super) hash: u64,
     /// The word, and the tail after a separator.
     text: Arc<[u8]>,
-    word_bytes: usize,
+    word_bytes: u32,
+    /// False if neither the word nor the tail can be a wildcard.
+    wild: bool,
     /// None instead of an empty list. Every change copies it, so that a pattern with very many subscriptions is slow to change.
     pub(super) entries: Option<Arc<[Entry<V>]>>,
     /// None if there is a tail.
@@ -115,8 +118,21 @@ impl<V> Word<V> {
     /// A pattern from this key on, as one word with a tail.
     pub(super) fn alone(keys: &Keys<'_>, at: usize, entry: Entry<V>) -> Self {
         let key = keys.get(at);
-        let (text, word_bytes, entries) = (keys.rest(at).into(), key.text.len(), Some([entry].into()));
-        Self { hash: key.hash, text, word_bytes, entries, below: None }
+        let hasher = keys.hasher();
+        let mut words = Words::part(hasher.dialect(), keys.rest(at));
+        let wild = words.any(|word| hasher.is_wildcard(word));
+        Self::new(key, keys.rest(at), wild, Some([entry].into()), None)
+    }
+
+    fn new(
+        key: &Key<'_>,
+        text: &[u8],
+        wild: bool,
+        entries: Option<Arc<[Entry<V>]>>,
+        below: Option<Arc<INode<V>>>,
+    ) -> Self {
+        let word_bytes = u32::try_from(key.text.len()).expect("patterns are shorter");
+        Self { hash: key.hash, text: text.into(), word_bytes, wild, entries, below }
     }
 
     pub(super) fn is(&self, key: &Key<'_>) -> bool {
@@ -125,7 +141,7 @@ impl<V> Word<V> {
 
     /// The word itself.
     pub(super) fn text(&self) -> &[u8] {
-        &self.text[..self.word_bytes]
+        &self.text[..self.word_bytes as usize]
     }
 
     pub(super) fn text_with_tail(&self) -> &[u8] {
@@ -133,32 +149,24 @@ impl<V> Word<V> {
     }
 
     pub(super) fn has_tail(&self) -> bool {
-        self.word_bytes < self.text.len()
+        (self.word_bytes as usize) < self.text.len()
+    }
+
+    pub(super) fn is_wild(&self) -> bool {
+        self.wild
     }
 
     /// The same with the tail one word down.
     pub(super) fn expanded(&self, hasher: &WordHasher, generation: u64) -> Self {
-        let tail = &self.text[self.word_bytes + 1..];
+        let tail = &self.text[self.word_bytes as usize + 1..];
         let word_bytes =
             tail.iter().position(|byte| *byte == hasher.dialect().separator()).unwrap_or(tail.len());
         let key = hasher.pattern_key(&tail[..word_bytes]);
-        let next = Self {
-            hash: key.hash,
-            text: tail.into(),
-            word_bytes,
-            entries: self.entries.clone(),
-            below: None,
-        };
+        let next = Self::new(&key, tail, self.wild, self.entries.clone(), None);
         let branches = Branches::one(hasher.place_of(&key, 0), Slot::Word(Arc::new(next)));
         let below = INode::new(generation, Main::new(Kind::Branches(branches)));
-        let text = self.text().into();
-        Self {
-            hash: self.hash,
-            text,
-            word_bytes: self.word_bytes,
-            entries: None,
-            below: Some(Arc::new(below)),
-        }
+        let key = hasher.pattern_key(self.text());
+        Self::new(&key, self.text(), self.wild, None, Some(Arc::new(below)))
     }
 
     fn copy(&self) -> Self {
@@ -166,6 +174,7 @@ impl<V> Word<V> {
             hash: self.hash,
             text: Arc::clone(&self.text),
             word_bytes: self.word_bytes,
+            wild: self.wild,
             entries: self.entries.clone(),
             below: self.below.clone(),
         }
