@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::super::Entry;
 use super::super::cursor::Words;
 use super::indirection::{INode, Pending};
-use super::key::{Key, Keys, WordHasher};
+use super::key::{Key, Keys, PLACES, WordHasher};
 
 /// What an I-node points to.
 pub(super) struct Main<V> {
@@ -36,7 +36,9 @@ impl<V> Main<V> {
 
 /// The children of one I-node: which of the places are taken, and their slots in that order.
 pub(super) struct Branches<V> {
-    taken: u64,
+    /// For each place the number of its slot, counted from one; zero if it is free. A bitmap would be smaller, and slower:
+    /// counting bits takes many instructions on the oldest processors of the target.
+    places: [u8; PLACES],
     slots: Box<[Slot<V>]>,
 }
 
@@ -57,32 +59,41 @@ impl<V> Clone for Slot<V> {
 
 impl<V> Branches<V> {
     pub(super) fn empty() -> Self {
-        Self { taken: 0, slots: Box::new([]) }
+        Self { places: [0; PLACES], slots: Box::new([]) }
     }
 
     pub(super) fn one(place: u32, slot: Slot<V>) -> Self {
-        Self { taken: 1 << place, slots: Box::new([slot]) }
+        let mut places = [0; PLACES];
+        places[place as usize] = 1;
+        Self { places, slots: Box::new([slot]) }
     }
 
     pub(super) fn get(&self, place: u32) -> Option<&Slot<V>> {
-        (self.taken & (1 << place) != 0).then(|| &self.slots[self.rank(place)])
+        match self.places[place as usize] {
+            0 => None,
+            number => self.slots.get(usize::from(number) - 1),
+        }
     }
 
     pub(super) fn slots(&self) -> &[Slot<V>] {
         &self.slots
     }
 
-    fn rank(&self, place: u32) -> usize {
-        (self.taken & ((1 << place) - 1)).count_ones() as usize
-    }
-
     /// A copy in which this place holds this slot, or nothing.
     pub(super) fn with(&self, place: u32, slot: Option<Slot<V>>) -> Self {
-        let at = self.rank(place);
-        let after = at + usize::from(self.taken & (1 << place) != 0);
-        let bit = u64::from(slot.is_some()) << place;
-        let slots = self.slots[..at].iter().cloned().chain(slot).chain(self.slots[after..].iter().cloned());
-        Self { taken: self.taken & !(1 << place) | bit, slots: slots.collect() }
+        let place = place as usize;
+        let before = self.places[..place].iter().filter(|number| **number > 0).count();
+        let after = before + usize::from(self.places[place] > 0);
+        let mut taken = self.places.map(|number| number > 0);
+        taken[place] = slot.is_some();
+        let mut number = 0;
+        let places = taken.map(|taken| {
+            number += u8::from(taken);
+            if taken { number } else { 0 }
+        });
+        let slots =
+            self.slots[..before].iter().cloned().chain(slot).chain(self.slots[after..].iter().cloned());
+        Self { places, slots: slots.collect() }
     }
 
     /// What an I-node with these branches becomes. Below the top it is tombed when it is empty, and below a split also when one
