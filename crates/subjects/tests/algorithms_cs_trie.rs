@@ -88,7 +88,7 @@ fn no_later_subscription_without_an_earlier_one() {
                     let mut looks = 0_usize;
                     while !stop.load(Ordering::Relaxed) {
                         let mut found = Vec::new();
-                        if reader == 0 || looks % 64 > 0 {
+                        if reader == 0 || !looks.is_multiple_of(64) {
                             found = find(matcher, "a.b");
                         } else {
                             matcher.snapshot().matches(b"a.b", &mut found).unwrap();

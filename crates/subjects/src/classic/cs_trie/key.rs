@@ -160,3 +160,29 @@ impl WordHasher {
         ((hash >> (depth % DEPTHS_PER_HASH * WORD_PLACES_BITS)) as u32) % WORD_PLACES
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_one_hash_part_in_later_rounds() {
+        let hasher = WordHasher::new(Dialect::Nats);
+        let parts = |depth| hasher.place(7, b"a", depth) != hasher.place(7, b"b", depth);
+        assert!((0..DEPTHS_PER_HASH).all(|depth| !parts(depth)), "the hash is the same");
+        // A false alarm has a chance of one in 16^64.
+        assert!((DEPTHS_PER_HASH..5 * DEPTHS_PER_HASH).any(parts));
+    }
+
+    #[test]
+    fn short_words_of_one_length_are_different_numbers() {
+        let mut seen = std::collections::HashSet::new();
+        for length in 0..8_usize {
+            for number in 0..3_usize.pow(length as u32) {
+                let word: Vec<u8> =
+                    (0..length).map(|at| b'a' + (number / 3_usize.pow(at as u32) % 3) as u8).collect();
+                assert!(seen.insert((length, short(&word))), "{word:?}");
+            }
+        }
+    }
+}
