@@ -144,7 +144,7 @@ impl<V: Clone + Send + 'static> Shape<V> {
         loop {
             let Some(table) = self.writer_table(core, hash, guard) else { return false };
             let is_it = |leaf: LeafRef<'_, V>| {
-                leaf.view().contains(id) && core.hasher.pattern(core.dialect, leaf.text()) == hash
+                leaf.view().contains(id) && core.hasher.hash(core.dialect, leaf.text()) == hash
             };
             let (index, raw, leaf) = match table.seek(core, hash, is_it, guard) {
                 Seek::Found(index, raw, leaf) => (index, raw, leaf),
@@ -171,7 +171,7 @@ impl<V: Clone + Send + 'static> Shape<V> {
     pub(crate) fn trim(&self, core: &Core, hash: u64, guard: &Guard) -> bool {
         loop {
             let Some(table) = self.writer_table(core, hash, guard) else { return true };
-            let is_it = |leaf: LeafRef<'_, V>| core.hasher.pattern(core.dialect, leaf.text()) == hash;
+            let is_it = |leaf: LeafRef<'_, V>| core.hasher.hash(core.dialect, leaf.text()) == hash;
             match table.seek(core, hash, is_it, guard) {
                 Seek::Found(index, raw, leaf) => {
                     core.settle(leaf, Place::Table(self.key, hash));
@@ -283,7 +283,7 @@ impl<V: Clone + Send + 'static> Shape<V> {
                 match decode(here.load(index)) {
                     Slot::Empty | Slot::End if index >= end => break,
                     Slot::Leaf(leaf) | Slot::Frozen(leaf) => {
-                        let hash = core.hasher.pattern(core.dialect, leaf.text());
+                        let hash = core.hasher.hash(core.dialect, leaf.text());
                         let known = || found.iter().any(|own| own.text() == leaf.text());
                         if (first..=last).contains(&hash) && !known() {
                             found.push(leaf);

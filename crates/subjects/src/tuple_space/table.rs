@@ -309,7 +309,7 @@ impl<V: Clone + Send + 'static> Table<V> {
                         if is_it(leaf) {
                             return Seek::Found(index, raw, leaf);
                         }
-                        collision |= core.hasher.pattern(core.dialect, leaf.text()) == hash;
+                        collision |= core.hasher.hash(core.dialect, leaf.text()) == hash;
                     }
                 }
             }
@@ -411,7 +411,7 @@ impl<V: Clone + Send + 'static> Table<V> {
         shape: ShapeKey,
         guard: &Guard,
     ) -> bool {
-        let hash = core.hasher.pattern(core.dialect, leaf.text());
+        let hash = core.hasher.hash(core.dialect, leaf.text());
         let time = core.settle(leaf, Place::Table(shape, hash));
         if !matches!(leaf.meta(), Meta::Stamped(_)) {
             return false;
@@ -441,7 +441,7 @@ impl<V: Clone + Send + 'static> Table<V> {
         shape: ShapeKey,
         guard: &'g Guard,
     ) {
-        let hash = core.hasher.pattern(core.dialect, leaf.text());
+        let hash = core.hasher.hash(core.dialect, leaf.text());
         let target = frozen.map_addr(|bits| bits & !FROZEN);
         'tables: loop {
             while let Some(next) = into.successor(guard) {
