@@ -228,6 +228,8 @@ impl<V: Clone + Send + 'static> Shape<V> {
             return;
         }
         next.filled();
+        // What the head alone still tells goes on with its successor, from where the next readers begin.
+        next.note_dropped(head.dropped());
         let (old, new) = (std::ptr::from_ref(head).cast_mut(), std::ptr::from_ref(next).cast_mut());
         if self.head.compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
             // SAFETY: the exchange took it out of the only place from where it can be reached, and it came from a box.
