@@ -8,6 +8,7 @@ use super::clock::Time;
 use super::core::Place;
 use super::directory::Entry;
 use super::leaf::LeafRef;
+use super::lookup::is_late;
 use super::sync::prefetch;
 use super::table::{Slot, Table, decode, is_candidate};
 use super::words::Words;
@@ -154,7 +155,7 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
             State::Candidate(leaf) => leaf,
         };
         if !probe.entry.key.matches(leaf.text(), probe.words)
-            || self.core.settle(leaf, Place::Table(probe.entry.key, probe.hash)) > time
+            || is_late(self.core.settle(leaf, Place::Table(probe.entry.key, probe.hash)), time)
         {
             return false;
         }

@@ -229,7 +229,9 @@ impl<V: Clone + Send + 'static> Shape<V> {
         }
         next.filled();
         // What the head alone still tells goes on with its successor, from where the next readers begin.
-        next.note_dropped(head.dropped());
+        if !cfg!(tailrace_broken = "dropped") {
+            next.note_dropped(head.dropped());
+        }
         let (old, new) = (std::ptr::from_ref(head).cast_mut(), std::ptr::from_ref(next).cast_mut());
         if self.head.compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
             // SAFETY: the exchange took it out of the only place from where it can be reached, and it came from a box.
@@ -307,7 +309,7 @@ impl<V: Clone + Send + 'static> Shape<V> {
 impl<V: Clone + Send + 'static> Drop for Shape<V> {
     /// Frees the tables. Their leaves are gone: the shape was retired without any, or cleared.
     fn drop(&mut self) {
-        let mut table = self.head.load(Ordering::SeqCst);
+        let mut table = *self.head.get_mut();
         // SAFETY: nobody else has the shape any more, and tables came from boxes.
         while !table.is_null() {
             let next = unsafe { Box::from_raw(table) }.last_successor();
@@ -327,6 +329,11 @@ fn publish<'g, V: Clone + Send + 'static>(
     _guard: &'g Guard,
 ) -> Option<LeafRef<'g, V>> {
     let Place::Table(_, hash) = place else { unreachable!("a table's leaf") };
+    if cfg!(tailrace_broken = "stamp") {
+        // Broken on purpose, to show that the tests notice: `cargo xtask prove subjects`.
+        // SAFETY: nobody else has the leaf yet.
+        unsafe { LeafRef::new(new) }.map(|leaf| core.settle(leaf, place));
+    }
     if !table.exchange(index, from, encode(new, hash)) {
         // SAFETY: the failed exchange has not published it.
         unsafe { Leaf::free(new) };

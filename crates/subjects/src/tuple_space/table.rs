@@ -495,8 +495,8 @@ impl<V: Clone + Send + 'static> Table<V> {
     }
 
     /// The successor of a table that nobody else has, or null.
-    pub(crate) fn last_successor(&self) -> *mut Self {
-        let next = self.next.load(Ordering::SeqCst);
+    pub(crate) fn last_successor(&mut self) -> *mut Self {
+        let next = *self.next.get_mut();
         if next.addr() == RETIRED { ptr::null_mut() } else { next }
     }
 
