@@ -13,11 +13,20 @@ pub(crate) enum Op {
     Add(u32),
     Remove(u32),
     /// Of these values, those were found.
-    Match { of: Set, found: Set },
-    Interest { of: Set, any: bool },
+    Match {
+        of: Set,
+        found: Set,
+    },
+    Interest {
+        of: Set,
+        any: bool,
+    },
     Len(usize),
     /// What a snapshot showed, whenever it was read, and its generation.
-    Snapshot { found: Set, generation: u64 },
+    Snapshot {
+        found: Set,
+        generation: u64,
+    },
     Generation(u64),
 }
 

@@ -41,7 +41,12 @@ fn insert_and_remove_of_one_pattern() {
     check(|| {
         let world = World::new(Dialect::Nats, &["a", "a", "a"], &["a"]);
         world.add(2);
-        world.run(vec![does(|w| swap(w, 0)), does(|w| swap(w, 1)), does(|w| w.remove(2)), does(|w| w.look())]);
+        world.run(vec![
+            does(|w| swap(w, 0)),
+            does(|w| swap(w, 1)),
+            does(|w| w.remove(2)),
+            does(|w| w.look()),
+        ]);
     });
 }
 
