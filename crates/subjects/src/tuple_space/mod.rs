@@ -48,6 +48,8 @@ mod counts;
 mod directory;
 mod leaf;
 mod lookup;
+#[cfg(test)]
+mod models;
 mod published;
 mod registry;
 mod scan;
