@@ -21,6 +21,11 @@ impl<'a> Words<'a> {
         Self { rest: Some(text), separator: dialect.separator() }
     }
 
+    /// The words from a place on, where a word begins; none if the place is behind the end of the text.
+    pub(super) fn from(dialect: Dialect, text: &'a [u8], start: usize) -> Self {
+        Self { rest: text.get(start..), separator: dialect.separator() }
+    }
+
     /// The text that is left; none if no word is left.
     pub(super) fn rest(&self) -> Option<&'a [u8]> {
         self.rest

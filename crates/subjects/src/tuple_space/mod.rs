@@ -52,7 +52,7 @@ mod lookup;
 mod models;
 mod published;
 mod registry;
-mod scan;
+pub(crate) mod scan;
 mod shape;
 mod snapshot;
 mod sync;

@@ -237,7 +237,14 @@ impl<V: 'static> Indirection<V> {
     }
 
     /// What an I-node points to, after deciding a write that is pending there (GCAS_Commit of the paper).
+    #[inline]
     pub(super) fn committed<'g>(&self, inode: &'g INode<V>, guard: &'g Guard) -> Loaded<'g, V> {
+        let main = inode.load(guard);
+        if main.pending.0.load(SeqCst).is_null() { main } else { self.decide(inode, guard) }
+    }
+
+    #[cold]
+    fn decide<'g>(&self, inode: &'g INode<V>, guard: &'g Guard) -> Loaded<'g, V> {
         loop {
             let main = inode.load(guard);
             let prev = main.pending.0.load(SeqCst);

@@ -7,6 +7,7 @@
 use std::hash::{BuildHasher, RandomState};
 
 use super::super::cursor::Words;
+use crate::tuple_space::scan::short;
 use crate::{Dialect, Pattern};
 
 /// Places for words in a node.
@@ -29,6 +30,8 @@ pub(super) const PLACES: usize = END as usize + 1;
 pub(super) struct Key<'a> {
     /// Of a literal word; zero for wildcards.
     pub(super) hash: u64,
+    /// Its first eight bytes.
+    pub(super) first: u64,
     /// The word as the pattern has it.
     pub(super) text: &'a [u8],
     fixed_place: Option<u32>,
@@ -52,7 +55,7 @@ impl<'a> Keys<'a> {
             position += word.len() + 1;
         }
         if keys.is_empty() {
-            keys.push((Key { hash: 0, text: &[], fixed_place: Some(END) }, 0));
+            keys.push((Key { hash: 0, first: 0, text: &[], fixed_place: Some(END) }, 0));
         }
         Self { keys, hasher, text }
     }
@@ -80,33 +83,24 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// Fewer than eight bytes as a number, with the length another for each. Whole loads, as a copy into a buffer would cost as much
-/// as the whole hash.
-fn short(bytes: &[u8]) -> u64 {
-    match (bytes, bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
-        (_, Some(first), Some(last)) => {
-            u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << 32
-        }
-        ([first, .., last], ..) => {
-            let middle = bytes[bytes.len() / 2];
-            u64::from(*first) | u64::from(middle) << 8 | u64::from(*last) << 16
-        }
-        ([only], ..) => u64::from(*only),
-        _ => 0,
-    }
+/// The product of two numbers, its halves joined: every bit of the result depends on every bit of both.
+#[inline]
+fn fold(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    (product as u64) ^ ((product >> 64) as u64)
 }
 
 /// Hashes words, with a key of its own for each trie.
 pub(super) struct WordHasher {
     dialect: Dialect,
-    seed: u64,
+    seeds: [u64; 2],
     rounds: RandomState,
 }
 
 impl WordHasher {
     pub(super) fn new(dialect: Dialect) -> Self {
         let rounds = RandomState::new();
-        Self { dialect, seed: rounds.hash_one("seed"), rounds }
+        Self { dialect, seeds: [0, 1].map(|seed| rounds.hash_one(seed) | 1), rounds }
     }
 
     pub(super) fn dialect(&self) -> Dialect {
@@ -120,7 +114,7 @@ impl WordHasher {
 
     /// The key of a pattern's word.
     pub(super) fn pattern_key<'a>(&self, text: &'a [u8]) -> Key<'a> {
-        let wildcard = |place| Key { hash: 0, text, fixed_place: Some(place) };
+        let wildcard = |place| Key { hash: 0, first: u64::from(text[0]), text, fixed_place: Some(place) };
         match text {
             [byte] if *byte == self.dialect.one() => wildcard(ONE),
             [byte] if *byte == self.dialect.many() => wildcard(MANY),
@@ -134,24 +128,30 @@ impl WordHasher {
 
     /// The key of a word that stands for itself.
     pub(super) fn key<'a>(&self, text: &'a [u8]) -> Key<'a> {
-        Key { hash: self.hash(text), text, fixed_place: None }
+        self.key_in(text, 0, text.len())
     }
 
-    /// Folded multiplication, eight bytes at a time.
-    fn hash(&self, text: &[u8]) -> u64 {
-        const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-        let fold = |state: u64, bytes: u64| {
-            let product = u128::from(state ^ bytes) * u128::from(ODD);
-            (product as u64) ^ ((product >> 64) as u64)
-        };
-        let mut state = self.seed ^ text.len() as u64;
-        let (chunks, rest) = text.as_chunks::<8>();
-        for chunk in chunks {
-            state = fold(state, u64::from_le_bytes(*chunk));
+    /// The key of a word of a text, which stands for itself.
+    #[inline]
+    pub(super) fn key_in<'a>(&self, text: &'a [u8], start: usize, end: usize) -> Key<'a> {
+        let first = short(text, start, (end - start).min(8));
+        let hash = self.hash(first, &text[start..end]);
+        Key { hash, first, text: &text[start..end], fixed_place: None }
+    }
+
+    /// Folded multiplication, eight bytes at a time; `first` are the first eight.
+    #[inline]
+    fn hash(&self, first: u64, word: &[u8]) -> u64 {
+        let mut state = fold(first ^ self.seeds[0], self.seeds[1].wrapping_add((word.len() as u64) << 56));
+        let mut at = 8;
+        while at < word.len() {
+            state = fold(short(word, at, (word.len() - at).min(8)) ^ self.seeds[0], state ^ self.seeds[1]);
+            at += 8;
         }
-        fold(fold(state, short(rest)), self.seed)
+        state
     }
 
+    #[inline]
     pub(super) fn place(&self, hash: u64, text: &[u8], depth: u32) -> u32 {
         let hash = match depth / DEPTHS_PER_HASH {
             0 => hash,
@@ -175,13 +175,18 @@ mod tests {
     }
 
     #[test]
-    fn short_words_of_one_length_are_different_numbers() {
+    fn a_word_has_one_key_wherever_it_stands() {
+        let hasher = WordHasher::new(Dialect::Nats);
+        let word: Vec<u8> = (b'a'..=b'z').collect();
         let mut seen = std::collections::HashSet::new();
-        for length in 0..8_usize {
-            for number in 0..3_usize.pow(length as u32) {
-                let word: Vec<u8> =
-                    (0..length).map(|at| b'a' + (number / 3_usize.pow(at as u32) % 3) as u8).collect();
-                assert!(seen.insert((length, short(&word))), "{word:?}");
+        for length in 0..=word.len() {
+            let word = &word[..length];
+            let alone = hasher.key(word);
+            assert!(seen.insert(alone.hash), "{length}");
+            for (before, after) in [(0, 1), (1, 0), (7, 7), (20, 20)] {
+                let text = [&vec![b'.'; before], word, &vec![b'.'; after]].concat();
+                let key = hasher.key_in(&text, before, before + length);
+                assert_eq!((key.hash, key.first, key.text), (alone.hash, alone.first, word));
             }
         }
     }

@@ -27,6 +27,7 @@
 //! **Limits.** Subscriptions to one pattern are kept in one list, which is copied on every change. Wildcards are found by every lookup
 //! at every level, whether or not they lead anywhere.
 
+mod checked;
 mod few;
 mod indirection;
 mod key;
@@ -39,12 +40,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crossbeam_epoch::pin;
 
+use self::checked::Checked;
 use self::indirection::{Indirection, Root};
 use self::key::{Keys, WordHasher};
 use self::search::Search;
 use self::write::Try;
 use super::{ClassicSubscription, Entry, Rules};
-use crate::{Dialect, Limits, Matcher, Pattern, Subject, SubscribeError, TextError};
+use crate::{Dialect, Limits, Matcher, Pattern, SubscribeError, TextError};
 
 /// How often a lookup tries without a snapshot. A try fails when a node on its way changed meanwhile, which takes two writers at the
 /// same words within a microsecond to happen even twice.
@@ -138,7 +140,7 @@ impl<V: Clone + Send + Sync + 'static> Matcher<V> for CsTrie<V> {
 
     fn matches(&self, subject: &[u8], found: &mut Vec<V>) -> Result<(), TextError> {
         found.clear();
-        let subject = Subject::parse(self.rules.dialect, subject, &self.rules.limits)?;
+        let subject = Checked::new(&self.rules, subject)?;
         for _ in 0..OPTIMISTIC_TRIES {
             let guard = &pin();
             if Search::new(&self.core.trie, &self.core.hasher, guard).living(&subject, found) {
@@ -170,11 +172,11 @@ impl<V: Clone> CsSnapshot<V> {
     /// [`TextError`] if the subject is malformed; `found` is empty then.
     pub fn matches(&self, subject: &[u8], found: &mut Vec<V>) -> Result<(), TextError> {
         found.clear();
-        self.find(&Subject::parse(self.rules.dialect, subject, &self.rules.limits)?, found);
+        self.find(&Checked::new(&self.rules, subject)?, found);
         Ok(())
     }
 
-    fn find(&self, subject: &Subject<'_>, found: &mut Vec<V>) {
+    fn find(&self, subject: &Checked<'_>, found: &mut Vec<V>) {
         let guard = &pin();
         if let Some(root) = &self.root {
             Search::new(&self.core.trie, &self.core.hasher, guard).frozen(root, subject, found);

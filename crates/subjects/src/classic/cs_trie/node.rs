@@ -114,6 +114,8 @@ impl<V> Branches<V> {
 /// subscriptions with them. Another pattern with the same word first moves the tail one word down.
 pub(super) struct Word<V> {
     pub(super) hash: u64,
+    /// The first eight bytes of the word, so that short words are told apart without a look at the text.
+    first: u64,
     /// The word, and the tail after a separator.
     text: Arc<[u8]>,
     word_bytes: u32,
@@ -143,11 +145,14 @@ impl<V> Word<V> {
         below: Option<Arc<INode<V>>>,
     ) -> Self {
         let word_bytes = u32::try_from(key.text.len()).expect("patterns are shorter");
-        Self { hash: key.hash, text: text.into(), word_bytes, wild, entries, below }
+        Self { hash: key.hash, first: key.first, text: text.into(), word_bytes, wild, entries, below }
     }
 
+    #[inline]
     pub(super) fn is(&self, key: &Key<'_>) -> bool {
-        self.hash == key.hash && self.text() == key.text
+        let length = self.word_bytes as usize;
+        (self.hash, self.first, length) == (key.hash, key.first, key.text.len())
+            && (length <= 8 || self.text() == key.text)
     }
 
     /// The word itself.
@@ -183,6 +188,7 @@ impl<V> Word<V> {
     fn copy(&self) -> Self {
         Self {
             hash: self.hash,
+            first: self.first,
             text: Arc::clone(&self.text),
             word_bytes: self.word_bytes,
             wild: self.wild,

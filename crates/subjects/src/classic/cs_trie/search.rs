@@ -12,11 +12,11 @@ use crossbeam_epoch::Guard;
 use super::super::Entry;
 use super::super::cursor::Words;
 use super::super::direct::words_match;
+use super::checked::Checked;
 use super::few::Few;
 use super::indirection::{INode, Indirection, Loaded, Root};
 use super::key::{END, Key, MANY, ONE, WordHasher};
 use super::node::{Branches, Kind, Main, Slot, Word};
-use crate::Subject;
 
 /// A walk under one guard.
 pub(super) struct Search<'g, V> {
@@ -26,10 +26,10 @@ pub(super) struct Search<'g, V> {
     /// Every I-node that was read, with its content at that time; stays empty in a snapshot.
     read: Few<(&'g INode<V>, Loaded<'g, V>), 12>,
     note: bool,
-    /// Reached by exactly the words up to now, each once.
-    active: Few<Active<'g, V>, 4>,
-    /// Reached by the words before this one.
-    last: Few<Active<'g, V>, 4>,
+    /// Reached by exactly the words up to now, each once, and by the words before this one: they take turns.
+    active: [Few<Active<'g, V>, 4>; 2],
+    /// Which of the two is reached by the words up to now.
+    now: usize,
     /// Nodes behind a `#`, which go on to the end of the subject.
     looping: Vec<&'g Branches<V>>,
     /// Which words below a `#` were found: only those can be met twice, if there is another `#` on the way.
@@ -61,39 +61,52 @@ struct Step<'a> {
 
 impl<'g, V: Clone + 'static> Search<'g, V> {
     pub(super) fn new(trie: &'g Indirection<V>, hasher: &'g WordHasher, guard: &'g Guard) -> Self {
-        let (read, active, last) = (Few::new(), Few::new(), Few::new());
-        Self { trie, hasher, guard, read, note: true, active, last, looping: Vec::new(), seen: None }
+        let (read, active) = (Few::new(), [Few::new(), Few::new()]);
+        Self { trie, hasher, guard, read, note: true, active, now: 0, looping: Vec::new(), seen: None }
     }
 
     /// Whether what was found below the current root is the state of the trie at one moment.
-    pub(super) fn living(mut self, subject: &Subject<'_>, found: &mut Vec<V>) -> bool {
+    pub(super) fn living(mut self, subject: &Checked<'_>, found: &mut Vec<V>) -> bool {
         let root = self.trie.root(self.guard);
         self.run(root, subject, found);
         self.read.iter().all(|(inode, main)| inode.load(self.guard) == main) && self.trie.is_current(root)
     }
 
     /// What a frozen root holds.
-    pub(super) fn frozen(mut self, root: &'g Root<V>, subject: &Subject<'_>, found: &mut Vec<V>) {
+    pub(super) fn frozen(mut self, root: &'g Root<V>, subject: &Checked<'_>, found: &mut Vec<V>) {
         self.note = false;
         self.run(root, subject, found);
     }
 
-    fn run(&mut self, root: &'g Root<V>, subject: &Subject<'_>, found: &mut Vec<V>) {
-        let mut hidden = subject.is_hidden();
-        let mut after = Words::new(self.hasher.dialect(), subject.as_bytes());
+    fn run(&mut self, root: &'g Root<V>, subject: &Checked<'_>, found: &mut Vec<V>) {
+        let dialect = self.hasher.dialect();
+        let text = subject.subject.as_bytes();
+        let mut hidden = subject.subject.is_hidden();
+        let (mut number, mut start) = (0, 0);
         let top = self.branches(&root.top);
         let end = top.and_then(|top| top.get(END)).and_then(as_word).and_then(|word| word.entries.as_deref());
-        self.enter(Active { entries: end, below: top, below_many: false }, hidden, after, found);
-        while self.active.len() > 0 || !self.looping.is_empty() {
-            let here = after;
-            let Some(word) = after.next() else { break };
-            let step = Step { key: self.hasher.key(word), here, after };
-            std::mem::swap(&mut self.active, &mut self.last);
-            self.active.clear();
+        self.enter(
+            Active { entries: end, below: top, below_many: false },
+            hidden,
+            Words::new(dialect, text),
+            found,
+        );
+        while start <= text.len() && !text.is_empty() {
+            if self.active[self.now].len() == 0 && self.looping.is_empty() {
+                return;
+            }
+            let end = subject.end(number, start);
+            let key = self.hasher.key_in(text, start, end);
+            let here = Words::from(dialect, text, start);
+            (number, start) = (number + 1, end + 1);
+            let step = Step { key, here, after: Words::from(dialect, text, start) };
+            let last = self.now;
+            self.now = 1 - last;
+            self.active[self.now].clear();
             // Whoever enters the loop at this word takes part from the next word on.
             let looping = self.looping.len();
             let mut at = 0;
-            while let Some(active) = self.last.get(at) {
+            while let Some(active) = self.active[last].get(at) {
                 at += 1;
                 self.step(&active, &step, std::mem::take(&mut hidden), found);
             }
@@ -103,7 +116,7 @@ impl<'g, V: Clone + 'static> Search<'g, V> {
                 }
             }
         }
-        for active in self.active.iter() {
+        for active in self.active[self.now].iter() {
             emit(active.entries, found);
         }
     }
@@ -158,7 +171,7 @@ impl<'g, V: Clone + 'static> Search<'g, V> {
         {
             self.enter_many(word, active.below_many, after, found);
         }
-        self.active.push(active);
+        self.active[self.now].push(active);
     }
 
     /// A `#` takes the words `here` or some of them, so that it need not be entered again later. In normal form only literal words
@@ -210,7 +223,9 @@ fn as_word<V>(slot: &Slot<V>) -> Option<&Word<V>> {
 }
 
 fn emit<V: Clone>(entries: Option<&[Entry<V>]>, found: &mut Vec<V>) {
-    found.extend(entries.into_iter().flatten().map(|entry| entry.value.clone()));
+    if let Some(entries) = entries {
+        found.extend(entries.iter().map(|entry| entry.value.clone()));
+    }
 }
 
 /// Visits every value below an I-node of a frozen root.

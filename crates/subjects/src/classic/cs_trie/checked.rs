@@ -1,0 +1,126 @@
+//! A subject on the way of a lookup: checked and split in one pass, sixteen bytes at a time.
+
+use super::super::Rules;
+use crate::tuple_space::scan::{BLOCK, Scanner};
+use crate::{Subject, TextError};
+
+/// Words whose ends are noted; those beyond are searched for when they are reached.
+const ENDS_MAX: usize = 32;
+
+/// A checked subject.
+pub(super) struct Checked<'a> {
+    pub(super) subject: Subject<'a>,
+    ends: [u16; ENDS_MAX],
+    separator: u8,
+}
+
+impl<'a> Checked<'a> {
+    /// Checks a text.
+    ///
+    /// # Errors
+    /// As [`Subject::parse`].
+    #[inline]
+    pub(super) fn new(rules: &Rules, text: &'a [u8]) -> Result<Self, TextError> {
+        let dialect = rules.dialect;
+        let limits = rules.limits.clamped();
+        let mut checked = Self {
+            subject: Subject::unchecked(dialect, text),
+            ends: [0; ENDS_MAX],
+            separator: dialect.separator(),
+        };
+        let clean = text.len() <= limits.bytes_max && checked.split(limits.words_max);
+        if !clean {
+            // Something is unusual: find out by the book what it is, if it is wrong at all.
+            Subject::parse(dialect, text, &rules.limits)?;
+        }
+        Ok(checked)
+    }
+
+    /// Notes where words end; false if the text may be malformed.
+    #[inline]
+    fn split(&mut self, words_max: usize) -> bool {
+        let (dialect, text) = (self.subject.dialect(), self.subject.as_bytes());
+        if text.is_empty() {
+            return false;
+        }
+        let scanner = Scanner::new(dialect);
+        let (mut count, mut start, mut at) = (0, 0, 0);
+        let (mut suspicious, mut empty) = (0, false);
+        loop {
+            let (mut ends, unusual) = scanner.scan(text, at);
+            suspicious |= unusual;
+            let left = text.len() - at;
+            if left <= BLOCK {
+                // The end of the text ends the last word.
+                ends |= 1 << left;
+            }
+            while ends != 0 {
+                let end = at + ends.trailing_zeros() as usize;
+                ends &= ends - 1;
+                if let Some(place) = self.ends.get_mut(count) {
+                    *place = end as u16;
+                }
+                count += 1;
+                empty |= end == start;
+                start = end + 1;
+            }
+            if left <= BLOCK {
+                break;
+            }
+            at += BLOCK;
+        }
+        suspicious == 0 && count <= words_max && (!empty || dialect.empty_words())
+    }
+
+    /// Where the word ends that has this number and begins here.
+    #[inline]
+    pub(super) fn end(&self, number: usize, start: usize) -> usize {
+        if let Some(end) = self.ends.get(number) {
+            return usize::from(*end);
+        }
+        let rest = &self.subject.as_bytes()[start..];
+        start + rest.iter().position(|byte| *byte == self.separator).unwrap_or(rest.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Dialect, Limits};
+
+    #[test]
+    fn it_accepts_what_the_slow_check_accepts_and_splits_alike() {
+        let limits = Limits { words_max: 60, bytes_max: 300, subscriptions_max: 1 };
+        let texts = [
+            b"".as_slice(),
+            b"a",
+            b".",
+            b"a.b",
+            b"a..b",
+            b"a b",
+            b"/a/",
+            b"+/a",
+            b"a+",
+            "a.\u{e9}.b".as_bytes(),
+        ];
+        let long: Vec<Vec<u8>> = [31, 32, 33, 60, 61, 150]
+            .into_iter()
+            .flat_map(|words| [".", "/"].map(|separator| vec!["wo"; words].join(separator).into_bytes()))
+            .collect();
+        for dialect in Dialect::ALL {
+            let rules = Rules { dialect, limits };
+            for text in texts.into_iter().chain(long.iter().map(|text| &**text)) {
+                let slow = Subject::parse(dialect, text, &limits);
+                let fast = Checked::new(&rules, text);
+                assert_eq!(fast.as_ref().map(|checked| checked.subject), slow.as_ref().copied(), "{text:?}");
+                let Ok(checked) = fast else { continue };
+                let mut start = 0;
+                for (number, word) in checked.subject.words().enumerate() {
+                    let end = checked.end(number, start);
+                    assert_eq!(&text[start..end], word);
+                    start = end + 1;
+                }
+            }
+        }
+    }
+}
