@@ -8,10 +8,12 @@ pub(super) struct Few<T, const N: usize> {
 }
 
 impl<T: Copy, const N: usize> Few<T, N> {
+    #[inline]
     pub(super) fn new() -> Self {
         Self { few: [None; N], len: 0, more: Vec::new() }
     }
 
+    #[inline]
     pub(super) fn push(&mut self, item: T) {
         match self.few.get_mut(self.len) {
             Some(place) => *place = Some(item),
@@ -29,14 +31,18 @@ impl<T: Copy, const N: usize> Few<T, N> {
         self.len
     }
 
-    pub(super) fn get(&self, at: usize) -> Option<T> {
+    /// By reference: a copy of what was just written in parts would have to wait until it is in the cache.
+    #[inline]
+    pub(super) fn get(&self, at: usize) -> Option<&T> {
         if at >= self.len {
             return None;
         }
-        self.few.get(at).copied().unwrap_or_else(|| self.more.get(at - N).copied())
+        self.few.get(at).map_or_else(|| self.more.get(at - N), Option::as_ref)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = T> {
-        self.few.iter().take(self.len).flatten().chain(&self.more).copied()
+    #[inline]
+    pub(super) fn all(&self, mut is_so: impl FnMut(T) -> bool) -> bool {
+        let few = &self.few[..self.len.min(N)];
+        few.iter().all(|item| item.is_none_or(&mut is_so)) && self.more.iter().all(|item| is_so(*item))
     }
 }

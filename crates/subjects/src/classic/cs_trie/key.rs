@@ -153,11 +153,14 @@ impl WordHasher {
 
     #[inline]
     pub(super) fn place(&self, hash: u64, text: &[u8], depth: u32) -> u32 {
-        let hash = match depth / DEPTHS_PER_HASH {
-            0 => hash,
-            round => self.rounds.hash_one((round, text)),
-        };
+        let hash =
+            if depth < DEPTHS_PER_HASH { hash } else { self.later_hash(text, depth / DEPTHS_PER_HASH) };
         ((hash >> (depth % DEPTHS_PER_HASH * WORD_PLACES_BITS)) as u32) % WORD_PLACES
+    }
+
+    #[cold]
+    fn later_hash(&self, text: &[u8], round: u32) -> u64 {
+        self.rounds.hash_one((round, text))
     }
 }
 

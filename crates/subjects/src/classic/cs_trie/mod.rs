@@ -28,6 +28,7 @@
 //! at every level, whether or not they lead anywhere.
 
 mod checked;
+mod entries;
 mod few;
 mod indirection;
 mod key;
@@ -140,15 +141,17 @@ impl<V: Clone + Send + Sync + 'static> Matcher<V> for CsTrie<V> {
 
     fn matches(&self, subject: &[u8], found: &mut Vec<V>) -> Result<(), TextError> {
         found.clear();
-        let subject = Checked::new(&self.rules, subject)?;
+        let mut checked = Checked::none(self.rules.dialect);
+        checked.read(&self.rules.limits, subject)?;
+        let subject = &checked;
         for _ in 0..OPTIMISTIC_TRIES {
             let guard = &pin();
-            if Search::new(&self.core.trie, &self.core.hasher, guard).living(&subject, found) {
+            if Search::new(&self.core.trie, &self.core.hasher, guard).living(subject, found) {
                 return Ok(());
             }
             found.clear();
         }
-        self.snapshot().find(&subject, found);
+        self.snapshot().find(subject, found);
         Ok(())
     }
 
@@ -172,7 +175,9 @@ impl<V: Clone> CsSnapshot<V> {
     /// [`TextError`] if the subject is malformed; `found` is empty then.
     pub fn matches(&self, subject: &[u8], found: &mut Vec<V>) -> Result<(), TextError> {
         found.clear();
-        self.find(&Checked::new(&self.rules, subject)?, found);
+        let mut checked = Checked::none(self.rules.dialect);
+        checked.read(&self.rules.limits, subject)?;
+        self.find(&checked, found);
         Ok(())
     }
 

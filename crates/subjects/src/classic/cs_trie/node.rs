@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::super::Entry;
 use super::super::cursor::Words;
+use super::entries::Entries;
 use super::indirection::{INode, Pending};
 use super::key::{Key, Keys, PLACES, WordHasher};
 
@@ -121,33 +122,77 @@ pub(super) struct Word<V> {
     word_bytes: u32,
     /// False if neither the word nor the tail can be a wildcard.
     wild: bool,
-    /// None instead of an empty list. Every change copies it, so that a pattern with very many subscriptions is slow to change.
-    pub(super) entries: Option<Arc<[Entry<V>]>>,
+    pub(super) entries: Entries<V>,
     /// None if there is a tail.
     pub(super) below: Option<Arc<INode<V>>>,
 }
 
-impl<V> Word<V> {
+impl<V: Clone> Word<V> {
     /// A pattern from this key on, as one word with a tail.
     pub(super) fn alone(keys: &Keys<'_>, at: usize, entry: Entry<V>) -> Self {
         let key = keys.get(at);
         let hasher = keys.hasher();
         let mut words = Words::part(hasher.dialect(), keys.rest(at));
         let wild = words.any(|word| hasher.is_wildcard(word));
-        Self::new(key, keys.rest(at), wild, Some([entry].into()), None)
+        Self::new(key, keys.rest(at), wild, Entries::One(entry), None)
     }
 
     fn new(
         key: &Key<'_>,
         text: &[u8],
         wild: bool,
-        entries: Option<Arc<[Entry<V>]>>,
+        entries: Entries<V>,
         below: Option<Arc<INode<V>>>,
     ) -> Self {
         let word_bytes = u32::try_from(key.text.len()).expect("patterns are shorter");
         Self { hash: key.hash, first: key.first, text: text.into(), word_bytes, wild, entries, below }
     }
 
+    /// The same with the tail one word down.
+    pub(super) fn expanded(&self, hasher: &WordHasher, generation: u64) -> Self {
+        let tail = &self.text[self.word_bytes as usize + 1..];
+        let word_bytes =
+            tail.iter().position(|byte| *byte == hasher.dialect().separator()).unwrap_or(tail.len());
+        let key = hasher.pattern_key(&tail[..word_bytes]);
+        let next = Self::new(&key, tail, self.wild, self.entries.clone(), None);
+        let branches = Branches::one(hasher.place_of(&key, 0), Slot::Word(Arc::new(next)));
+        let below = INode::new(generation, Main::new(Kind::Branches(branches)));
+        let key = hasher.pattern_key(self.text());
+        Self::new(&key, self.text(), self.wild, Entries::None, Some(Arc::new(below)))
+    }
+
+    fn copy(&self) -> Self {
+        Self {
+            hash: self.hash,
+            first: self.first,
+            text: Arc::clone(&self.text),
+            word_bytes: self.word_bytes,
+            wild: self.wild,
+            entries: self.entries.clone(),
+            below: self.below.clone(),
+        }
+    }
+
+    pub(super) fn with_below(&self, below: Option<Arc<INode<V>>>) -> Self {
+        Self { below, ..self.copy() }
+    }
+
+    /// This word as a slot, or nothing if nothing is left of it.
+    pub(super) fn into_slot(self) -> Option<Slot<V>> {
+        (!self.entries.as_slice().is_empty() || self.below.is_some()).then(|| Slot::Word(Arc::new(self)))
+    }
+
+    pub(super) fn with_entry(&self, entry: Entry<V>) -> Self {
+        Self { entries: self.entries.with(entry), ..self.copy() }
+    }
+
+    /// A copy without this subscription; none if it is not here.
+    pub(super) fn without_entry(&self, id: u64) -> Option<Self> {
+        Some(Self { entries: self.entries.without(id)?, ..self.copy() })
+    }
+}
+
+impl<V> Word<V> {
     #[inline]
     pub(super) fn is(&self, key: &Key<'_>) -> bool {
         let length = self.word_bytes as usize;
@@ -170,57 +215,6 @@ impl<V> Word<V> {
 
     pub(super) fn is_wild(&self) -> bool {
         self.wild
-    }
-
-    /// The same with the tail one word down.
-    pub(super) fn expanded(&self, hasher: &WordHasher, generation: u64) -> Self {
-        let tail = &self.text[self.word_bytes as usize + 1..];
-        let word_bytes =
-            tail.iter().position(|byte| *byte == hasher.dialect().separator()).unwrap_or(tail.len());
-        let key = hasher.pattern_key(&tail[..word_bytes]);
-        let next = Self::new(&key, tail, self.wild, self.entries.clone(), None);
-        let branches = Branches::one(hasher.place_of(&key, 0), Slot::Word(Arc::new(next)));
-        let below = INode::new(generation, Main::new(Kind::Branches(branches)));
-        let key = hasher.pattern_key(self.text());
-        Self::new(&key, self.text(), self.wild, None, Some(Arc::new(below)))
-    }
-
-    fn copy(&self) -> Self {
-        Self {
-            hash: self.hash,
-            first: self.first,
-            text: Arc::clone(&self.text),
-            word_bytes: self.word_bytes,
-            wild: self.wild,
-            entries: self.entries.clone(),
-            below: self.below.clone(),
-        }
-    }
-
-    pub(super) fn with_below(&self, below: Option<Arc<INode<V>>>) -> Self {
-        Self { below, ..self.copy() }
-    }
-
-    /// This word as a slot, or nothing if nothing is left of it.
-    pub(super) fn into_slot(self) -> Option<Slot<V>> {
-        (self.entries.is_some() || self.below.is_some()).then(|| Slot::Word(Arc::new(self)))
-    }
-}
-
-impl<V: Clone> Word<V> {
-    pub(super) fn with_entry(&self, entry: Entry<V>) -> Self {
-        let entries = self.entries.iter().flat_map(|entries| entries.iter().cloned());
-        Self { entries: Some(entries.chain([entry]).collect()), ..self.copy() }
-    }
-
-    /// A copy without this subscription; none if it is not here.
-    pub(super) fn without_entry(&self, id: u64) -> Option<Self> {
-        let entries = self.entries.as_ref()?;
-        if !entries.iter().any(|entry| entry.id == id) {
-            return None;
-        }
-        let left: Arc<[_]> = entries.iter().filter(|entry| entry.id != id).cloned().collect();
-        Some(Self { entries: (!left.is_empty()).then_some(left), ..self.copy() })
     }
 }
 

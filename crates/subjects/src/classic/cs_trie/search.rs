@@ -37,7 +37,7 @@ pub(super) struct Search<'g, V> {
 }
 
 struct Active<'g, V> {
-    entries: Option<&'g [Entry<V>]>,
+    entries: &'g [Entry<V>],
     below: Option<&'g Branches<V>>,
     below_many: bool,
 }
@@ -69,7 +69,7 @@ impl<'g, V: Clone + 'static> Search<'g, V> {
     pub(super) fn living(mut self, subject: &Checked<'_>, found: &mut Vec<V>) -> bool {
         let root = self.trie.root(self.guard);
         self.run(root, subject, found);
-        self.read.iter().all(|(inode, main)| inode.load(self.guard) == main) && self.trie.is_current(root)
+        self.read.all(|(inode, main)| inode.load(self.guard) == main) && self.trie.is_current(root)
     }
 
     /// What a frozen root holds.
@@ -84,7 +84,8 @@ impl<'g, V: Clone + 'static> Search<'g, V> {
         let mut hidden = subject.subject.is_hidden();
         let (mut number, mut start) = (0, 0);
         let top = self.branches(&root.top);
-        let end = top.and_then(|top| top.get(END)).and_then(as_word).and_then(|word| word.entries.as_deref());
+        let end = top.and_then(|top| top.get(END)).and_then(as_word);
+        let end = end.map_or(&[][..], |word| word.entries.as_slice());
         self.enter(
             Active { entries: end, below: top, below_many: false },
             hidden,
@@ -106,9 +107,12 @@ impl<'g, V: Clone + 'static> Search<'g, V> {
             // Whoever enters the loop at this word takes part from the next word on.
             let looping = self.looping.len();
             let mut at = 0;
-            while let Some(active) = self.active[last].get(at) {
+            while let Some(&Active { below, below_many, .. }) = self.active[last].get(at) {
                 at += 1;
-                self.step(&active, &step, std::mem::take(&mut hidden), found);
+                let hidden = std::mem::take(&mut hidden);
+                if let Some(branches) = below {
+                    self.step(branches, below_many, &step, hidden, found);
+                }
             }
             for at in 0..looping {
                 if let Some(word) = self.literal(self.looping[at], &step.key) {
@@ -116,39 +120,44 @@ impl<'g, V: Clone + 'static> Search<'g, V> {
                 }
             }
         }
-        for active in self.active[self.now].iter() {
-            emit(active.entries, found);
-        }
+        let ends = &self.active[self.now];
+        (0..).map_while(|at| ends.get(at)).for_each(|active| emit(active.entries, found));
     }
 
     /// Reads one word; `hidden` keeps it from wildcards.
-    fn step(&mut self, at: &Active<'g, V>, step: &Step<'_>, hidden: bool, found: &mut Vec<V>) {
-        let Some(branches) = at.below else { return };
+    fn step(
+        &mut self,
+        branches: &'g Branches<V>,
+        below_many: bool,
+        step: &Step<'_>,
+        hidden: bool,
+        found: &mut Vec<V>,
+    ) {
         if let Some(word) = self.literal(branches, &step.key) {
-            self.enter_word(word, at.below_many, step, found);
+            self.enter_word(word, below_many, step, found);
         }
         if hidden {
             return;
         }
         if let Some(word) = branches.get(ONE).and_then(as_word) {
-            self.enter_word(word, at.below_many, step, found);
+            self.enter_word(word, below_many, step, found);
         }
         if self.hasher.dialect().many_min() == 1
             && let Some(word) = branches.get(MANY).and_then(as_word)
         {
-            self.enter_many(word, at.below_many, step.here, found);
+            self.enter_many(word, below_many, step.here, found);
         }
     }
 
     fn enter_word(&mut self, word: &'g Word<V>, below_many: bool, step: &Step<'_>, found: &mut Vec<V>) {
         if word.has_tail() {
             if self.tail_matches(word, step.here) && (!below_many || self.is_new(word)) {
-                emit(word.entries.as_deref(), found);
+                emit(word.entries.as_slice(), found);
             }
             return;
         }
         let below = word.below.as_deref().and_then(|inode| self.branches(inode));
-        let entries = word.entries.as_deref();
+        let entries = word.entries.as_slice();
         self.enter(Active { entries, below, below_many }, false, step.after, found);
     }
 
@@ -164,6 +173,7 @@ impl<'g, V: Clone + 'static> Search<'g, V> {
             || (word.is_wild() && words_match(dialect, Words::part(dialect, tail), here))
     }
 
+    #[inline(always)]
     fn enter(&mut self, active: Active<'g, V>, hidden: bool, after: Words<'_>, found: &mut Vec<V>) {
         if self.hasher.dialect().many_min() == 0
             && !hidden
@@ -181,7 +191,7 @@ impl<'g, V: Clone + 'static> Search<'g, V> {
             return;
         }
         if !word.has_tail() || self.tail_matches(word, here) {
-            emit(word.entries.as_deref(), found);
+            emit(word.entries.as_slice(), found);
         }
         let below = word.below.as_deref().and_then(|inode| self.branches(inode));
         self.looping.extend(below);
@@ -190,7 +200,8 @@ impl<'g, V: Clone + 'static> Search<'g, V> {
     /// The word itself below these branches.
     fn literal(&mut self, mut branches: &'g Branches<V>, key: &Key<'_>) -> Option<&'g Word<V>> {
         for depth in 0.. {
-            match branches.get(self.hasher.place(key.hash, key.text, depth))? {
+            let place = self.hasher.place(key.hash, key.text, depth);
+            match branches.get(place)? {
                 Slot::Word(word) => return word.is(key).then_some(word),
                 Slot::Split(inode) => match &self.read(inode).kind {
                     Kind::Branches(below) => branches = below,
@@ -215,6 +226,7 @@ impl<'g, V: Clone + 'static> Search<'g, V> {
     }
 }
 
+#[inline]
 fn as_word<V>(slot: &Slot<V>) -> Option<&Word<V>> {
     match slot {
         Slot::Word(word) => Some(word),
@@ -222,10 +234,8 @@ fn as_word<V>(slot: &Slot<V>) -> Option<&Word<V>> {
     }
 }
 
-fn emit<V: Clone>(entries: Option<&[Entry<V>]>, found: &mut Vec<V>) {
-    if let Some(entries) = entries {
-        found.extend(entries.iter().map(|entry| entry.value.clone()));
-    }
+fn emit<V: Clone>(entries: &[Entry<V>], found: &mut Vec<V>) {
+    found.extend(entries.iter().map(|entry| entry.value.clone()));
 }
 
 /// Visits every value below an I-node of a frozen root.
@@ -239,7 +249,7 @@ pub(super) fn for_each<V: 'static>(
     while let Some(inode) = inodes.pop() {
         let main = trie.committed(inode, guard).get();
         let mut visit_word = |word: &Word<V>| {
-            word.entries.iter().flat_map(|entries| entries.iter()).for_each(|entry| visit(&entry.value));
+            word.entries.as_slice().iter().for_each(|entry| visit(&entry.value));
         };
         match &main.kind {
             Kind::Tomb(word) => {
