@@ -190,7 +190,7 @@ fn peek<'g, V: Clone + Send + 'static>(table: &'g Table<V>, hash: u64, time: Tim
         if is_candidate(raw, hash) {
             let (Slot::Leaf(leaf) | Slot::Frozen(leaf)) = decode(raw) else { return State::Unclear };
             prefetch(leaf.as_ptr());
-            prefetch(leaf.as_ptr().wrapping_byte_add(64));
+            prefetch(leaf.as_ptr().wrapping_byte_add(48));
             return State::Candidate(leaf);
         }
         match decode::<V>(raw) {

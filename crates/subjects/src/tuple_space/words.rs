@@ -136,29 +136,34 @@ impl<'a> Words<'a> {
         }
         let (mut count, mut start, mut sum) = (0, 0, 0_u64);
         let (mut suspicious, mut empty) = (0, false);
-        let mut push = |end: usize| {
-            if count < SHAPE_WORDS_MAX {
-                let share = hasher.word(text, start, end, count);
-                sum = sum.wrapping_add(share);
-                self.ends[count].write(end as u16);
-                self.shares[count].write(share);
-                self.sums[count].write(sum);
-            }
-            count += 1;
-            empty |= end == start;
-            start = end + 1;
-        };
         let mut at = 0;
-        while at < text.len() {
-            let (mut separators, unusual) = scanner.scan(text, at);
+        loop {
+            let (mut ends, unusual) = scanner.scan(text, at);
             suspicious |= unusual;
-            while separators != 0 {
-                push(at + separators.trailing_zeros() as usize);
-                separators &= separators - 1;
+            let left = text.len() - at;
+            if left <= BLOCK {
+                // The end of the text ends the last word.
+                ends |= 1 << left;
+            }
+            while ends != 0 {
+                let end = at + ends.trailing_zeros() as usize;
+                ends &= ends - 1;
+                if count < SHAPE_WORDS_MAX {
+                    let share = hasher.word(text, start, end, count);
+                    sum = sum.wrapping_add(share);
+                    self.ends[count].write(end as u16);
+                    self.shares[count].write(share);
+                    self.sums[count].write(sum);
+                }
+                count += 1;
+                empty |= end == start;
+                start = end + 1;
+            }
+            if left <= BLOCK {
+                break;
             }
             at += BLOCK;
         }
-        push(text.len());
         self.count = count;
         suspicious == 0 && (!empty || dialect.empty_words())
     }
