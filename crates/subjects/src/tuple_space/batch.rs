@@ -8,6 +8,7 @@ use super::clock::Time;
 use super::core::Place;
 use super::directory::{Entry, SHAPES_MAX};
 use super::leaf::LeafRef;
+use super::lookup::is_late;
 use super::sync::prefetch;
 use super::table::{Slot, Table, decode, is_candidate};
 use super::words::Words;
@@ -114,7 +115,7 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
         // Each result shows the matcher at this time, or later if something was written since.
         let time = self.core.clock.certain();
         let directory = self.directory(guard);
-        let simple = directory.dropped() <= time && self.trie_root(guard).is_none();
+        let simple = !is_late(directory.dropped(), time) && self.trie_root(guard).is_none();
         let mut errors = [const { None }; GROUP];
         let mut counts = [0_u8; GROUP];
         probes.clear();
@@ -166,7 +167,7 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
             State::Candidate(leaf) => leaf,
         };
         if !probe.entry.key.matches(leaf.text(), words)
-            || self.core.settle(leaf, Place::Table(probe.entry.key, probe.hash)) > time
+            || is_late(self.core.settle(leaf, Place::Table(probe.entry.key, probe.hash)), time)
         {
             return false;
         }
@@ -178,7 +179,7 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
 /// What a table says about a hash without comparing texts.
 #[inline]
 fn peek<'g, V: Clone + Send + 'static>(table: &'g Table<V>, hash: u64, time: Time) -> State<'g, V> {
-    if table.dropped() > time {
+    if is_late(table.dropped(), time) {
         return State::Unclear;
     }
     let home = table.home(hash);
@@ -195,7 +196,7 @@ fn peek<'g, V: Clone + Send + 'static>(table: &'g Table<V>, hash: u64, time: Tim
         }
         match decode::<V>(raw) {
             Slot::Leaf(_) | Slot::Frozen(_) => {}
-            Slot::Deleted(removed) if removed <= time => {}
+            Slot::Deleted(removed) if !is_late(removed, time) => {}
             _ => return State::Unclear,
         }
     }

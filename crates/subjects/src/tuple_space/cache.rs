@@ -117,6 +117,8 @@ impl<V> Set<V> {
 
 impl<V: Clone + Send + Sync + 'static> Entry<V> {
     fn fill(&mut self, matcher: &TupleSpace<V>, words: &Words<'_>) {
+        // Nothing can be found here until all of it is new, should a value's clone panic.
+        self.generation = 0;
         self.values.clear();
         // The generation is that of the moment which the result shows.
         self.generation = matcher.inner.matches_again(words, &mut self.values, &epoch::pin());

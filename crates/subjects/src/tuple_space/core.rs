@@ -52,11 +52,6 @@ impl Core {
         }
     }
 
-    /// The shape of a pattern and its hash, if a table can hold it.
-    pub(crate) fn hasher_hash(&self, text: &[u8]) -> Option<(ShapeKey, u64)> {
-        Some((ShapeKey::of(self.dialect, text)?, self.hasher.pattern(self.dialect, text)))
-    }
-
     /// When this leaf's version began; decides it if nobody has. This is the linearization point of the write that made the leaf:
     /// the reading of the clock whose result becomes the stamp.
     #[inline]

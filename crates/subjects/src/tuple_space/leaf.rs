@@ -236,7 +236,7 @@ impl<V> Leaf<V> {
     pub(crate) unsafe fn free(leaf: *mut Self) {
         // SAFETY: the caller owns the leaf; the kind says which field of the body was written.
         unsafe {
-            let meta = (*leaf).meta.load(Ordering::Acquire);
+            let meta = *(*leaf).meta.get_mut();
             if meta.addr() & STATE_MASK == KEPT {
                 drop(Box::from_raw(meta.map_addr(|bits| bits & !STATE_MASK).cast::<History<V>>()));
             }

@@ -46,7 +46,7 @@ impl<T: Send + 'static> Published<T> {
 impl<T: Send + 'static> Drop for Published<T> {
     fn drop(&mut self) {
         // SAFETY: nobody else has it any more, and it came from a box.
-        drop(unsafe { Box::from_raw(self.0.load(Ordering::SeqCst)) });
+        drop(unsafe { Box::from_raw(*self.0.get_mut()) });
     }
 }
 
@@ -104,7 +104,7 @@ impl<V: Clone + Send + Sync + 'static> TrieRoot<V> {
 
 impl<V: Clone + Send + Sync + 'static> Drop for TrieRoot<V> {
     fn drop(&mut self) {
-        let root = self.0.load(Ordering::SeqCst);
+        let root = *self.0.get_mut();
         if !root.is_null() {
             // SAFETY: nobody else has it any more.
             unsafe { Leaf::free(root) };

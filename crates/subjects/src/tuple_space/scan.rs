@@ -48,7 +48,10 @@ impl Scanner {
     #[cfg(target_arch = "x86_64")]
     #[inline]
     fn look(self, low: u64, high: u64) -> (u32, u32) {
-        #[expect(unsafe_code, reason = "the compiler asks for it even where the target always has the feature")]
+        #[expect(
+            unsafe_code,
+            reason = "the compiler asks for it even where the target always has the feature"
+        )]
         // SAFETY: every x86-64 processor has SSE2.
         unsafe {
             self.look_sse2(low, high)
@@ -69,7 +72,8 @@ impl Scanner {
         let [one, many] = self.wildcards.map(|wildcard| _mm_cmpeq_epi8(bytes, all(wildcard)));
         let delete = _mm_cmpeq_epi8(bytes, all(0x7f));
         // The high bit of a byte that is not ASCII is set as it is.
-        let unusual = _mm_or_si128(_mm_or_si128(bytes, forbidden), _mm_or_si128(_mm_or_si128(one, many), delete));
+        let unusual =
+            _mm_or_si128(_mm_or_si128(bytes, forbidden), _mm_or_si128(_mm_or_si128(one, many), delete));
         (_mm_movemask_epi8(separators).cast_unsigned(), _mm_movemask_epi8(unusual).cast_unsigned())
     }
 
@@ -82,9 +86,7 @@ impl Scanner {
         let bits = |of: &dyn Fn(u8) -> bool| {
             bytes.iter().enumerate().fold(0, |bits, (index, byte)| bits | u32::from(of(*byte)) << index)
         };
-        let unusual = |byte: u8| {
-            byte >= 0x7f || byte <= self.forbidden_to || self.wildcards.contains(&byte)
-        };
+        let unusual = |byte: u8| byte >= 0x7f || byte <= self.forbidden_to || self.wildcards.contains(&byte);
         (bits(&|byte| byte == self.separator), bits(&unusual))
     }
 }

@@ -120,7 +120,7 @@ impl<V: Clone + Send + Sync + 'static> Snapshot<V> {
                 let mut leaves = Vec::new();
                 shape.bucket(&inner.core, bits, bucket, &mut leaves, guard);
                 for leaf in leaves {
-                    let hash = inner.core.hasher.pattern(inner.core.dialect, leaf.text());
+                    let hash = inner.core.hasher.hash(inner.core.dialect, leaf.text());
                     let view = inner.version(leaf, Place::Table(key, hash), time);
                     f(leaf.text(), view);
                 }

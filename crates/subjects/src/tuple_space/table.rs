@@ -190,7 +190,7 @@ impl<V: Clone + Send + 'static> Table<V> {
         self.dropped.load(Ordering::SeqCst)
     }
 
-    fn note_dropped(&self, time: Time) {
+    pub(crate) fn note_dropped(&self, time: Time) {
         if self.dropped() < time {
             self.dropped.fetch_max(time, Ordering::SeqCst);
         }
@@ -309,7 +309,7 @@ impl<V: Clone + Send + 'static> Table<V> {
                         if is_it(leaf) {
                             return Seek::Found(index, raw, leaf);
                         }
-                        collision |= core.hasher.pattern(core.dialect, leaf.text()) == hash;
+                        collision |= core.hasher.hash(core.dialect, leaf.text()) == hash;
                     }
                 }
             }
@@ -344,10 +344,15 @@ impl<V: Clone + Send + 'static> Table<V> {
                 return true;
             }
             // Goes round until all are done: what a stopped thread has claimed, another one does too.
-            let chunk = self.cursor.fetch_add(1, Ordering::Relaxed) % chunks;
+            let turn = self.cursor.fetch_add(1, Ordering::Relaxed);
+            let chunk = turn % chunks;
             let bit = 1_u64 << (chunk % 64);
             let word = &self.done[chunk / 64];
             if word.load(Ordering::SeqCst) & bit != 0 {
+                // In the third round somebody must have stopped between the mark and the count: then the marks decide.
+                if turn >= 2 * chunks && self.all_marked(chunks) {
+                    return true;
+                }
                 continue;
             }
             let slots = chunk * CHUNK..(chunk + 1) * CHUNK;
@@ -363,6 +368,11 @@ impl<V: Clone + Send + 'static> Table<V> {
             break;
         }
         self.moved.load(Ordering::SeqCst) >= chunks
+    }
+
+    fn all_marked(&self, chunks: usize) -> bool {
+        let marked = |word: &AtomicU64| word.load(Ordering::SeqCst).count_ones() as usize;
+        self.done.iter().map(marked).sum::<usize>() == chunks
     }
 
     /// Moves everything; only for who has the matcher alone.
@@ -411,7 +421,7 @@ impl<V: Clone + Send + 'static> Table<V> {
         shape: ShapeKey,
         guard: &Guard,
     ) -> bool {
-        let hash = core.hasher.pattern(core.dialect, leaf.text());
+        let hash = core.hasher.hash(core.dialect, leaf.text());
         let time = core.settle(leaf, Place::Table(shape, hash));
         if !matches!(leaf.meta(), Meta::Stamped(_)) {
             return false;
@@ -441,7 +451,7 @@ impl<V: Clone + Send + 'static> Table<V> {
         shape: ShapeKey,
         guard: &'g Guard,
     ) {
-        let hash = core.hasher.pattern(core.dialect, leaf.text());
+        let hash = core.hasher.hash(core.dialect, leaf.text());
         let target = frozen.map_addr(|bits| bits & !FROZEN);
         'tables: loop {
             while let Some(next) = into.successor(guard) {
@@ -490,8 +500,8 @@ impl<V: Clone + Send + 'static> Table<V> {
     }
 
     /// The successor of a table that nobody else has, or null.
-    pub(crate) fn last_successor(&self) -> *mut Self {
-        let next = self.next.load(Ordering::SeqCst);
+    pub(crate) fn last_successor(&mut self) -> *mut Self {
+        let next = *self.next.get_mut();
         if next.addr() == RETIRED { ptr::null_mut() } else { next }
     }
 

@@ -9,7 +9,6 @@ use std::hash::{BuildHasher, RandomState};
 use std::mem::MaybeUninit;
 
 use super::scan::{BLOCK, Scanner, eight, short};
-use crate::pattern::{PatternWord, words};
 use crate::subject::Subject;
 use crate::{Dialect, Limits, TextError};
 
@@ -54,21 +53,57 @@ impl Hasher {
         fold(sum ^ self.word, self.finish)
     }
 
-    /// The hash of a pattern, which must have a shape.
-    pub(crate) fn pattern(&self, dialect: Dialect, text: &[u8]) -> u64 {
-        let mut sum = 0_u64;
-        let mut start = 0;
-        for (position, word) in words(dialect, text).enumerate() {
-            start += match word {
-                PatternWord::Literal(word) => {
-                    sum = sum.wrapping_add(self.word(text, start, start + word.len(), position));
-                    word.len() + 1
+    /// The shape and hash of a pattern, whose text was checked before.
+    pub(crate) fn pattern(&self, dialect: Dialect, text: &[u8]) -> Measured {
+        let scanner = Scanner::new(dialect);
+        let mut key = ShapeKey { prefix: 0, stars: 0, tail: false };
+        let (mut count, mut start, mut sum, mut regular) = (0, 0, 0_u64, true);
+        let mut at = 0;
+        while at < text.len() {
+            let (mut ends, _) = scanner.scan(text, at);
+            let left = text.len() - at;
+            if left <= BLOCK {
+                ends |= 1 << left;
+            }
+            while ends != 0 {
+                let end = at + ends.trailing_zeros() as usize;
+                ends &= ends - 1;
+                let wildcard = if end == start + 1 { text[start] } else { b'a' };
+                // Nothing may follow a wildcard of any number of words.
+                regular &= !key.tail;
+                if wildcard == dialect.many() {
+                    key.tail = true;
+                } else if count < SHAPE_WORDS_MAX {
+                    if wildcard == dialect.one() {
+                        key.stars |= 1 << count;
+                    } else {
+                        sum = sum.wrapping_add(self.word(text, start, end, count));
+                    }
+                    key.prefix += 1;
+                } else {
+                    regular = false;
                 }
-                PatternWord::One | PatternWord::Many => 2,
-            };
+                count += 1;
+                start = end + 1;
+            }
+            at += BLOCK;
         }
-        self.finish(sum)
+        Measured { key: regular.then_some(key), hash: self.finish(sum), words: count }
     }
+
+    /// The hash of a pattern that has a shape.
+    pub(crate) fn hash(&self, dialect: Dialect, text: &[u8]) -> u64 {
+        self.pattern(dialect, text).hash
+    }
+}
+
+/// What a pattern's text tells.
+pub(crate) struct Measured {
+    /// Its shape; `None` if it has too many words, or a wildcard of any number of words before the last.
+    pub(crate) key: Option<ShapeKey>,
+    /// Its hash, if it has a shape.
+    pub(crate) hash: u64,
+    pub(crate) words: usize,
 }
 
 /// The product of two numbers, its halves joined: every bit of the result depends on every bit of both.
@@ -228,26 +263,6 @@ pub(crate) struct ShapeKey {
 }
 
 impl ShapeKey {
-    /// The shape of a pattern; `None` if it has too many words, or a wildcard of any number of words before the last.
-    pub(crate) fn of(dialect: Dialect, text: &[u8]) -> Option<Self> {
-        let mut key = Self { prefix: 0, stars: 0, tail: false };
-        for word in words(dialect, text) {
-            if key.tail {
-                return None;
-            }
-            match word {
-                PatternWord::Many => key.tail = true,
-                _ if usize::from(key.prefix) == SHAPE_WORDS_MAX => return None,
-                PatternWord::One => {
-                    key.stars |= 1 << key.prefix;
-                    key.prefix += 1;
-                }
-                PatternWord::Literal(_) => key.prefix += 1,
-            }
-        }
-        Some(key)
-    }
-
     /// Whether the first word is a wildcard.
     pub(crate) fn starts_wild(&self) -> bool {
         self.stars & 1 == 1 || (self.prefix == 0 && self.tail)
@@ -307,17 +322,14 @@ mod tests {
             (Dialect::Mqtt, "a", "a/#"),
         ];
         for (dialect, subject, pattern) in cases {
-            let key = ShapeKey::of(dialect, pattern.as_bytes()).expect("it has a shape");
+            let measured = hasher.pattern(dialect, pattern.as_bytes());
+            let key = measured.key.expect("it has a shape");
             let mut words = Words::none(dialect);
             words.read(&hasher, Scanner::new(dialect), subject.as_bytes(), &limits).expect("valid");
             assert!(key.fits(dialect, words.count), "{pattern} {subject}");
             // SAFETY: asserted above.
             let sum = unsafe { words.sum(key) };
-            assert_eq!(
-                hasher.finish(sum),
-                hasher.pattern(dialect, pattern.as_bytes()),
-                "{pattern} {subject}"
-            );
+            assert_eq!(hasher.finish(sum), measured.hash, "{pattern} {subject}");
             assert!(key.matches(pattern.as_bytes(), &words), "{pattern} {subject}");
         }
     }
@@ -339,7 +351,8 @@ mod tests {
             for words in [1, 31, 32, 33, 40, 41, 60] {
                 let text = vec!["w"; words].join(if dialect == Dialect::Mqtt { "/" } else { "." });
                 let slow = Subject::parse(dialect, text.as_bytes(), &limits).map(|_| ());
-                let fast = Words::none(dialect).read(&hasher, Scanner::new(dialect), text.as_bytes(), &limits);
+                let fast =
+                    Words::none(dialect).read(&hasher, Scanner::new(dialect), text.as_bytes(), &limits);
                 assert_eq!(fast, slow, "{dialect} {words}");
             }
         }
