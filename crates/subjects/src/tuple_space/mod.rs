@@ -52,7 +52,6 @@ mod lookup;
 mod models;
 mod published;
 mod registry;
-mod scan;
 mod shape;
 mod snapshot;
 mod sync;

@@ -236,12 +236,13 @@ impl<V: Clone + Send + 'static> Table<V> {
         self.stripe(index).live.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A leaf has lost its subscribers. A table is shrunk when a sixteenth of a part is live.
+    /// A leaf has lost its subscribers. A table is halved when an eighth of a part is live: the move is done
+    /// before half of those are gone.
     pub(crate) fn count_emptied(&self, index: usize) {
         let live = self.stripe(index).live.fetch_sub(1, Ordering::Relaxed).wrapping_sub(1);
         let part = self.slots.len() / self.stripes.len();
         let may_shrink = self.bits > BITS_MIN && !self.is_target.load(Ordering::Relaxed);
-        if may_shrink && live <= part / 16 && self.live() <= self.slots.len() / 16 {
+        if may_shrink && live <= part / 8 && self.live() <= self.slots.len() / 8 {
             self.begin_migration();
         }
     }
