@@ -310,10 +310,9 @@ impl<V: Clone + Send + 'static> Drop for Shape<V> {
     /// Frees the tables. Their leaves are gone: the shape was retired without any, or cleared.
     fn drop(&mut self) {
         let mut table = *self.head.get_mut();
-        // SAFETY: nobody else has the shape any more, and tables came from boxes.
         while !table.is_null() {
-            let next = unsafe { Box::from_raw(table) }.last_successor();
-            table = next;
+            // SAFETY: nobody else has the shape any more, and tables came from boxes.
+            table = unsafe { Box::from_raw(table) }.last_successor();
         }
     }
 }

@@ -231,12 +231,14 @@ impl<V: Clone + Send + 'static> Table<V> {
         self.stripe(index).live.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A leaf has lost its subscribers. A table is shrunk when a sixteenth of a part is live.
+    /// A leaf has lost its subscribers. A table is shrunk when an eighth of a part is live: moving takes a write per 16 slots, so half
+    /// of the rest is still there when that is done, and the next shrinking can begin. With a sixteenth, a table whose patterns are all
+    /// removed would end as large as it was, with nobody left to move it.
     pub(crate) fn count_emptied(&self, index: usize) {
         let live = self.stripe(index).live.fetch_sub(1, Ordering::Relaxed).wrapping_sub(1);
         let part = self.slots.len() / self.stripes.len();
         let may_shrink = self.bits > BITS_MIN && !self.is_target.load(Ordering::Relaxed);
-        if may_shrink && live <= part / 16 && self.live() <= self.slots.len() / 16 {
+        if may_shrink && live <= part / 8 && self.live() <= self.slots.len() / 8 {
             self.begin_migration();
         }
     }
