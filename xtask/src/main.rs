@@ -17,7 +17,8 @@ const USAGE: &str = "usage: cargo xtask TASK
                            generate the Kafka messages from the definitions in kafka-clients
   fuzz [SECONDS]           run every fuzz target for so long (60); needs nightly Rust and cargo-fuzz
   prove subjects [--full]  models, histories and broken variants of the matcher; full: also Miri and ThreadSanitizer (nightly Rust)
-  bench kafka [OPTIONS]    compare with Apache Kafka on this machine: see docs/benchmarks/kafka.md";
+  bench kafka [OPTIONS]    compare with Apache Kafka on this machine: see docs/benchmarks/kafka.md
+  bench subjects [OPTIONS] compare the subject matcher with nats-server's: see docs/benchmarks/subjects.md";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

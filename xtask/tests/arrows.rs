@@ -15,6 +15,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     // Opening partitions and sending slices of their files is the shell's own business with the log.
     ("server", &["broker", "replication", "kafka-wire", "records", "log"]),
     ("sim", &["broker", "replication", "log", "records"]),
+    // (dev only)
+    ("subjects-bench", &["subjects"]),
     ("tailrace", &["server", "broker", "kafka-wire", "records", "log"]),
 ];
 

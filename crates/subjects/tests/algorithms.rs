@@ -114,3 +114,60 @@ proptest! {
         }
     }
 }
+
+/// A small generator, so that a failure can be repeated.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % bound as u64) as usize
+    }
+
+    fn text(&mut self, dialect: Dialect, with_wildcards: bool) -> String {
+        let one = char::from(dialect.one()).to_string();
+        let many = char::from(dialect.many()).to_string();
+        let length = 1 + self.below(5);
+        let words = (0..length).map(|at| match self.below(10) {
+            0 | 1 if with_wildcards => one.clone(),
+            2 if with_wildcards && (at + 1 == length || dialect.many_anywhere()) => many.clone(),
+            _ => format!("w{}", self.below(40)),
+        });
+        words.collect::<Vec<_>>().join(&char::from(dialect.separator()).to_string())
+    }
+}
+
+/// Enough subscriptions for many blocks of bitmaps and splits of nodes.
+#[test]
+fn every_algorithm_agrees_in_a_large_table() {
+    let limits = Limits::default();
+    let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
+    for dialect in Dialect::ALL {
+        let patterns: Vec<_> = (0..1_000).map(|_| numbers.text(dialect, true)).collect();
+        let subjects: Vec<_> = (0..50).map(|_| numbers.text(dialect, false)).collect();
+        let space: Vec<_> = subjects.iter().map(String::as_str).collect();
+        for matcher in every(dialect, limits, &space) {
+            let mut expected = Expected::default();
+            let mut handles = Vec::new();
+            for (value, text) in patterns.iter().enumerate() {
+                handles.push(
+                    matcher.subscribe(&Pattern::parse(dialect, text, &limits).unwrap(), value).unwrap(),
+                );
+                expected.live.push((value, text.clone()));
+            }
+            for left in [1_000, 400, 10] {
+                while handles.len() > left {
+                    let place = handles.len() * 7 / 11;
+                    assert!(matcher.unsubscribe(handles.swap_remove(place)), "{}", matcher.name());
+                    expected.live.swap_remove(place);
+                }
+                for subject in &subjects {
+                    let found = matcher.find(subject.as_bytes()).unwrap();
+                    assert_eq!(found, expected.find(dialect, subject), "{}: {subject:?}", matcher.name());
+                }
+            }
+        }
+    }
+}

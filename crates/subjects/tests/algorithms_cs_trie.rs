@@ -88,7 +88,7 @@ fn no_later_subscription_without_an_earlier_one() {
                     let mut looks = 0_usize;
                     while !stop.load(Ordering::Relaxed) {
                         let mut found = Vec::new();
-                        if reader == 0 || looks % 64 > 0 {
+                        if reader == 0 || !looks.is_multiple_of(64) {
                             found = find(matcher, "a.b");
                         } else {
                             matcher.snapshot().matches(b"a.b", &mut found).unwrap();
@@ -106,6 +106,36 @@ fn no_later_subscription_without_an_earlier_one() {
             stop.store(true, Ordering::Relaxed);
         });
     }
+}
+
+/// As before, with a lookup so long that both subscriptions fit into it: it passes the first one's place at its beginning, and comes
+/// to the second one's at its end. A trie that does not look twice fails this at once.
+#[test]
+fn no_later_subscription_without_an_earlier_one_in_a_long_lookup() {
+    let depth = if cfg!(miri) { 3 } else { 8 };
+    let matcher = CsTrie::new(Dialect::Amqp);
+    for number in 0..1_usize << depth {
+        let words: Vec<_> = (0..depth).map(|word| if number >> word & 1 == 0 { "a" } else { "*" }).collect();
+        matcher.subscribe(&pattern(&words.join(".")), 0).unwrap();
+    }
+    let (first, last) = (pattern("a.#"), pattern(&["*"].repeat(depth).join(".")));
+    let subject = ["a"].repeat(depth).join(".");
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..ROUNDS {
+                let one = matcher.subscribe(&first, 1).unwrap();
+                let two = matcher.subscribe(&last, 2).unwrap();
+                assert!(matcher.unsubscribe(two) && matcher.unsubscribe(one));
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        while !stop.load(Ordering::Relaxed) {
+            let found = find(&matcher, &subject);
+            assert!(found.contains(&1) || !found.contains(&2), "the second without the first");
+            assert_eq!(found.iter().filter(|value| **value == 0).count(), 1 << depth);
+        }
+    });
 }
 
 #[test]

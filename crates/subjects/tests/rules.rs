@@ -6,7 +6,7 @@ mod reference;
 
 use reference::every::{AnyMatcher, every};
 use tailrace_subjects::Dialect::{self, Amqp, Mqtt, Nats};
-use tailrace_subjects::{Limits, Pattern, TextError};
+use tailrace_subjects::{Limits, Pattern, SharedPattern, TextError};
 
 fn pattern(dialect: Dialect, text: &str) -> Pattern {
     Pattern::parse(dialect, text, &Limits::default()).unwrap()
@@ -179,25 +179,25 @@ fn rule_15_dollar_in_later_levels_is_ordinary() {
     expect(Mqtt, "a$", &["a$"], &["a"]);
 }
 
-/// Group and filter of a shared subscription; the matcher itself knows only filters.
-fn shared(text: &str) -> (&str, &str) {
-    text.strip_prefix("$share/").and_then(|rest| rest.split_once('/')).unwrap()
+/// The filter of a shared subscription; the matcher itself knows only filters.
+fn filter(text: &str) -> String {
+    SharedPattern::parse(text, &Limits::default()).unwrap().pattern.to_string()
 }
 
 #[test]
 fn rule_16_mqtt_shared_subscriptions_match_on_the_filter() {
-    let (group, filter) = shared("$share/g/a/+");
-    assert_eq!((group, filter), ("g", "a/+"));
-    expect(Mqtt, filter, &["a/b"], &["$share/g/a/b", "g/a/b"]);
-    expect(Mqtt, shared("$share/g/#").1, &["a", "a/b"], &["$SYS", "$share/g/a"]);
-    expect(Mqtt, shared("$share/g/$SYS/#").1, &["$SYS", "$SYS/a"], &["a"]);
+    let shared = SharedPattern::parse("$share/g/a/+", &Limits::default()).unwrap();
+    assert_eq!(shared.group.as_deref(), Some(&b"g"[..]));
+    expect(Mqtt, &filter("$share/g/a/+"), &["a/b"], &["$share/g/a/b", "g/a/b"]);
+    expect(Mqtt, &filter("$share/g/#"), &["a", "a/b"], &["$SYS", "$share/g/a"]);
+    expect(Mqtt, &filter("$share/g/$SYS/#"), &["$SYS", "$SYS/a"], &["a"]);
 }
 
 #[test]
 fn rule_17_a_shared_and_a_plain_subscription_both_deliver() {
     for matcher in fresh(Mqtt, &["a/b"]) {
         matcher.subscribe(&pattern(Mqtt, "a/b"), 1).unwrap();
-        matcher.subscribe(&pattern(Mqtt, shared("$share/g/a/b").1), 2).unwrap();
+        matcher.subscribe(&pattern(Mqtt, &filter("$share/g/a/b")), 2).unwrap();
         assert_eq!(matcher.find(b"a/b").unwrap(), [1, 2], "{}", matcher.name());
     }
 }

@@ -21,6 +21,11 @@ impl<'a> Words<'a> {
         Self { rest: Some(text), separator: dialect.separator() }
     }
 
+    /// The text that is left; none if no word is left.
+    pub(super) fn rest(&self) -> Option<&'a [u8]> {
+        self.rest
+    }
+
     /// Whether no word is left.
     pub(super) fn is_done(&self) -> bool {
         self.rest.is_none()

@@ -6,7 +6,7 @@ use crossbeam_epoch::{self as epoch, Guard};
 use super::Inner;
 use super::clock::Time;
 use super::core::Place;
-use super::directory::Entry;
+use super::directory::{Entry, SHAPES_MAX};
 use super::leaf::LeafRef;
 use super::lookup::is_late;
 use super::sync::prefetch;
@@ -16,6 +16,8 @@ use crate::TextError;
 
 /// Subjects whose memory accesses overlap.
 const GROUP: usize = 16;
+/// Subjects for which a thread pins once.
+const PART: usize = 256;
 
 /// The results of [`TupleSpace::matches_many`](crate::TupleSpace::matches_many), reusable.
 #[derive(Debug)]
@@ -70,12 +72,10 @@ impl<V> Batch<V> {
 }
 
 /// One probe under way.
-struct Probe<'a, 'g, V: Clone + Send + 'static> {
+struct Probe<'g, V: Clone + Send + 'static> {
     entry: &'g Entry<V>,
     table: &'g Table<V>,
     hash: u64,
-    words: &'a Words<'a>,
-    subject: usize,
     state: State<'g, V>,
 }
 
@@ -93,52 +93,64 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
     pub(crate) fn matches_many<S: AsRef<[u8]>>(&self, subjects: &[S], batch: &mut Batch<V>) {
         batch.values.clear();
         batch.ends.clear();
-        for group in subjects.chunks(GROUP) {
+        for part in subjects.chunks(PART) {
             let guard = &epoch::pin();
-            // Each result shows the matcher at this time, or later if something was written since.
-            let time = self.core.clock.certain();
-            self.match_group(group, time, batch, guard);
+            let mut words: [Words<'_>; GROUP] = std::array::from_fn(|_| self.no_words());
+            let mut probes = Vec::with_capacity(GROUP * SHAPES_MAX);
+            for group in part.chunks(GROUP) {
+                self.match_group(group, &mut words, &mut probes, batch, guard);
+            }
         }
     }
 
-    fn match_group<S: AsRef<[u8]>>(&self, group: &[S], time: Time, batch: &mut Batch<V>, guard: &Guard) {
-        let words: [_; GROUP] =
-            std::array::from_fn(|index| group.get(index).map(|subject| self.parse(subject.as_ref())));
+    #[inline]
+    fn match_group<'a, 'g, S: AsRef<[u8]>>(
+        &self,
+        group: &'a [S],
+        words: &mut [Words<'a>; GROUP],
+        probes: &mut Vec<Probe<'g, V>>,
+        batch: &mut Batch<V>,
+        guard: &'g Guard,
+    ) {
+        // Each result shows the matcher at this time, or later if something was written since.
+        let time = self.core.clock.certain();
         let directory = self.directory(guard);
-        let simple = directory.dropped() <= time && self.trie_root(guard).is_none();
-        let mut probes: Vec<Probe<'_, '_, V>> = Vec::with_capacity(GROUP * 8);
-        for (subject, words) in words.iter().enumerate() {
-            let Some(Ok(words)) = words else { continue };
+        let simple = !is_late(directory.dropped(), time) && self.trie_root(guard).is_none();
+        let mut errors = [const { None }; GROUP];
+        let mut counts = [0_u8; GROUP];
+        probes.clear();
+        for (index, subject) in group.iter().enumerate() {
+            let words = &mut words[index];
+            if let Err(error) = self.read(words, subject.as_ref()) {
+                errors[index] = Some(error);
+                continue;
+            }
             let hidden = words.subject.is_hidden();
+            let before = probes.len();
             for entry in directory.plan(words.count) {
                 if !simple || hidden && entry.starts_wild {
                     continue;
                 }
-                let hash = self.core.hasher.finish(words.sum(usize::from(entry.key.prefix), entry.key.stars));
+                let hash = entry.hash(&self.core, words);
                 let table = entry.shape.head(guard);
                 prefetch(table.slot(table.home(hash)));
-                probes.push(Probe { entry, table, hash, words, subject, state: State::Unclear });
+                probes.push(Probe { entry, table, hash, state: State::Absent });
             }
+            counts[index] = (probes.len() - before) as u8;
         }
-        for probe in &mut probes {
+        for probe in probes.iter_mut() {
             probe.state = peek(probe.table, probe.hash, time);
         }
-        let mut probes = probes.into_iter().peekable();
-        for (subject, words) in words.iter().enumerate() {
-            let words = match words {
-                None => break,
-                Some(Ok(words)) => words,
-                Some(Err(error)) => {
-                    batch.ends.push(Err(error.clone()));
-                    continue;
-                }
-            };
-            let start = batch.values.len();
-            let mut clear = simple;
-            while let Some(probe) = probes.next_if(|probe| probe.subject == subject) {
-                clear = clear && self.collect(&probe, time, &mut batch.values);
+        let mut next = 0;
+        for (index, error) in errors.into_iter().enumerate().take(group.len()) {
+            if let Some(error) = error {
+                batch.ends.push(Err(error));
+                continue;
             }
-            if !clear {
+            let (words, start) = (&words[index], batch.values.len());
+            let own = &probes[next..next + usize::from(counts[index])];
+            next += own.len();
+            if !simple || !own.iter().all(|probe| self.collect(probe, words, time, &mut batch.values)) {
                 batch.values.truncate(start);
                 self.matches(words, &mut batch.values, guard);
             }
@@ -148,13 +160,13 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
 
     /// Adds what a probe has found; false if it needs a search by the book.
     #[inline]
-    fn collect(&self, probe: &Probe<'_, '_, V>, time: Time, values: &mut Vec<V>) -> bool {
+    fn collect(&self, probe: &Probe<'_, V>, words: &Words<'_>, time: Time, values: &mut Vec<V>) -> bool {
         let leaf = match probe.state {
             State::Absent => return true,
             State::Unclear => return false,
             State::Candidate(leaf) => leaf,
         };
-        if !probe.entry.key.matches(leaf.text(), probe.words)
+        if !probe.entry.key.matches(leaf.text(), words)
             || is_late(self.core.settle(leaf, Place::Table(probe.entry.key, probe.hash)), time)
         {
             return false;
@@ -167,23 +179,25 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
 /// What a table says about a hash without comparing texts.
 #[inline]
 fn peek<'g, V: Clone + Send + 'static>(table: &'g Table<V>, hash: u64, time: Time) -> State<'g, V> {
-    if table.dropped() > time {
+    if is_late(table.dropped(), time) {
         return State::Unclear;
     }
     let home = table.home(hash);
     for index in home..home + table.capacity() {
         let raw = table.load(index);
+        if raw.is_null() {
+            return State::Absent;
+        }
         if is_candidate(raw, hash) {
             let (Slot::Leaf(leaf) | Slot::Frozen(leaf)) = decode(raw) else { return State::Unclear };
             prefetch(leaf.as_ptr());
-            prefetch(leaf.as_ptr().wrapping_byte_add(64));
+            prefetch(leaf.as_ptr().wrapping_byte_add(48));
             return State::Candidate(leaf);
         }
-        match decode(raw) {
-            Slot::<V>::Empty => return State::Absent,
+        match decode::<V>(raw) {
             Slot::Leaf(_) | Slot::Frozen(_) => {}
-            Slot::Deleted(removed) if removed <= time => {}
-            Slot::Deleted(_) | Slot::Moved | Slot::End => return State::Unclear,
+            Slot::Deleted(removed) if !is_late(removed, time) => {}
+            _ => return State::Unclear,
         }
     }
     State::Unclear

@@ -8,6 +8,7 @@ use crossbeam_epoch::Guard;
 use super::clock::{Clock, Time};
 use super::leaf::{History, Leaf, LeafRef, Meta, Subscribers};
 use super::registry::Registry;
+use super::scan::Scanner;
 use super::sync::{AtomicPtr, Ordering};
 use super::words::{Hasher, ShapeKey};
 use crate::{Dialect, Limits};
@@ -17,6 +18,7 @@ pub(crate) struct Core {
     pub(crate) dialect: Dialect,
     pub(crate) limits: Limits,
     pub(crate) hasher: Hasher,
+    pub(crate) scanner: Scanner,
     pub(crate) clock: Clock,
     pub(crate) registry: Registry,
     /// Places with a history that has to go when its snapshots have gone: a stack.
@@ -43,15 +45,11 @@ impl Core {
             dialect,
             limits: limits.clamped(),
             hasher: Hasher::new(),
+            scanner: Scanner::new(dialect),
             clock: Clock::new(),
             registry: Registry::new(),
             kept: AtomicPtr::new(ptr::null_mut()),
         }
-    }
-
-    /// The shape of a pattern and its hash, if a table can hold it.
-    pub(crate) fn hasher_hash(&self, text: &[u8]) -> Option<(ShapeKey, u64)> {
-        Some((ShapeKey::of(self.dialect, text)?, self.hasher.pattern(self.dialect, text)))
     }
 
     /// When this leaf's version began; decides it if nobody has. This is the linearization point of the write that made the leaf:

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use crossbeam_epoch::Guard;
 
 use super::clock::Time;
+use super::core::Core;
 use super::shape::Shape;
-use super::words::{SHAPE_WORDS_MAX, ShapeKey};
+use super::words::{SHAPE_WORDS_MAX, ShapeKey, Words};
 use crate::Dialect;
 
 /// Most shapes that have tables. Each one that fits a subject costs its lookup one probe; patterns of further shapes are
@@ -27,6 +28,16 @@ pub(crate) struct Entry<V: Clone + Send + 'static> {
     /// The first word is a wildcard.
     pub(crate) starts_wild: bool,
     pub(crate) shape: Arc<Shape<V>>,
+}
+
+impl<V: Clone + Send + 'static> Entry<V> {
+    /// The hash of a subject under this shape, which must be of a plan for its number of words.
+    #[inline]
+    pub(crate) fn hash(&self, core: &Core, words: &Words<'_>) -> u64 {
+        #[expect(unsafe_code, reason = "saves two checks for each shape of each lookup")]
+        // SAFETY: a plan holds only shapes that fit.
+        core.hasher.finish(unsafe { words.sum(self.key) })
+    }
 }
 
 impl<V: Clone + Send + 'static> Directory<V> {

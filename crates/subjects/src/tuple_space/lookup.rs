@@ -4,6 +4,9 @@
 //! time of which everything is certain, and gives up with [`Conflict`] at the first trace of a write after that time: a newer leaf, or a
 //! newer removal on its way. What it has found without a conflict is what was there at that time, since a leaf that was there then and is
 //! here now was there all the time, and the same holds for what is missing.
+#![expect(unsafe_code, reason = "an array on the path of every lookup is not cleared first")]
+
+use std::mem::MaybeUninit;
 
 use crossbeam_epoch::Guard;
 
@@ -48,23 +51,21 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
         }
         let hidden = words.subject.is_hidden();
         for group in directory.plan(words.count).chunks(GROUP) {
-            let mut hashes = [0; GROUP];
-            for (entry, hash) in group.iter().zip(&mut hashes) {
-                *hash = core.hasher.finish(words.sum(usize::from(entry.key.prefix), entry.key.stars));
+            let mut probes = [const { MaybeUninit::uninit() }; GROUP];
+            for (entry, probe) in group.iter().zip(&mut probes) {
                 let table = entry.shape.head(guard);
-                prefetch(table.slot(table.home(*hash)));
+                let hash = entry.hash(core, words);
+                prefetch(table.slot(table.home(hash)));
+                probe.write((table, hash));
             }
-            for (entry, hash) in group.iter().zip(hashes) {
+            for (entry, probe) in group.iter().zip(probes) {
+                // SAFETY: written above for each entry of the group.
+                let (table, hash) = unsafe { probe.assume_init() };
                 if hidden && entry.starts_wild {
                     continue;
                 }
                 let is_it = |leaf: LeafRef<'g, V>| entry.key.matches(leaf.text(), words);
-                let mut newest = 0;
-                let leaf = entry.shape.find(core, hash, is_it, &mut newest, guard);
-                if is_late(newest, time) {
-                    return Err(Conflict);
-                }
-                if let Some(leaf) = leaf {
+                if let Some(leaf) = entry.shape.find(core, table, hash, is_it, time, guard)? {
                     if is_late(core.settle(leaf, Place::Table(entry.key, hash)), time) {
                         return Err(Conflict);
                     }
@@ -127,9 +128,11 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
             if hidden && entry.starts_wild {
                 continue;
             }
-            let hash = core.hasher.finish(words.sum(usize::from(entry.key.prefix), entry.key.stars));
+            let hash = entry.hash(core, words);
             let is_it = |leaf: LeafRef<'g, V>| entry.key.matches(leaf.text(), words);
-            if let Some(leaf) = entry.shape.find(core, hash, is_it, &mut 0, guard) {
+            // What was removed later than a live snapshot is kept for it: no mark can hide it.
+            let found_now = entry.shape.find(core, entry.shape.head(guard), hash, is_it, Time::MAX, guard);
+            if let Ok(Some(leaf)) = found_now {
                 found(self.version(leaf, Place::Table(entry.key, hash), time));
             }
         }

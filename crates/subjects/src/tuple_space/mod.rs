@@ -52,6 +52,7 @@ mod lookup;
 mod models;
 mod published;
 mod registry;
+mod scan;
 mod shape;
 mod snapshot;
 mod sync;
@@ -76,7 +77,7 @@ use self::directory::Directory;
 use self::leaf::{LeafRef, SubscriberId, View};
 use self::published::{Published, TrieRoot};
 use self::shape::NotHere;
-use self::words::{ShapeKey, Words};
+use self::words::{Measured, ShapeKey, Words};
 use crate::{Dialect, Limits, Matcher, Pattern, SubscribeError, TextError};
 
 /// How often a lookup looks anew before it registers as a snapshot, which cannot be disturbed.
@@ -167,7 +168,8 @@ impl<V: Clone + Send + Sync + 'static> TupleSpace<V> {
     #[inline]
     pub fn matches(&self, subject: &[u8], found: &mut Vec<V>) -> Result<(), TextError> {
         found.clear();
-        let words = self.inner.parse(subject)?;
+        let mut words = self.inner.no_words();
+        self.inner.read(&mut words, subject)?;
         self.inner.matches(&words, found, &epoch::pin());
         Ok(())
     }
@@ -182,7 +184,8 @@ impl<V: Clone + Send + Sync + 'static> TupleSpace<V> {
     /// # Errors
     /// [`TextError`] if the subject is malformed.
     pub fn has_interest(&self, subject: &[u8]) -> Result<bool, TextError> {
-        let words = self.inner.parse(subject)?;
+        let mut words = self.inner.no_words();
+        self.inner.read(&mut words, subject)?;
         Ok(self.inner.interest(&words, &epoch::pin()))
     }
 
@@ -229,8 +232,13 @@ impl<V: Clone + Send + Sync + 'static> TupleSpace<V> {
 
 impl<V: Clone + Send + Sync + 'static> Inner<V> {
     #[inline]
-    fn parse<'a>(&self, subject: &'a [u8]) -> Result<Words<'a>, TextError> {
-        Words::parse(&self.core.hasher, self.core.dialect, subject, &self.core.limits)
+    fn no_words<'a>(&self) -> Words<'a> {
+        Words::none(self.core.dialect)
+    }
+
+    #[inline]
+    fn read<'a>(&self, words: &mut Words<'a>, subject: &'a [u8]) -> Result<(), TextError> {
+        words.read(&self.core.hasher, self.core.scanner, subject, &self.core.limits)
     }
 
     /// Appends the values of all that match, as of one moment within this call.
@@ -281,20 +289,23 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
         if pattern.dialect() != *dialect {
             return Err(SubscribeError::WrongDialect { pattern: pattern.dialect(), matcher: *dialect });
         }
-        crate::subject::check_text(*dialect, pattern.as_bytes(), limits)?;
+        let text = pattern.as_bytes();
+        let measured = self.core.hasher.pattern(*dialect, text);
+        if text.len() > limits.bytes_max || measured.words > limits.words_max {
+            crate::subject::check_text(*dialect, text, limits)?;
+        }
         if !self.counts.reserve() {
             return Err(SubscribeError::TooManySubscriptions { subscriptions_max: limits.subscriptions_max });
         }
         let guard = &epoch::pin();
-        let subscription =
-            self.counts.write(|| (self.add(pattern.as_bytes(), &value, guard), Outcome::Added));
+        let subscription = self.counts.write(|| (self.add(text, &measured, &value, guard), Outcome::Added));
         self.tidy_if_due(guard);
         Ok(subscription)
     }
 
-    fn add(&self, text: &[u8], value: &V, guard: &Guard) -> Subscription {
-        let hash = self.core.hasher_hash(text);
-        while let Some((key, hash)) = hash {
+    fn add(&self, text: &[u8], measured: &Measured, value: &V, guard: &Guard) -> Subscription {
+        let hash = measured.hash;
+        while let Some(key) = measured.key {
             let Some(shape) = self.shape(key, guard) else { break };
             match shape.add(&self.core, hash, text, value, guard) {
                 Ok(id) => return Subscription { place: SubscriptionPlace::Table(key, hash), id },

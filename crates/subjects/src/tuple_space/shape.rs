@@ -6,7 +6,8 @@ use crossbeam_epoch::Guard;
 use super::clock::Time;
 use super::core::{Core, Place, retire};
 use super::leaf::{Leaf, LeafRef, SubscriberId, Subscribers};
-use super::sync::{AtomicPtr, Ordering};
+use super::lookup::{Conflict, is_late};
+use super::sync::{AtomicPtr, Ordering, prefetch};
 use super::table::{Seek, Slot, Table, decode, encode, is_candidate};
 use super::words::ShapeKey;
 
@@ -36,47 +37,55 @@ impl<V: Clone + Send + 'static> Shape<V> {
 
     // ---- readers ----
 
-    /// The leaf of this hash that `is_it`. `newest` is raised to the newest removal that may concern it.
+    /// The leaf of this hash that `is_it`. A conflict if it may have been removed after `time`.
     #[inline]
     pub(crate) fn find<'g>(
         &self,
         core: &Core,
+        mut table: &'g Table<V>,
         hash: u64,
         is_it: impl Fn(LeafRef<'g, V>) -> bool,
-        newest: &mut Time,
+        time: Time,
         guard: &'g Guard,
-    ) -> Option<LeafRef<'g, V>> {
-        let mut table = self.head(guard);
+    ) -> Result<Option<LeafRef<'g, V>>, Conflict> {
         loop {
-            *newest = (*newest).max(table.dropped());
+            if is_late(table.dropped(), time) {
+                return Err(Conflict);
+            }
             let mut moved = false;
             let home = table.home(hash);
             for index in home..home + table.capacity() {
                 let raw = table.load(index);
-                if is_candidate(raw, hash) {
-                    if let Slot::Leaf(leaf) | Slot::Frozen(leaf) = decode(raw)
-                        && is_it(leaf)
-                    {
-                        return Some(leaf);
-                    }
-                    continue;
+                if raw.is_null() {
+                    break;
                 }
-                match decode(raw) {
-                    Slot::Empty => break,
+                match decode::<V>(raw) {
+                    Slot::Leaf(leaf) | Slot::Frozen(leaf) => {
+                        if is_candidate(raw, hash) {
+                            // A leaf often lies across two cache lines: ask for both at once.
+                            prefetch(leaf.as_ptr().wrapping_byte_add(48));
+                            if is_it(leaf) {
+                                return Ok(Some(leaf));
+                            }
+                        }
+                    }
+                    Slot::Deleted(removed) if is_late(removed, time) => return Err(Conflict),
+                    Slot::Deleted(_) | Slot::Empty => {}
+                    Slot::Moved => moved = true,
                     Slot::End => {
                         moved = true;
                         break;
                     }
-                    Slot::Moved => moved = true,
-                    Slot::Deleted(time) => *newest = (*newest).max(time),
-                    Slot::Leaf::<V>(_) | Slot::Frozen(_) => {}
                 }
             }
             if !moved {
-                return None;
+                return Ok(None);
             }
             self.help_sometimes(core, hash, guard);
-            table = table.successor(guard)?;
+            match table.successor(guard) {
+                Some(next) => table = next,
+                None => return Ok(None),
+            }
         }
     }
 
@@ -135,7 +144,7 @@ impl<V: Clone + Send + 'static> Shape<V> {
         loop {
             let Some(table) = self.writer_table(core, hash, guard) else { return false };
             let is_it = |leaf: LeafRef<'_, V>| {
-                leaf.view().contains(id) && core.hasher.pattern(core.dialect, leaf.text()) == hash
+                leaf.view().contains(id) && core.hasher.hash(core.dialect, leaf.text()) == hash
             };
             let (index, raw, leaf) = match table.seek(core, hash, is_it, guard) {
                 Seek::Found(index, raw, leaf) => (index, raw, leaf),
@@ -162,7 +171,7 @@ impl<V: Clone + Send + 'static> Shape<V> {
     pub(crate) fn trim(&self, core: &Core, hash: u64, guard: &Guard) -> bool {
         loop {
             let Some(table) = self.writer_table(core, hash, guard) else { return true };
-            let is_it = |leaf: LeafRef<'_, V>| core.hasher.pattern(core.dialect, leaf.text()) == hash;
+            let is_it = |leaf: LeafRef<'_, V>| core.hasher.hash(core.dialect, leaf.text()) == hash;
             match table.seek(core, hash, is_it, guard) {
                 Seek::Found(index, raw, leaf) => {
                     core.settle(leaf, Place::Table(self.key, hash));
@@ -278,7 +287,7 @@ impl<V: Clone + Send + 'static> Shape<V> {
                 match decode(here.load(index)) {
                     Slot::Empty | Slot::End if index >= end => break,
                     Slot::Leaf(leaf) | Slot::Frozen(leaf) => {
-                        let hash = core.hasher.pattern(core.dialect, leaf.text());
+                        let hash = core.hasher.hash(core.dialect, leaf.text());
                         let known = || found.iter().any(|own| own.text() == leaf.text());
                         if (first..=last).contains(&hash) && !known() {
                             found.push(leaf);

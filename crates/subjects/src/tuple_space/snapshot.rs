@@ -98,7 +98,8 @@ impl<V: Clone + Send + Sync + 'static> Snapshot<V> {
     pub fn matches(&self, subject: &[u8], found: &mut Vec<V>) -> Result<(), TextError> {
         found.clear();
         let inner = &*self.view.inner;
-        let words = inner.parse(subject)?;
+        let mut words = inner.no_words();
+        inner.read(&mut words, subject)?;
         let push = |view: Subscribers<'_, V>| view.for_each(|value| found.push(value.clone()));
         inner.lookup_at(&words, self.view.time, push, &epoch::pin());
         Ok(())
@@ -119,7 +120,7 @@ impl<V: Clone + Send + Sync + 'static> Snapshot<V> {
                 let mut leaves = Vec::new();
                 shape.bucket(&inner.core, bits, bucket, &mut leaves, guard);
                 for leaf in leaves {
-                    let hash = inner.core.hasher.pattern(inner.core.dialect, leaf.text());
+                    let hash = inner.core.hasher.hash(inner.core.dialect, leaf.text());
                     let view = inner.version(leaf, Place::Table(key, hash), time);
                     f(leaf.text(), view);
                 }

@@ -65,7 +65,10 @@ pub(crate) enum Slot<'g, V> {
 /// A slot's word.
 pub(crate) type Raw<V> = *mut Leaf<V>;
 
+#[repr(C)]
 pub(crate) struct Table<V> {
+    /// How far to shift a hash right for its home.
+    shift: u32,
     bits: u32,
     slots: Box<[AtomicPtr<Leaf<V>>]>,
     /// The newest time of a deletion of which no slot tells any more.
@@ -111,6 +114,7 @@ impl<V: Clone + Send + 'static> Table<V> {
         let stripes = (slots / 256).clamp(1, STRIPES);
         let stripe = |_| Stripe { used: AtomicUsize::new(0), live: AtomicUsize::new(0) };
         Self {
+            shift: 64 - bits,
             bits,
             slots: null_pointers(slots),
             dropped: AtomicU64::new(0),
@@ -166,12 +170,13 @@ impl<V: Clone + Send + 'static> Table<V> {
 
     #[inline]
     pub(crate) fn home(&self, hash: u64) -> usize {
-        (hash >> (64 - self.bits)) as usize
+        (hash >> self.shift) as usize
     }
 
     #[inline]
     pub(crate) fn slot(&self, index: usize) -> &AtomicPtr<Leaf<V>> {
-        &self.slots[index & (self.slots.len() - 1)]
+        // SAFETY: a table has 2^n slots, so that the masked index is below their number.
+        unsafe { self.slots.get_unchecked(index & (self.slots.len() - 1)) }
     }
 
     #[inline]
@@ -306,7 +311,7 @@ impl<V: Clone + Send + 'static> Table<V> {
                         if is_it(leaf) {
                             return Seek::Found(index, raw, leaf);
                         }
-                        collision |= core.hasher.pattern(core.dialect, leaf.text()) == hash;
+                        collision |= core.hasher.hash(core.dialect, leaf.text()) == hash;
                     }
                 }
             }
@@ -418,7 +423,7 @@ impl<V: Clone + Send + 'static> Table<V> {
         shape: ShapeKey,
         guard: &Guard,
     ) -> bool {
-        let hash = core.hasher.pattern(core.dialect, leaf.text());
+        let hash = core.hasher.hash(core.dialect, leaf.text());
         let time = core.settle(leaf, Place::Table(shape, hash));
         if !matches!(leaf.meta(), Meta::Stamped(_)) {
             return false;
@@ -448,7 +453,7 @@ impl<V: Clone + Send + 'static> Table<V> {
         shape: ShapeKey,
         guard: &'g Guard,
     ) {
-        let hash = core.hasher.pattern(core.dialect, leaf.text());
+        let hash = core.hasher.hash(core.dialect, leaf.text());
         let target = frozen.map_addr(|bits| bits & !FROZEN);
         'tables: loop {
             while let Some(next) = into.successor(guard) {
@@ -540,20 +545,19 @@ fn marker<V>(bits: usize) -> Raw<V> {
     ptr::without_provenance_mut(bits)
 }
 
-/// Whether this may be a leaf of this hash.
+/// Whether this, if it is not null, may be a leaf of this hash.
 #[inline]
 pub(crate) fn is_candidate<V>(raw: Raw<V>, hash: u64) -> bool {
-    tag(raw) == hash & TAG && raw.addr() & MARKER == 0 && !raw.is_null()
+    tag(raw) == hash & TAG && raw.addr() & MARKER == 0
 }
 
 #[inline]
 pub(crate) fn decode<'g, V>(raw: Raw<V>) -> Slot<'g, V> {
     // SAFETY: slots hold leaves that are retired only after they have left their slots; whoever loads a slot holds a guard.
-    let leaf = || unsafe { LeafRef::new(address(raw)) }.expect("not null");
+    let leaf = || unsafe { LeafRef::new(address(raw)) };
     match raw.addr() & LOW {
-        0 if raw.is_null() => Slot::Empty,
-        0 => Slot::Leaf(leaf()),
-        FROZEN => Slot::Frozen(leaf()),
+        0 => leaf().map_or(Slot::Empty, Slot::Leaf),
+        FROZEN => leaf().map_or(Slot::Empty, Slot::Frozen),
         DELETED => Slot::Deleted((raw.addr() >> 3) as Time),
         MOVED => Slot::Moved,
         _ => Slot::End,

@@ -3,10 +3,12 @@
 //! A pattern's hash is a sum over its literal words of a keyed hash of word and position. So the hash that a
 //! subject would have under any shape follows from the sums over its first words by one subtraction per wildcard. The keys are random
 //! per matcher: who does not know them cannot choose words that collide.
+#![expect(unsafe_code, reason = "arrays on the path of every lookup are not cleared first")]
 
 use std::hash::{BuildHasher, RandomState};
+use std::mem::MaybeUninit;
 
-use crate::pattern::{PatternWord, words};
+use super::scan::{BLOCK, Scanner, eight, short};
 use crate::subject::Subject;
 use crate::{Dialect, Limits, TextError};
 
@@ -51,21 +53,57 @@ impl Hasher {
         fold(sum ^ self.word, self.finish)
     }
 
-    /// The hash of a pattern, which must have a shape.
-    pub(crate) fn pattern(&self, dialect: Dialect, text: &[u8]) -> u64 {
-        let mut sum = 0_u64;
-        let mut start = 0;
-        for (position, word) in words(dialect, text).enumerate() {
-            start += match word {
-                PatternWord::Literal(word) => {
-                    sum = sum.wrapping_add(self.word(text, start, start + word.len(), position));
-                    word.len() + 1
+    /// The shape and hash of a pattern, whose text was checked before.
+    pub(crate) fn pattern(&self, dialect: Dialect, text: &[u8]) -> Measured {
+        let scanner = Scanner::new(dialect);
+        let mut key = ShapeKey { prefix: 0, stars: 0, tail: false };
+        let (mut count, mut start, mut sum, mut regular) = (0, 0, 0_u64, true);
+        let mut at = 0;
+        while at < text.len() {
+            let (mut ends, _) = scanner.scan(text, at);
+            let left = text.len() - at;
+            if left <= BLOCK {
+                ends |= 1 << left;
+            }
+            while ends != 0 {
+                let end = at + ends.trailing_zeros() as usize;
+                ends &= ends - 1;
+                let wildcard = if end == start + 1 { text[start] } else { b'a' };
+                // Nothing may follow a wildcard of any number of words.
+                regular &= !key.tail;
+                if wildcard == dialect.many() {
+                    key.tail = true;
+                } else if count < SHAPE_WORDS_MAX {
+                    if wildcard == dialect.one() {
+                        key.stars |= 1 << count;
+                    } else {
+                        sum = sum.wrapping_add(self.word(text, start, end, count));
+                    }
+                    key.prefix += 1;
+                } else {
+                    regular = false;
                 }
-                PatternWord::One | PatternWord::Many => 2,
-            };
+                count += 1;
+                start = end + 1;
+            }
+            at += BLOCK;
         }
-        self.finish(sum)
+        Measured { key: regular.then_some(key), hash: self.finish(sum), words: count }
     }
+
+    /// The hash of a pattern that has a shape.
+    pub(crate) fn hash(&self, dialect: Dialect, text: &[u8]) -> u64 {
+        self.pattern(dialect, text).hash
+    }
+}
+
+/// What a pattern's text tells.
+pub(crate) struct Measured {
+    /// Its shape; `None` if it has too many words, or a wildcard of any number of words before the last.
+    pub(crate) key: Option<ShapeKey>,
+    /// Its hash, if it has a shape.
+    pub(crate) hash: u64,
+    pub(crate) words: usize,
 }
 
 /// The product of two numbers, its halves joined: every bit of the result depends on every bit of both.
@@ -75,125 +113,121 @@ fn fold(a: u64, b: u64) -> u64 {
     (product as u64) ^ (product >> 64) as u64
 }
 
-#[inline]
-fn eight(text: &[u8], at: usize) -> u64 {
-    let mut bytes = [0; 8];
-    bytes.copy_from_slice(&text[at..at + 8]);
-    u64::from_le_bytes(bytes)
-}
-
-/// At most eight bytes as a number; reads eight where the text has them.
-#[inline]
-fn short(text: &[u8], start: usize, length: usize) -> u64 {
-    let mask = if length == 0 { 0 } else { u64::MAX >> (64 - 8 * length) };
-    if start + 8 <= text.len() {
-        eight(text, start) & mask
-    } else if text.len() >= 8 {
-        let past = start + 8 - text.len();
-        (eight(text, text.len() - 8) >> (8 * past as u32).min(63)) & mask
-    } else {
-        let mut bytes = [0; 8];
-        bytes[..length].copy_from_slice(&text[start..start + length]);
-        u64::from_le_bytes(bytes)
-    }
-}
-
 /// A subject, checked, split and hashed.
+///
+/// It is made empty and then read into, so that its arrays are neither cleared nor moved: entries beyond what
+/// was read have no meaning.
 pub(crate) struct Words<'a> {
     pub(crate) subject: Subject<'a>,
     /// How many words there are; only the first [`SHAPE_WORDS_MAX`] are in the other fields.
     pub(crate) count: usize,
     /// Where each word ends.
-    ends: [u16; SHAPE_WORDS_MAX],
+    ends: [MaybeUninit<u16>; SHAPE_WORDS_MAX],
     /// Each word's share of the hash.
-    shares: [u64; SHAPE_WORDS_MAX],
-    /// The sum of the shares of so many first words.
-    sums: [u64; SHAPE_WORDS_MAX + 1],
+    shares: [MaybeUninit<u64>; SHAPE_WORDS_MAX],
+    /// The sum of the shares of all words up to each.
+    sums: [MaybeUninit<u64>; SHAPE_WORDS_MAX],
 }
 
 impl<'a> Words<'a> {
+    /// No words.
     #[inline]
-    pub(crate) fn parse(
-        hasher: &Hasher,
-        dialect: Dialect,
-        text: &'a [u8],
-        limits: &Limits,
-    ) -> Result<Self, TextError> {
-        let mut this = Words {
-            subject: Subject::unchecked(dialect, text),
+    pub(crate) fn none(dialect: Dialect) -> Self {
+        Words {
+            subject: Subject::unchecked(dialect, b""),
             count: 0,
-            ends: [0; SHAPE_WORDS_MAX],
-            shares: [0; SHAPE_WORDS_MAX],
-            sums: [0; SHAPE_WORDS_MAX + 1],
-        };
-        if text.len() > limits.bytes_max {
-            return Err(TextError::TooLong { bytes: text.len(), bytes_max: limits.bytes_max });
+            ends: [const { MaybeUninit::uninit() }; SHAPE_WORDS_MAX],
+            shares: [const { MaybeUninit::uninit() }; SHAPE_WORDS_MAX],
+            sums: [const { MaybeUninit::uninit() }; SHAPE_WORDS_MAX],
         }
-        let clean = this.split(dialect, text);
-        if !clean || this.count > limits.words_max {
-            // Something is unusual: find out by the book what it is, if it is wrong at all.
-            Subject::parse(dialect, text, limits)?;
-        }
-        this.hash(hasher, text);
-        Ok(this)
     }
 
-    /// Finds the words; false if the text may be malformed.
+    /// Reads a subject.
     #[inline]
-    fn split(&mut self, dialect: Dialect, text: &[u8]) -> bool {
+    pub(crate) fn read(
+        &mut self,
+        hasher: &Hasher,
+        scanner: Scanner,
+        text: &'a [u8],
+        limits: &Limits,
+    ) -> Result<(), TextError> {
+        let dialect = self.subject.dialect();
+        self.subject = Subject::unchecked(dialect, text);
+        let clean = text.len() <= limits.bytes_max && self.split(hasher, scanner, text);
+        if !clean || self.count > limits.words_max {
+            // Something is unusual: find out by the book what it is, if it is wrong at all.
+            by_the_book(dialect, text, limits)?;
+        }
+        Ok(())
+    }
+
+    /// Finds the words and hashes them; false if the text may be malformed.
+    #[inline]
+    fn split(&mut self, hasher: &Hasher, scanner: Scanner, text: &[u8]) -> bool {
+        let dialect = self.subject.dialect();
+        self.count = 0;
         if text.is_empty() {
             return dialect.empty_text();
         }
-        let separator = dialect.separator();
-        let mut suspicious = 0_u64;
-        let (mut count, mut start, mut empty) = (0, 0, false);
-        let mut push = |end: usize| {
-            if count < SHAPE_WORDS_MAX {
-                self.ends[count] = end as u16;
-            }
-            empty |= end == start;
-            start = end + 1;
-            count += 1;
-        };
+        let (mut count, mut start, mut sum) = (0, 0, 0_u64);
+        let (mut suspicious, mut empty) = (0, false);
         let mut at = 0;
-        while at < text.len() {
+        loop {
+            let (mut ends, unusual) = scanner.scan(text, at);
+            suspicious |= unusual;
             let left = text.len() - at;
-            // The padding is a letter: neither a separator nor suspicious.
-            let chunk =
-                if left >= 8 { eight(text, at) } else { short(text, at, left) | PADDING << (8 * left) };
-            suspicious |= unusual(dialect, chunk);
-            let mut separators = equal(chunk, separator);
-            while separators != 0 {
-                push(at + separators.trailing_zeros() as usize / 8);
-                separators &= separators - 1;
+            if left <= BLOCK {
+                // The end of the text ends the last word.
+                ends |= 1 << left;
             }
-            at += 8;
+            while ends != 0 {
+                let end = at + ends.trailing_zeros() as usize;
+                ends &= ends - 1;
+                if count < SHAPE_WORDS_MAX {
+                    let share = hasher.word(text, start, end, count);
+                    sum = sum.wrapping_add(share);
+                    self.ends[count].write(end as u16);
+                    self.shares[count].write(share);
+                    self.sums[count].write(sum);
+                }
+                count += 1;
+                empty |= end == start;
+                start = end + 1;
+            }
+            if left <= BLOCK {
+                break;
+            }
+            at += BLOCK;
         }
-        push(text.len());
         self.count = count;
         suspicious == 0 && (!empty || dialect.empty_words())
     }
 
     #[inline]
-    fn hash(&mut self, hasher: &Hasher, text: &[u8]) {
-        let mut start = 0;
-        let mut sum = 0_u64;
-        for position in 0..self.count.min(SHAPE_WORDS_MAX) {
-            let end = usize::from(self.ends[position]);
-            let share = hasher.word(text, start, end, position);
-            sum = sum.wrapping_add(share);
-            self.shares[position] = share;
-            self.sums[position + 1] = sum;
-            start = end + 1;
-        }
+    fn word_end(&self, position: usize) -> usize {
+        assert!(position < self.count);
+        // SAFETY: the ends of the first `count` words are written, up to the length of the array.
+        usize::from(unsafe { self.ends[position].assume_init() })
     }
 
-    /// The sum of shares under a shape: the first `prefix` words without those at `stars`.
+    /// The sum of shares under a shape.
+    ///
+    /// # Safety
+    /// The shape fits the number of words.
     #[inline]
-    pub(crate) fn sum(&self, prefix: usize, mut stars: u32) -> u64 {
-        let mut sum = self.sums[prefix];
+    pub(crate) unsafe fn sum(&self, key: ShapeKey) -> u64 {
+        let (prefix, mut stars) = (usize::from(key.prefix), key.stars);
+        if prefix == 0 {
+            return 0;
+        }
+        debug_assert!(prefix <= self.count && u64::from(stars) >> prefix == 0);
+        // SAFETY: shares and sums of the first `count` words are written, up to the length of the arrays; the caller promises that
+        // prefix and stars are among them.
+        let mut sum = unsafe { self.sums[prefix - 1].assume_init() };
         while stars != 0 {
-            sum = sum.wrapping_sub(self.shares[stars.trailing_zeros() as usize]);
+            let position = stars.trailing_zeros() as usize;
+            // SAFETY: as above; a shape's stars are below its prefix.
+            sum = sum.wrapping_sub(unsafe { self.shares[position].assume_init() });
             stars &= stars - 1;
         }
         sum
@@ -202,39 +236,19 @@ impl<'a> Words<'a> {
     /// Where the first `prefix` words end.
     #[inline]
     pub(crate) fn end(&self, prefix: usize) -> usize {
-        if prefix == 0 { 0 } else { usize::from(self.ends[prefix - 1]) }
+        if prefix == 0 { 0 } else { self.word_end(prefix - 1) }
     }
 
     /// Where a word starts.
     #[inline]
     pub(crate) fn start(&self, position: usize) -> usize {
-        if position == 0 { 0 } else { usize::from(self.ends[position - 1]) + 1 }
+        if position == 0 { 0 } else { self.word_end(position - 1) + 1 }
     }
 }
 
-const ONES: u64 = 0x0101_0101_0101_0101;
-const HIGHS: u64 = 0x8080_8080_8080_8080;
-/// The letter `a` in every byte.
-const PADDING: u64 = b'a' as u64 * ONES;
-
-/// The high bit of each byte that equals `byte`, exactly.
-#[inline]
-fn equal(chunk: u64, byte: u8) -> u64 {
-    let zeros = chunk ^ (ONES * u64::from(byte));
-    !(((zeros & !HIGHS) + !HIGHS) | zeros) & HIGHS
-}
-
-/// Not zero if a byte is not ASCII, forbidden, or a wildcard where subjects must not hold one; may also be so for others.
-#[inline]
-fn unusual(dialect: Dialect, chunk: u64) -> u64 {
-    let below = |limit: u8| chunk.wrapping_sub(ONES * u64::from(limit)) & HIGHS;
-    let common = (chunk & HIGHS) | equal(chunk, 0x7f);
-    common
-        | match dialect {
-            Dialect::Nats => below(b' ' + 1),
-            Dialect::Amqp => below(1),
-            Dialect::Mqtt => below(b' ') | equal(chunk, dialect.one()) | equal(chunk, dialect.many()),
-        }
+#[cold]
+fn by_the_book(dialect: Dialect, text: &[u8], limits: &Limits) -> Result<(), TextError> {
+    Subject::parse(dialect, text, limits).map(|_| ())
 }
 
 /// The shape of a pattern that the hash tables can hold.
@@ -249,26 +263,6 @@ pub(crate) struct ShapeKey {
 }
 
 impl ShapeKey {
-    /// The shape of a pattern; `None` if it has too many words, or a wildcard of any number of words before the last.
-    pub(crate) fn of(dialect: Dialect, text: &[u8]) -> Option<Self> {
-        let mut key = Self { prefix: 0, stars: 0, tail: false };
-        for word in words(dialect, text) {
-            if key.tail {
-                return None;
-            }
-            match word {
-                PatternWord::Many => key.tail = true,
-                _ if usize::from(key.prefix) == SHAPE_WORDS_MAX => return None,
-                PatternWord::One => {
-                    key.stars |= 1 << key.prefix;
-                    key.prefix += 1;
-                }
-                PatternWord::Literal(_) => key.prefix += 1,
-            }
-        }
-        Some(key)
-    }
-
     /// Whether the first word is a wildcard.
     pub(crate) fn starts_wild(&self) -> bool {
         self.stars & 1 == 1 || (self.prefix == 0 && self.tail)
@@ -328,15 +322,14 @@ mod tests {
             (Dialect::Mqtt, "a", "a/#"),
         ];
         for (dialect, subject, pattern) in cases {
-            let key = ShapeKey::of(dialect, pattern.as_bytes()).expect("it has a shape");
-            let words = Words::parse(&hasher, dialect, subject.as_bytes(), &limits).expect("valid");
+            let measured = hasher.pattern(dialect, pattern.as_bytes());
+            let key = measured.key.expect("it has a shape");
+            let mut words = Words::none(dialect);
+            words.read(&hasher, Scanner::new(dialect), subject.as_bytes(), &limits).expect("valid");
             assert!(key.fits(dialect, words.count), "{pattern} {subject}");
-            let sum = words.sum(usize::from(key.prefix), key.stars);
-            assert_eq!(
-                hasher.finish(sum),
-                hasher.pattern(dialect, pattern.as_bytes()),
-                "{pattern} {subject}"
-            );
+            // SAFETY: asserted above.
+            let sum = unsafe { words.sum(key) };
+            assert_eq!(hasher.finish(sum), measured.hash, "{pattern} {subject}");
             assert!(key.matches(pattern.as_bytes(), &words), "{pattern} {subject}");
         }
     }
@@ -351,14 +344,15 @@ mod tests {
                     let mut text = b"abcd.efg.ijklmnop".to_vec();
                     text[position] = byte;
                     let slow = Subject::parse(dialect, &text, &limits).map(|_| ());
-                    let fast = Words::parse(&hasher, dialect, &text, &limits).map(|_| ());
+                    let fast = Words::none(dialect).read(&hasher, Scanner::new(dialect), &text, &limits);
                     assert_eq!(fast, slow, "{dialect} {byte:#x} at {position}");
                 }
             }
             for words in [1, 31, 32, 33, 40, 41, 60] {
                 let text = vec!["w"; words].join(if dialect == Dialect::Mqtt { "/" } else { "." });
                 let slow = Subject::parse(dialect, text.as_bytes(), &limits).map(|_| ());
-                let fast = Words::parse(&hasher, dialect, text.as_bytes(), &limits).map(|_| ());
+                let fast =
+                    Words::none(dialect).read(&hasher, Scanner::new(dialect), text.as_bytes(), &limits);
                 assert_eq!(fast, slow, "{dialect} {words}");
             }
         }

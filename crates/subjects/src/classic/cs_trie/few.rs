@@ -20,6 +20,22 @@ impl<T: Copy, const N: usize> Few<T, N> {
         self.len += 1;
     }
 
+    pub(super) fn clear(&mut self) {
+        self.len = 0;
+        self.more.clear();
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn get(&self, at: usize) -> Option<T> {
+        if at >= self.len {
+            return None;
+        }
+        self.few.get(at).copied().unwrap_or_else(|| self.more.get(at - N).copied())
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = T> {
         self.few.iter().take(self.len).flatten().chain(&self.more).copied()
     }

@@ -96,8 +96,8 @@ impl<V> Deref for Loaded<'_, V> {
 /// Gives up a count that a shared pointer held.
 fn release<T: 'static>(raw: *mut T, guard: &Guard) {
     // SAFETY: `raw` came from `Arc::into_raw`, and its count was owned by the pointer that the caller has just replaced, and by
-    // nobody else. The collector may run this on another thread: everything in the trie is `Send` and `'static`, as
-    // the bounds of `CsTrie` ask.
+    // nobody else. The collector may run this on another thread and after the trie is gone: values come in only through
+    // `Matcher::subscribe`, whose bounds are `Send`, `Sync` and `'static`.
     unsafe { guard.defer_unchecked(move || drop(Arc::from_raw(raw.cast_const()))) }
 }
 

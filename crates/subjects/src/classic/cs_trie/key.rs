@@ -21,6 +21,8 @@ pub(super) const ONE: u32 = WORD_PLACES;
 pub(super) const MANY: u32 = WORD_PLACES + 1;
 /// Place of the empty pattern, which has no words; only at the top.
 pub(super) const END: u32 = WORD_PLACES + 2;
+/// Places of a node.
+pub(super) const PLACES: usize = END as usize + 1;
 
 /// One step of a path.
 #[derive(Clone, Copy)]
@@ -78,6 +80,22 @@ impl<'a> Keys<'a> {
     }
 }
 
+/// Fewer than eight bytes as a number, with the length another for each. Whole loads, as a copy into a buffer would cost as much
+/// as the whole hash.
+fn short(bytes: &[u8]) -> u64 {
+    match (bytes, bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        (_, Some(first), Some(last)) => {
+            u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << 32
+        }
+        ([first, .., last], ..) => {
+            let middle = bytes[bytes.len() / 2];
+            u64::from(*first) | u64::from(middle) << 8 | u64::from(*last) << 16
+        }
+        ([only], ..) => u64::from(*only),
+        _ => 0,
+    }
+}
+
 /// Hashes words, with a key of its own for each trie.
 pub(super) struct WordHasher {
     dialect: Dialect,
@@ -93,6 +111,11 @@ impl WordHasher {
 
     pub(super) fn dialect(&self) -> Dialect {
         self.dialect
+    }
+
+    /// Whether this word of a pattern is a wildcard.
+    pub(super) fn is_wildcard(&self, text: &[u8]) -> bool {
+        *text == [self.dialect.one()] || *text == [self.dialect.many()]
     }
 
     /// The key of a pattern's word.
@@ -126,9 +149,7 @@ impl WordHasher {
         for chunk in chunks {
             state = fold(state, u64::from_le_bytes(*chunk));
         }
-        let mut last = [0; 8];
-        last[..rest.len()].copy_from_slice(rest);
-        fold(fold(state, u64::from_le_bytes(last)), self.seed)
+        fold(fold(state, short(rest)), self.seed)
     }
 
     pub(super) fn place(&self, hash: u64, text: &[u8], depth: u32) -> u32 {
@@ -137,5 +158,31 @@ impl WordHasher {
             round => self.rounds.hash_one((round, text)),
         };
         ((hash >> (depth % DEPTHS_PER_HASH * WORD_PLACES_BITS)) as u32) % WORD_PLACES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_one_hash_part_in_later_rounds() {
+        let hasher = WordHasher::new(Dialect::Nats);
+        let parts = |depth| hasher.place(7, b"a", depth) != hasher.place(7, b"b", depth);
+        assert!((0..DEPTHS_PER_HASH).all(|depth| !parts(depth)), "the hash is the same");
+        // A false alarm has a chance of one in 16^64.
+        assert!((DEPTHS_PER_HASH..5 * DEPTHS_PER_HASH).any(parts));
+    }
+
+    #[test]
+    fn short_words_of_one_length_are_different_numbers() {
+        let mut seen = std::collections::HashSet::new();
+        for length in 0..8_usize {
+            for number in 0..3_usize.pow(length as u32) {
+                let word: Vec<u8> =
+                    (0..length).map(|at| b'a' + (number / 3_usize.pow(at as u32) % 3) as u8).collect();
+                assert!(seen.insert((length, short(&word))), "{word:?}");
+            }
+        }
     }
 }

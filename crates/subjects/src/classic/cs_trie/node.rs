@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::super::Entry;
+use super::super::cursor::Words;
 use super::indirection::{INode, Pending};
-use super::key::{Key, Keys, WordHasher};
+use super::key::{Key, Keys, PLACES, WordHasher};
 
 /// What an I-node points to.
 pub(super) struct Main<V> {
@@ -35,7 +36,9 @@ impl<V> Main<V> {
 
 /// The children of one I-node: which of the places are taken, and their slots in that order.
 pub(super) struct Branches<V> {
-    taken: u32,
+    /// For each place the number of its slot, counted from one; zero if it is free. A bitmap would be smaller, and slower:
+    /// counting bits takes many instructions on the oldest processors of the target.
+    places: [u8; PLACES],
     slots: Box<[Slot<V>]>,
 }
 
@@ -56,32 +59,41 @@ impl<V> Clone for Slot<V> {
 
 impl<V> Branches<V> {
     pub(super) fn empty() -> Self {
-        Self { taken: 0, slots: Box::new([]) }
+        Self { places: [0; PLACES], slots: Box::new([]) }
     }
 
     pub(super) fn one(place: u32, slot: Slot<V>) -> Self {
-        Self { taken: 1 << place, slots: Box::new([slot]) }
+        let mut places = [0; PLACES];
+        places[place as usize] = 1;
+        Self { places, slots: Box::new([slot]) }
     }
 
     pub(super) fn get(&self, place: u32) -> Option<&Slot<V>> {
-        (self.taken & (1 << place) != 0).then(|| &self.slots[self.rank(place)])
+        match self.places[place as usize] {
+            0 => None,
+            number => self.slots.get(usize::from(number) - 1),
+        }
     }
 
     pub(super) fn slots(&self) -> &[Slot<V>] {
         &self.slots
     }
 
-    fn rank(&self, place: u32) -> usize {
-        (self.taken & ((1 << place) - 1)).count_ones() as usize
-    }
-
     /// A copy in which this place holds this slot, or nothing.
     pub(super) fn with(&self, place: u32, slot: Option<Slot<V>>) -> Self {
-        let at = self.rank(place);
-        let after = at + usize::from(self.taken & (1 << place) != 0);
-        let bit = u32::from(slot.is_some()) << place;
-        let slots = self.slots[..at].iter().cloned().chain(slot).chain(self.slots[after..].iter().cloned());
-        Self { taken: self.taken & !(1 << place) | bit, slots: slots.collect() }
+        let place = place as usize;
+        let before = self.places[..place].iter().filter(|number| **number > 0).count();
+        let after = before + usize::from(self.places[place] > 0);
+        let mut taken = self.places.map(|number| number > 0);
+        taken[place] = slot.is_some();
+        let mut number = 0;
+        let places = taken.map(|taken| {
+            number += u8::from(taken);
+            if taken { number } else { 0 }
+        });
+        let slots =
+            self.slots[..before].iter().cloned().chain(slot).chain(self.slots[after..].iter().cloned());
+        Self { places, slots: slots.collect() }
     }
 
     /// What an I-node with these branches becomes. Below the top it is tombed when it is empty, and below a split also when one
@@ -104,7 +116,9 @@ pub(super) struct Word<V> {
     pub(super) hash: u64,
     /// The word, and the tail after a separator.
     text: Arc<[u8]>,
-    word_bytes: usize,
+    word_bytes: u32,
+    /// False if neither the word nor the tail can be a wildcard.
+    wild: bool,
     /// None instead of an empty list. Every change copies it, so that a pattern with very many subscriptions is slow to change.
     pub(super) entries: Option<Arc<[Entry<V>]>>,
     /// None if there is a tail.
@@ -115,8 +129,21 @@ impl<V> Word<V> {
     /// A pattern from this key on, as one word with a tail.
     pub(super) fn alone(keys: &Keys<'_>, at: usize, entry: Entry<V>) -> Self {
         let key = keys.get(at);
-        let (text, word_bytes, entries) = (keys.rest(at).into(), key.text.len(), Some([entry].into()));
-        Self { hash: key.hash, text, word_bytes, entries, below: None }
+        let hasher = keys.hasher();
+        let mut words = Words::part(hasher.dialect(), keys.rest(at));
+        let wild = words.any(|word| hasher.is_wildcard(word));
+        Self::new(key, keys.rest(at), wild, Some([entry].into()), None)
+    }
+
+    fn new(
+        key: &Key<'_>,
+        text: &[u8],
+        wild: bool,
+        entries: Option<Arc<[Entry<V>]>>,
+        below: Option<Arc<INode<V>>>,
+    ) -> Self {
+        let word_bytes = u32::try_from(key.text.len()).expect("patterns are shorter");
+        Self { hash: key.hash, text: text.into(), word_bytes, wild, entries, below }
     }
 
     pub(super) fn is(&self, key: &Key<'_>) -> bool {
@@ -125,7 +152,7 @@ impl<V> Word<V> {
 
     /// The word itself.
     pub(super) fn text(&self) -> &[u8] {
-        &self.text[..self.word_bytes]
+        &self.text[..self.word_bytes as usize]
     }
 
     pub(super) fn text_with_tail(&self) -> &[u8] {
@@ -133,32 +160,24 @@ impl<V> Word<V> {
     }
 
     pub(super) fn has_tail(&self) -> bool {
-        self.word_bytes < self.text.len()
+        (self.word_bytes as usize) < self.text.len()
+    }
+
+    pub(super) fn is_wild(&self) -> bool {
+        self.wild
     }
 
     /// The same with the tail one word down.
     pub(super) fn expanded(&self, hasher: &WordHasher, generation: u64) -> Self {
-        let tail = &self.text[self.word_bytes + 1..];
+        let tail = &self.text[self.word_bytes as usize + 1..];
         let word_bytes =
             tail.iter().position(|byte| *byte == hasher.dialect().separator()).unwrap_or(tail.len());
         let key = hasher.pattern_key(&tail[..word_bytes]);
-        let next = Self {
-            hash: key.hash,
-            text: tail.into(),
-            word_bytes,
-            entries: self.entries.clone(),
-            below: None,
-        };
+        let next = Self::new(&key, tail, self.wild, self.entries.clone(), None);
         let branches = Branches::one(hasher.place_of(&key, 0), Slot::Word(Arc::new(next)));
         let below = INode::new(generation, Main::new(Kind::Branches(branches)));
-        let text = self.text().into();
-        Self {
-            hash: self.hash,
-            text,
-            word_bytes: self.word_bytes,
-            entries: None,
-            below: Some(Arc::new(below)),
-        }
+        let key = hasher.pattern_key(self.text());
+        Self::new(&key, self.text(), self.wild, None, Some(Arc::new(below)))
     }
 
     fn copy(&self) -> Self {
@@ -166,6 +185,7 @@ impl<V> Word<V> {
             hash: self.hash,
             text: Arc::clone(&self.text),
             word_bytes: self.word_bytes,
+            wild: self.wild,
             entries: self.entries.clone(),
             below: self.below.clone(),
         }

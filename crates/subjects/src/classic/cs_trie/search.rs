@@ -28,10 +28,12 @@ pub(super) struct Search<'g, V> {
     note: bool,
     /// Reached by exactly the words up to now, each once.
     active: Few<Active<'g, V>, 4>,
+    /// Reached by the words before this one.
+    last: Few<Active<'g, V>, 4>,
     /// Nodes behind a `#`, which go on to the end of the subject.
     looping: Vec<&'g Branches<V>>,
     /// Which words below a `#` were found: only those can be met twice, if there is another `#` on the way.
-    seen: HashSet<*const Word<V>>,
+    seen: Option<HashSet<*const Word<V>>>,
 }
 
 struct Active<'g, V> {
@@ -59,8 +61,8 @@ struct Step<'a> {
 
 impl<'g, V: Clone + 'static> Search<'g, V> {
     pub(super) fn new(trie: &'g Indirection<V>, hasher: &'g WordHasher, guard: &'g Guard) -> Self {
-        let (read, active) = (Few::new(), Few::new());
-        Self { trie, hasher, guard, read, note: true, active, looping: Vec::new(), seen: HashSet::new() }
+        let (read, active, last) = (Few::new(), Few::new(), Few::new());
+        Self { trie, hasher, guard, read, note: true, active, last, looping: Vec::new(), seen: None }
     }
 
     /// Whether what was found below the current root is the state of the trie at one moment.
@@ -82,14 +84,17 @@ impl<'g, V: Clone + 'static> Search<'g, V> {
         let top = self.branches(&root.top);
         let end = top.and_then(|top| top.get(END)).and_then(as_word).and_then(|word| word.entries.as_deref());
         self.enter(Active { entries: end, below: top, below_many: false }, hidden, after, found);
-        loop {
+        while self.active.len() > 0 || !self.looping.is_empty() {
             let here = after;
             let Some(word) = after.next() else { break };
             let step = Step { key: self.hasher.key(word), here, after };
+            std::mem::swap(&mut self.active, &mut self.last);
+            self.active.clear();
             // Whoever enters the loop at this word takes part from the next word on.
             let looping = self.looping.len();
-            let last = std::mem::replace(&mut self.active, Few::new());
-            for active in last.iter() {
+            let mut at = 0;
+            while let Some(active) = self.last.get(at) {
+                at += 1;
                 self.step(&active, &step, std::mem::take(&mut hidden), found);
             }
             for at in 0..looping {
@@ -124,7 +129,7 @@ impl<'g, V: Clone + 'static> Search<'g, V> {
 
     fn enter_word(&mut self, word: &'g Word<V>, below_many: bool, step: &Step<'_>, found: &mut Vec<V>) {
         if word.has_tail() {
-            if self.tail_matches(word, step.here) && (!below_many || self.seen.insert(word)) {
+            if self.tail_matches(word, step.here) && (!below_many || self.is_new(word)) {
                 emit(word.entries.as_deref(), found);
             }
             return;
@@ -134,9 +139,16 @@ impl<'g, V: Clone + 'static> Search<'g, V> {
         self.enter(Active { entries, below, below_many }, false, step.after, found);
     }
 
+    fn is_new(&mut self, word: &Word<V>) -> bool {
+        self.seen.get_or_insert_default().insert(word)
+    }
+
     fn tail_matches(&self, word: &Word<V>, here: Words<'_>) -> bool {
         let dialect = self.hasher.dialect();
-        words_match(dialect, Words::part(dialect, word.text_with_tail()), here)
+        let tail = word.text_with_tail();
+        // The same text always matches: a wildcard takes a word of its own name as well as any other.
+        here.rest() == Some(tail)
+            || (word.is_wild() && words_match(dialect, Words::part(dialect, tail), here))
     }
 
     fn enter(&mut self, active: Active<'g, V>, hidden: bool, after: Words<'_>, found: &mut Vec<V>) {
@@ -152,7 +164,7 @@ impl<'g, V: Clone + 'static> Search<'g, V> {
     /// A `#` takes the words `here` or some of them, so that it need not be entered again later. In normal form only literal words
     /// can follow it.
     fn enter_many(&mut self, word: &'g Word<V>, below_many: bool, here: Words<'_>, found: &mut Vec<V>) {
-        if below_many && !self.seen.insert(word) {
+        if below_many && !self.is_new(word) {
             return;
         }
         if !word.has_tail() || self.tail_matches(word, here) {

@@ -19,7 +19,8 @@ fn add(space: &TupleSpace<u32>, text: &str) -> Subscription {
 
 /// What a lookup that began at `time` and goes on now finds; `None` if it notices that it is late.
 fn lookup_of(inner: &Inner<u32>, subject: &str, time: Time, guard: &Guard) -> Option<usize> {
-    let words = inner.parse(subject.as_bytes()).expect("a valid subject");
+    let mut words = inner.no_words();
+    inner.read(&mut words, subject.as_bytes()).expect("a valid subject");
     let mut found = Vec::new();
     inner.append(&words, time, &mut found, guard).ok().map(|()| found.len())
 }
