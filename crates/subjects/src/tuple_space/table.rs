@@ -236,8 +236,9 @@ impl<V: Clone + Send + 'static> Table<V> {
         self.stripe(index).live.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A leaf has lost its subscribers. A table is halved when an eighth of a part is live: the move is done
-    /// before half of those are gone.
+    /// A leaf has lost its subscribers. A table is shrunk when an eighth of a part is live: moving takes a write per 16 slots, so half
+    /// of the rest is still there when that is done, and the next shrinking can begin. With a sixteenth, a table whose patterns are all
+    /// removed would end as large as it was, with nobody left to move it.
     pub(crate) fn count_emptied(&self, index: usize) {
         let live = self.stripe(index).live.fetch_sub(1, Ordering::Relaxed).wrapping_sub(1);
         let part = self.slots.len() / self.stripes.len();
