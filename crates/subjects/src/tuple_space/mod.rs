@@ -52,6 +52,7 @@ mod lookup;
 mod models;
 mod published;
 mod registry;
+mod release;
 mod shape;
 mod snapshot;
 mod sync;

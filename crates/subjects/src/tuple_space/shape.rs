@@ -7,6 +7,7 @@ use super::clock::Time;
 use super::core::{Core, Place, retire};
 use super::leaf::{Leaf, LeafRef, SubscriberId, Subscribers};
 use super::lookup::{Conflict, is_late};
+use super::release::retire_table;
 use super::sync::{AtomicPtr, Ordering, prefetch};
 use super::table::{Seek, Slot, Table, decode, encode, is_candidate};
 use super::words::ShapeKey;
@@ -248,7 +249,7 @@ impl<V: Clone + Send + 'static> Shape<V> {
         if self.head.compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
             // SAFETY: the exchange took it out of the only place from where it can be reached, and it came from a box.
             // Its leaves are in the successor.
-            unsafe { guard.defer_unchecked(move || drop(Box::from_raw(old))) };
+            unsafe { retire_table(old, guard) };
         }
     }
 

@@ -24,7 +24,7 @@ use crossbeam_epoch::Guard;
 use super::clock::Time;
 use super::core::{Core, Place, retire};
 use super::leaf::{Leaf, LeafRef, Meta};
-use super::sync::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, null_pointers};
+use super::sync::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, null_pointers, zeros};
 use super::words::ShapeKey;
 
 #[cfg(not(target_pointer_width = "64"))]
@@ -121,7 +121,7 @@ impl<V: Clone + Send + 'static> Table<V> {
             next: AtomicPtr::new(ptr::null_mut()),
             cursor: AtomicUsize::new(0),
             moved: AtomicUsize::new(0),
-            done: (0..(slots / CHUNK).div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            done: zeros((slots / CHUNK).div_ceil(64)),
             stripes: (0..stripes).map(stripe).collect(),
             is_target: AtomicBool::new(false),
             sealed: false,
@@ -162,6 +162,13 @@ impl<V: Clone + Send + 'static> Table<V> {
 
     pub(crate) fn bits(&self) -> u32 {
         self.bits
+    }
+
+    /// The addresses of its slots.
+    #[cfg(all(target_os = "linux", not(miri), not(shuttle)))]
+    pub(crate) fn slots_memory(&self) -> std::ops::Range<usize> {
+        let start = self.slots.as_ptr().expose_provenance();
+        start..start + size_of_val(&*self.slots)
     }
 
     pub(crate) fn capacity(&self) -> usize {
