@@ -21,6 +21,7 @@ const (
 	stepOps    = 64
 	stormCount = 1_024
 	churnBase  = 100_000
+	stallNs    = 1_000_000
 )
 
 type bench[S any] struct {
@@ -313,25 +314,59 @@ func (b *bench[S]) growth() {
 	b.subs = b.slots(count)
 	load := "0 to " + short(count)
 	check := fmt.Sprintf("%016x", checksum(patterns))
-	length := 0
-	empty := timed(count, func(i int) { length += len(patterns[i]) })
-	inserts := timed(count, func(i int) { b.subs[i] = b.subscribe(patterns[i], i) })
-	line{"growth", load, b.name() + "'s empty loop", distribution(empty), check}.print()
-	b.print("growth", load, distribution(inserts), check)
+	began := time.Now()
+	inserts := newSamples(count)
+	for i := range count {
+		start := time.Now()
+		b.subs[i] = b.subscribe(patterns[i], i)
+		inserts.add(start)
+	}
+	// As long as the inserts took, so that it meets as many interruptions of the machine.
+	lasted := time.Since(began)
+	empty, length := newSamples(count), 0
+	for began = time.Now(); time.Since(began) < lasted; {
+		for i := range clockEvery {
+			start := time.Now()
+			length += len(patterns[i])
+			empty.add(start)
+		}
+	}
+	line{"growth", load, b.name() + "'s empty loop", empty.figures(), check}.print()
+	b.print("growth", load, inserts.figures(), check)
 	runtime.KeepAlive(length)
 }
 
-func timed(count int, work func(int)) []uint32 {
-	samples := make([]uint32, count)
-	for i := range samples {
-		samples[i] = 1
+// samples are the times of operations: the first so many one by one, of all the longest and how many were stalls.
+type samples struct {
+	times           []uint32
+	taken           int
+	longest, stalls uint32
+}
+
+func newSamples(count int) *samples {
+	s := &samples{times: make([]uint32, count)}
+	for i := range s.times {
+		s.times[i] = 1
 	}
-	for i := range samples {
-		began := time.Now()
-		work(i)
-		samples[i] = since(began)
+	return s
+}
+
+func (s *samples) add(began time.Time) {
+	took := since(began)
+	if s.taken < len(s.times) {
+		s.times[s.taken] = took
 	}
-	return samples
+	s.taken++
+	s.longest = max(s.longest, took)
+	if took >= stallNs {
+		s.stalls++
+	}
+}
+
+func (s *samples) figures() map[string]float64 {
+	figures := distribution(s.times[:min(s.taken, len(s.times))])
+	figures["max_ns"], figures["stalls"] = float64(s.longest), float64(s.stalls)
+	return figures
 }
 
 // churn looks after a collection, and once more after unused memory was given back to the kernel, which the runtime would do

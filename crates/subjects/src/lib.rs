@@ -15,6 +15,7 @@ mod limits;
 mod matcher;
 mod pattern;
 mod relation;
+mod scan;
 mod subject;
 pub mod tuple_space;
 

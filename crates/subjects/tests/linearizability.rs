@@ -221,7 +221,7 @@ fn record(kind: &Kind, number: u64) -> Vec<Call> {
             batch: Batch::new(),
         })
         .collect();
-    let ran = thread::scope(|scope| {
+    thread::scope(|scope| {
         let started = actors.into_iter().map(|mut actor| {
             scope.spawn(move || {
                 let world = actor.world;
@@ -237,8 +237,7 @@ fn record(kind: &Kind, number: u64) -> Vec<Call> {
         });
         let started: Vec<_> = started.collect();
         started.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
-    });
-    ran
+    })
 }
 
 #[test]

@@ -84,6 +84,33 @@ fn grows_and_shrinks_under_a_model() {
 }
 
 #[test]
+fn values_are_found_without_cloning_them() {
+    /// A value that counts its clones.
+    struct Counted(u64, std::sync::Arc<std::sync::atomic::AtomicUsize>);
+    impl Clone for Counted {
+        fn clone(&self) -> Self {
+            self.1.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            Self(self.0, self.1.clone())
+        }
+    }
+    let clones = std::sync::Arc::default();
+    let space = TupleSpace::new(Dialect::Nats);
+    let texts: Vec<_> = (0..20)
+        .map(|stars| (0..20).map(|word| if word < stars { "*" } else { "a" }).collect::<Vec<_>>().join("."))
+        .collect();
+    for (value, text) in (0..).zip(&texts) {
+        space.subscribe(&pattern(text), Counted(value, std::sync::Arc::clone(&clones))).unwrap().forget();
+    }
+    clones.store(0, std::sync::atomic::Ordering::Relaxed);
+    let mut found = Vec::new();
+    space.for_each_match(texts[0].as_bytes(), |value| found.push(value.0)).unwrap();
+    found.sort_unstable();
+    assert_eq!(found, (0..20).collect::<Vec<_>>());
+    assert_eq!(clones.load(std::sync::atomic::Ordering::Relaxed), 0);
+    assert!(space.for_each_match(b"a..b", |_| panic!("called")).is_err());
+}
+
+#[test]
 fn a_batch_finds_what_single_lookups_find() {
     let space = TupleSpace::new(Dialect::Nats);
     let count = if cfg!(miri) { 40 } else { 5_000 };

@@ -14,7 +14,7 @@ use plotters::prelude::*;
 use plotters::style::{FontStyle, register_font};
 use serde::Deserialize;
 
-const SIZE: (u32, u32) = (1100, 620);
+const SIZE: (u32, u32) = (1400, 660);
 const FONT: &str = "dejavu";
 /// Okabe and Ito's colours, which those see apart who do not tell red from green, then two greys.
 const COLOURS: [RGBColor; 9] = [

@@ -1,13 +1,16 @@
-//! The time of each single insert while a table grows from nothing, beside an empty loop that reads the same clocks.
+//! The time of each single insert while a table grows from nothing, beside an empty loop that reads the same clock as long.
 
 use std::hint::black_box;
 use std::time::Instant;
 
 use crate::line::{Line, short};
-use crate::measure::{distribution, since};
+use crate::measure::{CLOCK_EVERY, distribution, since};
 use crate::options::Options;
 use crate::systems::{System, subscribe};
 use crate::workload::{Texts, Workload};
+
+/// An operation of a millisecond or more is a stall.
+const STALL_NS: u32 = 1_000_000;
 
 pub(super) fn run<S: System>(options: &Options) {
     let count = options.count;
@@ -17,28 +20,59 @@ pub(super) fn run<S: System>(options: &Options) {
     subscriptions.resize_with(count, || None);
     let load = format!("0 to {}", short(count));
     let check = format!("{:016x}", crate::random::checksum(patterns.iter()));
-    let print =
-        |system: &str, samples| distribution(Line::new("growth", &load, system, &check), samples).print();
-
-    let empty = timed(count, |index| {
-        black_box(patterns.get(index));
-    });
     let matcher = S::build(&Texts::default());
-    let inserts = timed(count, |index| {
-        subscriptions[index] = Some(subscribe(&matcher, patterns.get(index), index as u64));
-    });
-    print(&format!("{}'s empty loop", S::NAME), empty);
-    print(S::NAME, inserts);
+    let began = Instant::now();
+    let mut inserts = Samples::new(count);
+    for (index, kept) in subscriptions.iter_mut().enumerate() {
+        inserts.time(|| *kept = Some(subscribe(&matcher, patterns.get(index), index as u64)));
+    }
+    // As long as the inserts took, so that it meets as many interruptions of the machine.
+    let (lasted, began) = (began.elapsed(), Instant::now());
+    let mut empty = Samples::new(count);
+    while began.elapsed() < lasted {
+        for index in 0..CLOCK_EVERY {
+            empty.time(|| {
+                black_box(patterns.get(index));
+            });
+        }
+    }
+    empty.print(&load, &format!("{}'s empty loop", S::NAME), &check);
+    inserts.print(&load, S::NAME, &check);
     assert_eq!(matcher.len(), count, "subscriptions were lost");
 }
 
-/// The time of each call. The memory of the samples is touched before.
-fn timed(count: usize, mut work: impl FnMut(usize)) -> Vec<u32> {
-    let mut samples = vec![u32::MAX; count];
-    for (index, sample) in samples.iter_mut().enumerate() {
-        let began = Instant::now();
-        work(index);
-        *sample = since(began);
+/// The times of operations: the first so many one by one, of all the longest and how many were stalls.
+struct Samples {
+    times: Vec<u32>,
+    taken: usize,
+    longest: u32,
+    stalls: u32,
+}
+
+impl Samples {
+    /// Room that is touched now, so that it costs nothing later.
+    fn new(count: usize) -> Self {
+        Self { times: vec![u32::MAX; count], taken: 0, longest: 0, stalls: 0 }
     }
-    samples
+
+    #[inline]
+    fn time(&mut self, work: impl FnOnce()) {
+        let began = Instant::now();
+        work();
+        let time = since(began);
+        if let Some(slot) = self.times.get_mut(self.taken) {
+            *slot = time;
+        }
+        self.taken += 1;
+        self.longest = self.longest.max(time);
+        self.stalls += u32::from(time >= STALL_NS);
+    }
+
+    fn print(mut self, load: &str, system: &str, check: &str) {
+        self.times.truncate(self.taken);
+        distribution(Line::new("growth", load, system, check), self.times)
+            .with("max_ns", f64::from(self.longest))
+            .with("stalls", f64::from(self.stalls))
+            .print();
+    }
 }

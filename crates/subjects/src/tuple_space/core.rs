@@ -8,9 +8,9 @@ use crossbeam_epoch::Guard;
 use super::clock::{Clock, Time};
 use super::leaf::{History, Leaf, LeafRef, Meta, Subscribers};
 use super::registry::Registry;
-use super::scan::Scanner;
 use super::sync::{AtomicPtr, Ordering};
 use super::words::{Hasher, ShapeKey};
+use crate::scan::Scanner;
 use crate::{Dialect, Limits};
 
 /// See the module's documentation.

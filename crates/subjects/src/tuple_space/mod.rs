@@ -52,7 +52,7 @@ mod lookup;
 mod models;
 mod published;
 mod registry;
-pub(crate) mod scan;
+mod release;
 mod shape;
 mod snapshot;
 mod sync;
@@ -174,6 +174,21 @@ impl<V: Clone + Send + Sync + 'static> TupleSpace<V> {
         Ok(())
     }
 
+    /// Calls `f` with the value of each matching subscription, in no particular order, without cloning it. While `f` runs, memory that
+    /// others retire is not freed: it should not wait.
+    ///
+    /// # Errors
+    /// [`TextError`] if the subject is malformed; `f` was not called then.
+    pub fn for_each_match(&self, subject: &[u8], mut f: impl FnMut(&V)) -> Result<(), TextError> {
+        let mut words = self.inner.no_words();
+        self.inner.read(&mut words, subject)?;
+        let guard = &epoch::pin();
+        let mut found = Found::new();
+        self.inner.find_all(&words, &mut found, guard);
+        found.for_each(|view| view.for_each(&mut f));
+        Ok(())
+    }
+
     /// Looks up many subjects, each for itself, with their waits for memory overlapping. The results are in `batch`.
     pub fn matches_many<S: AsRef<[u8]>>(&self, subjects: &[S], batch: &mut Batch<V>) {
         self.inner.matches_many(subjects, batch);
@@ -239,6 +254,27 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
     #[inline]
     fn read<'a>(&self, words: &mut Words<'a>, subject: &'a [u8]) -> Result<(), TextError> {
         words.read(&self.core.hasher, self.core.scanner, subject, &self.core.limits)
+    }
+
+    /// Collects who is subscribed, as of one moment within this call.
+    fn find_all<'g>(&self, words: &Words<'_>, found: &mut Found<'g, V>, guard: &'g Guard) {
+        let attempt = |time, found: &mut Found<'g, V>| {
+            found.clear();
+            let push = |view| {
+                found.push(view);
+                true
+            };
+            self.lookup(words, time, push, guard).is_ok()
+        };
+        if attempt(self.core.clock.certain(), found)
+            || (0..ATTEMPTS).any(|_| attempt(self.core.clock.look(), found))
+        {
+            return;
+        }
+        found.clear();
+        // The guard keeps what is found here beyond the end of the view.
+        let view = snapshot::View::new(self);
+        self.lookup_at(words, view.time(), |view| found.push(view), guard);
     }
 
     /// Appends the values of all that match, as of one moment within this call.
@@ -392,6 +428,38 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
             }
             Place::Trie => self.trie_root(guard).is_none_or(|root| self.core.trim(root, guard)),
         });
+    }
+}
+
+/// What a lookup has found, of which the first hits need no allocation.
+struct Found<'g, V> {
+    first: [View<'g, V>; 8],
+    len: usize,
+    rest: Vec<View<'g, V>>,
+}
+
+impl<'g, V: Clone> Found<'g, V> {
+    fn new() -> Self {
+        Self { first: [View::None; 8], len: 0, rest: Vec::new() }
+    }
+
+    fn clear(&mut self) {
+        self.len = 0;
+        self.rest.clear();
+    }
+
+    fn push(&mut self, view: View<'g, V>) {
+        match self.first.get_mut(self.len) {
+            Some(place) => {
+                *place = view;
+                self.len += 1;
+            }
+            None => self.rest.push(view),
+        }
+    }
+
+    fn for_each(&self, f: impl FnMut(View<'g, V>)) {
+        self.first[..self.len].iter().chain(&self.rest).copied().for_each(f);
     }
 }
 

@@ -7,6 +7,7 @@ use super::clock::Time;
 use super::core::{Core, Place, retire};
 use super::leaf::{Leaf, LeafRef, SubscriberId, Subscribers};
 use super::lookup::{Conflict, is_late};
+use super::release::retire_table;
 use super::sync::{AtomicPtr, Ordering, prefetch};
 use super::table::{Seek, Slot, Table, decode, encode, is_candidate};
 use super::words::ShapeKey;
@@ -231,7 +232,9 @@ impl<V: Clone + Send + 'static> Shape<V> {
 
     /// Moves one chunk if the head is being moved, and lets go of the head when all is moved.
     fn help(&self, core: &Core, guard: &Guard) {
-        let head = self.head(guard);
+        let old = self.head.load(Ordering::SeqCst);
+        // SAFETY: as in `head`.
+        let head = unsafe { &*old };
         let Some(next) = head.successor(guard) else { return };
         if !head.migrate_chunk(core, self.key, guard) {
             return;
@@ -241,11 +244,12 @@ impl<V: Clone + Send + 'static> Shape<V> {
         if !cfg!(tailrace_broken = "dropped") {
             next.note_dropped(head.dropped());
         }
-        let (old, new) = (std::ptr::from_ref(head).cast_mut(), std::ptr::from_ref(next).cast_mut());
+        // The pointers as they are in their words: one that came from a reference must not be freed later.
+        let new = head.next.load(Ordering::SeqCst);
         if self.head.compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
             // SAFETY: the exchange took it out of the only place from where it can be reached, and it came from a box.
             // Its leaves are in the successor.
-            unsafe { guard.defer_unchecked(move || drop(Box::from_raw(old))) };
+            unsafe { retire_table(old, guard) };
         }
     }
 

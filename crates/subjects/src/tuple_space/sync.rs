@@ -19,6 +19,22 @@ pub(crate) fn null_pointers<T>(count: usize) -> Box<[AtomicPtr<T>]> {
     }
 }
 
+/// So many zeros, in the same way.
+#[cfg(not(shuttle))]
+pub(crate) fn zeros(count: usize) -> Box<[AtomicU64]> {
+    let zeroed = Box::<[AtomicU64]>::new_zeroed_slice(count);
+    #[expect(unsafe_code, reason = "a large table must not be written once before its use")]
+    // SAFETY: `AtomicU64` has the representation of a `u64`.
+    unsafe {
+        zeroed.assume_init()
+    }
+}
+
+#[cfg(shuttle)]
+pub(crate) fn zeros(count: usize) -> Box<[AtomicU64]> {
+    (0..count).map(|_| AtomicU64::new(0)).collect()
+}
+
 #[cfg(shuttle)]
 pub(crate) fn null_pointers<T>(count: usize) -> Box<[AtomicPtr<T>]> {
     (0..count).map(|_| AtomicPtr::new(std::ptr::null_mut())).collect()

@@ -24,7 +24,7 @@ use crossbeam_epoch::Guard;
 use super::clock::Time;
 use super::core::{Core, Place, retire};
 use super::leaf::{Leaf, LeafRef, Meta};
-use super::sync::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, null_pointers};
+use super::sync::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, null_pointers, zeros};
 use super::words::ShapeKey;
 
 #[cfg(not(target_pointer_width = "64"))]
@@ -121,7 +121,7 @@ impl<V: Clone + Send + 'static> Table<V> {
             next: AtomicPtr::new(ptr::null_mut()),
             cursor: AtomicUsize::new(0),
             moved: AtomicUsize::new(0),
-            done: (0..(slots / CHUNK).div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            done: zeros((slots / CHUNK).div_ceil(64)),
             stripes: (0..stripes).map(stripe).collect(),
             is_target: AtomicBool::new(false),
             sealed: false,
@@ -162,6 +162,13 @@ impl<V: Clone + Send + 'static> Table<V> {
 
     pub(crate) fn bits(&self) -> u32 {
         self.bits
+    }
+
+    /// The addresses of its slots.
+    #[cfg(all(target_os = "linux", not(miri), not(shuttle)))]
+    pub(crate) fn slots_memory(&self) -> std::ops::Range<usize> {
+        let start = self.slots.as_ptr().expose_provenance();
+        start..start + size_of_val(&*self.slots)
     }
 
     pub(crate) fn capacity(&self) -> usize {
@@ -236,12 +243,14 @@ impl<V: Clone + Send + 'static> Table<V> {
         self.stripe(index).live.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A leaf has lost its subscribers. A table is shrunk when a sixteenth of a part is live.
+    /// A leaf has lost its subscribers. A table is shrunk when an eighth of a part is live: moving takes a write per 16 slots, so half
+    /// of the rest is still there when that is done, and the next shrinking can begin. With a sixteenth, a table whose patterns are all
+    /// removed would end as large as it was, with nobody left to move it.
     pub(crate) fn count_emptied(&self, index: usize) {
         let live = self.stripe(index).live.fetch_sub(1, Ordering::Relaxed).wrapping_sub(1);
         let part = self.slots.len() / self.stripes.len();
         let may_shrink = self.bits > BITS_MIN && !self.is_target.load(Ordering::Relaxed);
-        if may_shrink && live <= part / 16 && self.live() <= self.slots.len() / 16 {
+        if may_shrink && live <= part / 8 && self.live() <= self.slots.len() / 8 {
             self.begin_migration();
         }
     }

@@ -8,7 +8,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::mem::MaybeUninit;
 
-use super::scan::{BLOCK, Scanner, eight, short};
+use crate::scan::{BLOCK, Scanner, eight, short};
 use crate::subject::Subject;
 use crate::{Dialect, Limits, TextError};
 

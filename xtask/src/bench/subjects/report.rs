@@ -25,7 +25,7 @@ const BASES: [&str; 3] = ["nats", "nats-cached", "cs-trie"];
 pub(super) type Parts = BTreeMap<String, PartRun>;
 
 /// Figures in the order of their columns.
-const COLUMNS: [(&str, &str); 29] = [
+const COLUMNS: [(&str, &str); 30] = [
     ("subscribe_ns", "subscribe ns"),
     ("unsubscribe_ns", "unsubscribe ns"),
     ("match_ns", "lookup ns"),
@@ -46,6 +46,7 @@ const COLUMNS: [(&str, &str); 29] = [
     ("p99.99_ns", "p99.99 ns"),
     ("p99.999_ns", "p99.999 ns"),
     ("max_ns", "max ns"),
+    ("stalls", "of 1 ms or more"),
     ("start_mib", "before MiB"),
     ("singly_mib", "after pairs MiB"),
     ("full_mib", "all at once MiB"),

@@ -1,6 +1,6 @@
 //! A subject on the way of a lookup: checked and split in one pass, sixteen bytes at a time.
 
-use crate::tuple_space::scan::{BLOCK, Scanner};
+use crate::scan::{BLOCK, Scanner};
 use crate::{Dialect, Limits, Subject, TextError};
 
 /// Words whose ends are noted; those beyond are searched for when they are reached.

@@ -7,7 +7,7 @@
 use std::hash::{BuildHasher, RandomState};
 
 use super::super::cursor::Words;
-use crate::tuple_space::scan::short;
+use crate::scan::short;
 use crate::{Dialect, Pattern};
 
 /// Places for words in a node.
