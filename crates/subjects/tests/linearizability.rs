@@ -21,7 +21,7 @@ const FILLER: u32 = 31;
 
 fn histories() -> u64 {
     let asked = std::env::var("TAILRACE_PROVE_HISTORIES").ok().and_then(|count| count.parse().ok());
-    asked.unwrap_or(if cfg!(miri) { 3 } else { 400 })
+    asked.unwrap_or(if cfg!(miri) { 1 } else { 400 })
 }
 
 /// A small generator, so that a history has a number.

@@ -181,14 +181,15 @@ fn swap_many(world: &World) {
 #[test]
 fn a_late_lookup_over_several_moves() {
     check(|| {
-        let patterns = &["a.b", "a.*", "x.b", "y.b", "z.b", "u.b", "v.b"];
+        let patterns = &["a.b", "a.*", "c.b", "d.b", "e.b", "f.b", "g.b", "h.b", "i.b", "j.b"];
         let world = World::new(Dialect::Nats, patterns, &["a.b"]);
-        world.add(0);
+        // A lookup probes the shape of the second first, and sleeps there while the table of the first moves twice.
         world.add(1);
+        world.add(0);
         let writer = |w: &World| {
             w.remove(1);
             w.remove(0);
-            (2..7).for_each(|value| w.add(value));
+            (2..10).for_each(|value| w.add(value));
         };
         world.run(vec![does(writer), does(|w| w.look()), does(|w| w.look())]);
     });
