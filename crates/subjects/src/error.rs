@@ -115,7 +115,8 @@ pub enum SubscribeError {
         /// The matcher's dialect.
         matcher: Dialect,
     },
-    /// [`Limits::subscriptions_max`](crate::Limits::subscriptions_max) subscriptions are there already.
+    /// [`Limits::subscriptions_max`](crate::Limits::subscriptions_max) subscriptions are there already. One counts from the moment at
+    /// which its subscribe begins until its unsubscribe has returned.
     #[error("{subscriptions_max} subscriptions, which is the limit")]
     TooManySubscriptions {
         /// The limit.

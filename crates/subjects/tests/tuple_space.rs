@@ -253,3 +253,14 @@ fn limits_refuse_and_leave_nothing() {
     space.subscribe(&pattern("c"), 0).unwrap().forget();
     assert!(space.has_interest(b"a.b.c.d").is_err());
 }
+
+#[test]
+fn a_subscription_of_another_matcher_removes_nothing() {
+    let (own, other) = (TupleSpace::new(Dialect::Amqp), TupleSpace::new(Dialect::Amqp));
+    for text in ["a.b", "a.#.b"] {
+        let pattern = Pattern::parse(Dialect::Amqp, text, &Limits::default()).unwrap();
+        let _kept = own.subscribe(&pattern, 1).unwrap();
+        assert!(!own.unsubscribe(other.subscribe(&pattern, 2).unwrap()), "{text}");
+    }
+    assert_eq!((own.len(), other.len()), (2, 2));
+}

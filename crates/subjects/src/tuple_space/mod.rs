@@ -89,7 +89,7 @@ pub struct TupleSpace<V: Clone + Send + Sync + 'static> {
 }
 
 /// A subscription's place in its matcher: pass it to [`TupleSpace::unsubscribe`] of the same matcher. Dropping it leaves the
-/// subscription in place. 32 bytes.
+/// subscription in place.
 #[derive(Debug)]
 #[must_use = "without it the subscription cannot be removed"]
 pub struct Subscription {
@@ -105,7 +105,7 @@ impl Subscription {
 #[derive(Debug)]
 enum SubscriptionPlace {
     Table(ShapeKey, u64),
-    Trie(Box<[u8]>),
+    Trie(Box<[u8]>, u64),
 }
 
 pub(crate) struct Inner<V: Clone + Send + Sync + 'static> {
@@ -352,7 +352,7 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
         let dialect = self.core.dialect;
         let id = self.trie.update(&self.core, |root| Some(root.with(dialect, text, value.clone())), guard);
         let id = id.expect("a subscriber can always be added");
-        Subscription { place: SubscriptionPlace::Trie(text.into()), id }
+        Subscription { place: SubscriptionPlace::Trie(text.into(), self.core.hasher.text(text)), id }
     }
 
     /// The shape with this key, made if there is room for it.
@@ -393,7 +393,9 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
                     let shape = self.directory(guard).get(key);
                     shape.is_some_and(|shape| shape.remove(&self.core, hash, id, guard))
                 }
-                SubscriptionPlace::Trie(text) => {
+                // The keys of the hash are this matcher's own: so it knows its subscriptions from others'.
+                SubscriptionPlace::Trie(text, hash) if hash != self.core.hasher.text(&text) => false,
+                SubscriptionPlace::Trie(text, _) => {
                     let dialect = self.core.dialect;
                     let without = |root: &trie::TrieNode<V>| Some((root.without(dialect, &text, id)?, id));
                     self.trie.update(&self.core, without, guard).is_some()
@@ -410,6 +412,14 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
 
     fn trie_root<'g>(&self, guard: &'g Guard) -> Option<LeafRef<'g, V>> {
         self.trie.get(guard)
+    }
+
+    /// Whether it is certain that no pattern was in the trie at this time.
+    #[inline]
+    fn trie_is_empty(&self, time: u64, guard: &Guard) -> bool {
+        let Some(root) = self.trie_root(guard) else { return true };
+        let late = lookup::is_late(self.core.settle(root, Place::Trie), time);
+        !late && matches!(root.view(), View::Trie(trie) if trie.is_empty())
     }
 
     fn tidy_if_due(&self, guard: &Guard) {

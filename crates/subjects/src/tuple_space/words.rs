@@ -91,6 +91,11 @@ impl Hasher {
         Measured { key: regular.then_some(key), hash: self.finish(sum), words: count }
     }
 
+    /// A hash of a whole text, for telling whether it came from this matcher.
+    pub(crate) fn text(&self, text: &[u8]) -> u64 {
+        self.finish(self.word(text, 0, text.len(), 0))
+    }
+
     /// The hash of a pattern that has a shape.
     pub(crate) fn hash(&self, dialect: Dialect, text: &[u8]) -> u64 {
         self.pattern(dialect, text).hash
