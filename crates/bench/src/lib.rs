@@ -5,8 +5,10 @@
 //! command line.
 
 pub mod clock;
+pub mod engine;
 pub mod error;
 pub mod payload;
 pub mod recorder;
+pub mod requester;
 pub mod schedule;
 pub mod windowed;
