@@ -4,11 +4,14 @@
 //! nothing of tailrace's server, so that it is the same judge for every system. It does not start systems and knows no
 //! command line.
 
+pub mod calibrate;
 pub mod clock;
 pub mod engine;
 pub mod error;
 pub mod payload;
 pub mod recorder;
+pub mod report;
 pub mod requester;
 pub mod schedule;
+pub mod systems;
 pub mod windowed;

@@ -39,15 +39,26 @@ pub struct Expects {
     pub payload: Option<PayloadBack>,
 }
 
+/// A socket to wait for: until it can be read, or written if something is `unsent`.
+pub struct Watched<'a> {
+    /// The socket.
+    pub fd: BorrowedFd<'a>,
+    /// Whether bytes wait to be written.
+    pub unsent: bool,
+}
+
+impl<'a> Watched<'a> {
+    /// As poll(2) wants it.
+    pub(crate) fn poll_fd(&self) -> PollFd<'a> {
+        let flags = if self.unsent { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        PollFd::from_borrowed_fd(self.fd, flags)
+    }
+}
+
 /// When to call [`Requester::receive`] again.
 pub enum Readiness<'a> {
-    /// When the socket can be read, or written if something is `unsent`.
-    Descriptor {
-        /// The socket.
-        fd: BorrowedFd<'a>,
-        /// Whether bytes wait to be written.
-        unsent: bool,
-    },
+    /// When one of the sockets is ready: that of the publisher, and the subscriber's if it has one of its own.
+    Sockets(Watched<'a>, Option<Watched<'a>>),
     /// At this time of the clock; `u64::MAX` for never.
     At(u64),
     /// Every now and then: nothing tells when something comes.
@@ -157,9 +168,10 @@ fn request_and_wait<R: Requester + ?Sized>(
 
 fn wait(readiness: Readiness<'_>, clock: &dyn Clock, until_ns: u64) {
     match readiness {
-        Readiness::Descriptor { fd, unsent } => {
-            let flags = if unsent { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-            clock.wait(until_ns, &mut [PollFd::from_borrowed_fd(fd, flags)]);
+        Readiness::Sockets(first, second) => {
+            let mut watched: Vec<_> =
+                std::iter::once(first).chain(second).map(|socket| socket.poll_fd()).collect();
+            clock.wait(until_ns, &mut watched);
         }
         Readiness::At(at_ns) => clock.wait(until_ns.min(at_ns), &mut []),
         Readiness::Often => clock.wait(until_ns, &mut []),

@@ -12,6 +12,7 @@ use super::spare::Spare;
 use crate::clock::Clock;
 use crate::payload::PayloadBuffer;
 use crate::recorder::Recorder;
+use crate::requester::Readiness;
 
 /// What a thread measured in one interval.
 pub(super) struct Report {
@@ -93,20 +94,24 @@ impl Generator {
         let mut watched = Vec::new();
         let mut owners = Vec::new();
         for (index, lane) in self.lanes.iter().enumerate() {
-            match lane.watch(now) {
-                Ok(descriptor) => {
-                    watched.push(descriptor);
-                    owners.push(index);
+            ready[index] = false;
+            match lane.readiness(now) {
+                Readiness::Sockets(first, second) => {
+                    for socket in std::iter::once(first).chain(second) {
+                        watched.push(socket.poll_fd());
+                        owners.push(index);
+                    }
                 }
-                Err(at_ns) => {
+                Readiness::At(at_ns) => {
                     until = until.min(at_ns);
                     ready[index] = true;
                 }
+                Readiness::Often => ready[index] = true,
             }
         }
         clock.wait(until, &mut watched);
         for (descriptor, owner) in watched.iter().zip(owners) {
-            ready[owner] = !descriptor.revents().is_empty();
+            ready[owner] |= !descriptor.revents().is_empty();
         }
     }
 

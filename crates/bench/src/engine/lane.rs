@@ -3,24 +3,19 @@
 //! A lane never waits. It decides whose fault a late message is: the time for which the connection could take no more is *held*,
 //! what remains of the delay before sending is the *lateness* of the generator.
 
-use rustix::event::{PollFd, PollFlags};
-
-use super::flight::{ACKNOWLEDGEMENT, Entry, Flight, PAYLOAD};
+use super::books::{Books, LaneSink};
+use super::flight::Entry;
 use super::options::{Load, LoadOptions};
 use super::span::Span;
 use crate::clock::Clock;
 use crate::error::RequesterError;
-use crate::payload::{self, Header, PayloadBuffer};
-use crate::recorder::{Outcomes, Recorder};
-use crate::requester::{Expects, Handed, Readiness, Requester, Sink};
+use crate::payload::{Header, PayloadBuffer};
+use crate::recorder::Recorder;
+use crate::requester::{Handed, Readiness, Requester};
 use crate::schedule::DueTimes;
-use crate::windowed::{Arrival, Tracker};
 
 /// Messages that one lane sends before others have their turn and answers are read.
 const BURST: usize = 64;
-
-/// Sequences within which duplicates and reorderings are recognised.
-const WINDOW: u64 = 1 << 16;
 
 /// How long a client that has no room, or that cannot tell when something comes, is left alone.
 const LOOK_AGAIN_NS: u64 = 100_000;
@@ -32,18 +27,6 @@ enum Pace {
     /// The shift grows whenever an answer was waited for.
     Closed(DueTimes, u64),
     FullThrottle,
-}
-
-/// What the sink and the sender share.
-struct Books {
-    flight: Flight,
-    tracker: Tracker,
-    expects: Expects,
-    run: u16,
-    connection: u16,
-    payload_bytes: usize,
-    span: Span,
-    first_refusal: Option<String>,
 }
 
 pub(super) struct Lane {
@@ -73,16 +56,7 @@ impl Lane {
             Load::FullThrottle => Pace::FullThrottle,
         };
         let (all, own, others) = (options.messages_max, u64::from(connection), u64::from(connections));
-        let books = Books {
-            flight: Flight::new(options.bound()),
-            tracker: Tracker::new(WINDOW),
-            expects: requester.expects(),
-            run: options.run,
-            connection: connection as u16,
-            payload_bytes: options.payload_bytes,
-            span,
-            first_refusal: None,
-        };
+        let books = Books::new(options, span, requester.expects(), connection as u16);
         let mut lane = Self {
             requester,
             pace,
@@ -288,118 +262,19 @@ impl Lane {
         due.min(timeout)
     }
 
-    /// What to wait for: a descriptor, or a time.
-    pub(super) fn watch(&self, now: u64) -> Result<PollFd<'_>, u64> {
+    /// When to look for answers: as soon as a socket is ready, or at a time.
+    pub(super) fn readiness(&self, now: u64) -> Readiness<'_> {
         if self.broken.is_some() {
-            return Err(u64::MAX);
+            return Readiness::At(u64::MAX);
         }
         match self.requester.readiness() {
-            Readiness::Descriptor { fd, unsent } => {
-                let flags = if unsent { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-                Ok(PollFd::from_borrowed_fd(fd, flags))
-            }
-            Readiness::At(at_ns) => Err(at_ns),
-            Readiness::Often => Err(now + LOOK_AGAIN_NS),
+            Readiness::Often => Readiness::At(now + LOOK_AGAIN_NS),
+            other => other,
         }
     }
 
     /// The requester, and what went wrong.
     pub(super) fn into_parts(self) -> (Box<dyn Requester>, Option<String>, Option<String>) {
         (self.requester, self.broken.map(|error| error.to_string()), self.books.first_refusal)
-    }
-}
-
-impl Books {
-    fn awaits(&self) -> u8 {
-        let acknowledgement = if self.expects.acknowledgement { ACKNOWLEDGEMENT } else { 0 };
-        let payload = if self.expects.payload.is_some() { PAYLOAD } else { 0 };
-        acknowledgement | payload
-    }
-
-    /// Records everything that `entry` still awaits as ended, in the distribution that `choose` picks.
-    fn close(
-        &self,
-        entry: Entry,
-        now: u64,
-        recorder: &mut Recorder,
-        choose: impl Fn(&mut Outcomes) -> &mut crate::recorder::Distribution,
-    ) {
-        if !self.span.measures(entry.due_ns) {
-            return;
-        }
-        let latency_ns = now.saturating_sub(entry.due_ns);
-        if entry.awaits & ACKNOWLEDGEMENT != 0 {
-            choose(&mut recorder.acknowledgement).record(latency_ns);
-        }
-        if entry.awaits & PAYLOAD != 0 {
-            choose(&mut recorder.receipt).record(latency_ns);
-        }
-    }
-}
-
-/// Books what a requester sees.
-struct LaneSink<'a> {
-    books: &'a mut Books,
-    recorder: &'a mut Recorder,
-}
-
-impl Sink for LaneSink<'_> {
-    fn acknowledged(&mut self, at_ns: u64, sequence: u64) {
-        let Some(entry) = self.books.flight.came(sequence, ACKNOWLEDGEMENT) else {
-            self.recorder.counts.unknown += 1;
-            return;
-        };
-        if self.books.span.measures(entry.due_ns) {
-            self.recorder.counts.acknowledged += 1;
-            self.recorder.acknowledgement.success.record(at_ns.saturating_sub(entry.due_ns));
-        }
-    }
-
-    fn refused(&mut self, at_ns: u64, sequence: u64, reason: &str) {
-        if self.books.first_refusal.is_none() {
-            self.books.first_refusal = Some(reason.chars().take(200).collect());
-        }
-        // Nothing else comes of a message that was refused.
-        let payload = self.books.flight.came(sequence, PAYLOAD);
-        let Some(entry) = self.books.flight.came(sequence, ACKNOWLEDGEMENT).or(payload) else {
-            self.recorder.counts.unknown += 1;
-            return;
-        };
-        let entry = Entry { awaits: self.books.awaits(), ..entry };
-        self.books.close(entry, at_ns, self.recorder, |outcomes| &mut outcomes.error);
-    }
-
-    fn payload(&mut self, at_ns: u64, bytes: &[u8]) {
-        let counts = &mut self.recorder.counts;
-        let Ok(header) = payload::verify(bytes, self.books.payload_bytes) else {
-            counts.corrupt += 1;
-            return;
-        };
-        let own = header.run == self.books.run && header.connection == self.books.connection;
-        if !own || header.sequence >= self.books.flight.next_sequence() {
-            counts.foreign += 1;
-            return;
-        }
-        match self.books.tracker.observe(header.sequence) {
-            Arrival::InOrder => {}
-            Arrival::Reordered { .. } => counts.reordered += 1,
-            Arrival::Duplicate => {
-                counts.duplicates += 1;
-                return;
-            }
-            Arrival::Forgotten => {
-                counts.unknown += 1;
-                return;
-            }
-        }
-        let entry = self.books.flight.came(header.sequence, PAYLOAD);
-        if !self.books.span.measures(header.due_ns) {
-            return;
-        }
-        counts.received += 1;
-        // One that was given up has been counted as such, and keeps that latency.
-        if let Some(entry) = entry {
-            self.recorder.receipt.success.record(at_ns.saturating_sub(entry.due_ns));
-        }
     }
 }

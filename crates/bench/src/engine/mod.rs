@@ -5,6 +5,7 @@
 //! generator's is recorded apart, and a run in which the generator was late is marked invalid. This module starts no systems
 //! and writes no files.
 
+mod books;
 mod collector;
 mod flight;
 mod generator;
