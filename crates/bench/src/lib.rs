@@ -6,6 +6,7 @@
 
 pub mod calibrate;
 pub mod clock;
+pub mod compare;
 pub mod engine;
 pub mod error;
 pub mod payload;
