@@ -85,7 +85,7 @@ pub fn judge(
         .collect();
     // Within the stall's share every latency must be there; omission leaves most of it at the service time.
     let omits = checks.iter().any(|check| {
-        check.expected_seconds > 10.0 * slack_seconds && check.found_seconds < check.expected_seconds / 2.0
+        check.expected_seconds > 2.0 * slack_seconds && check.found_seconds < check.expected_seconds / 2.0
     });
     Judgement { right: checks.iter().all(|check| check.agrees), omits, checks }
 }

@@ -1,7 +1,7 @@
 //! Short runs against real systems: every message must come back, once and unharmed.
 //!
-//! The echo servers are our own. NATS and Redis are tried where `TAILRACE_BENCH_NATS` and `TAILRACE_BENCH_REDIS` name a
-//! server; without them those tests say so and pass.
+//! The echo servers are our own. The others are tried where `TAILRACE_BENCH_NATS`, `_REDIS`, `_RABBITMQ`,
+//! `_MQTT`, `_STOMP` and `_KAFKA` (which may be tailrace) name a server; without them those tests say so and pass.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
@@ -102,6 +102,31 @@ fn redis_and_streams() {
     let Some(address) = server("TAILRACE_BENCH_REDIS") else { return };
     comes_back("redis", Some(address.clone()), 2000);
     comes_back("redis-streams", Some(address), 500);
+}
+
+#[test]
+fn rabbitmq() {
+    let Some(address) = server("TAILRACE_BENCH_RABBITMQ") else { return };
+    comes_back("rabbitmq", Some(address), 500);
+}
+
+#[test]
+fn mqtt() {
+    let Some(address) = server("TAILRACE_BENCH_MQTT") else { return };
+    comes_back("mqtt", Some(address), 500);
+}
+
+#[test]
+fn stomp() {
+    let Some(address) = server("TAILRACE_BENCH_STOMP") else { return };
+    comes_back("stomp", Some(address), 500);
+}
+
+#[cfg(feature = "kafka")]
+#[test]
+fn kafka() {
+    let Some(address) = server("TAILRACE_BENCH_KAFKA") else { return };
+    comes_back("kafka", Some(address), 500);
 }
 
 #[test]

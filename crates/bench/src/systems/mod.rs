@@ -3,15 +3,21 @@
 //! Every adapter speaks its protocol over a socket that never waits, in the generator's own thread, so that no client library's queue or
 //! scheduler lies between the schedule and the wire. The payloads and what is expected of them are the same for all.
 
+mod amqp_wire;
 mod echo_server;
 mod http;
 mod jetstream;
+#[cfg(feature = "kafka")]
+mod kafka;
+mod mqtt;
 mod nats;
 mod nats_wire;
 mod noop;
+mod rabbitmq;
 mod redis;
 mod resp;
 mod settings;
+mod stomp;
 mod tcp_echo;
 mod wire;
 
@@ -59,6 +65,27 @@ pub const SYSTEMS: &[System] = &[
     },
     System { name: "redis", default_address: Some("127.0.0.1:6379"), description: "Redis publish/subscribe" },
     System { name: "redis-streams", default_address: Some("127.0.0.1:6379"), description: "Redis streams" },
+    System {
+        name: "rabbitmq",
+        default_address: Some("127.0.0.1:5672"),
+        description: "RabbitMQ over AMQP 0.9.1, publish to confirm and to receipt",
+    },
+    System { name: "mqtt", default_address: Some("127.0.0.1:1883"), description: "MQTT 3.1.1, QoS 0 or 1" },
+    System {
+        name: "stomp",
+        default_address: Some("127.0.0.1:61613"),
+        description: "STOMP 1.2, as ActiveMQ speaks it",
+    },
+    System {
+        name: "kafka",
+        default_address: Some("127.0.0.1:9092"),
+        description: "Kafka through librdkafka, publish to acknowledgement and to receipt",
+    },
+    System {
+        name: "tailrace-kafka",
+        default_address: Some("127.0.0.1:9092"),
+        description: "tailrace, measured as kafka is",
+    },
 ];
 
 /// What is to be measured, and how to reach it.
@@ -166,6 +193,17 @@ fn connect(
         "jetstream" => Box::new(jetstream::JetStream::new(address, name, &mut settings)?),
         "redis" => Box::new(redis::Redis::new(address, name, redis::Way::PublishSubscribe)),
         "redis-streams" => Box::new(redis::Redis::new(address, name, redis::Way::Streams)),
+        "rabbitmq" => Box::new(rabbitmq::RabbitMq::new(address, name, &mut settings)?),
+        "mqtt" => Box::new(mqtt::Mqtt::new(address, name, &mut settings)?),
+        "stomp" => Box::new(stomp::Stomp::new(address, name, &mut settings)),
+        #[cfg(feature = "kafka")]
+        "kafka" | "tailrace-kafka" => Box::new(kafka::Kafka::new(address, name, &mut settings)),
+        #[cfg(not(feature = "kafka"))]
+        "kafka" | "tailrace-kafka" => {
+            let reason =
+                "this build has no Kafka client: it needs librdkafka, so it is the cargo feature bench-kafka";
+            return Err(RequesterError::Unsupported(reason.to_owned()));
+        }
         _ => Box::new(noop::Noop::default()),
     };
     settings.finish(system)?;

@@ -21,6 +21,15 @@ impl Settings {
         self.values.remove(key)
     }
 
+    /// Takes everything whose key begins with `prefix`, without it.
+    #[cfg(feature = "kafka")]
+    pub(super) fn take_prefixed(&mut self, prefix: &str) -> Vec<(String, String)> {
+        let keys: Vec<_> = self.values.keys().filter(|key| key.starts_with(prefix)).cloned().collect();
+        keys.into_iter()
+            .filter_map(|key| Some((key[prefix.len()..].to_owned(), self.values.remove(&key)?)))
+            .collect()
+    }
+
     /// Nobody knows what is left.
     pub(super) fn finish(self, system: &str) -> Result<(), RequesterError> {
         match self.values.into_keys().next() {

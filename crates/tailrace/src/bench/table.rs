@@ -90,13 +90,17 @@ fn latencies(summary: &Summary) -> String {
     head.push("COUNT");
     let mut table = Table::new(0, &head);
     for (name, described) in &summary.latency {
-        let name = if name == "receipt" && summary.receipt_is_reply { "reply" } else { name };
-        table.row(row(name, described));
+        table.row(row(shown(summary, name), described));
     }
     for (name, described) in &summary.corrected {
-        table.row(row(&format!("{name}, corrected"), described));
+        table.row(row(&format!("{}, corrected", shown(summary, name)), described));
     }
     table.render()
+}
+
+/// Where the system answers requests, what comes back is a reply.
+fn shown<'a>(summary: &Summary, name: &'a str) -> &'a str {
+    if name == "receipt" && summary.receipt_is_reply { "reply" } else { name }
 }
 
 fn row(name: &str, described: &Described) -> Vec<String> {

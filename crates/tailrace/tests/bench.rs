@@ -1,0 +1,123 @@
+//! `tailrace bench` as people and scripts use it.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
+mod support;
+
+use serde_json::Value;
+use support::{command, failure, run, success};
+
+const SHORT: [&str; 8] = ["--duration", "1s", "--warm-up", "200ms", "--rate", "500", "--drain", "2s"];
+
+fn bench_run(more: &[&str]) -> std::process::Output {
+    let mut arguments = vec!["bench", "run"];
+    arguments.extend(SHORT);
+    arguments.extend(more);
+    run(&arguments)
+}
+
+#[test]
+fn a_run_counts_every_message() {
+    let output = bench_run(&["--system", "tcp-echo", "--connections", "2", "--threads", "2", "-o", "json"]);
+    // On a busy machine the generator may be late; then the run says so, and the counts hold all the same.
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.success(), result["valid"].as_bool().unwrap(), "{result}");
+    assert_eq!(result["counts"]["due"], 500);
+    assert_eq!(result["counts"]["received"], 500);
+    assert_eq!(result["latency"]["receipt"]["count"], 500);
+    assert_eq!(result["mode"], "open-loop");
+    assert!(result["latency"]["lateness"]["count"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn results_are_left_in_a_folder_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("r").to_str().unwrap().to_owned();
+    let arguments = ["--system", "noop", "--out", &out];
+    bench_run(&arguments);
+    for name in ["result.json", "intervals.hlog", "timeline.csv", "percentiles.csv", "acknowledgement.hgrm", "lateness.hgrm"] {
+        let bytes = std::fs::read(dir.path().join("r").join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(!bytes.is_empty(), "{name}");
+    }
+    let text = failure(&bench_run(&arguments), 1);
+    assert!(text.contains("holds results already"), "{text}");
+}
+
+#[test]
+fn other_loads_are_labelled() {
+    let closed = bench_run(&["--system", "tcp-echo", "--mode", "closed"]);
+    let text = String::from_utf8(closed.stdout).unwrap();
+    assert!(text.contains("CLOSED LOOP") && text.contains("reply, corrected"), "{text}");
+    let throttle = bench_run(&["--system", "noop", "--mode", "full-throttle", "--messages", "10000"]);
+    let text = String::from_utf8(throttle.stdout).unwrap();
+    assert!(text.contains("FULL THROTTLE"), "{text}");
+}
+
+#[test]
+fn wrong_options_are_named() {
+    for (more, words) in [
+        (&["--system", "pigeon"][..], "'pigeon' is no system that can be measured"),
+        (&["--system", "noop", "--size", "10"], "size is 10: expected 24 to"),
+        (&["--system", "noop", "--steps", "1000"], "'1000' is no step"),
+        (&["--system", "noop", "--set", "a=b"], "'a' is no setting of the system noop"),
+        (&["--system", "nats", "--address", "127.0.0.1:1"], "cannot connect to 127.0.0.1:1"),
+        (&["plan.toml"], "plans are not built yet"),
+    ] {
+        let text = failure(&bench_run(more), 1);
+        assert!(text.starts_with("tailrace: ") && text.contains(words), "{text}");
+    }
+    failure(&bench_run(&["--rate", "often"]), 2);
+    for verb in ["proxy", "agent"] {
+        assert!(failure(&run(&["bench", verb, "--x", "y"]), 1).contains("not built yet"));
+    }
+}
+
+#[test]
+fn interruption_keeps_what_was_measured() {
+    let mut child =
+        command(&["bench", "run", "--system", "noop", "--duration", "60s", "-o", "json"]).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(3500));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut stdout, &mut text).unwrap();
+    child.wait().unwrap();
+    let result: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(result["interrupted"], true);
+    assert!(result["counts"]["sent"].as_u64().unwrap() > 100, "{result}");
+}
+
+#[test]
+fn calibration_shows_the_stall_and_who_hides_it() {
+    let arguments =
+        ["bench", "calibrate", "--duration", "4s", "--stall", "2s", "--rate", "500", "--slack", "500ms", "-o", "json"];
+    let judged: Value = serde_json::from_slice(&success(run(&arguments))).unwrap();
+    assert_eq!((&judged[0]["right"], &judged[0]["omits"]), (&Value::Bool(true), &Value::Bool(false)));
+    assert_eq!((&judged[1]["right"], &judged[1]["omits"]), (&Value::Bool(false), &Value::Bool(true)));
+}
+
+#[test]
+fn runs_are_compared_as_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    for (set, median) in [("a", 100_000), ("b", 300_000)] {
+        for run in 0..4 {
+            let folder = dir.path().join(set).join(run.to_string());
+            std::fs::create_dir_all(&folder).unwrap();
+            let quantiles = serde_json::json!({"0.5": median + run * 1000, "0.99": 1_000_000 + run * 50_000});
+            let result = serde_json::json!({
+                "system": set, "valid": true, "interrupted": false, "mode": "open-loop",
+                "latency": {"receipt": {"quantiles_ns": quantiles}}
+            });
+            std::fs::write(folder.join("result.json"), result.to_string()).unwrap();
+        }
+    }
+    let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+    let arguments = ["bench", "compare", a.to_str().unwrap(), b.to_str().unwrap()];
+    let text = String::from_utf8(success(run(&arguments))).unwrap();
+    let p50 = text.lines().find(|line| line.contains("p50")).unwrap();
+    assert!(p50.ends_with("differs"), "{text}");
+    let p99 = text.lines().find(|line| line.contains("p99 ")).unwrap();
+    assert!(p99.ends_with("no difference shown"), "{text}");
+    let text = failure(&run(&["bench", "compare", a.to_str().unwrap(), "/nonexistent"]), 1);
+    assert!(text.contains("cannot read /nonexistent"), "{text}");
+}
