@@ -10,6 +10,7 @@ pub mod compare;
 pub mod engine;
 pub mod error;
 pub mod payload;
+pub mod proxy;
 pub mod recorder;
 pub mod report;
 pub mod requester;

@@ -34,8 +34,16 @@ fn results_are_left_in_a_folder_once() {
     let out = dir.path().join("r").to_str().unwrap().to_owned();
     let arguments = ["--system", "noop", "--out", &out];
     bench_run(&arguments);
-    for name in ["result.json", "intervals.hlog", "timeline.csv", "percentiles.csv", "acknowledgement.hgrm", "lateness.hgrm"] {
-        let bytes = std::fs::read(dir.path().join("r").join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    for name in [
+        "result.json",
+        "intervals.hlog",
+        "timeline.csv",
+        "percentiles.csv",
+        "acknowledgement.hgrm",
+        "lateness.hgrm",
+    ] {
+        let bytes =
+            std::fs::read(dir.path().join("r").join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert!(!bytes.is_empty(), "{name}");
     }
     let text = failure(&bench_run(&arguments), 1);
@@ -66,9 +74,9 @@ fn wrong_options_are_named() {
         assert!(text.starts_with("tailrace: ") && text.contains(words), "{text}");
     }
     failure(&bench_run(&["--rate", "often"]), 2);
-    for verb in ["proxy", "agent"] {
-        assert!(failure(&run(&["bench", verb, "--x", "y"]), 1).contains("not built yet"));
-    }
+    assert!(failure(&run(&["bench", "agent", "--x", "y"]), 1).contains("not built yet"));
+    let text = failure(&run(&["bench", "proxy", "--to", "127.0.0.1:1", "--both", "rain=1s"]), 1);
+    assert!(text.contains("'rain' is no trouble"), "{text}");
 }
 
 #[test]
@@ -89,8 +97,20 @@ fn interruption_keeps_what_was_measured() {
 
 #[test]
 fn calibration_shows_the_stall_and_who_hides_it() {
-    let arguments =
-        ["bench", "calibrate", "--duration", "4s", "--stall", "2s", "--rate", "500", "--slack", "500ms", "-o", "json"];
+    let arguments = [
+        "bench",
+        "calibrate",
+        "--duration",
+        "4s",
+        "--stall",
+        "2s",
+        "--rate",
+        "500",
+        "--slack",
+        "500ms",
+        "-o",
+        "json",
+    ];
     let judged: Value = serde_json::from_slice(&success(run(&arguments))).unwrap();
     assert_eq!((&judged[0]["right"], &judged[0]["omits"]), (&Value::Bool(true), &Value::Bool(false)));
     assert_eq!((&judged[1]["right"], &judged[1]["omits"]), (&Value::Bool(false), &Value::Bool(true)));

@@ -8,6 +8,7 @@ mod calibrate;
 mod compare;
 mod files;
 mod live;
+mod proxy;
 mod run;
 mod table;
 
@@ -43,9 +44,8 @@ enum BenchVerb {
         #[arg(short, long, value_enum, default_value_t = Output::Text)]
         output: Output,
     },
-    /// Not built yet: trouble on the way to a server (latency, stalls, resets).
-    #[command(hide = true)]
-    Proxy(Rest),
+    /// Stand between client and server and make trouble: latency, limits, stalls, cuts, resets.
+    Proxy(proxy::ProxyArguments),
     /// Not built yet: a worker on another machine.
     #[command(hide = true)]
     Agent(Rest),
@@ -64,9 +64,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<ExitCode, Failure> {
         BenchVerb::Calibrate(arguments) => calibrate::run(arguments),
         BenchVerb::Compare(arguments) => compare::run(arguments),
         BenchVerb::Systems { output } => systems(*output),
-        BenchVerb::Proxy(_) => {
-            Err("bench proxy is not built yet; docs/benchmarking.md lists what is there".into())
-        }
+        BenchVerb::Proxy(arguments) => proxy::run(arguments),
         BenchVerb::Agent(_) => {
             Err("bench agent is not built yet; docs/benchmarking.md lists what is there".into())
         }
