@@ -68,7 +68,7 @@ fn wrong_options_are_named() {
         (&["--system", "noop", "--steps", "1000"], "'1000' is no step"),
         (&["--system", "noop", "--set", "a=b"], "'a' is no setting of the system noop"),
         (&["--system", "nats", "--address", "127.0.0.1:1"], "cannot connect to 127.0.0.1:1"),
-        (&["plan.toml"], "plans are not built yet"),
+        (&["plan.toml"], "cannot read plan.toml"),
     ] {
         let text = failure(&bench_run(more), 1);
         assert!(text.starts_with("tailrace: ") && text.contains(words), "{text}");
@@ -140,4 +140,46 @@ fn runs_are_compared_as_runs() {
     assert!(p99.ends_with("no difference shown"), "{text}");
     let text = failure(&run(&["bench", "compare", a.to_str().unwrap(), "/nonexistent"]), 1);
     assert!(text.contains("cannot read /nonexistent"), "{text}");
+}
+
+#[test]
+fn a_plan_takes_turns_starts_servers_and_goes_on_where_it_stopped() {
+    let dir = tempfile::tempdir().unwrap();
+    // The server under test is a proxy, started by the plan, before an echo server of the test.
+    let echo =
+        tailrace_bench::systems::EchoServer::start(tailrace_bench::systems::EchoProtocol::Tcp).unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (plan, out) = (dir.path().join("plan.toml"), dir.path().join("out"));
+    let text = format!(
+        "rounds = 2\npause = '0s'\n[[system]]\nsystem = 'noop'\n[[system]]\nname = 'echo'\nsystem = 'tcp-echo'\n\
+         address = '127.0.0.1:{port}'\nstart = ['{}', 'bench', 'proxy', '--listen', '127.0.0.1:{port}', '--to', '{}']\n\
+         [[workload]]\nname = 'w'\nrate = 200\nduration = '300ms'\nwarm-up = '100ms'\n",
+        support::TAILRACE,
+        echo.address(),
+    );
+    std::fs::write(&plan, &text).unwrap();
+    let arguments = ["bench", "run", plan.to_str().unwrap(), "--out", out.to_str().unwrap(), "-o", "json"];
+    let results: Value = serde_json::from_slice(&success(run(&arguments))).unwrap();
+    let runs: Vec<_> = results.as_array().unwrap().iter().map(|row| (&row["system"], &row["runs"])).collect();
+    assert_eq!(runs, [(&Value::from("noop"), &Value::from(2)), (&Value::from("echo"), &Value::from(2))]);
+    let folder = out.join("echo/w/round-2");
+    let resources = std::fs::read_to_string(folder.join("resources.csv")).unwrap();
+    assert!(resources.contains(",server,") && resources.contains(",generator,"), "{resources}");
+    assert!(std::fs::read_to_string(folder.join("server.log")).unwrap().starts_with("ready "));
+    // What is there is not run again; what is missing is.
+    let before = std::fs::metadata(folder.join("result.json")).unwrap().modified().unwrap();
+    std::fs::remove_file(out.join("noop/w/round-1/result.json")).unwrap();
+    success(run(&arguments));
+    assert_eq!(std::fs::metadata(folder.join("result.json")).unwrap().modified().unwrap(), before);
+    assert!(out.join("noop/w/round-1/result.json").exists());
+    // Another plan does not mix with it.
+    std::fs::write(&plan, text.replace("rounds = 2", "rounds = 3")).unwrap();
+    assert!(failure(&run(&arguments), 1).contains("belongs to another plan"));
+    // A server that does not start fails its runs, and the others go on.
+    std::fs::write(&plan, text.replace(support::TAILRACE, "/bin/false")).unwrap();
+    let other = dir.path().join("other");
+    let output = run(&["bench", "run", plan.to_str().unwrap(), "--out", other.to_str().unwrap()]);
+    let text = failure(&output, 1);
+    assert!(text.contains("ended before it was ready") && text.contains("2 runs failed"), "{text}");
+    assert!(other.join("noop/w/round-2/result.json").exists());
 }

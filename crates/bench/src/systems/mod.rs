@@ -120,10 +120,7 @@ pub struct Opened {
 /// # Errors
 /// The system or one of its settings is unknown, or our own server cannot be started.
 pub fn open(target: &Target) -> Result<Opened, BenchError> {
-    let system = SYSTEMS.iter().find(|system| system.name == target.system).ok_or_else(|| {
-        let known: Vec<_> = SYSTEMS.iter().map(|system| system.name).collect();
-        BenchError::UnknownSystem { name: target.system.clone(), known: known.join(", ") }
-    })?;
+    let system = find(&target.system)?;
     let server = own_server(system, target)?;
     let address = server
         .as_ref()
@@ -136,6 +133,23 @@ pub fn open(target: &Target) -> Result<Opened, BenchError> {
         requesters.push(connect(system.name, address.clone().unwrap_or_default(), &name, target)?);
     }
     Ok(Opened { requesters, address, server })
+}
+
+/// Whether the system and its settings are known. Starts and connects nothing.
+///
+/// # Errors
+/// Names what is unknown.
+pub fn check(target: &Target) -> Result<(), BenchError> {
+    let system = find(&target.system)?;
+    connect(system.name, String::new(), "check", target)?;
+    Ok(())
+}
+
+fn find(name: &str) -> Result<&'static System, BenchError> {
+    SYSTEMS.iter().find(|system| system.name == name).ok_or_else(|| {
+        let known: Vec<_> = SYSTEMS.iter().map(|system| system.name).collect();
+        BenchError::UnknownSystem { name: name.to_owned(), known: known.join(", ") }
+    })
 }
 
 /// Sets all connections up, and sends one message over each to see that it comes back.

@@ -25,10 +25,10 @@ use crate::topic::key_value;
     tailrace bench run --system jetstream --set storage=file --schedule poisson --out results/js-1\n  \
     tailrace bench run --system redis --steps 1k:10s,5k:10s,0:2s,5k:10s\n\n\
     Status 1: the run is invalid because the generator was late, or a connection broke. docs/benchmarking.md says how to\n\
-    measure, how to read the result, and what is not built yet."
+    measure, how to read the result, what a plan looks like, and what is not built yet."
 )]
 pub(crate) struct RunArguments {
-    /// A plan of several runs (not built yet: use the options)
+    /// A plan of several runs, in turn; only --out, -o, -q and --progress go with it
     #[arg(value_name = "PLAN.toml")]
     pub(super) plan: Option<PathBuf>,
     /// What to measure; see `tailrace bench systems`

@@ -8,6 +8,7 @@ mod calibrate;
 mod compare;
 mod files;
 mod live;
+mod plan;
 mod proxy;
 mod run;
 mod table;

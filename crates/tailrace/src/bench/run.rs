@@ -20,11 +20,22 @@ use crate::failure::{Failure, complain};
 use crate::output::{print, print_json};
 
 pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
-    if arguments.plan.is_some() {
-        return Err(
-            "plans are not built yet: give the options of one run instead (docs/benchmarking.md)".into()
-        );
+    if let Some(plan) = &arguments.plan {
+        return super::plan::run(plan, arguments);
     }
+    let (summary, outcome) = execute(arguments, &stop_on_interrupt())?;
+    match arguments.output {
+        Output::Text => print(&table::render(&summary))?,
+        Output::Json => print_json(&summary)?,
+    }
+    Ok(status(&outcome))
+}
+
+/// One run, from the first connection to the files that it leaves.
+pub(super) fn execute(
+    arguments: &RunArguments,
+    stop: &Arc<AtomicBool>,
+) -> Result<(Summary, Outcome), Failure> {
     let run = run_number();
     let options = arguments.load_options(run)?;
     let target = arguments.target(run);
@@ -35,14 +46,13 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
     let mut files = arguments.out.as_deref().map(|folder| Files::create(folder, &comment)).transpose()?;
     let shown = arguments.progress || (!arguments.quiet && std::io::stderr().is_terminal());
     let mut live = Live::new(shown, arguments.warm_up + arguments.duration);
-    let stop = stop_on_interrupt();
     let mut observer = |interval: &Interval<'_>| {
         live.show(interval);
         if let Some(files) = &mut files {
             files.interval(interval);
         }
     };
-    let (outcome, requesters) = engine::run(&options, opened.requesters, &clock, &stop, &mut observer)?;
+    let (outcome, requesters) = engine::run(&options, opened.requesters, &clock, stop, &mut observer)?;
     live.clear();
     let count = requesters.len();
     tear_down(requesters, &outcome);
@@ -50,11 +60,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
     if let Some(files) = files {
         files.finish(&summary, &outcome.total)?;
     }
-    match arguments.output {
-        Output::Text => print(&table::render(&summary))?,
-        Output::Json => print_json(&summary)?,
-    }
-    Ok(status(&outcome))
+    Ok((summary, outcome))
 }
 
 fn tear_down(requesters: Vec<Box<dyn tailrace_bench::requester::Requester>>, outcome: &Outcome) {
