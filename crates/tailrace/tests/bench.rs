@@ -166,6 +166,21 @@ fn a_plan_takes_turns_starts_servers_and_goes_on_where_it_stopped() {
     let resources = std::fs::read_to_string(folder.join("resources.csv")).unwrap();
     assert!(resources.contains(",server,") && resources.contains(",generator,"), "{resources}");
     assert!(std::fs::read_to_string(folder.join("server.log")).unwrap().starts_with("ready "));
+    let page = dir.path().join("report.html");
+    let svg = dir.path().join("svg");
+    let report = [
+        "bench",
+        "report",
+        out.to_str().unwrap(),
+        "--html",
+        page.to_str().unwrap(),
+        "--svg",
+        svg.to_str().unwrap(),
+    ];
+    success(run(&report));
+    let text_of_page = std::fs::read_to_string(&page).unwrap();
+    assert!(text_of_page.contains("<h2>w</h2>") && text_of_page.matches("<svg").count() == 4);
+    assert_eq!(std::fs::read_dir(&svg).unwrap().count(), 4);
     // What is there is not run again; what is missing is.
     let before = std::fs::metadata(folder.join("result.json")).unwrap().modified().unwrap();
     std::fs::remove_file(out.join("noop/w/round-1/result.json")).unwrap();

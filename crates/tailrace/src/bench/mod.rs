@@ -10,6 +10,7 @@ mod files;
 mod live;
 mod plan;
 mod proxy;
+mod report;
 mod run;
 mod table;
 
@@ -45,6 +46,8 @@ enum BenchVerb {
         #[arg(short, long, value_enum, default_value_t = Output::Text)]
         output: Output,
     },
+    /// Draw results: one HTML page with every curve, and SVG files.
+    Report(report::ReportArguments),
     /// Stand between client and server and make trouble: latency, limits, stalls, cuts, resets.
     Proxy(proxy::ProxyArguments),
     /// Not built yet: a worker on another machine.
@@ -65,6 +68,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<ExitCode, Failure> {
         BenchVerb::Calibrate(arguments) => calibrate::run(arguments),
         BenchVerb::Compare(arguments) => compare::run(arguments),
         BenchVerb::Systems { output } => systems(*output),
+        BenchVerb::Report(arguments) => report::run(arguments),
         BenchVerb::Proxy(arguments) => proxy::run(arguments),
         BenchVerb::Agent(_) => {
             Err("bench agent is not built yet; docs/benchmarking.md lists what is there".into())
