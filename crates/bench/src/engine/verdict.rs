@@ -44,6 +44,15 @@ pub(super) fn judge(total: &Recorder, neglected: u64) -> Verdict {
             "the generator could not keep up: {neglected} messages were never sent though the system had room"
         ));
     }
+    if total.counts.due == 0 {
+        verdict.invalid.push("nothing was due in the measured time".to_owned());
+    }
+    if total.held.count() > 0 {
+        verdict.remarks.push(format!(
+            "{} messages waited because too many were in flight or the client had no room; they count from when they were due",
+            total.held.count()
+        ));
+    }
     verdict.doubtful_quantiles.sort_by(f64::total_cmp);
     verdict.doubtful_quantiles.dedup();
     verdict
@@ -64,5 +73,31 @@ fn judge_latency(lateness: &Distribution, latency: &Distribution, verdict: &mut 
                 whole as f64 / 1e6,
             ));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_of_nothing_is_not_valid() {
+        assert_eq!(judge(&Recorder::default(), 0).invalid, ["nothing was due in the measured time"]);
+    }
+
+    #[test]
+    fn lateness_counts_where_it_matters() {
+        let mut total = Recorder::default();
+        total.counts.due = 1000;
+        total.acknowledgement.success.record_n(4_000_000, 990);
+        total.acknowledgement.success.record_n(50_000_000, 10);
+        total.lateness.record_n(10_000, 990);
+        total.lateness.record_n(50_000_000, 10);
+        let verdict = judge(&total, 0);
+        assert!(verdict.is_valid() && verdict.remarks.is_empty(), "{verdict:?}");
+        assert_eq!(verdict.doubtful_quantiles, [0.999, 0.9999, 0.99999, 0.999_999, 1.0]);
+        total.lateness.record_n(3_000_000, 600);
+        assert!(!judge(&total, 0).is_valid());
+        assert!(judge(&total, 5).invalid.iter().any(|reason| reason.contains("5 messages were never sent")));
     }
 }

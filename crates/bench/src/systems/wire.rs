@@ -18,6 +18,9 @@ const OUT_BYTES_MAX: usize = 1 << 20;
 /// Bytes that one read asks for.
 const READ_BYTES: usize = 256 << 10;
 
+/// Bytes received and not understood yet, at most. Four times the largest payload: Base64 and framing fit in.
+const INPUT_BYTES_MAX: usize = 4 * crate::payload::PAYLOAD_BYTES_MAX;
+
 /// How long set-up waits for anything.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -90,7 +93,7 @@ impl Wire {
 
     /// Reads what is there, without waiting; false if there was nothing.
     pub(super) fn fill(&mut self) -> Result<bool, RequesterError> {
-        self.make_room();
+        self.make_room()?;
         loop {
             match self.stream.read(&mut self.input[self.end..]) {
                 Ok(0) => return Err(self.closed()),
@@ -115,17 +118,21 @@ impl Wire {
         debug_assert!(self.start <= self.end);
     }
 
-    fn make_room(&mut self) {
+    fn make_room(&mut self) -> Result<(), RequesterError> {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
         } else if self.start > 0 && self.input.len() - self.end < READ_BYTES / 4 {
             self.input.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
         }
-        // A message that is larger than the buffer. Its length is bounded by that of the payloads of the run.
+        // A message that is larger than the buffer.
         if self.end == self.input.len() {
+            if self.end >= INPUT_BYTES_MAX {
+                return Err(self.protocol("a message that ends", self.data()));
+            }
             self.input.resize(self.input.len() * 2, 0);
         }
+        Ok(())
     }
 
     /// Sends everything and waits until `parse` finds what it looks for; it says how much it consumed.

@@ -128,6 +128,9 @@ fn verdict(summary: &Summary) -> String {
     for reason in &summary.verdict.invalid {
         text.push_str(&format!("  {reason}\n"));
     }
+    for remark in &summary.verdict.remarks {
+        text.push_str(&format!("note: {remark}\n"));
+    }
     let doubtful: Vec<String> =
         summary.verdict.doubtful_quantiles.iter().map(|quantile| percentile(*quantile)).collect();
     if !doubtful.is_empty() {
