@@ -159,7 +159,7 @@ fn conclude(
         failures.extend(failure);
         refusals.extend(refusal);
     }
-    let verdict = verdict::judge(&total, neglected);
+    let verdict = verdict::judge(options.load.mode(), &total, neglected);
     let measured_ns = stopped_ns.min(span.end_ns).saturating_sub(span.measured_ns).max(1);
     let interval_expected_ns = expected_interval(options, connections, &total, measured_ns);
     let mode = options.load.mode();

@@ -168,7 +168,7 @@ fn collect(plan: &Plan, out: &Path) -> Value {
     Value::Array(rows)
 }
 
-/// Median, least and greatest over the rounds, of each percentile; never a mean.
+/// Median (of an even number the upper one), least and greatest over the rounds, of each percentile; never a mean.
 fn row(workload: &str, system: &str, name: &str, results: &[Value]) -> Option<Value> {
     let mut percentiles = serde_json::Map::new();
     for (quantile, _) in SHOWN {
