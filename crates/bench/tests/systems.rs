@@ -12,6 +12,7 @@ use std::time::Duration;
 use tailrace_bench::clock::{Clock, MonotonicClock, SECOND_NS, Waiting};
 use tailrace_bench::engine::{self, Interval, Load, LoadOptions, Outcome};
 use tailrace_bench::error::BenchError;
+use tailrace_bench::proxy::{Proxy, ProxyOptions, Trouble};
 use tailrace_bench::schedule::{Rate, Schedule};
 use tailrace_bench::systems::{self, EchoProtocol, EchoServer, Settings, Target};
 
@@ -75,6 +76,38 @@ fn comes_back(system: &str, address: Option<String>, per_second: u64) {
     }
 }
 
+/// A stall on the way back is seen as long as it was, whatever the protocol.
+///
+/// Not for Kafka: its clients go to the address that the server tells them, past the proxy.
+fn shows_a_stall(system: &str, upstream: String) {
+    let stall = Duration::from_millis(900)..Duration::from_millis(1300);
+    let to_client = Trouble { stalls: std::iter::once(stall).collect(), ..Trouble::default() };
+    let proxy = Proxy::start(ProxyOptions {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        upstream,
+        to_server: Trouble::default(),
+        to_client,
+        resets: Vec::new(),
+        seed: 1,
+    })
+    .unwrap();
+    let mut target = target(system, Some(proxy.address().to_string()));
+    target.connections = 1;
+    let mut options = options(&target, 500);
+    options.duration_ns = 2 * SECOND_NS;
+    let outcome = run(&target, &options, &Arc::default());
+    for outcomes in [&outcome.total.acknowledgement, &outcome.total.receipt] {
+        let latency = &outcomes.success;
+        if latency.count() == 0 {
+            continue;
+        }
+        // 400 of 2000 ms: 20 % spread from 0 to 400 ms. The machine may add to that, never take away.
+        assert_eq!(latency.count(), 1000, "{system} {:?}", outcome.total.counts);
+        assert!(latency.max_ns() >= 390_000_000, "{system} {}", latency.max_ns());
+        assert!(latency.at_quantile_ns(0.9) >= 180_000_000, "{system} {}", latency.at_quantile_ns(0.9));
+    }
+}
+
 fn server(variable: &str) -> Option<String> {
     let address = std::env::var(variable).ok();
     if address.is_none() {
@@ -94,32 +127,39 @@ fn noop_and_echo() {
 fn nats_and_jetstream() {
     let Some(address) = server("TAILRACE_BENCH_NATS") else { return };
     comes_back("nats", Some(address.clone()), 2000);
-    comes_back("jetstream", Some(address), 500);
+    comes_back("jetstream", Some(address.clone()), 500);
+    shows_a_stall("nats", address.clone());
+    shows_a_stall("jetstream", address);
 }
 
 #[test]
 fn redis_and_streams() {
     let Some(address) = server("TAILRACE_BENCH_REDIS") else { return };
     comes_back("redis", Some(address.clone()), 2000);
-    comes_back("redis-streams", Some(address), 500);
+    comes_back("redis-streams", Some(address.clone()), 500);
+    shows_a_stall("redis", address.clone());
+    shows_a_stall("redis-streams", address);
 }
 
 #[test]
 fn rabbitmq() {
     let Some(address) = server("TAILRACE_BENCH_RABBITMQ") else { return };
-    comes_back("rabbitmq", Some(address), 500);
+    comes_back("rabbitmq", Some(address.clone()), 500);
+    shows_a_stall("rabbitmq", address);
 }
 
 #[test]
 fn mqtt() {
     let Some(address) = server("TAILRACE_BENCH_MQTT") else { return };
-    comes_back("mqtt", Some(address), 500);
+    comes_back("mqtt", Some(address.clone()), 500);
+    shows_a_stall("mqtt", address);
 }
 
 #[test]
 fn stomp() {
     let Some(address) = server("TAILRACE_BENCH_STOMP") else { return };
-    comes_back("stomp", Some(address), 500);
+    comes_back("stomp", Some(address.clone()), 500);
+    shows_a_stall("stomp", address);
 }
 
 #[cfg(feature = "kafka")]
