@@ -5,6 +5,7 @@ mod codegen;
 mod docs;
 mod fuzz;
 mod run;
+mod subjects;
 
 use std::process::ExitCode;
 
@@ -15,7 +16,9 @@ const USAGE: &str = "usage: cargo xtask TASK
   codegen [--jar PATH] [--check]
                            generate the Kafka messages from the definitions in kafka-clients
   fuzz [SECONDS]           run every fuzz target for so long (60); needs nightly Rust and cargo-fuzz
-  bench kafka [OPTIONS]    compare with Apache Kafka on this machine: see docs/benchmarks/kafka.md";
+  prove subjects [--full]  models, histories and broken variants of the matcher; full: also Miri and ThreadSanitizer (nightly Rust)
+  bench kafka [OPTIONS]    compare with Apache Kafka on this machine: see docs/benchmarks/kafka.md
+  bench subjects [OPTIONS] compare the subject matcher with nats-server's: see docs/benchmarks/subjects.md";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -29,6 +32,7 @@ fn main() -> ExitCode {
         "docs" => docs::run(rest),
         "codegen" => codegen::run(rest),
         "fuzz" => fuzz::run(rest),
+        "prove" => subjects::prove(rest),
         "bench" => bench::run(rest),
         _ => {
             eprintln!("{USAGE}");

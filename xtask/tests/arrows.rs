@@ -17,6 +17,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     // Opening partitions and sending slices of their files is the shell's own business with the log.
     ("server", &["broker", "replication", "kafka-wire", "records", "log"]),
     ("sim", &["broker", "replication", "log", "records"]),
+    // (dev only)
+    ("subjects-bench", &["subjects"]),
     ("tailrace", &["server", "bench", "broker", "kafka-wire", "records", "log"]),
 ];
 

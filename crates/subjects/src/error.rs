@@ -76,6 +76,31 @@ pub enum TextError {
     },
 }
 
+impl TextError {
+    /// The same error in a text of which the refused one is a part that begins so many bytes later.
+    pub(crate) fn moved_by(self, bytes: usize) -> Self {
+        match self {
+            Self::EmptyWord { position } => Self::EmptyWord { position: position + bytes },
+            Self::WildcardInWord { wildcard, position } => {
+                Self::WildcardInWord { wildcard, position: position + bytes }
+            }
+            Self::TailNotLast { wildcard, position } => {
+                Self::TailNotLast { wildcard, position: position + bytes }
+            }
+            Self::WildcardInSubject { wildcard, position } => {
+                Self::WildcardInSubject { wildcard, position: position + bytes }
+            }
+            Self::Forbidden { byte, position } => Self::Forbidden { byte, position: position + bytes },
+            Self::NotUtf8 { position } => Self::NotUtf8 { position: position + bytes },
+            Self::TooManyWords { position, words_max } => {
+                Self::TooManyWords { position: position + bytes, words_max }
+            }
+            Self::BadShare { position } => Self::BadShare { position: position + bytes },
+            Self::Empty(_) | Self::TooLong { .. } => self,
+        }
+    }
+}
+
 /// Why a subscription was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubscribeError {

@@ -16,6 +16,50 @@ pub struct Pattern {
     text: Box<[u8]>,
 }
 
+/// An MQTT filter that may belong to a shared subscription: `$share/GROUP/FILTER` (MQTT 5, section 4.8.2).
+///
+/// Matching is by the filter alone, to which the rule of `$` topics applies. The group is part of who subscribes: of all members
+/// of a group with the same filter, one gets a message, and a client with a plain subscription too gets it twice.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SharedPattern {
+    /// The group, if the subscription is shared.
+    pub group: Option<Box<[u8]>>,
+    /// The filter.
+    pub pattern: Pattern,
+}
+
+impl SharedPattern {
+    /// Checks an MQTT filter with or without `$share/GROUP/` before it.
+    ///
+    /// # Errors
+    /// [`TextError`], with the position of what is wrong.
+    pub fn parse(text: impl AsRef<[u8]>, limits: &Limits) -> Result<Self, TextError> {
+        const SHARE: &[u8] = b"$share";
+        let (dialect, text) = (Dialect::Mqtt, text.as_ref());
+        check_text(dialect, text, limits)?;
+        let separator = dialect.separator();
+        let rest = match text.strip_prefix(SHARE) {
+            Some([]) => return Err(TextError::BadShare { position: SHARE.len() }),
+            Some([first, rest @ ..]) if *first == separator => rest,
+            _ => return Ok(Self { group: None, pattern: Pattern::parse(dialect, text, limits)? }),
+        };
+        let begin = text.len() - rest.len();
+        let length = rest.iter().position(|byte| *byte == separator).unwrap_or(rest.len());
+        let (group, filter) = rest.split_at(length);
+        let is_wildcard = |byte: &u8| *byte == dialect.one() || *byte == dialect.many();
+        if let Some(at) = group.iter().position(is_wildcard) {
+            return Err(TextError::BadShare { position: begin + at });
+        }
+        if group.is_empty() || filter.len() < 2 {
+            let missing = if group.is_empty() { begin } else { text.len() };
+            return Err(TextError::BadShare { position: missing });
+        }
+        let pattern = Pattern::parse(dialect, &filter[1..], limits);
+        let pattern = pattern.map_err(|error| error.moved_by(begin + length + 1))?;
+        Ok(Self { group: Some(group.into()), pattern })
+    }
+}
+
 /// One word of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PatternWord<'a> {
@@ -134,4 +178,36 @@ fn normal_form(dialect: Dialect, text: &[u8]) -> Box<[u8]> {
         push(&[dialect.many()], &mut first);
     }
     normal.into_boxed_slice()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shared_filters_are_parted() {
+        let parse = |text: &str| SharedPattern::parse(text, &Limits::default());
+        let shared = parse("$share/workers/a/+/#").expect("valid");
+        assert_eq!(shared.group.as_deref(), Some(&b"workers"[..]));
+        assert_eq!(shared.pattern.as_bytes(), b"a/+/#");
+        // The first level of the filter may be empty, and `$share` alone is special.
+        assert_eq!(parse("$share/g//a").expect("valid").pattern.as_bytes(), b"/a");
+        for plain in ["a/b", "$shared/g/a", "$SYS/#", "x/$share/g"] {
+            let filter = parse(plain).expect("valid");
+            assert_eq!((filter.group, filter.pattern.as_bytes()), (None, plain.as_bytes()));
+        }
+        let bad = [
+            ("$share", 6),
+            ("$share/", 7),
+            ("$share//a", 7),
+            ("$share/g", 8),
+            ("$share/g/", 9),
+            ("$share/a+/b", 8),
+        ];
+        for (text, position) in bad {
+            assert_eq!(parse(text), Err(TextError::BadShare { position }), "{text}");
+        }
+        assert_eq!(parse("$share/g/a/#/b"), Err(TextError::TailNotLast { wildcard: b'#', position: 11 }));
+        assert_eq!(parse("$share/g/a#"), Err(TextError::WildcardInWord { wildcard: b'#', position: 10 }));
+    }
 }

@@ -1,5 +1,6 @@
 //! Published subjects: checked, and split into words. A subject is never a pattern: its wildcards are ordinary bytes.
 
+use crate::scan::{BLOCK, Scanner};
 use crate::{Dialect, Limits, TextError};
 
 /// A checked subject, borrowed. The matchers take text and check it themselves; this is for looking at one subject.
@@ -23,6 +24,12 @@ impl<'a> Subject<'a> {
             return Err(TextError::WildcardInSubject { wildcard: text[position], position });
         }
         Ok(Self { dialect, text })
+    }
+
+    /// A subject whose text is or will be checked elsewhere.
+    #[inline]
+    pub(crate) fn unchecked(dialect: Dialect, text: &'a [u8]) -> Self {
+        Self { dialect, text }
     }
 
     /// The text.
@@ -76,6 +83,9 @@ pub(crate) fn check_text(dialect: Dialect, text: &[u8], limits: &Limits) -> Resu
     if text.is_empty() && !dialect.empty_text() {
         return Err(TextError::Empty(dialect));
     }
+    if is_plain(dialect, text, limits) {
+        return Ok(());
+    }
     if let Some(position) = text.iter().position(|byte| dialect.forbids(*byte)) {
         return Err(TextError::Forbidden { byte: text[position], position });
     }
@@ -91,4 +101,31 @@ pub(crate) fn check_text(dialect: Dialect, text: &[u8], limits: &Limits) -> Resu
         }
     }
     Ok(())
+}
+
+/// Whether a text that is not too long is certainly well formed: a quick look, sixteen bytes at a time.
+fn is_plain(dialect: Dialect, text: &[u8], limits: Limits) -> bool {
+    let scanner = Scanner::new(dialect);
+    let (mut words, mut start) = (0, 0);
+    let mut at = 0;
+    while at < text.len() {
+        let (mut ends, unusual) = scanner.scan(text, at);
+        if unusual != 0 {
+            return false;
+        }
+        if text.len() - at <= BLOCK {
+            ends |= 1 << (text.len() - at);
+        }
+        while ends != 0 {
+            let end = at + ends.trailing_zeros() as usize;
+            ends &= ends - 1;
+            if end == start && !dialect.empty_words() {
+                return false;
+            }
+            words += 1;
+            start = end + 1;
+        }
+        at += BLOCK;
+    }
+    words <= limits.words_max
 }

@@ -48,18 +48,10 @@ impl Lab {
         if self.quick { count / 8 } else { count }
     }
 
-    /// Takes memory, touches every page of it and gives it back, so that the next run finds free pages that the host has
-    /// already backed. On a virtual machine the first touch of a page costs several times the write itself, and whoever
-    /// runs second in a round would pay it for both (measured: 0.5 against 2.8 CPU seconds per million records).
+    /// Prepares memory for a run that writes so many bytes: see [`machine::warm_free_memory`].
     pub(super) fn warm_free_memory(&self, bytes: u64) {
-        const PAGE: usize = 4096;
         // What the run will write, and as much again for what is dirty beside it.
-        let wanted = self.scaled(bytes).saturating_mul(2).min(machine::available_bytes() / 2);
-        let mut memory = vec![0_u8; usize::try_from(wanted).unwrap_or(0)];
-        for page in memory.iter_mut().step_by(PAGE) {
-            *page = 1;
-        }
-        std::hint::black_box(&memory);
+        machine::warm_free_memory(self.scaled(bytes).saturating_mul(2));
     }
 
     /// tailrace on an empty folder.

@@ -1,4 +1,5 @@
 //! `cargo xtask bench kafka`: tailrace beside Apache Kafka on this machine, as ratios with their spread.
+//! `cargo xtask bench subjects`: the subject matcher beside others; see `subjects`.
 //!
 //! Nothing here judges a commit: these are measurements to be read, and a missed target is reported, never a failure.
 //! What is measured lies in `parts`, what is aimed at in `targets`.
@@ -17,6 +18,7 @@ mod report;
 mod sample;
 mod servers;
 mod stats;
+mod subjects;
 mod targets;
 
 use std::fs;
@@ -36,13 +38,16 @@ const RAW_FOLDER: &str = "docs/benchmarks/raw";
 /// Quick runs stay among the raw lines, so that none of their figures replaces a real one.
 const QUICK_FOLDER: &str = "docs/benchmarks/raw/quick";
 const REPORT: &str = "kafka.md";
+/// The name of the raw file in its folder.
+const RAW_FILE: &str = "kafka.jsonl";
 const BINARY: &str = "target/release/tailrace";
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     match arguments {
         [first, rest @ ..] if process::is_become(first) => process::r#become(rest),
         [first, rest @ ..] if first == "kafka" => kafka(&Options::parse(rest)?),
-        _ => Err(USAGE.to_owned()),
+        [first, rest @ ..] if first == "subjects" => subjects::run(rest),
+        _ => Err(format!("{USAGE}\n{}", subjects::USAGE)),
     }
 }
 
@@ -97,10 +102,19 @@ fn report(options: &Options, peers: &Peers, scratch: &Path) -> Result<Report, St
         None if options.quick => (root().join(QUICK_FOLDER), root().join(QUICK_FOLDER)),
         None => (root().join(FOLDER), root().join(RAW_FOLDER)),
     };
-    let setting = machine::setting(scratch, &peers.kafka_version(), options.rounds, options.quick);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;
-    let run = u64::try_from(now.as_nanos()).map_err(|error| error.to_string())?;
-    let record = Record::open(&raw, run, &setting)?;
+    let peer = format!(
+        "Kafka {}, librdkafka {}",
+        peers.kafka_version(),
+        machine::printed("pkg-config", &["--modversion", "rdkafka"])
+    );
+    let setting = machine::setting(scratch, peer, options.rounds, options.quick);
+    let record = Record::open(&raw, RAW_FILE, run_number()?, &setting)?;
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     Ok(Report::new(&folder.join(REPORT), record))
+}
+
+/// Nanoseconds since 1970: later runs have larger numbers.
+fn run_number() -> Result<u64, String> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;
+    u64::try_from(now.as_nanos()).map_err(|error| error.to_string())
 }

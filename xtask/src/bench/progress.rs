@@ -6,7 +6,7 @@ use super::sample::Sample;
 use super::stats::number;
 
 /// The figures that a line of progress shows, if the sample has them.
-const SHOWN: [&str; 14] = [
+const SHOWN: [&str; 25] = [
     "sent_per_s",
     "received_per_s",
     "messages_per_s",
@@ -21,6 +21,17 @@ const SHOWN: [&str; 14] = [
     "ack_p50_us",
     "ack_p99_us",
     "foreign_pct",
+    "match_ns",
+    "matches_per_s",
+    "writes_per_s",
+    "subscribe_ns",
+    "unsubscribe_ns",
+    "insert_ns",
+    "remove_ns",
+    "resident_bytes",
+    "p99_ns",
+    "max_ns",
+    "at_once_ratio",
 ];
 
 pub(super) struct Progress {

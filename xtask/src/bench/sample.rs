@@ -9,9 +9,6 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// The name of the raw file in the output folder.
-const RAW_FILE: &str = "kafka.jsonl";
-
 pub(super) type Figures = BTreeMap<String, f64>;
 
 /// What one run of one system under one load gave.
@@ -72,18 +69,25 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Reads what earlier runs left in `folder` and begins a run.
-    pub(super) fn open(folder: &Path, run: u64, setting: &Setting) -> Result<Self, String> {
-        let path = folder.join(RAW_FILE);
+    /// Reads what earlier runs left in the file `name` of `folder` and begins a run.
+    pub(super) fn open(folder: &Path, name: &str, run: u64, setting: &Setting) -> Result<Self, String> {
         fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        let mut record = Self { path, run, settings: BTreeMap::new(), samples: Vec::new() };
+        let mut record = Self::read(folder, name);
+        record.run = run;
+        record.write(Entry::Setting(setting.clone()))?;
+        Ok(record)
+    }
+
+    /// Reads what earlier runs left, without beginning one.
+    pub(super) fn read(folder: &Path, name: &str) -> Self {
+        let mut record =
+            Self { path: folder.join(name), run: 0, settings: BTreeMap::new(), samples: Vec::new() };
         let earlier = fs::read_to_string(&record.path).unwrap_or_default();
         // A line that was cut off by an interruption is no sample.
         for line in earlier.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok()) {
             record.take(line);
         }
-        record.write(Entry::Setting(setting.clone()))?;
-        Ok(record)
+        record
     }
 
     pub(super) fn add(&mut self, sample: Sample) -> Result<(), String> {
@@ -130,6 +134,8 @@ impl Record {
 mod tests {
     use super::*;
 
+    const RAW_FILE: &str = "raw.jsonl";
+
     fn sample(part: &str, round: u32) -> Sample {
         Sample {
             part: part.into(),
@@ -158,15 +164,15 @@ mod tests {
     #[test]
     fn a_part_measured_again_replaces_only_itself() {
         let folder = std::env::temp_dir().join(format!("tailrace-xtask-{}", std::process::id()));
-        let mut first = Record::open(&folder, 1, &setting("old")).unwrap();
+        let mut first = Record::open(&folder, RAW_FILE, 1, &setting("old")).unwrap();
         first.add(sample("produce", 1)).unwrap();
         first.add(sample("consume", 1)).unwrap();
         let mut file = OpenOptions::new().append(true).open(folder.join(RAW_FILE)).unwrap();
         file.write_all(b"{\"run\":1,\"sam\n").unwrap();
-        let mut second = Record::open(&folder, 2, &setting("new")).unwrap();
+        let mut second = Record::open(&folder, RAW_FILE, 2, &setting("new")).unwrap();
         second.add(sample("produce", 1)).unwrap();
         second.add(sample("produce", 2)).unwrap();
-        let newest = Record::open(&folder, 3, &setting("none")).unwrap().newest();
+        let newest = Record::open(&folder, RAW_FILE, 3, &setting("none")).unwrap().newest();
         fs::remove_dir_all(&folder).unwrap();
         assert_eq!(newest["produce"].setting.commit, "new");
         assert_eq!(newest["produce"].samples.len(), 2);

@@ -25,6 +25,16 @@ impl Spread {
         };
         Some(Self { median, lowest, highest, rounds: values.len() })
     }
+
+    /// The same in a larger unit.
+    pub(super) fn per(self, unit: f64) -> Self {
+        Self {
+            median: self.median / unit,
+            lowest: self.lowest / unit,
+            highest: self.highest / unit,
+            rounds: self.rounds,
+        }
+    }
 }
 
 impl fmt::Display for Spread {

@@ -1,0 +1,37 @@
+//! Measures the subject matchers of tailrace; `cargo xtask bench subjects` runs it beside nats-server's sublist.
+//!
+//! One process measures one algorithm in one part of the benchmark and prints a JSON line for each measurement ([`line::Line`]).
+//! The Go program in `go/` has the same command line and works on the same patterns and subjects ([`workload`]); both print checksums of the
+//! texts and of what they find, and whoever compares them must compare these first. Nothing here is pinned to a core, no figure
+//! is corrected, and no verdict is given: ratios and targets are xtask's business.
+
+pub mod line;
+pub mod measure;
+pub mod options;
+pub mod parts;
+pub mod random;
+pub mod systems;
+pub mod table;
+pub mod workload;
+
+use options::Options;
+use parts::HeapBytes;
+use systems::{System, Tailrace};
+use tailrace_subjects::classic::{CsTrie, InvertedBitmap, Naive, OptimizedBitmap, Trie};
+
+/// The body of the programs.
+///
+/// # Errors
+/// What was wrong with the arguments.
+pub fn run(arguments: &[String], heap: HeapBytes) -> Result<(), String> {
+    let options = Options::parse(arguments)?;
+    match options.system.as_str() {
+        Tailrace::NAME => parts::run::<Tailrace>(&options, heap),
+        "naive" => parts::run::<Naive<u64>>(&options, heap),
+        "inverted-bitmap" => parts::run::<InvertedBitmap<u64>>(&options, heap),
+        "optimized-bitmap" => parts::run::<OptimizedBitmap<u64>>(&options, heap),
+        "cs-trie" => parts::run::<CsTrie<u64>>(&options, heap),
+        "trie" => parts::run::<Trie<u64>>(&options, heap),
+        other => Err(format!("no algorithm '{other}'")),
+    }
+}

@@ -1,0 +1,204 @@
+//! Many lookups at once: their cache misses overlap, since all slots are asked for before the first is read, and all leaves
+//! before the first is compared.
+
+use crossbeam_epoch::{self as epoch, Guard};
+
+use super::Inner;
+use super::clock::Time;
+use super::core::Place;
+use super::directory::{Entry, SHAPES_MAX};
+use super::leaf::LeafRef;
+use super::lookup::is_late;
+use super::sync::prefetch;
+use super::table::{Slot, Table, decode, is_candidate};
+use super::words::Words;
+use crate::TextError;
+
+/// Subjects whose memory accesses overlap.
+const GROUP: usize = 16;
+/// Subjects for which a thread pins once.
+const PART: usize = 256;
+
+/// The results of [`TupleSpace::matches_many`](crate::TupleSpace::matches_many), reusable.
+#[derive(Debug)]
+pub struct Batch<V> {
+    values: Vec<V>,
+    ends: Vec<Result<usize, TextError>>,
+}
+
+impl<V> Default for Batch<V> {
+    fn default() -> Self {
+        Self { values: Vec::new(), ends: Vec::new() }
+    }
+}
+
+impl<V> Batch<V> {
+    /// An empty one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The number of subjects that were looked up.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether no subject was looked up.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// What one of the subjects matched.
+    ///
+    /// # Errors
+    /// [`TextError`] if that subject is malformed.
+    ///
+    /// # Panics
+    /// If there were not so many subjects.
+    pub fn get(&self, subject: usize) -> Result<&[V], &TextError> {
+        let end = *self.ends[subject].as_ref()?;
+        let before = self.ends[..subject].iter().rev().find_map(|end| end.as_ref().ok());
+        Ok(&self.values[before.copied().unwrap_or(0)..end])
+    }
+
+    /// The values of all subjects, one after the other.
+    #[must_use]
+    pub fn values(&self) -> &[V] {
+        &self.values
+    }
+}
+
+/// One probe under way.
+struct Probe<'g, V: Clone + Send + 'static> {
+    entry: &'g Entry<V>,
+    table: &'g Table<V>,
+    hash: u64,
+    state: State<'g, V>,
+}
+
+#[derive(Clone, Copy)]
+enum State<'g, V> {
+    /// Nothing there, and no sign of anything newer.
+    Absent,
+    /// This may be it.
+    Candidate(LeafRef<'g, V>),
+    /// Something that a simple look does not tell: search by the book.
+    Unclear,
+}
+
+impl<V: Clone + Send + Sync + 'static> Inner<V> {
+    pub(crate) fn matches_many<S: AsRef<[u8]>>(&self, subjects: &[S], batch: &mut Batch<V>) {
+        batch.values.clear();
+        batch.ends.clear();
+        for part in subjects.chunks(PART) {
+            let guard = &epoch::pin();
+            let mut words: [Words<'_>; GROUP] = std::array::from_fn(|_| self.no_words());
+            let mut probes = Vec::with_capacity(GROUP * SHAPES_MAX);
+            for group in part.chunks(GROUP) {
+                self.match_group(group, &mut words, &mut probes, batch, guard);
+            }
+        }
+    }
+
+    #[inline]
+    fn match_group<'a, 'g, S: AsRef<[u8]>>(
+        &self,
+        group: &'a [S],
+        words: &mut [Words<'a>; GROUP],
+        probes: &mut Vec<Probe<'g, V>>,
+        batch: &mut Batch<V>,
+        guard: &'g Guard,
+    ) {
+        // Each result shows the matcher at this time, or later if something was written since.
+        let time = self.core.clock.certain();
+        let directory = self.directory(guard);
+        let simple = !is_late(directory.dropped(), time) && self.trie_root(guard).is_none();
+        let mut errors = [const { None }; GROUP];
+        let mut counts = [0_u8; GROUP];
+        probes.clear();
+        for (index, subject) in group.iter().enumerate() {
+            let words = &mut words[index];
+            if let Err(error) = self.read(words, subject.as_ref()) {
+                errors[index] = Some(error);
+                continue;
+            }
+            let hidden = words.subject.is_hidden();
+            let before = probes.len();
+            for entry in directory.plan(words.count) {
+                if !simple || hidden && entry.starts_wild {
+                    continue;
+                }
+                let hash = entry.hash(&self.core, words);
+                let table = entry.shape.head(guard);
+                prefetch(table.slot(table.home(hash)));
+                probes.push(Probe { entry, table, hash, state: State::Absent });
+            }
+            counts[index] = (probes.len() - before) as u8;
+        }
+        for probe in probes.iter_mut() {
+            probe.state = peek(probe.table, probe.hash, time);
+        }
+        let mut next = 0;
+        for (index, error) in errors.into_iter().enumerate().take(group.len()) {
+            if let Some(error) = error {
+                batch.ends.push(Err(error));
+                continue;
+            }
+            let (words, start) = (&words[index], batch.values.len());
+            let own = &probes[next..next + usize::from(counts[index])];
+            next += own.len();
+            if !simple || !own.iter().all(|probe| self.collect(probe, words, time, &mut batch.values)) {
+                batch.values.truncate(start);
+                self.matches(words, &mut batch.values, guard);
+            }
+            batch.ends.push(Ok(batch.values.len()));
+        }
+    }
+
+    /// Adds what a probe has found; false if it needs a search by the book.
+    #[inline]
+    fn collect(&self, probe: &Probe<'_, V>, words: &Words<'_>, time: Time, values: &mut Vec<V>) -> bool {
+        let leaf = match probe.state {
+            State::Absent => return true,
+            State::Unclear => return false,
+            State::Candidate(leaf) => leaf,
+        };
+        if !probe.entry.key.matches(leaf.text(), words)
+            || is_late(self.core.settle(leaf, Place::Table(probe.entry.key, probe.hash)), time)
+        {
+            return false;
+        }
+        leaf.view().for_each(|value| values.push(value.clone()));
+        true
+    }
+}
+
+/// What a table says about a hash without comparing texts.
+#[inline]
+fn peek<'g, V: Clone + Send + 'static>(table: &'g Table<V>, hash: u64, time: Time) -> State<'g, V> {
+    if is_late(table.dropped(), time) {
+        return State::Unclear;
+    }
+    let home = table.home(hash);
+    for index in home..home + table.capacity() {
+        let raw = table.load(index);
+        if raw.is_null() {
+            return State::Absent;
+        }
+        if is_candidate(raw, hash) {
+            let (Slot::Leaf(leaf) | Slot::Frozen(leaf)) = decode(raw) else { return State::Unclear };
+            prefetch(leaf.as_ptr());
+            prefetch(leaf.as_ptr().wrapping_byte_add(48));
+            return State::Candidate(leaf);
+        }
+        match decode::<V>(raw) {
+            Slot::Leaf(_) | Slot::Frozen(_) => {}
+            Slot::Deleted(removed) if !is_late(removed, time) => {}
+            _ => return State::Unclear,
+        }
+    }
+    State::Unclear
+}

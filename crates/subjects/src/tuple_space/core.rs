@@ -1,0 +1,172 @@
+//! What all parts of a matcher share: its clock, its snapshots, its hash, and how stamps are decided.
+#![expect(unsafe_code, reason = "memory is retired through the reclamation scheme")]
+
+use std::ptr;
+
+use crossbeam_epoch::Guard;
+
+use super::clock::{Clock, Time};
+use super::leaf::{History, Leaf, LeafRef, Meta, Subscribers};
+use super::registry::Registry;
+use super::sync::{AtomicPtr, Ordering};
+use super::words::{Hasher, ShapeKey};
+use crate::scan::Scanner;
+use crate::{Dialect, Limits};
+
+/// See the module's documentation.
+pub(crate) struct Core {
+    pub(crate) dialect: Dialect,
+    pub(crate) limits: Limits,
+    pub(crate) hasher: Hasher,
+    pub(crate) scanner: Scanner,
+    pub(crate) clock: Clock,
+    pub(crate) registry: Registry,
+    /// Places with a history that has to go when its snapshots have gone: a stack.
+    kept: AtomicPtr<Kept>,
+}
+
+/// Where a leaf lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In the table of this shape, under this hash.
+    Table(ShapeKey, u64),
+    /// The leaf is the root of the trie.
+    Trie,
+}
+
+struct Kept {
+    place: Place,
+    next: *mut Kept,
+}
+
+impl Core {
+    pub(crate) fn new(dialect: Dialect, limits: Limits) -> Self {
+        Self {
+            dialect,
+            limits: limits.clamped(),
+            hasher: Hasher::new(),
+            scanner: Scanner::new(dialect),
+            clock: Clock::new(),
+            registry: Registry::new(),
+            kept: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    /// When this leaf's version began; decides it if nobody has. This is the linearization point of the write that made the leaf:
+    /// the reading of the clock whose result becomes the stamp.
+    #[inline]
+    pub(crate) fn settle<V: Clone>(&self, leaf: LeafRef<'_, V>, place: Place) -> Time {
+        match leaf.meta() {
+            Meta::Stamped(time) => time,
+            Meta::Kept(history) => history.stamp,
+            _ => self.decide(leaf, place),
+        }
+    }
+
+    #[cold]
+    fn decide<V: Clone>(&self, leaf: LeafRef<'_, V>, place: Place) -> Time {
+        loop {
+            let meta = leaf.meta();
+            let replaced = match meta {
+                Meta::Stamped(time) => return time,
+                Meta::Kept(history) => return history.stamp,
+                Meta::Fresh => None,
+                Meta::Replaces(old) => Some(old),
+            };
+            let stamp = self.clock.stamp();
+            // The order matters: a snapshot that is not registered yet will look at the clock after this, and so see this write.
+            let older = replaced.map_or_else(Vec::new, |old| self.older(old, stamp));
+            if older.is_empty() {
+                leaf.decide(&meta, stamp);
+            } else if leaf.keep(&meta, History { stamp, older }).is_ok() {
+                self.push_kept(place);
+            }
+        }
+    }
+
+    /// The versions up to `old` that a live snapshot sees, if `old` ends at `end`.
+    fn older<V: Clone>(&self, old: LeafRef<'_, V>, mut end: Time) -> Vec<(Time, Subscribers<V>)> {
+        if self.registry.is_idle() {
+            return Vec::new();
+        }
+        let (begin, history) = match old.meta() {
+            Meta::Stamped(time) => (time, None),
+            Meta::Kept(history) => (history.stamp, Some(history)),
+            Meta::Fresh | Meta::Replaces(_) => unreachable!("a leaf is settled before it is replaced"),
+        };
+        let mut versions = Vec::new();
+        if self.registry.needs(begin, end) {
+            versions.push((begin, old.view().to_owned()));
+        }
+        end = begin;
+        for (begin, subscribers) in history.into_iter().flat_map(|history| &history.older) {
+            if self.registry.needs(*begin, end) {
+                versions.push((*begin, subscribers.view().to_owned()));
+            }
+            end = *begin;
+        }
+        versions
+    }
+
+    /// Drops a leaf's history if no live snapshot sees any of it; true if the leaf has none now.
+    pub(crate) fn trim<V: Send + 'static>(&self, leaf: LeafRef<'_, V>, guard: &Guard) -> bool {
+        match leaf.meta() {
+            Meta::Kept(history) if self.registry.needs(0, history.stamp) => false,
+            Meta::Kept(_) => {
+                if let Some(history) = leaf.forget() {
+                    // SAFETY: the exchange took it from the leaf, and whoever reads it holds a guard from before.
+                    unsafe { guard.defer_unchecked(move || drop(Box::from_raw(history))) };
+                }
+                true
+            }
+            _ => true,
+        }
+    }
+
+    fn push_kept(&self, place: Place) {
+        let new = Box::into_raw(Box::new(Kept { place, next: ptr::null_mut() }));
+        let mut head = self.kept.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: nobody else has the new entry yet.
+            unsafe { (*new).next = head };
+            match self.kept.compare_exchange(head, new, Ordering::SeqCst, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(newer) => head = newer,
+            }
+        }
+    }
+
+    /// Whether histories wait for a tidy, and no snapshot is alive.
+    #[inline]
+    pub(crate) fn is_untidy(&self) -> bool {
+        !self.kept.load(Ordering::Relaxed).is_null() && self.registry.is_idle()
+    }
+
+    /// Calls `trim` for every place that may have a history; where it gives false, the place is kept for the next time.
+    pub(crate) fn tidy(&self, mut trim: impl FnMut(Place) -> bool) {
+        let mut entry = self.kept.swap(ptr::null_mut(), Ordering::SeqCst);
+        while !entry.is_null() {
+            // SAFETY: every entry came from a box, and the swap has given the whole stack to this thread.
+            let kept = unsafe { Box::from_raw(entry) };
+            if !trim(kept.place) {
+                self.push_kept(kept.place);
+            }
+            entry = kept.next;
+        }
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        self.tidy(|_| true);
+    }
+}
+
+/// Frees a leaf once nobody reads it any more.
+///
+/// # Safety
+/// No one who pins from now on can reach the leaf, and it is retired once.
+pub(crate) unsafe fn retire<V: Send + 'static>(leaf: *mut Leaf<V>, guard: &Guard) {
+    // SAFETY: as the caller promises.
+    unsafe { guard.defer_unchecked(move || Leaf::free(leaf)) };
+}

@@ -1,0 +1,352 @@
+//! One version of one pattern: its text and its subscribers in one allocation, immutable but for its stamp.
+//!
+//! A leaf's `meta` word says when its version began. It is decided after the leaf can be reached, by whoever meets it first, and
+//! goes through these states, each transition by one compare-and-swap:
+//!
+//! ```text
+//! Fresh ------------> Stamped(time)                        a pattern that was not there before
+//! Replaces(leaf) ---> Stamped(time)                        no snapshot needs the version before
+//!               \---> Kept(history) ---> Stamped(time)     a snapshot needs it; later none does any more
+//! ```
+#![expect(unsafe_code, reason = "text and header share one allocation; the reclamation scheme frees it")]
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+use super::clock::Time;
+use super::sync::{AtomicPtr, Ordering};
+use super::tree::Tree;
+use super::trie::TrieNode;
+
+/// Number of a subscription among those of its pattern.
+pub(crate) type SubscriberId = u64;
+
+/// Who subscribes to a pattern, owned.
+pub(crate) enum Subscribers<V> {
+    /// Nobody: the pattern was removed.
+    None,
+    One(SubscriberId, V),
+    Many(Arc<Tree<SubscriberId, V>>),
+    /// All patterns that are kept in the trie; see [`super::trie`].
+    Trie(Arc<TrieNode<V>>),
+}
+
+/// Who subscribes to a pattern, borrowed.
+pub(crate) enum View<'a, V> {
+    None,
+    One(SubscriberId, &'a V),
+    Many(&'a Arc<Tree<SubscriberId, V>>),
+    Trie(&'a Arc<TrieNode<V>>),
+}
+
+impl<V> Clone for View<'_, V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<V> Copy for View<'_, V> {}
+
+impl<V> Subscribers<V> {
+    pub(crate) fn view(&self) -> View<'_, V> {
+        match self {
+            Self::None => View::None,
+            Self::One(id, value) => View::One(*id, value),
+            Self::Many(tree) => View::Many(tree),
+            Self::Trie(root) => View::Trie(root),
+        }
+    }
+}
+
+impl<'a, V: Clone> View<'a, V> {
+    pub(crate) fn to_owned(self) -> Subscribers<V> {
+        match self {
+            Self::None => Subscribers::None,
+            Self::One(id, value) => Subscribers::One(id, value.clone()),
+            Self::Many(tree) => Subscribers::Many(tree.clone()),
+            Self::Trie(root) => Subscribers::Trie(root.clone()),
+        }
+    }
+
+    pub(crate) fn is_none(self) -> bool {
+        matches!(self, Self::None)
+    }
+
+    pub(crate) fn contains(self, id: SubscriberId) -> bool {
+        match self {
+            Self::None | Self::Trie(_) => false,
+            Self::One(own, _) => own == id,
+            Self::Many(tree) => tree.get(&id).is_some(),
+        }
+    }
+
+    /// These subscribers and one more, whose new id comes back too.
+    pub(crate) fn with(self, value: V) -> (Subscribers<V>, SubscriberId) {
+        match self {
+            Self::None => (Subscribers::One(0, value), 0),
+            Self::One(id, first) => {
+                let tree = Tree::default().with(id, first.clone()).with(id + 1, value);
+                (Subscribers::Many(Arc::new(tree)), id + 1)
+            }
+            Self::Many(tree) => {
+                let id = tree.last_key().map_or(0, |id| id + 1);
+                (Subscribers::Many(Arc::new(tree.with(id, value))), id)
+            }
+            Self::Trie(_) => unreachable!("a trie holds patterns, not subscribers"),
+        }
+    }
+
+    /// These subscribers without one; `None` if it is not among them.
+    pub(crate) fn without(self, id: SubscriberId) -> Option<Subscribers<V>> {
+        match self {
+            Self::None | Self::Trie(_) => None,
+            Self::One(own, _) => (own == id).then_some(Subscribers::None),
+            Self::Many(tree) => {
+                let rest = tree.without(&id)?;
+                Some(match rest.first() {
+                    None => Subscribers::None,
+                    Some((id, value)) if rest.len() == 1 => Subscribers::One(*id, value.clone()),
+                    Some(_) => Subscribers::Many(Arc::new(rest)),
+                })
+            }
+        }
+    }
+
+    /// Calls `f` for each subscriber.
+    #[inline]
+    pub(crate) fn for_each(self, mut f: impl FnMut(&'a V)) {
+        match self {
+            Self::None | Self::Trie(_) => {}
+            Self::One(_, value) => f(value),
+            Self::Many(tree) => tree.for_each(|_, value| f(value)),
+        }
+    }
+
+    pub(crate) fn len(self) -> usize {
+        match self {
+            Self::None | Self::Trie(_) => 0,
+            Self::One(..) => 1,
+            Self::Many(tree) => tree.len(),
+        }
+    }
+}
+
+/// Older versions that snapshots still need, newest first.
+pub(crate) struct History<V> {
+    /// When the version that carries this history began.
+    pub(crate) stamp: Time,
+    pub(crate) older: Vec<(Time, Subscribers<V>)>,
+}
+
+/// What a leaf's meta word says.
+pub(crate) enum Meta<'g, V> {
+    Fresh,
+    Stamped(Time),
+    Replaces(LeafRef<'g, V>),
+    Kept(&'g History<V>),
+}
+
+#[repr(C)]
+pub(crate) struct Leaf<V> {
+    meta: AtomicPtr<()>,
+    /// Bits 0 to 15: bytes of text; 16 and 17: kind of body; the rest: subscriber id, if there is one subscriber.
+    packed: u64,
+    body: Body<V>,
+    // The text follows.
+}
+
+union Body<V> {
+    none: (),
+    one: ManuallyDrop<V>,
+    many: ManuallyDrop<Arc<Tree<SubscriberId, V>>>,
+    trie: ManuallyDrop<Arc<TrieNode<V>>>,
+}
+
+const KIND_NONE: u64 = 0;
+const KIND_ONE: u64 = 1;
+const KIND_MANY: u64 = 2;
+const KIND_TRIE: u64 = 3;
+const LENGTH_BITS: u32 = 16;
+const ID_SHIFT: u32 = 18;
+/// 2^46: an id is one more than the largest live one of its pattern, so that a pattern whose oldest subscriber leaves and a new one
+/// comes, a million times a second, gets there after two years; it starts again when it has no or one short-lived subscriber.
+const ID_MAX: SubscriberId = (1 << (64 - ID_SHIFT)) - 1;
+
+const STAMPED: usize = 0b01;
+const KEPT: usize = 0b10;
+const STATE_MASK: usize = 0b11;
+
+/// A leaf that is protected by a guard of the lifetime `'g`.
+pub(crate) struct LeafRef<'g, V> {
+    leaf: NonNull<Leaf<V>>,
+    guard: PhantomData<&'g Leaf<V>>,
+}
+
+impl<V> Clone for LeafRef<'_, V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<V> Copy for LeafRef<'_, V> {}
+
+impl<V> Leaf<V> {
+    fn layout(text_bytes: usize) -> Layout {
+        let text = Layout::array::<u8>(text_bytes).expect("a text has at most 65,535 bytes");
+        let (layout, offset) = Layout::new::<Self>().extend(text).expect("a leaf has less than 2^63 bytes");
+        debug_assert_eq!(offset, size_of::<Self>());
+        layout
+    }
+
+    /// A new leaf, `Fresh` or replacing another.
+    ///
+    /// # Panics
+    /// If the text has more than 65,535 bytes, or the id more than 46 bits.
+    pub(crate) fn allocate(text: &[u8], subscribers: Subscribers<V>, replaces: *mut Self) -> *mut Self {
+        let (kind, id, body) = match subscribers {
+            Subscribers::None => (KIND_NONE, 0, Body { none: () }),
+            Subscribers::One(id, value) => (KIND_ONE, id, Body { one: ManuallyDrop::new(value) }),
+            Subscribers::Many(tree) => (KIND_MANY, 0, Body { many: ManuallyDrop::new(tree) }),
+            Subscribers::Trie(root) => (KIND_TRIE, 0, Body { trie: ManuallyDrop::new(root) }),
+        };
+        assert!(text.len() >> LENGTH_BITS == 0, "a pattern has at most 65,535 bytes");
+        assert!(id <= ID_MAX, "a subscriber id has at most 46 bits");
+        let packed = text.len() as u64 | kind << LENGTH_BITS | id << ID_SHIFT;
+        let leaf = Self { meta: AtomicPtr::new(replaces.cast()), packed, body };
+        let layout = Self::layout(text.len());
+        // SAFETY: the layout is that of a leaf and its text, so not of size zero; both parts are written within it.
+        unsafe {
+            let memory = alloc(layout);
+            if memory.is_null() {
+                handle_alloc_error(layout);
+            }
+            memory.cast::<Self>().write(leaf);
+            ptr::copy_nonoverlapping(text.as_ptr(), memory.add(size_of::<Self>()), text.len());
+            memory.cast()
+        }
+    }
+
+    /// Frees a leaf with all that it owns.
+    ///
+    /// # Safety
+    /// It came from [`Leaf::allocate`], nobody else can reach it or will, and it is freed once.
+    pub(crate) unsafe fn free(leaf: *mut Self) {
+        // SAFETY: the caller owns the leaf; the kind says which field of the body was written.
+        unsafe {
+            let meta = *(*leaf).meta.get_mut();
+            if meta.addr() & STATE_MASK == KEPT {
+                drop(Box::from_raw(meta.map_addr(|bits| bits & !STATE_MASK).cast::<History<V>>()));
+            }
+            match (*leaf).packed >> LENGTH_BITS & 3 {
+                KIND_ONE => ManuallyDrop::drop(&mut (*leaf).body.one),
+                KIND_MANY => ManuallyDrop::drop(&mut (*leaf).body.many),
+                KIND_TRIE => ManuallyDrop::drop(&mut (*leaf).body.trie),
+                _ => {}
+            }
+            let layout = Self::layout((*leaf).packed as usize & 0xffff);
+            dealloc(leaf.cast(), layout);
+        }
+    }
+}
+
+impl<'g, V> LeafRef<'g, V> {
+    /// # Safety
+    /// `leaf` is a leaf that is not freed while `'g` lasts.
+    #[inline]
+    pub(crate) unsafe fn new(leaf: *mut Leaf<V>) -> Option<Self> {
+        NonNull::new(leaf).map(|leaf| Self { leaf, guard: PhantomData })
+    }
+
+    pub(crate) fn as_ptr(self) -> *mut Leaf<V> {
+        self.leaf.as_ptr()
+    }
+
+    #[inline]
+    fn get(self) -> &'g Leaf<V> {
+        // SAFETY: a `LeafRef` is made of a leaf that lives as long as `'g`; only its meta word changes, which is atomic.
+        unsafe { &*self.leaf.as_ptr() }
+    }
+
+    /// The pattern's text.
+    #[inline]
+    pub(crate) fn text(self) -> &'g [u8] {
+        // SAFETY: `allocate` wrote so many bytes of text behind the header, within the same allocation, and nothing writes
+        // to them later.
+        unsafe {
+            let text = self.leaf.as_ptr().cast::<u8>().add(size_of::<Leaf<V>>());
+            std::slice::from_raw_parts(text, self.get().packed as usize & 0xffff)
+        }
+    }
+
+    #[inline]
+    pub(crate) fn view(self) -> View<'g, V> {
+        let leaf = self.get();
+        // SAFETY: the kind says which field of the body `allocate` wrote; the body does not change.
+        unsafe {
+            match leaf.packed >> LENGTH_BITS & 3 {
+                KIND_NONE => View::None,
+                KIND_ONE => View::One(leaf.packed >> ID_SHIFT, &leaf.body.one),
+                KIND_MANY => View::Many(&leaf.body.many),
+                _ => View::Trie(&leaf.body.trie),
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn meta(self) -> Meta<'g, V> {
+        self.parse(self.get().meta.load(Ordering::Acquire))
+    }
+
+    #[inline]
+    fn parse(self, meta: *mut ()) -> Meta<'g, V> {
+        match meta.addr() & STATE_MASK {
+            STAMPED => Meta::Stamped((meta.addr() >> 2) as Time),
+            // SAFETY: a history lives until the word has moved on and all guards of that moment have ended.
+            KEPT => Meta::Kept(unsafe { &*meta.map_addr(|bits| bits & !STATE_MASK).cast::<History<V>>() }),
+            // SAFETY: the replaced leaf is retired only after this word has moved on.
+            _ => unsafe { LeafRef::new(meta.cast()) }.map_or(Meta::Fresh, Meta::Replaces),
+        }
+    }
+
+    /// Moves from `Fresh` or `Replaces` to `Stamped`; false if somebody else has decided.
+    pub(crate) fn decide(self, from: &Meta<'_, V>, stamp: Time) -> bool {
+        self.exchange(undecided(from), stamped(stamp))
+    }
+
+    /// Moves from `Replaces` to `Kept`; gives the history back if somebody else has decided.
+    pub(crate) fn keep(self, from: &Meta<'_, V>, history: History<V>) -> Result<(), History<V>> {
+        let raw = Box::into_raw(Box::new(history));
+        if self.exchange(undecided(from), raw.cast::<()>().map_addr(|bits| bits | KEPT)) {
+            return Ok(());
+        }
+        // SAFETY: the box was made above, and the failed exchange has not published it.
+        Err(*unsafe { Box::from_raw(raw) })
+    }
+
+    /// Moves from `Kept` to `Stamped`. The history comes back and must be freed once nobody reads it any more.
+    pub(crate) fn forget(self) -> Option<*mut History<V>> {
+        let meta = self.get().meta.load(Ordering::Acquire);
+        let Meta::Kept(history) = self.parse(meta) else { return None };
+        let done = self.exchange(meta, stamped(history.stamp));
+        done.then(|| meta.map_addr(|bits| bits & !STATE_MASK).cast())
+    }
+
+    fn exchange(self, from: *mut (), to: *mut ()) -> bool {
+        self.get().meta.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
+
+fn stamped(stamp: Time) -> *mut () {
+    ptr::without_provenance_mut((stamp as usize) << 2 | STAMPED)
+}
+
+fn undecided<V>(meta: &Meta<'_, V>) -> *mut () {
+    match meta {
+        Meta::Replaces(leaf) => leaf.as_ptr().cast(),
+        Meta::Fresh => ptr::null_mut(),
+        Meta::Stamped(_) | Meta::Kept(_) => unreachable!("the stamp is decided already"),
+    }
+}

@@ -1,0 +1,165 @@
+//! Finding what matches one subject: consistently at one moment, or as of a snapshot.
+//!
+//! A lookup probes one table per shape, one after the other, while writers go on. It is still atomic: it begins with the newest
+//! time of which everything is certain, and gives up with [`Conflict`] at the first trace of a write after that time: a newer leaf, or a
+//! newer removal on its way. What it has found without a conflict is what was there at that time, since a leaf that was there then and is
+//! here now was there all the time, and the same holds for what is missing.
+#![expect(unsafe_code, reason = "an array on the path of every lookup is not cleared first")]
+
+use std::mem::MaybeUninit;
+
+use crossbeam_epoch::Guard;
+
+use super::Inner;
+use super::clock::Time;
+use super::core::Place;
+use super::directory::Directory;
+use super::leaf::{LeafRef, Meta, View};
+use super::sync::prefetch;
+use super::words::Words;
+
+/// Something was written after the moment at which a lookup looks.
+#[derive(Debug)]
+pub(crate) struct Conflict;
+
+/// Shapes whose memory accesses overlap.
+const GROUP: usize = 8;
+
+/// Whether a write of `stamp` comes after the moment at which a lookup looks.
+#[inline]
+pub(crate) fn is_late(stamp: Time, time: Time) -> bool {
+    // Broken on purpose, to show that the tests notice: `cargo xtask prove subjects`.
+    !cfg!(tailrace_broken = "conflict") && stamp > time
+}
+
+impl<V: Clone + Send + Sync + 'static> Inner<V> {
+    /// Calls `found` with everyone who was subscribed at `time`; it answers whether to go on.
+    ///
+    /// With [`Conflict`] what was found so far has no meaning.
+    #[inline]
+    pub(crate) fn lookup<'g>(
+        &self,
+        words: &Words<'_>,
+        time: Time,
+        mut found: impl FnMut(View<'g, V>) -> bool,
+        guard: &'g Guard,
+    ) -> Result<(), Conflict> {
+        let core = &self.core;
+        let directory = self.directory(guard);
+        if is_late(directory.dropped(), time) {
+            return Err(Conflict);
+        }
+        let hidden = words.subject.is_hidden();
+        for group in directory.plan(words.count).chunks(GROUP) {
+            let mut probes = [const { MaybeUninit::uninit() }; GROUP];
+            for (entry, probe) in group.iter().zip(&mut probes) {
+                let table = entry.shape.head(guard);
+                let hash = entry.hash(core, words);
+                prefetch(table.slot(table.home(hash)));
+                probe.write((table, hash));
+            }
+            for (entry, probe) in group.iter().zip(probes) {
+                // SAFETY: written above for each entry of the group.
+                let (table, hash) = unsafe { probe.assume_init() };
+                if hidden && entry.starts_wild {
+                    continue;
+                }
+                let is_it = |leaf: LeafRef<'g, V>| entry.key.matches(leaf.text(), words);
+                if let Some(leaf) = entry.shape.find(core, table, hash, is_it, time, guard)? {
+                    if is_late(core.settle(leaf, Place::Table(entry.key, hash)), time) {
+                        return Err(Conflict);
+                    }
+                    if !leaf.view().is_none() && !found(leaf.view()) {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        let Some(root) = self.trie_root(guard) else { return Ok(()) };
+        if is_late(core.settle(root, Place::Trie), time) {
+            return Err(Conflict);
+        }
+        if let View::Trie(root) = root.view() {
+            let mut go_on = true;
+            root.for_each_match(words.subject, |view| go_on = go_on && found(view));
+        }
+        Ok(())
+    }
+
+    /// Whether anyone is subscribed. A hit ends the search: that leaf was there at the moment at which it was read.
+    pub(crate) fn interest(&self, words: &Words<'_>, guard: &Guard) -> bool {
+        let mut any = false;
+        let mut time = self.core.clock.certain();
+        loop {
+            // A conflict after a hit is none: the hit has ended the lookup.
+            let result = self.lookup_first(words, time, &mut any, guard);
+            if any || result.is_ok() {
+                return any;
+            }
+            time = self.core.clock.look();
+        }
+    }
+
+    fn lookup_first(
+        &self,
+        words: &Words<'_>,
+        time: Time,
+        any: &mut bool,
+        guard: &Guard,
+    ) -> Result<(), Conflict> {
+        let hit = |_: View<'_, V>| {
+            *any = true;
+            false
+        };
+        self.lookup(words, time, hit, guard)
+    }
+
+    /// Calls `found` with everyone who was subscribed at the time of a live snapshot.
+    pub(crate) fn lookup_at<'g>(
+        &self,
+        words: &Words<'_>,
+        time: Time,
+        mut found: impl FnMut(View<'g, V>),
+        guard: &'g Guard,
+    ) {
+        let core = &self.core;
+        let hidden = words.subject.is_hidden();
+        for entry in self.directory(guard).plan(words.count) {
+            if hidden && entry.starts_wild {
+                continue;
+            }
+            let hash = entry.hash(core, words);
+            let is_it = |leaf: LeafRef<'g, V>| entry.key.matches(leaf.text(), words);
+            // What was removed later than a live snapshot is kept for it: no mark can hide it.
+            let found_now = entry.shape.find(core, entry.shape.head(guard), hash, is_it, Time::MAX, guard);
+            if let Ok(Some(leaf)) = found_now {
+                found(self.version(leaf, Place::Table(entry.key, hash), time));
+            }
+        }
+        if let Some(root) = self.trie_root(guard)
+            && let View::Trie(root) = self.version(root, Place::Trie, time)
+        {
+            root.for_each_match(words.subject, found);
+        }
+    }
+
+    /// Who was subscribed to a leaf's pattern at the time of a live snapshot.
+    pub(crate) fn version<'g>(&self, leaf: LeafRef<'g, V>, place: Place, time: Time) -> View<'g, V> {
+        if self.core.settle(leaf, place) <= time {
+            return leaf.view();
+        }
+        match leaf.meta() {
+            Meta::Kept(history) => {
+                let then = history.older.iter().find(|(begin, _)| *begin <= time);
+                then.map_or(View::None, |(_, subscribers)| subscribers.view())
+            }
+            // There was none before, or none that a snapshot needed.
+            _ => View::None,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn directory<'g>(&self, guard: &'g Guard) -> &'g Directory<V> {
+        self.directory.get(guard)
+    }
+}

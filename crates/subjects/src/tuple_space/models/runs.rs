@@ -1,0 +1,190 @@
+//! How a model runs: its threads, the history of what they do, and the schedulers. Under `shuttle` a table begins with four slots, so that a few
+//! patterns meet in one slot, and the third one makes it move.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
+use shuttle::{Config, MaxSteps, Runner, thread};
+
+use super::super::{Batch, Cache, Subscription, TupleSpace};
+use super::history::{Call, Moments, Op, Set, is_linearizable, show};
+use crate::{Dialect, Limits, Pattern};
+
+/// A matcher whose values are numbers below 32, with the history of what threads do to it.
+pub(crate) struct World {
+    pub(crate) space: TupleSpace<u32>,
+    dialect: Dialect,
+    patterns: &'static [&'static str],
+    subjects: &'static [&'static str],
+    moments: Moments,
+    calls: Mutex<Vec<Call>>,
+    held: Mutex<Vec<(u32, Subscription)>>,
+}
+
+fn pattern(dialect: Dialect, text: &str) -> Pattern {
+    Pattern::parse(dialect, text, &Limits::default()).expect("a valid pattern")
+}
+
+fn set(values: &[u32]) -> Set {
+    values.iter().fold(0, |set, value| {
+        assert_eq!(set >> value & 1, 0, "{value} was found twice");
+        set | 1 << value
+    })
+}
+
+impl World {
+    /// A matcher to which each thread will add `patterns[value]` and where it will look for `subjects`.
+    pub(crate) fn new(
+        dialect: Dialect,
+        patterns: &'static [&'static str],
+        subjects: &'static [&'static str],
+    ) -> Arc<Self> {
+        let (calls, held) = (Mutex::default(), Mutex::default());
+        let (space, moments) = (TupleSpace::new(dialect), Moments::default());
+        Arc::new(Self { space, dialect, patterns, subjects, moments, calls, held })
+    }
+
+    fn note<R>(&self, run: impl FnOnce() -> (Op, R)) -> R {
+        let mut calls = Vec::new();
+        let result = self.moments.note(&mut calls, run);
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).extend(calls);
+        result
+    }
+
+    /// All values whose patterns match a subject.
+    fn all_of(&self, subject: &str) -> Set {
+        let subject = crate::Subject::parse(self.dialect, subject.as_bytes(), &Limits::default());
+        let subject = subject.expect("a valid subject");
+        let mut of = 0;
+        for (value, text) in self.patterns.iter().enumerate() {
+            let trie = super::super::trie::TrieNode::default().with(self.dialect, text.as_bytes(), ()).0;
+            trie.for_each_match(subject, |_| of |= 1 << value);
+        }
+        of
+    }
+
+    pub(crate) fn add(&self, value: u32) {
+        let pattern = pattern(self.dialect, self.patterns[value as usize]);
+        let subscription = self.note(|| {
+            let subscription = self.space.subscribe(&pattern, value).expect("below the limit");
+            (Op::Add(value), subscription)
+        });
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).push((value, subscription));
+    }
+
+    pub(crate) fn remove(&self, value: u32) {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = held.iter().position(|(own, _)| *own == value).expect("this thread added it");
+        let (_, subscription) = held.swap_remove(index);
+        drop(held);
+        self.note(|| {
+            assert!(self.space.unsubscribe(subscription), "{value} was subscribed");
+            (Op::Remove(value), ())
+        });
+    }
+
+    pub(crate) fn look(&self) {
+        for subject in self.subjects {
+            self.note(|| {
+                let mut found = Vec::new();
+                self.space.matches(subject.as_bytes(), &mut found).expect("a valid subject");
+                (Op::Match { of: self.all_of(subject), found: set(&found) }, ())
+            });
+        }
+    }
+
+    pub(crate) fn look_in_batch(&self, batch: &mut Batch<u32>) {
+        // Each subject is a call of its own, over the same time.
+        let began = self.moments.next();
+        self.space.matches_many(self.subjects, batch);
+        let ended = self.moments.next();
+        for (index, subject) in self.subjects.iter().enumerate() {
+            let found = set(batch.get(index).expect("a valid subject"));
+            let op = Op::Match { of: self.all_of(subject), found };
+            self.calls.lock().unwrap_or_else(PoisonError::into_inner).push(Call { began, ended, op });
+        }
+    }
+
+    pub(crate) fn look_in_cache(&self, cache: &mut Cache<u32>) {
+        for subject in self.subjects {
+            self.note(|| {
+                let found = set(cache.matches(&self.space, subject.as_bytes()).expect("a valid subject"));
+                (Op::Match { of: self.all_of(subject), found }, ())
+            });
+        }
+    }
+
+    pub(crate) fn interest(&self) {
+        for subject in self.subjects {
+            self.note(|| {
+                let any = self.space.has_interest(subject.as_bytes()).expect("a valid subject");
+                (Op::Interest { of: self.all_of(subject), any }, ())
+            });
+        }
+    }
+
+    pub(crate) fn len(&self) {
+        self.note(|| (Op::Len(self.space.len()), ()));
+    }
+
+    pub(crate) fn generation(&self) {
+        self.note(|| (Op::Generation(self.space.generation()), ()));
+    }
+
+    /// Takes a snapshot, and reads it after `meanwhile`, in both ways.
+    pub(crate) fn snapshot(&self, meanwhile: impl FnOnce()) {
+        let began = self.moments.next();
+        let snapshot = self.space.snapshot();
+        let ended = self.moments.next();
+        meanwhile();
+        let all: Vec<u32> = snapshot.to_vec().into_iter().map(|(_, value)| value).collect();
+        let found = set(&all);
+        for subject in self.subjects {
+            let mut matched = Vec::new();
+            snapshot.matches(subject.as_bytes(), &mut matched).expect("a valid subject");
+            assert_eq!(set(&matched), found & self.all_of(subject), "two reads of one snapshot");
+        }
+        assert_eq!(snapshot.len(), all.len());
+        let op = Op::Snapshot { found, generation: snapshot.generation() };
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).push(Call { began, ended, op });
+    }
+
+    /// Runs the threads, then looks once more in every way; the history must have an order.
+    pub(crate) fn run(self: &Arc<Self>, threads: Vec<Box<dyn FnOnce(&Self) + Send>>) {
+        let started: Vec<_> = threads
+            .into_iter()
+            .map(|thread| {
+                let world = self.clone();
+                thread::spawn(move || thread(&world))
+            })
+            .collect();
+        started.into_iter().for_each(|thread| thread.join().expect("a thread of the model"));
+        self.look();
+        self.len();
+        self.snapshot(|| {});
+        self.judge();
+    }
+
+    /// The history must have an order.
+    pub(crate) fn judge(&self) {
+        let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        assert!(is_linearizable(0, &calls), "no order of\n{}", show(&calls));
+    }
+}
+
+/// Runs a model under random schedules and under PCT (Burckhardt et al., "A Randomized Scheduler with Probabilistic Guarantees of Finding
+/// Bugs", ASPLOS 2010). `TAILRACE_MODEL_RUNS` says how often under each.
+pub(crate) fn check(model: impl Fn() + Send + Sync + Clone + 'static) {
+    let runs = std::env::var("TAILRACE_MODEL_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(1_000);
+    explore(RandomScheduler::new(runs), model.clone());
+    explore(PctScheduler::new(2, runs / 2), model.clone());
+    explore(PctScheduler::new(4, runs / 2), model);
+}
+
+fn explore(scheduler: impl Scheduler + 'static, model: impl Fn() + Send + Sync + 'static) {
+    let mut config = Config::new();
+    config.stack_size = 0x4_0000;
+    config.max_steps = MaxSteps::FailAfter(200_000);
+    config.silence_warnings = true;
+    Runner::new(scheduler, config).run(model);
+}

@@ -1,0 +1,113 @@
+//! Two pointers that are replaced as a whole: the directory of shapes, and the root of the trie.
+#![expect(unsafe_code, reason = "values are reached by raw pointers under a reclamation scheme")]
+
+use std::ptr;
+use std::sync::Arc;
+
+use crossbeam_epoch::Guard;
+
+use super::core::{Core, Place, retire};
+use super::leaf::{Leaf, LeafRef, Subscribers, View};
+use super::sync::{AtomicPtr, Ordering};
+use super::trie::TrieNode;
+
+/// An immutable value that can be replaced by another.
+pub(crate) struct Published<T: Send + 'static>(AtomicPtr<T>);
+
+impl<T: Send + 'static> Published<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(AtomicPtr::new(Box::into_raw(Box::new(value))))
+    }
+
+    #[inline]
+    pub(crate) fn get<'g>(&self, _guard: &'g Guard) -> &'g T {
+        // SAFETY: never null; a value is retired only after another one took its place.
+        unsafe { &*self.0.load(Ordering::SeqCst) }
+    }
+
+    /// Replaces the value, unless `change` gives nothing.
+    pub(crate) fn update(&self, change: impl Fn(&T) -> Option<T>, guard: &Guard) {
+        loop {
+            let old = self.0.load(Ordering::SeqCst);
+            // SAFETY: as in `get`.
+            let Some(new) = change(unsafe { &*old }) else { return };
+            let new = Box::into_raw(Box::new(new));
+            if self.0.compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+                // SAFETY: the exchange took it out of its only place, and it came from a box.
+                unsafe { guard.defer_unchecked(move || drop(Box::from_raw(old))) };
+                return;
+            }
+            // SAFETY: the failed exchange has not published it.
+            drop(unsafe { Box::from_raw(new) });
+        }
+    }
+}
+
+impl<T: Send + 'static> Drop for Published<T> {
+    fn drop(&mut self) {
+        // SAFETY: nobody else has it any more, and it came from a box.
+        drop(unsafe { Box::from_raw(*self.0.get_mut()) });
+    }
+}
+
+/// The root of the trie, as a leaf, so that it has stamps and history as all leaves.
+pub(crate) struct TrieRoot<V: Clone + Send + Sync + 'static>(AtomicPtr<Leaf<V>>);
+
+impl<V: Clone + Send + Sync + 'static> TrieRoot<V> {
+    pub(crate) fn new() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    #[inline]
+    pub(crate) fn get<'g>(&self, _guard: &'g Guard) -> Option<LeafRef<'g, V>> {
+        // SAFETY: a root is retired only after another one took its place.
+        unsafe { LeafRef::new(self.0.load(Ordering::SeqCst)) }
+    }
+
+    /// Replaces the root, unless `change` gives nothing. Its linearization point is that of the new root; see [`Core::settle`].
+    pub(crate) fn update<R>(
+        &self,
+        core: &Core,
+        change: impl Fn(&TrieNode<V>) -> Option<(TrieNode<V>, R)>,
+        guard: &Guard,
+    ) -> Option<R> {
+        let empty = TrieNode::default();
+        loop {
+            let old = self.get(guard);
+            let root = match old.map(LeafRef::view) {
+                Some(View::Trie(root)) => root,
+                _ => &empty,
+            };
+            let (root, result) = change(root)?;
+            if let Some(old) = old {
+                core.settle(old, Place::Trie);
+            }
+            let old = old.map_or(ptr::null_mut(), LeafRef::as_ptr);
+            let new = Leaf::allocate(b"", Subscribers::Trie(Arc::new(root)), old);
+            if self.0.compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+                // SAFETY: the failed exchange has not published it.
+                unsafe { Leaf::free(new) };
+                continue;
+            }
+            // SAFETY: it can be retired only by who replaces it, and this thread is pinned.
+            if let Some(new) = unsafe { LeafRef::new(new) } {
+                core.settle(new, Place::Trie);
+            }
+            if !old.is_null() {
+                // SAFETY: the exchange took it out of its only place, and its successor is settled.
+                unsafe { retire(old, guard) };
+            }
+            return Some(result);
+        }
+    }
+}
+
+impl<V: Clone + Send + Sync + 'static> Drop for TrieRoot<V> {
+    fn drop(&mut self) {
+        let root = *self.0.get_mut();
+        if !root.is_null() {
+            // SAFETY: nobody else has it any more.
+            unsafe { Leaf::free(root) };
+        }
+    }
+}

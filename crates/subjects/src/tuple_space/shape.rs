@@ -1,0 +1,358 @@
+//! All patterns of one shape: a chain of tables, of which all but the last are being moved into the next.
+#![expect(unsafe_code, reason = "tables are reached by raw pointers under a reclamation scheme")]
+
+use crossbeam_epoch::Guard;
+
+use super::clock::Time;
+use super::core::{Core, Place, retire};
+use super::leaf::{Leaf, LeafRef, SubscriberId, Subscribers};
+use super::lookup::{Conflict, is_late};
+use super::release::retire_table;
+use super::sync::{AtomicPtr, Ordering, prefetch};
+use super::table::{Seek, Slot, Table, decode, encode, is_candidate};
+use super::words::ShapeKey;
+
+pub(crate) struct Shape<V: Clone + Send + 'static> {
+    pub(crate) key: ShapeKey,
+    head: AtomicPtr<Table<V>>,
+}
+
+/// Why a shape cannot take a pattern.
+pub(crate) enum NotHere {
+    /// The pattern shares its hash with another one and must be kept in the trie.
+    Collision,
+    /// The shape has been retired: look it up once more.
+    Retired,
+}
+
+impl<V: Clone + Send + 'static> Shape<V> {
+    pub(crate) fn new(key: ShapeKey) -> Self {
+        Self { key, head: AtomicPtr::new(Box::into_raw(Box::new(Table::smallest()))) }
+    }
+
+    #[inline]
+    pub(crate) fn head<'g>(&self, _guard: &'g Guard) -> &'g Table<V> {
+        // SAFETY: the head is never null, and is retired only after another one took its place.
+        unsafe { &*self.head.load(Ordering::SeqCst) }
+    }
+
+    // ---- readers ----
+
+    /// The leaf of this hash that `is_it`. A conflict if it may have been removed after `time`.
+    #[inline]
+    pub(crate) fn find<'g>(
+        &self,
+        core: &Core,
+        mut table: &'g Table<V>,
+        hash: u64,
+        is_it: impl Fn(LeafRef<'g, V>) -> bool,
+        time: Time,
+        guard: &'g Guard,
+    ) -> Result<Option<LeafRef<'g, V>>, Conflict> {
+        loop {
+            if is_late(table.dropped(), time) {
+                return Err(Conflict);
+            }
+            let mut moved = false;
+            let home = table.home(hash);
+            for index in home..home + table.capacity() {
+                let raw = table.load(index);
+                if raw.is_null() {
+                    break;
+                }
+                match decode::<V>(raw) {
+                    Slot::Leaf(leaf) | Slot::Frozen(leaf) => {
+                        if is_candidate(raw, hash) {
+                            // A leaf often lies across two cache lines: ask for both at once.
+                            prefetch(leaf.as_ptr().wrapping_byte_add(48));
+                            if is_it(leaf) {
+                                return Ok(Some(leaf));
+                            }
+                        }
+                    }
+                    Slot::Deleted(removed) if is_late(removed, time) => return Err(Conflict),
+                    Slot::Deleted(_) | Slot::Empty => {}
+                    Slot::Moved => moved = true,
+                    Slot::End => {
+                        moved = true;
+                        break;
+                    }
+                }
+            }
+            if !moved {
+                return Ok(None);
+            }
+            self.help_sometimes(core, hash, guard);
+            match table.successor(guard) {
+                Some(next) => table = next,
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// Readers finish a move that no writer goes on with, one in sixteen of them at a time.
+    fn help_sometimes(&self, core: &Core, hash: u64, guard: &Guard) {
+        if hash & 0xf0_0000 == 0 {
+            self.help(core, guard);
+        }
+    }
+
+    // ---- writers ----
+
+    /// Adds a subscriber to a pattern of this shape. Its linearization point is that of its leaf; see [`Core::settle`].
+    pub(crate) fn add(
+        &self,
+        core: &Core,
+        hash: u64,
+        text: &[u8],
+        value: &V,
+        guard: &Guard,
+    ) -> Result<SubscriberId, NotHere> {
+        let place = Place::Table(self.key, hash);
+        loop {
+            let Some(table) = self.writer_table(core, hash, guard) else { return Err(NotHere::Retired) };
+            match table.seek(core, hash, |leaf| leaf.text() == text, guard) {
+                Seek::Vacant(index) => {
+                    let new = Leaf::allocate(text, Subscribers::One(0, value.clone()), std::ptr::null_mut());
+                    if publish(core, table, index, std::ptr::null_mut(), new, place, guard).is_some() {
+                        table.count_taken(index, true);
+                        return Ok(0);
+                    }
+                }
+                Seek::Found(index, raw, leaf) => {
+                    core.settle(leaf, place);
+                    let (subscribers, id) = leaf.view().with(value.clone());
+                    let new = Leaf::allocate(text, subscribers, leaf.as_ptr());
+                    if publish(core, table, index, raw, new, place, guard).is_some() {
+                        if leaf.view().is_none() {
+                            table.count_revived(index);
+                        }
+                        // SAFETY: the exchange took it out of its only slot, and its successor is settled.
+                        unsafe { retire(leaf.as_ptr(), guard) };
+                        return Ok(id);
+                    }
+                }
+                Seek::Collision => return Err(NotHere::Collision),
+                Seek::Full => table.begin_migration(),
+                Seek::Migrating => {}
+            }
+        }
+    }
+
+    /// Removes a subscriber; false if it is not there. Its linearization point is that of the leaf without it.
+    pub(crate) fn remove(&self, core: &Core, hash: u64, id: SubscriberId, guard: &Guard) -> bool {
+        let place = Place::Table(self.key, hash);
+        loop {
+            let Some(table) = self.writer_table(core, hash, guard) else { return false };
+            let is_it = |leaf: LeafRef<'_, V>| {
+                leaf.view().contains(id) && core.hasher.hash(core.dialect, leaf.text()) == hash
+            };
+            let (index, raw, leaf) = match table.seek(core, hash, is_it, guard) {
+                Seek::Found(index, raw, leaf) => (index, raw, leaf),
+                Seek::Migrating => continue,
+                Seek::Vacant(_) | Seek::Collision | Seek::Full => return false,
+            };
+            core.settle(leaf, place);
+            let Some(rest) = leaf.view().without(id) else { return false };
+            let emptied = matches!(rest, Subscribers::None);
+            let new = Leaf::allocate(leaf.text(), rest, leaf.as_ptr());
+            if let Some(new) = publish(core, table, index, raw, new, place, guard) {
+                // SAFETY: the exchange took it out of its only slot, and its successor is settled.
+                unsafe { retire(leaf.as_ptr(), guard) };
+                if emptied {
+                    table.bury(index, encode(new.as_ptr(), hash), new, guard);
+                    table.count_emptied(index);
+                }
+                return true;
+            }
+        }
+    }
+
+    /// Drops the history of a pattern if no snapshot needs it; false if one does.
+    pub(crate) fn trim(&self, core: &Core, hash: u64, guard: &Guard) -> bool {
+        loop {
+            let Some(table) = self.writer_table(core, hash, guard) else { return true };
+            let is_it = |leaf: LeafRef<'_, V>| core.hasher.hash(core.dialect, leaf.text()) == hash;
+            match table.seek(core, hash, is_it, guard) {
+                Seek::Found(index, raw, leaf) => {
+                    core.settle(leaf, Place::Table(self.key, hash));
+                    if !core.trim(leaf, guard) {
+                        return false;
+                    }
+                    table.bury(index, raw, leaf, guard);
+                    return true;
+                }
+                Seek::Migrating => {}
+                Seek::Vacant(_) | Seek::Collision | Seek::Full => return true,
+            }
+        }
+    }
+
+    /// The table in which a writer may change a key: the last of the chain, with the key's run moved into it. None if the shape is
+    /// retired.
+    fn writer_table<'g>(&self, core: &Core, hash: u64, guard: &'g Guard) -> Option<&'g Table<V>> {
+        self.help(core, guard);
+        let mut table = self.head(guard);
+        loop {
+            match table.successor(guard) {
+                Some(next) => {
+                    table.migrate_run(core, self.key, hash, guard);
+                    table = next;
+                }
+                None if !table.is_sealed() => return Some(table),
+                None if !table.revive_shape() => return None,
+                None => {}
+            }
+        }
+    }
+
+    /// Ends a shape without patterns, so that its place in the directory is free; false if it has any, or is being moved.
+    pub(crate) fn try_retire(&self, core: &Core, guard: &Guard) -> bool {
+        let head = self.head(guard);
+        if self.is_retired(guard) {
+            return true;
+        }
+        if self.live(guard) > 0 || head.is_sealed() || !head.give_successor(Table::sealed()) {
+            return false;
+        }
+        // From here on it goes the way of any move: a pattern that is found or comes gives the sealed table a successor.
+        while !head.migrate_chunk(core, self.key, guard) {}
+        self.help(core, guard);
+        head.successor(guard).is_some_and(Table::retire_shape)
+    }
+
+    pub(crate) fn is_retired(&self, guard: &Guard) -> bool {
+        self.head(guard).is_retired()
+    }
+
+    /// The newest removal of which no slot tells any more.
+    pub(crate) fn dropped(&self, guard: &Guard) -> Time {
+        self.head(guard).dropped()
+    }
+
+    /// Moves one chunk if the head is being moved, and lets go of the head when all is moved.
+    fn help(&self, core: &Core, guard: &Guard) {
+        let old = self.head.load(Ordering::SeqCst);
+        // SAFETY: as in `head`.
+        let head = unsafe { &*old };
+        let Some(next) = head.successor(guard) else { return };
+        if !head.migrate_chunk(core, self.key, guard) {
+            return;
+        }
+        next.filled();
+        // What the head alone still tells goes on with its successor, from where the next readers begin.
+        if !cfg!(tailrace_broken = "dropped") {
+            next.note_dropped(head.dropped());
+        }
+        // The pointers as they are in their words: one that came from a reference must not be freed later.
+        let new = head.next.load(Ordering::SeqCst);
+        if self.head.compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            // SAFETY: the exchange took it out of the only place from where it can be reached, and it came from a box.
+            // Its leaves are in the successor.
+            unsafe { retire_table(old, guard) };
+        }
+    }
+
+    // ---- all patterns ----
+
+    /// Bits of hash by which to ask [`Shape::bucket`] for everything.
+    pub(crate) fn bucket_bits(&self, guard: &Guard) -> u32 {
+        self.head(guard).bits()
+    }
+
+    /// Leaves in the tables, about; including removed patterns that a snapshot needs.
+    pub(crate) fn live(&self, guard: &Guard) -> usize {
+        let mut sum = 0;
+        let mut table = Some(self.head(guard));
+        while let Some(here) = table {
+            sum += here.live();
+            table = here.successor(guard);
+        }
+        sum
+    }
+
+    /// Puts all leaves whose hash begins with these bits into `found`, each once, wherever moves have brought them. A key that is
+    /// there throughout is found.
+    pub(crate) fn bucket<'g>(
+        &self,
+        core: &Core,
+        bits: u32,
+        bucket: usize,
+        found: &mut Vec<LeafRef<'g, V>>,
+        guard: &'g Guard,
+    ) {
+        found.clear();
+        let mut table = Some(self.head(guard));
+        while let Some(here) = table {
+            let first = (bucket as u64) << (64 - bits);
+            let last = first | u64::MAX >> bits;
+            let (home, end) = (here.home(first), here.home(last));
+            for index in home..home + here.capacity() {
+                match decode(here.load(index)) {
+                    Slot::Empty | Slot::End if index >= end => break,
+                    Slot::Leaf(leaf) | Slot::Frozen(leaf) => {
+                        let hash = core.hasher.hash(core.dialect, leaf.text());
+                        let known = || found.iter().any(|own| own.text() == leaf.text());
+                        if (first..=last).contains(&hash) && !known() {
+                            found.push(leaf);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            // Only after the walk: what has left this table by now is in the next.
+            table = here.successor(guard);
+        }
+    }
+
+    /// Frees everything; only for who has the matcher alone.
+    pub(crate) fn clear(&self, core: &Core, guard: &Guard) {
+        // SAFETY: nobody else has the matcher; tables came from boxes, and the drop below finds those that are left.
+        unsafe {
+            let mut last = self.head.load(Ordering::SeqCst);
+            while let Some(next) = (*last).successor(guard) {
+                (*last).migrate_all(core, self.key, guard);
+                last = std::ptr::from_ref(next).cast_mut();
+            }
+            (*last).free_leaves();
+        }
+    }
+}
+
+impl<V: Clone + Send + 'static> Drop for Shape<V> {
+    /// Frees the tables. Their leaves are gone: the shape was retired without any, or cleared.
+    fn drop(&mut self) {
+        let mut table = *self.head.get_mut();
+        while !table.is_null() {
+            // SAFETY: nobody else has the shape any more, and tables came from boxes.
+            table = unsafe { Box::from_raw(table) }.last_successor();
+        }
+    }
+}
+
+/// Puts a new leaf into a slot and settles it; frees it if the slot holds something else by now.
+fn publish<'g, V: Clone + Send + 'static>(
+    core: &Core,
+    table: &Table<V>,
+    index: usize,
+    from: *mut Leaf<V>,
+    new: *mut Leaf<V>,
+    place: Place,
+    _guard: &'g Guard,
+) -> Option<LeafRef<'g, V>> {
+    let Place::Table(_, hash) = place else { unreachable!("a table's leaf") };
+    if cfg!(tailrace_broken = "stamp") {
+        // Broken on purpose, to show that the tests notice: `cargo xtask prove subjects`.
+        // SAFETY: nobody else has the leaf yet.
+        unsafe { LeafRef::new(new) }.map(|leaf| core.settle(leaf, place));
+    }
+    if !table.exchange(index, from, encode(new, hash)) {
+        // SAFETY: the failed exchange has not published it.
+        unsafe { Leaf::free(new) };
+        return None;
+    }
+    // SAFETY: it can be retired only by who takes it out of its slot, and this thread is pinned.
+    let leaf = unsafe { LeafRef::new(new) }?;
+    core.settle(leaf, place);
+    Some(leaf)
+}

@@ -1,0 +1,142 @@
+//! Views of a matcher as it was at one moment.
+#![expect(unsafe_code, reason = "a seat in the registry is left exactly once")]
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crossbeam_epoch as epoch;
+
+use super::Inner;
+use super::clock::Time;
+use super::core::Place;
+use super::leaf::View as Subscribers;
+use super::registry::Seat;
+use crate::TextError;
+
+/// A registered moment; until it is dropped, writers keep what it sees.
+pub(crate) struct View<V: Clone + Send + Sync + 'static, I: Deref<Target = Inner<V>>> {
+    inner: I,
+    seat: *const Seat,
+    time: Time,
+}
+
+impl<V: Clone + Send + Sync + 'static, I: Deref<Target = Inner<V>>> View<V, I> {
+    /// Linearization point: the look at the clock.
+    pub(crate) fn new(inner: I) -> Self {
+        let (seat, time) = inner.core.registry.enter(&inner.core.clock);
+        Self { inner, seat, time }
+    }
+
+    pub(crate) fn time(&self) -> Time {
+        self.time
+    }
+}
+
+impl<V: Clone + Send + Sync + 'static, I: Deref<Target = Inner<V>>> Drop for View<V, I> {
+    fn drop(&mut self) {
+        // SAFETY: the seat was entered by `new` and is left here alone.
+        unsafe { self.inner.core.registry.leave(self.seat) };
+        self.inner.tidy(&epoch::pin());
+    }
+}
+
+/// Who was subscribed to what at one moment. It costs memory for each subscription that changes while it is kept; dropping it takes time in
+/// proportion to those changes.
+pub struct Snapshot<V: Clone + Send + Sync + 'static> {
+    view: View<V, Arc<Inner<V>>>,
+}
+
+// SAFETY: the seat is used through atomics only; it is a raw pointer because it lives as long as the matcher, which the view keeps.
+unsafe impl<V: Clone + Send + Sync + 'static> Send for Snapshot<V> {}
+// SAFETY: as above.
+unsafe impl<V: Clone + Send + Sync + 'static> Sync for Snapshot<V> {}
+
+impl<V: Clone + Send + Sync + 'static> Snapshot<V> {
+    pub(crate) fn new(inner: Arc<Inner<V>>) -> Self {
+        Self { view: View::new(inner) }
+    }
+
+    /// The generation of the matcher at this moment; see [`TupleSpace::generation`](crate::TupleSpace::generation).
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.view.time
+    }
+
+    /// Calls `f` with each pattern, in its normal form, and each of its values. The order has no meaning. Others are not kept waiting,
+    /// and memory is reclaimed meanwhile.
+    pub fn for_each(&self, mut f: impl FnMut(&[u8], &V)) {
+        self.for_each_pattern(|pattern, subscribers| subscribers.for_each(|value| f(pattern, value)));
+    }
+
+    /// All patterns and values.
+    #[must_use]
+    pub fn to_vec(&self) -> Vec<(Box<[u8]>, V)> {
+        let mut all = Vec::new();
+        self.for_each(|pattern, value| all.push((pattern.into(), value.clone())));
+        all
+    }
+
+    /// The number of subscriptions, by counting.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        let mut len = 0;
+        self.for_each_pattern(|_, subscribers| len += subscribers.len());
+        len
+    }
+
+    /// Whether there was no subscription.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// As [`TupleSpace::matches`](crate::TupleSpace::matches), as of this moment.
+    ///
+    /// # Errors
+    /// [`TextError`] if the subject is malformed; `found` is empty then.
+    pub fn matches(&self, subject: &[u8], found: &mut Vec<V>) -> Result<(), TextError> {
+        found.clear();
+        let inner = &*self.view.inner;
+        let mut words = inner.no_words();
+        inner.read(&mut words, subject)?;
+        let push = |view: Subscribers<'_, V>| view.for_each(|value| found.push(value.clone()));
+        inner.lookup_at(&words, self.view.time, push, &epoch::pin());
+        Ok(())
+    }
+
+    fn for_each_pattern(&self, mut f: impl FnMut(&[u8], Subscribers<'_, V>)) {
+        let (inner, time) = (&*self.view.inner, self.view.time);
+        let keys: Vec<_> = {
+            let guard = &epoch::pin();
+            let shapes = inner.directory(guard).shapes().iter();
+            shapes.map(|shape| (shape.key, shape.bucket_bits(guard))).collect()
+        };
+        for (key, bits) in keys {
+            for bucket in 0..1_usize << bits {
+                let guard = &epoch::pin();
+                // A shape without patterns, now or then, may have been retired.
+                let Some(shape) = inner.directory(guard).get(key) else { break };
+                let mut leaves = Vec::new();
+                shape.bucket(&inner.core, bits, bucket, &mut leaves, guard);
+                for leaf in leaves {
+                    let hash = inner.core.hasher.hash(inner.core.dialect, leaf.text());
+                    let view = inner.version(leaf, Place::Table(key, hash), time);
+                    f(leaf.text(), view);
+                }
+            }
+        }
+        let guard = &epoch::pin();
+        if let Some(root) = inner.trie_root(guard)
+            && let Subscribers::Trie(root) = inner.version(root, Place::Trie, time)
+        {
+            root.for_each(inner.core.dialect, f);
+        }
+    }
+}
+
+impl<V: Clone + Send + Sync + 'static> fmt::Debug for Snapshot<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshot").field("generation", &self.view.time).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,572 @@
+//! One hash table of leaves: open addressing with linear probing, growing and shrinking a few slots at a time.
+//!
+//! # Slots
+//! ```text
+//! Empty --> Leaf <--> Leaf' --> Deleted(time)      while the table is in use
+//! Empty --> End                                    while it is moved into its successor
+//! Leaf --> frozen Leaf --> Moved
+//! Deleted --> Moved
+//! ```
+//! A slot that has held a leaf never becomes empty again, so that a key is inserted at the first empty slot behind its home, if it is
+//! not before: two writers of one key meet there. Deleted slots are left behind when the table moves.
+//!
+//! # Moving
+//! A writer that meets a table with a successor moves first the run of slots of its own key, then one chunk of others.
+//! It changes the key only in the last table of the chain. A leaf is put into the successor before its slot says `Moved`, and nobody
+//! changes it there until then: so a reader may trust a leaf, frozen or not, and goes on to the successor when a run holds `Moved` or
+//! `End` and not its key. Any thread can take over any step from one that has stopped.
+#![expect(unsafe_code, reason = "slots are tagged pointers to leaves under a reclamation scheme")]
+
+use std::ptr;
+
+use crossbeam_epoch::Guard;
+
+use super::clock::Time;
+use super::core::{Core, Place, retire};
+use super::leaf::{Leaf, LeafRef, Meta};
+use super::sync::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, null_pointers, zeros};
+use super::words::ShapeKey;
+
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("slots keep 16 bits of hash above a pointer of 48");
+
+/// The most slots that one write moves for others while a table grows, shrinks or is cleaned. It bounds the pause of an
+/// operation: 16 slots hold about 10 leaves.
+pub const MIGRATION_SLOTS: usize = 16;
+/// Slots of the smallest table.
+const BITS_MIN: u32 = if cfg!(shuttle) { 2 } else { 4 };
+const CHUNK: usize = if cfg!(shuttle) { 2 } else { MIGRATION_SLOTS };
+/// Counters per table: a power of two.
+const STRIPES: usize = 16;
+
+const FROZEN: usize = 0b001;
+const DELETED: usize = 0b010;
+const MOVED: usize = 0b100;
+const END: usize = 0b110;
+const LOW: usize = 0b111;
+/// In place of a successor: the shape has none and will have none.
+const RETIRED: usize = 1;
+const MARKER: usize = 0b110;
+const ADDRESS: usize = (1 << 48) - 1 - LOW;
+
+/// What a slot holds.
+pub(crate) enum Slot<'g, V> {
+    Empty,
+    Leaf(LeafRef<'g, V>),
+    Frozen(LeafRef<'g, V>),
+    /// A leaf was here until this time.
+    Deleted(Time),
+    /// What was here is in the successor, or was dropped.
+    Moved,
+    /// This slot was empty; what would be here is in the successor.
+    End,
+}
+
+/// A slot's word.
+pub(crate) type Raw<V> = *mut Leaf<V>;
+
+#[repr(C)]
+pub(crate) struct Table<V> {
+    /// How far to shift a hash right for its home.
+    shift: u32,
+    bits: u32,
+    slots: Box<[AtomicPtr<Leaf<V>>]>,
+    /// The newest time of a deletion of which no slot tells any more.
+    dropped: AtomicU64,
+    pub(crate) next: AtomicPtr<Self>,
+    /// The next chunk to move.
+    cursor: AtomicUsize,
+    /// Chunks that are moved.
+    moved: AtomicUsize,
+    /// Which chunks are moved, as bits.
+    done: Box<[AtomicU64]>,
+    stripes: Box<[Stripe]>,
+    /// Its predecessor is still being moved into it.
+    is_target: AtomicBool,
+    /// It never holds anything: a table between a shape's last use and its retirement or its return.
+    sealed: bool,
+}
+
+/// Counters of a part of the slots, on a cache line of their own.
+#[repr(align(64))]
+struct Stripe {
+    /// Slots that are not empty.
+    used: AtomicUsize,
+    /// Leaves with subscribers. Wraps below zero for a moment when a removal overtakes its insertion.
+    live: AtomicUsize,
+}
+
+/// Where a writer's key is.
+pub(crate) enum Seek<'g, V> {
+    Found(usize, Raw<V>, LeafRef<'g, V>),
+    /// Not there; this is where it would be.
+    Vacant(usize),
+    /// Another pattern has the same hash.
+    Collision,
+    /// The table has a successor.
+    Migrating,
+    Full,
+}
+
+impl<V: Clone + Send + 'static> Table<V> {
+    pub(crate) fn new(bits: u32) -> Self {
+        let slots = 1_usize << bits;
+        let stripes = (slots / 256).clamp(1, STRIPES);
+        let stripe = |_| Stripe { used: AtomicUsize::new(0), live: AtomicUsize::new(0) };
+        Self {
+            shift: 64 - bits,
+            bits,
+            slots: null_pointers(slots),
+            dropped: AtomicU64::new(0),
+            next: AtomicPtr::new(ptr::null_mut()),
+            cursor: AtomicUsize::new(0),
+            moved: AtomicUsize::new(0),
+            done: zeros((slots / CHUNK).div_ceil(64)),
+            stripes: (0..stripes).map(stripe).collect(),
+            is_target: AtomicBool::new(false),
+            sealed: false,
+        }
+    }
+
+    /// A table that sends everyone to its successor.
+    pub(crate) fn sealed() -> Self {
+        let table = Self { sealed: true, ..Self::smallest() };
+        table.slots.iter().for_each(|slot| slot.store(marker(END), Ordering::SeqCst));
+        table
+    }
+
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.sealed
+    }
+
+    /// Whether this table ends its shape for good.
+    pub(crate) fn is_retired(&self) -> bool {
+        self.next.load(Ordering::SeqCst).addr() == RETIRED
+    }
+
+    /// Ends the shape of a sealed table, unless it has come back.
+    pub(crate) fn retire_shape(&self) -> bool {
+        let (none, retired) = (ptr::null_mut(), ptr::without_provenance_mut(RETIRED));
+        self.next.compare_exchange(none, retired, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    /// Gives a sealed table a successor that can hold leaves; false if its shape is retired.
+    pub(crate) fn revive_shape(&self) -> bool {
+        self.give_successor(Self::smallest());
+        !self.is_retired()
+    }
+
+    pub(crate) fn smallest() -> Self {
+        Self::new(BITS_MIN)
+    }
+
+    pub(crate) fn bits(&self) -> u32 {
+        self.bits
+    }
+
+    /// The addresses of its slots.
+    #[cfg(all(target_os = "linux", not(miri), not(shuttle)))]
+    pub(crate) fn slots_memory(&self) -> std::ops::Range<usize> {
+        let start = self.slots.as_ptr().expose_provenance();
+        start..start + size_of_val(&*self.slots)
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        self.slots.len()
+    }
+
+    #[inline]
+    pub(crate) fn home(&self, hash: u64) -> usize {
+        (hash >> self.shift) as usize
+    }
+
+    #[inline]
+    pub(crate) fn slot(&self, index: usize) -> &AtomicPtr<Leaf<V>> {
+        // SAFETY: a table has 2^n slots, so that the masked index is below their number.
+        unsafe { self.slots.get_unchecked(index & (self.slots.len() - 1)) }
+    }
+
+    #[inline]
+    pub(crate) fn load(&self, index: usize) -> Raw<V> {
+        self.slot(index).load(Ordering::SeqCst)
+    }
+
+    /// The newest deletion of which this table's slots do not tell.
+    #[inline]
+    pub(crate) fn dropped(&self) -> Time {
+        self.dropped.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn note_dropped(&self, time: Time) {
+        if self.dropped() < time {
+            self.dropped.fetch_max(time, Ordering::SeqCst);
+        }
+    }
+
+    pub(crate) fn successor<'g>(&self, _guard: &'g Guard) -> Option<&'g Self> {
+        let next = self.next.load(Ordering::SeqCst);
+        if next.addr() == RETIRED {
+            return None;
+        }
+        // SAFETY: a successor lives until it is retired itself, which is after its predecessor; the guard protects from both.
+        unsafe { next.as_ref() }
+    }
+
+    // ---- counters ----
+
+    fn stripe(&self, index: usize) -> &Stripe {
+        &self.stripes[(index & (self.slots.len() - 1)) * self.stripes.len() / self.slots.len()]
+    }
+
+    /// Leaves with subscribers, about.
+    pub(crate) fn live(&self) -> usize {
+        let sum = self
+            .stripes
+            .iter()
+            .fold(0_usize, |sum, stripe| sum.wrapping_add(stripe.live.load(Ordering::Relaxed)));
+        if sum > isize::MAX as usize { 0 } else { sum }
+    }
+
+    /// A slot has been taken by a leaf. A table is moved when three fifths of a part are used: probing stays short.
+    pub(crate) fn count_taken(&self, index: usize, live: bool) {
+        let stripe = self.stripe(index);
+        if live {
+            stripe.live.fetch_add(1, Ordering::Relaxed);
+        }
+        let used = stripe.used.fetch_add(1, Ordering::Relaxed) + 1;
+        if used * 5 >= self.slots.len() / self.stripes.len() * 3 {
+            self.begin_migration();
+        }
+    }
+
+    pub(crate) fn count_revived(&self, index: usize) {
+        self.stripe(index).live.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A leaf has lost its subscribers. A table is shrunk when an eighth of a part is live: moving takes a write per 16 slots, so half
+    /// of the rest is still there when that is done, and the next shrinking can begin. With a sixteenth, a table whose patterns are all
+    /// removed would end as large as it was, with nobody left to move it.
+    pub(crate) fn count_emptied(&self, index: usize) {
+        let live = self.stripe(index).live.fetch_sub(1, Ordering::Relaxed).wrapping_sub(1);
+        let part = self.slots.len() / self.stripes.len();
+        let may_shrink = self.bits > BITS_MIN && !self.is_target.load(Ordering::Relaxed);
+        if may_shrink && live <= part / 8 && self.live() <= self.slots.len() / 8 {
+            self.begin_migration();
+        }
+    }
+
+    /// Gives the table a successor of the size that its leaves need, if it has none.
+    ///
+    /// Moving a table of n slots takes n / 16 writes at most, so its successor must have room for so many more leaves: it is an
+    /// eighth of it at least. A table that is itself still being filled from its predecessor can only grow.
+    pub(crate) fn begin_migration(&self) {
+        if !self.next.load(Ordering::SeqCst).is_null() {
+            return;
+        }
+        let live = self.live();
+        let mut bits = self.bits;
+        if live * 2 > self.slots.len() || self.is_target.load(Ordering::Relaxed) {
+            bits += 1;
+        } else {
+            let fewest = self.bits.saturating_sub(3).max(BITS_MIN);
+            while bits > fewest && live * 16 <= 3 << bits {
+                bits -= 1;
+            }
+        }
+        self.give_successor(Self::new(bits));
+    }
+
+    /// Begins to move this table into `next`; false if it has a successor already.
+    pub(crate) fn give_successor(&self, next: Self) -> bool {
+        next.is_target.store(true, Ordering::Relaxed);
+        let next = Box::into_raw(Box::new(next));
+        let given =
+            self.next.compare_exchange(ptr::null_mut(), next, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+        if !given {
+            // SAFETY: the failed exchange has not published it.
+            drop(unsafe { Box::from_raw(next) });
+        }
+        given
+    }
+
+    /// The predecessor is moved.
+    pub(crate) fn filled(&self) {
+        self.is_target.store(false, Ordering::Relaxed);
+    }
+
+    // ---- writers ----
+
+    /// Finds the key of a writer: among the leaves of this hash the one that `is_it`.
+    pub(crate) fn seek<'g>(
+        &self,
+        core: &Core,
+        hash: u64,
+        is_it: impl Fn(LeafRef<'g, V>) -> bool,
+        _guard: &'g Guard,
+    ) -> Seek<'g, V> {
+        let home = self.home(hash);
+        let mut collision = false;
+        for index in home..home + self.slots.len() {
+            let raw = self.load(index);
+            match decode(raw) {
+                Slot::Empty if collision => return Seek::Collision,
+                Slot::Empty => return Seek::Vacant(index),
+                Slot::Frozen(_) | Slot::Moved | Slot::End => return Seek::Migrating,
+                Slot::Deleted(_) => {}
+                Slot::Leaf(leaf) => {
+                    if tag(raw) == hash & TAG {
+                        if is_it(leaf) {
+                            return Seek::Found(index, raw, leaf);
+                        }
+                        collision |= core.hasher.hash(core.dialect, leaf.text()) == hash;
+                    }
+                }
+            }
+        }
+        Seek::Full
+    }
+
+    pub(crate) fn exchange(&self, index: usize, from: Raw<V>, to: Raw<V>) -> bool {
+        self.slot(index).compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    // ---- moving ----
+
+    /// Moves the slots where a key may be. Afterwards the key can only be in the successor, or further on.
+    pub(crate) fn migrate_run(&self, core: &Core, shape: ShapeKey, hash: u64, guard: &Guard) {
+        let Some(next) = self.successor(guard) else { return };
+        let home = self.home(hash);
+        for index in home..home + self.slots.len() {
+            self.migrate_slot(index, next, core, shape, guard);
+            if matches!(decode(self.load(index)), Slot::End) {
+                return;
+            }
+        }
+    }
+
+    /// Moves one chunk that is not moved yet; true once all are.
+    pub(crate) fn migrate_chunk(&self, core: &Core, shape: ShapeKey, guard: &Guard) -> bool {
+        let Some(next) = self.successor(guard) else { return false };
+        let chunks = self.slots.len() / CHUNK;
+        for _ in 0..4 {
+            if self.moved.load(Ordering::SeqCst) >= chunks {
+                return true;
+            }
+            // Goes round until all are done: what a stopped thread has claimed, another one does too.
+            let turn = self.cursor.fetch_add(1, Ordering::Relaxed);
+            let chunk = turn % chunks;
+            let bit = 1_u64 << (chunk % 64);
+            let word = &self.done[chunk / 64];
+            if word.load(Ordering::SeqCst) & bit != 0 {
+                // In the third round somebody must have stopped between the mark and the count: then the marks decide.
+                if turn >= 2 * chunks && self.all_marked(chunks) {
+                    return true;
+                }
+                continue;
+            }
+            let slots = chunk * CHUNK..(chunk + 1) * CHUNK;
+            for index in slots.clone() {
+                super::sync::prefetch(address(self.load(index)));
+            }
+            for index in slots {
+                self.migrate_slot(index, next, core, shape, guard);
+            }
+            if word.fetch_or(bit, Ordering::SeqCst) & bit == 0 {
+                self.moved.fetch_add(1, Ordering::SeqCst);
+            }
+            break;
+        }
+        self.moved.load(Ordering::SeqCst) >= chunks
+    }
+
+    fn all_marked(&self, chunks: usize) -> bool {
+        let marked = |word: &AtomicU64| word.load(Ordering::SeqCst).count_ones() as usize;
+        self.done.iter().map(marked).sum::<usize>() == chunks
+    }
+
+    /// Moves everything; only for who has the matcher alone.
+    pub(crate) fn migrate_all(&self, core: &Core, shape: ShapeKey, guard: &Guard) {
+        if let Some(next) = self.successor(guard) {
+            (0..self.slots.len()).for_each(|index| self.migrate_slot(index, next, core, shape, guard));
+        }
+    }
+
+    fn migrate_slot(&self, index: usize, next: &Self, core: &Core, shape: ShapeKey, guard: &Guard) {
+        loop {
+            let raw = self.load(index);
+            match decode(raw) {
+                Slot::Moved | Slot::End => return,
+                Slot::Empty => {
+                    self.exchange(index, raw, marker(END));
+                }
+                Slot::Deleted(time) => {
+                    // Before the slot stops to tell.
+                    next.note_dropped(time);
+                    self.exchange(index, raw, marker(MOVED));
+                }
+                Slot::Leaf(leaf)
+                    if leaf.view().is_none()
+                        && self.drop_removed(index, raw, leaf, next, core, shape, guard) => {}
+                Slot::Leaf(_) => {
+                    self.exchange(index, raw, raw.map_addr(|bits| bits | FROZEN));
+                }
+                Slot::Frozen(leaf) => {
+                    self.adopt_into(next, index, raw, leaf, core, shape, guard);
+                    self.exchange(index, raw, marker(MOVED));
+                }
+            }
+        }
+    }
+
+    /// Leaves a removed pattern behind; false if a snapshot still needs it.
+    #[expect(clippy::too_many_arguments, reason = "the state of a step of moving")]
+    fn drop_removed(
+        &self,
+        index: usize,
+        raw: Raw<V>,
+        leaf: LeafRef<'_, V>,
+        next: &Self,
+        core: &Core,
+        shape: ShapeKey,
+        guard: &Guard,
+    ) -> bool {
+        let hash = core.hasher.hash(core.dialect, leaf.text());
+        let time = core.settle(leaf, Place::Table(shape, hash));
+        if !matches!(leaf.meta(), Meta::Stamped(_)) {
+            return false;
+        }
+        next.note_dropped(time);
+        if self.exchange(index, raw, marker(MOVED)) {
+            // SAFETY: the exchange took the leaf out of its only slot.
+            unsafe { retire(leaf.as_ptr(), guard) };
+        }
+        true
+    }
+
+    /// Puts the leaf of a frozen slot into the successor, or finds it there.
+    ///
+    /// Why a helper that comes late cannot bring back what was removed meanwhile: a leaf that was put into the successor lies there before
+    /// the first empty slot of its run, and is not changed before the frozen slot says `Moved`. So who has walked the run up to an empty
+    /// slot without meeting the leaf, and *then* still finds the slot frozen, knows that the leaf is not there yet or will contend
+    /// for that same empty slot.
+    #[expect(clippy::too_many_arguments, reason = "the state of a step of moving")]
+    fn adopt_into<'g>(
+        &self,
+        mut into: &'g Self,
+        from: usize,
+        frozen: Raw<V>,
+        leaf: LeafRef<'_, V>,
+        core: &Core,
+        shape: ShapeKey,
+        guard: &'g Guard,
+    ) {
+        let hash = core.hasher.hash(core.dialect, leaf.text());
+        let target = frozen.map_addr(|bits| bits & !FROZEN);
+        'tables: loop {
+            while let Some(next) = into.successor(guard) {
+                into.migrate_run(core, shape, hash, guard);
+                into = next;
+            }
+            if into.is_sealed() {
+                if into.revive_shape() {
+                    continue;
+                }
+                // Only a leaf that has been moved long ago leads here.
+                return;
+            }
+            let home = into.home(hash);
+            let mut index = home;
+            while index < home + into.slots.len() {
+                let raw = into.load(index);
+                match decode(raw) {
+                    Slot::Empty => {
+                        if self.load(from) != frozen {
+                            return;
+                        }
+                        if into.exchange(index, raw, target) {
+                            into.count_taken(index, !leaf.view().is_none());
+                            return;
+                        }
+                        // Somebody was faster: look at the same slot again.
+                        continue;
+                    }
+                    Slot::Leaf(own) | Slot::Frozen(own) if own.as_ptr() == leaf.as_ptr() => return,
+                    Slot::Moved | Slot::End => continue 'tables,
+                    Slot::Leaf(_) | Slot::Frozen(_) | Slot::Deleted(_) => index += 1,
+                }
+            }
+            into.begin_migration();
+        }
+    }
+
+    /// Turns a removed leaf into a mark that tells when it was removed, unless a snapshot still needs it.
+    pub(crate) fn bury(&self, index: usize, raw: Raw<V>, leaf: LeafRef<'_, V>, guard: &Guard) {
+        let Meta::Stamped(time) = leaf.meta() else { return };
+        if leaf.view().is_none() && self.exchange(index, raw, marker((time as usize) << 3 | DELETED)) {
+            // SAFETY: the exchange took the leaf out of its only slot.
+            unsafe { retire(leaf.as_ptr(), guard) };
+        }
+    }
+
+    /// The successor of a table that nobody else has, or null.
+    pub(crate) fn last_successor(&mut self) -> *mut Self {
+        let next = *self.next.get_mut();
+        if next.addr() == RETIRED { ptr::null_mut() } else { next }
+    }
+
+    /// Frees all leaves, and leaves the slots empty.
+    ///
+    /// # Safety
+    /// Nobody else has this table, and it is the last one of its chain.
+    pub(crate) unsafe fn free_leaves(&self) {
+        for slot in &self.slots {
+            if let Slot::Leaf(leaf) = decode(slot.swap(ptr::null_mut(), Ordering::Relaxed)) {
+                // SAFETY: nobody else has the matcher, and each leaf is in one slot of its last table.
+                unsafe { Leaf::free(leaf.as_ptr()) };
+            }
+        }
+    }
+}
+
+/// The bits of a hash that a slot keeps beside its pointer.
+const TAG: u64 = 0xffff;
+
+/// The bits of hash in a slot with a leaf.
+#[inline]
+pub(crate) fn tag<V>(raw: Raw<V>) -> u64 {
+    (raw.addr() >> 48) as u64
+}
+
+/// The word of a slot with this leaf.
+pub(crate) fn encode<V>(leaf: *mut Leaf<V>, hash: u64) -> Raw<V> {
+    assert!(leaf.addr() & !ADDRESS == 0, "addresses have 48 bits here");
+    leaf.map_addr(|address| address | ((hash & TAG) as usize) << 48)
+}
+
+#[inline]
+fn address<V>(raw: Raw<V>) -> *mut Leaf<V> {
+    raw.map_addr(|bits| bits & ADDRESS)
+}
+
+fn marker<V>(bits: usize) -> Raw<V> {
+    ptr::without_provenance_mut(bits)
+}
+
+/// Whether this, if it is not null, may be a leaf of this hash.
+#[inline]
+pub(crate) fn is_candidate<V>(raw: Raw<V>, hash: u64) -> bool {
+    tag(raw) == hash & TAG && raw.addr() & MARKER == 0
+}
+
+#[inline]
+pub(crate) fn decode<'g, V>(raw: Raw<V>) -> Slot<'g, V> {
+    // SAFETY: slots hold leaves that are retired only after they have left their slots; whoever loads a slot holds a guard.
+    let leaf = || unsafe { LeafRef::new(address(raw)) };
+    match raw.addr() & LOW {
+        0 => leaf().map_or(Slot::Empty, Slot::Leaf),
+        FROZEN => leaf().map_or(Slot::Empty, Slot::Frozen),
+        DELETED => Slot::Deleted((raw.addr() >> 3) as Time),
+        MOVED => Slot::Moved,
+        _ => Slot::End,
+    }
+}
