@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::bench::BenchArguments;
 use crate::consume::ConsumeArguments;
 use crate::offline::LogArguments;
 use crate::produce::ProduceArguments;
@@ -37,6 +38,8 @@ pub(crate) enum Verb {
     Consume(ConsumeArguments),
     /// Look into the files of a data folder, read only; no server is needed.
     Log(LogArguments),
+    /// Measure the latency of this and other message systems.
+    Bench(BenchArguments),
     /// Check or show the configuration without starting the server.
     Config(ConfigArguments),
 }

@@ -1,6 +1,7 @@
 //! The `tailrace` binary: command line, configuration, wiring.
 
 mod args;
+mod bench;
 mod client;
 mod config_command;
 mod consume;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         Some(Verb::Produce(arguments)) => produce::run(&arguments),
         Some(Verb::Consume(arguments)) => consume::run(&arguments),
         Some(Verb::Log(arguments)) => offline::run(&arguments),
+        Some(Verb::Bench(arguments)) => bench::run(&arguments),
         Some(Verb::Config(arguments)) => config_command::run(&arguments),
     };
     result.unwrap_or_else(|failure| failure::report(&failure))

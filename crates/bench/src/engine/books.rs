@@ -1,0 +1,132 @@
+//! What one connection knows about its messages, and how answers turn into latencies and counts.
+
+use super::flight::{ACKNOWLEDGEMENT, Entry, Flight, PAYLOAD};
+use super::options::LoadOptions;
+use super::span::Span;
+use crate::payload;
+use crate::recorder::{Distribution, Outcomes, Recorder};
+use crate::requester::{Expects, Sink};
+use crate::windowed::{Arrival, Tracker};
+
+/// Sequences within which duplicates and reorderings are recognised.
+const WINDOW: u64 = 1 << 16;
+
+/// What the sink and the sender share.
+pub(super) struct Books {
+    pub(super) flight: Flight,
+    pub(super) tracker: Tracker,
+    pub(super) expects: Expects,
+    pub(super) run: u16,
+    pub(super) connection: u16,
+    pub(super) payload_bytes: usize,
+    pub(super) span: Span,
+    pub(super) first_refusal: Option<String>,
+}
+
+impl Books {
+    pub(super) fn new(options: &LoadOptions, span: Span, expects: Expects, connection: u16) -> Self {
+        Self {
+            flight: Flight::new(options.bound()),
+            tracker: Tracker::new(WINDOW),
+            expects,
+            run: options.run,
+            connection,
+            payload_bytes: options.payload_bytes,
+            span,
+            first_refusal: None,
+        }
+    }
+
+    pub(super) fn awaits(&self) -> u8 {
+        let acknowledgement = if self.expects.acknowledgement { ACKNOWLEDGEMENT } else { 0 };
+        let payload = if self.expects.payload.is_some() { PAYLOAD } else { 0 };
+        acknowledgement | payload
+    }
+
+    /// Records everything that `entry` still awaits as ended, in the distribution that `choose` picks.
+    pub(super) fn close(
+        &self,
+        entry: Entry,
+        now: u64,
+        recorder: &mut Recorder,
+        choose: impl Fn(&mut Outcomes) -> &mut Distribution,
+    ) {
+        if !self.span.measures(entry.due_ns) {
+            return;
+        }
+        let latency_ns = now.saturating_sub(entry.due_ns);
+        if entry.awaits & ACKNOWLEDGEMENT != 0 {
+            choose(&mut recorder.acknowledgement).record(latency_ns);
+        }
+        if entry.awaits & PAYLOAD != 0 {
+            choose(&mut recorder.receipt).record(latency_ns);
+        }
+    }
+}
+
+/// Books what a requester sees.
+pub(super) struct LaneSink<'a> {
+    pub(super) books: &'a mut Books,
+    pub(super) recorder: &'a mut Recorder,
+}
+
+impl Sink for LaneSink<'_> {
+    fn acknowledged(&mut self, at_ns: u64, sequence: u64) {
+        let Some(entry) = self.books.flight.came(sequence, ACKNOWLEDGEMENT) else {
+            self.recorder.counts.unknown += 1;
+            return;
+        };
+        if self.books.span.measures(entry.due_ns) {
+            self.recorder.counts.acknowledged += 1;
+            self.recorder.acknowledgement.success.record(at_ns.saturating_sub(entry.due_ns));
+        }
+    }
+
+    fn refused(&mut self, at_ns: u64, sequence: u64, reason: &str) {
+        if self.books.first_refusal.is_none() {
+            self.books.first_refusal = Some(reason.chars().take(200).collect());
+        }
+        // Nothing else comes of a message that was refused.
+        let payload = self.books.flight.came(sequence, PAYLOAD);
+        let Some(entry) = self.books.flight.came(sequence, ACKNOWLEDGEMENT).or(payload) else {
+            self.recorder.counts.unknown += 1;
+            return;
+        };
+        let entry = Entry { awaits: self.books.awaits(), ..entry };
+        self.books.close(entry, at_ns, self.recorder, |outcomes| &mut outcomes.error);
+    }
+
+    fn payload(&mut self, at_ns: u64, bytes: &[u8]) {
+        let counts = &mut self.recorder.counts;
+        let Ok(header) = payload::verify(bytes, self.books.payload_bytes) else {
+            counts.corrupt += 1;
+            return;
+        };
+        let own = header.run == self.books.run && header.connection == self.books.connection;
+        if !own || header.sequence >= self.books.flight.next_sequence() {
+            counts.foreign += 1;
+            return;
+        }
+        match self.books.tracker.observe(header.sequence) {
+            Arrival::InOrder => {}
+            Arrival::Reordered { .. } => counts.reordered += 1,
+            Arrival::Duplicate => {
+                counts.duplicates += 1;
+                return;
+            }
+            Arrival::Forgotten => {
+                counts.unknown += 1;
+                return;
+            }
+        }
+        let entry = self.books.flight.came(header.sequence, PAYLOAD);
+        if !self.books.span.measures(header.due_ns) {
+            return;
+        }
+        counts.received += 1;
+        // One that was given up has been counted as such, and keeps that latency.
+        if let Some(entry) = entry {
+            self.recorder.receipt.success.record(at_ns.saturating_sub(entry.due_ns));
+        }
+    }
+}

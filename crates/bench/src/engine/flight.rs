@@ -1,0 +1,173 @@
+//! The messages of one connection that are in flight: when they were due, and what is still awaited.
+//!
+//! A ring of the last sequences, and a small map for those that were left behind: one lost message must not hold up the
+//! others. Together they never hold more than the bound in flight.
+
+use std::collections::BTreeMap;
+
+/// Something is awaited: an acknowledgement.
+pub(super) const ACKNOWLEDGEMENT: u8 = 1;
+/// Something is awaited: the payload.
+pub(super) const PAYLOAD: u8 = 2;
+
+/// One message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) due_ns: u64,
+    pub(super) sent_ns: u64,
+    /// What is awaited; 0 if nothing is any more.
+    pub(super) awaits: u8,
+}
+
+/// Bytes that one message in flight takes.
+pub(super) const ENTRY_BYTES: usize = size_of::<Entry>();
+
+#[derive(Debug)]
+pub(super) struct Flight {
+    ring: Box<[Entry]>,
+    /// The ring covers the sequences from `base` to `end`.
+    base: u64,
+    end: u64,
+    left_behind: BTreeMap<u64, Entry>,
+    open: usize,
+}
+
+impl Flight {
+    /// For at most `bound` messages.
+    pub(super) fn new(bound: usize) -> Self {
+        let ring = vec![Entry::default(); bound.next_power_of_two()].into_boxed_slice();
+        Self { ring, base: 0, end: 0, left_behind: BTreeMap::new(), open: 0 }
+    }
+
+    /// How many are in flight.
+    pub(super) fn open(&self) -> usize {
+        self.open
+    }
+
+    /// The sequence that the next message gets.
+    pub(super) fn next_sequence(&self) -> u64 {
+        self.end
+    }
+
+    /// Adds the next message.
+    pub(super) fn push(&mut self, entry: Entry) {
+        debug_assert!(entry.awaits != 0, "a message that awaits nothing is not in flight");
+        if self.end - self.base == self.ring.len() as u64 {
+            let oldest = self.ring[self.slot(self.base)];
+            if oldest.awaits != 0 {
+                self.left_behind.insert(self.base, oldest);
+            }
+            self.base += 1;
+        }
+        let slot = self.slot(self.end);
+        self.ring[slot] = entry;
+        self.end += 1;
+        self.open += 1;
+    }
+
+    /// `what` came for message `sequence`: returns the message if that was awaited.
+    pub(super) fn came(&mut self, sequence: u64, what: u8) -> Option<Entry> {
+        let in_ring = (self.base..self.end).contains(&sequence);
+        let slot = self.slot(sequence);
+        let entry = if in_ring { &mut self.ring[slot] } else { self.left_behind.get_mut(&sequence)? };
+        if entry.awaits & what == 0 {
+            return None;
+        }
+        entry.awaits &= !what;
+        let copy = *entry;
+        if copy.awaits == 0 {
+            self.open -= 1;
+            if !in_ring {
+                self.left_behind.remove(&sequence);
+            }
+        }
+        Some(copy)
+    }
+
+    /// Takes out the oldest message if it was sent at `limit_ns` or earlier. Its `awaits` says what never came.
+    pub(super) fn expire(&mut self, limit_ns: u64) -> Option<Entry> {
+        if let Some(oldest) = self.left_behind.first_entry() {
+            if oldest.get().sent_ns > limit_ns {
+                return None;
+            }
+            self.open -= 1;
+            return Some(oldest.remove());
+        }
+        self.skip_closed();
+        let slot = self.slot(self.base);
+        if self.base == self.end || self.ring[slot].sent_ns > limit_ns {
+            return None;
+        }
+        let entry = self.ring[slot];
+        self.ring[slot].awaits = 0;
+        self.base += 1;
+        self.open -= 1;
+        Some(entry)
+    }
+
+    /// When the oldest message in flight was sent.
+    pub(super) fn oldest_sent_ns(&mut self) -> Option<u64> {
+        if let Some((_, oldest)) = self.left_behind.first_key_value() {
+            return Some(oldest.sent_ns);
+        }
+        self.skip_closed();
+        (self.base < self.end).then(|| self.ring[self.slot(self.base)].sent_ns)
+    }
+
+    fn skip_closed(&mut self) {
+        while self.base < self.end && self.ring[self.slot(self.base)].awaits == 0 {
+            self.base += 1;
+        }
+    }
+
+    fn slot(&self, sequence: u64) -> usize {
+        (sequence as usize) & (self.ring.len() - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(sent_ns: u64) -> Entry {
+        Entry { due_ns: sent_ns, sent_ns, awaits: ACKNOWLEDGEMENT | PAYLOAD }
+    }
+
+    #[test]
+    fn a_message_is_closed_when_everything_came() {
+        let mut flight = Flight::new(4);
+        flight.push(entry(10));
+        assert_eq!(flight.came(0, PAYLOAD).map(|entry| entry.awaits), Some(ACKNOWLEDGEMENT));
+        assert_eq!(flight.came(0, PAYLOAD), None);
+        assert_eq!(flight.open(), 1);
+        assert!(flight.came(0, ACKNOWLEDGEMENT).is_some());
+        assert_eq!((flight.open(), flight.oldest_sent_ns()), (0, None));
+        assert_eq!(flight.came(1, PAYLOAD), None);
+    }
+
+    #[test]
+    fn one_that_is_lost_does_not_hold_up_the_others() {
+        let mut flight = Flight::new(4);
+        flight.push(entry(0));
+        for sequence in 1..100 {
+            flight.push(entry(sequence));
+            flight.came(sequence, PAYLOAD).unwrap();
+            flight.came(sequence, ACKNOWLEDGEMENT).unwrap();
+        }
+        assert_eq!((flight.open(), flight.oldest_sent_ns()), (1, Some(0)));
+        assert_eq!(flight.left_behind.len(), 1);
+        assert!(flight.came(0, ACKNOWLEDGEMENT).is_some());
+        assert_eq!(flight.expire(50).map(|entry| entry.awaits), Some(PAYLOAD));
+        assert_eq!(flight.expire(50), None);
+        assert_eq!(flight.open(), 0);
+    }
+
+    #[test]
+    fn expires_in_order_of_sending() {
+        let mut flight = Flight::new(8);
+        (0..5).for_each(|sent| flight.push(entry(sent * 10)));
+        let gone: Vec<u64> = std::iter::from_fn(|| flight.expire(25)).map(|entry| entry.sent_ns).collect();
+        assert_eq!(gone, [0, 10, 20]);
+        assert_eq!(flight.oldest_sent_ns(), Some(30));
+    }
+}

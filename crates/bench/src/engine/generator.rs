@@ -1,0 +1,127 @@
+//! One thread of the load generator: its lanes in turn, receiving before sending, and waiting in between.
+//!
+//! It hands over a recorder per interval and keeps nothing itself, so its memory does not grow with the run.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+
+use super::lane::Lane;
+use super::span::Span;
+use super::spare::Spare;
+use crate::clock::Clock;
+use crate::payload::PayloadBuffer;
+use crate::recorder::Recorder;
+use crate::requester::Readiness;
+
+/// What a thread measured in one interval.
+pub(super) struct Report {
+    pub(super) thread: usize,
+    pub(super) interval: u64,
+    pub(super) recorder: Recorder,
+    pub(super) in_flight: usize,
+    /// The thread sends no further reports.
+    pub(super) last: bool,
+}
+
+/// How a thread ended.
+pub(super) struct Ended {
+    pub(super) lanes: Vec<Lane>,
+    /// Messages that could have been sent and were not.
+    pub(super) neglected: u64,
+    pub(super) interrupted: bool,
+}
+
+pub(super) struct Generator {
+    pub(super) thread: usize,
+    pub(super) lanes: Vec<Lane>,
+    pub(super) span: Span,
+    pub(super) interval_ns: u64,
+    pub(super) buffer: PayloadBuffer,
+    pub(super) stop: Arc<AtomicBool>,
+    pub(super) reports: Sender<Report>,
+    pub(super) spare: Arc<Spare>,
+}
+
+impl Generator {
+    /// Runs until everything came or waiting ended.
+    pub(super) fn run(mut self, clock: &dyn Clock) -> Ended {
+        let mut recorder = self.spare.take();
+        let mut interval = 0;
+        let mut interrupted = false;
+        let mut ready = vec![true; self.lanes.len()];
+        loop {
+            let now = clock.now_ns();
+            while now >= self.interval_end(interval) {
+                let full = std::mem::replace(&mut recorder, self.spare.take());
+                self.report(interval, full, false);
+                interval += 1;
+            }
+            if !interrupted && self.stop.load(Ordering::Relaxed) {
+                interrupted = true;
+                self.lanes.iter_mut().for_each(|lane| lane.stop(now, &mut recorder));
+            }
+            if now >= self.span.drained_ns || self.lanes.iter().all(Lane::is_done) {
+                break;
+            }
+            self.turn(clock, now, &ready, &mut recorder);
+            self.wait(clock, interval, &mut ready);
+        }
+        let now = clock.now_ns();
+        let neglected = self.lanes.iter_mut().map(|lane| lane.finish(now, &mut recorder)).sum();
+        self.report(interval, recorder, true);
+        Ended { lanes: self.lanes, neglected, interrupted }
+    }
+
+    fn turn(&mut self, clock: &dyn Clock, now: u64, ready: &[bool], recorder: &mut Recorder) {
+        for (lane, ready) in self.lanes.iter_mut().zip(ready) {
+            if *ready {
+                lane.receive(clock, recorder);
+            }
+            lane.expire(now, recorder);
+            lane.stop_at_end(now);
+            lane.send_due(clock, &mut self.buffer, recorder);
+        }
+    }
+
+    /// Waits for the first of: a message due, a descriptor, a timeout, the end of the interval.
+    fn wait(&mut self, clock: &dyn Clock, interval: u64, ready: &mut [bool]) {
+        let mut until = self.interval_end(interval).min(self.span.drained_ns);
+        for lane in &mut self.lanes {
+            until = until.min(lane.next_event_ns());
+        }
+        let now = clock.now_ns();
+        let mut watched = Vec::new();
+        let mut owners = Vec::new();
+        for (index, lane) in self.lanes.iter().enumerate() {
+            ready[index] = false;
+            match lane.readiness(now) {
+                Readiness::Sockets(first, second) => {
+                    for socket in std::iter::once(first).chain(second) {
+                        watched.push(socket.poll_fd());
+                        owners.push(index);
+                    }
+                }
+                Readiness::At(at_ns) => {
+                    until = until.min(at_ns);
+                    ready[index] = true;
+                }
+                Readiness::Often => ready[index] = true,
+            }
+        }
+        clock.wait(until, &mut watched);
+        for (descriptor, owner) in watched.iter().zip(owners) {
+            ready[owner] |= !descriptor.revents().is_empty();
+        }
+    }
+
+    fn interval_end(&self, interval: u64) -> u64 {
+        self.span.begin_ns.saturating_add((interval + 1).saturating_mul(self.interval_ns))
+    }
+
+    fn report(&self, interval: u64, recorder: Recorder, last: bool) {
+        let in_flight = self.lanes.iter().map(Lane::in_flight).sum();
+        // Nobody listens only when the run is being given up.
+        let _ = self.reports.send(Report { thread: self.thread, interval, recorder, in_flight, last });
+    }
+}

@@ -1,0 +1,280 @@
+//! One connection under load: its schedule, what it has in flight, and what that measures.
+//!
+//! A lane never waits. It decides whose fault a late message is: the time for which the connection could take no more is *held*,
+//! what remains of the delay before sending is the *lateness* of the generator.
+
+use super::books::{Books, LaneSink};
+use super::flight::Entry;
+use super::options::{Load, LoadOptions};
+use super::span::Span;
+use crate::clock::Clock;
+use crate::error::RequesterError;
+use crate::payload::{Header, PayloadBuffer};
+use crate::recorder::Recorder;
+use crate::requester::{Handed, Readiness, Requester};
+use crate::schedule::DueTimes;
+
+/// Messages that one lane sends before others have their turn and answers are read.
+const BURST: usize = 64;
+
+/// How long a client that has no room, or that cannot tell when something comes, is left alone.
+const LOOK_AGAIN_NS: u64 = 100_000;
+
+/// How the next due time comes about.
+#[derive(Debug)]
+enum Pace {
+    Open(DueTimes),
+    /// The shift grows whenever an answer was waited for.
+    Closed(DueTimes, u64),
+    FullThrottle,
+}
+
+pub(super) struct Lane {
+    requester: Box<dyn Requester>,
+    pace: Pace,
+    next_due_ns: Option<u64>,
+    messages_left: u64,
+    bound: usize,
+    timeout_ns: u64,
+    blocked: bool,
+    unblocked_ns: u64,
+    broken: Option<RequesterError>,
+    books: Books,
+}
+
+impl Lane {
+    pub(super) fn new(
+        requester: Box<dyn Requester>,
+        options: &LoadOptions,
+        span: Span,
+        connection: u32,
+        connections: u32,
+    ) -> Self {
+        let pace = match &options.load {
+            Load::Open(schedule) => Pace::Open(schedule.due_times(connection, connections)),
+            Load::Closed(schedule) => Pace::Closed(schedule.due_times(connection, connections), 0),
+            Load::FullThrottle => Pace::FullThrottle,
+        };
+        let (all, own, others) = (options.messages_max, u64::from(connection), u64::from(connections));
+        let books = Books::new(options, span, requester.expects(), connection as u16);
+        let mut lane = Self {
+            requester,
+            pace,
+            next_due_ns: None,
+            messages_left: all.saturating_sub(own).div_ceil(others),
+            bound: options.bound(),
+            timeout_ns: options.timeout_ns,
+            blocked: false,
+            unblocked_ns: 0,
+            broken: None,
+            books,
+        };
+        lane.advance();
+        lane
+    }
+
+    /// Sends what is due, as far as there is room, and at most a burst.
+    pub(super) fn send_due(
+        &mut self,
+        clock: &dyn Clock,
+        buffer: &mut PayloadBuffer,
+        recorder: &mut Recorder,
+    ) {
+        let mut now = clock.now_ns();
+        let mut sent = 0;
+        while sent < BURST && self.next_due_ns.is_some_and(|due| due <= now) {
+            if self.broken.is_some() {
+                self.give_up_next(now, recorder);
+            } else if !self.send_next(now, buffer, recorder) {
+                break;
+            }
+            sent += 1;
+            now = clock.now_ns();
+        }
+        if sent > 0 && self.broken.is_none() {
+            let flushed = self.requester.flush();
+            self.survive(flushed, now, recorder);
+        }
+    }
+
+    /// Sends one message; false if there is no room for it.
+    fn send_next(&mut self, now: u64, buffer: &mut PayloadBuffer, recorder: &mut Recorder) -> bool {
+        let Some(due_ns) = self.next_due_ns else { return false };
+        if self.books.flight.open() >= self.bound {
+            self.blocked = true;
+            return false;
+        }
+        let counts_from_ns = if matches!(self.pace, Pace::Open(_)) { due_ns } else { now };
+        let sequence = self.books.flight.next_sequence();
+        let Books { run, connection, .. } = self.books;
+        let payload = buffer.fill(Header { run, connection, sequence, due_ns: counts_from_ns });
+        match self.requester.publish(sequence, payload) {
+            Ok(Handed::Taken) => {}
+            Ok(Handed::Full) => {
+                self.blocked = true;
+                return false;
+            }
+            Err(error) => {
+                self.survive(Err(error), now, recorder);
+                return true;
+            }
+        }
+        if std::mem::take(&mut self.blocked) {
+            self.unblocked_ns = now;
+        }
+        let entry = Entry { due_ns: counts_from_ns, sent_ns: now, awaits: self.books.awaits() };
+        self.books.flight.push(entry);
+        self.account(due_ns, counts_from_ns, now, recorder);
+        if let Pace::Closed(_, shift) = &mut self.pace {
+            *shift += now - due_ns;
+        }
+        self.advance();
+        true
+    }
+
+    fn account(&self, due_ns: u64, counts_from_ns: u64, now: u64, recorder: &mut Recorder) {
+        if !self.books.span.measures(counts_from_ns) {
+            return;
+        }
+        recorder.counts.due += 1;
+        recorder.counts.sent += 1;
+        if matches!(self.pace, Pace::FullThrottle) {
+            return;
+        }
+        let possible_ns = due_ns.max(self.unblocked_ns);
+        if possible_ns > due_ns {
+            recorder.held.record(possible_ns - due_ns);
+        }
+        recorder.lateness.record(now.saturating_sub(possible_ns));
+    }
+
+    /// The next message's time; none behind the end.
+    fn advance(&mut self) {
+        let span = self.books.span;
+        let due_ns = match &mut self.pace {
+            Pace::Open(times) => times.next().map(|due| span.begin_ns.saturating_add(due)),
+            Pace::Closed(times, shift) => {
+                times.next().map(|due| span.begin_ns.saturating_add(due).saturating_add(*shift))
+            }
+            Pace::FullThrottle => Some(span.begin_ns),
+        };
+        self.next_due_ns = due_ns.filter(|due| *due < span.end_ns && self.messages_left > 0);
+        self.messages_left = self.messages_left.saturating_sub(1);
+    }
+
+    /// Counts the next message as failed without sending it.
+    fn give_up_next(&mut self, now: u64, recorder: &mut Recorder) {
+        let Some(due_ns) = self.next_due_ns else { return };
+        // Full throttle has no due times that a broken connection could miss.
+        if matches!(self.pace, Pace::FullThrottle) {
+            self.next_due_ns = None;
+            return;
+        }
+        if self.books.span.measures(due_ns) {
+            recorder.counts.due += 1;
+            recorder.counts.unsent += 1;
+            let entry = Entry { due_ns, sent_ns: now, awaits: self.books.awaits() };
+            let failed = self.broken.is_some();
+            self.books.close(entry, now, recorder, |outcomes| {
+                if failed { &mut outcomes.error } else { &mut outcomes.timeout }
+            });
+        }
+        self.advance();
+    }
+
+    /// Reads what came.
+    pub(super) fn receive(&mut self, clock: &dyn Clock, recorder: &mut Recorder) {
+        if self.broken.is_some() {
+            return;
+        }
+        let mut sink = LaneSink { books: &mut self.books, recorder };
+        let mut result = self.requester.receive(clock, &mut sink);
+        if result.is_ok() {
+            result = self.requester.flush();
+        }
+        let failed = result.is_err();
+        self.survive(result, if failed { clock.now_ns() } else { 0 }, recorder);
+    }
+
+    /// Gives up messages that were sent too long ago.
+    pub(super) fn expire(&mut self, now: u64, recorder: &mut Recorder) {
+        let Some(limit_ns) = now.checked_sub(self.timeout_ns) else { return };
+        while let Some(entry) = self.books.flight.expire(limit_ns) {
+            self.books.close(entry, now, recorder, |outcomes| &mut outcomes.timeout);
+        }
+    }
+
+    /// Ends the run for this lane: what did not come or could not be sent counts as given up. Returns how many messages
+    /// were left although there was room: those are the generator's fault.
+    pub(super) fn finish(&mut self, now: u64, recorder: &mut Recorder) -> u64 {
+        while let Some(entry) = self.books.flight.expire(u64::MAX) {
+            self.books.close(entry, now, recorder, |outcomes| &mut outcomes.timeout);
+        }
+        let had_room = !self.blocked && self.broken.is_none();
+        let mut left = 0;
+        while self.next_due_ns.is_some_and(|due| due <= now) && !matches!(self.pace, Pace::FullThrottle) {
+            self.give_up_next(now, recorder);
+            left += 1;
+        }
+        if self.books.expects.payload.is_some() {
+            recorder.counts.lost += self.books.tracker.missing(self.books.flight.next_sequence());
+        }
+        if had_room { left } else { 0 }
+    }
+
+    fn survive(&mut self, result: Result<(), RequesterError>, now: u64, recorder: &mut Recorder) {
+        let Err(error) = result else { return };
+        self.broken = Some(error);
+        recorder.counts.broken_connections += 1;
+        while let Some(entry) = self.books.flight.expire(u64::MAX) {
+            self.books.close(entry, now, recorder, |outcomes| &mut outcomes.error);
+        }
+    }
+
+    /// Full throttle ends by the clock.
+    pub(super) fn stop_at_end(&mut self, now: u64) {
+        if matches!(self.pace, Pace::FullThrottle) && now >= self.books.span.end_ns {
+            self.next_due_ns = None;
+        }
+    }
+
+    /// Sends no more; what is due already counts as given up.
+    pub(super) fn stop(&mut self, now: u64, recorder: &mut Recorder) {
+        while self.next_due_ns.is_some_and(|due| due <= now) {
+            self.give_up_next(now, recorder);
+        }
+        self.next_due_ns = None;
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.next_due_ns.is_none() && (self.books.flight.open() == 0 || self.broken.is_some())
+    }
+
+    pub(super) fn in_flight(&self) -> usize {
+        self.books.flight.open()
+    }
+
+    /// When this lane has something to do again, answers apart.
+    pub(super) fn next_event_ns(&mut self) -> u64 {
+        let next_due = self.next_due_ns.unwrap_or(u64::MAX);
+        let due = if self.blocked { u64::MAX } else { next_due };
+        let timeout = self.books.flight.oldest_sent_ns().map_or(u64::MAX, |sent| sent + self.timeout_ns);
+        due.min(timeout)
+    }
+
+    /// When to look for answers: as soon as a socket is ready, or at a time.
+    pub(super) fn readiness(&self, now: u64) -> Readiness<'_> {
+        if self.broken.is_some() {
+            return Readiness::At(u64::MAX);
+        }
+        match self.requester.readiness() {
+            Readiness::Often => Readiness::At(now + LOOK_AGAIN_NS),
+            other => other,
+        }
+    }
+
+    /// The requester, and what went wrong.
+    pub(super) fn into_parts(self) -> (Box<dyn Requester>, Option<String>, Option<String>) {
+        (self.requester, self.broken.map(|error| error.to_string()), self.books.first_refusal)
+    }
+}

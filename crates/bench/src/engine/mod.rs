@@ -1,0 +1,198 @@
+//! The load generator: sends what a schedule says when it says so, and measures what comes of it.
+//!
+//! The schedule never waits for the system. A message that could not be sent in time, because too many are in flight or because the
+//! client has no room, still counts from the moment at which it was due. Whether a message was late through the system's fault or the
+//! generator's is recorded apart, and a run in which the generator was late is marked invalid. This module starts no systems
+//! and writes no files.
+
+mod books;
+mod collector;
+mod flight;
+mod generator;
+mod lane;
+mod options;
+mod span;
+mod spare;
+mod verdict;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc;
+use std::thread;
+
+pub use collector::{Interval, Observer};
+pub use options::{Load, LoadOptions, Mode};
+pub use span::Span;
+pub use verdict::{LATENESS_NS_ALLOWED, QUANTILES, Verdict};
+
+use crate::clock::{Clock, MonotonicClock};
+use crate::error::BenchError;
+use crate::payload::PayloadBuffer;
+use crate::recorder::{Distribution, Recorder};
+use crate::requester::{PayloadBack, Requester};
+use generator::{Ended, Generator};
+use lane::Lane;
+use spare::Spare;
+
+/// What came out of a run.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Everything that was measured.
+    pub total: Recorder,
+    /// Whether to believe it.
+    pub verdict: Verdict,
+    /// How messages were caused.
+    pub mode: Mode,
+    /// What a payload that came back meant.
+    pub payload: Option<PayloadBack>,
+    /// When the parts of the run were, on the generator's clock.
+    pub span: Span,
+    /// Time that was measured, shorter than asked for if the run was interrupted.
+    pub measured_ns: u64,
+    /// Somebody stopped it before its end; what was measured until then is there.
+    pub interrupted: bool,
+    /// What broke connections.
+    pub failures: Vec<String>,
+    /// Why the system refused messages: the first reason of each connection that saw one.
+    pub refusals: Vec<String>,
+    /// Expected time between two sendings of one connection, for the correction of loads that wait for answers.
+    pub interval_expected_ns: Option<u64>,
+}
+
+impl Outcome {
+    /// `distribution` as HdrHistogram corrects it for coordinated omission; `None` for open-loop load, which omits nothing.
+    pub fn corrected(&self, distribution: &Distribution) -> Option<Distribution> {
+        self.interval_expected_ns.map(|interval| distribution.corrected(interval))
+    }
+}
+
+/// Runs a load over `requesters`, which are set up already, one connection each, and gives them back.
+///
+/// `stop` ends the sending early. The observer is called from the calling thread.
+///
+/// # Errors
+/// An option is out of its range, or a thread cannot be started.
+pub fn run(
+    options: &LoadOptions,
+    requesters: Vec<Box<dyn Requester>>,
+    clock: &Arc<dyn Clock>,
+    stop: &Arc<AtomicBool>,
+    observer: &mut dyn Observer,
+) -> Result<(Outcome, Vec<Box<dyn Requester>>), BenchError> {
+    options.check(requesters.len())?;
+    let connections = requesters.len();
+    let payload = requesters.first().and_then(|requester| requester.expects().payload);
+    let span = Span::new(clock.now_ns().saturating_add(options.lead_ns), options);
+    let spare = Arc::new(Spare::default());
+    let (reports, received) = mpsc::channel();
+    let mut generators = Vec::new();
+    for (thread, lanes) in deal(options, requesters, span).into_iter().enumerate() {
+        generators.push(Generator {
+            thread,
+            lanes,
+            span,
+            interval_ns: options.interval_ns,
+            buffer: PayloadBuffer::new(options.payload_bytes),
+            stop: Arc::clone(stop),
+            reports: reports.clone(),
+            spare: Arc::clone(&spare),
+        });
+    }
+    drop(reports);
+    let threads = start(generators, clock)?;
+    let total = collector::collect(&received, threads.len(), options.interval_ns, &spare, observer);
+    let ended: Vec<Ended> = threads.into_iter().map(join).collect();
+    let stopped_ns = clock.now_ns();
+    Ok(conclude(options, connections, payload, total, ended, span, stopped_ns))
+}
+
+/// Spreads the connections over threads, in turn.
+fn deal(options: &LoadOptions, requesters: Vec<Box<dyn Requester>>, span: Span) -> Vec<Vec<Lane>> {
+    let connections = requesters.len() as u32;
+    let threads = options.threads.min(requesters.len());
+    let mut hands: Vec<Vec<Lane>> = (0..threads).map(|_| Vec::new()).collect();
+    for (connection, requester) in (0..connections).zip(requesters) {
+        let lane = Lane::new(requester, options, span, connection, connections);
+        hands[connection as usize % threads].push(lane);
+    }
+    hands
+}
+
+fn start(
+    generators: Vec<Generator>,
+    clock: &Arc<dyn Clock>,
+) -> Result<Vec<thread::JoinHandle<Ended>>, BenchError> {
+    let mut threads = Vec::with_capacity(generators.len());
+    for (number, generator) in generators.into_iter().enumerate() {
+        let clock = Arc::clone(clock);
+        let body = move || {
+            MonotonicClock::sharpen_this_thread();
+            generator.run(&*clock)
+        };
+        threads.push(
+            thread::Builder::new().name(format!("load-{number}")).spawn(body).map_err(BenchError::Thread)?,
+        );
+    }
+    Ok(threads)
+}
+
+/// A generator that panics is a bug, and its panic goes on here.
+fn join(thread: thread::JoinHandle<Ended>) -> Ended {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+fn conclude(
+    options: &LoadOptions,
+    connections: usize,
+    payload: Option<PayloadBack>,
+    total: Recorder,
+    ended: Vec<Ended>,
+    span: Span,
+    stopped_ns: u64,
+) -> (Outcome, Vec<Box<dyn Requester>>) {
+    let interrupted = ended.iter().any(|thread| thread.interrupted);
+    let neglected = ended.iter().map(|thread| thread.neglected).sum();
+    let (mut requesters, mut failures, mut refusals) = (Vec::new(), Vec::new(), Vec::new());
+    for lane in ended.into_iter().flat_map(|thread| thread.lanes) {
+        let (requester, failure, refusal) = lane.into_parts();
+        requesters.push(requester);
+        failures.extend(failure);
+        refusals.extend(refusal);
+    }
+    let verdict = verdict::judge(options.load.mode(), &total, neglected);
+    let measured_ns = stopped_ns.min(span.end_ns).saturating_sub(span.measured_ns).max(1);
+    let interval_expected_ns = expected_interval(options, connections, &total, measured_ns);
+    let mode = options.load.mode();
+    let outcome = Outcome {
+        total,
+        verdict,
+        mode,
+        payload,
+        span,
+        measured_ns,
+        interrupted,
+        failures,
+        refusals,
+        interval_expected_ns,
+    };
+    (outcome, requesters)
+}
+
+fn expected_interval(
+    options: &LoadOptions,
+    connections: usize,
+    total: &Recorder,
+    measured_ns: u64,
+) -> Option<u64> {
+    let each = connections as f64;
+    match &options.load {
+        Load::Open(_) => None,
+        Load::Closed(schedule) => {
+            schedule.rate().map(|rate| (each * 1e9 / rate.in_seconds()).max(1.0) as u64)
+        }
+        Load::FullThrottle => {
+            let sent = total.counts.sent.max(1) as f64;
+            Some((measured_ns as f64 * each / sent).max(1.0) as u64)
+        }
+    }
+}

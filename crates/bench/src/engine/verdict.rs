@@ -1,0 +1,118 @@
+//! Whether a run may be believed: was the generator on time?
+
+use serde::Serialize;
+
+use super::options::Mode;
+use crate::recorder::{Distribution, Recorder};
+
+/// Lateness up to which nobody asks whose fault it was, in nanoseconds: 1 ms.
+pub const LATENESS_NS_ALLOWED: u64 = 1_000_000;
+
+/// Percentiles of a report, as shares; the last is the maximum.
+pub const QUANTILES: [f64; 9] = [0.5, 0.75, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999_999, 1.0];
+
+/// Percentiles at which a run must hold to be valid.
+const DECISIVE: [f64; 3] = [0.5, 0.9, 0.99];
+
+/// The judgement about a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Verdict {
+    /// Why the run is invalid; empty if it is not.
+    pub invalid: Vec<String>,
+    /// Percentiles (as shares) at which more than half of the latency may be the generator's own lateness.
+    pub doubtful_quantiles: Vec<f64>,
+    /// What else the reader must know.
+    pub remarks: Vec<String>,
+}
+
+impl Verdict {
+    /// Whether the run may be believed, doubtful percentiles apart.
+    pub fn is_valid(&self) -> bool {
+        self.invalid.is_empty()
+    }
+}
+
+/// Judges a run by its lateness. `neglected` messages could have been sent and were not.
+///
+/// Only in the open loop is lateness a part of the latency; other loads count from the sending.
+pub(super) fn judge(mode: Mode, total: &Recorder, neglected: u64) -> Verdict {
+    let mut verdict = Verdict::default();
+    let receipt = total.receipt.together();
+    let acknowledgement = total.acknowledgement.together();
+    for latency in [&receipt, &acknowledgement]
+        .into_iter()
+        .filter(|latency| latency.count() > 0 && mode == Mode::OpenLoop)
+    {
+        judge_latency(&total.lateness, latency, &mut verdict);
+    }
+    if neglected > 0 {
+        verdict.invalid.push(format!(
+            "the generator could not keep up: {neglected} messages were never sent though the system had room"
+        ));
+    }
+    if total.counts.due == 0 {
+        verdict.invalid.push("nothing was due in the measured time".to_owned());
+    }
+    if total.held.count() > 0 {
+        verdict.remarks.push(format!(
+            "{} messages waited because too many were in flight or the client had no room; they count from when they were due",
+            total.held.count()
+        ));
+    }
+    verdict.doubtful_quantiles.sort_by(f64::total_cmp);
+    verdict.doubtful_quantiles.dedup();
+    verdict
+}
+
+fn judge_latency(lateness: &Distribution, latency: &Distribution, verdict: &mut Verdict) {
+    for quantile in QUANTILES {
+        let (late, whole) = (lateness.at_quantile_ns(quantile), latency.at_quantile_ns(quantile));
+        if late < whole.div_ceil(2) {
+            continue;
+        }
+        verdict.doubtful_quantiles.push(quantile);
+        if late > LATENESS_NS_ALLOWED && DECISIVE.contains(&quantile) {
+            verdict.invalid.push(format!(
+                "the generator was late: at p{} its own lateness is {:.3} ms of {:.3} ms",
+                quantile * 100.0,
+                late as f64 / 1e6,
+                whole as f64 / 1e6,
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_of_nothing_is_not_valid() {
+        assert_eq!(
+            judge(Mode::OpenLoop, &Recorder::default(), 0).invalid,
+            ["nothing was due in the measured time"]
+        );
+    }
+
+    #[test]
+    fn lateness_counts_where_it_matters() {
+        let mut total = Recorder::default();
+        total.counts.due = 1000;
+        total.acknowledgement.success.record_n(4_000_000, 990);
+        total.acknowledgement.success.record_n(50_000_000, 10);
+        total.lateness.record_n(10_000, 990);
+        total.lateness.record_n(50_000_000, 10);
+        let verdict = judge(Mode::OpenLoop, &total, 0);
+        assert!(verdict.is_valid() && verdict.remarks.is_empty(), "{verdict:?}");
+        assert_eq!(verdict.doubtful_quantiles, [0.999, 0.9999, 0.99999, 0.999_999, 1.0]);
+        total.lateness.record_n(3_000_000, 600);
+        assert!(!judge(Mode::OpenLoop, &total, 0).is_valid());
+        assert!(judge(Mode::ClosedLoop, &total, 0).is_valid());
+        assert!(
+            judge(Mode::OpenLoop, &total, 5)
+                .invalid
+                .iter()
+                .any(|reason| reason.contains("5 messages were never sent"))
+        );
+    }
+}

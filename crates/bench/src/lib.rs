@@ -1,0 +1,19 @@
+//! The instrument of `tailrace bench`: open-loop load, whole latency distributions, and clients for many systems.
+//!
+//! It measures response time, from the moment a message was *due*, not service time from when it was sent. It uses
+//! nothing of tailrace's server, so that it is the same judge for every system. It does not start systems and knows no
+//! command line.
+
+pub mod calibrate;
+pub mod clock;
+pub mod compare;
+pub mod engine;
+pub mod error;
+pub mod payload;
+pub mod proxy;
+pub mod recorder;
+pub mod report;
+pub mod requester;
+pub mod schedule;
+pub mod systems;
+pub mod windowed;

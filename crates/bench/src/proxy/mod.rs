@@ -1,0 +1,168 @@
+//! A TCP proxy that makes trouble on purpose: latency, jitter, limits of bandwidth, stalls, resets, and cuts of one direction.
+//!
+//! Each direction has its own [`Trouble`]; what happens when is decided by seed and time alone. It cannot lose or reorder
+//! packets, because TCP repairs that below it. Four threads per connection: meant for tests, not for thousands of connections.
+
+mod connection;
+mod trouble;
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+pub use trouble::{Trouble, random_stalls, random_times};
+
+use connection::Connection;
+
+/// What a proxy does.
+#[derive(Clone, Debug)]
+pub struct ProxyOptions {
+    /// Where it listens; port 0 picks a free one.
+    pub listen: SocketAddr,
+    /// Where it forwards to, `HOST:PORT`.
+    pub upstream: String,
+    /// Trouble on the way from client to server.
+    pub to_server: Trouble,
+    /// Trouble on the way back.
+    pub to_client: Trouble,
+    /// When all connections are reset, since the beginning, in rising order.
+    pub resets: Vec<Duration>,
+    /// What all chance is made of.
+    pub seed: u64,
+}
+
+/// Connections at once, at most.
+pub const CONNECTIONS_MAX: usize = 1024;
+
+/// A running proxy. It stops when dropped.
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    options: ProxyOptions,
+    begun: Instant,
+    stopped: AtomicBool,
+    connections: Mutex<Vec<Weak<Connection>>>,
+    accepted: AtomicU64,
+}
+
+impl Proxy {
+    /// Starts a proxy; its time begins now.
+    ///
+    /// # Errors
+    /// The address is taken, or no thread is to be had.
+    pub fn start(options: ProxyOptions) -> io::Result<Self> {
+        let listener = TcpListener::bind(options.listen)?;
+        let address = listener.local_addr()?;
+        let shared = Arc::new(Shared {
+            options,
+            begun: Instant::now(),
+            stopped: AtomicBool::new(false),
+            connections: Mutex::default(),
+            accepted: AtomicU64::new(0),
+        });
+        let (accepting, resetting) = (Arc::clone(&shared), Arc::clone(&shared));
+        thread::Builder::new()
+            .name("proxy-accept".to_owned())
+            .spawn(move || accept(&listener, &accepting))?;
+        thread::Builder::new().name("proxy-reset".to_owned()).spawn(move || reset_in_time(&resetting))?;
+        Ok(Self { address, shared })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Connections that were accepted so far.
+    pub fn accepted(&self) -> u64 {
+        self.shared.accepted.load(Ordering::Relaxed)
+    }
+
+    /// Resets all connections that are open now.
+    pub fn reset(&self) {
+        self.shared.reset();
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.shared.stopped.store(true, Ordering::Relaxed);
+        self.shared.reset();
+        // Wakes the thread that accepts.
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+impl Shared {
+    fn reset(&self) {
+        for connection in self.connections.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            if let Some(connection) = connection.upgrade() {
+                connection.reset();
+            }
+        }
+    }
+
+    fn remember(&self, connection: &Arc<Connection>) -> bool {
+        let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        connections.retain(|connection| connection.strong_count() > 0);
+        if connections.len() >= CONNECTIONS_MAX {
+            return false;
+        }
+        connections.push(Arc::downgrade(connection));
+        true
+    }
+}
+
+fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+    for client in listener.incoming() {
+        if shared.stopped.load(Ordering::Relaxed) {
+            return;
+        }
+        let Ok(client) = client else { continue };
+        let number = shared.accepted.fetch_add(1, Ordering::Relaxed);
+        let shared = Arc::clone(shared);
+        // Connecting may take its time, and others must not wait for it. A client that gets nowhere sees its connection closed.
+        let _ = thread::Builder::new().name("proxy-connect".to_owned()).spawn(move || {
+            let Ok(server) = dial(&shared.options.upstream) else { return };
+            let Ok(connection) = Connection::new(client, server) else { return };
+            if shared.remember(&connection) {
+                connection::carry(&connection, &shared.options, shared.begun, number);
+            }
+        });
+    }
+}
+
+fn dial(upstream: &str) -> io::Result<TcpStream> {
+    let mut last = io::Error::from(io::ErrorKind::NotFound);
+    for address in upstream.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, Duration::from_secs(10)) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn reset_in_time(shared: &Shared) {
+    for at in &shared.options.resets {
+        loop {
+            if shared.stopped.load(Ordering::Relaxed) {
+                return;
+            }
+            let left = at.saturating_sub(shared.begun.elapsed());
+            if left.is_zero() {
+                break;
+            }
+            thread::sleep(left.min(Duration::from_millis(100)));
+        }
+        shared.reset();
+    }
+}

@@ -1,0 +1,207 @@
+//! One latency distribution: an HdrHistogram that says what did not fit.
+
+use hdrhistogram::Histogram;
+
+/// The longest latency that is told apart, 300 s in nanoseconds.
+pub const LATENCY_NS_MAX: u64 = 300 * 1_000_000_000;
+
+/// Significant decimal digits that are kept of every latency.
+pub const DIGITS: u8 = 3;
+
+/// Latencies in nanoseconds, from 1 ns to 300 s with three significant digits.
+///
+/// A longer one is counted in the last bucket *and* in [`Distribution::above_range`], so that no percentile gets better by it
+/// and nobody takes the bucket's value for a measurement. The true maximum is kept beside the histogram.
+///
+/// Takes about 230 KiB, once something was recorded.
+#[derive(Clone, Debug, Default)]
+pub struct Distribution {
+    histogram: Option<Histogram<u64>>,
+    above_range: u64,
+    max_ns: u64,
+}
+
+impl Distribution {
+    /// Counts one latency. 0 counts as 1 ns, the smallest that the histogram can tell from nothing.
+    pub fn record(&mut self, latency_ns: u64) {
+        self.record_n(latency_ns, 1);
+    }
+
+    /// Counts `count` equal latencies.
+    pub fn record_n(&mut self, latency_ns: u64, count: u64) {
+        let fitting = latency_ns.clamp(1, LATENCY_NS_MAX);
+        self.histogram.get_or_insert_with(empty).saturating_record_n(fitting, count);
+        self.max_ns = self.max_ns.max(latency_ns);
+        if latency_ns > LATENCY_NS_MAX {
+            self.above_range += count;
+        }
+    }
+
+    /// Adds everything that `other` counted.
+    pub fn add(&mut self, other: &Self) {
+        if let Some(histogram) = &other.histogram {
+            let own = self.histogram.get_or_insert_with(empty);
+            // Both have the same bounds and digits, so it cannot fail.
+            own.add(histogram).unwrap_or_else(|error| unreachable!("{error}"));
+        }
+        self.above_range += other.above_range;
+        self.max_ns = self.max_ns.max(other.max_ns);
+    }
+
+    /// Forgets everything and keeps the memory.
+    pub fn clear(&mut self) {
+        if let Some(histogram) = self.histogram.as_mut().filter(|histogram| !histogram.is_empty()) {
+            histogram.reset();
+        }
+        self.above_range = 0;
+        self.max_ns = 0;
+    }
+
+    /// How many latencies were counted.
+    pub fn count(&self) -> u64 {
+        self.histogram.as_ref().map_or(0, Histogram::len)
+    }
+
+    /// How many of them were longer than [`LATENCY_NS_MAX`].
+    pub fn above_range(&self) -> u64 {
+        self.above_range
+    }
+
+    /// The longest latency, exact.
+    pub fn max_ns(&self) -> u64 {
+        self.max_ns
+    }
+
+    /// The mean; of interest to few. 0 if nothing was counted.
+    pub fn mean_ns(&self) -> f64 {
+        self.histogram.as_ref().map_or(0.0, Histogram::mean)
+    }
+
+    /// The latency that the share `quantile` (0 to 1) of all did not exceed, to three digits. Never above the exact maximum.
+    pub fn at_quantile_ns(&self, quantile: f64) -> u64 {
+        let value = self.histogram.as_ref().map_or(0, |histogram| histogram.value_at_quantile(quantile));
+        if self.above_range > 0 && value >= LATENCY_NS_MAX { self.max_ns } else { value.min(self.max_ns) }
+    }
+
+    /// The same distribution as HdrHistogram corrects it for coordinated omission: each latency above `interval_ns` stands
+    /// also for those that should have begun meanwhile, one per interval.
+    ///
+    /// A guess, for load that waited for answers. Open-loop load has nothing to correct.
+    #[must_use]
+    pub fn corrected(&self, interval_ns: u64) -> Self {
+        let mut corrected = self.clone();
+        let (Some(raw), Some(histogram)) = (&self.histogram, &mut corrected.histogram) else {
+            return corrected;
+        };
+        for value in raw.iter_recorded() {
+            fill_in(histogram, value.value_iterated_to(), value.count_at_value(), interval_ns.max(1));
+        }
+        corrected
+    }
+
+    /// The histogram behind it, if anything was counted.
+    pub fn histogram(&self) -> Option<&Histogram<u64>> {
+        self.histogram.as_ref().filter(|histogram| !histogram.is_empty())
+    }
+
+    /// A distribution around a histogram that was read from a file.
+    pub(crate) fn from_histogram(source: &Histogram<u64>) -> Self {
+        let mut distribution = Self::default();
+        for value in source.iter_recorded() {
+            distribution.record_n(value.value_iterated_to(), value.count_at_value());
+        }
+        distribution
+    }
+}
+
+/// Adds `count` latencies at each of `latency - interval`, `latency - 2 interval` and so on, down to `interval`.
+///
+/// Goes by buckets, not by latencies: a stall of seconds at a million messages per second stands for millions of them.
+fn fill_in(histogram: &mut Histogram<u64>, latency_ns: u64, count: u64, interval_ns: u64) {
+    let mut low = interval_ns;
+    while low < latency_ns {
+        let high = histogram.highest_equivalent(low).min(latency_ns - 1);
+        let steps_above = (latency_ns - high - 1) / interval_ns;
+        let steps = (latency_ns - low) / interval_ns - steps_above;
+        if steps > 0 {
+            histogram.saturating_record_n(low, steps.saturating_mul(count));
+        }
+        // Buckets that lie between two steps are left out.
+        low = latency_ns - steps_above * interval_ns;
+    }
+}
+
+#[expect(
+    clippy::unwrap_used,
+    reason = "bounds and digits are constants that the constructor takes; tests run it"
+)]
+fn empty() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LATENCY_NS_MAX, DIGITS).unwrap()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_and_exact_maximum() {
+        let mut distribution = Distribution::default();
+        for latency in 1..=1000 {
+            distribution.record(latency * 1000);
+        }
+        assert_eq!(distribution.count(), 1000);
+        assert_eq!(distribution.max_ns(), 1_000_000);
+        assert!((499_500..=500_500).contains(&distribution.at_quantile_ns(0.5)));
+        assert_eq!(distribution.at_quantile_ns(1.0), 1_000_000);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_counted_and_told() {
+        let mut distribution = Distribution::default();
+        distribution.record(LATENCY_NS_MAX);
+        distribution.record(LATENCY_NS_MAX + 1);
+        distribution.record(u64::MAX);
+        distribution.record(0);
+        assert_eq!((distribution.count(), distribution.above_range()), (4, 2));
+        assert_eq!(distribution.max_ns(), u64::MAX);
+        assert_eq!(distribution.at_quantile_ns(1.0), u64::MAX);
+    }
+
+    #[test]
+    fn adding_is_the_same_as_counting_together() {
+        let [mut one, mut two, mut both] = std::array::from_fn(|_| Distribution::default());
+        for n in 0..10_000_u64 {
+            let latency = n * n * 37 % 400_000_000_007;
+            if n % 3 == 0 { &mut one } else { &mut two }.record(latency);
+            both.record(latency);
+        }
+        one.add(&two);
+        assert_eq!(one.histogram(), both.histogram());
+        assert_eq!((one.above_range(), one.max_ns()), (both.above_range(), both.max_ns()));
+        one.clear();
+        assert_eq!((one.count(), one.max_ns(), one.above_range()), (0, 0, 0));
+    }
+
+    #[test]
+    fn correction_of_long_stalls_takes_no_time() {
+        let mut raw = Distribution::default();
+        (1..2000).for_each(|n| raw.record(n * 100_000_000));
+        let corrected = raw.corrected(100);
+        // 200 s at one per 100 ns: 2,000 million for the longest alone.
+        assert!(corrected.count() > 1_000_000_000_000);
+    }
+
+    #[test]
+    fn correction_fills_in_what_was_omitted() {
+        // 100 s at 100/s with 1 ms, then one request that takes 100 s: HdrHistogram's own example.
+        let mut raw = Distribution::default();
+        raw.record_n(1_000_000, 10_000);
+        raw.record(100_000_000_000);
+        let corrected = raw.corrected(10_000_000);
+        assert!(corrected.count().abs_diff(20_000) <= 20, "{}", corrected.count());
+        // The library's own correction, step by step, gives the same.
+        assert_eq!(corrected.histogram().cloned(), raw.histogram().map(|raw| raw.clone_correct(10_000_000)));
+        let p75 = corrected.at_quantile_ns(0.75);
+        assert!(p75.abs_diff(50_000_000_000) < 70_000_000, "{p75}");
+    }
+}

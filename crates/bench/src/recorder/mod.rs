@@ -1,0 +1,163 @@
+//! What a run measured: distributions by what was timed and how it ended, and counts.
+//!
+//! A [`Recorder`] belongs to one thread. Those of several threads, intervals or machines are added, never averaged.
+//! Interval logs are in [`interval_log`]. Nothing here knows the time.
+
+mod distribution;
+pub mod interval_log;
+
+use serde::Serialize;
+
+pub use distribution::{DIGITS, Distribution, LATENCY_NS_MAX};
+
+/// Latencies by how the request ended.
+#[derive(Clone, Debug, Default)]
+pub struct Outcomes {
+    /// It ended well.
+    pub success: Distribution,
+    /// The system refused it or answered wrongly.
+    pub error: Distribution,
+    /// Nothing came in time; the latency is what had passed when waiting ended.
+    pub timeout: Distribution,
+}
+
+impl Outcomes {
+    /// Adds everything that `other` counted.
+    pub fn add(&mut self, other: &Self) {
+        self.success.add(&other.success);
+        self.error.add(&other.error);
+        self.timeout.add(&other.timeout);
+    }
+
+    fn clear(&mut self) {
+        self.success.clear();
+        self.error.clear();
+        self.timeout.clear();
+    }
+
+    /// All that were counted.
+    pub fn count(&self) -> u64 {
+        self.success.count() + self.error.count() + self.timeout.count()
+    }
+
+    /// One distribution of them all: what a caller felt, however it ended.
+    pub fn together(&self) -> Distribution {
+        let mut all = self.success.clone();
+        all.add(&self.error);
+        all.add(&self.timeout);
+        all
+    }
+}
+
+/// Numbers of messages. Those of the warm-up are not among them, unless a field says otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Due in the measured time, whether they could be sent or not.
+    pub due: u64,
+    /// Handed to the client.
+    pub sent: u64,
+    /// Never sent: the run ended, or the connection broke, before there was room.
+    pub unsent: u64,
+    /// Acknowledged.
+    pub acknowledged: u64,
+    /// Received for the first time.
+    pub received: u64,
+    /// Received again (warm-up included).
+    pub duplicates: u64,
+    /// Received after one that was sent later (warm-up included).
+    pub reordered: u64,
+    /// Sent, expected back, and not received before waiting ended.
+    pub lost: u64,
+    /// Received with a wrong checksum or length (warm-up included).
+    pub corrupt: u64,
+    /// Received from another run (warm-up included).
+    pub foreign: u64,
+    /// Received so late that nothing is known about them any more, or acknowledged twice (warm-up included).
+    pub unknown: u64,
+    /// Connections that broke.
+    pub broken_connections: u64,
+}
+
+impl Counts {
+    /// Adds `other`.
+    pub fn add(&mut self, other: &Self) {
+        self.due += other.due;
+        self.sent += other.sent;
+        self.unsent += other.unsent;
+        self.acknowledged += other.acknowledged;
+        self.received += other.received;
+        self.duplicates += other.duplicates;
+        self.reordered += other.reordered;
+        self.lost += other.lost;
+        self.corrupt += other.corrupt;
+        self.foreign += other.foreign;
+        self.unknown += other.unknown;
+        self.broken_connections += other.broken_connections;
+    }
+}
+
+/// Everything that is measured about a stretch of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Recorder {
+    /// From the due time to the acknowledgement.
+    pub acknowledgement: Outcomes,
+    /// From the due time to the receipt, or to the reply.
+    pub receipt: Outcomes,
+    /// How late messages were sent through the fault of the generator: the error of the ruler.
+    pub lateness: Distribution,
+    /// How long messages were held back because too many were in flight or the client took no more. Only those that were.
+    pub held: Distribution,
+    /// Counts beside the distributions.
+    pub counts: Counts,
+}
+
+impl Recorder {
+    /// Adds everything that `other` counted.
+    pub fn add(&mut self, other: &Self) {
+        self.acknowledgement.add(&other.acknowledgement);
+        self.receipt.add(&other.receipt);
+        self.lateness.add(&other.lateness);
+        self.held.add(&other.held);
+        self.counts.add(&other.counts);
+    }
+
+    /// Forgets everything and keeps the memory.
+    pub fn clear(&mut self) {
+        self.acknowledgement.clear();
+        self.receipt.clear();
+        self.lateness.clear();
+        self.held.clear();
+        self.counts = Counts::default();
+    }
+
+    /// All distributions with something in them, each with the name that it has in files.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, &Distribution)> {
+        [
+            ("acknowledgement", &self.acknowledgement.success),
+            ("acknowledgement-error", &self.acknowledgement.error),
+            ("acknowledgement-timeout", &self.acknowledgement.timeout),
+            ("receipt", &self.receipt.success),
+            ("receipt-error", &self.receipt.error),
+            ("receipt-timeout", &self.receipt.timeout),
+            ("lateness", &self.lateness),
+            ("held", &self.held),
+        ]
+        .into_iter()
+        .filter(|(_, distribution)| distribution.count() > 0)
+    }
+
+    /// The distribution of the given name.
+    pub(crate) fn by_name_mut(&mut self, name: &str) -> Option<&mut Distribution> {
+        Some(match name {
+            "acknowledgement" => &mut self.acknowledgement.success,
+            "acknowledgement-error" => &mut self.acknowledgement.error,
+            "acknowledgement-timeout" => &mut self.acknowledgement.timeout,
+            "receipt" => &mut self.receipt.success,
+            "receipt-error" => &mut self.receipt.error,
+            "receipt-timeout" => &mut self.receipt.timeout,
+            "lateness" => &mut self.lateness,
+            "held" => &mut self.held,
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,227 @@
+//! A report as one HTML page that needs nothing else: charts as SVG, tables, and everything that a run was told.
+//!
+//! Rounds of the same run are one line: their histograms are added, never averaged. The page holds no script.
+
+use std::fmt::Write as _;
+
+use super::chart::{Chart, Horizontal, Line};
+use super::escape;
+use crate::engine::QUANTILES;
+use crate::recorder::interval_log::{LoggedInterval, total};
+use crate::recorder::{Distribution, Recorder};
+
+/// A system under one workload, in one round or several.
+#[derive(Debug, Default)]
+pub struct Series {
+    /// Its name in legends.
+    pub label: String,
+    /// The interval log of each round.
+    pub rounds: Vec<Vec<LoggedInterval>>,
+    /// The result of each round, as JSON text.
+    pub results: Vec<String>,
+}
+
+/// What is shown together.
+#[derive(Debug, Default)]
+pub struct Section {
+    /// Its heading: the workload.
+    pub title: String,
+    /// One line each.
+    pub series: Vec<Series>,
+}
+
+/// The whole page.
+pub fn html(title: &str, sections: &[Section]) -> String {
+    let title = escape(title);
+    let mut page = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\n<style>{STYLE}</style></head>\n\
+         <body><h1>{title}</h1>\n<p>Latency counts from the moment a message was due. Rounds of one system are added, not averaged.</p>\n"
+    );
+    for section in sections {
+        let _ = writeln!(page, "<h2>{}</h2>", escape(&section.title));
+        for chart in charts(section) {
+            page.push_str(&chart.svg());
+        }
+        page.push_str(&table(section));
+        for series in &section.series {
+            for (round, result) in series.results.iter().enumerate() {
+                let _ = writeln!(
+                    page,
+                    "<details><summary>{}, round {}: everything about this run</summary><pre>{}</pre></details>",
+                    escape(&series.label),
+                    round + 1,
+                    escape(result)
+                );
+            }
+        }
+    }
+    page.push_str("</body></html>\n");
+    page
+}
+
+const STYLE: &str = "body{font-family:sans-serif;max-width:60em;margin:2em auto;padding:0 1em}svg{width:100%;height:auto}\
+    table{border-collapse:collapse;font-size:14px}td,th{padding:2px 10px;text-align:right;border-bottom:1px solid #ddd}\
+    td:first-child,th:first-child{text-align:left}pre{overflow:auto;background:#f4f4f4;padding:1em}";
+
+/// The charts of a section: by percentile, and over time.
+pub fn charts(section: &Section) -> Vec<Chart> {
+    let chart = |what: &str, vertical: &str, logarithmic, horizontal, lines| Chart {
+        title: format!("{}: {what}", section.title),
+        vertical: vertical.to_owned(),
+        logarithmic,
+        horizontal,
+        lines,
+    };
+    let lines = |points: &dyn Fn(&Series) -> Vec<(f64, f64)>| -> Vec<Line> {
+        section
+            .series
+            .iter()
+            .map(|series| Line { label: series.label.clone(), points: points(series) })
+            .collect()
+    };
+    let milliseconds = "milliseconds";
+    vec![
+        chart("latency by percentile", milliseconds, true, Horizontal::Percentile, lines(&by_percentile)),
+        chart(
+            "longest latency of each second, first round",
+            milliseconds,
+            true,
+            Horizontal::Seconds,
+            lines(&longest),
+        ),
+        chart(
+            "messages that ended in each second, first round",
+            "per second",
+            false,
+            Horizontal::Seconds,
+            lines(&throughput),
+        ),
+        chart(
+            "lateness of the generator by percentile",
+            milliseconds,
+            true,
+            Horizontal::Percentile,
+            lines(&lateness),
+        ),
+    ]
+}
+
+fn added(series: &Series) -> Recorder {
+    let mut all = Recorder::default();
+    for round in &series.rounds {
+        all.add(&total(round));
+    }
+    all
+}
+
+/// What a user felt: the receipt, or the acknowledgement where nothing is received.
+fn felt(recorder: &Recorder) -> (&'static str, Distribution) {
+    if recorder.receipt.count() > 0 {
+        ("receipt", recorder.receipt.together())
+    } else {
+        ("acknowledgement", recorder.acknowledgement.together())
+    }
+}
+
+fn curve(distribution: &Distribution) -> Vec<(f64, f64)> {
+    let Some(histogram) = distribution.histogram() else { return Vec::new() };
+    histogram
+        .iter_quantiles(5)
+        .map(|row| (row.quantile_iterated_to(), row.value_iterated_to() as f64 / 1e6))
+        .filter(|(quantile, _)| *quantile < 1.0)
+        .collect()
+}
+
+fn by_percentile(series: &Series) -> Vec<(f64, f64)> {
+    curve(&felt(&added(series)).1)
+}
+
+fn lateness(series: &Series) -> Vec<(f64, f64)> {
+    curve(&added(series).lateness)
+}
+
+/// What of the first round was felt, second by second.
+fn course(series: &Series, value: impl Fn(&LoggedInterval) -> f64) -> Vec<(f64, f64)> {
+    let Some(round) = series.rounds.first() else { return Vec::new() };
+    let (tag, _) = felt(&total(round));
+    let intervals = round.iter().filter(|interval| interval.tag == tag);
+    intervals.map(|interval| (interval.begin.as_secs_f64(), value(interval))).collect()
+}
+
+fn longest(series: &Series) -> Vec<(f64, f64)> {
+    course(series, |interval| interval.distribution.max_ns() as f64 / 1e6)
+}
+
+fn throughput(series: &Series) -> Vec<(f64, f64)> {
+    course(series, |interval| interval.distribution.count() as f64 / interval.length.as_secs_f64().max(1e-9))
+}
+
+fn table(section: &Section) -> String {
+    let mut text = String::from("<table><tr><th>milliseconds</th>");
+    for quantile in QUANTILES {
+        let _ = write!(
+            text,
+            "<th>{}</th>",
+            if quantile < 1.0 { format!("{} %", round(quantile * 100.0)) } else { "max".to_owned() }
+        );
+    }
+    text.push_str("<th>messages</th></tr>\n");
+    for series in &section.series {
+        let all = added(series);
+        for (name, distribution) in all.named() {
+            let _ = write!(text, "<tr><td>{}, {name}</td>", escape(&series.label));
+            for quantile in QUANTILES {
+                let _ = write!(text, "<td>{:.3}</td>", distribution.at_quantile_ns(quantile) as f64 / 1e6);
+            }
+            let _ = writeln!(text, "<td>{}</td></tr>", distribution.count());
+        }
+    }
+    text.push_str("</table>\n");
+    text
+}
+
+fn round(value: f64) -> f64 {
+    (value * 1e4).round() / 1e4
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn interval(second: u64, tag: &str, latency_ns: u64) -> LoggedInterval {
+        let mut distribution = Distribution::default();
+        distribution.record_n(latency_ns, 100);
+        LoggedInterval {
+            tag: tag.to_owned(),
+            begin: Duration::from_secs(second),
+            length: Duration::from_secs(1),
+            distribution,
+        }
+    }
+
+    #[test]
+    fn a_page_shows_every_series() {
+        let round = vec![
+            interval(0, "receipt", 1_000_000),
+            interval(1, "receipt", 9_000_000),
+            interval(0, "lateness", 5000),
+        ];
+        let series = |label: &str| Series {
+            label: label.to_owned(),
+            rounds: vec![round.clone(), round.clone()],
+            results: vec!["{\"system\": \"<x>\"}".to_owned(); 2],
+        };
+        let section = Section { title: "1 KB".to_owned(), series: vec![series("nats"), series("kafka")] };
+        let page = html("results", &[section]);
+        assert_eq!(page.matches("<svg").count(), 4);
+        assert_eq!(page.matches("<polyline").count(), 8);
+        // Two rounds of two hundred messages each are added.
+        assert!(
+            page.contains("<td>400</td>") && page.contains("&lt;x&gt;") && !page.contains("<script"),
+            "{page}"
+        );
+        assert_eq!(page.matches("<details>").count(), 4);
+    }
+}

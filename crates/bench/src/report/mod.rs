@@ -1,0 +1,22 @@
+//! Results in files: HdrHistogram's plotting format, CSV and JSON. Interval logs are the recorder's business.
+//!
+//! Charts are SVG; there are no PNG plots. Nothing here reads folders.
+
+mod chart;
+mod csv;
+mod hgrm;
+mod html;
+mod machine;
+mod summary;
+
+pub use chart::{Chart, Horizontal, Line};
+pub use csv::{percentiles_csv, timeline_header, timeline_row};
+pub use hgrm::{HgrmRow, read_hgrm, write_hgrm};
+pub use html::{Section, Series, charts, html};
+pub use machine::Machine;
+pub use summary::{Described, Summary};
+
+/// Text as HTML and SVG can hold it.
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}

@@ -1,0 +1,154 @@
+//! The result of a run as one JSON document.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::Machine;
+use crate::engine::{LoadOptions, Mode, Outcome, QUANTILES, Verdict};
+use crate::recorder::{Counts, Distribution};
+use crate::requester::PayloadBack;
+
+/// A distribution in numbers. All times are nanoseconds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Described {
+    /// How many latencies.
+    pub count: u64,
+    /// The mean, for completeness.
+    pub mean_ns: f64,
+    /// The longest one, exact.
+    pub max_ns: u64,
+    /// How many were beyond 300 s.
+    pub above_range: u64,
+    /// Latency by share of all that did not exceed it.
+    pub quantiles_ns: BTreeMap<String, u64>,
+}
+
+impl Described {
+    /// Describes a distribution.
+    pub fn new(distribution: &Distribution) -> Self {
+        let quantiles =
+            QUANTILES.iter().map(|quantile| (quantile.to_string(), distribution.at_quantile_ns(*quantile)));
+        Self {
+            count: distribution.count(),
+            mean_ns: distribution.mean_ns(),
+            max_ns: distribution.max_ns(),
+            above_range: distribution.above_range(),
+            quantiles_ns: quantiles.collect(),
+        }
+    }
+}
+
+/// Everything about a run but its histograms.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// Version of this document.
+    pub format: u32,
+    /// What was measured.
+    pub system: String,
+    /// Where.
+    pub address: Option<String>,
+    /// How messages were caused.
+    pub mode: Mode,
+    /// The kind of schedule, if there was one.
+    pub schedule: Option<&'static str>,
+    /// Messages per second that the schedule asked for, if that is one number.
+    pub rate_per_second: Option<f64>,
+    /// Bytes of each message.
+    pub payload_bytes: usize,
+    /// Connections.
+    pub connections: usize,
+    /// Threads of the generator.
+    pub threads: usize,
+    /// Bound in flight per connection.
+    pub in_flight_max: usize,
+    /// Time before the measured time.
+    pub warm_up_seconds: f64,
+    /// Time measured.
+    pub measured_seconds: f64,
+    /// Time after which a message was given up.
+    pub timeout_seconds: f64,
+    /// Whether it may be believed.
+    pub valid: bool,
+    /// Why not, and where to doubt.
+    pub verdict: Verdict,
+    /// Whether it was stopped early.
+    pub interrupted: bool,
+    /// Numbers of messages.
+    pub counts: Counts,
+    /// Sent per second of the measured time.
+    pub sent_per_second: f64,
+    /// Acknowledged per second of the measured time.
+    pub acknowledged_per_second: f64,
+    /// Received per second of the measured time.
+    pub received_per_second: f64,
+    /// Whether `receipt` means replies to requests.
+    pub receipt_is_reply: bool,
+    /// The distributions by name.
+    pub latency: BTreeMap<String, Described>,
+    /// Those of successes, corrected for coordinated omission; only where a load waited for answers.
+    pub corrected: BTreeMap<String, Described>,
+    /// What broke connections.
+    pub failures: Vec<String>,
+    /// Why the system refused messages.
+    pub refusals: Vec<String>,
+    /// Where the generator ran.
+    pub machine: Machine,
+}
+
+impl Summary {
+    /// Version of the document.
+    pub const FORMAT: u32 = 1;
+
+    /// Sums up a run.
+    pub fn new(
+        system: &str,
+        address: Option<&str>,
+        connections: usize,
+        options: &LoadOptions,
+        outcome: &Outcome,
+    ) -> Self {
+        let counts = outcome.total.counts;
+        let seconds = outcome.measured_ns as f64 / 1e9;
+        let schedule = options.load.schedule();
+        let per_second = |count: u64| count as f64 / seconds;
+        let latency = outcome.total.named().map(|(name, found)| (name.to_owned(), Described::new(found)));
+        Self {
+            format: Self::FORMAT,
+            system: system.to_owned(),
+            address: address.map(str::to_owned),
+            mode: outcome.mode,
+            schedule: schedule.map(|schedule| schedule.name()),
+            rate_per_second: schedule.and_then(|schedule| schedule.rate()).map(|rate| rate.in_seconds()),
+            payload_bytes: options.payload_bytes,
+            connections,
+            threads: options.threads.min(connections),
+            in_flight_max: options.in_flight_max,
+            warm_up_seconds: options.warm_up_ns as f64 / 1e9,
+            measured_seconds: seconds,
+            timeout_seconds: options.timeout_ns as f64 / 1e9,
+            valid: outcome.verdict.is_valid(),
+            verdict: outcome.verdict.clone(),
+            interrupted: outcome.interrupted,
+            counts,
+            sent_per_second: per_second(counts.sent),
+            acknowledged_per_second: per_second(counts.acknowledged),
+            received_per_second: per_second(counts.received),
+            receipt_is_reply: outcome.payload == Some(PayloadBack::Reply),
+            latency: latency.collect(),
+            corrected: corrected(outcome),
+            failures: outcome.failures.clone(),
+            refusals: outcome.refusals.clone(),
+            machine: Machine::look(),
+        }
+    }
+}
+
+fn corrected(outcome: &Outcome) -> BTreeMap<String, Described> {
+    let total = &outcome.total;
+    [("acknowledgement", &total.acknowledgement.success), ("receipt", &total.receipt.success)]
+        .into_iter()
+        .filter(|(_, raw)| raw.count() > 0)
+        .filter_map(|(name, raw)| Some((name.to_owned(), Described::new(&outcome.corrected(raw)?))))
+        .collect()
+}

@@ -1,0 +1,223 @@
+//! One connection to a system under test, as the load generator sees it.
+//!
+//! A [`Requester`] never waits: [`Requester::publish`] hands a message over or says that there is no room, and
+//! [`Requester::receive`] tells what has come. Only setting up and tearing down may block. It does not know schedules, and it
+//! keeps no statistics: what it sees goes to a [`Sink`] with the time at which it was read from the socket.
+
+use std::os::fd::BorrowedFd;
+
+use rustix::event::{PollFd, PollFlags};
+
+use crate::clock::Clock;
+use crate::error::RequesterError;
+use crate::payload;
+
+/// What became of a message that was handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handed {
+    /// It is on its way, or will be after [`Requester::flush`].
+    Taken,
+    /// The client's buffer is full; the same message must be offered again.
+    Full,
+}
+
+/// What a payload that comes back means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PayloadBack {
+    /// A subscriber got the message.
+    Receipt,
+    /// The system answered a request.
+    Reply,
+}
+
+/// What a system tells about each message. At least one of the two, or nothing could be timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expects {
+    /// Each message is acknowledged or refused.
+    pub acknowledgement: bool,
+    /// Each message's payload comes back.
+    pub payload: Option<PayloadBack>,
+}
+
+/// A socket to wait for: until it can be read, or written if something is `unsent`.
+pub struct Watched<'a> {
+    /// The socket.
+    pub fd: BorrowedFd<'a>,
+    /// Whether bytes wait to be written.
+    pub unsent: bool,
+}
+
+impl<'a> Watched<'a> {
+    /// As poll(2) wants it.
+    pub(crate) fn poll_fd(&self) -> PollFd<'a> {
+        let flags = if self.unsent { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        PollFd::from_borrowed_fd(self.fd, flags)
+    }
+}
+
+/// When to call [`Requester::receive`] again.
+pub enum Readiness<'a> {
+    /// When one of the sockets is ready: that of the publisher, and the subscriber's if it has one of its own.
+    Sockets(Watched<'a>, Option<Watched<'a>>),
+    /// At this time of the clock; `u64::MAX` for never.
+    At(u64),
+    /// Every now and then: nothing tells when something comes.
+    Often,
+}
+
+/// Takes what a [`Requester`] sees.
+pub trait Sink {
+    /// The system acknowledged a message.
+    fn acknowledged(&mut self, at_ns: u64, sequence: u64);
+    /// The system refused a message.
+    fn refused(&mut self, at_ns: u64, sequence: u64, reason: &str);
+    /// A payload came back.
+    fn payload(&mut self, at_ns: u64, bytes: &[u8]);
+}
+
+/// One connection, or one pair of publisher and subscriber, to a system under test.
+pub trait Requester: Send {
+    /// What the system tells about each message.
+    fn expects(&self) -> Expects;
+
+    /// Connects, and makes what is needed: subjects, topics, queues, subscriptions. May block.
+    ///
+    /// # Errors
+    /// The system cannot be reached, or answers wrongly.
+    fn set_up(&mut self) -> Result<(), RequesterError>;
+
+    /// Hands a message over. Never waits for the system.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    fn publish(&mut self, sequence: u64, payload: &[u8]) -> Result<Handed, RequesterError>;
+
+    /// Passes on what was handed over since the last call, as far as it goes without waiting.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    fn flush(&mut self) -> Result<(), RequesterError>;
+
+    /// Tells `sink` what has come. Never waits.
+    ///
+    /// # Errors
+    /// The connection is broken, or what came is not in the protocol.
+    fn receive(&mut self, clock: &dyn Clock, sink: &mut dyn Sink) -> Result<(), RequesterError>;
+
+    /// When there may be something to receive.
+    fn readiness(&self) -> Readiness<'_>;
+
+    /// Takes away what [`Requester::set_up`] made. May block.
+    ///
+    /// # Errors
+    /// The system does not let it.
+    fn tear_down(&mut self) -> Result<(), RequesterError>;
+
+    /// One message and everything that is expected of it, waiting: shows before a run that the system works.
+    ///
+    /// Returns the time that it took, in nanoseconds.
+    ///
+    /// # Errors
+    /// Nothing came in time, or the payload came back changed.
+    fn request(
+        &mut self,
+        sequence: u64,
+        payload: &[u8],
+        clock: &dyn Clock,
+        timeout_ns: u64,
+    ) -> Result<u64, RequesterError> {
+        request_and_wait(self, sequence, payload, clock, timeout_ns)
+    }
+}
+
+const LOOK_AGAIN_NS: u64 = 1_000_000;
+
+fn request_and_wait<R: Requester + ?Sized>(
+    requester: &mut R,
+    sequence: u64,
+    payload: &[u8],
+    clock: &dyn Clock,
+    timeout_ns: u64,
+) -> Result<u64, RequesterError> {
+    let begun = clock.now_ns();
+    let deadline = begun.saturating_add(timeout_ns);
+    let mut probe = Probe { sequence, payload, expects: requester.expects(), wrong: None };
+    let mut taken = false;
+    loop {
+        taken = taken || requester.publish(sequence, payload)? == Handed::Taken;
+        requester.flush()?;
+        requester.receive(clock, &mut probe)?;
+        let now = clock.now_ns();
+        if let Some(wrong) = probe.wrong {
+            return Err(wrong);
+        }
+        if probe.is_done() {
+            return Ok(now - begun);
+        }
+        if now >= deadline {
+            let timeout_ms = timeout_ns / 1_000_000;
+            return Err(RequesterError::Timeout {
+                address: "the system".to_owned(),
+                timeout_ms,
+                doing: "one message was tried before the run",
+            });
+        }
+        wait(requester.readiness(), clock, deadline.min(now + LOOK_AGAIN_NS));
+    }
+}
+
+fn wait(readiness: Readiness<'_>, clock: &dyn Clock, until_ns: u64) {
+    match readiness {
+        Readiness::Sockets(first, second) => {
+            let mut watched: Vec<_> =
+                std::iter::once(first).chain(second).map(|socket| socket.poll_fd()).collect();
+            clock.wait(until_ns, &mut watched);
+        }
+        Readiness::At(at_ns) => clock.wait(until_ns.min(at_ns), &mut []),
+        Readiness::Often => clock.wait(until_ns, &mut []),
+    }
+}
+
+/// The sink of a single request.
+struct Probe<'a> {
+    sequence: u64,
+    payload: &'a [u8],
+    expects: Expects,
+    wrong: Option<RequesterError>,
+}
+
+impl Probe<'_> {
+    fn is_done(&self) -> bool {
+        !self.expects.acknowledgement && self.expects.payload.is_none()
+    }
+}
+
+impl Sink for Probe<'_> {
+    fn acknowledged(&mut self, _at_ns: u64, sequence: u64) {
+        if sequence == self.sequence {
+            self.expects.acknowledgement = false;
+        }
+    }
+
+    fn refused(&mut self, _at_ns: u64, sequence: u64, reason: &str) {
+        if sequence == self.sequence {
+            let reason = format!("the system refused a message before the run: {reason}");
+            self.wrong = Some(RequesterError::Unsupported(reason));
+        }
+    }
+
+    fn payload(&mut self, _at_ns: u64, bytes: &[u8]) {
+        if bytes == self.payload {
+            self.expects.payload = None;
+            return;
+        }
+        // Something left over from an earlier run is no fault of the system.
+        if payload::verify(bytes, bytes.len()).is_err() {
+            self.wrong = Some(RequesterError::Protocol {
+                address: "the system".to_owned(),
+                expected: "the payload that was sent",
+                found: format!("{} other bytes", bytes.len()),
+            });
+        }
+    }
+}

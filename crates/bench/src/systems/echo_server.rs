@@ -1,0 +1,148 @@
+//! A server of our own for the echo systems, with which the instrument itself can be checked. It can be frozen.
+//!
+//! One thread per connection, plain blocking I/O: simple enough to be beyond doubt. Not for many connections.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+
+use super::wire::line;
+
+/// What the server sends back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EchoProtocol {
+    /// The bytes that came.
+    Tcp,
+    /// The body of each HTTP request, as the body of the answer.
+    Http,
+}
+
+/// Holds all answers back while it is frozen.
+#[derive(Debug, Default)]
+struct Gate {
+    frozen: Mutex<bool>,
+    thawed: Condvar,
+}
+
+/// A running echo server on a free port of the loopback interface.
+#[derive(Debug)]
+pub struct EchoServer {
+    address: SocketAddr,
+    gate: Arc<Gate>,
+    stopped: Arc<AtomicBool>,
+}
+
+impl EchoServer {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// No port or no thread is to be had.
+    pub fn start(protocol: EchoProtocol) -> io::Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", 0))?;
+        let address = listener.local_addr()?;
+        let (gate, stopped) = (Arc::new(Gate::default()), Arc::new(AtomicBool::new(false)));
+        let (its_gate, its_stopped) = (Arc::clone(&gate), Arc::clone(&stopped));
+        thread::Builder::new()
+            .name("echo-accept".to_owned())
+            .spawn(move || accept(&listener, protocol, &its_gate, &its_stopped))?;
+        Ok(Self { address, gate, stopped })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// From now on, or no longer, nothing is answered. What was held back is answered at once afterwards.
+    pub fn freeze(&self, frozen: bool) {
+        *self.gate.frozen.lock().unwrap_or_else(PoisonError::into_inner) = frozen;
+        self.gate.thawed.notify_all();
+    }
+}
+
+impl Drop for EchoServer {
+    fn drop(&mut self) {
+        self.stopped.store(true, Ordering::Relaxed);
+        self.freeze(false);
+        // Wakes the thread that accepts; connections end when their clients do.
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+impl Gate {
+    fn pass(&self) {
+        let frozen = self.frozen.lock().unwrap_or_else(PoisonError::into_inner);
+        let _thawed =
+            self.thawed.wait_while(frozen, |frozen| *frozen).unwrap_or_else(PoisonError::into_inner);
+    }
+}
+
+fn accept(listener: &TcpListener, protocol: EchoProtocol, gate: &Arc<Gate>, stopped: &AtomicBool) {
+    for stream in listener.incoming() {
+        if stopped.load(Ordering::Relaxed) {
+            return;
+        }
+        let Ok(stream) = stream else { continue };
+        let gate = Arc::clone(gate);
+        // A connection that gets no thread is closed, which its client reports.
+        let _ = thread::Builder::new().name("echo".to_owned()).spawn(move || {
+            // A client that goes away is the normal end.
+            let _ = match protocol {
+                EchoProtocol::Tcp => serve_tcp(stream, &gate),
+                EchoProtocol::Http => serve_http(stream, &gate),
+            };
+        });
+    }
+}
+
+fn serve_tcp(mut stream: TcpStream, gate: &Gate) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut buffer = vec![0; 256 << 10];
+    loop {
+        let count = stream.read(&mut buffer)?;
+        if count == 0 {
+            return Ok(());
+        }
+        gate.pass();
+        stream.write_all(&buffer[..count])?;
+    }
+}
+
+fn serve_http(mut stream: TcpStream, gate: &Gate) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let (mut data, mut buffer) = (Vec::new(), vec![0; 64 << 10]);
+    loop {
+        while let Some(body) = request_body(&data)? {
+            gate.pass();
+            let mut answer =
+                format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len()).into_bytes();
+            answer.extend_from_slice(&data[body.clone()]);
+            stream.write_all(&answer)?;
+            data.drain(..body.end);
+        }
+        let count = stream.read(&mut buffer)?;
+        if count == 0 {
+            return Ok(());
+        }
+        data.extend_from_slice(&buffer[..count]);
+    }
+}
+
+/// Where the body of the first request lies, if all of it has come.
+fn request_body(data: &[u8]) -> io::Result<Option<std::ops::Range<usize>>> {
+    let (mut at, mut length) = (0, 0);
+    loop {
+        let Some((header, used)) = line(&data[at..]) else { return Ok(None) };
+        at += used;
+        if header.is_empty() {
+            break;
+        }
+        let text = String::from_utf8_lossy(header).to_ascii_lowercase();
+        if let Some(value) = text.strip_prefix("content-length:") {
+            length = value.trim().parse().map_err(|_| io::Error::from(ErrorKind::InvalidData))?;
+        }
+    }
+    Ok((data.len() - at >= length).then(|| at..at + length))
+}

@@ -1,0 +1,151 @@
+//! JetStream: published into a stream, acknowledged by the server, and delivered by a push consumer without acknowledgements.
+//!
+//! Each connection has a stream of its own, which is removed afterwards. It keeps at most five million messages.
+
+use super::nats::{listen, push_message};
+use super::nats_wire::{self, Said, parse, synchronise, wrong};
+use super::settings::Settings;
+use super::wire::Wire;
+use crate::clock::Clock;
+use crate::error::RequesterError;
+use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink};
+
+pub(super) struct JetStream {
+    address: String,
+    stream: String,
+    subject: String,
+    inbox: String,
+    storage: String,
+    publisher: Option<Wire>,
+    subscriber: Option<Wire>,
+}
+
+impl JetStream {
+    pub(super) fn new(address: String, name: &str, settings: &mut Settings) -> Result<Self, RequesterError> {
+        let storage = settings.take("storage").unwrap_or_else(|| "file".to_owned());
+        if storage != "file" && storage != "memory" {
+            let reason = format!("storage={storage} is unknown: expected file or memory");
+            return Err(RequesterError::Unsupported(reason));
+        }
+        Ok(Self {
+            address,
+            stream: format!("bench_{}", name.replace('.', "_")),
+            subject: format!("bench.{name}"),
+            inbox: format!("_INBOX.bench.{name}."),
+            storage,
+            publisher: None,
+            subscriber: None,
+        })
+    }
+
+    fn make_stream(&self, wire: &mut Wire) -> Result<(), RequesterError> {
+        let (stream, subject, storage) = (&self.stream, &self.subject, &self.storage);
+        let config = format!(
+            "{{\"name\":\"{stream}\",\"subjects\":[\"{subject}\"],\"storage\":\"{storage}\",\"retention\":\"limits\",\
+             \"discard\":\"old\",\"max_msgs\":5000000,\"num_replicas\":1}}"
+        );
+        self.ask(wire, &format!("$JS.API.STREAM.CREATE.{stream}"), &config)?;
+        let consumer = format!(
+            "{{\"stream_name\":\"{stream}\",\"config\":{{\"deliver_subject\":\"deliver.{subject}\",\
+             \"deliver_policy\":\"all\",\"ack_policy\":\"none\",\"max_deliver\":1}}}}"
+        );
+        self.ask(wire, &format!("$JS.API.CONSUMER.CREATE.{stream}"), &consumer)
+    }
+
+    /// One request to the server's API; what it answers must not be an error.
+    fn ask(&self, wire: &mut Wire, subject: &str, body: &str) -> Result<(), RequesterError> {
+        let inbox = self.inbox.as_bytes();
+        push_message(wire.out(), subject.as_bytes(), Some((inbox, 0)), body.as_bytes());
+        let address = self.address.clone();
+        loop {
+            let done = wire.wait_for("setting up a stream", |data| {
+                match parse(data).map_err(|expected| wrong(&address, expected, data))? {
+                    None => Ok(None),
+                    Some((Said::Message { payload, status, .. }, used)) => {
+                        if let Some(reason) = complaint(payload, status) {
+                            return Err(RequesterError::Unsupported(format!("{subject}: {reason}")));
+                        }
+                        Ok(Some((true, used)))
+                    }
+                    Some((_, used)) => Ok(Some((false, used))),
+                }
+            })?;
+            if done {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Why the server refused, if it did.
+fn complaint(payload: &[u8], status: Option<&[u8]>) -> Option<String> {
+    if let Some(status) = status {
+        return Some(format!("status {}: is JetStream enabled?", String::from_utf8_lossy(status)));
+    }
+    let text = String::from_utf8_lossy(payload);
+    text.contains("\"error\":").then(|| text.chars().take(200).collect())
+}
+
+impl Requester for JetStream {
+    fn expects(&self) -> Expects {
+        Expects { acknowledgement: true, payload: Some(PayloadBack::Receipt) }
+    }
+
+    fn set_up(&mut self) -> Result<(), RequesterError> {
+        let mut subscriber = nats_wire::connect(&self.address)?;
+        subscriber.out().extend_from_slice(format!("SUB deliver.{} 1\r\n", self.subject).as_bytes());
+        synchronise(&mut subscriber, "subscribing")?;
+        let mut publisher = nats_wire::connect(&self.address)?;
+        publisher.out().extend_from_slice(format!("SUB {}* 1\r\n", self.inbox).as_bytes());
+        synchronise(&mut publisher, "subscribing")?;
+        self.make_stream(&mut publisher)?;
+        (self.publisher, self.subscriber) = (Some(publisher), Some(subscriber));
+        Ok(())
+    }
+
+    fn publish(&mut self, sequence: u64, payload: &[u8]) -> Result<Handed, RequesterError> {
+        let Some(out) = self.publisher.as_mut().and_then(|wire| wire.room_for(payload.len() + 128)) else {
+            return Ok(Handed::Full);
+        };
+        push_message(out, self.subject.as_bytes(), Some((self.inbox.as_bytes(), sequence)), payload);
+        Ok(Handed::Taken)
+    }
+
+    fn flush(&mut self) -> Result<(), RequesterError> {
+        self.publisher.as_mut().map_or(Ok(()), Wire::flush)
+    }
+
+    fn receive(&mut self, clock: &dyn Clock, sink: &mut dyn Sink) -> Result<(), RequesterError> {
+        if let Some(wire) = &mut self.subscriber {
+            listen(wire, clock, |at_ns, _, payload, _| sink.payload(at_ns, payload))?;
+        }
+        let Some(wire) = &mut self.publisher else { return Ok(()) };
+        let inbox = self.inbox.as_bytes();
+        listen(wire, clock, |at_ns, subject, payload, status| {
+            let number = subject.strip_prefix(inbox).and_then(|digits| std::str::from_utf8(digits).ok());
+            let Some(sequence) = number.and_then(|digits| digits.parse().ok()) else { return };
+            match complaint(payload, status) {
+                None => sink.acknowledged(at_ns, sequence),
+                Some(reason) => sink.refused(at_ns, sequence, &reason),
+            }
+        })
+    }
+
+    fn readiness(&self) -> Readiness<'_> {
+        match (&self.publisher, &self.subscriber) {
+            (Some(publisher), Some(subscriber)) => {
+                Readiness::Sockets(publisher.watched(), Some(subscriber.watched()))
+            }
+            _ => Readiness::At(u64::MAX),
+        }
+    }
+
+    fn tear_down(&mut self) -> Result<(), RequesterError> {
+        (self.publisher, self.subscriber) = (None, None);
+        // A connection of its own: acknowledgements may still be on their way on the old one.
+        let mut wire = nats_wire::connect(&self.address)?;
+        wire.out().extend_from_slice(format!("SUB {}* 1\r\n", self.inbox).as_bytes());
+        synchronise(&mut wire, "subscribing")?;
+        self.ask(&mut wire, &format!("$JS.API.STREAM.DELETE.{}", self.stream), "")
+    }
+}

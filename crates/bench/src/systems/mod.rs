@@ -1,0 +1,225 @@
+//! The systems that can be measured, by name, and how to connect to them.
+//!
+//! Every adapter speaks its protocol over a socket that never waits, in the generator's own thread, so that no client library's queue or
+//! scheduler lies between the schedule and the wire. The payloads and what is expected of them are the same for all.
+
+mod amqp_wire;
+mod echo_server;
+mod http;
+mod jetstream;
+#[cfg(feature = "kafka")]
+mod kafka;
+mod mqtt;
+mod nats;
+mod nats_wire;
+mod noop;
+mod rabbitmq;
+mod redis;
+mod resp;
+mod settings;
+mod stomp;
+mod tcp_echo;
+mod wire;
+
+use std::io;
+
+pub use echo_server::{EchoProtocol, EchoServer};
+pub use settings::Settings;
+
+use crate::error::{BenchError, RequesterError};
+use crate::requester::Requester;
+
+/// A kind of system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct System {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// Where it is looked for; `None` if it needs no address.
+    pub default_address: Option<&'static str>,
+    /// What is timed, for people.
+    pub description: &'static str,
+}
+
+/// All systems that this build can measure.
+pub const SYSTEMS: &[System] = &[
+    System { name: "noop", default_address: None, description: "nothing at all: the harness's own floor" },
+    System {
+        name: "tcp-echo",
+        default_address: None,
+        description: "bare TCP; without an address a server of its own",
+    },
+    System {
+        name: "http",
+        default_address: None,
+        description: "HTTP/1.1 POST; without an address a server of its own",
+    },
+    System {
+        name: "nats",
+        default_address: Some("127.0.0.1:4222"),
+        description: "NATS core, publish to receipt",
+    },
+    System {
+        name: "jetstream",
+        default_address: Some("127.0.0.1:4222"),
+        description: "JetStream, publish to acknowledgement and to receipt",
+    },
+    System { name: "redis", default_address: Some("127.0.0.1:6379"), description: "Redis publish/subscribe" },
+    System { name: "redis-streams", default_address: Some("127.0.0.1:6379"), description: "Redis streams" },
+    System {
+        name: "rabbitmq",
+        default_address: Some("127.0.0.1:5672"),
+        description: "RabbitMQ over AMQP 0.9.1, publish to confirm and to receipt",
+    },
+    System { name: "mqtt", default_address: Some("127.0.0.1:1883"), description: "MQTT 3.1.1, QoS 0 or 1" },
+    System {
+        name: "stomp",
+        default_address: Some("127.0.0.1:61613"),
+        description: "STOMP 1.2, as ActiveMQ speaks it",
+    },
+    System {
+        name: "kafka",
+        default_address: Some("127.0.0.1:9092"),
+        description: "Kafka through librdkafka, publish to acknowledgement and to receipt",
+    },
+    System {
+        name: "tailrace-kafka",
+        default_address: Some("127.0.0.1:9092"),
+        description: "tailrace, measured as kafka is",
+    },
+];
+
+/// What is to be measured, and how to reach it.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// One of [`SYSTEMS`].
+    pub system: String,
+    /// Host and port; the system's default if absent.
+    pub address: Option<String>,
+    /// Connections, or pairs of publisher and subscriber.
+    pub connections: u32,
+    /// Bytes of each message.
+    pub payload_bytes: usize,
+    /// Tells the subjects, keys and payloads of this run from others.
+    pub run: u16,
+    /// What else the system understands.
+    pub settings: Settings,
+}
+
+/// Connections that are not set up yet.
+pub struct Opened {
+    /// One per connection.
+    pub requesters: Vec<Box<dyn Requester>>,
+    /// The address, for reports.
+    pub address: Option<String>,
+    /// The server that belongs to them, if it is our own. It must live as long as the run.
+    pub server: Option<EchoServer>,
+}
+
+/// Prepares the connections to a system.
+///
+/// # Errors
+/// The system or one of its settings is unknown, or our own server cannot be started.
+pub fn open(target: &Target) -> Result<Opened, BenchError> {
+    let system = find(&target.system)?;
+    let server = own_server(system, target)?;
+    let address = server
+        .as_ref()
+        .map(|server| server.address().to_string())
+        .or_else(|| target.address.clone())
+        .or_else(|| system.default_address.map(str::to_owned));
+    let mut requesters = Vec::new();
+    for connection in 0..target.connections {
+        let name = format!("{}.{connection}", target.run);
+        requesters.push(connect(system.name, address.clone().unwrap_or_default(), &name, target)?);
+    }
+    Ok(Opened { requesters, address, server })
+}
+
+/// Whether the system and its settings are known. Starts and connects nothing.
+///
+/// # Errors
+/// Names what is unknown.
+pub fn check(target: &Target) -> Result<(), BenchError> {
+    let system = find(&target.system)?;
+    connect(system.name, String::new(), "check", target)?;
+    Ok(())
+}
+
+fn find(name: &str) -> Result<&'static System, BenchError> {
+    SYSTEMS.iter().find(|system| system.name == name).ok_or_else(|| {
+        let known: Vec<_> = SYSTEMS.iter().map(|system| system.name).collect();
+        BenchError::UnknownSystem { name: name.to_owned(), known: known.join(", ") }
+    })
+}
+
+/// Sets all connections up, and sends one message over each to see that it comes back.
+///
+/// # Errors
+/// The system cannot be reached, does not answer, or answers wrongly.
+pub fn set_up(
+    requesters: &mut [Box<dyn Requester>],
+    target: &Target,
+    clock: &dyn crate::clock::Clock,
+) -> Result<(), BenchError> {
+    let mut buffer = crate::payload::PayloadBuffer::new(target.payload_bytes);
+    for (connection, requester) in requesters.iter_mut().enumerate() {
+        requester.set_up()?;
+        // Another run's number, so that a late copy is not counted as one of this run.
+        let header = crate::payload::Header {
+            run: !target.run,
+            connection: connection as u16,
+            sequence: PROBE,
+            due_ns: clock.now_ns(),
+        };
+        requester.request(PROBE, buffer.fill(header), clock, PROBE_TIMEOUT_NS)?;
+    }
+    Ok(())
+}
+
+/// The sequence of the message that is tried before a run.
+const PROBE: u64 = u64::MAX;
+
+const PROBE_TIMEOUT_NS: u64 = 10_000_000_000;
+
+fn own_server(system: &System, target: &Target) -> Result<Option<EchoServer>, BenchError> {
+    let protocol = match system.name {
+        _ if target.address.is_some() => return Ok(None),
+        "tcp-echo" => EchoProtocol::Tcp,
+        "http" => EchoProtocol::Http,
+        _ => return Ok(None),
+    };
+    let failed =
+        |error: io::Error| RequesterError::Connect { address: "a server of our own".to_owned(), error };
+    Ok(Some(EchoServer::start(protocol).map_err(failed)?))
+}
+
+fn connect(
+    system: &str,
+    address: String,
+    name: &str,
+    target: &Target,
+) -> Result<Box<dyn Requester>, RequesterError> {
+    let mut settings = target.settings.clone();
+    let requester: Box<dyn Requester> = match system {
+        "tcp-echo" => Box::new(tcp_echo::TcpEcho::new(address, target.payload_bytes)),
+        "http" => Box::new(http::Http::new(address, &mut settings)?),
+        "nats" => Box::new(nats::Nats::new(address, name)),
+        "jetstream" => Box::new(jetstream::JetStream::new(address, name, &mut settings)?),
+        "redis" => Box::new(redis::Redis::new(address, name, redis::Way::PublishSubscribe)),
+        "redis-streams" => Box::new(redis::Redis::new(address, name, redis::Way::Streams)),
+        "rabbitmq" => Box::new(rabbitmq::RabbitMq::new(address, name, &mut settings)?),
+        "mqtt" => Box::new(mqtt::Mqtt::new(address, name, &mut settings)?),
+        "stomp" => Box::new(stomp::Stomp::new(address, name, &mut settings)),
+        #[cfg(feature = "kafka")]
+        "kafka" | "tailrace-kafka" => Box::new(kafka::Kafka::new(address, name, &mut settings)),
+        #[cfg(not(feature = "kafka"))]
+        "kafka" | "tailrace-kafka" => {
+            let reason =
+                "this build has no Kafka client: it needs librdkafka, so it is the cargo feature bench-kafka";
+            return Err(RequesterError::Unsupported(reason.to_owned()));
+        }
+        _ => Box::new(noop::Noop::default()),
+    };
+    settings.finish(system)?;
+    Ok(requester)
+}

@@ -1,0 +1,120 @@
+//! NATS core: fire and forget. A publisher and a subscriber, each with its own connection, and a subject of their own.
+
+use super::nats_wire::{self, Said, parse, push_number, refused, synchronise, wrong};
+use super::wire::Wire;
+use crate::clock::Clock;
+use crate::error::RequesterError;
+use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink};
+
+pub(super) struct Nats {
+    address: String,
+    subject: String,
+    publisher: Option<Wire>,
+    subscriber: Option<Wire>,
+}
+
+impl Nats {
+    pub(super) fn new(address: String, name: &str) -> Self {
+        Self { address, subject: format!("bench.{name}"), publisher: None, subscriber: None }
+    }
+}
+
+impl Requester for Nats {
+    fn expects(&self) -> Expects {
+        Expects { acknowledgement: false, payload: Some(PayloadBack::Receipt) }
+    }
+
+    fn set_up(&mut self) -> Result<(), RequesterError> {
+        let mut subscriber = nats_wire::connect(&self.address)?;
+        subscriber.out().extend_from_slice(format!("SUB {} 1\r\n", self.subject).as_bytes());
+        synchronise(&mut subscriber, "subscribing")?;
+        self.subscriber = Some(subscriber);
+        self.publisher = Some(nats_wire::connect(&self.address)?);
+        Ok(())
+    }
+
+    fn publish(&mut self, _sequence: u64, payload: &[u8]) -> Result<Handed, RequesterError> {
+        let Some(out) = self.publisher.as_mut().and_then(|wire| wire.room_for(payload.len() + 64)) else {
+            return Ok(Handed::Full);
+        };
+        push_message(out, self.subject.as_bytes(), None, payload);
+        Ok(Handed::Taken)
+    }
+
+    fn flush(&mut self) -> Result<(), RequesterError> {
+        self.publisher.as_mut().map_or(Ok(()), Wire::flush)
+    }
+
+    fn receive(&mut self, clock: &dyn Clock, sink: &mut dyn Sink) -> Result<(), RequesterError> {
+        if let Some(wire) = &mut self.subscriber {
+            listen(wire, clock, |at_ns, _, payload, _| sink.payload(at_ns, payload))?;
+        }
+        if let Some(wire) = &mut self.publisher {
+            listen(wire, clock, |_, _, _, _| {})?;
+        }
+        Ok(())
+    }
+
+    fn readiness(&self) -> Readiness<'_> {
+        match (&self.publisher, &self.subscriber) {
+            (Some(publisher), Some(subscriber)) => {
+                Readiness::Sockets(publisher.watched(), Some(subscriber.watched()))
+            }
+            _ => Readiness::At(u64::MAX),
+        }
+    }
+
+    fn tear_down(&mut self) -> Result<(), RequesterError> {
+        (self.publisher, self.subscriber) = (None, None);
+        Ok(())
+    }
+}
+
+/// Appends a PUB.
+pub(super) fn push_message(out: &mut Vec<u8>, subject: &[u8], reply: Option<(&[u8], u64)>, payload: &[u8]) {
+    out.extend_from_slice(b"PUB ");
+    out.extend_from_slice(subject);
+    if let Some((inbox, number)) = reply {
+        out.push(b' ');
+        out.extend_from_slice(inbox);
+        push_number(out, number);
+    }
+    out.push(b' ');
+    push_number(out, payload.len() as u64);
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(payload);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Reads what has come: calls `on_message` with time, subject, payload and status, and answers pings.
+pub(super) fn listen(
+    wire: &mut Wire,
+    clock: &dyn Clock,
+    mut on_message: impl FnMut(u64, &[u8], &[u8], Option<&[u8]>),
+) -> Result<(), RequesterError> {
+    if !wire.fill()? {
+        return Ok(());
+    }
+    let now = clock.now_ns();
+    let (mut used, mut pings) = (0, 0);
+    loop {
+        let data = &wire.data()[used..];
+        match parse(data).map_err(|expected| wrong(wire.address(), expected, data))? {
+            None => break,
+            Some((said, bytes)) => {
+                match said {
+                    Said::Message { subject, payload, status } => on_message(now, subject, payload, status),
+                    Said::Ping => pings += 1,
+                    Said::Error(reason) => return Err(refused(wire.address(), reason)),
+                    Said::Pong | Said::Nothing => {}
+                }
+                used += bytes;
+            }
+        }
+    }
+    wire.consume(used);
+    for _ in 0..pings {
+        wire.out().extend_from_slice(b"PONG\r\n");
+    }
+    wire.flush()
+}

@@ -1,0 +1,260 @@
+//! RabbitMQ over AMQP 0.9.1: publisher confirms, and a consumer without acknowledgements, each with its own connection.
+//!
+//! Messages go through the default exchange to a queue per connection. Settings: `durable` (queue and messages, default true),
+//! `user`, `password`, `vhost`. There are no heartbeats: a dead peer shows as timeouts.
+
+use std::collections::BTreeMap;
+
+use super::amqp_wire::{Frame, long, method, parse, push_long, push_method, push_publish, push_short};
+use super::settings::Settings;
+use super::wire::Wire;
+use crate::clock::Clock;
+use crate::error::RequesterError;
+use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink};
+
+pub(super) struct RabbitMq {
+    address: String,
+    queue: String,
+    user: String,
+    password: String,
+    vhost: String,
+    durable: bool,
+    publisher: Option<Wire>,
+    subscriber: Option<Wire>,
+    next_tag: u64,
+    /// Sequences by delivery tag, not yet confirmed.
+    unconfirmed: BTreeMap<u64, u64>,
+    /// The message that is being delivered, and its whole length.
+    body: Vec<u8>,
+    body_bytes: usize,
+}
+
+impl RabbitMq {
+    pub(super) fn new(address: String, name: &str, settings: &mut Settings) -> Result<Self, RequesterError> {
+        let durable = match settings.take("durable").as_deref() {
+            None | Some("true") => true,
+            Some("false") => false,
+            Some(other) => {
+                let reason = format!("durable={other} is unknown: expected true or false");
+                return Err(RequesterError::Unsupported(reason));
+            }
+        };
+        Ok(Self {
+            address,
+            queue: format!("bench.{name}"),
+            user: settings.take("user").unwrap_or_else(|| "guest".to_owned()),
+            password: settings.take("password").unwrap_or_else(|| "guest".to_owned()),
+            vhost: settings.take("vhost").unwrap_or_else(|| "/".to_owned()),
+            durable,
+            publisher: None,
+            subscriber: None,
+            next_tag: 1,
+            unconfirmed: BTreeMap::new(),
+            body: Vec::new(),
+            body_bytes: 0,
+        })
+    }
+
+    /// Connects and opens channel 1.
+    fn connect(&self) -> Result<Wire, RequesterError> {
+        let mut wire = Wire::connect(&self.address)?;
+        wire.out().extend_from_slice(b"AMQP\0\0\x09\x01");
+        await_method(&mut wire, method::CONNECTION_START)?;
+        push_method(wire.out(), 0, method::CONNECTION_START_OK, |out| {
+            push_long(out, b"");
+            push_short(out, "PLAIN");
+            push_long(out, format!("\0{}\0{}", self.user, self.password).as_bytes());
+            push_short(out, "en_US");
+        });
+        await_method(&mut wire, method::CONNECTION_TUNE)?;
+        push_method(wire.out(), 0, method::CONNECTION_TUNE_OK, |out| {
+            out.extend_from_slice(&1_u16.to_be_bytes());
+            out.extend_from_slice(&(super::amqp_wire::FRAME_BYTES_MAX as u32).to_be_bytes());
+            out.extend_from_slice(&0_u16.to_be_bytes());
+        });
+        push_method(wire.out(), 0, method::CONNECTION_OPEN, |out| {
+            push_short(out, &self.vhost);
+            out.extend_from_slice(&[0, 0]);
+        });
+        await_method(&mut wire, method::CONNECTION_OPEN_OK)?;
+        push_method(wire.out(), 1, method::CHANNEL_OPEN, |out| push_short(out, ""));
+        await_method(&mut wire, method::CHANNEL_OPEN_OK)?;
+        Ok(wire)
+    }
+
+    fn declare(&self, wire: &mut Wire) -> Result<(), RequesterError> {
+        push_method(wire.out(), 1, method::QUEUE_DECLARE, |out| {
+            out.extend_from_slice(&[0, 0]);
+            push_short(out, &self.queue);
+            out.push(if self.durable { 0b10 } else { 0 });
+            push_long(out, b"");
+        });
+        await_method(wire, method::QUEUE_DECLARE_OK)
+    }
+
+    fn consume(&self, wire: &mut Wire) -> Result<(), RequesterError> {
+        const WITHOUT_ACKNOWLEDGEMENT: u8 = 0b10;
+        push_method(wire.out(), 1, method::BASIC_CONSUME, |out| {
+            out.extend_from_slice(&[0, 0]);
+            push_short(out, &self.queue);
+            push_short(out, "");
+            out.push(WITHOUT_ACKNOWLEDGEMENT);
+            push_long(out, b"");
+        });
+        await_method(wire, method::BASIC_CONSUME_OK)
+    }
+
+    fn take_confirms(&mut self, clock: &dyn Clock, sink: &mut dyn Sink) -> Result<(), RequesterError> {
+        let Some(wire) = &mut self.publisher else { return Ok(()) };
+        let unconfirmed = &mut self.unconfirmed;
+        frames(wire, clock, |now, frame| {
+            let Frame::Method(name @ (method::BASIC_ACK | method::BASIC_NACK), arguments) = frame else {
+                return;
+            };
+            let Some(tag) = long(arguments) else { return };
+            let several = arguments.get(8).is_some_and(|bits| bits & 1 != 0);
+            let mut settle = |sequence| match name {
+                method::BASIC_ACK => sink.acknowledged(now, sequence),
+                _ => sink.refused(now, sequence, "not confirmed"),
+            };
+            if several {
+                let later = unconfirmed.split_off(&(tag + 1));
+                std::mem::replace(unconfirmed, later).into_values().for_each(settle);
+            } else if let Some(sequence) = unconfirmed.remove(&tag) {
+                settle(sequence);
+            }
+        })
+    }
+
+    fn take_messages(&mut self, clock: &dyn Clock, sink: &mut dyn Sink) -> Result<(), RequesterError> {
+        let Some(wire) = &mut self.subscriber else { return Ok(()) };
+        let (body, body_bytes) = (&mut self.body, &mut self.body_bytes);
+        frames(wire, clock, |now, frame| match frame {
+            Frame::Method(method::BASIC_DELIVER, _) => body.clear(),
+            Frame::Header(length) => *body_bytes = length as usize,
+            // Most messages are one frame, and need no copy.
+            Frame::Body(part) if body.is_empty() && part.len() == *body_bytes => sink.payload(now, part),
+            Frame::Body(part) => {
+                body.extend_from_slice(part);
+                if body.len() >= *body_bytes {
+                    sink.payload(now, body);
+                    body.clear();
+                }
+            }
+            _ => {}
+        })
+    }
+}
+
+/// Waits for a method; the server may refuse instead.
+fn await_method(wire: &mut Wire, awaited: (u16, u16)) -> Result<(), RequesterError> {
+    let address = wire.address().to_owned();
+    loop {
+        let found = wire.wait_for("setting up", |data| {
+            match parse(data).map_err(|expected| super::nats_wire::wrong(&address, expected, data))? {
+                None => Ok(None),
+                Some((Frame::Method(name, arguments), used)) => {
+                    refusal(&address, name, arguments).map_or(Ok(Some((name, used))), Err)
+                }
+                Some((_, used)) => Ok(Some(((0, 0), used))),
+            }
+        })?;
+        if found == awaited {
+            return Ok(());
+        }
+    }
+}
+
+/// The server closes connection or channel, and says why.
+fn refusal(address: &str, name: (u16, u16), arguments: &[u8]) -> Option<RequesterError> {
+    if name != method::CONNECTION_CLOSE && name != method::CHANNEL_CLOSE {
+        return None;
+    }
+    let length = usize::from(arguments.get(2).copied().unwrap_or(0));
+    let text = String::from_utf8_lossy(arguments.get(3..3 + length).unwrap_or_default()).into_owned();
+    Some(RequesterError::Unsupported(format!("{address} says {text}")))
+}
+
+/// Reads what has come, frame by frame.
+fn frames(
+    wire: &mut Wire,
+    clock: &dyn Clock,
+    mut on_frame: impl FnMut(u64, Frame<'_>),
+) -> Result<(), RequesterError> {
+    if !wire.fill()? {
+        return Ok(());
+    }
+    let now = clock.now_ns();
+    let mut used = 0;
+    loop {
+        let data = &wire.data()[used..];
+        let Some((frame, bytes)) = parse(data).map_err(|expected| wire.protocol(expected, data))? else {
+            break;
+        };
+        if let Frame::Method(name, arguments) = &frame
+            && let Some(refusal) = refusal(wire.address(), *name, arguments)
+        {
+            return Err(refusal);
+        }
+        on_frame(now, frame);
+        used += bytes;
+    }
+    wire.consume(used);
+    Ok(())
+}
+
+impl Requester for RabbitMq {
+    fn expects(&self) -> Expects {
+        Expects { acknowledgement: true, payload: Some(PayloadBack::Receipt) }
+    }
+
+    fn set_up(&mut self) -> Result<(), RequesterError> {
+        let mut publisher = self.connect()?;
+        push_method(publisher.out(), 1, method::CONFIRM_SELECT, |out| out.push(0));
+        await_method(&mut publisher, method::CONFIRM_SELECT_OK)?;
+        self.declare(&mut publisher)?;
+        let mut subscriber = self.connect()?;
+        self.consume(&mut subscriber)?;
+        (self.publisher, self.subscriber) = (Some(publisher), Some(subscriber));
+        Ok(())
+    }
+
+    fn publish(&mut self, sequence: u64, payload: &[u8]) -> Result<Handed, RequesterError> {
+        let Some(out) = self.publisher.as_mut().and_then(|wire| wire.room_for(payload.len() + 256)) else {
+            return Ok(Handed::Full);
+        };
+        push_publish(out, &self.queue, self.durable, payload);
+        self.unconfirmed.insert(self.next_tag, sequence);
+        self.next_tag += 1;
+        Ok(Handed::Taken)
+    }
+
+    fn flush(&mut self) -> Result<(), RequesterError> {
+        self.publisher.as_mut().map_or(Ok(()), Wire::flush)
+    }
+
+    fn receive(&mut self, clock: &dyn Clock, sink: &mut dyn Sink) -> Result<(), RequesterError> {
+        self.take_messages(clock, sink)?;
+        self.take_confirms(clock, sink)
+    }
+
+    fn readiness(&self) -> Readiness<'_> {
+        match (&self.publisher, &self.subscriber) {
+            (Some(publisher), Some(subscriber)) => {
+                Readiness::Sockets(publisher.watched(), Some(subscriber.watched()))
+            }
+            _ => Readiness::At(u64::MAX),
+        }
+    }
+
+    fn tear_down(&mut self) -> Result<(), RequesterError> {
+        (self.publisher, self.subscriber) = (None, None);
+        let mut wire = self.connect()?;
+        push_method(wire.out(), 1, method::QUEUE_DELETE, |out| {
+            out.extend_from_slice(&[0, 0]);
+            push_short(out, &self.queue);
+            out.push(0);
+        });
+        await_method(&mut wire, method::QUEUE_DELETE_OK)
+    }
+}

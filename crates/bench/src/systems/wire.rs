@@ -1,0 +1,187 @@
+//! A TCP connection that never waits: a buffer in front of each direction, both bounded.
+//!
+//! Set-up may wait, with [`Wire::wait_for`]. This module knows no protocol.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{Timespec, poll};
+
+use crate::error::RequesterError;
+use crate::requester::Watched;
+
+/// Bytes that may wait to be sent; a message that does not fit must wait outside. One larger message fits into an empty buffer.
+const OUT_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes that one read asks for.
+const READ_BYTES: usize = 256 << 10;
+
+/// Bytes received and not understood yet, at most. Four times the largest payload: Base64 and framing fit in.
+const INPUT_BYTES_MAX: usize = 4 * crate::payload::PAYLOAD_BYTES_MAX;
+
+/// How long set-up waits for anything.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+pub(super) struct Wire {
+    address: String,
+    stream: TcpStream,
+    input: Vec<u8>,
+    /// What was received and not consumed lies in `start..end` of `input`.
+    start: usize,
+    end: usize,
+    out: Vec<u8>,
+    written: usize,
+}
+
+impl Wire {
+    /// Connects to `HOST:PORT`.
+    pub(super) fn connect(address: &str) -> Result<Self, RequesterError> {
+        let wrong = |error| RequesterError::Connect { address: address.to_owned(), error };
+        let mut last = io::Error::new(ErrorKind::NotFound, "the name has no address");
+        for candidate in address.to_socket_addrs().map_err(wrong)? {
+            match TcpStream::connect_timeout(&candidate, PATIENCE) {
+                Ok(stream) => {
+                    stream.set_nodelay(true).and_then(|()| stream.set_nonblocking(true)).map_err(wrong)?;
+                    let address = address.to_owned();
+                    let (input, out) = (vec![0; READ_BYTES], Vec::new());
+                    return Ok(Self { address, stream, input, start: 0, end: 0, out, written: 0 });
+                }
+                Err(error) => last = error,
+            }
+        }
+        Err(wrong(last))
+    }
+
+    pub(super) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The buffer of what is to be sent, if `bytes` more fit into it.
+    pub(super) fn room_for(&mut self, bytes: usize) -> Option<&mut Vec<u8>> {
+        let waiting = self.out.len() - self.written;
+        (waiting == 0 || waiting + bytes <= OUT_BYTES_MAX).then_some(&mut self.out)
+    }
+
+    /// The buffer of what is to be sent, for the few bytes that a protocol itself needs.
+    pub(super) fn out(&mut self) -> &mut Vec<u8> {
+        &mut self.out
+    }
+
+    /// Sends what it can without waiting.
+    pub(super) fn flush(&mut self) -> Result<(), RequesterError> {
+        while self.written < self.out.len() {
+            match self.stream.write(&self.out[self.written..]) {
+                Ok(0) => return Err(self.closed()),
+                Ok(count) => self.written += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.failed(error)),
+            }
+        }
+        if self.written == self.out.len() {
+            self.out.clear();
+            self.written = 0;
+        } else if self.written > OUT_BYTES_MAX / 2 {
+            self.out.drain(..self.written);
+            self.written = 0;
+        }
+        Ok(())
+    }
+
+    /// Reads what is there, without waiting; false if there was nothing.
+    pub(super) fn fill(&mut self) -> Result<bool, RequesterError> {
+        self.make_room()?;
+        loop {
+            match self.stream.read(&mut self.input[self.end..]) {
+                Ok(0) => return Err(self.closed()),
+                Ok(count) => {
+                    self.end += count;
+                    return Ok(true);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.failed(error)),
+            }
+        }
+    }
+
+    /// What was received and not consumed.
+    pub(super) fn data(&self) -> &[u8] {
+        &self.input[self.start..self.end]
+    }
+
+    pub(super) fn consume(&mut self, bytes: usize) {
+        self.start += bytes;
+        debug_assert!(self.start <= self.end);
+    }
+
+    fn make_room(&mut self) -> Result<(), RequesterError> {
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        } else if self.start > 0 && self.input.len() - self.end < READ_BYTES / 4 {
+            self.input.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        // A message that is larger than the buffer.
+        if self.end == self.input.len() {
+            if self.end >= INPUT_BYTES_MAX {
+                return Err(self.protocol("a message that ends", self.data()));
+            }
+            self.input.resize(self.input.len() * 2, 0);
+        }
+        Ok(())
+    }
+
+    /// Sends everything and waits until `parse` finds what it looks for; it says how much it consumed.
+    pub(super) fn wait_for<T>(
+        &mut self,
+        doing: &'static str,
+        mut parse: impl FnMut(&[u8]) -> Result<Option<(T, usize)>, RequesterError>,
+    ) -> Result<T, RequesterError> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            self.flush()?;
+            if let Some((found, used)) = parse(self.data())? {
+                self.consume(used);
+                return Ok(found);
+            }
+            if !self.fill()? {
+                let left = deadline.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    let timeout_ms = PATIENCE.as_millis() as u64;
+                    return Err(RequesterError::Timeout { address: self.address.clone(), timeout_ms, doing });
+                }
+                let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+                let _ = poll(&mut [self.watched().poll_fd()], Some(&timeout));
+            }
+        }
+    }
+
+    pub(super) fn watched(&self) -> Watched<'_> {
+        Watched { fd: self.stream.as_fd(), unsent: self.written < self.out.len() }
+    }
+
+    /// An answer that the protocol does not allow here.
+    pub(super) fn protocol(&self, expected: &'static str, found: &[u8]) -> RequesterError {
+        let found = String::from_utf8_lossy(&found[..found.len().min(120)]).escape_debug().to_string();
+        RequesterError::Protocol { address: self.address.clone(), expected, found }
+    }
+
+    fn closed(&self) -> RequesterError {
+        RequesterError::Closed { address: self.address.clone() }
+    }
+
+    fn failed(&self, error: io::Error) -> RequesterError {
+        RequesterError::Connection { address: self.address.clone(), error }
+    }
+}
+
+/// The first line of `data` without its end, and its length with it.
+pub(super) fn line(data: &[u8]) -> Option<(&[u8], usize)> {
+    let end = data.iter().position(|byte| *byte == b'\n')?;
+    let line = &data[..end];
+    Some((line.strip_suffix(b"\r").unwrap_or(line), end + 1))
+}

@@ -1,0 +1,235 @@
+//! Short runs against real systems: every message must come back, once and unharmed.
+//!
+//! The echo servers are our own. The others are tried where `TAILRACE_BENCH_NATS`, `_REDIS`, `_RABBITMQ`,
+//! `_MQTT`, `_STOMP` and `_KAFKA` (which may be tailrace) name a server; without them those tests say so and pass.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tailrace_bench::clock::{Clock, MonotonicClock, SECOND_NS, Waiting};
+use tailrace_bench::engine::{self, Interval, Load, LoadOptions, Outcome};
+use tailrace_bench::error::BenchError;
+use tailrace_bench::proxy::{Proxy, ProxyOptions, Trouble};
+use tailrace_bench::schedule::{Rate, Schedule};
+use tailrace_bench::systems::{self, EchoProtocol, EchoServer, Settings, Target};
+
+fn target(system: &str, address: Option<String>) -> Target {
+    let payload_bytes = 128;
+    let run = (std::process::id() % 30_000) as u16;
+    Target {
+        system: system.to_owned(),
+        address,
+        connections: 3,
+        payload_bytes,
+        run,
+        settings: Settings::default(),
+    }
+}
+
+fn options(target: &Target, per_second: u64) -> LoadOptions {
+    let schedule = Schedule::constant(Rate::per_second(per_second).unwrap()).unwrap();
+    let mut options = LoadOptions::new(Load::Open(schedule));
+    (options.warm_up_ns, options.duration_ns) = (SECOND_NS / 5, SECOND_NS);
+    (options.threads, options.payload_bytes, options.run) = (2, target.payload_bytes, target.run);
+    options
+}
+
+fn run(target: &Target, options: &LoadOptions, stop: &Arc<AtomicBool>) -> Outcome {
+    let clock: Arc<dyn Clock> = Arc::new(MonotonicClock::new(Waiting::Sleep));
+    let mut opened = systems::open(target).unwrap();
+    systems::set_up(&mut opened.requesters, target, &*clock).unwrap();
+    let requesters = opened.requesters;
+    let (outcome, requesters) =
+        engine::run(options, requesters, &clock, stop, &mut |_: &Interval<'_>| {}).unwrap();
+    for mut requester in requesters {
+        requester.tear_down().unwrap();
+    }
+    outcome
+}
+
+/// Everything comes back, once, in order.
+fn comes_back(system: &str, address: Option<String>, per_second: u64) {
+    for payload_bytes in [24, 128, 100_000] {
+        let mut target = target(system, address.clone());
+        target.payload_bytes = payload_bytes;
+        let per_second = if payload_bytes > 1000 { 30 } else { per_second };
+        let outcome = run(&target, &options(&target, per_second), &Arc::default());
+        let counts = outcome.total.counts;
+        assert_eq!((counts.due, counts.sent), (per_second, per_second), "{system} {:?}", outcome.failures);
+        let wrong = [
+            counts.lost,
+            counts.duplicates,
+            counts.corrupt,
+            counts.foreign,
+            counts.unknown,
+            counts.reordered,
+        ];
+        assert_eq!(wrong, [0; 6], "{system} {counts:?}");
+        for outcomes in [&outcome.total.acknowledgement, &outcome.total.receipt] {
+            assert!([0, per_second].contains(&outcomes.success.count()), "{system} {counts:?}");
+            assert_eq!(outcomes.error.count() + outcomes.timeout.count(), 0);
+        }
+        assert!(outcome.total.acknowledgement.count() + outcome.total.receipt.count() > 0);
+    }
+}
+
+/// A stall on the way back is seen as long as it was, whatever the protocol.
+///
+/// Not for Kafka: its clients go to the address that the server tells them, past the proxy.
+fn shows_a_stall(system: &str, upstream: String) {
+    let stall = Duration::from_millis(900)..Duration::from_millis(1300);
+    let to_client = Trouble { stalls: std::iter::once(stall).collect(), ..Trouble::default() };
+    let proxy = Proxy::start(ProxyOptions {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        upstream,
+        to_server: Trouble::default(),
+        to_client,
+        resets: Vec::new(),
+        seed: 1,
+    })
+    .unwrap();
+    let mut target = target(system, Some(proxy.address().to_string()));
+    target.connections = 1;
+    let mut options = options(&target, 500);
+    options.duration_ns = 2 * SECOND_NS;
+    let outcome = run(&target, &options, &Arc::default());
+    for outcomes in [&outcome.total.acknowledgement, &outcome.total.receipt] {
+        let latency = &outcomes.success;
+        if latency.count() == 0 {
+            continue;
+        }
+        // 400 of 2000 ms: 20 % spread from 0 to 400 ms. The machine may add to that, never take away.
+        assert_eq!(latency.count(), 1000, "{system} {:?}", outcome.total.counts);
+        assert!(latency.max_ns() >= 390_000_000, "{system} {}", latency.max_ns());
+        assert!(latency.at_quantile_ns(0.9) >= 180_000_000, "{system} {}", latency.at_quantile_ns(0.9));
+    }
+}
+
+fn server(variable: &str) -> Option<String> {
+    let address = std::env::var(variable).ok();
+    if address.is_none() {
+        eprintln!("not tried: {variable} names no server");
+    }
+    address
+}
+
+#[test]
+fn noop_and_echo() {
+    comes_back("noop", None, 5000);
+    comes_back("tcp-echo", None, 2000);
+    comes_back("http", None, 300);
+}
+
+#[test]
+fn nats_and_jetstream() {
+    let Some(address) = server("TAILRACE_BENCH_NATS") else { return };
+    comes_back("nats", Some(address.clone()), 2000);
+    comes_back("jetstream", Some(address.clone()), 500);
+    shows_a_stall("nats", address.clone());
+    shows_a_stall("jetstream", address);
+}
+
+#[test]
+fn redis_and_streams() {
+    let Some(address) = server("TAILRACE_BENCH_REDIS") else { return };
+    comes_back("redis", Some(address.clone()), 2000);
+    comes_back("redis-streams", Some(address.clone()), 500);
+    shows_a_stall("redis", address.clone());
+    shows_a_stall("redis-streams", address);
+}
+
+#[test]
+fn rabbitmq() {
+    let Some(address) = server("TAILRACE_BENCH_RABBITMQ") else { return };
+    comes_back("rabbitmq", Some(address.clone()), 500);
+    shows_a_stall("rabbitmq", address);
+}
+
+#[test]
+fn mqtt() {
+    let Some(address) = server("TAILRACE_BENCH_MQTT") else { return };
+    comes_back("mqtt", Some(address.clone()), 500);
+    shows_a_stall("mqtt", address);
+}
+
+#[test]
+fn stomp() {
+    let Some(address) = server("TAILRACE_BENCH_STOMP") else { return };
+    comes_back("stomp", Some(address.clone()), 500);
+    shows_a_stall("stomp", address);
+}
+
+#[cfg(feature = "kafka")]
+#[test]
+fn kafka() {
+    let Some(address) = server("TAILRACE_BENCH_KAFKA") else { return };
+    comes_back("kafka", Some(address), 500);
+}
+
+#[test]
+fn a_frozen_system_shows_its_stall() {
+    for (system, protocol) in [("tcp-echo", EchoProtocol::Tcp), ("http", EchoProtocol::Http)] {
+        let server = EchoServer::start(protocol).unwrap();
+        let mut target = target(system, Some(server.address().to_string()));
+        // HTTP has one request at a time and connection; what waits behind it counts all the same.
+        target.connections = 2;
+        let options = options(&target, 500);
+        let freezer = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(700));
+            server.freeze(true);
+            std::thread::sleep(Duration::from_millis(400));
+            server.freeze(false);
+            server
+        });
+        let outcome = run(&target, &options, &Arc::default());
+        drop(freezer.join().unwrap());
+        let latency = &outcome.total.receipt.success;
+        assert_eq!(latency.count(), 500, "{system} {:?}", outcome.total.counts);
+        // 400 of 1000 ms: 40 % of all latencies spread from 0 to 400 ms. The machine may add to that, never take away.
+        assert!(latency.max_ns() >= 380_000_000, "{system} {}", latency.max_ns());
+        assert!(latency.at_quantile_ns(0.8) >= 170_000_000, "{system} {}", latency.at_quantile_ns(0.8));
+    }
+}
+
+#[test]
+fn stopping_keeps_what_was_measured() {
+    let target = target("tcp-echo", None);
+    let mut options = options(&target, 1000);
+    options.duration_ns = 60 * SECOND_NS;
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopper = Arc::clone(&stop);
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(600));
+        stopper.store(true, Ordering::Relaxed);
+    });
+    let outcome = run(&target, &options, &stop);
+    assert!(outcome.interrupted);
+    assert!(outcome.total.receipt.count() > 50 && outcome.measured_ns < 30 * SECOND_NS);
+}
+
+#[test]
+fn wrong_targets_are_named() {
+    let unknown = systems::open(&target("carrier-pigeon", None));
+    assert!(matches!(unknown, Err(BenchError::UnknownSystem { .. })));
+    let mut with_setting = target("nats", None);
+    with_setting.settings = Settings::new(BTreeMap::from([("colour".to_owned(), "red".to_owned())]));
+    let text = systems::open(&with_setting).err().unwrap().to_string();
+    assert_eq!(text, "'colour' is no setting of the system nats");
+    // Nothing listens on port 1.
+    let target = target("nats", Some("127.0.0.1:1".to_owned()));
+    let mut opened = systems::open(&target).unwrap();
+    let error = systems::set_up(&mut opened.requesters, &target, &MonotonicClock::default()).unwrap_err();
+    assert!(error.to_string().starts_with("cannot connect to 127.0.0.1:1: "), "{error}");
+}
+
+#[test]
+fn a_server_of_another_kind_is_noticed() {
+    let server = EchoServer::start(EchoProtocol::Tcp).unwrap();
+    let target = target("nats", Some(server.address().to_string()));
+    let mut opened = systems::open(&target).unwrap();
+    let error = systems::set_up(&mut opened.requesters, &target, &MonotonicClock::default()).unwrap_err();
+    assert!(error.to_string().contains("answered wrongly"), "{error}");
+}

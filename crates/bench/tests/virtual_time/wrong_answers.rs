@@ -1,0 +1,119 @@
+//! What a system does wrong is counted and reported, never ignored.
+
+use tailrace_bench::engine::{Load, LoadOptions, Outcome};
+use tailrace_bench::error::BenchError;
+use tailrace_bench::requester::{Expects, PayloadBack};
+use tailrace_bench::schedule::{Rate, Schedule};
+
+use crate::simulated::{Behaviour, MS, agree, one_stall, run, seconds};
+
+fn options() -> LoadOptions {
+    let schedule = Schedule::constant(Rate::per_second(1000).unwrap()).unwrap();
+    let mut options = LoadOptions::new(Load::Open(schedule));
+    (options.warm_up_ns, options.duration_ns) = (0, seconds(10));
+    options.timeout_ns = seconds(1);
+    options.drain_ns = seconds(5);
+    options
+}
+
+fn outcome(behaviour: Behaviour) -> Outcome {
+    run(&options(), &behaviour, 1)
+}
+
+#[test]
+fn losses_time_out() {
+    let outcome = outcome(Behaviour { lose_every: 100, ..Behaviour::default() });
+    let counts = outcome.total.counts;
+    assert_eq!((counts.due, counts.received, counts.lost), (10_000, 9900, 100));
+    assert_eq!(outcome.total.receipt.timeout.count(), 100);
+    assert!(agree(outcome.total.receipt.timeout.at_quantile_ns(0.5), seconds(1), MS));
+    assert_eq!(outcome.total.receipt.success.max_ns(), MS);
+}
+
+#[test]
+fn duplicates_are_counted_and_timed_once() {
+    let outcome = outcome(Behaviour { repeat_every: 10, ..Behaviour::default() });
+    assert_eq!(outcome.total.counts.duplicates, 1000);
+    assert_eq!(outcome.total.counts.received, 10_000);
+    assert_eq!(outcome.total.receipt.count(), 10_000);
+}
+
+#[test]
+fn reorderings_are_counted() {
+    let outcome = outcome(Behaviour { delay_every: (50, 5 * MS), ..Behaviour::default() });
+    // The last one of all has nothing behind it that could overtake it.
+    assert_eq!(outcome.total.counts.reordered, 199);
+    assert_eq!(outcome.total.counts.received, 10_000);
+}
+
+#[test]
+fn damaged_payloads_are_no_answers() {
+    let outcome = outcome(Behaviour { damage_every: 1000, ..Behaviour::default() });
+    assert_eq!((outcome.total.counts.corrupt, outcome.total.counts.lost), (10, 10));
+    assert_eq!(outcome.total.receipt.timeout.count(), 10);
+}
+
+#[test]
+fn refusals_are_errors_with_a_reason() {
+    let expects = Expects { acknowledgement: true, payload: Some(PayloadBack::Receipt) };
+    let outcome = outcome(Behaviour { refuse_every: 4, expects, ..Behaviour::default() });
+    assert_eq!(outcome.total.acknowledgement.error.count(), 2500);
+    assert_eq!(outcome.total.acknowledgement.success.count(), 7500);
+    assert_eq!(outcome.refusals, ["refused on purpose"]);
+}
+
+#[test]
+fn an_answer_after_the_timeout_stays_a_timeout() {
+    let outcome = outcome(Behaviour { delay_every: (100, 2 * seconds(1)), ..Behaviour::default() });
+    assert_eq!(outcome.total.receipt.timeout.count(), 100);
+    assert_eq!(outcome.total.receipt.success.count(), 9900);
+    // The run ends when the last one is given up; nobody waits for those that are.
+    let counts = outcome.total.counts;
+    assert_eq!(counts.received + counts.lost, 10_000);
+    assert!((1..=11).contains(&counts.lost), "{counts:?}");
+}
+
+#[test]
+fn a_broken_connection_fails_what_is_due() {
+    let outcome = outcome(Behaviour { breaks_at_ns: seconds(9), ..Behaviour::default() });
+    assert_eq!(outcome.failures, ["simulated closed the connection"]);
+    let counts = outcome.total.counts;
+    assert_eq!((counts.due, counts.sent, counts.unsent, counts.broken_connections), (10_000, 9000, 1000, 1));
+    // The last one sent before was still in flight.
+    assert_eq!(outcome.total.receipt.count(), 10_000);
+    assert!((1000..=1001).contains(&outcome.total.receipt.error.count()));
+}
+
+#[test]
+fn a_number_of_messages_is_kept_exactly() {
+    for connections in [1, 3, 7] {
+        let mut options = options();
+        options.messages_max = 1000;
+        assert_eq!(run(&options, &Behaviour::default(), connections).total.counts.sent, 1000);
+    }
+}
+
+#[test]
+fn what_never_ends_is_given_up() {
+    let mut options = options();
+    (options.timeout_ns, options.in_flight_max) = (seconds(1000), 100);
+    let forever = Behaviour { stalls: one_stall(seconds(5), seconds(5000)), ..Behaviour::default() };
+    let outcome = run(&options, &forever, 1);
+    let counts = outcome.total.counts;
+    assert_eq!((counts.due, counts.sent, counts.unsent), (10_000, 5100, 4900));
+    assert_eq!(outcome.total.receipt.timeout.count(), 5000);
+    assert!(agree(outcome.total.receipt.timeout.max_ns(), seconds(10), 2 * MS));
+    assert!(outcome.verdict.is_valid(), "{:?}", outcome.verdict);
+}
+
+#[test]
+fn options_out_of_range_are_named() {
+    let mut wrong = options();
+    wrong.payload_bytes = 16;
+    let text = wrong.check(1).unwrap_err().to_string();
+    assert_eq!(text, "size is 16: expected 24 to 67108864 bytes");
+    let mut wrong = options();
+    wrong.in_flight_max = 1 << 30;
+    assert!(matches!(wrong.check(100), Err(BenchError::Option { option: "in-flight", .. })));
+    assert!(options().check(0).is_err() && options().check(70_000).is_err());
+}

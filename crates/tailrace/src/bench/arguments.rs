@@ -1,0 +1,205 @@
+//! What `tailrace bench run` can be told.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use tailrace_bench::clock::Waiting;
+use tailrace_bench::engine::{Load, LoadOptions};
+use tailrace_bench::schedule::{Rate, Schedule, Segment};
+use tailrace_bench::systems::{Settings, Target};
+
+use crate::args::Output;
+use crate::failure::{Failure, plain};
+use crate::text::units::{parse_bytes, parse_duration};
+use crate::topic::key_value;
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Latency counts from the moment a message was due, not from when it was sent: a system that stalls is charged\n\
+    for every message that should have been sent meanwhile. Percentiles go to six nines and the exact maximum.\n\n\
+    Examples:\n  \
+    tailrace bench run --system tcp-echo --rate 3000\n  \
+    tailrace bench run --system nats --rate 20k --size 1KiB --connections 25 --threads 2\n  \
+    tailrace bench run --system jetstream --set storage=file --schedule poisson --out results/js-1\n  \
+    tailrace bench run --system redis --steps 1k:10s,5k:10s,0:2s,5k:10s\n\n\
+    Status 1: the run is invalid because the generator was late, or a connection broke. docs/benchmarking.md says how to\n\
+    measure, how to read the result, what a plan looks like, and what is not built yet."
+)]
+pub(crate) struct RunArguments {
+    /// A plan of several runs, in turn; only --out, -o, -q and --progress go with it
+    #[arg(value_name = "PLAN.toml")]
+    pub(super) plan: Option<PathBuf>,
+    /// What to measure; see `tailrace bench systems`
+    #[arg(
+        long,
+        value_name = "NAME",
+        required_unless_present = "plan",
+        default_value = "noop",
+        hide_default_value = true
+    )]
+    pub(super) system: String,
+    /// Where it listens [default: the system's usual port on this machine]
+    #[arg(long, value_name = "HOST:PORT")]
+    address: Option<String>,
+    /// A setting of the system; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
+    set: Vec<(String, String)>,
+    /// Messages per second, all connections together: 3000, 0.5, 250k, 1M
+    #[arg(long, default_value = "1000")]
+    pub(super) rate: Rate,
+    /// How messages are spread over time
+    #[arg(long, value_enum, default_value_t = Shape::Constant)]
+    schedule: Shape,
+    /// Go evenly from --rate to this rate, over the whole run
+    #[arg(long, value_name = "RATE", conflicts_with_all = ["steps", "trace"])]
+    ramp_to: Option<Rate>,
+    /// Rates one after the other, each with its time: 1k:10s,0:2s,5k:10s
+    #[arg(long, value_name = "RATE:TIME,...", conflicts_with = "trace")]
+    steps: Option<String>,
+    /// Due times from a file: nanoseconds since the beginning, one per line
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Number that a random schedule is made of
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// What causes messages; only the open loop measures what users feel
+    #[arg(long, value_enum, default_value_t = Mode::Open)]
+    mode: Mode,
+    /// Bytes of each message, at least 24
+    #[arg(long, default_value = "128", value_parser = parse_bytes)]
+    pub(super) size: u64,
+    /// Connections, or pairs of publisher and subscriber
+    #[arg(long, default_value_t = 1)]
+    pub(super) connections: u32,
+    /// Threads of the generator, over which connections are spread
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    /// Messages in flight per connection; what does not fit waits, and counts from when it was due
+    #[arg(long, value_name = "N", default_value_t = 16_384)]
+    in_flight: usize,
+    /// Time that is measured
+    #[arg(long, default_value = "30s", value_parser = parse_duration)]
+    pub(super) duration: Duration,
+    /// Time before it that is sent but not recorded
+    #[arg(long, default_value = "2s", value_parser = parse_duration)]
+    pub(super) warm_up: Duration,
+    /// No more messages than this, those of the warm-up included
+    #[arg(long, value_name = "N")]
+    messages: Option<u64>,
+    /// How long after its sending a message is given up
+    #[arg(long, default_value = "30s", value_parser = parse_duration)]
+    timeout: Duration,
+    /// How long the end waits for the last answers
+    #[arg(long, default_value = "10s", value_parser = parse_duration)]
+    drain: Duration,
+    /// Length of the intervals of the log
+    #[arg(long, default_value = "1s", value_parser = parse_duration)]
+    interval: Duration,
+    /// Wait in a loop instead of sleeping: more exact, and takes a core per thread
+    #[arg(long)]
+    spin: bool,
+    /// Write results to this folder: JSON, CSV, .hgrm, and the interval log
+    #[arg(long, value_name = "DIR")]
+    pub(super) out: Option<PathBuf>,
+    /// Show progress although standard error is no terminal
+    #[arg(long)]
+    pub(super) progress: bool,
+    /// No progress
+    #[arg(short, long, conflicts_with = "progress")]
+    pub(super) quiet: bool,
+    /// Lines for people, or JSON
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    pub(super) output: Output,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Shape {
+    /// Evenly
+    Constant,
+    /// At random, independent of each other
+    Poisson,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Mode {
+    /// The schedule alone; latency counts from the due time
+    Open,
+    /// Each connection waits for its answer first: hides stalls, for comparison only
+    Closed,
+    /// As fast as the bound in flight allows: for throughput
+    FullThrottle,
+}
+
+impl RunArguments {
+    pub(super) fn target(&self, run: u16) -> Target {
+        Target {
+            system: self.system.clone(),
+            address: self.address.clone(),
+            connections: self.connections,
+            payload_bytes: usize::try_from(self.size).unwrap_or(usize::MAX),
+            run,
+            settings: Settings::new(self.set.iter().cloned().collect::<BTreeMap<_, _>>()),
+        }
+    }
+
+    pub(super) fn waiting(&self) -> Waiting {
+        if self.spin { Waiting::Spin } else { Waiting::Sleep }
+    }
+
+    pub(super) fn load_options(&self, run: u16) -> Result<LoadOptions, Failure> {
+        let load = match self.mode {
+            Mode::Open => Load::Open(self.schedule()?),
+            Mode::Closed => Load::Closed(self.schedule()?),
+            Mode::FullThrottle => Load::FullThrottle,
+        };
+        let mut options = LoadOptions::new(load);
+        options.payload_bytes = usize::try_from(self.size).unwrap_or(usize::MAX);
+        options.threads = self.threads;
+        options.in_flight_max = self.in_flight;
+        options.warm_up_ns = nanoseconds(self.warm_up);
+        options.duration_ns = nanoseconds(self.duration);
+        options.messages_max = self.messages.unwrap_or(u64::MAX);
+        options.drain_ns = nanoseconds(self.drain);
+        options.timeout_ns = nanoseconds(self.timeout);
+        options.interval_ns = nanoseconds(self.interval);
+        options.run = run;
+        options.check(self.connections as usize)?;
+        Ok(options)
+    }
+
+    fn schedule(&self) -> Result<Schedule, Failure> {
+        if let Some(path) = &self.trace {
+            let text = std::fs::read_to_string(path)
+                .map_err(|error| format!("cannot read {}: {}", path.display(), plain(&error)))?;
+            return Ok(Schedule::parse_trace(&text)?);
+        }
+        if let Some(steps) = &self.steps {
+            return Ok(Schedule::series(&parse_steps(steps)?)?);
+        }
+        if let Some(to) = self.ramp_to {
+            return Ok(Schedule::ramp(self.rate, to, nanoseconds(self.warm_up + self.duration))?);
+        }
+        Ok(match self.schedule {
+            Shape::Constant => Schedule::constant(self.rate)?,
+            Shape::Poisson => Schedule::poisson(self.rate, self.seed)?,
+        })
+    }
+}
+
+fn parse_steps(text: &str) -> Result<Vec<Segment>, Failure> {
+    text.split(',')
+        .map(|step| {
+            let (rate, time) = step
+                .split_once(':')
+                .ok_or_else(|| format!("'{step}' is no step: expected RATE:TIME, for instance 1k:10s"))?;
+            let rate: Rate = rate.parse()?;
+            Ok(Segment::new(rate, rate, nanoseconds(parse_duration(time)?))?)
+        })
+        .collect()
+}
+
+pub(super) fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

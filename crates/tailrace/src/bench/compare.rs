@@ -1,0 +1,157 @@
+//! `tailrace bench compare A B`: do two sets of runs differ, or is it noise?
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::{Value, json};
+use tailrace_bench::compare::{Comparison, compare};
+
+use crate::args::Output;
+use crate::failure::{Failure, plain};
+use crate::output::{print, print_json};
+use crate::text::table::Table;
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A and B are folders: of one run (bench run --out), or of several such folders. One run is one observation;\n\
+    four runs or more on each side can show a difference that is unlikely to be noise (p below 0.05).\n\n\
+    Example: tailrace bench compare results/before results/after"
+)]
+pub(super) struct CompareArguments {
+    /// Folder of the first run or runs
+    #[arg(value_name = "A")]
+    a: PathBuf,
+    /// Folder of the second
+    #[arg(value_name = "B")]
+    b: PathBuf,
+    /// Lines for people, or JSON
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+}
+
+/// Percentiles that are compared: enough messages lie beyond them in any run of a few seconds.
+const COMPARED: [(&str, &str); 5] =
+    [("0.5", "p50"), ("0.9", "p90"), ("0.99", "p99"), ("0.999", "p99.9"), ("1", "max")];
+
+/// What must be the same in all runs, or they cannot be compared.
+const CONDITIONS: [&str; 6] =
+    ["mode", "schedule", "rate_per_second", "payload_bytes", "connections", "receipt_is_reply"];
+
+/// Below this a difference is called one.
+const P_VALUE_DIFFERENT: f64 = 0.05;
+
+pub(super) fn run(arguments: &CompareArguments) -> Result<ExitCode, Failure> {
+    let (a, b) = (load(&arguments.a)?, load(&arguments.b)?);
+    check(&a, &b)?;
+    let mut rows = Vec::new();
+    for name in ["acknowledgement", "receipt"] {
+        for (quantile, label) in COMPARED {
+            let pick = |runs: &[Value]| -> Option<Vec<f64>> {
+                runs.iter().map(|run| run["latency"][name]["quantiles_ns"][quantile].as_f64()).collect()
+            };
+            let found = pick(&a).zip(pick(&b)).and_then(|(a, b)| compare(&a, &b));
+            rows.extend(found.map(|found| (name, label, found)));
+        }
+    }
+    if rows.is_empty() {
+        return Err("the two sets have no distribution in common".into());
+    }
+    match arguments.output {
+        Output::Json => print_json(&json(&a, &b, &rows))?,
+        Output::Text => print(&render(&a, &b, &rows))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+type Row<'a> = (&'a str, &'a str, Comparison);
+
+fn json(a: &[Value], b: &[Value], rows: &[Row<'_>]) -> Value {
+    let rows: Vec<Value> = rows
+        .iter()
+        .map(|(name, label, found)| {
+            json!({"distribution": name, "percentile": label, "differs": found.p_value < P_VALUE_DIFFERENT, "comparison": found})
+        })
+        .collect();
+    json!({"runs_a": a.len(), "runs_b": b.len(), "rows": rows})
+}
+
+fn render(a: &[Value], b: &[Value], rows: &[Row<'_>]) -> String {
+    let mut table = Table::new(0, &["MILLISECONDS", "", "A", "B", "B/A", "NOISE A", "NOISE B", "P", ""]);
+    for (name, label, found) in rows {
+        let verdict = if found.p_value < P_VALUE_DIFFERENT { "differs" } else { "no difference shown" };
+        table.row(vec![
+            (*name).to_owned(),
+            (*label).to_owned(),
+            format!("{:.3}", found.median_a / 1e6),
+            format!("{:.3}", found.median_b / 1e6),
+            format!("{:.2}", found.ratio),
+            format!("x{:.2}", found.spread_a),
+            format!("x{:.2}", found.spread_b),
+            format!("{:.3}", found.p_value),
+            verdict.to_owned(),
+        ]);
+    }
+    let mut text = format!("A: {} runs of {}, B: {} runs of {}\n", a.len(), system(a), b.len(), system(b));
+    text.push_str(&table.render());
+    text.push_str("A and B are medians over runs; noise is the largest run over the smallest.\n");
+    let least = Comparison::p_value_least(a.len(), b.len());
+    if least >= P_VALUE_DIFFERENT {
+        text.push_str(&format!(
+            "So few runs cannot show a difference: the smallest possible p is {least:.2}.\n"
+        ));
+    }
+    text
+}
+
+fn system(runs: &[Value]) -> &str {
+    runs[0]["system"].as_str().unwrap_or("?")
+}
+
+/// The results in a folder, or in the folders in it.
+fn load(folder: &Path) -> Result<Vec<Value>, Failure> {
+    let wrong =
+        |path: &Path, error: &std::io::Error| format!("cannot read {}: {}", path.display(), plain(error));
+    let own = folder.join("result.json");
+    let mut files = Vec::new();
+    if own.exists() {
+        files.push(own);
+    } else {
+        for entry in std::fs::read_dir(folder).map_err(|error| wrong(folder, &error))? {
+            let path = entry.map_err(|error| wrong(folder, &error))?.path().join("result.json");
+            if path.exists() {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    if files.is_empty() {
+        return Err(format!("{} holds no result.json, nor do the folders in it", folder.display()).into());
+    }
+    let mut runs = Vec::new();
+    for path in files {
+        let bytes = std::fs::read(&path).map_err(|error| wrong(&path, &error))?;
+        let run: Value = serde_json::from_slice(&bytes)
+            .map_err(|error| format!("{} is no result: {error}", path.display()))?;
+        if run["valid"] != true || run["interrupted"] == true {
+            return Err(format!(
+                "{} is of a run that was invalid or interrupted: leave it out",
+                path.display()
+            )
+            .into());
+        }
+        runs.push(run);
+    }
+    Ok(runs)
+}
+
+fn check(a: &[Value], b: &[Value]) -> Result<(), Failure> {
+    for key in CONDITIONS {
+        for run in a.iter().chain(b) {
+            if run[key] != a[0][key] {
+                return Err(format!("the runs are not alike: {key} is {} and {}", a[0][key], run[key]).into());
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! The line that shows how a run goes, while it goes.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use tailrace_bench::engine::Interval;
+use tailrace_bench::recorder::{Distribution, Outcomes, Recorder};
+
+use super::table::milliseconds;
+use crate::text::units;
+
+#[derive(Debug)]
+pub(super) struct Live {
+    shown: bool,
+    whole: Duration,
+    line_is_there: bool,
+}
+
+impl Live {
+    /// `whole` is the time that the run is to take.
+    pub(super) fn new(shown: bool, whole: Duration) -> Self {
+        Self { shown, whole, line_is_there: false }
+    }
+
+    pub(super) fn show(&mut self, interval: &Interval<'_>) {
+        if !self.shown {
+            return;
+        }
+        let done = Duration::from_nanos(interval.begin_ns + interval.length_ns);
+        let left = self.whole.saturating_sub(done).as_secs();
+        let counts = interval.recorder.counts;
+        let rate = units::count(counts.sent as f64 * 1e9 / interval.length_ns as f64);
+        let _ = write!(
+            std::io::stderr(),
+            "\r{} s, {left} s left  {rate}/s  {} in flight  now {}  all {}\x1b[K",
+            done.as_secs(),
+            interval.in_flight,
+            brief(interval.recorder),
+            brief(interval.total),
+        );
+        self.line_is_there = true;
+    }
+
+    /// Removes the line, before anything else is said.
+    pub(super) fn clear(&mut self) {
+        if std::mem::take(&mut self.line_is_there) {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+/// p50/p99/p99.9/max in milliseconds.
+fn brief(recorder: &Recorder) -> String {
+    let felt = felt(recorder).together();
+    if felt.count() == 0 {
+        return "-".to_owned();
+    }
+    let at = |quantile| milliseconds(felt.at_quantile_ns(quantile));
+    format!("{}/{}/{}/{} ms", at(0.5), at(0.99), at(0.999), milliseconds(felt.max_ns()))
+}
+
+/// What a user would feel: the receipt, or the acknowledgement where nothing is received.
+pub(super) fn felt(recorder: &Recorder) -> &Outcomes {
+    if recorder.receipt.count() > 0 { &recorder.receipt } else { &recorder.acknowledgement }
+}
+
+/// The distribution that is judged: successes of what is felt.
+pub(super) fn successes(recorder: &Recorder) -> &Distribution {
+    &felt(recorder).success
+}

@@ -1,0 +1,283 @@
+//! What a plan says: systems, workloads, rounds. Unknown keys are errors.
+//!
+//! A workload's keys are the options of `bench run`, with the same names, values and checks.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use clap::Parser;
+use serde::Deserialize;
+use toml::Value;
+
+use crate::bench::RunArguments;
+use crate::failure::{Failure, plain};
+use crate::text::units::parse_duration;
+
+/// Options of `bench run` that a workload may set.
+const WORKLOAD_KEYS: [&str; 17] = [
+    "connections",
+    "drain",
+    "duration",
+    "in-flight",
+    "interval",
+    "messages",
+    "mode",
+    "ramp-to",
+    "rate",
+    "schedule",
+    "seed",
+    "size",
+    "steps",
+    "threads",
+    "timeout",
+    "trace",
+    "warm-up",
+];
+
+/// A plan as it stands in the file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Raw {
+    #[serde(default = "three")]
+    rounds: u32,
+    pause: Option<String>,
+    #[serde(default)]
+    spin: bool,
+    #[serde(rename = "system")]
+    systems: Vec<RawSystem>,
+    #[serde(rename = "workload")]
+    workloads: Vec<BTreeMap<String, Value>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct RawSystem {
+    system: String,
+    name: Option<String>,
+    address: Option<String>,
+    #[serde(default)]
+    set: BTreeMap<String, String>,
+    start: Option<Vec<String>>,
+    ready: Option<String>,
+    ready_timeout: Option<String>,
+}
+
+fn three() -> u32 {
+    3
+}
+
+/// A plan that was checked.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) rounds: u32,
+    pub(super) pause: Duration,
+    spin: bool,
+    pub(super) systems: Vec<PlannedSystem>,
+    pub(super) workloads: Vec<Workload>,
+}
+
+#[derive(Debug)]
+pub(super) struct PlannedSystem {
+    pub(super) name: String,
+    system: String,
+    address: Option<String>,
+    set: BTreeMap<String, String>,
+    pub(super) server: Option<ServerPlan>,
+}
+
+/// How to start the system under test, and how to see that it is there.
+#[derive(Clone, Debug)]
+pub(super) struct ServerPlan {
+    pub(super) command: Vec<String>,
+    /// `HOST:PORT` that accepts connections when it is ready.
+    pub(super) ready: String,
+    pub(super) patience: Duration,
+}
+
+#[derive(Debug)]
+pub(super) struct Workload {
+    pub(super) name: String,
+    options: Vec<String>,
+}
+
+/// `bench run` alone, so that its options can be read from a plan.
+#[derive(Debug, Parser)]
+#[command(no_binary_name = true)]
+struct Line {
+    #[command(flatten)]
+    run: RunArguments,
+}
+
+impl Plan {
+    pub(super) fn read(path: &Path) -> Result<(Self, String), Failure> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| format!("cannot read {}: {}", path.display(), plain(&error)))?;
+        let plan = Self::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok((plan, text))
+    }
+
+    fn parse(text: &str) -> Result<Self, Failure> {
+        let raw: Raw = toml::from_str(text)?;
+        if raw.systems.is_empty() || raw.workloads.is_empty() || raw.rounds == 0 {
+            return Err("a plan needs at least one system, one workload and one round".into());
+        }
+        let pause = raw.pause.as_deref().map_or(Ok(Duration::from_secs(1)), parse_duration)?;
+        let systems = raw.systems.into_iter().map(PlannedSystem::new).collect::<Result<Vec<_>, _>>()?;
+        let workloads = raw.workloads.into_iter().map(Workload::new).collect::<Result<Vec<_>, _>>()?;
+        let plan = Self { rounds: raw.rounds, pause, spin: raw.spin, systems, workloads };
+        unique("system", plan.systems.iter().map(|system| &system.name))?;
+        unique("workload", plan.workloads.iter().map(|workload| &workload.name))?;
+        plan.check()?;
+        Ok(plan)
+    }
+
+    /// Every run must be possible before the first one begins.
+    fn check(&self) -> Result<(), Failure> {
+        for system in &self.systems {
+            for workload in &self.workloads {
+                let run = self.run(system, workload)?;
+                run.load_options(0)?;
+                tailrace_bench::systems::check(&run.target(0))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The options of one run.
+    pub(super) fn run(&self, system: &PlannedSystem, workload: &Workload) -> Result<RunArguments, Failure> {
+        let mut words = vec![format!("--system={}", system.system)];
+        words.extend(system.address.iter().map(|address| format!("--address={address}")));
+        words.extend(system.set.iter().map(|(key, value)| format!("--set={key}={value}")));
+        words.extend(self.spin.then(|| "--spin".to_owned()));
+        words.extend(workload.options.iter().cloned());
+        let line = Line::try_parse_from(words).map_err(|error| {
+            // The first line says what is wrong; the rest is about a command line that nobody typed.
+            let text = error.to_string();
+            let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+            format!("workload {}: {first}", workload.name)
+        })?;
+        Ok(line.run)
+    }
+}
+
+impl PlannedSystem {
+    fn new(raw: RawSystem) -> Result<Self, Failure> {
+        let name = raw.name.unwrap_or_else(|| raw.system.clone());
+        check_name(&name)?;
+        let patience = raw.ready_timeout.as_deref().map_or(Ok(Duration::from_secs(30)), parse_duration)?;
+        let server = match raw.start {
+            Some(command) if command.is_empty() => {
+                return Err(format!("system {name}: start is empty").into());
+            }
+            Some(command) => {
+                let ready = raw.ready.or_else(|| raw.address.clone()).ok_or_else(|| {
+                    format!(
+                        "system {name}: start needs an address, or ready, to see when the server is there"
+                    )
+                })?;
+                Some(ServerPlan { command, ready, patience })
+            }
+            None => None,
+        };
+        Ok(Self { name, system: raw.system, address: raw.address, set: raw.set, server })
+    }
+}
+
+impl Workload {
+    fn new(mut raw: BTreeMap<String, Value>) -> Result<Self, Failure> {
+        let Some(Value::String(name)) = raw.remove("name") else {
+            return Err("a workload needs a name".into());
+        };
+        check_name(&name)?;
+        let mut options = Vec::new();
+        for (key, value) in raw {
+            if !WORKLOAD_KEYS.contains(&key.as_str()) {
+                let known = WORKLOAD_KEYS.join(", ");
+                return Err(format!("workload {name}: unknown key '{key}': expected name, {known}").into());
+            }
+            let value = match value {
+                Value::String(text) => text,
+                Value::Integer(number) => number.to_string(),
+                Value::Float(number) => number.to_string(),
+                other => {
+                    let found = other.type_str();
+                    return Err(
+                        format!("workload {name}: {key} is a {found}: expected text or a number").into()
+                    );
+                }
+            };
+            options.push(format!("--{key}={value}"));
+        }
+        Ok(Self { name, options })
+    }
+}
+
+/// Names become folders.
+fn check_name(name: &str) -> Result<(), Failure> {
+    let legal = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    if name.is_empty() || name.starts_with('.') || !name.chars().all(legal) {
+        return Err(format!("'{name}' is no name: expected letters, digits, '-', '_' and '.'").into());
+    }
+    Ok(())
+}
+
+fn unique<'a>(what: &str, names: impl Iterator<Item = &'a String>) -> Result<(), Failure> {
+    let mut seen = std::collections::BTreeSet::new();
+    for name in names {
+        if !seen.insert(name) {
+            return Err(format!("two {what}s are called {name}").into());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "rounds = 2\npause = '0s'\n[[system]]\nsystem = 'nats'\nname = 'n'\naddress = 'h:1'\n\
+        start = ['server', '-x']\n[[system]]\nsystem = 'noop'\n[[workload]]\nname = 'small'\nrate = 3000\nsize = '1KiB'\n";
+
+    #[test]
+    fn a_plan_is_read() {
+        let plan = Plan::parse(GOOD).unwrap();
+        assert_eq!((plan.rounds, plan.systems.len(), plan.workloads.len()), (2, 2, 1));
+        let run = plan.run(&plan.systems[0], &plan.workloads[0]).unwrap();
+        assert_eq!((run.system.as_str(), run.size, run.rate.to_string().as_str()), ("nats", 1024, "3000/s"));
+        assert_eq!(plan.systems[0].server.as_ref().unwrap().ready, "h:1");
+    }
+
+    #[test]
+    fn the_plans_in_the_tree_are_plans() {
+        for text in [
+            include_str!("../../../../../docs/benchmarks/plans/classic.toml"),
+            include_str!("../../../../../docs/benchmarks/plans/throughput.toml"),
+        ] {
+            assert_eq!(Plan::parse(text).unwrap().workloads.len(), 5);
+        }
+    }
+
+    #[test]
+    fn wrong_plans_are_named() {
+        for (from, to, words) in [
+            ("rounds = 2", "round = 2", "unknown field `round`"),
+            ("rounds = 2", "rounds = 0", "at least one"),
+            ("rate = 3000", "speed = 3000", "unknown key 'speed'"),
+            ("rate = 3000", "rate = 'often'", "'often' is no rate"),
+            ("rate = 3000", "rate = 0", "a rate of 0"),
+            ("rate = 3000", "rate = true", "is a boolean"),
+            ("'1KiB'", "'1B'", "size is 1"),
+            ("name = 'small'", "nam = 'small'", "needs a name"),
+            ("name = 'n'", "name = '../n'", "is no name"),
+            ("name = 'n'", "name = 'noop'", "two systems are called noop"),
+            ("system = 'nats'", "system = 'pigeon'", "'pigeon' is no system"),
+            ("address = 'h:1'", "set = { colour = 'red' }\naddress = 'h:1'", "'colour' is no setting"),
+            ("address = 'h:1'\n", "", "start needs an address"),
+        ] {
+            assert!(GOOD.contains(from), "{from}");
+            let text = Plan::parse(&GOOD.replace(from, to)).unwrap_err().to_string();
+            assert!(text.contains(words), "{text}");
+        }
+    }
+}

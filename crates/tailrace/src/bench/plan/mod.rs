@@ -1,0 +1,214 @@
+//! `tailrace bench run PLAN.toml`: systems x workloads, in turn, several rounds, and again from where it stopped.
+//!
+//! Each run leaves its folder `SYSTEM/WORKLOAD/round-N`. A run whose result is there is not repeated; one that was
+//! interrupted is. Systems take turns within each round, and another one begins each round.
+
+mod format;
+mod resources;
+mod server;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::Value;
+
+use super::RunArguments;
+use super::run::{execute, stop_on_interrupt};
+use super::table::milliseconds;
+use crate::args::Output;
+use crate::failure::{Failure, complain, plain};
+use crate::output::{print, print_json};
+use crate::text::table::Table;
+use format::{Plan, PlannedSystem, Workload};
+use resources::Sampler;
+use server::Server;
+
+/// Percentiles of the table at the end.
+const SHOWN: [(&str, &str); 4] = [("0.5", "P50"), ("0.99", "P99"), ("0.999", "P99.9"), ("1", "MAX")];
+
+pub(super) fn run(path: &Path, arguments: &RunArguments) -> Result<ExitCode, Failure> {
+    let (plan, text) = Plan::read(path)?;
+    let out = arguments.out.as_deref().ok_or("a plan needs --out DIR for its results")?;
+    claim(out, &text)?;
+    let stop = stop_on_interrupt();
+    let turns = turns(&plan);
+    let mut failed = 0_u32;
+    for (done, turn) in turns.iter().enumerate() {
+        let folder = turn.folder(out);
+        if is_complete(&folder) {
+            continue;
+        }
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        complain(&format!("run {} of {}: {}", done + 1, turns.len(), turn.title()));
+        if let Err(error) = one(&plan, turn, &folder, arguments, &stop) {
+            failed += 1;
+            complain(&format!("{}: {error}", turn.title()));
+        }
+        std::thread::sleep(plan.pause);
+    }
+    let interrupted = stop.load(Ordering::Relaxed);
+    let results = collect(&plan, out);
+    match arguments.output {
+        Output::Json => print_json(&results)?,
+        Output::Text => print(&render(&results))?,
+    }
+    if interrupted {
+        return Err("interrupted: the same command goes on from here".into());
+    }
+    if failed > 0 {
+        return Err(format!("{failed} runs failed; the same command tries them again").into());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One run of a plan.
+struct Turn<'a> {
+    round: u32,
+    system: &'a PlannedSystem,
+    workload: &'a Workload,
+}
+
+impl Turn<'_> {
+    fn folder(&self, out: &Path) -> PathBuf {
+        out.join(&self.system.name).join(&self.workload.name).join(format!("round-{}", self.round))
+    }
+
+    fn title(&self) -> String {
+        format!("{}, {}, round {}", self.system.name, self.workload.name, self.round)
+    }
+}
+
+/// Systems alternate within a round, so that a machine that slows down slows all of them down.
+fn turns(plan: &Plan) -> Vec<Turn<'_>> {
+    let mut turns = Vec::new();
+    for round in 1..=plan.rounds {
+        for workload in &plan.workloads {
+            for place in 0..plan.systems.len() {
+                let system = &plan.systems[(place + round as usize - 1) % plan.systems.len()];
+                turns.push(Turn { round, system, workload });
+            }
+        }
+    }
+    turns
+}
+
+/// The folder must be new, or belong to the same plan.
+fn claim(out: &Path, text: &str) -> Result<(), Failure> {
+    let path = out.join("plan.toml");
+    let wrong = |error: &io::Error| format!("cannot use {}: {}", path.display(), plain(error));
+    match fs::read_to_string(&path) {
+        Ok(found) if found == text => Ok(()),
+        Ok(_) => Err(format!("{} belongs to another plan: choose another folder", out.display()).into()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => fs::create_dir_all(out)
+            .and_then(|()| fs::write(&path, text))
+            .map_err(|error| wrong(&error).into()),
+        Err(error) => Err(wrong(&error).into()),
+    }
+}
+
+fn is_complete(folder: &Path) -> bool {
+    load(folder).is_some_and(|result| result["interrupted"] == false)
+}
+
+fn load(folder: &Path) -> Option<Value> {
+    serde_json::from_slice(&fs::read(folder.join("result.json")).ok()?).ok()
+}
+
+fn one(
+    plan: &Plan,
+    turn: &Turn<'_>,
+    folder: &Path,
+    arguments: &RunArguments,
+    stop: &Arc<AtomicBool>,
+) -> Result<(), Failure> {
+    // What an interrupted run left behind is not mixed with this one.
+    if folder.exists() {
+        fs::remove_dir_all(folder)
+            .map_err(|error| format!("cannot clear {}: {}", folder.display(), plain(&error)))?;
+    }
+    fs::create_dir_all(folder)
+        .map_err(|error| format!("cannot make {}: {}", folder.display(), plain(&error)))?;
+    let mut run = plan.run(turn.system, turn.workload)?;
+    run.out = Some(folder.to_owned());
+    (run.progress, run.quiet) = (arguments.progress, arguments.quiet);
+    let log = folder.join("server.log");
+    let server = turn.system.server.as_ref().map(|server| Server::start(server, &log)).transpose()?;
+    let mut processes = vec![("generator", std::process::id())];
+    processes.extend(server.as_ref().map(|server| ("server", server.pid())));
+    let sampler = Sampler::start(processes);
+    let result = execute(&run, stop);
+    let samples = sampler.finish();
+    drop(server);
+    let path = folder.join("resources.csv");
+    fs::write(&path, samples)
+        .map_err(|error| format!("cannot write {}: {}", path.display(), plain(&error)))?;
+    result.map(|_| ())
+}
+
+/// What is there, by workload and system.
+fn collect(plan: &Plan, out: &Path) -> Value {
+    let mut rows = Vec::new();
+    for workload in &plan.workloads {
+        for system in &plan.systems {
+            let results: Vec<Value> = (1..=plan.rounds)
+                .filter_map(|round| load(&Turn { round, system, workload }.folder(out)))
+                .filter(|result| result["interrupted"] == false)
+                .collect();
+            for name in ["acknowledgement", "receipt"] {
+                rows.extend(row(&workload.name, &system.name, name, &results));
+            }
+        }
+    }
+    Value::Array(rows)
+}
+
+/// Median (of an even number the upper one), least and greatest over the rounds, of each percentile; never a mean.
+fn row(workload: &str, system: &str, name: &str, results: &[Value]) -> Option<Value> {
+    let mut percentiles = serde_json::Map::new();
+    for (quantile, _) in SHOWN {
+        let mut values: Vec<u64> = results
+            .iter()
+            .filter_map(|result| result["latency"][name]["quantiles_ns"][quantile].as_u64())
+            .collect();
+        values.sort_unstable();
+        let (least, greatest) = (*values.first()?, *values.last()?);
+        let median = values[values.len() / 2];
+        percentiles.insert(
+            quantile.to_owned(),
+            serde_json::json!({"median_ns": median, "least_ns": least, "greatest_ns": greatest}),
+        );
+    }
+    let valid = results.iter().filter(|result| result["valid"] == true).count();
+    Some(serde_json::json!({
+        "workload": workload, "system": system, "distribution": name,
+        "runs": results.len(), "valid_runs": valid, "percentiles": percentiles,
+    }))
+}
+
+fn render(results: &Value) -> String {
+    let mut head = vec!["WORKLOAD", "SYSTEM", "MILLISECONDS"];
+    head.extend(SHOWN.iter().map(|(_, label)| *label));
+    head.push("VALID");
+    let mut table = Table::new(0, &head);
+    for result in results.as_array().into_iter().flatten() {
+        let text = |key: &str| result[key].as_str().unwrap_or_default().to_owned();
+        let mut cells = vec![text("workload"), text("system"), text("distribution")];
+        for (quantile, _) in SHOWN {
+            let found = &result["percentiles"][quantile];
+            let at = |key: &str| milliseconds(found[key].as_u64().unwrap_or(0));
+            cells.push(format!("{} ({}..{})", at("median_ns"), at("least_ns"), at("greatest_ns")));
+        }
+        cells.push(format!("{} of {}", result["valid_runs"], result["runs"]));
+        table.row(cells);
+    }
+    format!(
+        "{}median (least..greatest) over rounds; `bench compare` tells noise from difference\n",
+        table.render()
+    )
+}

@@ -1,0 +1,148 @@
+//! `tailrace bench proxy`: trouble on the way to a server.
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use tailrace_bench::proxy::{Proxy, ProxyOptions, Trouble, random_stalls, random_times};
+
+use super::run::stop_on_interrupt;
+use crate::failure::{Failure, plain};
+use crate::output::print;
+use crate::text::units::{parse_bytes, parse_duration};
+
+/// Random events are planned this far ahead.
+const HORIZON: Duration = Duration::from_secs(7 * 86_400);
+
+#[derive(Debug, Args)]
+#[command(after_help = "Trouble is a list of KEY=VALUE:\n  \
+    latency=5ms          added to everything\n  \
+    jitter=2ms           up to this much more, at random\n  \
+    bandwidth=10MiB      bytes per second\n  \
+    stall=10s:2s         from second 10 on nothing passes for 2 s, then everything; may be repeated\n  \
+    stalls=30s:500ms     stalls of 500 ms at random, 30 s apart in the mean\n\
+    A stall in one direction is a one-way cut. Times count from the line that begins with `ready`. The same seed makes the\n\
+    same trouble.\n\n\
+    Example: tailrace bench proxy --to 127.0.0.1:4222 --listen 127.0.0.1:5222 --both latency=1ms --to-client stall=10s:2s")]
+pub(super) struct ProxyArguments {
+    /// Where to forward to
+    #[arg(long, value_name = "HOST:PORT")]
+    to: String,
+    /// Where to listen; port 0 picks a free one
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+    /// Trouble in both directions
+    #[arg(long, value_name = "KEY=VALUE,...")]
+    both: Option<String>,
+    /// Trouble from client to server, besides that of --both
+    #[arg(long, value_name = "KEY=VALUE,...")]
+    to_server: Option<String>,
+    /// Trouble from server to client, besides that of --both
+    #[arg(long, value_name = "KEY=VALUE,...")]
+    to_client: Option<String>,
+    /// Reset all connections at this time; may be repeated
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    reset: Vec<Duration>,
+    /// Reset all connections at random, this far apart in the mean
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    resets: Option<Duration>,
+    /// What all chance is made of
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Stop after this time [default: at Ctrl-C]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    duration: Option<Duration>,
+}
+
+pub(super) fn run(arguments: &ProxyArguments) -> Result<ExitCode, Failure> {
+    let direction = |own: &Option<String>, number: u64| {
+        let mut trouble = Trouble::default();
+        for text in arguments.both.iter().chain(own) {
+            add(&mut trouble, text, arguments.seed.wrapping_add(number))?;
+        }
+        Ok::<_, Failure>(trouble)
+    };
+    let mut resets = arguments.reset.clone();
+    if let Some(gap) = arguments.resets {
+        resets.extend(random_times(arguments.seed, positive("resets", gap)?, HORIZON));
+    }
+    resets.sort_unstable();
+    let options = ProxyOptions {
+        listen: arguments.listen,
+        upstream: arguments.to.clone(),
+        to_server: direction(&arguments.to_server, 1)?,
+        to_client: direction(&arguments.to_client, 2)?,
+        resets,
+        seed: arguments.seed,
+    };
+    let begun = Instant::now();
+    let proxy = Proxy::start(options)
+        .map_err(|error| format!("cannot listen on {}: {}", arguments.listen, plain(&error)))?;
+    print(&format!("ready proxy={} to={}\n", proxy.address(), arguments.to))?;
+    let stop = stop_on_interrupt();
+    while !stop.load(Ordering::Relaxed)
+        && arguments.duration.is_none_or(|duration| begun.elapsed() < duration)
+    {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Adds what `text` asks for.
+fn add(trouble: &mut Trouble, text: &str, seed: u64) -> Result<(), Failure> {
+    for part in text.split(',') {
+        let (key, value) =
+            part.split_once('=').ok_or_else(|| format!("'{part}' is no trouble: expected KEY=VALUE"))?;
+        match key {
+            "latency" => trouble.latency += parse_duration(value)?,
+            "jitter" => trouble.jitter += parse_duration(value)?,
+            "bandwidth" => trouble.bandwidth = parse_bytes(value)?,
+            "stall" => {
+                let (at, length) = pair(value)?;
+                trouble.stalls.push(at..at + length);
+            }
+            "stalls" => {
+                let (gap, length) = pair(value)?;
+                trouble.stalls.extend(random_stalls(seed, positive("stalls", gap)?, length, HORIZON));
+            }
+            _ => {
+                let known = "latency, jitter, bandwidth, stall or stalls";
+                return Err(format!("'{key}' is no trouble: expected {known}").into());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn pair(value: &str) -> Result<(Duration, Duration), Failure> {
+    let (first, second) = value
+        .split_once(':')
+        .ok_or_else(|| format!("'{value}' is no pair of times: expected for instance 10s:2s"))?;
+    Ok((parse_duration(first)?, parse_duration(second)?))
+}
+
+fn positive(what: &str, duration: Duration) -> Result<Duration, Failure> {
+    if duration.is_zero() {
+        return Err(format!("{what}: the mean distance must be longer than nothing").into());
+    }
+    Ok(duration)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trouble_is_read() {
+        let mut trouble = Trouble::default();
+        add(&mut trouble, "latency=5ms,jitter=1ms,bandwidth=1MiB,stall=10s:2s,stall=20s:1s", 1).unwrap();
+        let seconds = Duration::from_secs;
+        assert_eq!((trouble.latency, trouble.bandwidth), (Duration::from_millis(5), 1 << 20));
+        assert_eq!(trouble.stalls, [seconds(10)..seconds(12), seconds(20)..seconds(21)]);
+        for wrong in ["", "latency", "latency=x", "rain=1s", "stall=5s", "stalls=0s:1s"] {
+            add(&mut Trouble::default(), wrong, 1).unwrap_err();
+        }
+    }
+}

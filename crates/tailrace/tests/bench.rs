@@ -1,0 +1,200 @@
+//! `tailrace bench` as people and scripts use it.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
+mod support;
+
+use serde_json::Value;
+use support::{command, failure, run, success};
+
+const SHORT: [&str; 8] = ["--duration", "1s", "--warm-up", "200ms", "--rate", "500", "--drain", "2s"];
+
+fn bench_run(more: &[&str]) -> std::process::Output {
+    let mut arguments = vec!["bench", "run"];
+    arguments.extend(SHORT);
+    arguments.extend(more);
+    run(&arguments)
+}
+
+#[test]
+fn a_run_counts_every_message() {
+    let output = bench_run(&["--system", "tcp-echo", "--connections", "2", "--threads", "2", "-o", "json"]);
+    // On a busy machine the generator may be late; then the run says so, and the counts hold all the same.
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.success(), result["valid"].as_bool().unwrap(), "{result}");
+    assert_eq!(result["counts"]["due"], 500);
+    assert_eq!(result["counts"]["received"], 500);
+    assert_eq!(result["latency"]["receipt"]["count"], 500);
+    assert_eq!(result["mode"], "open-loop");
+    assert!(result["latency"]["lateness"]["count"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn results_are_left_in_a_folder_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("r").to_str().unwrap().to_owned();
+    let arguments = ["--system", "noop", "--out", &out];
+    bench_run(&arguments);
+    for name in [
+        "result.json",
+        "intervals.hlog",
+        "timeline.csv",
+        "percentiles.csv",
+        "acknowledgement.hgrm",
+        "lateness.hgrm",
+    ] {
+        let bytes =
+            std::fs::read(dir.path().join("r").join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(!bytes.is_empty(), "{name}");
+    }
+    let text = failure(&bench_run(&arguments), 1);
+    assert!(text.contains("holds results already"), "{text}");
+}
+
+#[test]
+fn other_loads_are_labelled() {
+    let closed = bench_run(&["--system", "tcp-echo", "--mode", "closed"]);
+    let text = String::from_utf8(closed.stdout).unwrap();
+    assert!(text.contains("CLOSED LOOP") && text.contains("reply, corrected"), "{text}");
+    let throttle = bench_run(&["--system", "noop", "--mode", "full-throttle", "--messages", "10000"]);
+    let text = String::from_utf8(throttle.stdout).unwrap();
+    assert!(text.contains("FULL THROTTLE"), "{text}");
+}
+
+#[test]
+fn wrong_options_are_named() {
+    for (more, words) in [
+        (&["--system", "pigeon"][..], "'pigeon' is no system that can be measured"),
+        (&["--system", "noop", "--size", "10"], "size is 10: expected 24 to"),
+        (&["--system", "noop", "--steps", "1000"], "'1000' is no step"),
+        (&["--system", "noop", "--set", "a=b"], "'a' is no setting of the system noop"),
+        (&["--system", "nats", "--address", "127.0.0.1:1"], "cannot connect to 127.0.0.1:1"),
+        (&["plan.toml"], "cannot read plan.toml"),
+    ] {
+        let text = failure(&bench_run(more), 1);
+        assert!(text.starts_with("tailrace: ") && text.contains(words), "{text}");
+    }
+    failure(&bench_run(&["--rate", "often"]), 2);
+    assert!(failure(&run(&["bench", "agent", "--x", "y"]), 1).contains("not built yet"));
+    let text = failure(&run(&["bench", "proxy", "--to", "127.0.0.1:1", "--both", "rain=1s"]), 1);
+    assert!(text.contains("'rain' is no trouble"), "{text}");
+}
+
+#[test]
+fn interruption_keeps_what_was_measured() {
+    let mut child =
+        command(&["bench", "run", "--system", "noop", "--duration", "60s", "-o", "json"]).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(3500));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut stdout, &mut text).unwrap();
+    child.wait().unwrap();
+    let result: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(result["interrupted"], true);
+    assert!(result["counts"]["sent"].as_u64().unwrap() > 100, "{result}");
+}
+
+#[test]
+fn calibration_shows_the_stall_and_who_hides_it() {
+    let arguments = [
+        "bench",
+        "calibrate",
+        "--duration",
+        "4s",
+        "--stall",
+        "2s",
+        "--rate",
+        "500",
+        "--slack",
+        "500ms",
+        "-o",
+        "json",
+    ];
+    let judged: Value = serde_json::from_slice(&success(run(&arguments))).unwrap();
+    assert_eq!((&judged[0]["right"], &judged[0]["omits"]), (&Value::Bool(true), &Value::Bool(false)));
+    assert_eq!((&judged[1]["right"], &judged[1]["omits"]), (&Value::Bool(false), &Value::Bool(true)));
+}
+
+#[test]
+fn runs_are_compared_as_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    for (set, median) in [("a", 100_000), ("b", 300_000)] {
+        for run in 0..4 {
+            let folder = dir.path().join(set).join(run.to_string());
+            std::fs::create_dir_all(&folder).unwrap();
+            let quantiles = serde_json::json!({"0.5": median + run * 1000, "0.99": 1_000_000 + run * 50_000});
+            let result = serde_json::json!({
+                "system": set, "valid": true, "interrupted": false, "mode": "open-loop",
+                "latency": {"receipt": {"quantiles_ns": quantiles}}
+            });
+            std::fs::write(folder.join("result.json"), result.to_string()).unwrap();
+        }
+    }
+    let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+    let arguments = ["bench", "compare", a.to_str().unwrap(), b.to_str().unwrap()];
+    let text = String::from_utf8(success(run(&arguments))).unwrap();
+    let p50 = text.lines().find(|line| line.contains("p50")).unwrap();
+    assert!(p50.ends_with("differs"), "{text}");
+    let p99 = text.lines().find(|line| line.contains("p99 ")).unwrap();
+    assert!(p99.ends_with("no difference shown"), "{text}");
+    let text = failure(&run(&["bench", "compare", a.to_str().unwrap(), "/nonexistent"]), 1);
+    assert!(text.contains("cannot read /nonexistent"), "{text}");
+}
+
+#[test]
+fn a_plan_takes_turns_starts_servers_and_goes_on_where_it_stopped() {
+    let dir = tempfile::tempdir().unwrap();
+    // The server under test is a proxy, started by the plan, before an echo server of the test.
+    let echo =
+        tailrace_bench::systems::EchoServer::start(tailrace_bench::systems::EchoProtocol::Tcp).unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (plan, out) = (dir.path().join("plan.toml"), dir.path().join("out"));
+    let text = format!(
+        "rounds = 2\npause = '0s'\n[[system]]\nsystem = 'noop'\n[[system]]\nname = 'echo'\nsystem = 'tcp-echo'\n\
+         address = '127.0.0.1:{port}'\nstart = ['{}', 'bench', 'proxy', '--listen', '127.0.0.1:{port}', '--to', '{}']\n\
+         [[workload]]\nname = 'w'\nrate = 200\nduration = '300ms'\nwarm-up = '100ms'\n",
+        support::TAILRACE,
+        echo.address(),
+    );
+    std::fs::write(&plan, &text).unwrap();
+    let arguments = ["bench", "run", plan.to_str().unwrap(), "--out", out.to_str().unwrap(), "-o", "json"];
+    let results: Value = serde_json::from_slice(&success(run(&arguments))).unwrap();
+    let runs: Vec<_> = results.as_array().unwrap().iter().map(|row| (&row["system"], &row["runs"])).collect();
+    assert_eq!(runs, [(&Value::from("noop"), &Value::from(2)), (&Value::from("echo"), &Value::from(2))]);
+    let folder = out.join("echo/w/round-2");
+    let resources = std::fs::read_to_string(folder.join("resources.csv")).unwrap();
+    assert!(resources.contains(",server,") && resources.contains(",generator,"), "{resources}");
+    assert!(std::fs::read_to_string(folder.join("server.log")).unwrap().starts_with("ready "));
+    let page = dir.path().join("report.html");
+    let svg = dir.path().join("svg");
+    let report = [
+        "bench",
+        "report",
+        out.to_str().unwrap(),
+        "--html",
+        page.to_str().unwrap(),
+        "--svg",
+        svg.to_str().unwrap(),
+    ];
+    success(run(&report));
+    let text_of_page = std::fs::read_to_string(&page).unwrap();
+    assert!(text_of_page.contains("<h2>w</h2>") && text_of_page.matches("<svg").count() == 4);
+    assert_eq!(std::fs::read_dir(&svg).unwrap().count(), 4);
+    // What is there is not run again; what is missing is.
+    let before = std::fs::metadata(folder.join("result.json")).unwrap().modified().unwrap();
+    std::fs::remove_file(out.join("noop/w/round-1/result.json")).unwrap();
+    success(run(&arguments));
+    assert_eq!(std::fs::metadata(folder.join("result.json")).unwrap().modified().unwrap(), before);
+    assert!(out.join("noop/w/round-1/result.json").exists());
+    // Another plan does not mix with it.
+    std::fs::write(&plan, text.replace("rounds = 2", "rounds = 3")).unwrap();
+    assert!(failure(&run(&arguments), 1).contains("belongs to another plan"));
+    // A server that does not start fails its runs, and the others go on.
+    std::fs::write(&plan, text.replace(support::TAILRACE, "/bin/false")).unwrap();
+    let other = dir.path().join("other");
+    let output = run(&["bench", "run", plan.to_str().unwrap(), "--out", other.to_str().unwrap()]);
+    let text = failure(&output, 1);
+    assert!(text.contains("ended before it was ready") && text.contains("2 runs failed"), "{text}");
+    assert!(other.join("noop/w/round-2/result.json").exists());
+}
