@@ -23,7 +23,7 @@ struct Effort {
 const QUICK: Effort =
     Effort { model_runs: "100", lookups: "500000", histories: "500", stress_seconds: "3", full: false };
 const FULL: Effort =
-    Effort { model_runs: "5000", lookups: "24000000", histories: "20000", stress_seconds: "60", full: true };
+    Effort { model_runs: "1000", lookups: "12000000", histories: "5000", stress_seconds: "20", full: true };
 
 pub(crate) fn prove(arguments: &[String]) -> Result<(), String> {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {

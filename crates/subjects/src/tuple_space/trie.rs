@@ -328,7 +328,7 @@ mod tests {
     fn many_hashes_do_not_explode() {
         let pattern = ["#.a"; 30].join(".");
         let (trie, _) = TrieNode::default().with(Dialect::Amqp, pattern.as_bytes(), 1);
-        let subject = ["a"; 250].join(".");
+        let subject = vec!["a"; if cfg!(miri) { 40 } else { 250 }].join(".");
         assert_eq!(found(&trie, Dialect::Amqp, &subject), [1]);
     }
 }
