@@ -16,7 +16,9 @@ const USAGE: &str = "usage: cargo xtask TASK
   codegen [--jar PATH] [--check]
                            generate the Kafka messages from the definitions in kafka-clients
   fuzz [SECONDS]           run every fuzz target for so long (60); needs nightly Rust and cargo-fuzz
-  prove subjects [--full]  models, histories and broken variants of the matcher; full: also Miri and ThreadSanitizer (nightly Rust)
+  prove subjects [--full | --miri]
+                           models, histories and broken variants of the matcher; full: more of it, and ThreadSanitizer (nightly
+                           Rust); miri: its tests under the interpreter that finds undefined behaviour (hours)
   bench kafka [OPTIONS]    compare with Apache Kafka on this machine: see docs/benchmarks/kafka.md
   bench subjects [OPTIONS] compare the subject matcher with nats-server's: see docs/benchmarks/subjects.md";
 

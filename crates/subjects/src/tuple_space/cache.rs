@@ -7,10 +7,10 @@ use super::words::Words;
 use crate::TextError;
 use crate::scan::{eight, short};
 
-/// Lookups after which the cache asks itself whether it helps.
-const WINDOW: u32 = 128;
-/// It helps if one lookup in so many is a hit.
-const WORTH: u32 = 3;
+/// Misses after which the cache asks itself whether it helps.
+const WINDOW: u32 = 96;
+/// It helps if one lookup in three is a hit: so many hits for those misses.
+const WORTH: u32 = WINDOW / 2;
 /// Lookups that pass it by when it does not.
 const REST: u32 = 64 * WINDOW;
 /// Entries that a subject may take.
@@ -24,15 +24,16 @@ const SUBJECT_BYTES: usize = 48;
 /// It watches its own hits: where there are few, because subjects do not repeat or subscriptions change all the time, it
 /// steps aside and tries again later. Subjects of more than 48 bytes are looked up each time.
 pub struct Cache<V> {
-    /// Some bits of each entry's hash, by set: they tell which entry to look at without touching the others.
-    tags: Box<[[u16; WAYS]]>,
+    /// Sixteen bits of each entry's hash, by set: they tell which entry to look at without touching the others.
+    tags: Box<[u64]>,
     entries: Box<[Entry<V>]>,
     /// The entry of a set to give up next.
     turn: usize,
-    /// Lookups left in this window, and hits so far; or lookups left to pass by.
-    left: u32,
+    /// In this window.
     hits: u32,
-    resting: bool,
+    misses: u32,
+    /// Lookups left to pass by.
+    rest: u32,
     spare: Vec<V>,
 }
 
@@ -60,12 +61,12 @@ impl<V: Clone + Send + Sync + 'static> Cache<V> {
         };
         let sets = (2 * subjects).div_ceil(WAYS).next_power_of_two();
         Self {
-            tags: vec![[0; WAYS]; sets].into_boxed_slice(),
+            tags: vec![0; sets].into_boxed_slice(),
             entries: (0..sets * WAYS).map(entry).collect(),
             turn: 0,
-            left: WINDOW,
             hits: 0,
-            resting: false,
+            misses: 0,
+            rest: 0,
             spare: Vec::new(),
         }
     }
@@ -76,69 +77,86 @@ impl<V: Clone + Send + Sync + 'static> Cache<V> {
     /// [`TextError`] if the subject is malformed.
     #[inline]
     pub fn matches(&mut self, matcher: &TupleSpace<V>, subject: &[u8]) -> Result<&[V], TextError> {
-        self.left -= 1;
-        if self.left == 0 {
-            self.judge();
-        }
-        if self.resting || subject.len() > SUBJECT_BYTES {
-            return self.pass_by(matcher, subject);
-        }
-        let hash = hash(subject);
-        let set = (hash >> 32) as usize & (self.tags.len() - 1);
-        let tag = hash as u16;
-        let mut way = self.tags[set].iter().position(|own| *own == tag);
-        if let Some(at) = way {
-            let entry = &self.entries[set * WAYS + at];
-            if entry.subject() == subject {
-                if entry.generation == matcher.generation() {
+        if self.rest == 0 {
+            let hash = hash(subject);
+            let set = self.set(hash);
+            if let Some(way) = way_of(self.tags[set], hash) {
+                let index = set * WAYS + way;
+                let entry = &self.entries[index];
+                if entry.is_of(subject) && entry.generation == matcher.generation() {
                     self.hits += 1;
-                    return Ok(self.entries[set * WAYS + at].values());
+                    return Ok(self.entries[index].values());
                 }
-            } else {
-                // Two subjects of a set with the same tag: they share one entry.
-                way = Some(at);
             }
         }
-        self.fill(matcher, set, way, tag, subject)
+        self.miss(matcher, subject)
     }
 
-    fn fill(
-        &mut self,
-        matcher: &TupleSpace<V>,
-        set: usize,
-        way: Option<usize>,
-        tag: u16,
-        subject: &[u8],
-    ) -> Result<&[V], TextError> {
+    #[inline]
+    fn set(&self, hash: u64) -> usize {
+        (hash >> 32) as usize & (self.tags.len() - 1)
+    }
+
+    #[inline(never)]
+    fn miss(&mut self, matcher: &TupleSpace<V>, subject: &[u8]) -> Result<&[V], TextError> {
+        if self.rest > 0 || subject.len() > SUBJECT_BYTES {
+            self.rest = self.rest.saturating_sub(1);
+            matcher.matches(subject, &mut self.spare)?;
+            return Ok(&self.spare);
+        }
+        self.misses += 1;
+        if self.misses == WINDOW {
+            self.rest = if self.hits < WORTH { REST } else { 0 };
+            (self.hits, self.misses) = (0, 0);
+        }
         let mut words = matcher.inner.no_words();
         matcher.inner.read(&mut words, subject)?;
-        let way = way.unwrap_or_else(|| {
+        let hash = hash(subject);
+        let set = self.set(hash);
+        // Two subjects of a set with the same tag share one entry.
+        let way = way_of(self.tags[set], hash).unwrap_or_else(|| {
             self.turn = (self.turn + 1) % WAYS;
             self.turn
         });
-        self.tags[set][way] = tag;
+        let lane = 16 * way;
+        self.tags[set] = self.tags[set] & !(0xffff << lane) | (hash & 0xffff) << lane;
         let entry = &mut self.entries[set * WAYS + way];
         entry.fill(matcher, &words);
         Ok(entry.values())
     }
+}
 
-    #[inline(never)]
-    fn pass_by(&mut self, matcher: &TupleSpace<V>, subject: &[u8]) -> Result<&[V], TextError> {
-        matcher.matches(subject, &mut self.spare)?;
-        Ok(&self.spare)
-    }
-
-    #[cold]
-    fn judge(&mut self) {
-        self.resting = !self.resting && self.hits < WINDOW / WORTH;
-        (self.left, self.hits) = (if self.resting { REST } else { WINDOW }, 0);
-    }
+/// Which of four tags is that of the hash: the first lane that is zero after taking the difference.
+#[inline]
+fn way_of(tags: u64, hash: u64) -> Option<usize> {
+    const ONES: u64 = 0x0001_0001_0001_0001;
+    const HIGHS: u64 = 0x8000_8000_8000_8000;
+    let difference = tags ^ ((hash & 0xffff) * ONES);
+    let zeros = difference.wrapping_sub(ONES) & !difference & HIGHS;
+    (zeros != 0).then(|| zeros.trailing_zeros() as usize / 16)
 }
 
 impl<V: Clone + Send + Sync + 'static> Entry<V> {
+    /// Whether it holds this subject, of at most [`SUBJECT_BYTES`] bytes. Eight bytes at a time, without the call that comparing
+    /// slices would be.
     #[inline]
-    fn subject(&self) -> &[u8] {
-        &self.subject[..self.length as usize]
+    fn is_of(&self, subject: &[u8]) -> bool {
+        let length = subject.len();
+        if self.length != length as u64 {
+            return false;
+        }
+        if length < 8 {
+            return short(&self.subject, 0, length) == short(subject, 0, length);
+        }
+        let last = length - 8;
+        let mut at = 0;
+        while at < last {
+            if eight(&self.subject, at) != eight(subject, at) {
+                return false;
+            }
+            at += 8;
+        }
+        eight(&self.subject, last) == eight(subject, last)
     }
 
     #[inline]
