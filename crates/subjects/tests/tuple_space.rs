@@ -202,6 +202,33 @@ fn a_cache_is_never_stale() {
 }
 
 #[test]
+fn a_cache_tells_subjects_of_every_length_apart() {
+    let space = TupleSpace::new(Dialect::Amqp);
+    let parse = |text: &str| Pattern::parse(Dialect::Amqp, text, &Limits::default()).unwrap();
+    let mut cache = Cache::new(4_096);
+    // Texts that differ in one byte only, wherever it is; those of one length have the same beginning and end.
+    let mut texts = vec![String::new()];
+    for length in [1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40, 64, 255, 256, 257] {
+        for at in [0, length / 2, length - 1] {
+            texts.extend(
+                ["x", "y"].map(|odd| format!("{}{odd}{}", "a".repeat(at), "a".repeat(length - at - 1))),
+            );
+        }
+    }
+    for (value, text) in (0..).zip(&texts) {
+        space.subscribe(&parse(text), value).unwrap().forget();
+    }
+    for _ in 0..3 {
+        for text in &texts {
+            let mut cached: Vec<u64> = cache.matches(&space, text.as_bytes()).unwrap().to_vec();
+            cached.sort_unstable();
+            assert_eq!(cached, sorted(&space, text), "{text}");
+            assert!(!cached.is_empty());
+        }
+    }
+}
+
+#[test]
 fn shapes_without_patterns_make_room_for_others() {
     let space = TupleSpace::new(Dialect::Nats);
     let shape = |index: usize| {

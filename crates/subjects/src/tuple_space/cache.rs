@@ -15,18 +15,20 @@ const WORTH: u32 = WINDOW / 2;
 const REST: u32 = 64 * WINDOW;
 /// Entries that a subject may take.
 const WAYS: usize = 4;
-/// Bytes of the longest subject that is kept: with what is beside it, a cache line.
-const SUBJECT_BYTES: usize = 48;
+/// Bytes of the longest subject that is kept.
+const SUBJECT_BYTES: usize = 256;
 
 /// Remembers what exact subjects matched. Never stale: a result is used only while [`TupleSpace::generation`] stays the same, which costs
 /// one load, so a hit is as linearizable as a lookup.
 ///
 /// It watches its own hits: where there are few, because subjects do not repeat or subscriptions change all the time, it
-/// steps aside and tries again later. Subjects of more than 48 bytes are looked up each time.
+/// steps aside and tries again later. Subjects of more than 256 bytes are looked up each time.
 pub struct Cache<V> {
     /// Sixteen bits of each entry's hash, by set: they tell which entry to look at without touching the others.
     tags: Box<[u64]>,
     entries: Box<[Entry<V>]>,
+    /// What few hits need, by entry.
+    rest_of: Box<[Rest<V>]>,
     /// The entry of a set to give up next.
     turn: usize,
     /// In this window.
@@ -37,32 +39,87 @@ pub struct Cache<V> {
     spare: Vec<V>,
 }
 
+/// With small values one cache line.
 #[repr(C, align(64))]
 struct Entry<V> {
     generation: u64,
-    length: u64,
-    subject: [u8; SUBJECT_BYTES],
-    /// The result, if it is one value; else it is in `values`.
+    /// The result, if it is one value; else it is in [`Rest`].
     only: Option<V>,
+    key: Key,
+}
+
+struct Rest<V> {
+    /// The subject, if its key does not hold all of it.
+    subject: Vec<u8>,
+    /// The result, if it is not one value.
     values: Vec<V>,
+}
+
+/// The first and the last sixteen bytes of a subject, and its length: all of it up to 32 bytes. Separate fields, which stay in
+/// registers; an array would be stored and read again in larger pieces, for which the processor has to wait.
+#[derive(Clone, Copy)]
+struct Key {
+    first: u64,
+    second: u64,
+    last_but_one: u64,
+    last: u64,
+    length: u64,
+}
+
+impl Key {
+    const NONE: Self = Self { first: 0, second: 0, last_but_one: 0, last: 0, length: u64::MAX };
+    /// Bytes of the longest subject that a key holds.
+    const WHOLE: usize = 32;
+
+    #[inline(always)]
+    fn of(text: &[u8]) -> Self {
+        let length = text.len();
+        let mut key = Self { length: length as u64, ..Self::NONE };
+        if length >= 16 {
+            (key.first, key.second) = (eight(text, 0), eight(text, 8));
+            (key.last_but_one, key.last) = (eight(text, length - 16), eight(text, length - 8));
+        } else if length >= 8 {
+            (key.first, key.second) = (eight(text, 0), eight(text, length - 8));
+        } else {
+            key.first = short(text, 0, length);
+        }
+        key
+    }
+
+    #[inline(always)]
+    fn is(&self, other: &Self) -> bool {
+        let first = (self.first ^ other.first) | (self.second ^ other.second);
+        let last = (self.last_but_one ^ other.last_but_one) | (self.last ^ other.last);
+        first | last | (self.length ^ other.length) == 0
+    }
+
+    /// A quick hash, its halves side by side, so that the multiplications overlap. It needs no secret: subjects are compared, and who makes
+    /// them collide only loses hits.
+    #[inline(always)]
+    fn hash(&self) -> u64 {
+        const A: u64 = 0x9e37_79b9_7f4a_7c15;
+        const B: u64 = 0xc2b2_ae3d_27d4_eb4f;
+        let mix = |a: u64, b: u64| {
+            let product = u128::from(a ^ A) * u128::from(b ^ B);
+            (product as u64) ^ (product >> 64) as u64
+        };
+        mix(self.first, self.second) ^ mix(self.last_but_one ^ self.length, self.last).rotate_left(32)
+    }
 }
 
 impl<V: Clone + Send + Sync + 'static> Cache<V> {
     /// A cache for about so many subjects; 512 suit a connection. It has twice as many entries, in sets of four: so subjects
-    /// seldom compete. An entry takes 128 bytes with values of up to 16.
+    /// seldom compete. An entry takes 112 bytes with values of up to 8,
+    /// and longer subjects and results of several values beside it.
     #[must_use]
     pub fn new(subjects: usize) -> Self {
-        let entry = |_| Entry {
-            generation: 0,
-            length: 0,
-            subject: [0; SUBJECT_BYTES],
-            only: None,
-            values: Vec::new(),
-        };
+        let entry = |_| Entry { generation: 0, only: None, key: Key::NONE };
+        let rest = |_| Rest { subject: Vec::new(), values: Vec::new() };
         let sets = (2 * subjects).div_ceil(WAYS).next_power_of_two();
         Self {
             tags: vec![0; sets].into_boxed_slice(),
             entries: (0..sets * WAYS).map(entry).collect(),
+            rest_of: (0..sets * WAYS).map(rest).collect(),
             turn: 0,
             hits: 0,
             misses: 0,
@@ -78,14 +135,16 @@ impl<V: Clone + Send + Sync + 'static> Cache<V> {
     #[inline]
     pub fn matches(&mut self, matcher: &TupleSpace<V>, subject: &[u8]) -> Result<&[V], TextError> {
         if self.rest == 0 {
-            let hash = hash(subject);
+            let key = Key::of(subject);
+            let hash = key.hash();
             let set = self.set(hash);
             if let Some(way) = way_of(self.tags[set], hash) {
                 let index = set * WAYS + way;
                 let entry = &self.entries[index];
-                if entry.is_of(subject) && entry.generation == matcher.generation() {
+                let whole = || subject.len() <= Key::WHOLE || self.rest_of[index].subject == subject;
+                if entry.key.is(&key) && entry.generation == matcher.generation() && whole() {
                     self.hits += 1;
-                    return Ok(self.entries[index].values());
+                    return Ok(self.values(index));
                 }
             }
         }
@@ -111,7 +170,7 @@ impl<V: Clone + Send + Sync + 'static> Cache<V> {
         }
         let mut words = matcher.inner.no_words();
         matcher.inner.read(&mut words, subject)?;
-        let hash = hash(subject);
+        let hash = Key::of(subject).hash();
         let set = self.set(hash);
         // Two subjects of a set with the same tag share one entry.
         let way = way_of(self.tags[set], hash).unwrap_or_else(|| {
@@ -120,9 +179,36 @@ impl<V: Clone + Send + Sync + 'static> Cache<V> {
         });
         let lane = 16 * way;
         self.tags[set] = self.tags[set] & !(0xffff << lane) | (hash & 0xffff) << lane;
-        let entry = &mut self.entries[set * WAYS + way];
-        entry.fill(matcher, &words);
-        Ok(entry.values())
+        self.fill(set * WAYS + way, matcher, &words);
+        Ok(self.values(set * WAYS + way))
+    }
+
+    #[inline]
+    fn values(&self, index: usize) -> &[V] {
+        match &self.entries[index].only {
+            Some(only) => std::slice::from_ref(only),
+            None => &self.rest_of[index].values,
+        }
+    }
+
+    fn fill(&mut self, index: usize, matcher: &TupleSpace<V>, words: &Words<'_>) {
+        let (entry, rest) = (&mut self.entries[index], &mut self.rest_of[index]);
+        // Nothing can be found here until all of it is new, should a value's clone panic.
+        entry.generation = 0;
+        entry.only = None;
+        rest.values.clear();
+        // The generation is that of the moment which the result shows.
+        let generation = matcher.inner.matches_again(words, &mut rest.values, &epoch::pin());
+        if rest.values.len() == 1 {
+            entry.only = rest.values.pop();
+        }
+        let subject = words.subject.as_bytes();
+        entry.key = Key::of(subject);
+        rest.subject.clear();
+        if subject.len() > Key::WHOLE {
+            rest.subject.extend_from_slice(subject);
+        }
+        entry.generation = generation;
     }
 }
 
@@ -134,76 +220,4 @@ fn way_of(tags: u64, hash: u64) -> Option<usize> {
     let difference = tags ^ ((hash & 0xffff) * ONES);
     let zeros = difference.wrapping_sub(ONES) & !difference & HIGHS;
     (zeros != 0).then(|| zeros.trailing_zeros() as usize / 16)
-}
-
-impl<V: Clone + Send + Sync + 'static> Entry<V> {
-    /// Whether it holds this subject, of at most [`SUBJECT_BYTES`] bytes. Eight bytes at a time, without the call that comparing
-    /// slices would be.
-    #[inline]
-    fn is_of(&self, subject: &[u8]) -> bool {
-        let length = subject.len();
-        if self.length != length as u64 {
-            return false;
-        }
-        if length < 8 {
-            return short(&self.subject, 0, length) == short(subject, 0, length);
-        }
-        let last = length - 8;
-        let mut at = 0;
-        while at < last {
-            if eight(&self.subject, at) != eight(subject, at) {
-                return false;
-            }
-            at += 8;
-        }
-        eight(&self.subject, last) == eight(subject, last)
-    }
-
-    #[inline]
-    fn values(&self) -> &[V] {
-        match &self.only {
-            Some(only) => std::slice::from_ref(only),
-            None => &self.values,
-        }
-    }
-
-    fn fill(&mut self, matcher: &TupleSpace<V>, words: &Words<'_>) {
-        // Nothing can be found here until all of it is new, should a value's clone panic.
-        self.generation = 0;
-        self.only = None;
-        self.values.clear();
-        // The generation is that of the moment which the result shows.
-        let generation = matcher.inner.matches_again(words, &mut self.values, &epoch::pin());
-        if self.values.len() == 1 {
-            self.only = self.values.pop();
-        }
-        let subject = words.subject.as_bytes();
-        self.length = subject.len() as u64;
-        self.subject[..subject.len()].copy_from_slice(subject);
-        self.generation = generation;
-    }
-}
-
-/// A quick hash of a text of up to [`SUBJECT_BYTES`] bytes: its halves side by side, so that the multiplications overlap. It needs no key: an
-/// entry's text is compared, and who makes texts collide only loses hits.
-#[inline]
-fn hash(text: &[u8]) -> u64 {
-    const A: u64 = 0x9e37_79b9_7f4a_7c15;
-    const B: u64 = 0xc2b2_ae3d_27d4_eb4f;
-    let mix = |a: u64, b: u64| {
-        let product = u128::from(a) * u128::from(b);
-        (product as u64) ^ (product >> 64) as u64
-    };
-    let length = text.len();
-    if length < 16 {
-        let low = short(text, 0, length.min(8));
-        let high = if length > 8 { eight(text, length - 8) } else { 0 };
-        return mix(low ^ A, high ^ B ^ length as u64);
-    }
-    let ends = mix(eight(text, 0) ^ A, eight(text, length - 8) ^ B);
-    let inner = mix(eight(text, 8) ^ B, eight(text, length - 16) ^ A ^ length as u64);
-    if length <= 32 {
-        return ends ^ inner.rotate_left(32);
-    }
-    ends ^ inner.rotate_left(32) ^ mix(eight(text, 16) ^ A, eight(text, length - 24) ^ B)
 }
