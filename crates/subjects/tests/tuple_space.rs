@@ -291,3 +291,26 @@ fn a_subscription_of_another_matcher_removes_nothing() {
     }
     assert_eq!((own.len(), other.len()), (2, 2));
 }
+
+#[test]
+fn a_panicking_clone_leaves_nothing_behind() {
+    struct Fragile(std::sync::Arc<std::sync::atomic::AtomicBool>);
+    impl Clone for Fragile {
+        fn clone(&self) -> Self {
+            assert!(!self.0.load(std::sync::atomic::Ordering::Relaxed), "told to panic");
+            Self(self.0.clone())
+        }
+    }
+    let broken = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let space = TupleSpace::with_limits(Dialect::Nats, Limits { subscriptions_max: 2, ..Limits::default() });
+    space.subscribe(&pattern("a"), Fragile(broken.clone())).unwrap().forget();
+    broken.store(true, std::sync::atomic::Ordering::Relaxed);
+    for text in ["a", "b", "c"] {
+        let attempt = || space.subscribe(&pattern(text), Fragile(broken.clone()));
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(attempt)).is_err());
+    }
+    broken.store(false, std::sync::atomic::Ordering::Relaxed);
+    assert_eq!((space.len(), space.len_about()), (1, 1));
+    space.subscribe(&pattern("b"), Fragile(broken.clone())).unwrap().forget();
+    assert!(space.subscribe(&pattern("c"), Fragile(broken)).is_err());
+}

@@ -43,6 +43,23 @@ pub(crate) enum Outcome {
     Failed,
 }
 
+/// Counts the end of a write when it is dropped.
+struct Ended<'a> {
+    stripe: &'a Stripe,
+    outcome: Outcome,
+}
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        let ended = match self.outcome {
+            Outcome::Added => &self.stripe.added,
+            Outcome::Removed => &self.stripe.removed,
+            Outcome::Failed => &self.stripe.failed,
+        };
+        ended.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
 thread_local! {
     static STRIPE: Cell<Option<usize>> = const { Cell::new(None) };
 }
@@ -61,17 +78,14 @@ impl Counts {
         Self { stripes: std::array::from_fn(|_| Stripe::default()), taken: AtomicUsize::new(0), max }
     }
 
-    /// Runs a write. Its change becomes visible between the two counts.
+    /// Runs a write. Its change becomes visible between the two counts. One that panics counts as failed: a value's clone may do so, and
+    /// only before anything is changed.
     pub(crate) fn write<R>(&self, write: impl FnOnce() -> (R, Outcome)) -> R {
         let stripe = &self.stripes[own_stripe()];
         stripe.begun.fetch_add(1, Ordering::SeqCst);
+        let mut ended = Ended { stripe, outcome: Outcome::Failed };
         let (result, outcome) = write();
-        let ended = match outcome {
-            Outcome::Added => &stripe.added,
-            Outcome::Removed => &stripe.removed,
-            Outcome::Failed => &stripe.failed,
-        };
-        ended.fetch_add(1, Ordering::SeqCst);
+        ended.outcome = outcome;
         result
     }
 

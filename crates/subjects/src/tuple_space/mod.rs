@@ -333,8 +333,10 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
         if !self.counts.reserve() {
             return Err(SubscribeError::TooManySubscriptions { subscriptions_max: limits.subscriptions_max });
         }
+        let place = Reserved(&self.counts);
         let guard = &epoch::pin();
         let subscription = self.counts.write(|| (self.add(text, &measured, &value, guard), Outcome::Added));
+        std::mem::forget(place);
         self.tidy_if_due(guard);
         Ok(subscription)
     }
@@ -438,6 +440,15 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
             }
             Place::Trie => self.trie_root(guard).is_none_or(|root| self.core.trim(root, guard)),
         });
+    }
+}
+
+/// A place for a subscription that goes back if a value's clone panics.
+struct Reserved<'a>(&'a Counts);
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        self.0.release();
     }
 }
 
