@@ -84,6 +84,10 @@ use crate::{Dialect, Limits, Matcher, Pattern, SubscribeError, TextError};
 const ATTEMPTS: usize = 16;
 
 /// The default matcher. See the module's documentation.
+///
+/// Values are cloned by writes too, and dropped some time after their removal, in whichever thread of the process then uses
+/// any matcher, in the middle of that call. So a value's drop must not panic, nor wait for what a caller may hold, such as a lock.
+/// After a clone that panicked within a write, [`TupleSpace::len`] stays exact but counts each time.
 pub struct TupleSpace<V: Clone + Send + Sync + 'static> {
     inner: Arc<Inner<V>>,
 }
@@ -333,8 +337,10 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
         if !self.counts.reserve() {
             return Err(SubscribeError::TooManySubscriptions { subscriptions_max: limits.subscriptions_max });
         }
+        let place = ReservedPlace(&self.counts);
         let guard = &epoch::pin();
         let subscription = self.counts.write(|| (self.add(text, &measured, &value, guard), Outcome::Added));
+        std::mem::forget(place);
         self.tidy_if_due(guard);
         Ok(subscription)
     }
@@ -438,6 +444,15 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
             }
             Place::Trie => self.trie_root(guard).is_none_or(|root| self.core.trim(root, guard)),
         });
+    }
+}
+
+/// A place for a subscription that is given back if a value's clone panics before there is one.
+struct ReservedPlace<'a>(&'a Counts);
+
+impl Drop for ReservedPlace<'_> {
+    fn drop(&mut self) {
+        self.0.release();
     }
 }
 
