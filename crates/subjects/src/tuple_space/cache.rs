@@ -18,6 +18,9 @@ const WAYS: usize = 4;
 /// Bytes of the longest subject that is kept.
 const SUBJECT_BYTES: usize = 256;
 
+/// Most subjects that a cache is made for, and so about 224 MB: more are no use to one thread.
+const SUBJECTS_MAX: usize = 1 << 20;
+
 /// Remembers what exact subjects matched. Never stale: a result is used only while [`TupleSpace::generation`] stays the same, which costs
 /// one load, so a hit is as linearizable as a lookup.
 ///
@@ -110,12 +113,12 @@ impl Key {
 impl<V: Clone + Send + Sync + 'static> Cache<V> {
     /// A cache for about so many subjects; 512 suit a connection. It has twice as many entries, in sets of four: so subjects
     /// seldom compete. An entry takes 112 bytes with values of up to 8,
-    /// and longer subjects and results of several values beside it.
+    /// and longer subjects and results of several values beside it. More than 2^20 subjects are cut to that.
     #[must_use]
     pub fn new(subjects: usize) -> Self {
         let entry = |_| Entry { generation: 0, only: None, key: Key::NONE };
         let rest = |_| Rest { subject: Vec::new(), values: Vec::new() };
-        let sets = (2 * subjects).div_ceil(WAYS).next_power_of_two();
+        let sets = (2 * subjects.min(SUBJECTS_MAX)).div_ceil(WAYS).next_power_of_two();
         Self {
             tags: vec![0; sets].into_boxed_slice(),
             entries: (0..sets * WAYS).map(entry).collect(),

@@ -79,7 +79,12 @@ impl Core {
             if older.is_empty() {
                 leaf.decide(&meta, stamp);
             } else if leaf.keep(&meta, History { stamp, older }).is_ok() {
-                self.push_kept(place);
+                // If the replaced leaf has a history still, its place is on the stack, or with a tidy that will find this leaf: it looks
+                // at the place again after it has dropped a history.
+                let listed = replaced.is_some_and(|old| matches!(old.meta(), Meta::Kept(_)));
+                if !listed {
+                    self.push_kept(place);
+                }
             }
         }
     }
@@ -142,7 +147,21 @@ impl Core {
         !self.kept.load(Ordering::Relaxed).is_null() && self.registry.is_idle()
     }
 
-    /// Calls `trim` for every place that may have a history; where it gives false, the place is kept for the next time.
+    /// The places that are listed now, newest first; only for who has the matcher alone.
+    #[cfg(all(test, not(shuttle)))]
+    pub(crate) fn listed(&self) -> Vec<(*const (), Place)> {
+        let mut entry = self.kept.load(Ordering::SeqCst);
+        let mut listed = Vec::new();
+        // SAFETY: entries live until they are taken from the stack, which nobody else does now.
+        while let Some(kept) = unsafe { entry.as_ref() } {
+            listed.push((entry.cast_const().cast(), kept.place));
+            entry = kept.next;
+        }
+        listed
+    }
+
+    /// Calls `trim` for every place that may have a history; where it gives false, the place is kept for the next time. After `trim` has
+    /// dropped a history it must look once more whether the place has another one by now.
     pub(crate) fn tidy(&self, mut trim: impl FnMut(Place) -> bool) {
         let mut entry = self.kept.swap(ptr::null_mut(), Ordering::SeqCst);
         while !entry.is_null() {

@@ -78,8 +78,7 @@ impl Counts {
         Self { stripes: std::array::from_fn(|_| Stripe::default()), taken: AtomicUsize::new(0), max }
     }
 
-    /// Runs a write. Its change becomes visible between the two counts. One that panics counts as failed: a value's clone may do so, and
-    /// only before anything is changed.
+    /// Runs a write. Its change becomes visible between the two counts. One that panics counts as failed: a value's clone may do so.
     pub(crate) fn write<R>(&self, write: impl FnOnce() -> (R, Outcome)) -> R {
         let stripe = &self.stripes[own_stripe()];
         stripe.begun.fetch_add(1, Ordering::SeqCst);

@@ -297,7 +297,7 @@ impl<'g, V> LeafRef<'g, V> {
 
     #[inline]
     pub(crate) fn meta(self) -> Meta<'g, V> {
-        self.parse(self.get().meta.load(Ordering::Acquire))
+        self.parse(self.get().meta.load(Ordering::SeqCst))
     }
 
     #[inline]
@@ -335,7 +335,7 @@ impl<'g, V> LeafRef<'g, V> {
     }
 
     fn exchange(self, from: *mut (), to: *mut ()) -> bool {
-        self.get().meta.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        self.get().meta.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 }
 

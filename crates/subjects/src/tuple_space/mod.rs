@@ -33,8 +33,8 @@
 //!    with the directory when a shape is retired: nothing disappears without a trace of when.
 //! 5. A live snapshot has registered before it looked at the clock. So a writer who drew its stamp and then sees no snapshot needs to keep
 //!    nothing: later snapshots see the write itself.
-//! 6. The work of one write is bounded by its run of slots, one chunk of [`MIGRATION_SLOTS`] slots, and one copy of a path of
-//!    subscribers; nothing waits for anybody.
+//! 6. The work of one write is bounded by its run of slots, one chunk of [`MIGRATION_SLOTS`] slots, one copy of a path of
+//!    subscribers, and, while snapshots live, their number times that of the pattern's versions that they see; nothing waits for anybody.
 //!
 //! # What a stalled thread can do
 //! It cannot keep others from reading or writing. While it is stalled inside an operation, memory that was retired since is not freed, since the
@@ -84,6 +84,11 @@ use crate::{Dialect, Limits, Matcher, Pattern, SubscribeError, TextError};
 const ATTEMPTS: usize = 16;
 
 /// The default matcher. See the module's documentation.
+///
+/// Values are cloned by writes too, and dropped some time after their removal, in whichever thread of the process then uses
+/// any matcher, in the middle of that call. So a value's drop must not panic, nor wait for what a caller may hold, such as a lock.
+/// A clone that panics within a write leaves nothing behind, unless a snapshot is alive: then it may come after the change, which
+/// stays without a handle and is not counted.
 pub struct TupleSpace<V: Clone + Send + Sync + 'static> {
     inner: Arc<Inner<V>>,
 }
@@ -232,7 +237,7 @@ impl<V: Clone + Send + Sync + 'static> TupleSpace<V> {
     }
 
     /// Who is subscribed to what at this moment, for as long as it is kept. Takes constant time, however many
-    /// subscriptions there are; writers go on, and keep for it what they replace.
+    /// subscriptions there are, and a step for each snapshot that is alive; writers go on, and keep for it what they replace.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot<V> {
         Snapshot::new(self.inner.clone())
@@ -438,7 +443,17 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
                 let shape = self.directory(guard).get(key);
                 shape.is_none_or(|shape| shape.trim(&self.core, hash, guard))
             }
-            Place::Trie => self.trie_root(guard).is_none_or(|root| self.core.trim(root, guard)),
+            Place::Trie => loop {
+                let Some(root) = self.trie_root(guard) else { break true };
+                self.core.settle(root, place);
+                let had_history = matches!(root.meta(), leaf::Meta::Kept(_));
+                if !self.core.trim(root, guard) {
+                    break false;
+                }
+                if !had_history {
+                    break true;
+                }
+            },
         });
     }
 }

@@ -5,7 +5,7 @@ use crossbeam_epoch::Guard;
 
 use super::clock::Time;
 use super::core::{Core, Place, retire};
-use super::leaf::{Leaf, LeafRef, SubscriberId, Subscribers};
+use super::leaf::{Leaf, LeafRef, Meta, SubscriberId, Subscribers};
 use super::lookup::{Conflict, is_late};
 use super::release::retire_table;
 use super::sync::{AtomicPtr, Ordering, prefetch};
@@ -176,11 +176,15 @@ impl<V: Clone + Send + 'static> Shape<V> {
             match table.seek(core, hash, is_it, guard) {
                 Seek::Found(index, raw, leaf) => {
                     core.settle(leaf, Place::Table(self.key, hash));
+                    let had_history = matches!(leaf.meta(), Meta::Kept(_));
                     if !core.trim(leaf, guard) {
                         return false;
                     }
                     table.bury(index, raw, leaf, guard);
-                    return true;
+                    if !had_history {
+                        return true;
+                    }
+                    // Once more: a writer may have replaced the leaf, relying on its history to be listed.
                 }
                 Seek::Migrating => {}
                 Seek::Vacant(_) | Seek::Collision | Seek::Full => return true,

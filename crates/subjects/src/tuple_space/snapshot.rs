@@ -35,9 +35,13 @@ impl<V: Clone + Send + Sync + 'static, I: Deref<Target = Inner<V>>> View<V, I> {
 
 impl<V: Clone + Send + Sync + 'static, I: Deref<Target = Inner<V>>> Drop for View<V, I> {
     fn drop(&mut self) {
+        let registry = &self.inner.core.registry;
         // SAFETY: the seat was entered by `new` and is left here alone.
-        unsafe { self.inner.core.registry.leave(self.seat) };
-        self.inner.tidy(&epoch::pin());
+        unsafe { registry.leave(self.seat) };
+        // What a snapshot of this time or an older one still needs stays anyway; whoever of them is dropped last will look.
+        if !registry.needs(0, self.time + 1) {
+            self.inner.tidy(&epoch::pin());
+        }
     }
 }
 

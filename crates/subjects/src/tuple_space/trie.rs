@@ -207,7 +207,8 @@ struct Erased(#[expect(dead_code, reason = "gives the memory its size")] (*const
 
 impl<'a, V: Clone> Front<'a, V> {
     fn take(dialect: Dialect) -> Self {
-        let [now, next] = SCRATCH.take();
+        // When a thread ends, its scratch memory may have gone before a value or another local that still looks something up.
+        let [now, next] = SCRATCH.try_with(Cell::take).unwrap_or_default();
         Self { dialect, now: recast(now), next: recast(next) }
     }
 
@@ -250,7 +251,8 @@ impl<'a, V: Clone> Front<'a, V> {
 impl<V> Drop for Front<'_, V> {
     fn drop(&mut self) {
         let (now, next) = (std::mem::take(&mut self.now), std::mem::take(&mut self.next));
-        SCRATCH.set([recast(now), recast(next)]);
+        // Without the scratch memory the vectors are simply freed.
+        let _ = SCRATCH.try_with(|scratch| scratch.set([recast(now), recast(next)]));
     }
 }
 

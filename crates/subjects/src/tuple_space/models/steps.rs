@@ -80,3 +80,34 @@ fn a_late_lookup_notices_a_removal_when_its_shape_is_gone() {
         assert_eq!(lookup_of(&space.inner, "a", time, guard), None, "after {moves} moves");
     }
 }
+
+#[test]
+fn a_pattern_that_comes_and_goes_under_a_snapshot_is_listed_once() {
+    let space = TupleSpace::new(Dialect::Nats);
+    add(&space, "a").forget();
+    let snapshot = space.snapshot();
+    for _ in 0..100 {
+        assert!(space.unsubscribe(add(&space, "a")));
+    }
+    assert_eq!(space.inner.core.listed().len(), 1);
+    assert_eq!(snapshot.len(), 1);
+    drop(snapshot);
+    assert!(space.inner.core.listed().is_empty());
+}
+
+#[test]
+fn a_snapshot_that_is_dropped_before_an_older_one_visits_nothing() {
+    let space = TupleSpace::new(Dialect::Nats);
+    let held: Vec<_> = (0..50).map(|index| add(&space, &format!("w{index}"))).collect();
+    let old = space.snapshot();
+    held.into_iter().for_each(|held| assert!(space.unsubscribe(held)));
+    let listed = space.inner.core.listed();
+    assert_eq!(listed.len(), 50);
+    drop(space.snapshot());
+    // A visit would have made the entries anew.
+    assert!(listed == space.inner.core.listed());
+    assert_eq!(old.len(), 50);
+    drop(old);
+    assert!(space.inner.core.listed().is_empty());
+    assert_eq!(space.len(), 0);
+}
