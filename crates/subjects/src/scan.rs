@@ -3,7 +3,7 @@
 use crate::Dialect;
 
 /// Bytes that are looked at together.
-pub(crate) const BLOCK: usize = 16;
+const BLOCK: usize = 16;
 
 /// The padding behind the end of a text: neither a separator nor unusual.
 const PADDING: u64 = u64::from_ne_bytes([b'a'; 8]);
@@ -29,10 +29,36 @@ impl Scanner {
         Self { separator: dialect.separator(), forbidden_to, wildcards }
     }
 
+    /// Calls `word` with the beginning and the end of each word, in order; the empty text has one empty word. Gives what is not zero if a byte
+    /// is not ASCII or may be forbidden.
+    #[inline(always)]
+    pub(crate) fn words(self, text: &[u8], mut word: impl FnMut(usize, usize)) -> u32 {
+        let (mut suspicious, mut start, mut at) = (0, 0, 0);
+        loop {
+            let (mut ends, unusual) = self.scan(text, at);
+            suspicious |= unusual;
+            let left = text.len() - at;
+            if left <= BLOCK {
+                // The end of the text ends the last word.
+                ends |= 1 << left;
+            }
+            while ends != 0 {
+                let end = at + ends.trailing_zeros() as usize;
+                ends &= ends - 1;
+                word(start, end);
+                start = end + 1;
+            }
+            if left <= BLOCK {
+                return suspicious;
+            }
+            at += BLOCK;
+        }
+    }
+
     /// Looks at the block of a text that begins at `at`. Bit by bit: where the separators are; and not zero if a byte of the block is
     /// not ASCII or may be forbidden.
     #[inline]
-    pub(crate) fn scan(self, text: &[u8], at: usize) -> (u32, u32) {
+    fn scan(self, text: &[u8], at: usize) -> (u32, u32) {
         let left = text.len() - at;
         if left >= BLOCK {
             self.look(eight(text, at), eight(text, at + 8))

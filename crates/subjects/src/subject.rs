@@ -1,6 +1,6 @@
 //! Published subjects: checked, and split into words. A subject is never a pattern: its wildcards are ordinary bytes.
 
-use crate::scan::{BLOCK, Scanner};
+use crate::scan::Scanner;
 use crate::{Dialect, Limits, TextError};
 
 /// A checked subject, borrowed. The matchers take text and check it themselves; this is for looking at one subject.
@@ -105,27 +105,14 @@ pub(crate) fn check_text(dialect: Dialect, text: &[u8], limits: &Limits) -> Resu
 
 /// Whether a text that is not too long is certainly well formed: a quick look, sixteen bytes at a time.
 fn is_plain(dialect: Dialect, text: &[u8], limits: Limits) -> bool {
-    let scanner = Scanner::new(dialect);
-    let (mut words, mut start) = (0, 0);
-    let mut at = 0;
-    while at < text.len() {
-        let (mut ends, unusual) = scanner.scan(text, at);
-        if unusual != 0 {
-            return false;
-        }
-        if text.len() - at <= BLOCK {
-            ends |= 1 << (text.len() - at);
-        }
-        while ends != 0 {
-            let end = at + ends.trailing_zeros() as usize;
-            ends &= ends - 1;
-            if end == start && !dialect.empty_words() {
-                return false;
-            }
-            words += 1;
-            start = end + 1;
-        }
-        at += BLOCK;
+    if text.is_empty() {
+        // It got here only where it is allowed.
+        return true;
     }
-    words <= limits.words_max
+    let (mut words, mut empty) = (0, false);
+    let unusual = Scanner::new(dialect).words(text, |start, end| {
+        words += 1;
+        empty |= start == end;
+    });
+    unusual == 0 && words <= limits.words_max && (!empty || dialect.empty_words())
 }

@@ -48,7 +48,8 @@ impl Options {
     }
 }
 
-fn rounds(text: &str) -> Result<u32, String> {
+/// The value of `--rounds`.
+pub(super) fn rounds(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(rounds) if (1..=ROUNDS_MAX).contains(&rounds) => Ok(rounds),
         _ => Err(format!("--rounds takes 1 to {ROUNDS_MAX}, not '{text}'")),

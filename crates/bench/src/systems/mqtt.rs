@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use super::settings::Settings;
-use super::wire::Wire;
+use super::wire::{Wire, both_ready};
 use crate::clock::Clock;
 use crate::error::RequesterError;
 use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink};
@@ -249,12 +249,7 @@ impl Requester for Mqtt {
     }
 
     fn readiness(&self) -> Readiness<'_> {
-        match (&self.publisher, &self.subscriber) {
-            (Some(publisher), Some(subscriber)) => {
-                Readiness::Sockets(publisher.watched(), Some(subscriber.watched()))
-            }
-            _ => Readiness::At(u64::MAX),
-        }
+        both_ready(self.publisher.as_ref(), self.subscriber.as_ref())
     }
 
     fn tear_down(&mut self) -> Result<(), RequesterError> {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::amqp_wire::{Frame, long, method, parse, push_long, push_method, push_publish, push_short};
 use super::settings::Settings;
-use super::wire::Wire;
+use super::wire::{Wire, both_ready};
 use crate::clock::Clock;
 use crate::error::RequesterError;
 use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink};
@@ -239,12 +239,7 @@ impl Requester for RabbitMq {
     }
 
     fn readiness(&self) -> Readiness<'_> {
-        match (&self.publisher, &self.subscriber) {
-            (Some(publisher), Some(subscriber)) => {
-                Readiness::Sockets(publisher.watched(), Some(subscriber.watched()))
-            }
-            _ => Readiness::At(u64::MAX),
-        }
+        both_ready(self.publisher.as_ref(), self.subscriber.as_ref())
     }
 
     fn tear_down(&mut self) -> Result<(), RequesterError> {

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use super::resp::{Value, parse, push_command};
-use super::wire::Wire;
+use super::wire::{Wire, both_ready};
 use crate::clock::Clock;
 use crate::error::RequesterError;
 use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink};
@@ -182,12 +182,7 @@ impl Requester for Redis {
     }
 
     fn readiness(&self) -> Readiness<'_> {
-        match (&self.publisher, &self.subscriber) {
-            (Some(publisher), Some(subscriber)) => {
-                Readiness::Sockets(publisher.watched(), Some(subscriber.watched()))
-            }
-            _ => Readiness::At(u64::MAX),
-        }
+        both_ready(self.publisher.as_ref(), self.subscriber.as_ref())
     }
 
     fn tear_down(&mut self) -> Result<(), RequesterError> {

@@ -4,7 +4,7 @@
 
 use super::nats_wire::push_number;
 use super::settings::Settings;
-use super::wire::{Wire, line};
+use super::wire::{Wire, both_ready, line};
 use crate::clock::Clock;
 use crate::error::RequesterError;
 use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink};
@@ -176,12 +176,7 @@ impl Requester for Stomp {
     }
 
     fn readiness(&self) -> Readiness<'_> {
-        match (&self.publisher, &self.subscriber) {
-            (Some(publisher), Some(subscriber)) => {
-                Readiness::Sockets(publisher.watched(), Some(subscriber.watched()))
-            }
-            _ => Readiness::At(u64::MAX),
-        }
+        both_ready(self.publisher.as_ref(), self.subscriber.as_ref())
     }
 
     fn tear_down(&mut self) -> Result<(), RequesterError> {

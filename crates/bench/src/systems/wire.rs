@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{Timespec, poll};
 
 use crate::error::RequesterError;
-use crate::requester::Watched;
+use crate::requester::{Readiness, Watched};
 
 /// Bytes that may wait to be sent; a message that does not fit must wait outside. One larger message fits into an empty buffer.
 const OUT_BYTES_MAX: usize = 1 << 20;
@@ -184,4 +184,14 @@ pub(super) fn line(data: &[u8]) -> Option<(&[u8], usize)> {
     let end = data.iter().position(|byte| *byte == b'\n')?;
     let line = &data[..end];
     Some((line.strip_suffix(b"\r").unwrap_or(line), end + 1))
+}
+
+/// What a requester with a connection for publishing and one for receiving waits for; for ever while it has none.
+pub(super) fn both_ready<'a>(publisher: Option<&'a Wire>, subscriber: Option<&'a Wire>) -> Readiness<'a> {
+    match (publisher, subscriber) {
+        (Some(publisher), Some(subscriber)) => {
+            Readiness::Sockets(publisher.watched(), Some(subscriber.watched()))
+        }
+        _ => Readiness::At(u64::MAX),
+    }
 }

@@ -8,7 +8,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::mem::MaybeUninit;
 
-use crate::scan::{BLOCK, Scanner, eight, short};
+use crate::scan::{Scanner, eight, short};
 use crate::subject::Subject;
 use crate::{Dialect, Limits, TextError};
 
@@ -55,38 +55,28 @@ impl Hasher {
 
     /// The shape and hash of a pattern, whose text was checked before.
     pub(crate) fn pattern(&self, dialect: Dialect, text: &[u8]) -> Measured {
-        let scanner = Scanner::new(dialect);
         let mut key = ShapeKey { prefix: 0, stars: 0, tail: false };
-        let (mut count, mut start, mut sum, mut regular) = (0, 0, 0_u64, true);
-        let mut at = 0;
-        while at < text.len() {
-            let (mut ends, _) = scanner.scan(text, at);
-            let left = text.len() - at;
-            if left <= BLOCK {
-                ends |= 1 << left;
-            }
-            while ends != 0 {
-                let end = at + ends.trailing_zeros() as usize;
-                ends &= ends - 1;
-                let wildcard = if end == start + 1 { text[start] } else { b'a' };
-                // Nothing may follow a wildcard of any number of words.
-                regular &= !key.tail;
-                if wildcard == dialect.many() {
-                    key.tail = true;
-                } else if count < SHAPE_WORDS_MAX {
-                    if wildcard == dialect.one() {
-                        key.stars |= 1 << count;
-                    } else {
-                        sum = sum.wrapping_add(self.word(text, start, end, count));
-                    }
-                    key.prefix += 1;
+        let (mut count, mut sum, mut regular) = (0, 0_u64, true);
+        let word = |start: usize, end: usize| {
+            let wildcard = if end == start + 1 { text[start] } else { b'a' };
+            // Nothing may follow a wildcard of any number of words.
+            regular &= !key.tail;
+            if wildcard == dialect.many() {
+                key.tail = true;
+            } else if count < SHAPE_WORDS_MAX {
+                if wildcard == dialect.one() {
+                    key.stars |= 1 << count;
                 } else {
-                    regular = false;
+                    sum = sum.wrapping_add(self.word(text, start, end, count));
                 }
-                count += 1;
-                start = end + 1;
+                key.prefix += 1;
+            } else {
+                regular = false;
             }
-            at += BLOCK;
+            count += 1;
+        };
+        if !text.is_empty() {
+            Scanner::new(dialect).words(text, word);
         }
         Measured { key: regular.then_some(key), hash: self.finish(sum), words: count }
     }
@@ -174,38 +164,20 @@ impl<'a> Words<'a> {
         if text.is_empty() {
             return dialect.empty_text();
         }
-        let (mut count, mut start, mut sum) = (0, 0, 0_u64);
-        let (mut suspicious, mut empty) = (0, false);
-        let mut at = 0;
-        loop {
-            let (mut ends, unusual) = scanner.scan(text, at);
-            suspicious |= unusual;
-            let left = text.len() - at;
-            if left <= BLOCK {
-                // The end of the text ends the last word.
-                ends |= 1 << left;
+        let (mut count, mut sum, mut empty) = (0, 0_u64, false);
+        let unusual = scanner.words(text, |start, end| {
+            if count < SHAPE_WORDS_MAX {
+                let share = hasher.word(text, start, end, count);
+                sum = sum.wrapping_add(share);
+                self.ends[count].write(end as u16);
+                self.shares[count].write(share);
+                self.sums[count].write(sum);
             }
-            while ends != 0 {
-                let end = at + ends.trailing_zeros() as usize;
-                ends &= ends - 1;
-                if count < SHAPE_WORDS_MAX {
-                    let share = hasher.word(text, start, end, count);
-                    sum = sum.wrapping_add(share);
-                    self.ends[count].write(end as u16);
-                    self.shares[count].write(share);
-                    self.sums[count].write(sum);
-                }
-                count += 1;
-                empty |= end == start;
-                start = end + 1;
-            }
-            if left <= BLOCK {
-                break;
-            }
-            at += BLOCK;
-        }
+            count += 1;
+            empty |= end == start;
+        });
         self.count = count;
-        suspicious == 0 && (!empty || dialect.empty_words())
+        unusual == 0 && (!empty || dialect.empty_words())
     }
 
     #[inline]

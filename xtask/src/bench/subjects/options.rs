@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::plan::Part;
+use crate::bench::options::rounds;
 
 pub(in crate::bench) const USAGE: &str = "usage: cargo xtask bench subjects [OPTIONS]
   --only PART[,PART]   of thousand three table million threads million-threads storm growth churn memory (all of them)
@@ -16,9 +17,6 @@ pub(in crate::bench) const USAGE: &str = "usage: cargo xtask bench subjects [OPT
   --worker DIR         the folder of the Rust programs (target/release, where they are built first)
   --nats PATH          the Go program (target/subjects-bench/nats, which is built first)
   --out DIR            where the raw lines go (target/subjects-bench)";
-
-/// More rounds than this are a typing error.
-const ROUNDS_MAX: u32 = 1000;
 
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Options {
@@ -63,13 +61,6 @@ impl Options {
             options.seconds = if options.quick { 0.05 } else { 0.3 };
         }
         Ok(options)
-    }
-}
-
-fn rounds(text: &str) -> Result<u32, String> {
-    match text.parse() {
-        Ok(rounds) if (1..=ROUNDS_MAX).contains(&rounds) => Ok(rounds),
-        _ => Err(format!("--rounds takes 1 to {ROUNDS_MAX}, not '{text}'")),
     }
 }
 

@@ -1,6 +1,6 @@
 //! A subject on the way of a lookup: checked and split in one pass, sixteen bytes at a time.
 
-use crate::scan::{BLOCK, Scanner};
+use crate::scan::Scanner;
 use crate::{Dialect, Limits, Subject, TextError};
 
 /// Words whose ends are noted; those beyond are searched for when they are reached.
@@ -45,33 +45,16 @@ impl<'a> Checked<'a> {
         if text.is_empty() {
             return false;
         }
-        let scanner = Scanner::new(dialect);
-        let (mut count, mut start, mut at) = (0, 0, 0);
-        let (mut suspicious, mut empty) = (0, false);
-        loop {
-            let (mut ends, unusual) = scanner.scan(text, at);
-            suspicious |= unusual;
-            let left = text.len() - at;
-            if left <= BLOCK {
-                // The end of the text ends the last word.
-                ends |= 1 << left;
+        let (mut count, mut empty) = (0, false);
+        let ends = &mut self.ends;
+        let unusual = Scanner::new(dialect).words(text, |start, end| {
+            if let Some(place) = ends.get_mut(count) {
+                *place = end as u16;
             }
-            while ends != 0 {
-                let end = at + ends.trailing_zeros() as usize;
-                ends &= ends - 1;
-                if let Some(place) = self.ends.get_mut(count) {
-                    *place = end as u16;
-                }
-                count += 1;
-                empty |= end == start;
-                start = end + 1;
-            }
-            if left <= BLOCK {
-                break;
-            }
-            at += BLOCK;
-        }
-        suspicious == 0 && count <= words_max && (!empty || dialect.empty_words())
+            count += 1;
+            empty |= end == start;
+        });
+        unusual == 0 && count <= words_max && (!empty || dialect.empty_words())
     }
 
     /// Where the word ends that has this number and begins here.
