@@ -1,0 +1,282 @@
+//! What clients send.
+
+use crate::arguments::{Words, trim, without_end};
+use crate::error::ParseError;
+use crate::number::parse_decimal;
+use crate::{Message, Step};
+
+/// Bounds on one operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of a control line, without its verb (nats-server counts them so).
+    pub control_line_max: usize,
+    /// Bytes of headers and payload together.
+    pub payload_max: usize,
+}
+
+impl Default for Limits {
+    /// nats-server's: 4,096 bytes and 1 MiB.
+    fn default() -> Self {
+        Self { control_line_max: 4096, payload_max: 1024 * 1024 }
+    }
+}
+
+/// One operation of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientOp<'a> {
+    /// `CONNECT {...}`: the JSON, see [`crate::ConnectOptions`].
+    Connect(&'a [u8]),
+    /// `PUB` or `HPUB`. The subject is not checked.
+    Publish(Message<'a>),
+    /// `SUB subject [queue] sid`. The subject is not checked.
+    Subscribe {
+        /// The pattern.
+        subject: &'a [u8],
+        /// The queue group.
+        queue: Option<&'a [u8]>,
+        /// The client's own name for the subscription.
+        sid: &'a [u8],
+    },
+    /// `UNSUB sid [max]`.
+    Unsubscribe {
+        /// The client's own name for the subscription.
+        sid: &'a [u8],
+        /// Messages after which it ends, counted from the start of the subscription; `None`: at once.
+        max: Option<u64>,
+    },
+    /// `PING`.
+    Ping,
+    /// `PONG`.
+    Pong,
+    /// `+OK`, or `INFO`, which mean nothing from a client.
+    Ignored,
+    /// `-ERR`: the client complains, and is given up.
+    Complaint(&'a [u8]),
+}
+
+/// Parses what one client sends.
+///
+/// Call [`ClientParser::next`] with all bytes that have not been consumed. It remembers how far it has looked for the
+/// end of a line, so that input that comes byte by byte is not searched again and again.
+#[derive(Clone, Debug)]
+pub struct ClientParser {
+    limits: Limits,
+    searched: usize,
+}
+
+impl ClientParser {
+    /// A parser at the beginning of a connection.
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, searched: 0 }
+    }
+
+    /// The bounds in force.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// The operation at the beginning of `input`.
+    ///
+    /// # Errors
+    /// [`ParseError`]; the connection has to be closed then.
+    #[inline]
+    pub fn next<'a>(&mut self, input: &'a [u8]) -> Result<Step<ClientOp<'a>>, ParseError> {
+        let Some(end) = memchr::memchr(b'\n', &input[self.searched..]) else {
+            return self.unfinished(input);
+        };
+        let end = self.searched + end;
+        self.searched = 0;
+        let line = without_end(&input[..=end]);
+        match line {
+            [b'P' | b'p', b'U' | b'u', b'B' | b'b', b' ' | b'\t', arguments @ ..] => {
+                self.searched = end;
+                self.publish(input, arguments, end + 1)
+            }
+            [b'H' | b'h', b'P' | b'p', b'U' | b'u', b'B' | b'b', b' ' | b'\t', arguments @ ..] => {
+                self.searched = end;
+                self.publish_with_headers(input, arguments, end + 1)
+            }
+            _ => Ok(Step::Done(self.control(line)?, end + 1)),
+        }
+    }
+
+    /// No line end yet: is this still going to be an operation of bearable length?
+    fn unfinished<'a>(&mut self, input: &[u8]) -> Result<Step<ClientOp<'a>>, ParseError> {
+        self.searched = input.len();
+        let verb = Verb::of(input);
+        if verb.is_none() && !Verb::may_begin(input) {
+            return Err(ParseError::unknown(input));
+        }
+        let max = self.limits.control_line_max;
+        if input.len() > max + Verb::BYTES_MAX + 2 {
+            return Err(ParseError::ControlLine { max });
+        }
+        Ok(Step::More(input.len() + 1))
+    }
+
+    #[inline]
+    fn publish<'a>(
+        &mut self,
+        input: &'a [u8],
+        arguments: &'a [u8],
+        payload_at: usize,
+    ) -> Result<Step<ClientOp<'a>>, ParseError> {
+        self.check_line(arguments)?;
+        let words = Words::split(arguments);
+        let (subject, reply, size) = match *words.as_slice() {
+            [subject, size] => (subject, None, size),
+            [subject, reply, size] => (subject, Some(reply), size),
+            _ => return Err(ParseError::arguments("PUB", arguments)),
+        };
+        let size = parse_decimal(size).ok_or_else(|| ParseError::arguments("PUB", arguments))?;
+        let size = self.check_size(size)?;
+        let Some(end) = payload_end(input, payload_at + size)? else {
+            return Ok(Step::More(payload_at + size + 2));
+        };
+        self.searched = 0;
+        let payload = &input[payload_at..payload_at + size];
+        Ok(Step::Done(ClientOp::Publish(Message { subject, reply, headers: None, payload }), end))
+    }
+
+    fn publish_with_headers<'a>(
+        &mut self,
+        input: &'a [u8],
+        arguments: &'a [u8],
+        body_at: usize,
+    ) -> Result<Step<ClientOp<'a>>, ParseError> {
+        self.check_line(arguments)?;
+        let words = Words::split(arguments);
+        let (subject, reply, headers, total) = match *words.as_slice() {
+            [subject, headers, total] => (subject, None, headers, total),
+            [subject, reply, headers, total] => (subject, Some(reply), headers, total),
+            _ => return Err(ParseError::arguments("HPUB", arguments)),
+        };
+        let bad = || ParseError::arguments("HPUB", arguments);
+        let headers = parse_decimal(headers).ok_or_else(bad)?;
+        let total = parse_decimal(total).ok_or_else(bad)?;
+        if headers > total {
+            return Err(bad());
+        }
+        let total = self.check_size(total)?;
+        let headers = usize::try_from(headers).map_err(|_| bad())?;
+        let Some(end) = payload_end(input, body_at + total)? else {
+            return Ok(Step::More(body_at + total + 2));
+        };
+        self.searched = 0;
+        let (headers, payload) = input[body_at..body_at + total].split_at(headers);
+        let headers = (!headers.is_empty()).then_some(headers);
+        Ok(Step::Done(ClientOp::Publish(Message { subject, reply, headers, payload }), end))
+    }
+
+    fn control<'a>(&self, line: &'a [u8]) -> Result<ClientOp<'a>, ParseError> {
+        let Some((verb, arguments)) = Verb::of(line) else {
+            return Err(ParseError::unknown(line));
+        };
+        self.check_line(arguments)?;
+        match verb {
+            Verb::Connect => Ok(ClientOp::Connect(trim(arguments))),
+            Verb::Subscribe => subscribe(arguments),
+            Verb::Unsubscribe => unsubscribe(arguments),
+            Verb::Ping => Ok(ClientOp::Ping),
+            Verb::Pong => Ok(ClientOp::Pong),
+            Verb::Ok | Verb::Info => Ok(ClientOp::Ignored),
+            Verb::Error => Ok(ClientOp::Complaint(trim(arguments))),
+            Verb::Publish => Err(ParseError::arguments("PUB", arguments)),
+            Verb::PublishWithHeaders => Err(ParseError::arguments("HPUB", arguments)),
+        }
+    }
+
+    #[inline]
+    fn check_line(&self, arguments: &[u8]) -> Result<(), ParseError> {
+        let max = self.limits.control_line_max;
+        if arguments.len() > max { Err(ParseError::ControlLine { max }) } else { Ok(()) }
+    }
+
+    #[inline]
+    fn check_size(&self, bytes: u64) -> Result<usize, ParseError> {
+        let max = self.limits.payload_max;
+        match usize::try_from(bytes) {
+            Ok(size) if size <= max => Ok(size),
+            _ => Err(ParseError::Payload { bytes, max }),
+        }
+    }
+}
+
+/// Where the operation ends whose payload ends at `at`; `None` if its line end has not arrived.
+#[inline]
+pub(crate) fn payload_end(input: &[u8], at: usize) -> Result<Option<usize>, ParseError> {
+    match input.get(at..) {
+        None | Some([] | [b'\r']) => Ok(None),
+        Some([b'\r', b'\n', ..]) => Ok(Some(at + 2)),
+        Some(_) => Err(ParseError::PayloadEnd),
+    }
+}
+
+fn subscribe(arguments: &[u8]) -> Result<ClientOp<'_>, ParseError> {
+    match *Words::split(arguments).as_slice() {
+        [subject, sid] => Ok(ClientOp::Subscribe { subject, queue: None, sid }),
+        [subject, queue, sid] => Ok(ClientOp::Subscribe { subject, queue: Some(queue), sid }),
+        _ => Err(ParseError::arguments("SUB", arguments)),
+    }
+}
+
+fn unsubscribe(arguments: &[u8]) -> Result<ClientOp<'_>, ParseError> {
+    match *Words::split(arguments).as_slice() {
+        [sid] => Ok(ClientOp::Unsubscribe { sid, max: None }),
+        // nats-server takes what is no number, and 0, for "at once".
+        [sid, max] => Ok(ClientOp::Unsubscribe { sid, max: parse_decimal(max).filter(|&max| max > 0) }),
+        _ => Err(ParseError::arguments("UNSUB", arguments)),
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verb {
+    Connect,
+    Publish,
+    PublishWithHeaders,
+    Subscribe,
+    Unsubscribe,
+    Ping,
+    Pong,
+    Ok,
+    Error,
+    Info,
+}
+
+impl Verb {
+    const BYTES_MAX: usize = 7;
+
+    const ALL: &'static [(&'static [u8], Self)] = &[
+        (b"PUB", Self::Publish),
+        (b"HPUB", Self::PublishWithHeaders),
+        (b"SUB", Self::Subscribe),
+        (b"UNSUB", Self::Unsubscribe),
+        (b"PING", Self::Ping),
+        (b"PONG", Self::Pong),
+        (b"CONNECT", Self::Connect),
+        (b"+OK", Self::Ok),
+        (b"-ERR", Self::Error),
+        (b"INFO", Self::Info),
+    ];
+
+    /// The verb that the line begins with, and what follows it. PING, PONG and +OK may have anything behind them, as in
+    /// nats-server; the others need a blank.
+    fn of(line: &[u8]) -> Option<(Self, &[u8])> {
+        let (name, verb) = Self::ALL.iter().find(|(name, _)| begins(line, name))?;
+        let rest = &line[name.len()..];
+        match verb {
+            Self::Ping | Self::Pong | Self::Ok => Some((*verb, rest)),
+            _ => matches!(rest, [b' ' | b'\t', ..]).then(|| (*verb, &rest[1..])),
+        }
+    }
+
+    /// True if more bytes could make a verb out of `input`.
+    fn may_begin(input: &[u8]) -> bool {
+        let same = |(name, _): &(&[u8], Self)| input.len() <= name.len() && begins(name, input);
+        Self::ALL.iter().any(same)
+    }
+}
+
+fn begins(text: &[u8], with: &[u8]) -> bool {
+    text.len() >= with.len() && text[..with.len()].eq_ignore_ascii_case(with)
+}

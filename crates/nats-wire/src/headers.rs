@@ -1,0 +1,135 @@
+//! Header blocks: `NATS/1.0`, an optional status, and lines `Name: value`, all ended by CRLF, and an empty line.
+//!
+//! Blocks travel verbatim; they are taken apart only by those who need a single header.
+
+use crate::arguments::trim;
+
+/// The line that every block begins with, without its end.
+pub const HEADER_LINE: &[u8] = b"NATS/1.0";
+
+/// The beginning of the block that answers a request nobody listens to; `Nats-Subject` follows it.
+pub const NO_RESPONDERS: &[u8] = b"NATS/1.0 503\r\n";
+
+/// A block that is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HeaderError {
+    /// It does not begin with `NATS/1.0`.
+    #[error("a header block that does not begin with NATS/1.0")]
+    Version,
+    /// A line without a colon, or without a name before it.
+    #[error("a header line without a name and a colon")]
+    Line,
+    /// It does not end with an empty line.
+    #[error("a header block without an empty line at its end")]
+    End,
+}
+
+/// The status in a block's first line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status<'a> {
+    /// Three digits, such as 503.
+    pub code: &'a [u8],
+    /// What follows them; often empty.
+    pub description: &'a [u8],
+}
+
+/// The lines of a block, in their order. Made by [`header_lines`].
+#[derive(Clone, Debug)]
+pub struct HeaderLines<'a> {
+    rest: &'a [u8],
+    status: Option<Status<'a>>,
+}
+
+impl<'a> HeaderLines<'a> {
+    /// The status of the first line, if there is one.
+    pub fn status(&self) -> Option<Status<'a>> {
+        self.status
+    }
+}
+
+/// Takes a block apart: an iterator of names and values, each without the blanks around it.
+///
+/// # Errors
+/// [`HeaderError::Version`] if it does not begin as it should; the iterator yields the others.
+pub fn header_lines(block: &[u8]) -> Result<HeaderLines<'_>, HeaderError> {
+    let rest = block.strip_prefix(HEADER_LINE).ok_or(HeaderError::Version)?;
+    let end = memchr::memmem::find(rest, b"\r\n").ok_or(HeaderError::End)?;
+    let first = rest[..end].trim_ascii();
+    let status = (!first.is_empty()).then(|| {
+        let (code, description) = first.split_at(first.len().min(3));
+        Status { code, description: description.trim_ascii() }
+    });
+    Ok(HeaderLines { rest: &rest[end + 2..], status })
+}
+
+impl<'a> Iterator for HeaderLines<'a> {
+    type Item = Result<(&'a [u8], &'a [u8]), HeaderError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest == b"\r\n" {
+            return None;
+        }
+        if self.rest.is_empty() {
+            return None;
+        }
+        let Some(end) = memchr::memmem::find(self.rest, b"\r\n").filter(|&end| end > 0) else {
+            self.rest = &[];
+            return Some(Err(HeaderError::End));
+        };
+        let line = &self.rest[..end];
+        self.rest = &self.rest[end + 2..];
+        let ends = !self.rest.is_empty();
+        let colon = memchr::memchr(b':', line).filter(|&colon| colon > 0);
+        let Some(colon) = colon else {
+            self.rest = &[];
+            return Some(Err(HeaderError::Line));
+        };
+        if !ends {
+            return Some(Err(HeaderError::End));
+        }
+        Some(Ok((&line[..colon], trim(&line[colon + 1..]))))
+    }
+}
+
+/// Appends one line. The caller makes sure that neither part holds CR or LF, and that the name holds no colon.
+pub fn write_header(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(block: &[u8]) -> Result<Vec<(String, String)>, HeaderError> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        header_lines(block)?.map(|line| line.map(|(name, value)| (text(name), text(value)))).collect()
+    }
+
+    #[test]
+    fn names_values_order_case_and_duplicates_are_kept() {
+        let block = b"NATS/1.0\r\nb: 1\r\nA:  2 \r\nb:3\r\nempty:\r\nurl: a:b\r\n\r\n";
+        let expected = [("b", "1"), ("A", "2"), ("b", "3"), ("empty", ""), ("url", "a:b")];
+        assert_eq!(lines(block).unwrap_or_default(), expected.map(|(n, v)| (n.to_owned(), v.to_owned())));
+        assert_eq!(lines(b"NATS/1.0\r\n\r\n"), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn a_status_is_found() {
+        let found = header_lines(b"NATS/1.0 503\r\nNats-Subject: x\r\n\r\n").map(|lines| lines.status());
+        assert_eq!(found, Ok(Some(Status { code: b"503", description: b"" })));
+        let found = header_lines(b"NATS/1.0 404 No Messages\r\n\r\n").map(|lines| lines.status());
+        assert_eq!(found, Ok(Some(Status { code: b"404", description: b"No Messages" })));
+    }
+
+    #[test]
+    fn what_is_no_block_is_refused() {
+        assert_eq!(lines(b"HTTP/1.0\r\n\r\n"), Err(HeaderError::Version));
+        assert_eq!(lines(b"NATS/1.0"), Err(HeaderError::End));
+        assert_eq!(lines(b"NATS/1.0\r\na: b\r\n"), Err(HeaderError::End));
+        assert_eq!(lines(b"NATS/1.0\r\nno colon\r\n\r\n"), Err(HeaderError::Line));
+        assert_eq!(lines(b"NATS/1.0\r\n: x\r\n\r\n"), Err(HeaderError::Line));
+    }
+}

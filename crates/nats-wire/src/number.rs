@@ -1,0 +1,64 @@
+//! Decimal numbers as the protocol writes them.
+
+/// Digits of the largest `u64`.
+const DIGITS_MAX: usize = 20;
+
+/// Appends `number` in decimal digits.
+pub fn push_decimal(out: &mut Vec<u8>, mut number: u64) {
+    let mut digits = [0; DIGITS_MAX];
+    let mut at = DIGITS_MAX;
+    loop {
+        at -= 1;
+        // A remainder of ten fits into a byte.
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// How many decimal digits `number` has.
+pub fn decimal_digits(number: u64) -> usize {
+    number.checked_ilog10().unwrap_or(0) as usize + 1
+}
+
+/// Reads decimal digits and nothing else; leading zeros are allowed. `None` for no digits, other bytes, or a number
+/// that does not fit.
+pub(crate) fn parse_decimal(text: &[u8]) -> Option<u64> {
+    if text.is_empty() {
+        return None;
+    }
+    text.iter().try_fold(0_u64, |number, &byte| {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        number.checked_mul(10)?.checked_add(digit.into())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_and_read_back() {
+        for number in [0, 1, 9, 10, 99, 100, 4096, 1_048_576, u64::MAX] {
+            let mut out = Vec::new();
+            push_decimal(&mut out, number);
+            assert_eq!(out, number.to_string().as_bytes());
+            assert_eq!(out.len(), decimal_digits(number));
+            assert_eq!(parse_decimal(&out), Some(number));
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_is_none() {
+        for text in ["", "-1", "+1", "1a", " 1", "18446744073709551616"] {
+            assert_eq!(parse_decimal(text.as_bytes()), None, "{text}");
+        }
+        assert_eq!(parse_decimal(b"007"), Some(7));
+    }
+}

@@ -1,0 +1,181 @@
+//! The parser of what clients send: every vector whole, and split at every byte.
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+use proptest::prelude::*;
+use tailrace_nats_wire::{
+    ClientOp, ClientParser, Delivery, Limits, Message, ParseError, ServerOp, ServerParser, Step,
+    write_delivery, write_publish,
+};
+
+fn small() -> Limits {
+    Limits { control_line_max: 64, payload_max: 32 }
+}
+
+/// What a parser makes of `input` when it sees one byte more at a time, as long as it asks for no more than there is.
+fn parse_growing(input: &[u8], limits: Limits) -> (Vec<String>, Option<ParseError>) {
+    let (mut parser, mut ops, mut from, mut upto, mut wanted) =
+        (ClientParser::new(limits), Vec::new(), 0, 0, 0);
+    while upto < input.len() {
+        upto += 1;
+        while upto - from >= wanted && upto > from {
+            match parser.next(&input[from..upto]) {
+                Ok(Step::Done(op, bytes)) => {
+                    ops.push(format!("{op:?}"));
+                    from += bytes;
+                    wanted = 0;
+                }
+                Ok(Step::More(bytes)) => {
+                    assert!(bytes > upto - from, "asks for no more than it has");
+                    wanted = bytes;
+                }
+                Err(error) => return (ops, Some(error)),
+            }
+        }
+    }
+    (ops, None)
+}
+
+fn parse_whole(input: &[u8], limits: Limits) -> (Vec<String>, Option<ParseError>) {
+    let (mut parser, mut ops, mut rest) = (ClientParser::new(limits), Vec::new(), input);
+    while !rest.is_empty() {
+        match parser.next(rest) {
+            Ok(Step::Done(op, bytes)) => {
+                ops.push(format!("{op:?}"));
+                rest = &rest[bytes..];
+            }
+            Ok(Step::More(_)) => break,
+            Err(error) => return (ops, Some(error)),
+        }
+    }
+    (ops, None)
+}
+
+fn one(input: &[u8]) -> ClientOp<'_> {
+    match ClientParser::new(small()).next(input).unwrap() {
+        Step::Done(op, bytes) => {
+            assert_eq!(bytes, input.len());
+            op
+        }
+        Step::More(bytes) => panic!("wants {bytes} bytes of {}", input.escape_ascii()),
+    }
+}
+
+fn refused(input: &[u8]) -> ParseError {
+    let (_, error) = parse_whole(input, small());
+    let (_, growing) = parse_growing(input, small());
+    let kind = |error: &Option<ParseError>| error.as_ref().map(std::mem::discriminant);
+    assert_eq!(kind(&error), kind(&growing), "{}", input.escape_ascii());
+    error.unwrap_or_else(|| panic!("accepted: {}", input.escape_ascii()))
+}
+
+const VECTORS: &[&[u8]] = &[
+    b"CONNECT {\"verbose\":false}\r\n",
+    b"connect\t{} \r\n",
+    b"PUB a.b 5\r\nhello\r\n",
+    b"PUB a.b reply 0\r\n\r\n",
+    b"pub a 2\n\r\n\r\n",
+    b"HPUB a 12 17\r\nNATS/1.0\r\n\r\nhello\r\n",
+    b"HPUB a r 12 12\r\nNATS/1.0\r\n\r\n\r\n",
+    b"SUB a.* 1\r\n",
+    b"SUB  a.>\tworkers  abc \r\n",
+    b"UNSUB 1\r\nUNSUB 1 5\r\n",
+    b"PING\r\nping\nPONG\r\n+OK\r\n",
+    b"-ERR 'x'\r\n",
+    b"INFO {}\r\n",
+    b"PUB x 3\r\na\r\n\r\n",
+];
+
+#[test]
+fn every_vector_split_at_every_byte_means_the_same() {
+    for vector in VECTORS {
+        let whole = parse_whole(vector, small());
+        assert_eq!(whole.1, None, "{}", vector.escape_ascii());
+        assert_eq!(whole, parse_growing(vector, small()));
+        for at in 0..vector.len() {
+            let (ops, error) = parse_whole(&vector[..at], small());
+            assert_eq!(error, None, "a beginning is no error: {}", vector[..at].escape_ascii());
+            assert!(whole.0.starts_with(&ops));
+        }
+    }
+}
+
+#[test]
+fn operations_are_read_as_nats_server_reads_them() {
+    let message = Message { subject: b"a.b", reply: None, headers: None, payload: b"hello" };
+    assert_eq!(one(VECTORS[2]), ClientOp::Publish(message));
+    let message = Message { subject: b"a.b", reply: Some(b"reply"), headers: None, payload: b"" };
+    assert_eq!(one(VECTORS[3]), ClientOp::Publish(message));
+    let message =
+        Message { subject: b"a", reply: None, headers: Some(b"NATS/1.0\r\n\r\n"), payload: b"hello" };
+    assert_eq!(one(VECTORS[5]), ClientOp::Publish(message));
+    assert_eq!(
+        one(VECTORS[8]),
+        ClientOp::Subscribe { subject: b"a.>", queue: Some(b"workers"), sid: b"abc" }
+    );
+    assert_eq!(one(b"UNSUB 7 3\r\n"), ClientOp::Unsubscribe { sid: b"7", max: Some(3) });
+    assert_eq!(one(b"CONNECT {}\r\n"), ClientOp::Connect(b"{}"));
+}
+
+#[test]
+fn sizes_that_lie_are_refused() {
+    for input in [
+        &b"PUB a -1\r\n"[..],
+        b"PUB a x\r\n",
+        b"PUB a\r\n",
+        b"PUB\r\n",
+        b"PUB a b c 1\r\n",
+        b"PUB a 99999999999999999999\r\n",
+        b"HPUB a 13 12\r\n",
+        b"HPUB a 12\r\n",
+        b"SUB a\r\n",
+        b"SUB a b c d\r\n",
+        b"UNSUB\r\n",
+        b"UNSUB 1 2 3\r\n",
+    ] {
+        assert!(
+            matches!(refused(input), ParseError::Arguments { .. } | ParseError::UnknownOperation(_)),
+            "{}",
+            input.escape_ascii()
+        );
+    }
+    assert_eq!(refused(b"PUB a 2\r\nabc\r\n"), ParseError::PayloadEnd);
+    assert_eq!(refused(b"PUB a 33\r\n"), ParseError::Payload { bytes: 33, max: 32 });
+    assert_eq!(refused(b"HPUB a 12 33\r\n"), ParseError::Payload { bytes: 33, max: 32 });
+}
+
+#[test]
+fn control_lines_have_an_end() {
+    let line = |bytes: usize| [b"SUB ".to_vec(), vec![b'x'; bytes - 2], b" 1".to_vec()].concat();
+    assert!(parse_whole(&[line(64), b"\r\n".to_vec()].concat(), small()).1.is_none());
+    assert_eq!(refused(&[line(65), b"\r\n".to_vec()].concat()), ParseError::ControlLine { max: 64 });
+    assert!(matches!(refused(&[b'P'; 100]), ParseError::UnknownOperation(_)));
+    assert_eq!(refused(&line(200)), ParseError::ControlLine { max: 64 });
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_parsed_or_refused_alike_however_they_arrive(input in proptest::collection::vec(any::<u8>(), 0..120)) {
+        let whole = parse_whole(&input, small());
+        let growing = parse_growing(&input, small());
+        prop_assert_eq!(whole.0.len() <= growing.0.len(), true);
+        prop_assert_eq!(&growing.0[..whole.0.len()], &whole.0[..]);
+    }
+
+    #[test]
+    fn what_is_written_is_read_back(
+        subject in "[a-z.]{1,20}", reply in proptest::option::of("[a-z]{1,9}"),
+        headers in proptest::option::of(Just(&b"NATS/1.0\r\na: b\r\n\r\n"[..])), payload in proptest::collection::vec(any::<u8>(), 0..300),
+    ) {
+        let message = Message { subject: subject.as_bytes(), reply: reply.as_ref().map(String::as_bytes), headers, payload: &payload };
+        let mut out = Vec::new();
+        write_publish(&mut out, &message);
+        let mut parser = ClientParser::new(Limits::default());
+        prop_assert_eq!(parser.next(&out), Ok(Step::Done(ClientOp::Publish(message), out.len())));
+        out.clear();
+        let delivery = Delivery { message, sid: b"12" };
+        write_delivery(&mut out, &delivery);
+        prop_assert_eq!(out.len(), delivery.wire_bytes());
+        let mut parser = ServerParser::new(Limits::default());
+        prop_assert_eq!(parser.next(&out), Ok(Step::Done(ServerOp::Message { sid: b"12", message }, out.len())));
+    }
+}
