@@ -56,7 +56,7 @@ pub(crate) struct ServeArguments {
     /// Address of the Kafka listener; port 0 picks a free one [default: 127.0.0.1:9092]
     #[arg(long, value_name = "ADDR")]
     pub(crate) kafka: Option<String>,
-    /// Address of the NATS listener (not built yet: accepted and ignored) [default: 127.0.0.1:4222]
+    /// Address of the NATS listener, or `off`; port 0 picks a free one [default: 127.0.0.1:4222]
     #[arg(long, value_name = "ADDR")]
     pub(crate) nats: Option<String>,
     /// Address of the HTTP listener, for health and metrics [default: 127.0.0.1:8222]

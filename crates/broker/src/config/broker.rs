@@ -16,6 +16,12 @@ use super::value::Value;
 
 use ConfigKey as K;
 
+const HOUR_MS: i64 = 3_600_000;
+const DAY_MS: i64 = 86_400_000;
+
+/// Largest value of `tailrace.nats.max.payload.bytes`: what NATS itself allows at most.
+const NATS_PAYLOAD_MAX: i64 = 67_108_864;
+
 settings! {
     /// What holds for this process, after dynamic settings, the start configuration and the defaults were merged.
     #[derive(Clone, Debug, PartialEq)]
@@ -72,7 +78,7 @@ settings! {
         /// Incremental fetch sessions that are remembered. When all are taken, further clients fetch without one.
         max_incremental_fetch_session_cache_slots: u32 = K::new("max.incremental.fetch.session.cache.slots", Int)
             .default("1000").count("sessions").between(0, 1_000_000);
-        /// Address of the NATS listener, HOST:PORT. Port 0 picks a free one.
+        /// Address of the NATS listener, HOST:PORT, or `off` for none. Port 0 picks a free one.
         nats: String = K::new("nats", Text).default("127.0.0.1:4222");
         /// Number of this node, unique in its cluster. It is written to the data folder and must not change.
         node_id: i32 = K::new("node.id", Int).default("1").at_least(0).aliases(&["broker.id"]);
@@ -110,6 +116,54 @@ settings! {
             .between(1, 256);
         /// Threads for reads that miss the page cache and for other work that may block on a disk.
         tailrace_io_threads: u32 = K::new("tailrace.io.threads", Int).default("4").count("threads").between(1, 256);
+        /// Publish acknowledgements of captured messages that may wait for durable records, for the whole process. A
+        /// message that comes when as many wait is stored and answered with an error, since nobody would wait for it.
+        /// Each takes about 200 bytes and its reply subject.
+        tailrace_nats_capture_acks_max: u32 = K::new("tailrace.nats.capture.acks.max", Int).default("65536")
+            .count("acknowledgements").between(1, 16_777_216);
+        /// Time from the acceptance of a NATS connection until its CONNECT, if authentication is on; then it is closed with
+        /// 'Authentication Timeout'.
+        tailrace_nats_auth_timeout_ms: u64 = K::new("tailrace.nats.auth.timeout.ms", Long).default("2000").ms()
+            .between(1, HOUR_MS);
+        /// Time for which a server in lame duck mode goes on serving everybody, before it begins to close connections.
+        tailrace_nats_lame_duck_grace_ms: u64 = K::new("tailrace.nats.lame.duck.grace.ms", Long).default("10000").ms()
+            .between(0, DAY_MS);
+        /// Time over which a server in lame duck mode closes its NATS connections, one after the other, so that their
+        /// clients do not all go to the next server in the same moment.
+        tailrace_nats_lame_duck_duration_ms: u64 = K::new("tailrace.nats.lame.duck.duration.ms", Long).default("120000").ms()
+            .between(0, DAY_MS);
+        /// Bytes of Kafka batches that may wait for their delivery to live NATS subscribers, for the whole process. Beyond
+        /// it the oldest are skipped: subscribers miss them, the log keeps them, and a metric counts them.
+        tailrace_nats_live_lag_max_bytes: u64 = K::new("tailrace.nats.live.lag.max.bytes", Long).default("67108864").bytes()
+            .between(1024, 1_099_511_627_776);
+        /// NATS connections at most. Further ones are refused with 'maximum connections exceeded'.
+        tailrace_nats_max_connections: u32 = K::new("tailrace.nats.max.connections", Int).default("65536")
+            .count("connections").between(1, 10_000_000);
+        /// Longest line of the NATS protocol without its payload, hence also of a subject. A client that sends a longer one
+        /// is cut off with 'maximum control line exceeded'.
+        tailrace_nats_max_control_line_bytes: u32 = K::new("tailrace.nats.max.control.line.bytes", Int).default("4096")
+            .bytes().between(128, 65_535);
+        /// Size of the largest NATS message, headers included. A client that announces a larger one is cut off with
+        /// 'Maximum Payload Violation'. Topics that capture messages take batches large enough for it.
+        tailrace_nats_max_payload_bytes: u32 = K::new("tailrace.nats.max.payload.bytes", Int).default("1048576").bytes()
+            .between(1, NATS_PAYLOAD_MAX);
+        /// Bytes that may wait to be sent to one NATS connection. A client that falls further behind is cut off as a slow
+        /// consumer. Must hold the largest message.
+        tailrace_nats_max_pending_bytes: u64 = K::new("tailrace.nats.max.pending.bytes", Long).default("67108864").bytes()
+            .between(1024, 1_099_511_627_776);
+        /// Subscriptions of one NATS connection at most. Further ones are refused with 'maximum subscriptions exceeded'.
+        tailrace_nats_max_subscriptions: u32 = K::new("tailrace.nats.max.subscriptions", Int).default("2097152")
+            .count("subscriptions").between(1, 100_000_000);
+        /// Time between two PINGs to a NATS client that sends nothing.
+        tailrace_nats_ping_interval_ms: u64 = K::new("tailrace.nats.ping.interval.ms", Long).default("120000").ms()
+            .between(1, DAY_MS);
+        /// PINGs that a NATS client may leave unanswered. At the next one it is cut off with 'Stale Connection'.
+        tailrace_nats_ping_max: u32 = K::new("tailrace.nats.ping.max", Int).default("2").count("PINGs").between(1, 1000);
+        /// Name of this server in its NATS INFO. Empty: tailrace- and the number of the node.
+        tailrace_nats_server_name: String = K::new("tailrace.nats.server.name", Text).default("");
+        /// Time for which a NATS client may take no byte of what waits for it; then it is cut off as a slow consumer.
+        tailrace_nats_write_deadline_ms: u64 = K::new("tailrace.nats.write.deadline.ms", Long).default("10000").ms()
+            .between(1, DAY_MS);
         /// Segment files that are kept open at most, of all partitions together. The least recently used are closed.
         tailrace_open_segments_max: u32 = K::new("tailrace.open.segments.max", Int).default("4096").count("segments")
             .between(16, 1_000_000);
@@ -195,7 +249,29 @@ impl BrokerConfig {
             ("num.partitions", self.num_partitions.into()),
             ("tailrace.topic.partitions.max", self.tailrace_topic_partitions_max.into()),
             "a topic with the default number of partitions must be possible",
+        )?;
+        not_above(
+            ("tailrace.nats.max.payload.bytes", self.tailrace_nats_max_payload_bytes.into()),
+            // Bounded when it was parsed.
+            (
+                "tailrace.nats.max.pending.bytes",
+                i64::try_from(self.tailrace_nats_max_pending_bytes).unwrap_or(i64::MAX),
+            ),
+            "what may wait for a client must hold the largest message",
         )
+    }
+
+    /// Address of the NATS listener; `None` when it is off.
+    pub fn nats_address(&self) -> Option<&str> {
+        Some(self.nats.as_str()).filter(|address| *address != "off")
+    }
+
+    /// What this server calls itself in its NATS INFO.
+    pub fn nats_server_name(&self) -> String {
+        match self.tailrace_nats_server_name.as_str() {
+            "" => format!("tailrace-{}", self.node_id),
+            name => name.to_owned(),
+        }
     }
 }
 

@@ -97,8 +97,10 @@ fn broker_facts(key: &ConfigKey) -> Vec<String> {
 
 fn topic_facts(key: &ConfigKey) -> Vec<String> {
     let mut facts = common_facts(key);
-    let broker_wide = key.synonyms.iter().map(|synonym| synonym.name);
-    facts.push(format!("Broker-wide: {}", names(broker_wide)));
+    if !key.synonyms.is_empty() {
+        let broker_wide = key.synonyms.iter().map(|synonym| synonym.name);
+        facts.push(format!("Broker-wide: {}", names(broker_wide)));
+    }
     facts
 }
 

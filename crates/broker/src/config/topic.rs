@@ -149,6 +149,15 @@ settings! {
         /// Whole segments go, so a partition may keep more by one segment.
         tailrace_retention_records: Option<u64> = key("tailrace.retention.records", Long).default("-1")
             .count("records").synonyms(from!("tailrace.retention.records"));
+        /// NATS subjects that this topic captures, as patterns separated by commas: each message that a NATS client publishes
+        /// to a subject that one of them matches is appended to the topic. Wildcards are `*` for one word and `>`, at the end,
+        /// for one or more. A subject belongs to one topic at most: patterns that overlap those of another topic are
+        /// refused.
+        tailrace_subjects: Vec<String> = key("tailrace.subjects", List).default("");
+        /// Whether a captured NATS message with a reply subject is answered with a publish acknowledgement once its record
+        /// is as durable as the topic's settings say. Say false where captured messages are requests that a service answers.
+        tailrace_subjects_ack: bool = key("tailrace.subjects.ack", Boolean).default("true")
+            .synonyms(from!("tailrace.subjects.ack"));
         /// Whether a replica that lags may become leader when no other is left, at the price of records.
         unclean_leader_election_enable: bool = key("unclean.leader.election.enable", Boolean).default("false").accepted()
             .synonyms(from!("unclean.leader.election.enable"));
