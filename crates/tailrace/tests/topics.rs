@@ -50,6 +50,27 @@ fn a_topic_is_made_shown_changed_and_deleted() {
 }
 
 #[test]
+fn a_topic_captures_the_subjects_that_it_is_given() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(&dir.path().join("data"), &[]);
+    server.output(&["topic", "create", "orders", "--subjects", "orders.>,shop.*.orders", "--subjects", "o"]);
+    let shown = || describe(&server, "orders")["configs"].clone();
+    assert_eq!(shown(), json!({ "tailrace.subjects": "orders.>,shop.*.orders,o" }));
+    assert!(server.output(&["topic", "describe"]).contains("tailrace.subjects = orders.>,shop.*.orders,o"));
+    let refused = server.run(&["topic", "create", "audit", "--subjects", "orders.eu"]);
+    let words = "'orders.eu' of topic 'audit' overlaps 'orders.>' of topic 'orders'";
+    let error = failure(&refused, 1);
+    assert!(error.contains(words) && error.contains("INVALID_CONFIG"), "{error}");
+    server.output(&["topic", "alter", "orders", "--subjects", "o.*"]);
+    assert_eq!(shown(), json!({ "tailrace.subjects": "o.*" }));
+    server.output(&["topic", "create", "audit", "--subjects", "orders.eu"]);
+    let error = failure(&server.run(&["topic", "alter", "audit", "--subjects", "x.>,o.1"]), 1);
+    assert!(error.contains("'o.1' of topic 'audit' overlaps 'o.*' of topic 'orders'"), "{error}");
+    server.output(&["topic", "alter", "orders", "--subjects", ""]);
+    assert_eq!(shown(), json!({ "tailrace.subjects": "" }));
+}
+
+#[test]
 fn refusals_are_one_line_with_the_reason() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(&dir.path().join("data"), &[]);

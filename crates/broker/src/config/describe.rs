@@ -6,7 +6,7 @@ use super::broker::{BrokerConfig, broker_key, broker_keys};
 use super::error::ConfigError;
 use super::key::{ConfigKey, ConfigKind, Synonym};
 use super::layers::{ConfigSource, Layers};
-use super::topic::topic_keys;
+use super::topic::{TopicConfig, topic_keys};
 use super::value::Value;
 
 /// One key of a resource.
@@ -50,10 +50,15 @@ pub fn describe_topic(
     broker: &BrokerConfig,
 ) -> Result<Vec<DescribedConfig>, ConfigError> {
     let layers = broker.layers();
+    let config = TopicConfig::resolve_in(overrides, layers)?;
     let shown = topic_keys().iter().filter(|key| !key.internal || overrides.contains_key(key.name));
     shown
         .map(|key| {
-            let value = layers.topic_value(key, overrides)?;
+            let mut value = layers.topic_value(key, overrides)?;
+            if key.name == "max.message.bytes" {
+                // A topic that captures NATS messages takes more than is set.
+                value = Value::Number(config.max_message_bytes.into());
+            }
             let mut synonyms = Vec::new();
             if overrides.contains_key(key.name) {
                 synonyms.push(synonym(key, key.name, value.text(), ConfigSource::DynamicTopic));

@@ -9,7 +9,9 @@ use super::key::Bounds::{MinusOneOr, Replicas, Share};
 use super::key::ConfigKind::{Boolean, Double, Int, List, Long, String as Text};
 use super::key::{ConfigKey, Synonym};
 use super::layers;
+use super::subjects::{self, CapturedSubjects};
 use super::table::settings;
+use super::value::Value;
 
 const MAX: &str = "9223372036854775807";
 const MINUTE_MS: i64 = 60_000;
@@ -88,7 +90,9 @@ settings! {
         max_compaction_lag_ms: i64 = key("max.compaction.lag.ms", Long).default(MAX).ms().at_least(1).accepted()
             .synonyms(from!("log.cleaner.max.compaction.lag.ms"));
         /// Size of the largest batch that is accepted, after compression if it is compressed. Larger ones are answered
-        /// with MESSAGE_TOO_LARGE.
+        /// with MESSAGE_TOO_LARGE. A topic with tailrace.subjects takes at least a batch with the largest NATS message, which
+        /// is tailrace.nats.max.payload.bytes and a 64th of it, tailrace.nats.max.control.line.bytes, and 256 bytes: a smaller
+        /// value of its own is refused, the broker-wide one is raised for it.
         max_message_bytes: u32 = key("max.message.bytes", Int).default("1048588").bytes().at_least(0)
             .synonyms(from!("message.max.bytes"));
         /// How far a record's own timestamp may lie ahead of the broker's clock. Later ones are refused with
@@ -152,8 +156,9 @@ settings! {
         /// NATS subjects that this topic captures, as patterns separated by commas: each message that a NATS client publishes
         /// to a subject that one of them matches is appended to the topic. Wildcards are `*` for one word and `>`, at the end,
         /// for one or more. A subject belongs to one topic at most: patterns that overlap those of another topic are
-        /// refused.
-        tailrace_subjects: Vec<String> = key("tailrace.subjects", List).default("");
+        /// refused. So are patterns that begin with a wildcard or match subjects of NATS itself ($JS, $SYS, _INBOX). A comma
+        /// cannot be part of a pattern. At most 1000 patterns and 32768 bytes.
+        tailrace_subjects: CapturedSubjects = key("tailrace.subjects", List).default("");
         /// Whether a captured NATS message with a reply subject is answered with a publish acknowledgement once its record
         /// is as durable as the topic's settings say. Say false where captured messages are requests that a service answers.
         tailrace_subjects_ack: bool = key("tailrace.subjects.ack", Boolean).default("true")
@@ -199,8 +204,34 @@ impl TopicConfig {
         if let Some(bytes) = config.internal_segment_bytes {
             config.segment_bytes = bytes;
         }
+        if !config.tailrace_subjects.is_empty() {
+            config.max_message_bytes = config.max_message_bytes.max(subjects::batch_bytes_min(layers)?);
+        }
         config.check()?;
         Ok(config)
+    }
+
+    /// Refuses a size of batches that was set for the topic itself and is too small for the NATS messages it captures.
+    ///
+    /// Resolving raises such a size instead: settings that were taken once must not keep the server from starting when the size
+    /// of NATS messages was raised since.
+    pub(crate) fn check_captured_size(
+        &self,
+        overrides: &BTreeMap<String, String>,
+        broker: &BrokerConfig,
+    ) -> Result<(), ConfigError> {
+        let key = topic_key("max.message.bytes")?;
+        let Some(set) = overrides.get(key.name) else { return Ok(()) };
+        let Value::Number(value) = key.parse(set)? else { return Ok(()) };
+        if self.tailrace_subjects.is_empty() || value >= self.max_message_bytes.into() {
+            return Ok(());
+        }
+        let reason = format!(
+            "a topic with tailrace.subjects needs at least {} bytes, since tailrace.nats.max.payload.bytes is {}; \
+             raise it or leave it out",
+            self.max_message_bytes, broker.tailrace_nats_max_payload_bytes
+        );
+        Err(key.invalid(set, reason))
     }
 
     /// What the topic promises about stable storage.

@@ -106,6 +106,26 @@ pub enum ControlError {
     /// `INVALID_CONFIG`.
     #[error("{0}")]
     Config(#[from] ConfigError),
+    /// `INVALID_CONFIG`: a NATS subject would belong to two topics, or to one of them twice.
+    #[error(
+        "tailrace.subjects: '{pattern}' of topic '{topic}' overlaps '{other_pattern}' of topic '{other}'; a subject can be captured only once"
+    )]
+    SubjectsOverlap {
+        /// The topic that is to be created or changed.
+        topic: TopicName,
+        /// Its pattern.
+        pattern: String,
+        /// The topic in its way, or itself.
+        other: TopicName,
+        /// That topic's pattern.
+        other_pattern: String,
+    },
+    /// `INVALID_CONFIG`.
+    #[error("tailrace.subjects: topic '{name}' is internal and cannot capture NATS subjects")]
+    InternalTopicCaptures {
+        /// Its name.
+        name: TopicName,
+    },
     /// `INVALID_CONFIG`: a change of the broker's settings would break a topic.
     #[error("topic '{topic}': {error}")]
     TopicWouldBreak {

@@ -5,6 +5,7 @@
 //! planned after the first one's records were applied. Replay at start is `apply` over the whole log.
 
 mod apply;
+mod bindings;
 mod change;
 mod command;
 mod error;

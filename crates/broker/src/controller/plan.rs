@@ -6,7 +6,7 @@ use tailrace_types::{ProducerId, TopicName};
 
 use super::apply::fold;
 use super::command::{BrokerScope, Command, ConfigChange, CreateTopic, Requester, TopicRef};
-use super::{ControlError, PRODUCER_IDS_PER_BLOCK, change};
+use super::{ControlError, PRODUCER_IDS_PER_BLOCK, bindings, change};
 use crate::config::{BrokerConfig, ConfigScope, DynamicConfigs, TopicConfig};
 use crate::image::{MetadataImage, TopicImage, is_internal_topic};
 use crate::record::MetadataRecord;
@@ -44,7 +44,7 @@ fn create_topic(image: &MetadataImage, create: &CreateTopic) -> Records {
         return Err(ControlError::NullAtCreation { key: key.clone() });
     }
     let configs = change::given(ConfigScope::Topic, &create.configs)?;
-    TopicConfig::resolve(&configs, &image.broker)?;
+    check_configs(image, &name, &configs)?;
     let replication_factor = replication_factor(image, create.replication_factor)?;
     let partitions = match create.partitions {
         -1 => image.broker.num_partitions,
@@ -54,6 +54,17 @@ fn create_topic(image: &MetadataImage, create: &CreateTopic) -> Records {
     check_limits(image, partitions, partitions)?;
     let (id, created_at) = (create.id, create.now);
     Ok(vec![MetadataRecord::TopicCreated { name, id, partitions, replication_factor, created_at, configs }])
+}
+
+/// What a topic sets must be legal, by itself and beside the other topics.
+fn check_configs(
+    image: &MetadataImage,
+    name: &TopicName,
+    configs: &BTreeMap<String, String>,
+) -> Result<(), ControlError> {
+    let config = TopicConfig::resolve(configs, &image.broker)?;
+    config.check_captured_size(configs, &image.broker)?;
+    bindings::check(image, name, &config)
 }
 
 fn replication_factor(image: &MetadataImage, asked: i16) -> Result<i16, ControlError> {
@@ -125,7 +136,7 @@ fn alter_topic(image: &MetadataImage, name: &str, change: &ConfigChange) -> Reco
     if configs == topic.overrides {
         return Ok(Vec::new());
     }
-    TopicConfig::resolve(&configs, &image.broker)?;
+    check_configs(image, &topic.name, &configs)?;
     Ok(vec![MetadataRecord::TopicConfigs { id: topic.id, configs }])
 }
 

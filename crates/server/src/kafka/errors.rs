@@ -93,6 +93,8 @@ pub(crate) fn control_code(error: &ControlError) -> ErrorCode {
             ErrorCode::InvalidReplicationFactor
         }
         ControlError::Config(_)
+        | ControlError::SubjectsOverlap { .. }
+        | ControlError::InternalTopicCaptures { .. }
         | ControlError::TopicWouldBreak { .. }
         | ControlError::NullAtCreation { .. }
         | ControlError::NotAList { .. } => ErrorCode::InvalidConfig,

@@ -9,7 +9,7 @@ use tailrace_kafka_wire::messages::incremental_alter_configs_request::{
 };
 use tailrace_kafka_wire::messages::{CreatePartitionsRequest, IncrementalAlterConfigsRequest};
 
-use super::{AlterArguments, CHANGE_TIMEOUT_MS, plural};
+use super::{AlterArguments, CHANGE_TIMEOUT_MS, captured, plural};
 use crate::args::Output;
 use crate::client::{ClientError, Cluster, RESOURCE_TOPIC, check, find_topic, retrying};
 use crate::failure::Failure;
@@ -24,7 +24,7 @@ pub(super) async fn run(cluster: &mut Cluster, arguments: &AlterArguments) -> Re
     let changes = changes(arguments);
     if changes.is_empty() && arguments.partitions.is_none() {
         return Err(
-            "nothing to change: give --config KEY=VALUE, --delete-config KEY or --partitions N".into()
+            "nothing to change: give --config KEY=VALUE, --delete-config KEY, --subjects LIST or --partitions N".into()
         );
     }
     find_topic(cluster, &arguments.name).await?;
@@ -48,10 +48,11 @@ pub(super) async fn run(cluster: &mut Cluster, arguments: &AlterArguments) -> Re
 }
 
 fn changes(arguments: &AlterArguments) -> Vec<AlterableConfig> {
-    let set = arguments.config.iter().map(|(name, value)| AlterableConfig {
-        name: name.clone(),
+    let set = arguments.config.iter().cloned().chain(captured(&arguments.subjects));
+    let set = set.map(|(name, value)| AlterableConfig {
+        name,
         config_operation: SET,
-        value: Some(value.clone()),
+        value: Some(value),
         ..Default::default()
     });
     let delete = arguments.delete_config.iter().map(|name| AlterableConfig {

@@ -8,7 +8,7 @@ use tailrace_kafka_wire::messages::CreateTopicsRequest;
 use tailrace_kafka_wire::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
 use tailrace_kafka_wire::messages::create_topics_response::CreatableTopicResult;
 
-use super::{CHANGE_TIMEOUT_MS, CreateArguments, plural};
+use super::{CHANGE_TIMEOUT_MS, CreateArguments, captured, plural};
 use crate::args::Output;
 use crate::client::{ClientError, Cluster, check, retrying};
 use crate::failure::Failure;
@@ -40,7 +40,7 @@ async fn create(
         name: arguments.name.clone(),
         num_partitions: arguments.partitions.unwrap_or(-1),
         replication_factor: arguments.replication_factor.unwrap_or(-1),
-        configs: arguments.config.iter().map(config).collect(),
+        configs: arguments.config.iter().cloned().chain(captured(&arguments.subjects)).map(config).collect(),
         ..Default::default()
     };
     retrying(cluster, async |cluster| {
@@ -65,8 +65,8 @@ async fn create(
     .await
 }
 
-fn config((name, value): &(String, String)) -> CreatableTopicConfig {
-    CreatableTopicConfig { name: name.clone(), value: Some(value.clone()), ..Default::default() }
+fn config((name, value): (String, String)) -> CreatableTopicConfig {
+    CreatableTopicConfig { name, value: Some(value), ..Default::default() }
 }
 
 /// `None` if the topic was there already.

@@ -27,7 +27,8 @@ pub(crate) struct TopicArguments {
 enum TopicVerb {
     /// Make a topic.
     #[command(after_help = "Examples:\n  tailrace topic create orders\n  \
-        tailrace topic create orders --partitions 12 --config retention.ms=604800000 --if-not-exists")]
+        tailrace topic create orders --partitions 12 --config retention.ms=604800000 --if-not-exists\n  \
+        tailrace topic create orders --subjects 'orders.>'")]
     Create(CreateArguments),
     /// Show the names of all topics.
     List(ListArguments),
@@ -36,7 +37,8 @@ enum TopicVerb {
     Describe(DescribeArguments),
     /// Change the configuration, or add partitions.
     #[command(after_help = "Examples:\n  tailrace topic alter orders --config retention.ms=86400000\n  \
-        tailrace topic alter orders --delete-config retention.ms --partitions 24")]
+        tailrace topic alter orders --delete-config retention.ms --partitions 24\n  \
+        tailrace topic alter orders --subjects 'orders.eu.>,orders.us.>'")]
     Alter(AlterArguments),
     /// Delete topics with all their records.
     Delete(DeleteArguments),
@@ -56,6 +58,9 @@ struct CreateArguments {
     /// A setting of the topic; may be repeated
     #[arg(short, long, value_name = "KEY=VALUE", value_parser = key_value)]
     config: Vec<(String, String)>,
+    /// Capture what NATS clients publish to these subjects, as in 'orders.>'; comma list, may be repeated
+    #[arg(short, long, value_name = "SUBJECTS")]
+    subjects: Vec<String>,
     /// Succeed if the topic is there already, whatever its partitions and settings
     #[arg(long)]
     if_not_exists: bool,
@@ -98,6 +103,9 @@ struct AlterArguments {
     /// Set a key; may be repeated
     #[arg(short, long, value_name = "KEY=VALUE", value_parser = key_value)]
     config: Vec<(String, String)>,
+    /// Capture what NATS clients publish to these subjects and to no others; '' captures nothing
+    #[arg(short, long, value_name = "SUBJECTS")]
+    subjects: Vec<String>,
     /// Return a key to the server's default; may be repeated
     #[arg(short, long, value_name = "KEY")]
     delete_config: Vec<String>,
@@ -161,6 +169,11 @@ pub(crate) fn key_value(text: &str) -> Result<(String, String), String> {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err("expected KEY=VALUE".to_owned()),
     }
+}
+
+/// The setting that `--subjects` stands for, if it was given.
+fn captured(subjects: &[String]) -> Option<(String, String)> {
+    (!subjects.is_empty()).then(|| ("tailrace.subjects".to_owned(), subjects.join(",")))
 }
 
 /// `1 partition`, `2 partitions`.
