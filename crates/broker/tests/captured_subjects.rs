@@ -1,4 +1,5 @@
 //! Which subjects a topic may capture, with the words of each refusal, and how large its batches may be.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
