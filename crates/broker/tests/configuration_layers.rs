@@ -244,3 +244,46 @@ fn the_documentation_names_every_setting() {
     }
     assert!(!text.contains("\n\n\n"), "no double blank lines");
 }
+
+#[test]
+fn tls_and_users_are_refused_where_a_companion_is_missing() {
+    let files = [("tailrace.tls.certificate.file", "c.pem"), ("tailrace.tls.key.file", "k.pem")];
+    let with = |more: &[(&str, &str)]| broker(&[&files[..], more].concat());
+    for (settings, part) in [
+        (&[("tailrace.kafka.tls", "true")][..], "tailrace.tls.certificate.file and tailrace.tls.key.file"),
+        (&[("tailrace.http.tls", "true"), files[0]], "tailrace.tls.key.file"),
+        (&[("tailrace.nats.tls", "required"), files[1]], "tailrace.tls.certificate.file"),
+        (&[("tailrace.nats.tls.handshake.first", "true")], "tailrace.nats.tls=required"),
+        (&[("tailrace.tls.client.auth", "required")], "tailrace.tls.ca.file"),
+        (
+            &[("tailrace.tls.client.auth", "required"), ("tailrace.tls.ca.file", "ca")],
+            "no listener speaks TLS",
+        ),
+        (&[("tailrace.nats.user", "a")], "tailrace.nats.password"),
+        (&[("tailrace.nats.password", "p")], "tailrace.nats.user"),
+        (&[("tailrace.nats.token", "t"), ("tailrace.nats.nkey", "U")], "exclude each other"),
+        (&[("tailrace.nats.websocket.origins", "example.com")], "https://HOST:PORT"),
+        (&[("tailrace.nats.websocket.origins", "https://a.b/c")], "without a path"),
+        (&[("tailrace.nats.tls", "optional")], "off, required"),
+    ] {
+        let said = refusal(settings);
+        assert!(said.contains(part), "{settings:?}: {said}");
+    }
+    assert!(with(&[("tailrace.kafka.tls", "true"), ("tailrace.nats.tls", "required")]).is_ok());
+    assert!(broker(&[("tailrace.nats.websocket.origins", "https://a.b,http://localhost:8080")]).is_ok());
+}
+
+#[test]
+fn secrets_are_shown_nowhere() {
+    let settings = [("tailrace.nats.user", "alice"), ("tailrace.nats.password", "sesame")];
+    let config = broker(&settings).expect("legal");
+    assert_eq!(config.tailrace_nats_password.expose(), "sesame");
+    assert!(!format!("{config:?}").contains("sesame"));
+    for entry in describe_broker(&config) {
+        assert!(!format!("{entry:?}").contains("sesame"), "{}", entry.name);
+    }
+    let refused = refusal(&[("tailrace.nats.password", "sesame")]);
+    assert!(!refused.contains("sesame"), "{refused}");
+    let refused = refusal(&[("tailrace.nats.token", "sesame"), settings[0], ("tailrace.nats.password", "x")]);
+    assert!(!refused.contains("sesame"), "{refused}");
+}

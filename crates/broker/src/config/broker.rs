@@ -5,11 +5,12 @@ use std::sync::LazyLock;
 
 use tailrace_types::NodeId;
 
-use super::choice::{AdvertisedListener, LogFormat};
+use super::choice::{AdvertisedListener, LogFormat, NatsTls, Secret, TlsClientAuth};
 use super::error::{ConfigError, ConfigScope};
-use super::key::ConfigKind::{Boolean, Int, List, Long, String as Text};
+use super::key::ConfigKind::{Boolean, Int, List, Long, Password, String as Text};
 use super::key::{self, ConfigKey, Unit};
 use super::layers::{self, DynamicConfigs, Layers};
+use super::security;
 use super::table::settings;
 use super::topic::{TOPIC_KEYS, TopicConfig};
 use super::value::Value;
@@ -189,6 +190,55 @@ settings! {
             .count("partitions").between(1, 1_000_000);
         /// Threads that run connections. 0 starts one per processor.
         tailrace_worker_threads: u32 = K::new("tailrace.worker.threads", Int).default("0").count("threads").between(0, 1024);
+
+        // TLS and who may connect: checked together in `security`.
+
+        /// Whether the HTTP listener (health, metrics, WebSocket) speaks TLS only.
+        tailrace_http_tls: bool = K::new("tailrace.http.tls", Boolean).default("false");
+        /// Whether the Kafka listener speaks TLS only. Kafka clients call it security.protocol=SSL.
+        tailrace_kafka_tls: bool = K::new("tailrace.kafka.tls", Boolean).default("false");
+        /// Public nkey (it begins with U) of the one user that may connect to the NATS listener by signing the server's
+        /// challenge. More users, and permissions, are in tailrace.nats.users.file.
+        tailrace_nats_nkey: String = K::new("tailrace.nats.nkey", Text).default("");
+        /// Password of tailrace.nats.user: plain, or a bcrypt hash. Better set in the environment or in a file that only
+        /// the server can read than on the command line.
+        tailrace_nats_password: Secret = K::new("tailrace.nats.password", Password);
+        /// Whether NATS connections must be encrypted: off, or required. Clients learn it from the server's first line and
+        /// upgrade then, unless tailrace.nats.tls.handshake.first is set.
+        tailrace_nats_tls: NatsTls = K::new("tailrace.nats.tls", Text).default("off").one_of(&["off", "required"]);
+        /// Whether a NATS connection begins with the TLS handshake, so that not even the server's first line is readable.
+        /// Clients must be told (tls_first, tlsHandshakeFirst).
+        tailrace_nats_tls_handshake_first: bool = K::new("tailrace.nats.tls.handshake.first", Boolean).default("false");
+        /// Token that everybody who connects to the NATS listener must present: plain, or a bcrypt hash. It excludes
+        /// users.
+        tailrace_nats_token: Secret = K::new("tailrace.nats.token", Password);
+        /// Name of the one user that may connect to the NATS listener, with tailrace.nats.password. More users, and
+        /// permissions, are in tailrace.nats.users.file.
+        tailrace_nats_user: String = K::new("tailrace.nats.user", Text).default("");
+        /// TOML file of the users that may connect to the NATS listener, with their passwords or nkeys and their
+        /// permissions: see docs/security.md. It is read at the start.
+        tailrace_nats_users_file: String = K::new("tailrace.nats.users.file", Text).default("");
+        /// Whether NATS clients may connect to the HTTP listener by WebSocket.
+        tailrace_nats_websocket: bool = K::new("tailrace.nats.websocket", Boolean).default("true");
+        /// Whether WebSocket messages are compressed (permessage-deflate) for clients that ask for it.
+        tailrace_nats_websocket_compression: bool = K::new("tailrace.nats.websocket.compression", Boolean).default("true");
+        /// Origins (SCHEME://HOST:PORT) whose web pages may open a WebSocket; * allows all. Empty: only pages that this
+        /// server's own address served. Programs that are no browser send no origin and are not held back.
+        tailrace_nats_websocket_origins: Vec<String> = K::new("tailrace.nats.websocket.origins", List).default("");
+        /// PEM file of the authorities whose client certificates are accepted. Read with tailrace.tls.client.auth=required.
+        tailrace_tls_ca_file: String = K::new("tailrace.tls.ca.file", Text).default("");
+        /// PEM file of the certificate that every TLS listener shows, followed by those of the authorities between it and
+        /// a root. It is read again when it changes.
+        tailrace_tls_certificate_file: String = K::new("tailrace.tls.certificate.file", Text).default("");
+        /// Whether clients of every TLS listener must show a certificate that an authority of tailrace.tls.ca.file issued:
+        /// none or required.
+        tailrace_tls_client_auth: TlsClientAuth = K::new("tailrace.tls.client.auth", Text).default("none")
+            .one_of(&["none", "required"]);
+        /// Time that a client may take for the TLS handshake; then the connection is closed.
+        tailrace_tls_handshake_timeout_ms: u64 = K::new("tailrace.tls.handshake.timeout.ms", Long).default("5000").ms()
+            .between(1, 600_000);
+        /// PEM file of the certificate's private key, unencrypted. Nobody but the server should be able to read it.
+        tailrace_tls_key_file: String = K::new("tailrace.tls.key.file", Text).default("");
     }
     with {
         /// What holds for a topic without overrides.
@@ -258,7 +308,8 @@ impl BrokerConfig {
                 i64::try_from(self.tailrace_nats_max_pending_bytes).unwrap_or(i64::MAX),
             ),
             "what may wait for a client must hold the largest message",
-        )
+        )?;
+        security::check(self)
     }
 
     /// Address of the NATS listener; `None` when it is off.

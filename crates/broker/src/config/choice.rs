@@ -72,6 +72,59 @@ choice! {
     }
 }
 
+choice! {
+    /// Values of `tailrace.tls.client.auth`.
+    TlsClientAuth {
+        /// Clients show no certificate.
+        None = "none",
+        /// Clients must show a certificate that the configured authorities issued.
+        Required = "required",
+    }
+}
+
+choice! {
+    /// Values of `tailrace.nats.tls`.
+    NatsTls {
+        /// Plain connections.
+        Off = "off",
+        /// Every connection must be upgraded.
+        Required = "required",
+    }
+}
+
+/// A text that must not be shown: `Debug` hides it, and `Display` does not exist.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// The text itself, for whoever checks it.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// True if none was set.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_empty() { "Secret(none)" } else { "Secret(hidden)" })
+    }
+}
+
+impl FromValue for Secret {
+    fn from_value(value: Value) -> Result<Self, String> {
+        match value {
+            Value::Null => Ok(Self::default()),
+            // The reason of a mismatch would show the value.
+            Value::Text(text) => Ok(Self(text)),
+            _ => Err("expected a text".to_owned()),
+        }
+    }
+}
+
 /// Value of `cleanup.policy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CleanupPolicy {

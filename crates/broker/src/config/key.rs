@@ -173,7 +173,7 @@ impl ConfigKey {
             not_yet: &[],
             documentation: "",
             dynamic: false,
-            sensitive: false,
+            sensitive: matches!(kind, ConfigKind::Password),
             applies: Applies::Implemented,
             synonyms: &[],
             aliases: &[],
@@ -285,6 +285,7 @@ impl ConfigKey {
     }
 
     pub(crate) fn invalid(&self, value: &str, reason: String) -> ConfigError {
+        let value = if self.sensitive { "(hidden)" } else { value };
         ConfigError::Invalid { key: self.name, value: value.to_owned(), reason }
     }
 

@@ -45,11 +45,22 @@ impl ConfigSource {
     }
 }
 
-/// The broker's settings by origin, under canonical names.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// The broker's settings by origin, under canonical names. Not `Debug`-derived: some of them are secrets.
+#[derive(Clone, Default, PartialEq)]
 pub(crate) struct Layers {
     dynamic: DynamicConfigs,
     fixed: BTreeMap<String, String>,
+}
+
+impl std::fmt::Debug for Layers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names = |layer: &BTreeMap<String, String>| layer.keys().cloned().collect::<Vec<_>>();
+        f.debug_struct("Layers")
+            .field("node", &names(&self.dynamic.node))
+            .field("cluster", &names(&self.dynamic.cluster))
+            .field("fixed", &names(&self.fixed))
+            .finish()
+    }
 }
 
 impl Layers {

@@ -10,13 +10,17 @@ mod error;
 mod key;
 mod layers;
 mod markdown;
+mod security;
 mod subjects;
 mod table;
 mod topic;
 mod value;
 
 pub use broker::{BrokerConfig, broker_key, broker_key_of_variable, broker_keys};
-pub use choice::{AdvertisedListener, CleanupPolicy, CompressionType, LogFormat, MessageTimestampType};
+pub use choice::{
+    AdvertisedListener, CleanupPolicy, CompressionType, LogFormat, MessageTimestampType, NatsTls, Secret,
+    TlsClientAuth,
+};
 pub use describe::{ConfigSynonym, DescribedConfig, describe_broker, describe_cluster, describe_topic};
 pub use error::{ConfigError, ConfigScope};
 pub use key::{Applies, Bounds, ConfigKey, ConfigKind, Synonym, Unit};
