@@ -2,7 +2,7 @@
 
 use crate::arguments::{Words, trim, without_end};
 use crate::error::ParseError;
-use crate::number::parse_decimal;
+use crate::number::{parse_decimal, parse_size};
 use crate::{Message, Step};
 
 /// Bounds on one operation.
@@ -62,12 +62,14 @@ pub enum ClientOp<'a> {
 pub struct ClientParser {
     limits: Limits,
     searched: usize,
+    /// The rest of this verb's line is being skipped.
+    skipping: Option<Verb>,
 }
 
 impl ClientParser {
     /// A parser at the beginning of a connection.
     pub fn new(limits: Limits) -> Self {
-        Self { limits, searched: 0 }
+        Self { limits, searched: 0, skipping: None }
     }
 
     /// The bounds in force.
@@ -86,6 +88,9 @@ impl ClientParser {
         };
         let end = self.searched + end;
         self.searched = 0;
+        if let Some(verb) = self.skipping.take() {
+            return Ok(Step::Done(verb.without_arguments(), end + 1));
+        }
         let line = without_end(&input[..=end]);
         match line {
             [b'P' | b'p', b'U' | b'u', b'B' | b'b', b' ' | b'\t', arguments @ ..] => {
@@ -102,15 +107,23 @@ impl ClientParser {
 
     /// No line end yet: is this still going to be an operation of bearable length?
     fn unfinished<'a>(&mut self, input: &[u8]) -> Result<Step<ClientOp<'a>>, ParseError> {
-        self.searched = input.len();
-        let verb = Verb::of(input);
+        let verb =
+            if self.skipping.is_some() { self.skipping } else { Verb::of(input).map(|(verb, _)| verb) };
         if verb.is_none() && !Verb::may_begin(input) {
             return Err(ParseError::unknown(input));
         }
         let max = self.limits.control_line_max;
         if input.len() > max + Verb::BYTES_MAX + 2 {
-            return Err(ParseError::ControlLine { max });
+            // Whatever follows PING is skipped, be it endless, as in nats-server.
+            return match verb {
+                Some(verb @ (Verb::Ping | Verb::Pong | Verb::Ok)) => {
+                    (self.searched, self.skipping) = (0, Some(verb));
+                    Ok(Step::Done(ClientOp::Ignored, input.len()))
+                }
+                _ => Err(ParseError::ControlLine { max }),
+            };
         }
+        self.searched = input.len();
         Ok(Step::More(input.len() + 1))
     }
 
@@ -128,7 +141,7 @@ impl ClientParser {
             [subject, reply, size] => (subject, Some(reply), size),
             _ => return Err(ParseError::arguments("PUB", arguments)),
         };
-        let size = parse_decimal(size).ok_or_else(|| ParseError::arguments("PUB", arguments))?;
+        let size = parse_size(size).ok_or_else(|| ParseError::arguments("PUB", arguments))?;
         let size = self.check_size(size)?;
         let Some(end) = payload_end(input, payload_at + size)? else {
             return Ok(Step::More(payload_at + size + 2));
@@ -152,8 +165,8 @@ impl ClientParser {
             _ => return Err(ParseError::arguments("HPUB", arguments)),
         };
         let bad = || ParseError::arguments("HPUB", arguments);
-        let headers = parse_decimal(headers).ok_or_else(bad)?;
-        let total = parse_decimal(total).ok_or_else(bad)?;
+        let headers = parse_size(headers).ok_or_else(bad)?;
+        let total = parse_size(total).ok_or_else(bad)?;
         if headers > total {
             return Err(bad());
         }
@@ -172,14 +185,14 @@ impl ClientParser {
         let Some((verb, arguments)) = Verb::of(line) else {
             return Err(ParseError::unknown(line));
         };
-        self.check_line(arguments)?;
+        if !matches!(verb, Verb::Ping | Verb::Pong | Verb::Ok) {
+            self.check_line(arguments)?;
+        }
         match verb {
             Verb::Connect => Ok(ClientOp::Connect(trim(arguments))),
             Verb::Subscribe => subscribe(arguments),
             Verb::Unsubscribe => unsubscribe(arguments),
-            Verb::Ping => Ok(ClientOp::Ping),
-            Verb::Pong => Ok(ClientOp::Pong),
-            Verb::Ok | Verb::Info => Ok(ClientOp::Ignored),
+            Verb::Ping | Verb::Pong | Verb::Ok | Verb::Info => Ok(verb.without_arguments()),
             Verb::Error => Ok(ClientOp::Complaint(trim(arguments))),
             Verb::Publish => Err(ParseError::arguments("PUB", arguments)),
             Verb::PublishWithHeaders => Err(ParseError::arguments("HPUB", arguments)),
@@ -259,13 +272,21 @@ impl Verb {
         (b"INFO", Self::Info),
     ];
 
-    /// The verb that the line begins with, and what follows it. PING, PONG and +OK may have anything behind them, as in
+    fn without_arguments(self) -> ClientOp<'static> {
+        match self {
+            Self::Ping => ClientOp::Ping,
+            Self::Pong => ClientOp::Pong,
+            _ => ClientOp::Ignored,
+        }
+    }
+
+    /// The verb that the line begins with, and what follows it. CONNECT, PING, PONG and +OK may have anything behind them, as in
     /// nats-server; the others need a blank.
     fn of(line: &[u8]) -> Option<(Self, &[u8])> {
         let (name, verb) = Self::ALL.iter().find(|(name, _)| begins(line, name))?;
         let rest = &line[name.len()..];
         match verb {
-            Self::Ping | Self::Pong | Self::Ok => Some((*verb, rest)),
+            Self::Connect | Self::Ping | Self::Pong | Self::Ok => Some((*verb, rest)),
             _ => matches!(rest, [b' ' | b'\t', ..]).then(|| (*verb, &rest[1..])),
         }
     }

@@ -1,6 +1,9 @@
 //! What a client says of itself in CONNECT.
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
+
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// CONNECT's JSON is none, or a field has a type that it cannot have.
 #[derive(Debug, thiserror::Error)]
@@ -8,8 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct ConnectError(#[from] serde_json::Error);
 
 /// The fields of CONNECT. What a client leaves out has the protocol's default; fields that are not known are ignored.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct ConnectOptions {
     /// The server answers every operation with `+OK`.
     pub verbose: bool,
@@ -49,6 +51,9 @@ pub struct ConnectOptions {
     /// A user JWT. tailrace does not use it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jwt: Option<String>,
+    /// An account of the server. tailrace has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
 }
 
 impl Default for ConnectOptions {
@@ -71,6 +76,7 @@ impl Default for ConnectOptions {
             nkey: None,
             sig: None,
             jwt: None,
+            account: None,
         }
     }
 }
@@ -85,9 +91,61 @@ impl ConnectOptions {
     }
 }
 
-impl std::fmt::Debug for ConnectOptions {
+/// Names of fields count in any case, and null leaves the default, as Go's JSON has it.
+impl<'de> Deserialize<'de> for ConnectOptions {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Fields)
+    }
+}
+
+struct Fields;
+
+impl<'de> Visitor<'de> for Fields {
+    type Value = ConnectOptions;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<ConnectOptions, M::Error> {
+        let mut options = ConnectOptions::default();
+        while let Some(mut name) = map.next_key::<String>()? {
+            name.make_ascii_lowercase();
+            match name.as_str() {
+                "verbose" => set(&mut map, &mut options.verbose)?,
+                "pedantic" => set(&mut map, &mut options.pedantic)?,
+                "tls_required" => set(&mut map, &mut options.tls_required)?,
+                "echo" => set(&mut map, &mut options.echo)?,
+                "headers" => set(&mut map, &mut options.headers)?,
+                "no_responders" => set(&mut map, &mut options.no_responders)?,
+                "protocol" => set(&mut map, &mut options.protocol)?,
+                "name" => set(&mut map, &mut options.name)?,
+                "lang" => set(&mut map, &mut options.lang)?,
+                "version" => set(&mut map, &mut options.version)?,
+                "user" => options.user = map.next_value()?,
+                "pass" => options.pass = map.next_value()?,
+                "auth_token" => options.auth_token = map.next_value()?,
+                "nkey" => options.nkey = map.next_value()?,
+                "sig" => options.sig = map.next_value()?,
+                "jwt" => options.jwt = map.next_value()?,
+                "account" => options.account = map.next_value()?,
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn set<'de, M: MapAccess<'de>, T: Deserialize<'de>>(map: &mut M, field: &mut T) -> Result<(), M::Error> {
+    if let Some(value) = map.next_value()? {
+        *field = value;
+    }
+    Ok(())
+}
+
+impl fmt::Debug for ConnectOptions {
     /// Without the secrets.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ConnectOptions")
             .field("name", &self.name)
             .field("lang", &self.lang)

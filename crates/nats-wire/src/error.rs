@@ -72,6 +72,10 @@ pub enum ProtocolError {
     TlsRequired,
     /// The client did not take what was due to it. The server closes.
     SlowConsumer,
+    /// CONNECT names a protocol that does not exist. The server closes.
+    InvalidProtocol,
+    /// CONNECT wants answers for want of responders, which need headers, and no headers. The server closes.
+    NoRespondersNeedHeaders,
     /// A subject that cannot be subscribed to.
     InvalidSubject,
     /// A subject that cannot be published to; only to pedantic clients.
@@ -96,6 +100,8 @@ impl fmt::Display for ProtocolError {
             Self::StaleConnection => f.write_str("Stale Connection"),
             Self::TlsRequired => f.write_str("Secure Connection - TLS Required"),
             Self::SlowConsumer => f.write_str("Slow Consumer"),
+            Self::InvalidProtocol => f.write_str("invalid client protocol"),
+            Self::NoRespondersNeedHeaders => f.write_str("no responders requires headers support"),
             Self::InvalidSubject => f.write_str("Invalid Subject"),
             Self::InvalidPublishSubject => f.write_str("Invalid Publish Subject"),
             Self::MaximumSubscriptions => f.write_str("maximum subscriptions exceeded"),

@@ -39,6 +39,11 @@ pub(crate) fn parse_decimal(text: &[u8]) -> Option<u64> {
     })
 }
 
+/// Reads the size of a payload: at most nine digits, as in nats-server.
+pub(crate) fn parse_size(text: &[u8]) -> Option<u64> {
+    if text.len() > 9 { None } else { parse_decimal(text) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

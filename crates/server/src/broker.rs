@@ -15,6 +15,7 @@ use crate::controller::{ControllerShell, ProducerIdBlock};
 use crate::dirty::DirtyPages;
 use crate::kafka::FetchSessions;
 use crate::metrics::Metrics;
+use crate::nats::NatsFront;
 use crate::partitions::{Flusher, PartitionSlot, TopicTable};
 
 /// Settings of every connection, fixed at start.
@@ -51,6 +52,7 @@ pub(crate) struct Broker {
     pub(crate) flusher: Flusher,
     pub(crate) dirty: Arc<DirtyPages>,
     pub(crate) fetch_sessions: FetchSessions,
+    pub(crate) nats: NatsFront,
     pub(crate) producer_ids: Mutex<ProducerIdBlock>,
     pub(crate) cluster_id: String,
     /// The data folder, as DescribeLogDirs shows it.

@@ -19,6 +19,7 @@ mod kafka;
 mod listener;
 mod metadata_log;
 mod metrics;
+mod nats;
 mod outbox;
 mod partitions;
 mod random;

@@ -63,7 +63,7 @@ pub(crate) struct Metrics {
     fsync_failures: Counter,
 }
 
-fn times() -> Histogram {
+pub(crate) fn times() -> Histogram {
     Histogram::new(TIME_BUCKETS)
 }
 
@@ -160,6 +160,11 @@ impl Metrics {
         r.register("fetch_sessions", "Incremental fetch sessions held", self.fetch_sessions.clone());
         r.register_with_unit("fsync", "Time of one sync", Unit::Seconds, self.fsync_seconds.clone());
         r.register("fsync_failures", "Syncs that failed", self.fsync_failures.clone());
+    }
+
+    /// Adds the metrics of another part of the server.
+    pub(crate) fn add(&self, register: impl FnOnce(&mut Registry)) {
+        register(&mut self.lock());
     }
 
     /// Adds a source of values that are read when Prometheus asks.

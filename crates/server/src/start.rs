@@ -24,6 +24,7 @@ use crate::disk::ServerDisk;
 use crate::kafka::{FetchSessions, api_name};
 use crate::metadata_log::{MetadataError, MetadataLog};
 use crate::metrics::Metrics;
+use crate::nats::{self, NatsFront};
 use crate::partitions::{Flusher, Opener, close_all, keep_up};
 use crate::{http, listener};
 
@@ -105,6 +106,8 @@ pub enum StartError {
 pub struct Addresses {
     /// The Kafka protocol.
     pub kafka: SocketAddr,
+    /// The NATS protocol; `None` if that is off.
+    pub nats: Option<SocketAddr>,
     /// Health and metrics.
     pub http: SocketAddr,
 }
@@ -115,6 +118,7 @@ pub struct Server {
     broker: Arc<Broker>,
     kafka: JoinHandle<()>,
     others: Vec<JoinHandle<()>>,
+    grace: Duration,
     _lock: DataDirLock,
 }
 
@@ -137,7 +141,12 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
     let meta = read_or_write_meta(&data_dir, config.node_id)?;
     let kafka = listen("kafka", &config.kafka).await?;
     let http = listen("http", &config.http).await?;
-    let addresses = Addresses { kafka: local(&kafka)?, http: local(&http)? };
+    let nats = match config.nats_address() {
+        Some(address) => Some(listen("nats", address).await?),
+        None => None,
+    };
+    let nats_address = nats.as_ref().map(local).transpose()?;
+    let addresses = Addresses { kafka: local(&kafka)?, nats: nats_address, http: local(&http)? };
     warn_if_open_to_all(&addresses);
 
     let metrics = Arc::new(Metrics::new(api_name));
@@ -159,6 +168,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         flusher: Flusher::start(flush_threads, Arc::clone(&metrics)).map_err(StartError::Threads)?,
         dirty: Arc::new(DirtyPages::default()),
         fetch_sessions: FetchSessions::new(slots, Arc::clone(&metrics)),
+        nats: NatsFront::new(&config, nats_address),
         producer_ids: Mutex::new(ProducerIdBlock::default()),
         cluster_id: meta.cluster_id,
         data_dir: data_dir.canonicalize().unwrap_or(data_dir),
@@ -166,16 +176,22 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         stopping: watch::Sender::new(false),
         metrics,
     });
+    broker.metrics.add(|registry| broker.nats.metrics().register_into(registry));
     broker.metrics.register_collector(Box::new(BrokerCollector(Arc::downgrade(&broker))));
     let grace = Duration::from_millis(config.tailrace_shutdown_grace_ms);
+    let mut others = vec![
+        tokio::spawn(http::serve(http, Arc::clone(&broker))),
+        tokio::spawn(keep_up(Arc::clone(&broker))),
+        tokio::spawn(Arc::clone(&broker.dirty).watch()),
+    ];
+    if let Some(listener) = nats {
+        others.push(tokio::spawn(nats::serve(listener, Arc::clone(&broker))));
+    }
     Ok(Server {
         addresses,
         kafka: tokio::spawn(listener::serve(kafka, Arc::clone(&broker), grace)),
-        others: vec![
-            tokio::spawn(http::serve(http, Arc::clone(&broker))),
-            tokio::spawn(keep_up(Arc::clone(&broker))),
-            tokio::spawn(Arc::clone(&broker.dirty).watch()),
-        ],
+        others,
+        grace,
         broker,
         _lock: lock,
     })
@@ -187,11 +203,18 @@ impl Server {
         self.addresses
     }
 
+    /// Lame duck mode for NATS clients: they are told that the server is about to stop, and closed one after the other, over
+    /// `tailrace.nats.lame.duck.duration.ms`. Ends when they are gone; then [`Server::stop`] is due.
+    pub async fn lame_duck(&self) {
+        self.broker.nats.lame_duck().await;
+    }
+
     /// Stops: no new connections, answers for what is in flight, everything on disk, partitions closed cleanly.
     /// Returns how many partitions could not be closed cleanly; the next start recovers those.
     pub async fn stop(self) -> usize {
         self.broker.stopping.send_replace(true);
-        if let Err(error) = self.kafka.await {
+        let (kafka, ()) = tokio::join!(self.kafka, self.broker.nats.stop(self.grace));
+        if let Err(error) = kafka {
             tracing::error!(%error, "the Kafka listener panicked");
         }
         for task in &self.others {

@@ -21,9 +21,6 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, Failure> {
     for variable in &settings.unknown_variables {
         tracing::warn!(%variable, "this variable begins like a setting of tailrace, but is none");
     }
-    if arguments.nats.is_some() {
-        tracing::info!("the NATS listener is not built yet: --nats is accepted and has no effect");
-    }
     raise_descriptor_limit();
     build_runtime(&config)?.block_on(serve(settings))
 }
@@ -35,17 +32,28 @@ async fn serve(settings: Settings) -> Result<ExitCode, Failure> {
         tailrace_server::start(Startup { settings: settings.values, disk: ServerDisk::real() }).await?;
     let addresses = server.addresses();
     let mut out = std::io::stdout().lock();
-    writeln!(out, "ready kafka={} nats=off http={}", addresses.kafka, addresses.http)?;
+    let nats = addresses.nats.map_or_else(|| "off".to_owned(), |address| address.to_string());
+    writeln!(out, "ready kafka={} nats={nats} http={}", addresses.kafka, addresses.http)?;
     out.flush()?;
     drop(out);
     let name = signals.next().await;
+    if name == Signals::LAME_DUCK {
+        tracing::info!(
+            signal = name,
+            "lame duck mode: NATS clients are told to go elsewhere, then the server stops"
+        );
+        tokio::select! {
+            () = server.lame_duck() => {}
+            name = signals.next_to_stop() => tracing::info!(signal = name, "stopping without further grace"),
+        }
+    }
     tracing::info!(signal = name, "stopping");
     tokio::select! {
         failed = server.stop() => {
             tracing::info!(partitions_not_closed = failed, "stopped");
             Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
-        name = signals.next() => {
+        name = signals.next_to_stop() => {
             tracing::warn!(signal = name, "a second signal: leaving at once; the next start recovers");
             std::process::exit(1)
         }
@@ -55,17 +63,36 @@ async fn serve(settings: Settings) -> Result<ExitCode, Failure> {
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    lame_duck: Signal,
 }
 
 impl Signals {
     fn new() -> std::io::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            lame_duck: signal(SignalKind::user_defined2())?,
+        })
     }
+
+    /// As nats-server has it.
+    const LAME_DUCK: &'static str = "SIGUSR2";
 
     async fn next(&mut self) -> &'static str {
         tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
+            _ = self.lame_duck.recv() => Self::LAME_DUCK,
+            name = Self::stop(&mut self.terminate, &mut self.interrupt) => name,
+        }
+    }
+
+    async fn next_to_stop(&mut self) -> &'static str {
+        Self::stop(&mut self.terminate, &mut self.interrupt).await
+    }
+
+    async fn stop(terminate: &mut Signal, interrupt: &mut Signal) -> &'static str {
+        tokio::select! {
+            _ = terminate.recv() => "SIGTERM",
+            _ = interrupt.recv() => "SIGINT",
         }
     }
 }

@@ -28,7 +28,12 @@ impl TestServer {
     pub async fn on(disk: ServerDisk, settings: &[(&str, &str)]) -> Self {
         let folder = TempDir::new().expect("a temporary folder");
         let data_dir = folder.path().join("data").display().to_string();
-        let base = [("data.dir", data_dir.as_str()), ("kafka", "127.0.0.1:0"), ("http", "127.0.0.1:0")];
+        let base = [
+            ("data.dir", data_dir.as_str()),
+            ("kafka", "127.0.0.1:0"),
+            ("nats", "127.0.0.1:0"),
+            ("http", "127.0.0.1:0"),
+        ];
         let all = base.iter().chain(settings);
         let settings: BTreeMap<_, _> = all.map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
         let server = Some(launch_on(disk, &settings).await);

@@ -78,8 +78,17 @@ impl Server {
     /// Starts a server that listens for Kafka clients at `kafka`.
     pub(crate) fn start_at(dir: &Path, kafka: &str, more: &[&str]) -> Self {
         let errors = dir.with_extension("stderr");
-        let mut arguments =
-            vec!["serve", "--data-dir", dir.to_str().unwrap(), "--kafka", kafka, "--http", "127.0.0.1:0"];
+        let mut arguments = vec![
+            "serve",
+            "--data-dir",
+            dir.to_str().unwrap(),
+            "--kafka",
+            kafka,
+            "--nats",
+            "127.0.0.1:0",
+            "--http",
+            "127.0.0.1:0",
+        ];
         arguments.extend(more);
         let log = std::fs::File::options().create(true).append(true).open(&errors).unwrap();
         let mut child = command(&arguments).stderr(log).spawn().unwrap();

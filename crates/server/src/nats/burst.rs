@@ -1,0 +1,96 @@
+//! What one read of one connection set in motion: whose buffers were filled, and who has to be waited for.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::nats::client::Client;
+use crate::nats::metrics::NatsMetrics;
+
+/// Connections that a publisher writes to itself; beyond it their own tasks do.
+const INLINE_MAX: usize = 32;
+
+/// Longest time that one burst is held back for slow consumers, as in nats-server.
+const STALL_MAX: Duration = Duration::from_millis(10);
+
+/// One burst. Finish it before waiting for anything.
+#[derive(Debug)]
+pub(crate) struct Burst {
+    /// When the bytes were read.
+    pub(super) read_at: Instant,
+    /// The publisher gets its own messages too.
+    pub(super) echo: bool,
+    /// Whose out-buffers have something new.
+    pub(super) touched: Vec<Arc<Client>>,
+    crowded: Option<Arc<Client>>,
+    messages_out: u64,
+    bytes_out: u64,
+}
+
+impl Default for Burst {
+    fn default() -> Self {
+        Self {
+            read_at: Instant::now(),
+            echo: true,
+            touched: Vec::new(),
+            crowded: None,
+            messages_out: 0,
+            bytes_out: 0,
+        }
+    }
+}
+
+impl Burst {
+    /// Begins the next one.
+    pub(crate) fn begin(&mut self, now: Instant) {
+        self.read_at = now;
+    }
+
+    #[inline]
+    pub(super) fn delivered(&mut self, bytes: usize) {
+        self.messages_out += 1;
+        self.bytes_out += bytes as u64;
+    }
+
+    /// Sends what was put into buffers: once to each connection.
+    pub(crate) fn finish(&mut self, metrics: &NatsMetrics) {
+        if self.messages_out > 0 {
+            metrics.messages_out.inc_by(std::mem::take(&mut self.messages_out));
+            metrics.bytes_out.inc_by(std::mem::take(&mut self.bytes_out));
+        }
+        for (number, client) in self.touched.drain(..).enumerate() {
+            if number < INLINE_MAX {
+                client.out.flush(|took| metrics.responded(took));
+            } else {
+                client.out.hand_over();
+            }
+            let crowded = client.out.is_crowded();
+            let worse = self.crowded.as_ref().is_none_or(|other| other.out.pending() < client.out.pending());
+            if crowded && worse {
+                self.crowded = Some(client);
+            }
+        }
+    }
+
+    pub(super) fn is_crowded(&self) -> bool {
+        self.crowded.is_some()
+    }
+
+    /// The connection that is most behind, if any is so far behind that the publisher has to slow down.
+    pub(crate) fn take_crowded(&mut self) -> Option<Crowded> {
+        self.crowded.take().map(Crowded)
+    }
+}
+
+/// A connection that is behind.
+#[derive(Debug)]
+pub(crate) struct Crowded(Arc<Client>);
+
+impl Crowded {
+    /// Waits until it has caught up, for a few milliseconds at most.
+    pub(crate) async fn wait(self, metrics: &NatsMetrics) {
+        if self.0.out.is_crowded() {
+            metrics.stalls.inc();
+            self.0.out.wait_for_room(STALL_MAX).await;
+        }
+    }
+}

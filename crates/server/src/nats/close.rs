@@ -1,0 +1,93 @@
+//! Why a connection ended.
+
+use std::fmt;
+
+/// Why a NATS connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CloseReason {
+    /// The client closed it.
+    Client,
+    /// Reading failed.
+    ReadError,
+    /// Writing failed.
+    WriteError,
+    /// What arrived is not the protocol.
+    Protocol,
+    /// More waited for it than `tailrace.nats.max.pending.bytes`.
+    SlowConsumerPending,
+    /// It took nothing for `tailrace.nats.write.deadline.ms`.
+    SlowConsumerDeadline,
+    /// No answer to PING.
+    Stale,
+    /// No CONNECT within `tailrace.nats.auth.timeout.ms`.
+    AuthenticationTimeout,
+    /// Wrong credentials.
+    Authorization,
+    /// Too large a payload.
+    MaximumPayload,
+    /// Too long a control line.
+    MaximumControlLine,
+    /// Too many connections.
+    MaximumConnections,
+    /// The client sent `-ERR`.
+    Complaint,
+    /// The TLS handshake failed, or took too long.
+    TlsHandshake,
+    /// The server is stopping.
+    ServerShutdown,
+}
+
+impl CloseReason {
+    /// Label of the metric.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Client => "client_closed",
+            Self::ReadError => "read_error",
+            Self::WriteError => "write_error",
+            Self::Protocol => "protocol_violation",
+            Self::SlowConsumerPending => "slow_consumer_pending_bytes",
+            Self::SlowConsumerDeadline => "slow_consumer_write_deadline",
+            Self::Stale => "stale_connection",
+            Self::AuthenticationTimeout => "authentication_timeout",
+            Self::Authorization => "authentication_failure",
+            Self::MaximumPayload => "maximum_payload_exceeded",
+            Self::MaximumControlLine => "maximum_control_line_exceeded",
+            Self::MaximumConnections => "maximum_connections_exceeded",
+            Self::Complaint => "client_error",
+            Self::TlsHandshake => "tls_handshake_error",
+            Self::ServerShutdown => "server_shutdown",
+        }
+    }
+
+    /// True if the reason is the client's slowness.
+    pub(crate) fn is_slow_consumer(self) -> bool {
+        matches!(self, Self::SlowConsumerPending | Self::SlowConsumerDeadline)
+    }
+
+    /// True if the client did what clients do.
+    pub(crate) fn is_ordinary(self) -> bool {
+        matches!(self, Self::Client | Self::ServerShutdown)
+    }
+}
+
+impl fmt::Display for CloseReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Client => "Client Closed",
+            Self::ReadError => "Read Error",
+            Self::WriteError => "Write Error",
+            Self::Protocol => "Protocol Violation",
+            Self::SlowConsumerPending => "Slow Consumer (Pending Bytes)",
+            Self::SlowConsumerDeadline => "Slow Consumer (Write Deadline)",
+            Self::Stale => "Stale Connection",
+            Self::AuthenticationTimeout => "Authentication Timeout",
+            Self::Authorization => "Authentication Failure",
+            Self::MaximumPayload => "Maximum Message Payload Exceeded",
+            Self::MaximumControlLine => "Maximum Control Line Exceeded",
+            Self::MaximumConnections => "Maximum Connections Exceeded",
+            Self::Complaint => "Client Error",
+            Self::TlsHandshake => "TLS Handshake Failure",
+            Self::ServerShutdown => "Server Shutdown",
+        })
+    }
+}

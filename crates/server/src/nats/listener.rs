@@ -1,0 +1,96 @@
+//! The NATS listener: accepts within the limits, and lets each connection run as a task of its own.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tailrace_nats_wire::{ProtocolError, write_error, write_info};
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::broker::Broker;
+use crate::metrics::ReasonLabel;
+use crate::nats::close::CloseReason;
+use crate::nats::connection::{Connection, Opening, Transport};
+
+/// Pause after accept failed, so that a lack of descriptors does not become a busy loop.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Time to tell a client that there are too many.
+const REFUSAL_MAX: Duration = Duration::from_secs(1);
+
+/// Accepts until the server stops.
+pub(crate) async fn serve(listener: TcpListener, broker: Arc<Broker>) {
+    let mut stopping = broker.nats.stopping();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((socket, peer)) => admit(socket, peer, &broker),
+                Err(error) => {
+                    tracing::warn!(%error, "accepting a NATS connection failed");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            },
+            () = Broker::stopped(&mut stopping) => return,
+        }
+    }
+}
+
+fn admit(socket: TcpStream, peer: SocketAddr, broker: &Arc<Broker>) {
+    let Ok(local) = socket.local_addr() else { return };
+    // Without it small messages wait for the acknowledgement of earlier ones.
+    if socket.set_nodelay(true).is_err() {
+        return;
+    }
+    let front = &broker.nats;
+    if front.is_full() {
+        let reason = "tailrace.nats.max.connections";
+        front.metrics().connections_refused.get_or_create(&ReasonLabel { reason }).inc();
+        tokio::spawn(refuse(socket, Arc::clone(broker)));
+        return;
+    }
+    let opening = Opening {
+        id: front.next_client_id(),
+        addresses: (peer, local),
+        transport: Transport::Plain(socket),
+        nonce: front.nonce(),
+        info_sent: false,
+    };
+    tokio::spawn(serve_one(Arc::clone(broker), opening));
+}
+
+/// Serves one connection, whatever it came by.
+pub(crate) async fn serve_one(broker: Arc<Broker>, opening: Opening) {
+    let front = &broker.nats;
+    let peer = opening.addresses.0;
+    front.metrics().connections_accepted.inc();
+    let connection = Connection::new(&broker, opening);
+    let client = Arc::clone(connection.client());
+    let _registered = front.register(&client);
+    tracing::debug!(client = client.id, %peer, "NATS connection opened");
+    let reason = connection.run().await;
+    if reason.is_slow_consumer() {
+        front.metrics().slow_consumers.inc();
+        let name = client.said().map(|said| said.name.clone()).unwrap_or_default();
+        tracing::warn!(client = client.id, %peer, name, %reason, "slow consumer cut");
+    } else {
+        tracing::debug!(client = client.id, %peer, %reason, "NATS connection closed");
+    }
+    if !reason.is_ordinary() {
+        let reason = reason.label();
+        front.metrics().connections_cut.get_or_create(&ReasonLabel { reason }).inc();
+    }
+}
+
+async fn refuse(mut socket: TcpStream, broker: Arc<Broker>) {
+    tracing::debug!(reason = %CloseReason::MaximumConnections, "NATS connection refused");
+    let mut out = Vec::new();
+    write_info(&mut out, broker.nats.server_info());
+    write_error(&mut out, &ProtocolError::MaximumConnections);
+    // A client that does not take it in time is closed without a word.
+    let _ = tokio::time::timeout(REFUSAL_MAX, async {
+        socket.write_all(&out).await?;
+        socket.shutdown().await
+    })
+    .await;
+}

@@ -1,0 +1,276 @@
+//! The NATS front: unmodified NATS clients publish, subscribe and request; topics capture what they bind.
+//!
+//! The road of a published message: `listener` -> `connection` (reads a burst) -> nats-wire (parses) -> `session` (verbs) ->
+//! `router` (one lookup for subscribers and topics) -> `outbuf` of each subscriber, written once per burst; and `capture` for
+//! topics. The other way round, `live` brings what Kafka clients produce to subscribers.
+//!
+//! Deliberately not here: JetStream's API, accounts, and other servers.
+
+mod auth;
+mod burst;
+mod capture;
+mod client;
+mod close;
+mod connection;
+mod input;
+mod listener;
+mod metrics;
+mod outbuf;
+mod router;
+mod session;
+mod subscription;
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use tailrace_broker::config::BrokerConfig;
+use tailrace_nats_wire::{Message, ServerInfo};
+use tokio::sync::watch;
+
+use self::auth::Auth;
+pub(crate) use self::burst::Burst;
+pub(crate) use self::client::Client;
+use self::close::CloseReason;
+pub(crate) use self::listener::serve;
+pub(crate) use self::metrics::NatsMetrics;
+use self::outbuf::OutLimits;
+use self::router::Router;
+
+/// The version of nats-server whose features clients may expect: they compare it.
+const NATS_VERSION: &str = "2.14.0";
+
+/// Bytes of waiting output at which publishers are slowed; at least twice the largest message.
+const SLOW_AT_BYTES: usize = 2 * 1024 * 1024;
+
+/// Bounds of every connection, fixed at start.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NatsLimits {
+    pub(crate) control_line_max: usize,
+    pub(crate) payload_max: usize,
+    pub(crate) connections_max: usize,
+    pub(crate) subscriptions_max: usize,
+    pub(crate) ping_interval: Duration,
+    pub(crate) pings_max: u32,
+    pub(crate) auth_timeout: Duration,
+    lame_duck_duration: Duration,
+    lame_duck_grace: Duration,
+    out: OutLimits,
+}
+
+impl NatsLimits {
+    fn of(config: &BrokerConfig) -> Self {
+        let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        let payload_max = size(config.tailrace_nats_max_payload_bytes.into());
+        let pending_max = size(config.tailrace_nats_max_pending_bytes);
+        Self {
+            control_line_max: size(config.tailrace_nats_max_control_line_bytes.into()),
+            payload_max,
+            connections_max: size(config.tailrace_nats_max_connections.into()),
+            subscriptions_max: size(config.tailrace_nats_max_subscriptions.into()),
+            ping_interval: Duration::from_millis(config.tailrace_nats_ping_interval_ms),
+            pings_max: config.tailrace_nats_ping_max,
+            auth_timeout: Duration::from_millis(config.tailrace_nats_auth_timeout_ms),
+            lame_duck_duration: Duration::from_millis(config.tailrace_nats_lame_duck_duration_ms),
+            lame_duck_grace: Duration::from_millis(config.tailrace_nats_lame_duck_grace_ms),
+            out: OutLimits {
+                pending_max,
+                slow_at: SLOW_AT_BYTES.max(2 * payload_max).min(pending_max / 4 * 3),
+                write_deadline: Duration::from_millis(config.tailrace_nats_write_deadline_ms),
+            },
+        }
+    }
+}
+
+/// What all NATS connections of one server share.
+pub(crate) struct NatsFront {
+    limits: NatsLimits,
+    router: Router,
+    metrics: NatsMetrics,
+    auth: Auth,
+    info: ServerInfo,
+    next_client_id: AtomicU64,
+    clients: Mutex<HashMap<u64, Arc<Client>>>,
+    open: AtomicUsize,
+    /// Clients are told about the end in every INFO.
+    lame_duck: AtomicBool,
+    stopping: watch::Sender<bool>,
+    started: SystemTime,
+}
+
+/// A connection's place among the open ones; given back when dropped.
+pub(crate) struct Registered<'a> {
+    front: &'a NatsFront,
+    id: u64,
+}
+
+impl NatsFront {
+    /// `listens_at` is what INFO names; the HTTP listener may bring clients even if it is `None`.
+    pub(crate) fn new(config: &BrokerConfig, listens_at: Option<SocketAddr>) -> Self {
+        let limits = NatsLimits::of(config);
+        let auth = Auth {};
+        let address = listens_at.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0)));
+        let id: String = crate::random::bytes16().iter().map(|byte| format!("{byte:02X}")).collect();
+        let info = ServerInfo {
+            server_id: format!("N{id}"),
+            server_name: config.nats_server_name(),
+            version: NATS_VERSION.to_owned(),
+            proto: 1,
+            go: concat!("tailrace-", env!("CARGO_PKG_VERSION")).to_owned(),
+            host: address.ip().to_string(),
+            port: address.port(),
+            headers: true,
+            auth_required: auth.required(),
+            max_payload: limits.payload_max,
+            ..ServerInfo::default()
+        };
+        Self {
+            router: Router::new(limits.control_line_max),
+            limits,
+            metrics: NatsMetrics::new(),
+            auth,
+            info,
+            next_client_id: AtomicU64::new(1),
+            clients: Mutex::default(),
+            open: AtomicUsize::new(0),
+            lame_duck: AtomicBool::new(false),
+            stopping: watch::Sender::new(false),
+            started: SystemTime::now(),
+        }
+    }
+
+    pub(crate) fn limits(&self) -> &NatsLimits {
+        &self.limits
+    }
+
+    pub(crate) fn router(&self) -> &Router {
+        &self.router
+    }
+
+    pub(crate) fn metrics(&self) -> &NatsMetrics {
+        &self.metrics
+    }
+
+    pub(crate) fn auth(&self) -> &Auth {
+        &self.auth
+    }
+
+    /// INFO without what belongs to one client.
+    pub(crate) fn server_info(&self) -> &ServerInfo {
+        &self.info
+    }
+
+    /// When the server started.
+    pub(crate) fn started(&self) -> SystemTime {
+        self.started
+    }
+
+    /// INFO for one client.
+    pub(crate) fn info(&self, client: &Client) -> ServerInfo {
+        ServerInfo {
+            client_id: client.id,
+            client_ip: client.peer.ip().to_canonical().to_string(),
+            ldm: self.lame_duck.load(Ordering::Relaxed),
+            ..self.info.clone()
+        }
+    }
+
+    /// A fresh challenge for clients with an nkey; empty if nobody has one.
+    pub(crate) fn nonce(&self) -> String {
+        if !self.auth.wants_nonce() {
+            return String::new();
+        }
+        crate::random::bytes16().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    pub(crate) fn next_client_id(&self) -> u64 {
+        self.next_client_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// True if there are as many connections as allowed.
+    pub(crate) fn is_full(&self) -> bool {
+        self.open.load(Ordering::Relaxed) >= self.limits.connections_max
+    }
+
+    /// Takes a connection into the list of open ones.
+    pub(crate) fn register(&self, client: &Arc<Client>) -> Registered<'_> {
+        self.open.fetch_add(1, Ordering::Relaxed);
+        self.metrics.connections.inc();
+        lock(&self.clients).insert(client.id, Arc::clone(client));
+        if *self.stopping.borrow() {
+            client.out.close(CloseReason::ServerShutdown);
+        }
+        Registered { front: self, id: client.id }
+    }
+
+    /// All open connections, in no order.
+    pub(crate) fn clients(&self) -> Vec<Arc<Client>> {
+        lock(&self.clients).values().cloned().collect()
+    }
+
+    /// Delivers a message of the server's own to subscribers. Topics do not capture it.
+    pub(crate) fn publish(&self, burst: &mut Burst, message: &Message<'_>) -> usize {
+        self.router.publish(burst, None, message, |_| {})
+    }
+
+    /// Told when no more connections are to be taken.
+    pub(crate) fn stopping(&self) -> watch::Receiver<bool> {
+        self.stopping.subscribe()
+    }
+
+    /// Lame duck mode: no new connections; clients are told, and after the grace period closed one after the other, so that they
+    /// do not all come to another server at once. Ends when all are gone, after `duration` at the latest.
+    pub(crate) async fn lame_duck(&self) {
+        let (duration, grace) = (self.limits.lame_duck_duration, self.limits.lame_duck_grace);
+        self.retire(grace.min(duration), duration.saturating_sub(grace)).await;
+    }
+
+    /// As [`NatsFront::lame_duck`], within the time that the server has left.
+    pub(crate) async fn stop(&self, within: Duration) {
+        // Clients that understand the announcement connect elsewhere meanwhile; nobody is there to wait for when it is one.
+        let grace = within.min(Duration::from_millis(100));
+        self.retire(grace, within.saturating_sub(grace).min(Duration::from_millis(400))).await;
+    }
+
+    async fn retire(&self, grace: Duration, closing: Duration) {
+        self.lame_duck.store(true, Ordering::Relaxed);
+        self.stopping.send_replace(true);
+        for client in self.clients() {
+            client.out.signal(|signals| signals.lame_duck = true);
+        }
+        let until = Instant::now() + grace;
+        while !lock(&self.clients).is_empty() && Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(5).min(grace)).await;
+        }
+        let clients = self.clients();
+        let pause = closing / u32::try_from(clients.len().max(1)).unwrap_or(u32::MAX);
+        let mut at = tokio::time::Instant::now();
+        for client in clients {
+            client.out.finish(CloseReason::ServerShutdown);
+            at += pause;
+            // The timer is no finer than a millisecond: several are closed at once when there are many.
+            if at > tokio::time::Instant::now() + Duration::from_millis(1) {
+                tokio::time::sleep_until(at).await;
+            }
+        }
+        let until = Instant::now() + Duration::from_secs(2);
+        while !lock(&self.clients).is_empty() && Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+impl Drop for Registered<'_> {
+    fn drop(&mut self) {
+        lock(&self.front.clients).remove(&self.id);
+        self.front.open.fetch_sub(1, Ordering::Relaxed);
+        self.front.metrics.connections.dec();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing under these locks can panic half-way.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,397 @@
+//! From a subject to those who get the message: clients' subscriptions and topics that capture it.
+//!
+//! One lookup finds both. Plain subscriptions all get the message, of each queue group one member picked at random. What
+//! recent subjects matched is kept by each thread and used while no subscription changes.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use tailrace_nats_wire::{Delivery, Message, decimal_digits, write_delivery};
+use tailrace_subjects::{
+    Cache, Dialect, Limits, Pattern, PatternWord, SubscribeError, Subscription, TupleSpace,
+};
+
+use crate::nats::burst::Burst;
+use crate::nats::capture::Binding;
+use crate::nats::client::Client;
+use crate::nats::outbuf::{Appended, SHARED_BYTES_MIN};
+use crate::nats::subscription::{ClientSubscription, Count};
+
+/// Subjects that each thread remembers: about a megabyte.
+const CACHED_SUBJECTS: usize = 4096;
+
+/// Bytes of a delivery's control line beside its names.
+const LINE_OVERHEAD: usize = 16;
+
+/// What a pattern leads to.
+pub(crate) enum Target {
+    Client(ClientSubscription),
+    Topic(Arc<Binding>),
+}
+
+/// Where messages go.
+pub(crate) struct Router {
+    id: u64,
+    space: TupleSpace<Arc<Target>>,
+    limits: Limits,
+    interest: Interest,
+    queues: QueueNames,
+}
+
+/// A place in the router; to be handed back to [`Router::remove`].
+#[derive(Debug)]
+pub(crate) struct Route {
+    subscription: Subscription,
+    first_word: Option<Box<[u8]>>,
+}
+
+/// What each thread keeps between lookups.
+struct Local {
+    router: u64,
+    cache: Cache<Arc<Target>>,
+    groups: Vec<Group>,
+    random: u64,
+}
+
+/// A queue group of which a member is being picked.
+struct Group {
+    /// Index of its first member among the matches, by which it is known.
+    first: usize,
+    /// Members seen.
+    count: u64,
+    /// Index of the one picked so far.
+    picked: usize,
+}
+
+thread_local! {
+    static LOCAL: RefCell<Option<Local>> = const { RefCell::new(None) };
+}
+
+impl Router {
+    pub(super) fn new(control_line_max: usize) -> Self {
+        static IDS: AtomicU64 = AtomicU64::new(1);
+        let bytes_max = control_line_max.clamp(1, Limits::BYTES_MAX);
+        // One word needs two bytes.
+        let words_max = (bytes_max / 2 + 1).min(Limits::WORDS_MAX);
+        let limits = Limits { bytes_max, words_max, ..Limits::default() };
+        Self {
+            id: IDS.fetch_add(1, Ordering::Relaxed),
+            space: TupleSpace::with_limits(Dialect::Nats, limits),
+            limits,
+            interest: Interest::default(),
+            queues: QueueNames::default(),
+        }
+    }
+
+    /// Bounds of a subject.
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Adds a client's subscription.
+    pub(super) fn subscribe(
+        &self,
+        pattern: &Pattern,
+        subscription: ClientSubscription,
+    ) -> Result<(Arc<Target>, Route), SubscribeError> {
+        let target = Arc::new(Target::Client(subscription));
+        let subscription = self.space.subscribe(pattern, Arc::clone(&target))?;
+        let first_word = self.interest.add(pattern);
+        Ok((target, Route { subscription, first_word }))
+    }
+
+    /// Lets a topic capture what matches `pattern`.
+    pub(crate) fn bind(
+        &self,
+        pattern: &Pattern,
+        binding: Arc<Binding>,
+    ) -> Result<Subscription, SubscribeError> {
+        self.space.subscribe(pattern, Arc::new(Target::Topic(binding)))
+    }
+
+    /// Ends a topic's capture.
+    pub(crate) fn unbind(&self, subscription: Subscription) -> bool {
+        self.space.unsubscribe(subscription)
+    }
+
+    /// Removes a client's subscription.
+    pub(super) fn remove(&self, route: Route) {
+        self.space.unsubscribe(route.subscription);
+        self.interest.remove(route.first_word.as_deref());
+    }
+
+    /// The one copy of a queue group's name.
+    pub(super) fn queue_name(&self, name: &[u8]) -> Arc<[u8]> {
+        self.queues.get(name)
+    }
+
+    /// True if somebody may be subscribed to a subject that begins with this word.
+    pub(crate) fn has_interest_in(&self, first_word: &[u8]) -> bool {
+        self.interest.has(first_word)
+    }
+
+    /// All subscriptions at this moment, with their patterns.
+    pub(crate) fn space(&self) -> &TupleSpace<Arc<Target>> {
+        &self.space
+    }
+
+    /// Delivers a message, and hands every topic that captures it to `captured`. A malformed subject reaches nobody. Returns
+    /// the number of clients that got it.
+    pub(super) fn publish(
+        &self,
+        burst: &mut Burst,
+        origin: Option<&Client>,
+        message: &Message<'_>,
+        mut captured: impl FnMut(&Arc<Binding>),
+    ) -> usize {
+        self.with_local(|local| {
+            let Ok(targets) = local.cache.matches(&self.space, message.subject) else {
+                return 0;
+            };
+            let mut outgoing = Outgoing { burst, origin, message, shared: None };
+            let (mut deliveries, mut queues) = (0, false);
+            for target in targets {
+                match &**target {
+                    Target::Topic(binding) => captured(binding),
+                    Target::Client(subscription) if subscription.queue.is_some() => queues = true,
+                    Target::Client(subscription) => {
+                        deliveries += usize::from(outgoing.deliver(subscription));
+                    }
+                }
+            }
+            if queues {
+                deliveries += deliver_to_queues(targets, &mut local.groups, &mut local.random, &mut outgoing);
+            }
+            deliveries
+        })
+    }
+
+    /// The subscription of `client` that would get a message on `subject`, for the answer that nobody listens.
+    pub(super) fn own_subscription(&self, client: &Client, subject: &[u8]) -> Option<Arc<Target>> {
+        let mut found = Vec::new();
+        self.space.matches(subject, &mut found).ok()?;
+        let own = found.into_iter().filter_map(|target| match &*target {
+            Target::Client(subscription) if subscription.client.id == client.id => {
+                Some((subscription.number, target.clone()))
+            }
+            _ => None,
+        });
+        // The oldest one, as nats-server has it.
+        own.min_by_key(|(number, _)| *number).map(|(_, target)| target)
+    }
+
+    fn with_local<T>(&self, work: impl FnOnce(&mut Local) -> T) -> T {
+        LOCAL.with_borrow_mut(|slot| {
+            if slot.as_ref().is_none_or(|local| local.router != self.id) {
+                let random = crate::random::u64() | 1;
+                let (cache, groups) = (Cache::new(CACHED_SUBJECTS), Vec::new());
+                *slot = Some(Local { router: self.id, cache, groups, random });
+            }
+            work(slot.as_mut().expect("it was just made"))
+        })
+    }
+}
+
+/// A message on its way to several clients.
+struct Outgoing<'a, 'm> {
+    burst: &'a mut Burst,
+    origin: Option<&'a Client>,
+    message: &'a Message<'m>,
+    /// Headers and payload, once they were copied for all.
+    shared: Option<Bytes>,
+}
+
+impl Outgoing<'_, '_> {
+    /// True if the client gets it.
+    fn deliver(&mut self, subscription: &ClientSubscription) -> bool {
+        let client = &subscription.client;
+        if let Some(origin) = self.origin
+            && origin.id == client.id
+            && !self.burst.echo
+        {
+            return false;
+        }
+        if let Some(permissions) = client.permissions()
+            && !permissions.may_deliver(self.message.subject)
+        {
+            return false;
+        }
+        let mut message = *self.message;
+        if !client.headers.load(Ordering::Relaxed) {
+            message.headers = None;
+        }
+        deliver_to(subscription, &message, &mut self.shared, self.burst)
+    }
+}
+
+/// Puts a message into a client's buffer. True if it is there.
+pub(super) fn deliver_to(
+    subscription: &ClientSubscription,
+    message: &Message<'_>,
+    shared: &mut Option<Bytes>,
+    burst: &mut Burst,
+) -> bool {
+    let client = &subscription.client;
+    let delivery = Delivery { message: *message, sid: subscription.sid() };
+    let bytes = bytes_at_most(&delivery);
+    let mut count = Count::Refused;
+    let admit = || {
+        count = subscription.count();
+        count != Count::Refused
+    };
+    let appended = if message.payload.len() >= SHARED_BYTES_MIN {
+        let payload = shared.get_or_insert_with(|| Bytes::copy_from_slice(message.payload));
+        let write = |out: &mut Vec<u8>| {
+            delivery.write_line(out);
+            out.extend_from_slice(message.headers.unwrap_or_default());
+        };
+        client.out.append(bytes, burst.read_at, admit, write, Some(payload))
+    } else {
+        client.out.append(bytes, burst.read_at, admit, |out| write_delivery(out, &delivery), None)
+    };
+    match appended {
+        Appended::No => return false,
+        Appended::Yes => {}
+        Appended::First => burst.touched.push(Arc::clone(client)),
+    }
+    if count == Count::Last {
+        client.expire(subscription.number);
+    }
+    burst.delivered(message.payload.len() + message.headers.map_or(0, <[u8]>::len));
+    true
+}
+
+fn bytes_at_most(delivery: &Delivery<'_>) -> usize {
+    let message = &delivery.message;
+    let body = message.payload.len() + message.headers.map_or(0, <[u8]>::len);
+    let names = message.subject.len() + delivery.sid.len() + message.reply.map_or(0, <[u8]>::len);
+    body + names + LINE_OVERHEAD + 2 * decimal_digits(body as u64)
+}
+
+/// Picks a member of each queue group, uniformly among those that are connected, and delivers to it.
+fn deliver_to_queues(
+    targets: &[Arc<Target>],
+    groups: &mut Vec<Group>,
+    random: &mut u64,
+    outgoing: &mut Outgoing<'_, '_>,
+) -> usize {
+    let member = |index: usize| match &*targets[index] {
+        Target::Client(subscription) => subscription,
+        Target::Topic(_) => unreachable!("only clients are put into groups"),
+    };
+    groups.clear();
+    for (index, target) in targets.iter().enumerate() {
+        let Target::Client(subscription) = &**target else { continue };
+        let Some(queue) = &subscription.queue else { continue };
+        if subscription.client.out.is_closed() {
+            continue;
+        }
+        // Names are kept once, so the same name is the same place.
+        let same = |group: &&mut Group| {
+            member(group.first).queue.as_ref().is_some_and(|name| Arc::ptr_eq(name, queue))
+        };
+        match groups.iter_mut().find(same) {
+            None => groups.push(Group { first: index, count: 1, picked: index }),
+            Some(group) => {
+                group.count += 1;
+                if next_random(random) % group.count == 0 {
+                    group.picked = index;
+                }
+            }
+        }
+    }
+    let mut deliveries = 0;
+    for group in groups.iter() {
+        let mut done = outgoing.deliver(member(group.picked));
+        if !done {
+            // Full, just closed, or not allowed to have it: anybody else of the group.
+            let queue = &member(group.first).queue;
+            let others = targets.iter().filter_map(|target| match &**target {
+                Target::Client(other) if other.queue == *queue => Some(other),
+                _ => None,
+            });
+            done = others.into_iter().any(|other| outgoing.deliver(other));
+        }
+        deliveries += usize::from(done);
+    }
+    deliveries
+}
+
+/// xorshift64*: quick, and good enough to spread load.
+fn next_random(state: &mut u64) -> u64 {
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33
+}
+
+/// How many subscriptions begin with which word: tells cheaply that nobody can be interested in a topic.
+#[derive(Debug, Default)]
+struct Interest {
+    wildcard: AtomicUsize,
+    words: Mutex<HashMap<Box<[u8]>, usize>>,
+}
+
+impl Interest {
+    /// Returns what [`Interest::remove`] needs.
+    fn add(&self, pattern: &Pattern) -> Option<Box<[u8]>> {
+        let Some(PatternWord::Literal(word)) = pattern.words().next() else {
+            self.wildcard.fetch_add(1, Ordering::AcqRel);
+            return None;
+        };
+        let mut words = lock(&self.words);
+        match words.get_mut(word) {
+            Some(count) => *count += 1,
+            None => drop(words.insert(word.into(), 1)),
+        }
+        Some(word.into())
+    }
+
+    fn remove(&self, word: Option<&[u8]>) {
+        let Some(word) = word else {
+            self.wildcard.fetch_sub(1, Ordering::AcqRel);
+            return;
+        };
+        let mut words = lock(&self.words);
+        if let Some(count) = words.get_mut(word) {
+            *count -= 1;
+            if *count == 0 {
+                words.remove(word);
+            }
+        }
+    }
+
+    fn has(&self, word: &[u8]) -> bool {
+        self.wildcard.load(Ordering::Acquire) > 0 || lock(&self.words).contains_key(word)
+    }
+}
+
+/// Names of queue groups, each kept once.
+#[derive(Debug, Default)]
+struct QueueNames(Mutex<HashMap<Arc<[u8]>, ()>>);
+
+impl QueueNames {
+    /// At so many names, those that nobody uses are dropped.
+    const TIDY_AT: usize = 1024;
+
+    fn get(&self, name: &[u8]) -> Arc<[u8]> {
+        let mut names = lock(&self.0);
+        if let Some((known, ())) = names.get_key_value(name) {
+            return Arc::clone(known);
+        }
+        if names.len() >= Self::TIDY_AT && names.len().is_power_of_two() {
+            names.retain(|name, ()| Arc::strong_count(name) > 1);
+        }
+        let name: Arc<[u8]> = name.into();
+        names.insert(Arc::clone(&name), ());
+        name
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing under these locks can panic half-way.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,407 @@
+//! What the verbs of one client mean: from parsed operations to subscriptions, deliveries and answers.
+//!
+//! Owned by the connection's task; nothing here waits. What has to wait (credentials that are slow to check, capture, slow
+//! consumers) is handed to the connection.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use tailrace_nats_wire::{
+    ClientOp, ClientParser, ConnectOptions, Limits, Message, NO_RESPONDERS, ParseError, ProtocolError, Step,
+    write_error, write_info,
+};
+use tailrace_subjects::{Dialect, Pattern, SubscribeError};
+
+use crate::nats::NatsFront;
+use crate::nats::auth::Permissions;
+use crate::nats::burst::Burst;
+use crate::nats::capture::CaptureBurst;
+use crate::nats::client::Client;
+use crate::nats::close::CloseReason;
+use crate::nats::router::{Route, Target, deliver_to};
+use crate::nats::subscription::{ClientSubscription, Sid};
+
+/// One client's state.
+pub(super) struct Session {
+    client: Arc<Client>,
+    parser: ClientParser,
+    options: ConnectOptions,
+    /// Credentials were asked for and have not come.
+    unauthenticated: bool,
+    info_sent: bool,
+    permissions: Option<Arc<Permissions>>,
+    subscriptions: HashMap<Sid, Owned>,
+    next_number: u64,
+    /// Sids by number, for subscriptions that end by themselves.
+    limited: HashMap<u64, Sid>,
+    pub(super) burst: Burst,
+    pub(super) capture: CaptureBurst,
+    messages_in: u64,
+    bytes_in: u64,
+    pub(super) pings_unanswered: u32,
+    ping_sent: Option<Instant>,
+}
+
+struct Owned {
+    target: Arc<Target>,
+    route: Route,
+}
+
+/// What the connection is to do after some input.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// Read on; the operation that has begun needs this many bytes in total.
+    Read(usize),
+    /// Check these credentials, then go on with the rest of the input.
+    Authenticate(Box<ConnectOptions>),
+    /// Send what there is, and close.
+    Close(CloseReason),
+}
+
+impl Session {
+    pub(super) fn new(front: &NatsFront, client: &Arc<Client>) -> Self {
+        let limits = front.limits();
+        let parser = ClientParser::new(Limits {
+            control_line_max: limits.control_line_max,
+            payload_max: limits.payload_max,
+        });
+        Self {
+            client: Arc::clone(client),
+            parser,
+            options: ConnectOptions::default(),
+            unauthenticated: front.auth().required(),
+            info_sent: false,
+            permissions: None,
+            subscriptions: HashMap::new(),
+            next_number: 0,
+            limited: HashMap::new(),
+            burst: Burst::default(),
+            capture: CaptureBurst::default(),
+            messages_in: 0,
+            bytes_in: 0,
+            pings_unanswered: 0,
+            ping_sent: None,
+        }
+    }
+
+    /// True if the last burst left something that takes time.
+    pub(super) fn has_to_wait(&self) -> bool {
+        !self.capture.is_empty() || self.burst.is_crowded()
+    }
+
+    pub(super) fn is_unauthenticated(&self) -> bool {
+        self.unauthenticated
+    }
+
+    /// Carries out every whole operation of `input`. Returns the bytes that were used up.
+    pub(super) fn process(&mut self, front: &NatsFront, input: &[u8]) -> (usize, Next) {
+        let mut used = 0;
+        let next = loop {
+            match self.parser.next(&input[used..]) {
+                Ok(Step::More(bytes)) => break Next::Read(bytes),
+                Ok(Step::Done(op, bytes)) => {
+                    used += bytes;
+                    if let Some(next) = self.carry_out(front, op) {
+                        break next;
+                    }
+                }
+                Err(error) => break self.refuse(&error),
+            }
+        };
+        self.count(front);
+        (used, next)
+    }
+
+    fn count(&mut self, front: &NatsFront) {
+        let (messages, bytes) = (std::mem::take(&mut self.messages_in), std::mem::take(&mut self.bytes_in));
+        if messages > 0 {
+            front.metrics().messages_in.inc_by(messages);
+            front.metrics().bytes_in.inc_by(bytes);
+            self.client.counts.messages_in.fetch_add(messages, Ordering::Relaxed);
+            self.client.counts.bytes_in.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    fn carry_out(&mut self, front: &NatsFront, op: ClientOp<'_>) -> Option<Next> {
+        if self.unauthenticated && !matches!(op, ClientOp::Connect(_) | ClientOp::Ignored) {
+            return Some(self.fail(&ProtocolError::AuthorizationViolation, CloseReason::Authorization));
+        }
+        match op {
+            ClientOp::Publish(message) => return self.publish(front, &message),
+            ClientOp::Connect(json) => return self.connect(json),
+            ClientOp::Subscribe { subject, queue, sid } => self.subscribe(front, subject, queue, sid),
+            ClientOp::Unsubscribe { sid, max } => self.unsubscribe(front, sid, max),
+            ClientOp::Ping => self.ping(front),
+            ClientOp::Pong => self.pong(),
+            ClientOp::Ignored => {}
+            ClientOp::Complaint(text) => {
+                tracing::debug!(client = self.client.id, text = %text.escape_ascii(), "the client complains");
+                return Some(Next::Close(CloseReason::Complaint));
+            }
+        }
+        None
+    }
+
+    // ---- answers ----
+
+    fn ok(&self) {
+        if self.options.verbose {
+            self.client.out.append_control(|out| out.extend_from_slice(b"+OK\r\n"));
+        }
+    }
+
+    fn error(&self, error: &ProtocolError) {
+        self.client.out.append_control(|out| write_error(out, error));
+    }
+
+    fn fail(&self, error: &ProtocolError, reason: CloseReason) -> Next {
+        self.error(error);
+        Next::Close(reason)
+    }
+
+    fn refuse(&self, error: &ParseError) -> Next {
+        tracing::debug!(client = self.client.id, %error, "not the protocol");
+        match error {
+            ParseError::UnknownOperation(_) | ParseError::PayloadEnd => {
+                self.fail(&ProtocolError::UnknownOperation, CloseReason::Protocol)
+            }
+            ParseError::ControlLine { .. } => {
+                self.fail(&ProtocolError::MaximumControlLine, CloseReason::MaximumControlLine)
+            }
+            ParseError::Payload { .. } => {
+                self.fail(&ProtocolError::MaximumPayload, CloseReason::MaximumPayload)
+            }
+            // nats-server says nothing either.
+            ParseError::Arguments { .. } => Next::Close(CloseReason::Protocol),
+        }
+    }
+
+    // ---- CONNECT, PING, PONG ----
+
+    fn connect(&mut self, json: &[u8]) -> Option<Next> {
+        let options = match ConnectOptions::parse(json) {
+            Ok(options) => options,
+            Err(error) => {
+                tracing::debug!(client = self.client.id, %error, "bad CONNECT");
+                return Some(Next::Close(CloseReason::Protocol));
+            }
+        };
+        if !(0..=1).contains(&options.protocol) {
+            return Some(self.fail(&ProtocolError::InvalidProtocol, CloseReason::Protocol));
+        }
+        if options.no_responders && !options.headers {
+            return Some(self.fail(&ProtocolError::NoRespondersNeedHeaders, CloseReason::Protocol));
+        }
+        if self.unauthenticated {
+            return Some(Next::Authenticate(Box::new(options)));
+        }
+        if options.account.as_ref().is_some_and(|account| !account.is_empty()) {
+            return Some(self.fail(&ProtocolError::AuthorizationViolation, CloseReason::Authorization));
+        }
+        self.take_over(options);
+        None
+    }
+
+    /// The client is who it says it is.
+    pub(super) fn authenticated(&mut self, options: ConnectOptions, permissions: Arc<Permissions>) {
+        self.unauthenticated = false;
+        self.client.set_permissions(Arc::clone(&permissions));
+        self.permissions = Some(permissions);
+        self.take_over(options);
+    }
+
+    /// The credentials are wrong.
+    pub(super) fn denied(&self) -> Next {
+        self.fail(&ProtocolError::AuthorizationViolation, CloseReason::Authorization)
+    }
+
+    fn take_over(&mut self, options: ConnectOptions) {
+        self.burst.echo = options.echo;
+        self.client.set_said(options.clone());
+        self.options = options;
+        self.ok();
+    }
+
+    fn ping(&mut self, front: &NatsFront) {
+        self.client.out.append_control(|out| out.extend_from_slice(b"PONG\r\n"));
+        if self.options.protocol >= 1 && !std::mem::replace(&mut self.info_sent, true) {
+            self.send_info(front, false);
+        }
+    }
+
+    /// Tells the client about the server once more, if it understands that.
+    pub(super) fn send_info(&self, front: &NatsFront, lame_duck: bool) {
+        if self.options.protocol < 1 {
+            return;
+        }
+        let mut info = front.info(&self.client);
+        info.ldm = lame_duck;
+        info.connect_info = !lame_duck;
+        self.client.out.append_control(|out| write_info(out, &info));
+    }
+
+    fn pong(&mut self) {
+        self.pings_unanswered = 0;
+        if let Some(sent) = self.ping_sent.take() {
+            let us = u64::try_from(sent.elapsed().as_micros()).unwrap_or(u64::MAX);
+            self.client.counts.round_trip_us.store(us, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn send_ping(&mut self) {
+        self.pings_unanswered += 1;
+        self.ping_sent = Some(Instant::now());
+        self.client.out.append_control(|out| out.extend_from_slice(b"PING\r\n"));
+    }
+
+    /// Tells the client why it is being closed without its own doing.
+    pub(super) fn farewell(&self, reason: CloseReason) {
+        match reason {
+            CloseReason::Stale => self.error(&ProtocolError::StaleConnection),
+            CloseReason::AuthenticationTimeout => self.error(&ProtocolError::AuthenticationTimeout),
+            _ => {}
+        }
+    }
+
+    // ---- PUB ----
+
+    #[inline]
+    fn publish(&mut self, front: &NatsFront, message: &Message<'_>) -> Option<Next> {
+        if message.headers.is_some() && !self.options.headers {
+            // As nats-server: a client that does not speak of headers must not send them.
+            return Some(Next::Close(CloseReason::Protocol));
+        }
+        self.messages_in += 1;
+        self.bytes_in += (message.payload.len() + message.headers.map_or(0, <[u8]>::len)) as u64;
+        if let Some(permissions) = &self.permissions
+            && !permissions.may_publish(message.subject)
+        {
+            let subject = String::from_utf8_lossy(message.subject).into_owned();
+            tracing::info!(client = self.client.id, %subject, "publish refused");
+            self.error(&ProtocolError::PublishPermission(subject));
+            return None;
+        }
+        if self.options.pedantic && !is_literal(message.subject) {
+            self.error(&ProtocolError::InvalidPublishSubject);
+        }
+        self.ok();
+        let (router, capture, mut acknowledged) = (front.router(), &mut self.capture, false);
+        let deliveries = router.publish(&mut self.burst, Some(&self.client), message, |binding| {
+            acknowledged |= binding.acknowledges();
+            capture.push(binding, message);
+        });
+        if deliveries == 0
+            && !acknowledged
+            && self.options.no_responders
+            && let Some(reply) = message.reply
+        {
+            self.answer_no_responders(front, message.subject, reply);
+        }
+        None
+    }
+
+    /// HMSG with status 503, to the client's own subscription that waits for the answer.
+    fn answer_no_responders(&mut self, front: &NatsFront, subject: &[u8], reply: &[u8]) {
+        let Some(target) = front.router().own_subscription(&self.client, reply) else { return };
+        let Target::Client(subscription) = &*target else { return };
+        front.metrics().no_responders.inc();
+        let headers = [NO_RESPONDERS, b"Nats-Subject: ", subject, b"\r\n\r\n"].concat();
+        let answer = Message { subject: reply, reply: None, headers: Some(&headers), payload: b"" };
+        deliver_to(subscription, &answer, &mut None, &mut self.burst);
+    }
+
+    // ---- SUB, UNSUB ----
+
+    fn subscribe(&mut self, front: &NatsFront, subject: &[u8], queue: Option<&[u8]>, sid: &[u8]) {
+        match self.try_subscribe(front, subject, queue, sid) {
+            Ok(()) => self.ok(),
+            Err(error) => self.error(&error),
+        }
+    }
+
+    fn try_subscribe(
+        &mut self,
+        front: &NatsFront,
+        subject: &[u8],
+        queue: Option<&[u8]>,
+        sid: &[u8],
+    ) -> Result<(), ProtocolError> {
+        let pattern = Pattern::parse(Dialect::Nats, subject, front.router().limits())
+            .map_err(|_| ProtocolError::InvalidSubject)?;
+        if self.permissions.as_ref().is_some_and(|permissions| !permissions.may_subscribe(subject, queue)) {
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            tracing::info!(client = self.client.id, subject = %text(subject), "subscription refused");
+            return Err(ProtocolError::SubscribePermission(text(subject), queue.map(text)));
+        }
+        if self.subscriptions.len() >= front.limits().subscriptions_max {
+            return Err(ProtocolError::MaximumSubscriptions);
+        }
+        let sid = Sid::new(sid);
+        let Entry::Vacant(place) = self.subscriptions.entry(sid.clone()) else { return Ok(()) };
+        self.next_number += 1;
+        let queue = queue.map(|name| front.router().queue_name(name));
+        let subscription = ClientSubscription::new(&self.client, sid, self.next_number, queue);
+        let (target, route) = match front.router().subscribe(&pattern, subscription) {
+            Ok(subscribed) => subscribed,
+            Err(SubscribeError::Text(_)) => return Err(ProtocolError::InvalidSubject),
+            Err(_) => return Err(ProtocolError::MaximumSubscriptions),
+        };
+        place.insert(Owned { target, route });
+        self.client.counts.subscriptions.fetch_add(1, Ordering::Relaxed);
+        front.metrics().subscriptions.inc();
+        Ok(())
+    }
+
+    fn unsubscribe(&mut self, front: &NatsFront, sid: &[u8], max: Option<u64>) {
+        let sid = Sid::new(sid);
+        if let Some(owned) = self.subscriptions.get(&sid)
+            && let Target::Client(subscription) = &*owned.target
+        {
+            let ended = max.is_none_or(|max| subscription.limit(max));
+            if ended {
+                self.remove(front, &sid);
+            } else {
+                self.limited.insert(subscription.number, sid);
+            }
+        }
+        self.ok();
+    }
+
+    fn remove(&mut self, front: &NatsFront, sid: &Sid) {
+        let Some(owned) = self.subscriptions.remove(sid) else { return };
+        if let Target::Client(subscription) = &*owned.target {
+            self.limited.remove(&subscription.number);
+        }
+        front.router().remove(owned.route);
+        self.client.counts.subscriptions.fetch_sub(1, Ordering::Relaxed);
+        front.metrics().subscriptions.dec();
+    }
+
+    /// Removes subscriptions that had as many messages as they wanted.
+    pub(super) fn remove_expired(&mut self, front: &NatsFront) {
+        for number in self.client.take_expired() {
+            if let Some(sid) = self.limited.remove(&number) {
+                self.remove(front, &sid);
+            }
+        }
+    }
+
+    /// The connection is over.
+    pub(super) fn end(&mut self, front: &NatsFront) {
+        let count = self.subscriptions.len();
+        for (_, owned) in self.subscriptions.drain() {
+            front.router().remove(owned.route);
+        }
+        self.client.counts.subscriptions.store(0, Ordering::Relaxed);
+        front.metrics().subscriptions.dec_by(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+}
+
+/// True if a subject has no empty words and no wildcards. Long ones are fine here.
+fn is_literal(subject: &[u8]) -> bool {
+    subject.split(|&byte| byte == b'.').all(|word| !matches!(word, b"" | b"*" | b">"))
+}
