@@ -45,7 +45,12 @@ impl TestServer {
     pub(crate) async fn with(settings: &[(&str, &str)]) -> Self {
         let folder = TempDir::new().expect("a temporary folder");
         let data_dir = folder.path().join("data").display().to_string();
-        let base = [("data.dir", data_dir.as_str()), ("kafka", "127.0.0.1:0"), ("http", "127.0.0.1:0")];
+        let base = [
+            ("data.dir", data_dir.as_str()),
+            ("kafka", "127.0.0.1:0"),
+            ("nats", "127.0.0.1:0"),
+            ("http", "127.0.0.1:0"),
+        ];
         let all = base.iter().chain(settings);
         let settings: BTreeMap<_, _> = all.map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
         let server = Some(launch(&settings).await);
@@ -64,6 +69,15 @@ impl TestServer {
 
     pub(crate) fn kafka(&self) -> SocketAddr {
         self.server.as_ref().expect("it runs").addresses().kafka
+    }
+
+    pub(crate) fn nats(&self) -> SocketAddr {
+        self.server.as_ref().expect("it runs").addresses().nats.expect("there is a NATS listener")
+    }
+
+    /// As SIGUSR2 does.
+    pub(crate) fn lame_duck(&self) {
+        self.server.as_ref().expect("it runs").lame_duck();
     }
 
     pub(crate) async fn connect(&self) -> Client {

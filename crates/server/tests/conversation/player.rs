@@ -13,7 +13,7 @@ use super::script::{Act, Scene};
 /// Longer than any answer takes, timers of the scripts included, so that a missing one fails by itself.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Recording ends when nothing came for so long.
-const QUIET: Duration = Duration::from_millis(400);
+const QUIET: Duration = Duration::from_millis(600);
 /// Received bytes that a failure shows.
 const SHOWN_BYTES: usize = 2000;
 
@@ -214,8 +214,7 @@ impl Person {
     }
 
     fn record(&mut self, name: &str) -> Vec<String> {
-        let patience = std::env::var("RECORD").ok().and_then(|seconds| seconds.parse().ok());
-        while self.read(patience.map_or(QUIET, Duration::from_secs_f64)) {}
+        while self.read(QUIET) {}
         let lines = escaped_lines(&std::mem::take(&mut self.received));
         let mut lines: Vec<_> = lines.iter().map(|line| format!("{name} < {line}")).collect();
         if self.ended {
