@@ -65,7 +65,9 @@ fn converse(name: &str) {
     for scene in &script.scenes {
         match play(scene, &*stage) {
             Ok(more) => recorded.extend(more),
-            Err(what) => writeln!(wrong, "{name}: {}: {what}", scene.title).expect("a string takes everything"),
+            Err(what) => {
+                writeln!(wrong, "{name}: {}: {what}", scene.title).expect("a string takes everything")
+            }
         }
     }
     if !recorded.is_empty() {
@@ -146,7 +148,8 @@ fn users_file(users: &[User]) -> String {
     let mut text = String::new();
     for user in users {
         let User { name, password, publish, subscribe, responses } = user;
-        writeln!(text, "[[users]]\nuser = {name:?}\npassword = {password:?}").expect("a string takes everything");
+        writeln!(text, "[[users]]\nuser = {name:?}\npassword = {password:?}")
+            .expect("a string takes everything");
         text += &rules("publish", publish);
         text += &rules("subscribe", subscribe);
         if let Some((max, expires_ms)) = responses {

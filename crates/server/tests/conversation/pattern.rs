@@ -98,10 +98,12 @@ impl Pattern {
                     }
                     at += bytes.len();
                 }
-                Part::AnyWord => match received[at..].iter().position(|byte| matches!(byte, b' ' | b'\r' | b'\n')) {
-                    Some(length) => at += length,
-                    None => return Comparison::TooShort,
-                },
+                Part::AnyWord => {
+                    match received[at..].iter().position(|byte| matches!(byte, b' ' | b'\r' | b'\n')) {
+                        Some(length) => at += length,
+                        None => return Comparison::TooShort,
+                    }
+                }
             }
         }
         Comparison::Matches(at)

@@ -151,7 +151,9 @@ impl Person {
         match self.stream.read(&mut buffer) {
             Ok(0) => self.ended = true,
             Ok(count) => self.received.extend_from_slice(&buffer[..count]),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => return false,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                return false;
+            }
             Err(_) => (self.ended, self.reset) = (true, true),
         }
         !self.ended
@@ -192,7 +194,11 @@ impl Person {
     fn silence(&mut self) -> Result<(), String> {
         self.send(b"PING\r\n");
         self.expect(&pong())?;
-        if self.received.is_empty() { Ok(()) } else { Err(format!("expected silence, came {}", self.shown())) }
+        if self.received.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("expected silence, came {}", self.shown()))
+        }
     }
 
     fn closed(&mut self) -> Result<(), String> {
@@ -235,7 +241,8 @@ impl Person {
             }
         };
         let line = String::from_utf8_lossy(&self.received[..length]).into_owned();
-        let json = line.strip_prefix("INFO ").ok_or_else(|| format!("expected an INFO, came {}", self.shown()))?;
+        let json =
+            line.strip_prefix("INFO ").ok_or_else(|| format!("expected an INFO, came {}", self.shown()))?;
         let came: Value = serde_json::from_str(json).map_err(|error| format!("{error} in {line}"))?;
         let wanted: Value = serde_json::from_str(fields).map_err(|error| format!("{error} in {fields}"))?;
         for (field, value) in wanted.as_object().ok_or("an object was expected")? {

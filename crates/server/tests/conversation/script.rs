@@ -74,7 +74,9 @@ impl Script {
         let mut script = Self { wanted: Wanted::default(), scenes: Vec::new() };
         for (index, line) in text.lines().enumerate() {
             if !line.trim().is_empty() && !line.starts_with('#') {
-                script.take(index + 1, line).map_err(|wrong| format!("line {}: {wrong}: {line}", index + 1))?;
+                script
+                    .take(index + 1, line)
+                    .map_err(|wrong| format!("line {}: {wrong}: {line}", index + 1))?;
             }
         }
         Ok(script)
