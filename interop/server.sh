@@ -2,12 +2,16 @@
 # Starts, stops and restarts the server under test. What runs is remembered in a state folder, so that a test in any
 # language can restart it in the middle by calling this script.
 #
-#   server.sh start STATE tailrace|kafka   fresh data, free ports; prints the bootstrap address
+#   server.sh start STATE tailrace|kafka|nats   fresh data, free ports; prints the bootstrap address (nats: the NATS address)
 #   server.sh stop STATE [TERM|KILL]       waits until the process is gone
 #   server.sh again STATE                  starts on the same port and data folder
 #   server.sh restart STATE [TERM|KILL]    stop, then again
 #
-# Environment: TAILRACE_BIN, TAILRACE_ARGS (more arguments for `tailrace serve`), KAFKA_LIBS, KAFKA_EXTRA (more properties).
+# The state folder has the addresses: addr (Kafka), nats, ws (of WebSocket), http; and what NATS_FRONT makes: ca.pem, client.pem,
+# client.key, seed.
+#
+# Environment: TAILRACE_BIN, TAILRACE_ARGS (more arguments for `tailrace serve`), KAFKA_LIBS, KAFKA_EXTRA (more properties),
+# NATS_SERVER_BIN, NATS_FRONT (who may connect to NATS, and how: plain, user, token, nkey, tls, tls-verify, tls-first).
 # Deliberately absent: any knowledge of tests.
 set -euo pipefail
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -23,22 +27,63 @@ alive() { [ -r "/proc/$1/stat" ] && [ "$(sed 's/.*) //' "/proc/$1/stat" 2>/dev/n
 detached() { local fd; for fd in /proc/self/fd/*; do fd=${fd##*/}; [ "$fd" -le 2 ] || eval "exec $fd>&-" 2>/dev/null; done; exec setsid "$@"; }
 free_ports() { python3 -c '
 import socket
-s = [socket.socket() for _ in range(2)]
+s = [socket.socket() for _ in range(3)]
 for x in s: x.bind(("127.0.0.1", 0))
 print(*[x.getsockname()[1] for x in s])'; }
 
+# ---- who may connect to NATS ----
+# The same for every server and client: alice with the password s3cret, the token open-sesame, the key in STATE/seed.
+front() { if [ -f "$state/front" ]; then say front; else echo "${NATS_FRONT:-plain}" | tee "$state/front"; fi; }
+make_front() {
+  case $1 in
+    nkey) [ -f "$state/nkey" ] || python3 "$HERE/nats/nkey.py" "$state/seed" > "$state/nkey" ;;
+    tls*) [ -f "$state/ca.pem" ] || "$HERE/nats/certificates.sh" "$state" >> "$state/log" 2>&1 || die "no certificates: $(tail -3 "$state/log")" ;;
+  esac
+}
+tailrace_front() {
+  local tls="tailrace.nats.tls=required tailrace.tls.certificate.file=$state/server.pem tailrace.tls.key.file=$state/server.key"
+  case $1 in
+    plain) ;;
+    user) echo "tailrace.nats.user=alice tailrace.nats.password=s3cret" ;;
+    token) echo "tailrace.nats.token=open-sesame" ;;
+    nkey) echo "tailrace.nats.nkey=$(say nkey)" ;;
+    tls) echo "$tls" ;;
+    tls-verify) echo "$tls tailrace.tls.ca.file=$state/ca.pem tailrace.tls.client.auth=required" ;;
+    tls-first) echo "$tls tailrace.nats.tls.handshake.first=true" ;;
+    *) die "unknown NATS_FRONT $1" ;;
+  esac
+}
+nats_front() {
+  local tls="cert_file: \"$state/server.pem\", key_file: \"$state/server.key\", timeout: 5"
+  case $1 in
+    plain) ;;
+    user) echo 'authorization { user: alice, password: s3cret }' ;;
+    token) echo 'authorization { token: open-sesame }' ;;
+    nkey) echo "authorization { users: [ { nkey: $(say nkey) } ] }" ;;
+    tls) echo "tls { $tls }" ;;
+    tls-verify) echo "tls { $tls, ca_file: \"$state/ca.pem\", verify: true }" ;;
+    tls-first) echo "tls { $tls, handshake_first: true }" ;;
+    *) die "unknown NATS_FRONT $1" ;;
+  esac
+}
+
+remembered() { if [ -f "$state/$1" ]; then say "$1"; else echo 127.0.0.1:0; fi; }
 launch_tailrace() {
-  local kafka=127.0.0.1:0 line=
-  [ -f "$state/addr" ] && kafka=$(say addr)
+  local line='' setting settings=() front
+  front=$(front)
+  make_front "$front"
+  for setting in $(tailrace_front "$front"); do settings+=(--set "$setting"); done
   : > "$state/out"
   # shellcheck disable=SC2086
-  detached env -u TAILRACE_BIN -u TAILRACE_ARGS "${TAILRACE_BIN:?}" serve --data-dir "$state/data" --kafka "$kafka" --nats 127.0.0.1:0 --http 127.0.0.1:0 \
-    ${TAILRACE_ARGS:-} > "$state/out" 2>> "$state/log" < /dev/null &
+  detached env -u TAILRACE_BIN -u TAILRACE_ARGS "${TAILRACE_BIN:?}" serve --data-dir "$state/data" --kafka "$(remembered addr)" --nats "$(remembered nats)" \
+    --http "$(remembered http)" "${settings[@]}" ${TAILRACE_ARGS:-} > "$state/out" 2>> "$state/log" < /dev/null &
   echo $! > "$state/pid"
   wait_until_ready grep -q '^ready' "$state/out"
   line=$(grep -m1 '^ready' "$state/out")
   sed -n 's/^ready.* kafka=\([^ ]*\).*/\1/p' <<< "$line" > "$state/addr"
+  sed -n 's/^ready.* nats=\([^ ]*\).*/\1/p' <<< "$line" > "$state/nats"
   sed -n 's/^ready.* http=\([^ ]*\).*/\1/p' <<< "$line" > "$state/http"
+  cp "$state/http" "$state/ws"
   [ -s "$state/addr" ] || die "no kafka address in: $line"
 }
 
@@ -71,6 +116,31 @@ P
 }
 kafka_answers() { (exec 3<> "/dev/tcp/127.0.0.1/$(say addr | cut -d: -f2)") 2>/dev/null; }
 
+launch_nats() { # JetStream is on, so that its publishing can be compared
+  local ports
+  if [ ! -f "$state/nats.conf" ]; then
+    front > /dev/null
+    make_front "$(say front)"
+    read -r -a ports <<< "$(free_ports)"
+    cat > "$state/nats.conf" <<C
+listen: "127.0.0.1:${ports[0]}"
+websocket { listen: "127.0.0.1:${ports[1]}", no_tls: true, compression: true }
+http: "127.0.0.1:${ports[2]}"
+jetstream { store_dir: "$state/data" }
+$(nats_front "$(say front)")
+${NATS_EXTRA:-}
+C
+    echo "127.0.0.1:${ports[0]}" > "$state/nats"
+    echo "127.0.0.1:${ports[1]}" > "$state/ws"
+    echo "127.0.0.1:${ports[2]}" > "$state/http"
+    cp "$state/nats" "$state/addr"
+  fi
+  detached "${NATS_SERVER_BIN:?}" -c "$state/nats.conf" >> "$state/log" 2>&1 < /dev/null &
+  echo $! > "$state/pid"
+  wait_until_ready nats_answers
+}
+nats_answers() { (exec 3<> "/dev/tcp/127.0.0.1/$(say nats | cut -d: -f2)") 2>/dev/null; }
+
 wait_until_ready() {
   local end=$((SECONDS + START_SECONDS_MAX)) pid
   pid=$(say pid)
@@ -93,7 +163,7 @@ stop() {
 case $command in
   start)
     mkdir -p "$state/data"
-    echo "${3:?tailrace or kafka}" > "$state/target"
+    echo "${3:?tailrace, kafka or nats}" > "$state/target"
     "launch_$3"; say addr ;;
   stop) stop "${3:-TERM}" ;;
   again) "launch_$(say target)" ;;

@@ -71,6 +71,15 @@ impl TestServer {
         self.server.as_ref().expect("it runs").addresses().kafka
     }
 
+    pub(crate) fn nats(&self) -> SocketAddr {
+        self.server.as_ref().expect("it runs").addresses().nats.expect("there is a NATS listener")
+    }
+
+    /// As SIGUSR2 does.
+    pub(crate) fn lame_duck(&self) {
+        self.server.as_ref().expect("it runs").lame_duck();
+    }
+
     pub(crate) async fn connect(&self) -> Client {
         let stream = TcpStream::connect(self.kafka()).await.expect("the listener accepts");
         Client { stream, correlation: 0 }

@@ -1,0 +1,262 @@
+//! Plays a scene against a server.
+
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::pattern::{Comparison, Pattern, escaped_lines};
+use super::script::{Act, Scene};
+
+/// Longer than any answer takes, timers of the scripts included, so that a missing one fails by itself.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Recording ends when nothing came for so long.
+const QUIET: Duration = Duration::from_millis(600);
+/// Received bytes that a failure shows.
+const SHOWN_BYTES: usize = 2000;
+
+/// nats-server asks every client once, 2 s after it connected; a PING that the script does not expect is answered.
+const PING: &[u8] = b"PING\r\n";
+
+/// What a recording found for a line of the script: the lines to put there.
+pub type Recorded = (usize, Vec<String>);
+
+/// The server that a scene is played against.
+pub trait Stage {
+    fn address(&self) -> SocketAddr;
+    /// Tells it to go away in its own time.
+    fn lame_duck(&self);
+}
+
+/// Plays it. The error names the line, what was expected, and what came.
+pub fn play(scene: &Scene, stage: &dyn Stage) -> Result<Vec<Recorded>, String> {
+    let mut player = Player { stage, people: BTreeMap::new(), recorded: Vec::new() };
+    for step in &scene.steps {
+        player.step(step.line, &step.act).map_err(|wrong| format!("line {}: {wrong}", step.line))?;
+    }
+    for (name, person) in &mut player.people {
+        person.silence().map_err(|wrong| format!("at the end of the scene, {name}: {wrong}"))?;
+    }
+    Ok(player.recorded)
+}
+
+struct Player<'a> {
+    stage: &'a dyn Stage,
+    people: BTreeMap<String, Person>,
+    recorded: Vec<Recorded>,
+}
+
+impl Player<'_> {
+    fn step(&mut self, line: usize, act: &Act) -> Result<(), String> {
+        match act {
+            Act::Connects(name) => {
+                self.people.insert(name.clone(), Person::connect(self.stage.address())?);
+            }
+            Act::Sends(name, bytes) => self.person(name)?.send(bytes),
+            Act::Receives(name, expected) => self.person(name)?.expect(expected)?,
+            Act::Records(name) => {
+                let person = self.person(name)?;
+                let lines = person.record(name);
+                if person.ended {
+                    self.people.remove(name);
+                }
+                self.recorded.push((line, lines));
+            }
+            Act::Info(name, fields) => self.person(name)?.info(fields)?,
+            Act::Silence(name) => self.person(name)?.silence()?,
+            Act::Closed(name) => {
+                self.person(name)?.closed()?;
+                self.people.remove(name);
+            }
+            Act::Refused(name, last_words) => {
+                self.person(name)?.refused(last_words)?;
+                self.people.remove(name);
+            }
+            Act::Leaves(name) | Act::InTheMiddle(name) => {
+                self.people.remove(name);
+            }
+            Act::OneOf(names, expected) => self.share(1, names, expected)?,
+            Act::Share(count, names, expected) => self.share(*count, names, expected)?,
+            Act::Waits(duration) => std::thread::sleep(*duration),
+            Act::LameDuck => self.stage.lame_duck(),
+        }
+        Ok(())
+    }
+
+    /// Who this is; on first mention they connect and read their INFO.
+    fn person(&mut self, name: &str) -> Result<&mut Person, String> {
+        if !self.people.contains_key(name) {
+            let mut person = Person::connect(self.stage.address())?;
+            person.info("{}")?;
+            self.people.insert(name.to_owned(), person);
+        }
+        Ok(self.people.get_mut(name).expect("it was just inserted"))
+    }
+
+    fn share(&mut self, count: usize, names: &[String], expected: &Pattern) -> Result<(), String> {
+        let mut counts = Vec::new();
+        for name in names {
+            let person = self.person(name)?;
+            person.send(b"PING\r\n");
+            let mut got = 0;
+            while person.expect(&pong()).is_err() {
+                person.expect(expected)?;
+                got += 1;
+            }
+            counts.push(got);
+        }
+        let fair = count < names.len() || counts.iter().all(|&got| got > 0);
+        if counts.iter().sum::<usize>() == count && fair {
+            return Ok(());
+        }
+        Err(format!("expected {count} in all, came {counts:?}"))
+    }
+}
+
+fn pong() -> Pattern {
+    Pattern::parse("PONG\\r\\n").expect("a legal pattern")
+}
+
+/// One connection.
+struct Person {
+    stream: TcpStream,
+    received: Vec<u8>,
+    ended: bool,
+    /// It ended with an error, not with an end of stream.
+    reset: bool,
+}
+
+impl Person {
+    fn connect(address: SocketAddr) -> Result<Self, String> {
+        let stream = TcpStream::connect(address).map_err(|error| format!("cannot connect: {error}"))?;
+        stream.set_nodelay(true).expect("a socket takes this option");
+        stream.set_write_timeout(Some(PATIENCE)).expect("a socket takes this option");
+        Ok(Self { stream, received: Vec::new(), ended: false, reset: false })
+    }
+
+    /// A server that closes in the middle of it is no error: what it must have said first comes next in the script.
+    fn send(&mut self, bytes: &[u8]) {
+        let _ = self.stream.write_all(bytes);
+    }
+
+    /// Reads once. False: nothing came within this time, or nothing will any more.
+    fn read(&mut self, patience: Duration) -> bool {
+        if self.ended || patience.is_zero() {
+            return false;
+        }
+        self.stream.set_read_timeout(Some(patience)).expect("it is not zero");
+        let mut buffer = [0; 65536];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => self.ended = true,
+            Ok(count) => self.received.extend_from_slice(&buffer[..count]),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                return false;
+            }
+            Err(_) => (self.ended, self.reset) = (true, true),
+        }
+        !self.ended
+    }
+
+    /// Takes the pattern from what is received; otherwise nothing.
+    fn expect(&mut self, expected: &Pattern) -> Result<(), String> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match expected.compare(&self.received) {
+                Comparison::Matches(length) => {
+                    self.received.drain(..length);
+                    return Ok(());
+                }
+                Comparison::Differs if self.received.starts_with(PING) => {
+                    self.received.drain(..PING.len());
+                    self.send(b"PONG\r\n");
+                }
+                Comparison::Differs => return Err(self.instead(expected)),
+                Comparison::TooShort if !self.read(end.saturating_duration_since(Instant::now())) => {
+                    return Err(self.instead(expected));
+                }
+                Comparison::TooShort => {}
+            }
+        }
+    }
+
+    fn instead(&self, expected: &Pattern) -> String {
+        format!("expected {expected}, came {}", self.shown())
+    }
+
+    fn shown(&self) -> String {
+        let bytes = &self.received[..self.received.len().min(SHOWN_BYTES)];
+        let more = if self.ended { ", then the connection closed" } else { "" };
+        format!("`{}`{more}", escaped_lines(bytes).concat())
+    }
+
+    fn silence(&mut self) -> Result<(), String> {
+        self.send(b"PING\r\n");
+        self.expect(&pong())?;
+        if self.received.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("expected silence, came {}", self.shown()))
+        }
+    }
+
+    fn closed(&mut self) -> Result<(), String> {
+        let end = Instant::now() + PATIENCE;
+        while self.read(end.saturating_duration_since(Instant::now())) {}
+        if self.ended && self.received.is_empty() {
+            return Ok(());
+        }
+        Err(format!("expected the connection to be closed, came {}", self.shown()))
+    }
+
+    fn refused(&mut self, last_words: &Pattern) -> Result<(), String> {
+        let end = Instant::now() + PATIENCE;
+        while self.read(end.saturating_duration_since(Instant::now())) {}
+        if !(self.reset && self.received.is_empty()) {
+            self.expect(last_words)?;
+        }
+        self.closed()
+    }
+
+    fn record(&mut self, name: &str) -> Vec<String> {
+        while self.read(QUIET) {}
+        let lines = escaped_lines(&std::mem::take(&mut self.received));
+        let mut lines: Vec<_> = lines.iter().map(|line| format!("{name} < {line}")).collect();
+        if self.ended {
+            lines.push(format!("{name} closed"));
+        } else if lines.is_empty() {
+            lines.push(format!("{name} silence"));
+        }
+        lines
+    }
+
+    fn info(&mut self, fields: &str) -> Result<(), String> {
+        let end = Instant::now() + PATIENCE;
+        let length = loop {
+            if let Some(at) = self.received.windows(2).position(|two| two == b"\r\n") {
+                break at + 2;
+            } else if !self.read(end.saturating_duration_since(Instant::now())) {
+                return Err(format!("expected an INFO, came {}", self.shown()));
+            }
+        };
+        let line = String::from_utf8_lossy(&self.received[..length]).into_owned();
+        let json =
+            line.strip_prefix("INFO ").ok_or_else(|| format!("expected an INFO, came {}", self.shown()))?;
+        let came: Value = serde_json::from_str(json).map_err(|error| format!("{error} in {line}"))?;
+        let wanted: Value = serde_json::from_str(fields).map_err(|error| format!("{error} in {fields}"))?;
+        for (field, value) in wanted.as_object().ok_or("an object was expected")? {
+            let there = came.get(field);
+            let agrees = match value {
+                Value::Null => there.is_none(),
+                Value::String(text) if text == "*" => there.is_some(),
+                value => there == Some(value),
+            };
+            if !agrees {
+                return Err(format!("expected {field} to be {value} in {line}"));
+            }
+        }
+        self.received.drain(..length);
+        Ok(())
+    }
+}

@@ -1,0 +1,361 @@
+"""nats-py against the NATS front. Run by interop/run.sh; the same tests pass against nats-server."""
+import asyncio, os, ssl, subprocess, sys
+import nats
+from nats.errors import Error, MaxPayloadError, NoRespondersError
+import harness
+from harness import SMOKE, check, raises, same
+
+STATE, SERVER, TARGET = os.environ["INTEROP_STATE"], os.environ["INTEROP_SERVER"], os.environ["INTEROP_TARGET"]
+WAIT_S = 20
+
+
+def server(verb, state=STATE, *rest, **environment):
+    subprocess.run([SERVER, verb, state, *rest], check=True, stdout=subprocess.DEVNULL, env={**os.environ, **environment})
+
+
+def said(name, state=STATE):
+    with open(f"{state}/{name}") as file:
+        return file.read().strip()
+
+
+async def quiet(_):
+    pass
+
+
+async def connect(url=None, **options):
+    options.setdefault("error_cb", quiet)
+    return await nats.connect(url or f"nats://{said('nats')}", connect_timeout=5, **options)
+
+
+def test(in_smoke, name, action, *args):
+    if in_smoke or not SMOKE:
+        harness.run(f"nats-py: {name}", lambda: asyncio.run(action(*args)))
+
+
+async def refused(kind, what, url=None, **options):
+    """A connection that must not come about."""
+    try:
+        connection = await connect(url, allow_reconnect=False, max_reconnect_attempts=0, **options)
+    except Exception as error:
+        check(isinstance(error, kind), f"{what}: got {error!r}")
+        return
+    await connection.close()
+    raise harness.Failure(f"{what}: the connection came about")
+
+
+async def collect(subscription, count):
+    return [await subscription.next_msg(WAIT_S) for _ in range(count)]
+
+
+# ---- messages ----
+
+async def publish_and_subscribe(url=None):
+    mine, other = await connect(url), await connect(url)
+    inbox = await mine.subscribe("py.simple.one")
+    await mine.flush()
+    payloads = [b"hello", b"", bytes(range(256)) * 5, b"\r\nPUB x 1\r\n", "grüße".encode()]
+    for payload in payloads:
+        await other.publish("py.simple.one", payload)
+    await other.flush()
+    same([m.data for m in await collect(inbox, len(payloads))], payloads, "payloads")
+    await mine.close()
+    await other.close()
+
+
+async def wildcards():
+    nc = await connect()
+    words, rest, everything = await nc.subscribe("py.wild.*.end"), await nc.subscribe("py.wild.>"), await nc.subscribe(">")
+    for subject in "py.wild.a.end", "py.wild.a.b.end", "py.wild.b.end", "py.wild", "py.other":
+        await nc.publish(subject, subject.encode())
+    await nc.flush()
+    same([m.subject for m in await collect(words, 2)], ["py.wild.a.end", "py.wild.b.end"], "*")
+    same([m.subject for m in await collect(rest, 3)], ["py.wild.a.end", "py.wild.a.b.end", "py.wild.b.end"], ">")
+    same(len(await collect(everything, 5)), 5, "everything")
+    same((words.pending_msgs, rest.pending_msgs), (0, 0), "more than that")
+    await nc.close()
+
+
+async def queue_groups(count):
+    members = [await connect() for _ in range(3)]
+    got, alone = [0, 0, 0], [0]
+
+    def counter(i):
+        async def one(_):
+            got[i] += 1
+        return one
+
+    async def single(_):
+        alone[0] += 1
+    for i, member in enumerate(members):
+        await member.subscribe("py.queue.*", "workers", cb=counter(i))
+        await member.flush()
+    await members[0].subscribe("py.queue.>", cb=single)
+    sender = await connect()
+    await members[0].flush()
+    for i in range(count):
+        await sender.publish(f"py.queue.{i % 7}", b"work")
+    await sender.flush()
+    await until(lambda: sum(got) >= count and alone[0] >= count, "all messages arrive")
+    same((sum(got), alone[0]), (count, count), "messages to the group, and to one outside it")
+    check(min(got) > count / 10, f"a member was left out: {got}")
+    for nc in [*members, sender]:
+        await nc.close()
+
+
+async def until(probe, what):
+    for _ in range(WAIT_S * 50):
+        if probe():
+            return
+        await asyncio.sleep(0.02)
+    raise harness.Failure(f"not within {WAIT_S} s: {what}")
+
+
+async def requests(count):
+    service, client = await connect(), await connect()
+
+    async def answer(m):
+        await m.respond(b"answer to " + m.data)
+    await service.subscribe("py.service", cb=answer)
+    await service.flush()
+    answers = await asyncio.gather(*[client.request("py.service", b"%d" % i, WAIT_S) for i in range(count)])
+    same([m.data for m in answers], [b"answer to %d" % i for i in range(count)], "answers")
+    old = await client.request("py.service", b"old style", WAIT_S, old_style=True)
+    same(old.data, b"answer to old style", "a request with a subscription of its own")
+    await service.close()
+    await client.close()
+
+
+async def no_responders():
+    nc = await connect()
+    try:
+        await nc.request("py.nobody", b"?", WAIT_S)
+        raise harness.Failure("somebody answered")
+    except NoRespondersError:
+        pass
+    await nc.close()
+
+
+async def headers():
+    nc = await connect()
+    inbox = await nc.subscribe("py.headers")
+    sent = {"One": "1", "UPPER": "case", "lower": "case", "With-Dash": "a: b", "Empty": "", "Long": "x" * 3000}
+    await nc.publish("py.headers", b"payload", headers=sent)
+    await nc.publish("py.headers", b"", headers={"Only": "headers"})
+    first, second = await collect(inbox, 2)
+    same((first.headers, first.data), (sent, b"payload"), "headers")
+    same((second.headers, second.data), ({"Only": "headers"}, b""), "headers without a payload")
+    await nc.close()
+
+
+async def large():
+    nc = await connect()
+    same(nc.max_payload, 1 << 20, "max_payload")
+    inbox = await nc.subscribe("py.large")
+    payload = os.urandom(1 << 20)
+    for _ in range(8):
+        await nc.publish("py.large", payload)
+    check(all(m.data == payload for m in await collect(inbox, 8)), "a payload of 1 MiB was damaged")
+    try:
+        await nc.publish("py.large", payload + b"x")
+        raise harness.Failure("a payload over the limit was taken")
+    except MaxPayloadError:
+        pass
+    await nc.close()
+
+
+async def too_large_for_the_server():
+    """The client's own check is told a lie: now the server must refuse."""
+    said, closed = [], asyncio.Event()
+
+    async def failed(error):
+        said.append(str(error))
+
+    async def over():
+        closed.set()
+    nc = await connect(error_cb=failed, closed_cb=over, disconnected_cb=over, allow_reconnect=False)
+    nc._max_payload = 1 << 30
+    await nc.publish("py.toolarge", b"x" * ((1 << 20) + 1))
+    await asyncio.wait_for(closed.wait(), WAIT_S)
+    await nc.close()
+
+
+async def unsubscribe():
+    nc = await connect()
+    limited = await nc.subscribe("py.unsub")
+    await limited.unsubscribe(3)
+    other = await nc.subscribe("py.unsub")
+    for i in range(6):
+        await nc.publish("py.unsub", b"%d" % i)
+    same([m.data for m in await collect(limited, 3)], [b"0", b"1", b"2"], "messages up to the limit")
+    same(len(await collect(other, 6)), 6, "another subscription's messages")
+    await other.unsubscribe()
+    await nc.publish("py.unsub", b"late")
+    await nc.flush()
+    same(other.pending_msgs, 0, "messages after unsubscribe")
+    await nc.close()
+
+
+async def many_subscriptions(count):
+    nc, sender, got = await connect(), await connect(), []
+
+    async def one(m):
+        got.append(m.subject)
+    for i in range(count):
+        await nc.subscribe(f"py.many.{i}", cb=one)
+    await nc.flush(WAIT_S)
+    for i in range(count):
+        await sender.publish(f"py.many.{i}", b"x")
+    await sender.flush(WAIT_S)
+    await until(lambda: len(got) >= count, "a message per subscription")
+    same(sorted(got), sorted(f"py.many.{i}" for i in range(count)), "subjects")
+    await nc.close()
+    await sender.close()
+
+
+async def in_order(count):
+    nc, sender = await connect(), await connect()
+    inbox = await nc.subscribe("py.order.*", pending_msgs_limit=-1, pending_bytes_limit=-1)
+    await nc.flush()
+
+    async def send():
+        for i in range(count):
+            await sender.publish(f"py.order.{i % 5}", b"%d" % i)
+        await sender.flush(WAIT_S)
+    task = asyncio.create_task(send())
+    for i in range(count):
+        m = await inbox.next_msg(WAIT_S)
+        if m.data != b"%d" % i:
+            same(m.data, b"%d" % i, "order")
+    await task
+    await nc.close()
+    await sender.close()
+
+
+async def drain():
+    nc, sender, got = await connect(), await connect(), []
+
+    async def slow(m):
+        await asyncio.sleep(0.001)
+        got.append(m.data)
+    await nc.subscribe("py.drain", cb=slow)
+    await nc.flush()
+    for i in range(300):
+        await sender.publish("py.drain", b"%d" % i)
+    await sender.flush()
+    await nc.drain()
+    same(got, [b"%d" % i for i in range(300)], "messages before the end of the drain")
+    check(nc.is_closed, "the connection is still open")
+    await sender.close()
+
+
+# ---- a server that goes and comes ----
+
+async def reconnect():
+    again, gone = asyncio.Event(), asyncio.Event()
+
+    async def is_back():
+        again.set()
+
+    async def is_gone():
+        gone.set()
+    nc = await connect(reconnected_cb=is_back, disconnected_cb=is_gone, reconnect_time_wait=0.1, max_reconnect_attempts=-1)
+    inbox = await nc.subscribe("py.again.*")
+    await nc.publish("py.again.before", b"1")
+    same((await inbox.next_msg(WAIT_S)).data, b"1", "before the restart")
+    await asyncio.to_thread(server, "restart")
+    await asyncio.wait_for(gone.wait(), WAIT_S)
+    await asyncio.wait_for(again.wait(), WAIT_S)
+    await nc.publish("py.again.after", b"2")
+    same((await inbox.next_msg(WAIT_S)).data, b"2", "after the restart")
+    await nc.close()
+
+
+# ---- who may connect, and how ----
+
+class Front:
+    """Another server, with another front."""
+    def __init__(self, kind):
+        self.kind, self.state = kind, f"{STATE}/{kind}"
+
+    def __enter__(self):
+        server("start", self.state, TARGET, NATS_FRONT=self.kind)
+        self.address = said("nats", self.state)
+        return self
+
+    def __exit__(self, *_):
+        server("stop", self.state, "KILL")
+
+    def tls(self, certificate=False):
+        context = ssl.create_default_context(cafile=f"{self.state}/ca.pem")
+        if certificate:
+            context.load_cert_chain(f"{self.state}/client.pem", f"{self.state}/client.key")
+        return context
+
+
+async def works(nc):
+    inbox = await nc.subscribe("py.works")
+    await nc.publish("py.works", b"yes")
+    same((await inbox.next_msg(WAIT_S)).data, b"yes", "a message")
+    await nc.close()
+
+
+async def user_and_password():
+    with Front("user") as f:
+        await works(await connect(f"nats://alice:s3cret@{f.address}"))
+        await works(await connect(f"nats://{f.address}", user="alice", password="s3cret"))
+        await refused(Error, "a wrong password", f"nats://{f.address}", user="alice", password="wrong")
+        await refused(Error, "no password", f"nats://{f.address}")
+
+
+async def token():
+    with Front("token") as f:
+        await works(await connect(f"nats://{f.address}", token="open-sesame"))
+        await refused(Error, "a wrong token", f"nats://{f.address}", token="open-barley")
+
+
+async def nkey():
+    with Front("nkey") as f:
+        await works(await connect(f"nats://{f.address}", nkeys_seed=f"{f.state}/seed"))
+        subprocess.run([sys.executable, os.path.join(os.path.dirname(__file__), "../nats/nkey.py"), f"{f.state}/other"], check=True, stdout=subprocess.DEVNULL)
+        await refused(Error, "another key", f"nats://{f.address}", nkeys_seed=f"{f.state}/other")
+
+
+async def tls():
+    with Front("tls") as f:
+        await works(await connect(f"tls://{f.address}", tls=f.tls()))
+        await refused(Exception, "an authority that the client does not know", f"tls://{f.address}", tls=ssl.create_default_context())
+
+
+async def tls_client_certificate():
+    with Front("tls-verify") as f:
+        await works(await connect(f"tls://{f.address}", tls=f.tls(certificate=True)))
+        await refused(Exception, "no certificate", f"tls://{f.address}", tls=f.tls())
+
+
+async def tls_first():
+    with Front("tls-first") as f:
+        await works(await connect(f"tls://{f.address}", tls=f.tls(), tls_handshake_first=True))
+
+
+scale = 1 if SMOKE else 10
+test(True, "publish and subscribe", publish_and_subscribe)
+test(True, "wildcards", wildcards)
+test(True, "queue groups", queue_groups, 600 * scale)
+test(True, "requests", requests, 200 * scale)
+test(True, "nobody responds", no_responders)
+test(True, "headers", headers)
+test(True, "messages of 1 MiB, and none larger", large)
+test(False, "a payload too large, which the server refuses", too_large_for_the_server)
+test(True, "unsubscribe", unsubscribe)
+test(True, "many subscriptions", many_subscriptions, 1000 * scale)
+test(True, "order", in_order, 5000 * scale)
+test(True, "drain", drain)
+test(True, "WebSocket", publish_and_subscribe, f"ws://{said('ws')}")
+test(True, "a restart of the server", reconnect)
+test(True, "user and password", user_and_password)
+test(False, "token", token)
+test(True, "nkey", nkey)
+test(True, "TLS", tls)
+test(False, "TLS with a client's certificate", tls_client_certificate)
+test(False, "TLS before the INFO", tls_first)
+sys.exit(1 if harness.failed else 0)
