@@ -16,6 +16,7 @@ use crate::dirty::DirtyPages;
 use crate::kafka::FetchSessions;
 use crate::metrics::Metrics;
 use crate::partitions::{Flusher, PartitionSlot, TopicTable};
+use crate::tls::Tls;
 
 /// Settings of every connection, fixed at start.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +53,8 @@ pub(crate) struct Broker {
     pub(crate) dirty: Arc<DirtyPages>,
     pub(crate) fetch_sessions: FetchSessions,
     pub(crate) producer_ids: Mutex<ProducerIdBlock>,
+    /// Present if a listener speaks TLS.
+    pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) cluster_id: String,
     /// The data folder, as DescribeLogDirs shows it.
     pub(crate) data_dir: std::path::PathBuf,

@@ -25,6 +25,7 @@ use crate::kafka::{FetchSessions, api_name};
 use crate::metadata_log::{MetadataError, MetadataLog};
 use crate::metrics::Metrics;
 use crate::partitions::{Flusher, Opener, close_all, keep_up};
+use crate::tls::{Tls, TlsError};
 use crate::{http, listener};
 
 /// File in the data folder that names the node and the cluster it belongs to, and the format of the folder.
@@ -34,12 +35,19 @@ const META_FILE: &str = "tailrace.meta";
 const FORMAT: u32 = 1;
 
 /// What a server is started with.
-#[derive(Debug)]
 pub struct Startup {
     /// Settings by key, all layers merged: see `tailrace_broker::config`.
     pub settings: BTreeMap<String, String>,
     /// The disk; tests put a watcher before it.
     pub disk: ServerDisk,
+}
+
+/// Without the settings' values: some of them are secrets.
+impl std::fmt::Debug for Startup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let settings: Vec<_> = self.settings.keys().collect();
+        f.debug_struct("Startup").field("settings", &settings).field("disk", &self.disk).finish()
+    }
 }
 
 /// Why a server did not start. One line each, saying what to do where that is known.
@@ -95,6 +103,9 @@ pub enum StartError {
         /// What the system said.
         error: io::Error,
     },
+    /// The files of TLS.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The operating system gave no thread.
     #[error("cannot start threads: {0}")]
     Threads(#[source] io::Error),
@@ -135,10 +146,11 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
     make_durable_folder(&data_dir)?;
     let lock = DataDirLock::acquire(&data_dir)?;
     let meta = read_or_write_meta(&data_dir, config.node_id)?;
+    let tls = Tls::load(&config)?;
     let kafka = listen("kafka", &config.kafka).await?;
     let http = listen("http", &config.http).await?;
     let addresses = Addresses { kafka: local(&kafka)?, http: local(&http)? };
-    warn_if_open_to_all(&addresses);
+    warn_if_open_to_all(&addresses, &config, tls.as_deref());
 
     let metrics = Arc::new(Metrics::new(api_name));
     let store =
@@ -160,6 +172,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         dirty: Arc::new(DirtyPages::default()),
         fetch_sessions: FetchSessions::new(slots, Arc::clone(&metrics)),
         producer_ids: Mutex::new(ProducerIdBlock::default()),
+        tls,
         cluster_id: meta.cluster_id,
         data_dir: data_dir.canonicalize().unwrap_or(data_dir),
         connections: AtomicUsize::new(0),
@@ -168,14 +181,16 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
     });
     broker.metrics.register_collector(Box::new(BrokerCollector(Arc::downgrade(&broker))));
     let grace = Duration::from_millis(config.tailrace_shutdown_grace_ms);
+    let mut others = vec![
+        tokio::spawn(http::serve(http, Arc::clone(&broker))),
+        tokio::spawn(keep_up(Arc::clone(&broker))),
+        tokio::spawn(Arc::clone(&broker.dirty).watch()),
+    ];
+    others.extend(broker.tls.clone().map(|tls| tokio::spawn(tls.watch())));
     Ok(Server {
         addresses,
         kafka: tokio::spawn(listener::serve(kafka, Arc::clone(&broker), grace)),
-        others: vec![
-            tokio::spawn(http::serve(http, Arc::clone(&broker))),
-            tokio::spawn(keep_up(Arc::clone(&broker))),
-            tokio::spawn(Arc::clone(&broker.dirty).watch()),
-        ],
+        others,
         broker,
         _lock: lock,
     })
@@ -236,15 +251,23 @@ fn local(listener: &TcpListener) -> Result<SocketAddr, StartError> {
     listener.local_addr().map_err(StartError::Threads)
 }
 
-fn warn_if_open_to_all(addresses: &Addresses) {
-    for (name, address) in [("kafka", addresses.kafka), ("http", addresses.http)] {
-        if !address.ip().is_loopback() {
-            tracing::warn!(
-                listener = name, %address,
-                "LISTENING BEYOND LOOPBACK WITHOUT AUTHENTICATION: whoever reaches this address may read, write and \
-                 delete everything"
-            );
+/// A client certificate that is demanded keeps strangers out; encryption alone does not.
+fn warn_if_open_to_all(addresses: &Addresses, config: &BrokerConfig, tls: Option<&Tls>) {
+    let verifies = tls.is_some_and(Tls::verifies_clients);
+    let listeners = [
+        ("kafka", addresses.kafka, config.tailrace_kafka_tls),
+        ("http", addresses.http, config.tailrace_http_tls),
+    ];
+    for (name, address, encrypted) in listeners {
+        if address.ip().is_loopback() || (encrypted && verifies) {
+            continue;
         }
+        let encryption = if encrypted { "encrypted" } else { "not encrypted" };
+        tracing::warn!(
+            listener = name, %address, encryption,
+            "LISTENING BEYOND LOOPBACK WITHOUT AUTHENTICATION: whoever reaches this address may read, write and \
+             delete everything; docs/security.md says how to demand client certificates"
+        );
     }
 }
 
