@@ -17,6 +17,7 @@ use crate::kafka::FetchSessions;
 use crate::metrics::Metrics;
 use crate::nats::NatsFront;
 use crate::partitions::{Flusher, PartitionSlot, TopicTable};
+use crate::tls::Tls;
 
 /// Settings of every connection, fixed at start.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +55,8 @@ pub(crate) struct Broker {
     pub(crate) fetch_sessions: FetchSessions,
     pub(crate) nats: NatsFront,
     pub(crate) producer_ids: Mutex<ProducerIdBlock>,
+    /// Present if a listener speaks TLS.
+    pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) cluster_id: String,
     /// The data folder, as DescribeLogDirs shows it.
     pub(crate) data_dir: std::path::PathBuf,

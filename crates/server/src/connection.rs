@@ -18,13 +18,14 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
 use crate::broker::Broker;
 use crate::budget::{Reservation, SMALL_FRAME_BYTES, Ticket};
 use crate::kafka::{self, Decided, RequestFrame};
 use crate::outbox::{Outbox, ReplyPart};
+use crate::tls::HandshakeError;
+use crate::transport::Transport;
 
 /// Room kept free in the read buffer; grows to a frame's size once that is known and admitted.
 const READ_BYTES: usize = 16 * 1024;
@@ -39,6 +40,9 @@ const LIMITS_INTERVAL: Duration = Duration::from_secs(1);
 /// After the client has closed its direction, answers that are due may take this long. A client that is gone
 /// altogether looks the same until something is sent to it.
 const HALF_CLOSED_MAX: Duration = Duration::from_secs(5);
+
+/// How every TLS client begins. As a frame's length it is beyond the default limit.
+const TLS_HANDSHAKE: [u8; 2] = [0x16, 0x03];
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
@@ -55,6 +59,10 @@ pub(crate) enum Closed {
     Socket(#[from] io::Error),
     #[error("frame length {length} is outside 1..={max} (socket.request.max.bytes)")]
     FrameLength { length: i32, max: i32 },
+    #[error("{0}")]
+    Handshake(#[from] HandshakeError),
+    #[error("the client began a TLS handshake, and tailrace.kafka.tls is false")]
+    TlsOnPlain,
     #[error("a request did not arrive within tailrace.request.read.timeout.ms")]
     SlowRequest,
     #[error("answers were not read within tailrace.response.write.timeout.ms")]
@@ -70,6 +78,8 @@ impl Closed {
             Self::ByClient | Self::Stopping | Self::Socket(_) => None,
             Self::Idle => Some("idle"),
             Self::FrameLength { .. } => Some("frame_length"),
+            Self::Handshake(_) => Some("tls_handshake"),
+            Self::TlsOnPlain => Some("tls_on_plain"),
             Self::SlowRequest => Some("slow_request"),
             Self::SlowReader => Some("slow_reader"),
             Self::Protocol(_) => Some("protocol"),
@@ -97,8 +107,7 @@ struct Deciding {
 }
 
 pub(crate) struct Connection {
-    stream: TcpStream,
-    peer: SocketAddr,
+    transport: Transport,
     broker: Arc<Broker>,
     input: BytesMut,
     /// Arrival of the first byte of the frame in `input`.
@@ -126,11 +135,15 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(stream: TcpStream, peer: SocketAddr, local: SocketAddr, broker: Arc<Broker>) -> Self {
+    pub(crate) fn new(
+        transport: Transport,
+        peer: SocketAddr,
+        local: SocketAddr,
+        broker: Arc<Broker>,
+    ) -> Self {
         let outbox = Outbox::new(Arc::clone(&broker.metrics));
         Self {
-            stream,
-            peer,
+            transport,
             input: BytesMut::new(),
             frame_started: None,
             frame_clock: None,
@@ -151,16 +164,18 @@ impl Connection {
     }
 
     /// Serves the connection to its end, and says why it ended.
-    pub(crate) async fn run(mut self) -> (SocketAddr, Closed) {
+    pub(crate) async fn run(mut self) -> Closed {
         let mut stopping = self.broker.stopping.subscribe();
-        loop {
+        let closed = loop {
             let serving = !self.stopping;
             let turns = std::future::poll_fn(|cx| self.poll_turns(cx));
             tokio::select! {
-                Err(closed) = turns => return (self.peer, closed),
+                Err(closed) = turns => break closed,
                 _ = stopping.changed(), if serving => self.stopping = true,
             }
-        }
+        };
+        self.transport.close().await;
+        closed
     }
 
     /// Moves everything that can move. Never ready but with the connection's end.
@@ -168,7 +183,7 @@ impl Connection {
         loop {
             let decided = self.poll_deciding(cx)?;
             self.poll_replies(cx)?;
-            if let Poll::Ready(Err(error)) = self.outbox.poll_send(&self.stream, cx) {
+            if let Poll::Ready(Err(error)) = self.outbox.poll_send(&mut self.transport, cx) {
                 return Poll::Ready(Err(error.into()));
             }
             if !self.may_read() {
@@ -197,7 +212,7 @@ impl Connection {
 
     /// True if no answer is due.
     fn is_quiet(&self) -> bool {
-        self.deciding.is_none() && self.replies.is_empty() && self.outbox.pending_bytes() == 0
+        self.deciding.is_none() && self.replies.is_empty() && self.outbox.is_empty()
     }
 
     fn may_read(&self) -> bool {
@@ -264,25 +279,19 @@ impl Connection {
             }
             None => 0,
         };
-        if self.stream.poll_read_ready(cx)?.is_pending() {
+        let room = missing.max(READ_BYTES);
+        let Poll::Ready(count) = self.transport.poll_read(&mut self.input, room, cx)? else {
             return Ok(false);
+        };
+        let now = Instant::now();
+        if count == 0 {
+            self.input_ended = Some(now);
+            return Ok(true);
         }
-        self.input.reserve(missing.max(READ_BYTES));
-        match self.stream.try_read_buf(&mut self.input) {
-            Ok(0) => {
-                self.input_ended = Some(Instant::now());
-                Ok(true)
-            }
-            Ok(count) => {
-                let now = Instant::now();
-                self.frame_started.get_or_insert(now);
-                self.frame_clock.get_or_insert(now);
-                self.broker.metrics.bytes_received.inc_by(count as u64);
-                Ok(true)
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
-            Err(error) => Err(error.into()),
-        }
+        self.frame_started.get_or_insert(now);
+        self.frame_clock.get_or_insert(now);
+        self.broker.metrics.bytes_received.inc_by(count as u64);
+        Ok(true)
     }
 
     /// Length of the frame in front of the buffer with its length field, `None` while that has not arrived.
@@ -292,6 +301,7 @@ impl Connection {
         let max = self.broker.limits.request_bytes_max;
         match usize::try_from(length) {
             Ok(bytes) if bytes > 0 && length <= max => Ok(Some(4 + bytes)),
+            _ if prefix[..2] == TLS_HANDSHAKE => Err(Closed::TlsOnPlain),
             _ => Err(Closed::FrameLength { length, max }),
         }
     }

@@ -12,10 +12,12 @@ use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use crate::broker::Broker;
+use crate::tls::HandshakeError;
+use crate::transport::ByteStream;
 
 /// Connections served at once; others wait in the listen queue. Each costs about 16 KiB.
 const CONNECTIONS_MAX: usize = 64;
@@ -31,8 +33,8 @@ pub(crate) async fn serve(listener: TcpListener, broker: Arc<Broker>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+        let (stream, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "accepting an HTTP connection failed");
                 tokio::time::sleep(Duration::from_millis(100)).await;
@@ -42,18 +44,33 @@ pub(crate) async fn serve(listener: TcpListener, broker: Arc<Broker>) {
         let broker = Arc::clone(&broker);
         tokio::spawn(async move {
             let _place = place;
-            let service = service_fn(move |request| {
-                let response = respond(&request, &broker);
-                async move { Ok::<_, Infallible>(response) }
-            });
-            let connection = hyper::server::conn::http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(HEADER_TIMEOUT)
-                .serve_connection(TokioIo::new(stream), service);
-            // How the connection ended concerns only its client.
-            let _ = tokio::time::timeout(CONNECTION_TIMEOUT, connection).await;
+            match secure(stream, &broker).await {
+                Ok(stream) => serve_connection(stream, broker).await,
+                Err(error) => tracing::info!(%peer, reason = %error, "HTTP connection cut"),
+            }
         });
     }
+}
+
+/// Makes the TLS handshake, if this listener demands it.
+async fn secure(stream: TcpStream, broker: &Broker) -> Result<Box<dyn ByteStream>, HandshakeError> {
+    match broker.tls.as_ref().filter(|_| broker.config().tailrace_http_tls) {
+        Some(tls) => Ok(Box::new(tls.accept(stream).await?)),
+        None => Ok(Box::new(stream)),
+    }
+}
+
+async fn serve_connection(stream: Box<dyn ByteStream>, broker: Arc<Broker>) {
+    let service = service_fn(move |request| {
+        let response = respond(&request, &broker);
+        async move { Ok::<_, Infallible>(response) }
+    });
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .serve_connection(TokioIo::new(stream), service);
+    // How the connection ended concerns only its client.
+    let _ = tokio::time::timeout(CONNECTION_TIMEOUT, connection).await;
 }
 
 fn respond(request: &Request<Incoming>, broker: &Broker) -> Response<Full<Bytes>> {

@@ -26,8 +26,11 @@ mod random;
 mod residency;
 mod runtime;
 mod start;
+mod tls;
+mod transport;
 
 pub use disk::{DiskWatcher, ServerDisk, ServerFile};
 pub use metadata_log::MetadataError;
 pub use runtime::build_runtime;
 pub use start::{Addresses, Server, StartError, Startup, start};
+pub use tls::TlsError;

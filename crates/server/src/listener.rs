@@ -12,8 +12,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use crate::broker::Broker;
-use crate::connection::Connection;
+use crate::connection::{Closed, Connection};
 use crate::metrics::ReasonLabel;
+use crate::transport::Transport;
 
 /// Pause after accept failed, so that a lack of descriptors does not become a busy loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -63,7 +64,10 @@ fn admit(
     let broker = Arc::clone(broker);
     connections.spawn(async move {
         let _place = place;
-        let (peer, closed) = Connection::new(stream, peer, local, Arc::clone(&broker)).run().await;
+        let closed = match secure(stream, &broker).await {
+            Ok(transport) => Connection::new(transport, peer, local, Arc::clone(&broker)).run().await,
+            Err(closed) => closed,
+        };
         match closed.reason() {
             None => tracing::debug!(%peer, reason = %closed, "connection closed"),
             Some(reason) => {
@@ -72,6 +76,18 @@ fn admit(
             }
         }
     });
+}
+
+/// Makes the TLS handshake, if this listener demands it. A server that stops waits for none.
+async fn secure(stream: TcpStream, broker: &Arc<Broker>) -> Result<Transport, Closed> {
+    let Some(tls) = broker.tls.as_ref().filter(|_| broker.config().tailrace_kafka_tls) else {
+        return Ok(Transport::Plain(stream));
+    };
+    let mut stopping = broker.stopping.subscribe();
+    tokio::select! {
+        accepted = tls.accept(stream) => Ok(Transport::Tls(Box::new(accepted?))),
+        () = Broker::stopped(&mut stopping) => Err(Closed::Stopping),
+    }
 }
 
 fn tune(stream: &TcpStream, config: &BrokerConfig) -> std::io::Result<()> {

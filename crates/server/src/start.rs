@@ -24,8 +24,9 @@ use crate::disk::ServerDisk;
 use crate::kafka::{FetchSessions, api_name};
 use crate::metadata_log::{MetadataError, MetadataLog};
 use crate::metrics::Metrics;
-use crate::nats::{self, NatsFront};
+use crate::nats::{self, Auth, AuthError, NatsFront};
 use crate::partitions::{Flusher, Opener, close_all, keep_up};
+use crate::tls::{Tls, TlsError};
 use crate::{http, listener};
 
 /// File in the data folder that names the node and the cluster it belongs to, and the format of the folder.
@@ -35,12 +36,19 @@ const META_FILE: &str = "tailrace.meta";
 const FORMAT: u32 = 1;
 
 /// What a server is started with.
-#[derive(Debug)]
 pub struct Startup {
     /// Settings by key, all layers merged: see `tailrace_broker::config`.
     pub settings: BTreeMap<String, String>,
     /// The disk; tests put a watcher before it.
     pub disk: ServerDisk,
+}
+
+/// Without the settings' values: some of them are secrets.
+impl std::fmt::Debug for Startup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let settings: Vec<_> = self.settings.keys().collect();
+        f.debug_struct("Startup").field("settings", &settings).field("disk", &self.disk).finish()
+    }
 }
 
 /// Why a server did not start. One line each, saying what to do where that is known.
@@ -80,6 +88,9 @@ pub enum StartError {
         /// What the system said.
         error: String,
     },
+    /// The users of the NATS listener.
+    #[error(transparent)]
+    Auth(#[from] AuthError),
     /// The metadata log.
     #[error(transparent)]
     Metadata(#[from] MetadataError),
@@ -96,6 +107,9 @@ pub enum StartError {
         /// What the system said.
         error: io::Error,
     },
+    /// The files of TLS.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The operating system gave no thread.
     #[error("cannot start threads: {0}")]
     Threads(#[source] io::Error),
@@ -139,6 +153,8 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
     make_durable_folder(&data_dir)?;
     let lock = DataDirLock::acquire(&data_dir)?;
     let meta = read_or_write_meta(&data_dir, config.node_id)?;
+    let tls = Tls::load(&config)?;
+    let auth = Auth::load(&config)?;
     let kafka = listen("kafka", &config.kafka).await?;
     let http = listen("http", &config.http).await?;
     let nats = match config.nats_address() {
@@ -147,7 +163,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
     };
     let nats_address = nats.as_ref().map(local).transpose()?;
     let addresses = Addresses { kafka: local(&kafka)?, nats: nats_address, http: local(&http)? };
-    warn_if_open_to_all(&addresses);
+    warn_if_open_to_all(&addresses, &config, tls.as_deref());
 
     let metrics = Arc::new(Metrics::new(api_name));
     let store =
@@ -168,8 +184,9 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         flusher: Flusher::start(flush_threads, Arc::clone(&metrics)).map_err(StartError::Threads)?,
         dirty: Arc::new(DirtyPages::default()),
         fetch_sessions: FetchSessions::new(slots, Arc::clone(&metrics)),
-        nats: NatsFront::new(&config, nats_address),
+        nats: NatsFront::new(&config, nats_address, auth),
         producer_ids: Mutex::new(ProducerIdBlock::default()),
+        tls,
         cluster_id: meta.cluster_id,
         data_dir: data_dir.canonicalize().unwrap_or(data_dir),
         connections: AtomicUsize::new(0),
@@ -187,6 +204,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
     if let Some(listener) = nats {
         others.push(tokio::spawn(nats::serve(listener, Arc::clone(&broker))));
     }
+    others.extend(broker.tls.clone().map(|tls| tokio::spawn(tls.watch())));
     Ok(Server {
         addresses,
         kafka: tokio::spawn(listener::serve(kafka, Arc::clone(&broker), grace)),
@@ -259,15 +277,23 @@ fn local(listener: &TcpListener) -> Result<SocketAddr, StartError> {
     listener.local_addr().map_err(StartError::Threads)
 }
 
-fn warn_if_open_to_all(addresses: &Addresses) {
-    for (name, address) in [("kafka", addresses.kafka), ("http", addresses.http)] {
-        if !address.ip().is_loopback() {
-            tracing::warn!(
-                listener = name, %address,
-                "LISTENING BEYOND LOOPBACK WITHOUT AUTHENTICATION: whoever reaches this address may read, write and \
-                 delete everything"
-            );
+/// A client certificate that is demanded keeps strangers out; encryption alone does not.
+fn warn_if_open_to_all(addresses: &Addresses, config: &BrokerConfig, tls: Option<&Tls>) {
+    let verifies = tls.is_some_and(Tls::verifies_clients);
+    let listeners = [
+        ("kafka", addresses.kafka, config.tailrace_kafka_tls),
+        ("http", addresses.http, config.tailrace_http_tls),
+    ];
+    for (name, address, encrypted) in listeners {
+        if address.ip().is_loopback() || (encrypted && verifies) {
+            continue;
         }
+        let encryption = if encrypted { "encrypted" } else { "not encrypted" };
+        tracing::warn!(
+            listener = name, %address, encryption,
+            "LISTENING BEYOND LOOPBACK WITHOUT AUTHENTICATION: whoever reaches this address may read, write and \
+             delete everything; docs/security.md says how to demand client certificates"
+        );
     }
 }
 

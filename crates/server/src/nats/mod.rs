@@ -30,7 +30,7 @@ use tailrace_broker::config::BrokerConfig;
 use tailrace_nats_wire::{Message, ServerInfo};
 use tokio::sync::watch;
 
-use self::auth::Auth;
+pub(crate) use self::auth::{Auth, AuthError};
 pub(crate) use self::burst::Burst;
 pub(crate) use self::client::Client;
 use self::close::CloseReason;
@@ -108,9 +108,8 @@ pub(crate) struct Registered<'a> {
 
 impl NatsFront {
     /// `listens_at` is what INFO names; the HTTP listener may bring clients even if it is `None`.
-    pub(crate) fn new(config: &BrokerConfig, listens_at: Option<SocketAddr>) -> Self {
+    pub(crate) fn new(config: &BrokerConfig, listens_at: Option<SocketAddr>, auth: Auth) -> Self {
         let limits = NatsLimits::of(config);
-        let auth = Auth {};
         let address = listens_at.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0)));
         let id: String = crate::random::bytes16().iter().map(|byte| format!("{byte:02X}")).collect();
         let info = ServerInfo {
@@ -179,10 +178,7 @@ impl NatsFront {
 
     /// A fresh challenge for clients with an nkey; empty if nobody has one.
     pub(crate) fn nonce(&self) -> String {
-        if !self.auth.wants_nonce() {
-            return String::new();
-        }
-        crate::random::bytes16().iter().map(|byte| format!("{byte:02x}")).collect()
+        if self.auth.wants_nonce() { auth::nonce() } else { String::new() }
     }
 
     pub(crate) fn next_client_id(&self) -> u64 {

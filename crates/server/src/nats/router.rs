@@ -214,8 +214,10 @@ impl Outgoing<'_, '_> {
         {
             return false;
         }
-        if let Some(permissions) = client.permissions()
-            && !permissions.may_deliver(self.message.subject)
+        let permissions = client.permissions();
+        if subscription.filtered
+            && let Some(permissions) = permissions
+            && !permissions.may_deliver(self.message.subject, subscription.queue.as_deref())
         {
             return false;
         }
@@ -223,7 +225,15 @@ impl Outgoing<'_, '_> {
         if !client.headers.load(Ordering::Relaxed) {
             message.headers = None;
         }
-        deliver_to(subscription, &message, &mut self.shared, self.burst)
+        if !deliver_to(subscription, &message, &mut self.shared, self.burst) {
+            return false;
+        }
+        if let (Some(permissions), Some(reply)) = (permissions, message.reply)
+            && permissions.tracks_replies()
+        {
+            permissions.delivered(reply);
+        }
+        true
     }
 }
 

@@ -343,8 +343,10 @@ impl Session {
         let sid = Sid::new(sid);
         let Entry::Vacant(place) = self.subscriptions.entry(sid.clone()) else { return Ok(()) };
         self.next_number += 1;
+        let filtered =
+            self.permissions.as_ref().is_some_and(|permissions| permissions.filters(subject, queue));
         let queue = queue.map(|name| front.router().queue_name(name));
-        let subscription = ClientSubscription::new(&self.client, sid, self.next_number, queue);
+        let subscription = ClientSubscription::new(&self.client, sid, self.next_number, queue, filtered);
         let (target, route) = match front.router().subscribe(&pattern, subscription) {
             Ok(subscribed) => subscribed,
             Err(SubscribeError::Text(_)) => return Err(ProtocolError::InvalidSubject),

@@ -42,6 +42,8 @@ pub(crate) struct ClientSubscription {
     /// Number within its client, for those who must not wait for the client's own table.
     pub(super) number: u64,
     pub(crate) queue: Option<Arc<[u8]>>,
+    /// Something within what it matches is denied to the client: each delivery has to be asked for.
+    pub(super) filtered: bool,
     /// Messages so far. Written under the lock of the client's out-buffer.
     delivered: AtomicU64,
     /// Messages after which it ends; 0 if it does not.
@@ -60,9 +62,15 @@ pub(super) enum Count {
 }
 
 impl ClientSubscription {
-    pub(super) fn new(client: &Arc<Client>, sid: Sid, number: u64, queue: Option<Arc<[u8]>>) -> Self {
+    pub(super) fn new(
+        client: &Arc<Client>,
+        sid: Sid,
+        number: u64,
+        queue: Option<Arc<[u8]>>,
+        filtered: bool,
+    ) -> Self {
         let (delivered, max) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { client: Arc::clone(client), sid, number, queue, delivered, max }
+        Self { client: Arc::clone(client), sid, number, queue, filtered, delivered, max }
     }
 
     /// The client's own name for it.

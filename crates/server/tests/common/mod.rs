@@ -2,6 +2,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
+pub mod certificates;
 pub mod rig;
 pub mod tap;
 
@@ -24,7 +25,7 @@ use tailrace_records::{BatchBuilder, BatchOptions};
 use tailrace_server::{Server, ServerDisk, Startup, start};
 use tailrace_types::TimestampMs;
 use tempfile::TempDir;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// Longer than any answer takes, so that a hanging test fails by itself.
@@ -90,13 +91,13 @@ async fn launch(settings: &BTreeMap<String, String>) -> Server {
     start(Startup { settings: settings.clone(), disk: ServerDisk::real() }).await.expect("the server starts")
 }
 
-/// One connection.
-pub(crate) struct Client {
-    stream: TcpStream,
+/// One connection, plain or over TLS.
+pub(crate) struct Client<S = TcpStream> {
+    stream: S,
     correlation: i32,
 }
 
-impl Client {
+impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     /// Sends a request and waits for its answer.
     pub(crate) async fn call<R: Request>(&mut self, version: i16, request: &R) -> R::Response {
         self.try_call(version, request).await.expect("an answer, not a closed connection")

@@ -18,7 +18,7 @@ use tailrace_records::{BatchBuilder, BatchOptions, DecodedBatch, split_batches};
 use tailrace_server::{Server, ServerDisk, Startup, start};
 use tailrace_types::TimestampMs;
 use tempfile::TempDir;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::{Client, PATIENCE, TestServer};
@@ -138,17 +138,19 @@ impl Client {
         Self::over(TcpStream::connect(address).await.expect("the listener accepts"))
     }
 
-    pub fn over(stream: TcpStream) -> Self {
-        Self { stream, correlation: 0 }
-    }
-
-    pub fn stream(&mut self) -> &mut TcpStream {
-        &mut self.stream
-    }
-
     /// The connection's two directions, apart.
     pub fn over_halves(self) -> (tokio::net::tcp::OwnedReadHalf, tokio::net::tcp::OwnedWriteHalf) {
         self.stream.into_split()
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
+    pub fn over(stream: S) -> Self {
+        Self { stream, correlation: 0 }
+    }
+
+    pub fn stream(&mut self) -> &mut S {
+        &mut self.stream
     }
 
     /// Sends a request and does not wait. Returns its correlation id.

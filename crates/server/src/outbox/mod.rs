@@ -1,4 +1,7 @@
-//! Answers on their way out of one connection: bytes in memory by vectored writes, record batches by sendfile.
+//! Answers on their way out of one connection: bytes in memory by vectored writes, record batches by sendfile; over TLS
+//! both through a bounded buffer, see `tls`.
+
+mod tls;
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -18,6 +21,7 @@ use tokio::task::JoinHandle;
 use crate::disk::ServerDisk;
 use crate::metrics::Metrics;
 use crate::residency;
+use crate::transport::Transport;
 
 /// Most bytes that one sendfile call moves: what a socket takes at once, and a bound on the time of the call.
 const SENDFILE_BYTES: u64 = 512 * 1024;
@@ -62,6 +66,8 @@ pub(crate) struct Outbox {
     pending_bytes: u64,
     warming: Option<JoinHandle<io::Result<()>>>,
     metrics: Arc<Metrics>,
+    /// What TLS is given next; stays empty on a plain connection.
+    staged: tls::Staged,
     /// When the socket last took something, or the outbox was last empty.
     last_progress: Instant,
 }
@@ -69,7 +75,8 @@ pub(crate) struct Outbox {
 impl Outbox {
     pub(crate) fn new(metrics: Arc<Metrics>) -> Self {
         let items = VecDeque::new();
-        Self { items, pending_bytes: 0, warming: None, metrics, last_progress: Instant::now() }
+        let staged = tls::Staged::default();
+        Self { items, pending_bytes: 0, warming: None, metrics, staged, last_progress: Instant::now() }
     }
 
     /// Bytes not yet taken by the socket.
@@ -77,14 +84,19 @@ impl Outbox {
         self.pending_bytes
     }
 
+    /// True if everything was handed to the kernel.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.items.is_empty() && self.staged.is_empty()
+    }
+
     /// Since when the socket has taken nothing; `None` if there is nothing to take.
     pub(crate) fn stalled_since(&self) -> Option<Instant> {
-        (!self.items.is_empty()).then_some(self.last_progress)
+        (!self.is_empty()).then_some(self.last_progress)
     }
 
     /// Queues one whole answer.
     pub(crate) fn push(&mut self, api_key: i16, started: Instant, parts: Vec<ReplyPart>) {
-        if self.items.is_empty() {
+        if self.is_empty() {
             self.last_progress = Instant::now();
         }
         for part in parts {
@@ -109,7 +121,18 @@ impl Outbox {
     ///
     /// # Errors
     /// The socket's, or the disk's; the connection is of no use then.
-    pub(crate) fn poll_send(&mut self, stream: &TcpStream, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub(crate) fn poll_send(
+        &mut self,
+        transport: &mut Transport,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        match transport {
+            Transport::Plain(stream) => self.poll_send_plain(stream, cx),
+            Transport::Tls(stream) => self.poll_send_tls(stream, cx),
+        }
+    }
+
+    fn poll_send_plain(&mut self, stream: &TcpStream, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             self.settle();
             match self.items.front() {
@@ -193,10 +216,7 @@ impl Outbox {
             Ok(rustix::fs::sendfile(stream, slice.file.log.as_fd(), Some(&mut position), count)?)
         });
         match sent {
-            Ok(0) => Poll::Ready(Err(io::Error::new(
-                io::ErrorKind::UnexpectedEof,
-                format!("the segment ends before position {}", slice.position + slice.bytes),
-            ))),
+            Ok(0) => Poll::Ready(Err(too_short(slice))),
             Ok(sent) => {
                 slice.position += sent as u64;
                 slice.bytes -= sent as u64;
@@ -240,6 +260,11 @@ impl Outbox {
         self.metrics.bytes_sent.inc_by(bytes);
         self.last_progress = Instant::now();
     }
+}
+
+fn too_short(slice: &FileSlice) -> io::Error {
+    let end = slice.position + slice.bytes;
+    io::Error::new(io::ErrorKind::UnexpectedEof, format!("the segment ends before position {end}"))
 }
 
 /// A full socket is no error: tokio has noted it, and the next look at its readiness registers the task.

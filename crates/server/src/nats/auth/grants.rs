@@ -1,0 +1,193 @@
+//! What a user may publish and subscribe to: lists of patterns, allowed and denied, as nats-server has them.
+//!
+//! One deliberate difference: there, a permission for `foo.*` also lets a subscription to `foo.>` in (its tokens are
+//! compared as literals), and so everything below. Here `>` is allowed by `>` only.
+
+use std::time::Duration;
+
+/// Patterns of one list. Each check of a subject that is not cached looks at all of them.
+const PATTERNS_MAX: usize = 1024;
+
+/// Longest pattern, in bytes.
+const PATTERN_BYTES_MAX: usize = 1024;
+
+/// How often, and for how long, a user may answer what was delivered to it. `None`: without limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ResponseLimits {
+    /// Messages for each reply subject.
+    pub(crate) max: Option<u32>,
+    /// Time from the delivery on.
+    pub(crate) expires: Option<Duration>,
+}
+
+/// As nats-server's: one answer within two minutes.
+impl Default for ResponseLimits {
+    fn default() -> Self {
+        Self { max: Some(1), expires: Some(Duration::from_secs(120)) }
+    }
+}
+
+/// A pattern, and for subscriptions perhaps the pattern of a queue group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pattern: Box<[u8]>,
+    queue: Option<Box<[u8]>>,
+}
+
+/// One list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Entries(Vec<Entry>);
+
+impl Entries {
+    /// Adds `PATTERN`, or `PATTERN QUEUE` where `queues` says that this may be.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) fn push(&mut self, text: &str, queues: bool) -> Result<(), String> {
+        if self.0.len() >= PATTERNS_MAX {
+            return Err(format!("a list has at most {PATTERNS_MAX} subjects"));
+        }
+        let mut words = text.split_ascii_whitespace();
+        let (pattern, queue) = (words.next().unwrap_or_default(), words.next());
+        if queue.is_some() && !queues {
+            return Err(format!("{text:?}: only subscriptions have queue groups"));
+        }
+        for part in [Some(pattern), queue].into_iter().flatten() {
+            if !is_pattern(part) {
+                return Err(format!("{part:?} is not a valid subject"));
+            }
+        }
+        if words.next().is_some() || text.len() > PATTERN_BYTES_MAX {
+            return Err(format!("{text:?} is not a valid subject"));
+        }
+        let queue = queue.map(|queue| queue.as_bytes().into());
+        self.0.push(Entry { pattern: pattern.as_bytes().into(), queue });
+        Ok(())
+    }
+
+    /// The entries with and without a queue that match, as nats-server separates them.
+    fn find<'a>(&'a self, subject: &'a [u8], wild: Wild) -> Found<'a> {
+        let mut found = Found::default();
+        for entry in self.0.iter().filter(|entry| matches(&entry.pattern, subject, wild)) {
+            match &entry.queue {
+                None => found.plain = true,
+                Some(queue) => found.queues.push(queue),
+            }
+        }
+        found
+    }
+}
+
+#[derive(Default)]
+struct Found<'a> {
+    plain: bool,
+    queues: Vec<&'a [u8]>,
+}
+
+impl Found<'_> {
+    fn has_queue(&self, queue: &[u8]) -> bool {
+        self.queues.iter().any(|pattern| matches(pattern, queue, Wild::Literal))
+    }
+}
+
+/// What `>` in the text that is compared with a pattern means.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wild {
+    /// A letter like any other: a subject, or a pattern that is to be denied.
+    Literal,
+    /// Everything below: only `>` covers it.
+    Everything,
+}
+
+/// Everything that one user may do. Without lists: all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Grants {
+    /// `None`: no list. An empty one allows nothing but responses.
+    pub(super) publish_allow: Option<Entries>,
+    pub(super) publish_deny: Entries,
+    pub(super) subscribe_allow: Option<Entries>,
+    pub(super) subscribe_deny: Entries,
+    pub(super) responses: Option<ResponseLimits>,
+}
+
+impl Grants {
+    /// True if there is a list for publishing.
+    pub(super) fn restricts_publishing(&self) -> bool {
+        self.publish_allow.is_some() || !self.publish_deny.0.is_empty()
+    }
+
+    /// Responses aside.
+    pub(super) fn may_publish(&self, subject: &[u8]) -> bool {
+        let allowed = self.publish_allow.as_ref().is_none_or(|list| list.find(subject, Wild::Literal).plain);
+        allowed && !self.publish_deny.find(subject, Wild::Literal).plain
+    }
+
+    pub(super) fn may_subscribe(&self, pattern: &[u8], queue: Option<&[u8]>) -> bool {
+        let allowed = self.subscribe_allow.as_ref().is_none_or(|list| {
+            let found = list.find(pattern, Wild::Everything);
+            match queue {
+                // A group that is named must be one of those named, even if the pattern alone is allowed.
+                Some(queue) if !found.queues.is_empty() => found.has_queue(queue),
+                _ => found.plain,
+            }
+        });
+        allowed && !self.denies(pattern, queue)
+    }
+
+    /// True if nothing on `subject` may be delivered to a subscription of `queue`.
+    pub(super) fn denies(&self, subject: &[u8], queue: Option<&[u8]>) -> bool {
+        if self.subscribe_deny.0.is_empty() {
+            return false;
+        }
+        let found = self.subscribe_deny.find(subject, Wild::Literal);
+        found.plain || queue.is_some_and(|queue| found.has_queue(queue))
+    }
+
+    /// True if deliveries to such a subscription have to be looked at: it is wider than something that is denied.
+    pub(super) fn filters(&self, pattern: &[u8], queue: Option<&[u8]>) -> bool {
+        let is_wild = pattern.split(|b| *b == b'.').any(|token| token == b"*" || token == b">");
+        (is_wild || queue.is_some())
+            && self.subscribe_deny.0.iter().any(|entry| collide(&entry.pattern, pattern))
+    }
+}
+
+/// Every token is there, and `>` is the last one at most.
+fn is_pattern(text: &str) -> bool {
+    let mut tokens = text.split('.').peekable();
+    while let Some(token) = tokens.next() {
+        if token.is_empty() || (token == ">" && tokens.peek().is_some()) {
+            return false;
+        }
+    }
+    true
+}
+
+/// A text with an empty token matches nothing, as in nats-server's list of subscriptions.
+fn matches(pattern: &[u8], text: &[u8], wild: Wild) -> bool {
+    if text.split(|b| *b == b'.').any(<[u8]>::is_empty) {
+        return false;
+    }
+    let mut tokens = text.split(|b| *b == b'.');
+    for wanted in pattern.split(|b| *b == b'.') {
+        match (wanted, tokens.next()) {
+            (b">", found) => return found.is_some(),
+            (b"*", Some(found)) if found != b">" || wild == Wild::Literal => {}
+            (wanted, Some(found)) if wanted == found => {}
+            _ => return false,
+        }
+    }
+    tokens.next().is_none()
+}
+
+/// True if some subject matches both.
+fn collide(left: &[u8], right: &[u8]) -> bool {
+    let (mut left, mut right) = (left.split(|b| *b == b'.'), right.split(|b| *b == b'.'));
+    loop {
+        match (left.next(), right.next()) {
+            (None, None) => return true,
+            (Some(b">"), Some(_)) | (Some(_), Some(b">")) => return true,
+            (Some(a), Some(b)) if a == b || a == b"*" || b == b"*" => {}
+            _ => return false,
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Public nkeys of users, and the signatures that prove them: Ed25519, written in base32 with a type and a checksum.
+//!
+//! The form is that of github.com/nats-io/nkeys: base32 without padding over one type byte (users: 20 << 3, which makes
+//! the text begin with U), 32 bytes of key, and CRC-16 (XMODEM) of these, little-endian.
+
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use ring::signature::{ED25519, UnparsedPublicKey};
+
+const TEXT_BYTES: usize = 56;
+const RAW_BYTES: usize = 35;
+const USER: u8 = 20 << 3;
+
+/// Longest signature that is looked at: 64 bytes in base64 have 88 letters.
+const SIGNATURE_TEXT_MAX: usize = 128;
+
+/// A user's public key.
+pub(super) struct PublicKey([u8; 32]);
+
+impl PublicKey {
+    /// Reads `U...`.
+    ///
+    /// # Errors
+    /// What is wrong with it. A seed (`SU...`) is not shown.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        if text.starts_with("SU") {
+            return Err(
+                "this is a private seed: keep it secret, and give the public key, which begins with U"
+                    .to_owned(),
+            );
+        }
+        let raw =
+            base32(text).ok_or("expected a public user nkey: U and 55 more letters and digits of base32")?;
+        let (body, checksum) = raw.split_at(RAW_BYTES - 2);
+        if crc16(body).to_le_bytes() != checksum {
+            return Err("its checksum is wrong: a letter was changed".to_owned());
+        }
+        match body.split_first() {
+            Some((&USER, key)) => key.try_into().map(Self).map_err(|_| "it has the wrong length".to_owned()),
+            _ => Err("it is not a user's key: those begin with U".to_owned()),
+        }
+    }
+
+    /// True if `signature` (base64) is this key's over `nonce`.
+    pub(super) fn verifies(&self, nonce: &str, signature: &str) -> bool {
+        if signature.len() > SIGNATURE_TEXT_MAX || nonce.is_empty() {
+            return false;
+        }
+        let decoded = URL_SAFE_NO_PAD.decode(signature).or_else(|_| STANDARD.decode(signature));
+        let key = UnparsedPublicKey::new(&ED25519, &self.0);
+        decoded.is_ok_and(|signature| key.verify(nonce.as_bytes(), &signature).is_ok())
+    }
+}
+
+/// RFC 4648 without padding, of exactly the length of a key.
+fn base32(text: &str) -> Option<[u8; RAW_BYTES]> {
+    if text.len() != TEXT_BYTES {
+        return None;
+    }
+    let mut raw = [0; RAW_BYTES];
+    for (letters, bytes) in text.as_bytes().chunks_exact(8).zip(raw.chunks_exact_mut(5)) {
+        let mut group: u64 = 0;
+        for letter in letters {
+            let value = match letter {
+                b'A'..=b'Z' => letter - b'A',
+                b'2'..=b'7' => letter - b'2' + 26,
+                _ => return None,
+            };
+            group = group << 5 | u64::from(value);
+        }
+        bytes.copy_from_slice(&group.to_be_bytes()[3..]);
+    }
+    Some(raw)
+}
+
+fn crc16(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |crc: u16, byte| {
+        (0..8)
+            .fold(crc ^ u16::from(*byte) << 8, |crc, _| crc << 1 ^ if crc & 0x8000 == 0 { 0 } else { 0x1021 })
+    })
+}

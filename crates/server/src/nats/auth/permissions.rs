@@ -1,0 +1,191 @@
+//! Who a connection belongs to, and what it may do: the user's grants, this connection's recent decisions, and the
+//! requests that it may answer.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use super::grants::{Grants, ResponseLimits};
+
+/// Decisions remembered of each kind. With the longest subjects that are remembered: 48 KiB a kind.
+const DECISIONS_MAX: usize = 256;
+
+/// Longer subjects are decided each time.
+const REMEMBERED_BYTES_MAX: usize = 128;
+
+/// Requests that a connection may still answer. Beyond it the older half is forgotten. nats-server has no such bound.
+const REPLIES_MAX: usize = 65_536;
+
+/// A user: a name, and what the user may do. Kafka's connections will have one too.
+#[derive(Debug, Default)]
+pub(crate) struct Principal {
+    /// `None`: nobody had to say who he is.
+    name: Option<Arc<str>>,
+    /// `None`: everything.
+    grants: Option<Grants>,
+}
+
+impl Principal {
+    pub(super) fn new(name: Arc<str>, grants: Option<Grants>) -> Self {
+        Self { name: Some(name), grants }
+    }
+
+    /// The user's name, or the public key where the user has none.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+}
+
+/// What one connection may do. Its own task asks before it publishes or subscribes; whoever delivers to it asks before.
+#[derive(Debug, Default)]
+pub(crate) struct Permissions {
+    principal: Arc<Principal>,
+    published: Mutex<HashMap<Box<[u8]>, bool>>,
+    delivered: Mutex<HashMap<Delivered, bool>>,
+    replies: Mutex<Replies>,
+}
+
+/// A subject and a queue group.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Delivered(Box<[u8]>, Option<Box<[u8]>>);
+
+/// Requests that may be answered, by their reply subject.
+#[derive(Debug, Default)]
+struct Replies {
+    waiting: HashMap<Box<[u8]>, Reply>,
+    /// With so many of them, those whose time is over are looked for.
+    look_again_at: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Reply {
+    since: Instant,
+    sent: u32,
+}
+
+impl Permissions {
+    /// May do everything, as nobody in particular.
+    pub(crate) fn everything() -> Self {
+        Self::default()
+    }
+
+    pub(super) fn of(principal: Arc<Principal>) -> Self {
+        Self { principal, ..Self::default() }
+    }
+
+    /// Whose connection it is.
+    pub(crate) fn principal(&self) -> &Arc<Principal> {
+        &self.principal
+    }
+
+    fn grants(&self) -> Option<&Grants> {
+        self.principal.grants.as_ref()
+    }
+
+    /// To be asked once for each message that is published: an answer to a request is counted.
+    pub(crate) fn may_publish(&self, subject: &[u8]) -> bool {
+        let Some(grants) = self.grants().filter(|grants| grants.restricts_publishing()) else { return true };
+        let remembered = lock(&self.published).get(subject).copied();
+        let allowed = remembered.unwrap_or_else(|| {
+            let allowed = grants.may_publish(subject);
+            if subject.len() <= REMEMBERED_BYTES_MAX {
+                remember(&mut lock(&self.published), subject.into(), allowed);
+            }
+            allowed
+        });
+        allowed || grants.responses.is_some_and(|limits| self.may_respond(subject, limits))
+    }
+
+    pub(crate) fn may_subscribe(&self, pattern: &[u8], queue: Option<&[u8]>) -> bool {
+        self.grants().is_none_or(|grants| grants.may_subscribe(pattern, queue))
+    }
+
+    /// True if each delivery to a subscription has to be asked for with [`Permissions::may_deliver`]: something is denied
+    /// within what it matches. Stays as it is while the subscription lives.
+    pub(crate) fn filters(&self, pattern: &[u8], queue: Option<&[u8]>) -> bool {
+        self.grants().is_some_and(|grants| grants.filters(pattern, queue))
+    }
+
+    /// True if a message on `subject` may be delivered to a subscription with this queue group.
+    pub(crate) fn may_deliver(&self, subject: &[u8], queue: Option<&[u8]>) -> bool {
+        let Some(grants) = self.grants() else { return true };
+        if subject.len() + queue.map_or(0, <[u8]>::len) > REMEMBERED_BYTES_MAX {
+            return !grants.denies(subject, queue);
+        }
+        let key = Delivered(subject.into(), queue.map(Into::into));
+        let mut remembered = lock(&self.delivered);
+        if let Some(allowed) = remembered.get(&key) {
+            return *allowed;
+        }
+        let allowed = !grants.denies(subject, queue);
+        remember(&mut remembered, key, allowed);
+        allowed
+    }
+
+    /// True if [`Permissions::delivered`] has to be told of deliveries.
+    pub(crate) fn tracks_replies(&self) -> bool {
+        self.grants().is_some_and(|grants| grants.responses.is_some())
+    }
+
+    /// A message with this reply subject was delivered: the connection may answer it from now on. As in nats-server, the
+    /// same subject delivered again gives no further answers while there is one left.
+    pub(crate) fn delivered(&self, reply: &[u8]) {
+        let Some(limits) = self.grants().and_then(|grants| grants.responses) else { return };
+        if self.may_publish(reply) {
+            return;
+        }
+        lock(&self.replies).add(reply, limits);
+    }
+
+    fn may_respond(&self, subject: &[u8], limits: ResponseLimits) -> bool {
+        let mut replies = lock(&self.replies);
+        let Some(reply) = replies.waiting.get_mut(subject) else { return false };
+        reply.sent = reply.sent.saturating_add(1);
+        let allowed = !reply.is_late(limits);
+        if !allowed || limits.max.is_some_and(|max| reply.sent >= max) {
+            replies.waiting.remove(subject);
+        }
+        allowed
+    }
+}
+
+impl Reply {
+    fn is_late(&self, limits: ResponseLimits) -> bool {
+        limits.expires.is_some_and(|expires| self.since.elapsed() > expires)
+    }
+}
+
+impl Replies {
+    fn add(&mut self, subject: &[u8], limits: ResponseLimits) {
+        let now = Instant::now();
+        if self.waiting.len() >= self.look_again_at {
+            self.waiting.retain(|_, reply| !reply.is_late(limits));
+            if self.waiting.len() >= REPLIES_MAX {
+                self.forget_older_half();
+            }
+            self.look_again_at = (2 * self.waiting.len()).clamp(REPLIES_MAX / 64, REPLIES_MAX);
+        }
+        self.waiting.insert(subject.into(), Reply { since: now, sent: 0 });
+    }
+
+    fn forget_older_half(&mut self) {
+        let mut times: Vec<Instant> = self.waiting.values().map(|reply| reply.since).collect();
+        let middle = times.len() / 2;
+        let middle = *times.select_nth_unstable(middle).1;
+        self.waiting.retain(|_, reply| reply.since > middle);
+    }
+}
+
+/// Few subjects are asked for again and again; when there are too many, all are forgotten, and the few come back.
+fn remember<K: Eq + Hash>(decisions: &mut HashMap<K, bool>, key: K, allowed: bool) {
+    if decisions.len() >= DECISIONS_MAX {
+        decisions.clear();
+    }
+    decisions.insert(key, allowed);
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing in here leaves a map half changed.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,383 @@
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use tailrace_broker::config::DynamicConfigs;
+
+use super::*;
+
+fn load(settings: &[(&str, &str)]) -> Result<Auth, AuthError> {
+    let settings: BTreeMap<_, _> = settings.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
+    Auth::load(&BrokerConfig::resolve(&settings, &DynamicConfigs::default()).unwrap())
+}
+
+fn load_file(text: &str) -> Result<Auth, AuthError> {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    load(&[("tailrace.nats.users.file", &file.path().display().to_string())])
+}
+
+fn options(user: &str, password: &str) -> ConnectOptions {
+    ConnectOptions { user: Some(user.to_owned()), pass: Some(password.to_owned()), ..Default::default() }
+}
+
+async fn permissions(auth: &Auth, user: &str) -> Arc<Permissions> {
+    auth.authenticate(&options(user, "p"), "").await.unwrap()
+}
+
+async fn denied(auth: &Auth, connect: &ConnectOptions) -> Denied {
+    auth.authenticate(connect, "nonce").await.expect_err("must be denied")
+}
+
+#[tokio::test]
+async fn without_users_everybody_may_do_everything() {
+    let auth = load(&[]).unwrap();
+    assert!(!auth.required() && !auth.wants_nonce());
+    let permissions = auth.authenticate(&options("whoever", "whatever"), "").await.unwrap();
+    assert!(permissions.may_publish(b"a") && permissions.may_subscribe(b">", None));
+    assert!(!permissions.filters(b">", Some(b"q")) && !permissions.tracks_replies());
+    assert_eq!(permissions.principal().name(), None);
+}
+
+#[tokio::test]
+async fn a_user_of_the_settings_needs_the_password() {
+    let auth = load(&[("tailrace.nats.user", "alice"), ("tailrace.nats.password", "sesame")]).unwrap();
+    let permissions = auth.authenticate(&options("alice", "sesame"), "").await.unwrap();
+    assert_eq!(permissions.principal().name(), Some("alice"));
+    for (user, password, why) in [
+        ("alice", "sesam", Denied::WrongSecret),
+        ("alice", "sesamee", Denied::WrongSecret),
+        ("alice", "", Denied::WrongSecret),
+        ("bob", "sesame", Denied::Unknown),
+        ("", "sesame", Denied::Unknown),
+        ("", "", Denied::NoCredentials),
+    ] {
+        assert_eq!(denied(&auth, &options(user, password)).await, why, "{user} {password}");
+    }
+    let token = ConnectOptions { auth_token: Some("sesame".to_owned()), ..Default::default() };
+    assert_eq!(denied(&auth, &token).await, Denied::Unknown);
+    assert!(!format!("{auth:?}").contains("sesame"));
+}
+
+#[tokio::test]
+async fn a_token_lets_in_whoever_has_it() {
+    let auth = load(&[("tailrace.nats.token", "t0ken")]).unwrap();
+    let with = |token: &str| ConnectOptions { auth_token: Some(token.to_owned()), ..Default::default() };
+    assert!(auth.authenticate(&with("t0ken"), "").await.is_ok());
+    assert_eq!(denied(&auth, &with("token")).await, Denied::WrongSecret);
+    assert_eq!(denied(&auth, &options("t0ken", "t0ken")).await, Denied::NoCredentials);
+}
+
+#[tokio::test]
+async fn bcrypt_hashes_of_every_kind_are_checked_and_what_was_accepted_is_remembered() {
+    let hash = bcrypt::hash_with_result("sesame", 10).unwrap();
+    for version in [bcrypt::Version::TwoA, bcrypt::Version::TwoB, bcrypt::Version::TwoY] {
+        let text = hash.format_for_version(version);
+        let auth = load(&[("tailrace.nats.user", "alice"), ("tailrace.nats.password", &text)]).unwrap();
+        assert_eq!(denied(&auth, &options("alice", "sesamE")).await, Denied::WrongSecret);
+        // The hash itself is no password.
+        assert_eq!(denied(&auth, &options("alice", &text)).await, Denied::WrongSecret);
+        let began = Instant::now();
+        assert!(auth.authenticate(&options("alice", "sesame"), "").await.is_ok());
+        let first = began.elapsed();
+        let began = Instant::now();
+        for _ in 0..10 {
+            assert!(auth.authenticate(&options("alice", "sesame"), "").await.is_ok());
+        }
+        assert!(began.elapsed() < first, "ten remembered {:?}, one checked {first:?}", began.elapsed());
+        assert_eq!(denied(&auth, &options("alice", "sesamE")).await, Denied::WrongSecret);
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_user_waits_as_long_as_a_known_one() {
+    let hash = bcrypt::hash_with_result("sesame", 10).unwrap().to_string();
+    let auth = load(&[("tailrace.nats.user", "alice"), ("tailrace.nats.password", &hash)]).unwrap();
+    let took = |user: &'static str| {
+        let auth = &auth;
+        async move {
+            let began = Instant::now();
+            denied(auth, &options(user, "wrong")).await;
+            began.elapsed()
+        }
+    };
+    let (known, unknown) = (took("alice").await, took("mallory").await);
+    assert!(unknown * 3 > known && known * 3 > unknown, "known {known:?}, unknown {unknown:?}");
+}
+
+#[tokio::test]
+async fn an_nkey_must_sign_this_connections_nonce() {
+    use base64::Engine;
+    use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+    let (pair, other) = (nkeys::KeyPair::new_user(), nkeys::KeyPair::new_user());
+    let auth = load(&[("tailrace.nats.nkey", &pair.public_key())]).unwrap();
+    assert!(auth.required() && auth.wants_nonce());
+    let nonce = nonce();
+    assert_eq!(nonce.len(), 22);
+    let signed = |pair: &nkeys::KeyPair, nonce: &str| pair.sign(nonce.as_bytes()).unwrap();
+    let with = |key: &nkeys::KeyPair, sig: String| ConnectOptions {
+        nkey: Some(key.public_key()),
+        sig: Some(sig),
+        ..Default::default()
+    };
+    for sig in [URL_SAFE_NO_PAD.encode(signed(&pair, &nonce)), STANDARD.encode(signed(&pair, &nonce))] {
+        let permissions = auth.authenticate(&with(&pair, sig), &nonce).await.unwrap();
+        assert_eq!(permissions.principal().name(), Some(pair.public_key().as_str()));
+    }
+    for (connect, why) in [
+        (with(&pair, URL_SAFE_NO_PAD.encode(signed(&pair, "earlier"))), Denied::WrongSignature),
+        (with(&pair, URL_SAFE_NO_PAD.encode(signed(&other, &nonce))), Denied::WrongSignature),
+        (with(&other, URL_SAFE_NO_PAD.encode(signed(&other, &nonce))), Denied::Unknown),
+        (with(&pair, String::new()), Denied::WrongSignature),
+        (with(&pair, "?".repeat(5000)), Denied::WrongSignature),
+        // The key is no name of a user with a password.
+        (options(&pair.public_key(), "x"), Denied::Unknown),
+    ] {
+        let found = auth.authenticate(&connect, &nonce).await.expect_err("must be denied");
+        assert_eq!(found, why);
+    }
+}
+
+#[test]
+fn nkeys_that_are_none_are_refused_and_seeds_not_shown() {
+    let pair = nkeys::KeyPair::new_user();
+    let (key, seed) = (pair.public_key(), pair.seed().unwrap());
+    let mut changed = key.clone().into_bytes();
+    changed[20] = if changed[20] == b'A' { b'B' } else { b'A' };
+    for (text, part) in [
+        (seed.clone(), "private seed"),
+        (nkeys::KeyPair::new_account().public_key(), "begin with U"),
+        (String::from_utf8(changed).unwrap(), "checksum"),
+        (key[..55].to_owned(), "55 more"),
+        (key.to_lowercase(), "55 more"),
+    ] {
+        let said = load(&[("tailrace.nats.nkey", &text)]).unwrap_err().to_string();
+        assert!(said.starts_with("tailrace.nats.nkey: ") && said.contains(part), "{said}");
+        assert!(!said.contains(&seed), "{said}");
+    }
+}
+
+/// Verdicts of nats-server 2.15.2 with the same users, asked over the wire; `!` marks where tailrace differs, see `grants`.
+const VERDICTS: &str = "
+a sub foo.* yes
+a sub foo.> no!
+a sub foo.a yes
+a sub > no
+a sub q.x no
+a sub q.x,workers yes
+a sub q.x,other no
+a sub q.d,workers yes
+a sub q.d,other no
+a sub foo.secret no
+a sub foo.secret,workers no
+a sub deep.*.x yes
+a sub deep.> no
+a sub foo.a,any yes
+a sub q.*,workers yes
+a sub q.>,workers yes
+a sub q.> no
+a sub *.x no
+a sub * no
+a pub foo.a yes
+a pub foo.a.b no
+a pub bar.x no
+a pub bar.* yes
+a pub bar.x.y yes
+a pub foo.> yes
+a pub foo..a no
+a pub zip no
+b sub s.* yes
+b get s.one no
+b get s.two yes
+b sub s.one no
+b sub s.*.x no
+b sub s.> yes
+b get s.a.x no
+b get s.a.y yes
+b sub t.a,dq no
+b sub t.a,other yes
+b sub t.> yes
+b get t.a yes
+b get t.a,other yes
+b get t.a,dq no
+b sub t.*,dq no
+b sub *.a,dq yes
+b pub no.a no
+b pub no yes
+b pub no.* no
+o sub a yes
+o pub b no
+w sub > no!
+w sub * yes
+w sub a yes
+w sub a.b no
+w pub > yes
+w pub a.b no
+w sub *.> no
+";
+
+const USERS: &str = r#"
+[[users]]
+user = "a"
+password = "p"
+publish = { allow = ["foo.*", "bar.>"], deny = ["bar.x"] }
+subscribe = { allow = ["foo.*", "q.> workers", "deep.*.x", "_INBOX.>"], deny = ["foo.secret", "q.d other"] }
+
+[[users]]
+user = "b"
+password = "p"
+publish = { deny = ["no.>"] }
+subscribe = { deny = ["s.one", "s.*.x", "t.> dq"] }
+
+[[users]]
+user = "r"
+password = "p"
+publish = { allow = ["plain"] }
+subscribe = { allow = ["req.>"] }
+allow_responses = { max = 2, expires = "50ms" }
+
+[[users]]
+user = "o"
+password = "p"
+allow_responses = true
+
+[[users]]
+user = "w"
+password = "p"
+publish = { allow = ["*"] }
+subscribe = { allow = ["*"] }
+"#;
+
+#[tokio::test]
+async fn permissions_are_those_of_nats_server() {
+    let auth = load_file(USERS).unwrap();
+    for line in VERDICTS.lines().filter(|line| !line.is_empty()) {
+        let [user, verb, what, verdict] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        let permissions = permissions(&auth, user).await;
+        let (subject, queue) = what.split_once(',').map_or((what, None), |(s, q)| (s, Some(q.as_bytes())));
+        let subject = subject.as_bytes();
+        // Twice: decided, and remembered.
+        for _ in 0..2 {
+            let allowed = match verb {
+                "sub" => permissions.may_subscribe(subject, queue),
+                "get" => permissions.may_deliver(subject, queue),
+                _ => permissions.may_publish(subject),
+            };
+            assert_eq!(allowed, verdict == "yes", "{line}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn deliveries_are_looked_at_only_where_something_is_denied_within() {
+    let auth = load_file(USERS).unwrap();
+    let b = permissions(&auth, "b").await;
+    for (pattern, queue, expected) in [
+        ("s.*", None, true),
+        (">", None, true),
+        ("*.a", None, true),
+        ("s.two", None, false),
+        ("u.>", None, false),
+        ("t.a", Some("dq"), true),
+        ("t.a", None, false),
+        ("s.a.b.*", None, false),
+    ] {
+        assert_eq!(b.filters(pattern.as_bytes(), queue.map(str::as_bytes)), expected, "{pattern} {queue:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_was_delivered_may_be_answered_as_often_and_as_long_as_is_allowed() {
+    let auth = load_file(USERS).unwrap();
+    let r = permissions(&auth, "r").await;
+    assert!(r.tracks_replies());
+    assert!(r.may_publish(b"plain") && !r.may_publish(b"_INBOX.1"));
+    r.delivered(b"_INBOX.1");
+    assert!(r.may_publish(b"_INBOX.1") && r.may_publish(b"_INBOX.1") && !r.may_publish(b"_INBOX.1"));
+    r.delivered(b"_INBOX.2");
+    assert!(r.may_publish(b"_INBOX.2"));
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    assert!(!r.may_publish(b"_INBOX.2"));
+    // Another connection of the same user has its own.
+    let other = permissions(&auth, "r").await;
+    r.delivered(b"_INBOX.3");
+    assert!(!other.may_publish(b"_INBOX.3") && r.may_publish(b"_INBOX.3"));
+    // Requests that are never answered do not pile up.
+    for number in 0..200_000 {
+        r.delivered(format!("_INBOX.many.{number}").as_bytes());
+    }
+    assert!(r.may_publish(b"_INBOX.many.199999") && !r.may_publish(b"_INBOX.many.0"));
+}
+
+#[tokio::test]
+async fn defaults_are_for_users_without_permissions_and_whoever_presents_nothing_may_be_somebody() {
+    let text = r#"
+no_auth_user = "guest"
+[default_permissions]
+subscribe = { allow = ["public.>"] }
+publish = { deny = [">"] }
+[[users]]
+user = "guest"
+password = "never used"
+[[users]]
+user = "own"
+password = "p"
+publish = { allow = ["x"] }
+"#;
+    let auth = load_file(text).unwrap();
+    let guest = auth.authenticate(&ConnectOptions::default(), "").await.unwrap();
+    assert_eq!(guest.principal().name(), Some("guest"));
+    assert!(
+        guest.may_subscribe(b"public.a", None)
+            && !guest.may_subscribe(b"a", None)
+            && !guest.may_publish(b"a")
+    );
+    let own = permissions(&auth, "own").await;
+    assert!(own.may_publish(b"x") && !own.may_publish(b"y") && own.may_subscribe(b"a", None));
+    // Whoever presents something wrong is not the guest.
+    assert_eq!(denied(&auth, &options("guest", "guess")).await, Denied::WrongSecret);
+    let token = ConnectOptions { auth_token: Some("x".to_owned()), ..Default::default() };
+    assert_eq!(denied(&auth, &token).await, Denied::Unknown);
+}
+
+#[test]
+fn errors_in_the_file_name_line_and_key_and_no_secret() {
+    let nkey = nkeys::KeyPair::new_user().public_key();
+    let user = "[[users]]\nuser = \"a\"\npassword = \"s3cret\"\n";
+    for (text, line, part) in [
+        ("", 1, "users: there is none"),
+        ("users = 3", 1, "expected a sequence"),
+        ("[[users]]\nuser = \"a\"\npasword = \"s3cret\"", 3, "unknown field `pasword`"),
+        ("[[users]]\nuser = \"a\"", 2, "password: it is missing"),
+        ("[[users]]\nuser = \"a\"\npassword = 9151", 3, "a text in quotes"),
+        ("[[users]]\nuser = \"a\"\npassword = \"\"", 3, "password: it must not be empty"),
+        ("[[users]]\nuser = \"a\"\npassword = \"$2b$99$s3cret\"", 3, "bcrypt"),
+        ("[[users]]\nuser = \"a\"\npassword = \"s3cret", 3, ""),
+        ("[[users]]\nuser = \"\"\npassword = \"s3cret\"", 2, "user: it must not be empty"),
+        ("[[users]]\npassword = \"s3cret\"", 1, "user or nkey is missing"),
+        (&format!("[[users]]\nnkey = \"{nkey}\"\npassword = \"s3cret\""), 2, "either an nkey"),
+        ("[[users]]\nnkey = \"UABC\"", 2, "nkey: expected a public user nkey"),
+        (&format!("{user}{user}"), 5, "a is there twice"),
+        (&format!("no_auth_user = \"b\"\n{user}"), 1, "no_auth_user: there is no such user"),
+        (&format!("{user}publish = {{ allow = [\n\"a\",\n\"b..c\"] }}"), 6, "users.publish.allow: \"b..c\""),
+        (&format!("{user}publish = {{ deny = [\"a.>.b\"] }}"), 4, "users.publish.deny"),
+        (&format!("{user}publish = {{ allow = [\"a q\"] }}"), 4, "only subscriptions have queue groups"),
+        (&format!("{user}subscribe = {{ allow = [\"a q r\"] }}"), 4, "not a valid subject"),
+        (&format!("{user}subscribe = {{ allow = [] }}"), 4, "ambiguous"),
+        (&format!("{user}subscribe = {{ }}"), 4, "says nothing"),
+        (&format!("{user}subscribe = {{ permit = [\"a\"] }}"), 4, "unknown field `permit`"),
+        (&format!("{user}allow_responses = 3"), 4, "expected true, false, or a table"),
+        (&format!("{user}allow_responses = {{ max = 0 }}"), 4, "max: 0"),
+        (&format!("{user}allow_responses = {{ expires = \"soon\" }}"), 4, "expires: \"soon\""),
+        (
+            &format!("[default_permissions]\npublish = {{ allow = [\"\"] }}\n{user}"),
+            2,
+            "default_permissions.publish.allow",
+        ),
+    ] {
+        let said = load_file(text).expect_err(text).to_string();
+        assert!(said.contains(&format!(", line {line}: ")) && said.contains(part), "{text}\n{said}");
+        assert!(!said.contains("s3cret") && !said.contains("9151"), "{said}");
+    }
+    let missing = load(&[("tailrace.nats.users.file", "/nowhere/users.toml")]).unwrap_err().to_string();
+    assert!(missing.starts_with("cannot read /nowhere/users.toml (tailrace.nats.users.file)"), "{missing}");
+}

@@ -1,0 +1,295 @@
+//! The file of users: TOML, every key known, every error with its line and key, no secret in any of them.
+//!
+//! ```toml
+//! no_auth_user = "guest"                # who presents nothing is this user
+//!
+//! [default_permissions]                 # of users that have none of their own
+//! subscribe = { allow = ["public.>"] }
+//!
+//! [[users]]
+//! user = "alice"
+//! password = "$2b$11$..."               # or plain text
+//! publish = { allow = ["orders.>"], deny = ["orders.audit"] }
+//! subscribe = { allow = ["orders.>", "jobs.> workers"] }
+//! allow_responses = { max = 2, expires = "1m" }   # or true: one answer within two minutes
+//!
+//! [[users]]
+//! nkey = "U..."
+//! ```
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::Error;
+use toml::Spanned;
+
+use super::grants::{Entries, Grants, ResponseLimits};
+use super::nkey::PublicKey;
+use super::{Auth, AuthError, Proof, USERS_FILE_BYTES_MAX};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UsersFile {
+    no_auth_user: Option<Spanned<String>>,
+    default_permissions: Option<PermissionsTable>,
+    #[serde(default)]
+    users: Vec<Spanned<UserTable>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UserTable {
+    user: Option<Spanned<String>>,
+    nkey: Option<Spanned<String>>,
+    password: Option<Spanned<PasswordText>>,
+    publish: Option<Spanned<Lists>>,
+    subscribe: Option<Spanned<Lists>>,
+    allow_responses: Option<Spanned<Responses>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PermissionsTable {
+    publish: Option<Spanned<Lists>>,
+    subscribe: Option<Spanned<Lists>>,
+    allow_responses: Option<Spanned<Responses>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Lists {
+    allow: Option<Spanned<Vec<Spanned<String>>>>,
+    deny: Option<Vec<Spanned<String>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected true, false, or a table with max and expires")]
+enum Responses {
+    Switch(bool),
+    Limits(ResponsesTable),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ResponsesTable {
+    max: Option<i64>,
+    expires: Option<String>,
+}
+
+/// A text whose errors do not show it, as serde's would: "invalid type: integer `1234`".
+struct PasswordText(String);
+
+impl<'de> Deserialize<'de> for PasswordText {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match toml::Value::deserialize(deserializer)? {
+            toml::Value::String(text) => Ok(Self(text)),
+            _ => Err(D::Error::custom("a password must be a text in quotes")),
+        }
+    }
+}
+
+/// Something is wrong at this byte.
+struct Wrong {
+    at: usize,
+    reason: String,
+}
+
+fn wrong<T>(spanned: &Spanned<T>, key: &str, reason: impl std::fmt::Display) -> Wrong {
+    Wrong { at: spanned.span().start, reason: format!("{key}: {reason}") }
+}
+
+/// Adds the file's users to `auth`.
+///
+/// # Errors
+/// The file cannot be read, or something in it is wrong.
+pub(super) fn load(auth: &mut Auth, path: PathBuf) -> Result<(), AuthError> {
+    let text = match read(&path) {
+        Ok(text) => text,
+        Err(error) => return Err(AuthError::Read { path, error }),
+    };
+    warn_if_open(&path);
+    let added = toml::from_str::<UsersFile>(&text)
+        .map_err(|error| Wrong {
+            at: error.span().map_or(0, |span| span.start),
+            reason: error.message().to_owned(),
+        })
+        .and_then(|file| add_all(auth, file));
+    added.map_err(|Wrong { at, reason }| {
+        let line = 1 + text.bytes().take(at).filter(|b| *b == b'\n').count();
+        AuthError::File { path, line, reason }
+    })
+}
+
+fn read(path: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    let read = std::fs::File::open(path)?.take(USERS_FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    if read as u64 > USERS_FILE_BYTES_MAX {
+        return Err(std::io::Error::other(format!("it has more than {USERS_FILE_BYTES_MAX} bytes")));
+    }
+    Ok(text)
+}
+
+fn warn_if_open(path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    if std::fs::metadata(path).is_ok_and(|found| found.permissions().mode() & 0o007 != 0) {
+        tracing::warn!(path = %path.display(), "everybody on this machine may read or change the file of users");
+    }
+}
+
+fn add_all(auth: &mut Auth, file: UsersFile) -> Result<(), Wrong> {
+    let defaults = match &file.default_permissions {
+        Some(table) => grants(
+            "default_permissions",
+            table.publish.as_ref(),
+            table.subscribe.as_ref(),
+            table.allow_responses.as_ref(),
+        )?,
+        None => None,
+    };
+    if file.users.is_empty() {
+        return Err(Wrong { at: 0, reason: "users: there is none; add [[users]]".to_owned() });
+    }
+    for user in &file.users {
+        add_user(auth, user, defaults.as_ref())?;
+    }
+    if let Some(name) = &file.no_auth_user {
+        let user = auth.users.get(name.get_ref().as_str());
+        let user = user.ok_or_else(|| wrong(name, "no_auth_user", "there is no such user"))?;
+        auth.no_auth_user = Some(user.principal.clone());
+    }
+    Ok(())
+}
+
+fn add_user(auth: &mut Auth, table: &Spanned<UserTable>, defaults: Option<&Grants>) -> Result<(), Wrong> {
+    let user = table.get_ref();
+    let (name, proof) = match (&user.user, &user.nkey, &user.password) {
+        (Some(name), None, Some(password)) => {
+            if name.get_ref().is_empty() {
+                return Err(wrong(name, "user", "it must not be empty"));
+            }
+            let secret =
+                auth.secret(&password.get_ref().0).map_err(|reason| wrong(password, "password", reason))?;
+            (name, Proof::Password(secret))
+        }
+        (None, Some(nkey), None) => {
+            let key = PublicKey::parse(nkey.get_ref()).map_err(|reason| wrong(nkey, "nkey", reason))?;
+            (nkey, Proof::Key(key))
+        }
+        (Some(name), None, None) => return Err(wrong(name, "password", "it is missing for this user")),
+        (_, Some(nkey), _) => {
+            return Err(wrong(nkey, "nkey", "a user has either an nkey, or user and password"));
+        }
+        (None, None, _) => return Err(wrong(table, "users", "user or nkey is missing")),
+    };
+    let own = grants("users", user.publish.as_ref(), user.subscribe.as_ref(), user.allow_responses.as_ref())?;
+    let grants = own.or_else(|| defaults.cloned());
+    auth.add(name.get_ref(), proof, grants).map_err(|reason| wrong(name, "users", reason))
+}
+
+/// `None` if nothing is said of permissions.
+fn grants(
+    place: &str,
+    publish: Option<&Spanned<Lists>>,
+    subscribe: Option<&Spanned<Lists>>,
+    allow_responses: Option<&Spanned<Responses>>,
+) -> Result<Option<Grants>, Wrong> {
+    if publish.is_none() && subscribe.is_none() && allow_responses.is_none() {
+        return Ok(None);
+    }
+    let mut grants = Grants::default();
+    if let Some(lists) = publish {
+        (grants.publish_allow, grants.publish_deny) = both(&format!("{place}.publish"), lists, false)?;
+    }
+    if let Some(lists) = subscribe {
+        (grants.subscribe_allow, grants.subscribe_deny) = both(&format!("{place}.subscribe"), lists, true)?;
+    }
+    if let Some(responses) = allow_responses {
+        grants.responses = limits(responses, &format!("{place}.allow_responses"))?;
+    }
+    if grants.responses.is_some() {
+        // As in nats-server: whoever may answer may, without a list, do nothing else.
+        grants.publish_allow.get_or_insert_default();
+    }
+    Ok(Some(grants))
+}
+
+fn both(place: &str, lists: &Spanned<Lists>, queues: bool) -> Result<(Option<Entries>, Entries), Wrong> {
+    let (allow, deny) = (&lists.get_ref().allow, &lists.get_ref().deny);
+    if allow.is_none() && deny.as_ref().is_none_or(Vec::is_empty) {
+        return Err(wrong(lists, place, "it says nothing: give allow or deny"));
+    }
+    let allow = match allow {
+        // nats-server takes an empty list for no list, and allows everything.
+        Some(list) if list.get_ref().is_empty() => {
+            let reason = "an empty list is ambiguous: to allow nothing, write deny = [\">\"]";
+            return Err(wrong(list, &format!("{place}.allow"), reason));
+        }
+        Some(list) => Some(entries(&format!("{place}.allow"), list.get_ref(), queues)?),
+        None => None,
+    };
+    let deny = entries(&format!("{place}.deny"), deny.as_deref().unwrap_or_default(), queues)?;
+    Ok((allow, deny))
+}
+
+fn entries(key: &str, texts: &[Spanned<String>], queues: bool) -> Result<Entries, Wrong> {
+    let mut entries = Entries::default();
+    for text in texts {
+        entries.push(text.get_ref(), queues).map_err(|reason| wrong(text, key, reason))?;
+    }
+    Ok(entries)
+}
+
+fn limits(responses: &Spanned<Responses>, key: &str) -> Result<Option<ResponseLimits>, Wrong> {
+    let table = match responses.get_ref() {
+        Responses::Switch(false) => return Ok(None),
+        Responses::Switch(true) => return Ok(Some(ResponseLimits::default())),
+        Responses::Limits(table) => table,
+    };
+    let mut limits = ResponseLimits::default();
+    match table.max {
+        None => {}
+        Some(-1) => limits.max = None,
+        Some(max) => match u32::try_from(max) {
+            Ok(max @ 1..) => limits.max = Some(max),
+            _ => {
+                return Err(wrong(
+                    responses,
+                    key,
+                    format!("max: {max} is not 1 or more, or -1 for no limit"),
+                ));
+            }
+        },
+    }
+    match table.expires.as_deref() {
+        None => {}
+        Some("never") => limits.expires = None,
+        Some(text) => {
+            let expires = duration(text);
+            limits.expires = Some(expires.ok_or_else(|| {
+                wrong(
+                    responses,
+                    key,
+                    format!("expires: {text:?} is no time such as 500ms, 30s or 2m, or never"),
+                )
+            })?);
+        }
+    }
+    Ok(Some(limits))
+}
+
+/// A number and its unit.
+fn duration(text: &str) -> Option<Duration> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let unit_ms = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return None,
+    };
+    let ms = number.parse::<u64>().ok()?.checked_mul(unit_ms)?;
+    (1..=86_400_000 * 366).contains(&ms).then(|| Duration::from_millis(ms))
+}
