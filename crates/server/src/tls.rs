@@ -294,13 +294,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         write_pair(folder.path());
         let path = |name: &str| folder.path().join(name).display().to_string();
-        let settings: BTreeMap<String, String> = [
-            (CERTIFICATE, path("c.pem")),
-            (KEY, path("k.pem")),
-            ("tailrace.kafka.tls", "true".to_owned()),
-        ]
-        .map(|(key, value)| (key.to_owned(), value))
-        .into();
+        let settings: BTreeMap<String, String> =
+            [(CERTIFICATE, path("c.pem")), (KEY, path("k.pem")), ("tailrace.kafka.tls", "true".to_owned())]
+                .map(|(key, value)| (key.to_owned(), value))
+                .into();
         let config = BrokerConfig::resolve(&settings, &DynamicConfigs::default()).unwrap();
         let tls = Tls::load(&config).unwrap().unwrap();
         let (first, stamps) = (tls.config.load_full(), tls.stamps().await);

@@ -254,7 +254,11 @@ fn limits(responses: &Spanned<Responses>, key: &str) -> Result<Option<ResponseLi
         Some(max) => match u32::try_from(max) {
             Ok(max @ 1..) => limits.max = Some(max),
             _ => {
-                return Err(wrong(responses, key, format!("max: {max} is not 1 or more, or -1 for no limit")));
+                return Err(wrong(
+                    responses,
+                    key,
+                    format!("max: {max} is not 1 or more, or -1 for no limit"),
+                ));
             }
         },
     }
