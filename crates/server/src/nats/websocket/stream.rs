@@ -1,0 +1,219 @@
+//! An upgraded connection as a stream of NATS bytes.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::decoder::{Decoder, Event};
+use super::{WebSocketError, WebSocketLimits, encoder, status};
+
+/// Bytes read from the socket at once.
+const READ_BYTES: usize = 16 * 1024;
+
+/// Payload of one frame of ours at most: nothing larger than this is collected, and browsers like small frames.
+const FRAME_BYTES_MAX: usize = 32 * 1024;
+
+/// PONGs that wait for a client that does not read. nats-server has no such bound.
+const WAITING_BYTES_MAX: usize = 128 * 1024;
+
+/// One client's connection. It belongs to one task, as every boxed stream does.
+pub(crate) struct WebSocket<S> {
+    inner: S,
+    decoder: Decoder,
+    /// What was read and not decoded: `start..end` of `input`. An idle connection has no buffer.
+    input: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// Frames on their way out, and how much of them is gone.
+    output: Vec<u8>,
+    sent: usize,
+    compression: bool,
+    /// The closing frame was queued: nothing follows it.
+    closed: bool,
+    /// Nothing more is to be read.
+    input_ended: bool,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
+    pub(crate) fn new(inner: S, limits: WebSocketLimits, compression: bool) -> Self {
+        Self {
+            inner,
+            decoder: Decoder::new(limits, compression),
+            input: Vec::new(),
+            start: 0,
+            end: 0,
+            output: Vec::new(),
+            sent: 0,
+            compression,
+            closed: false,
+            input_ended: false,
+        }
+    }
+
+    /// Decodes what is there into `buffer`. True if something happened.
+    fn decode(&mut self, buffer: &mut ReadBuf<'_>) -> io::Result<bool> {
+        let input = &mut self.input[self.start..self.end];
+        let progress = match self.decoder.advance(input, buffer.initialize_unfilled()) {
+            Ok(progress) => progress,
+            Err(error) => return Err(self.fail(error)),
+        };
+        buffer.advance(progress.given);
+        self.start += progress.taken;
+        let happened = progress.taken > 0 || progress.given > 0;
+        match progress.event {
+            None => {}
+            Some(Event::Ping(payload)) => {
+                if !self.closed && self.output.len() - self.sent < WAITING_BYTES_MAX {
+                    encoder::pong(&mut self.output, &payload);
+                }
+            }
+            Some(Event::Close(status)) => {
+                self.close(status, "");
+                self.input_ended = true;
+            }
+        }
+        Ok(happened)
+    }
+
+    fn fail(&mut self, error: WebSocketError) -> io::Error {
+        self.close(Some(error.status()), &error.to_string());
+        self.input_ended = true;
+        io::Error::new(io::ErrorKind::InvalidData, error)
+    }
+
+    fn close(&mut self, status: Option<u16>, reason: &str) {
+        if !std::mem::replace(&mut self.closed, true) {
+            encoder::close(&mut self.output, status, reason);
+        }
+    }
+
+    /// Reads more from the socket. Ready(false) at its end.
+    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        } else if self.input.len() - self.end < Decoder::INPUT_BYTES_MIN {
+            self.input.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        if self.input.is_empty() {
+            self.input = vec![0; READ_BYTES];
+        }
+        let mut buffer = ReadBuf::new(&mut self.input[self.end..]);
+        let outcome = Pin::new(&mut self.inner).poll_read(cx, &mut buffer);
+        let read = buffer.filled().len();
+        self.end += read;
+        if outcome.is_pending() && self.end == 0 {
+            self.input = Vec::new();
+        }
+        ready!(outcome)?;
+        Poll::Ready(Ok(read > 0))
+    }
+
+    /// Ready when no frame waits.
+    fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.sent < self.output.len() {
+            let written = ready!(Pin::new(&mut self.inner).poll_write(cx, &self.output[self.sent..]))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.sent += written;
+        }
+        self.sent = 0;
+        self.output = Vec::new();
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for WebSocket<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let before = buffer.filled().len();
+        loop {
+            if this.input_ended {
+                // The end is told by reading nothing; the closing frame goes out if the socket takes it at once.
+                let _ = this.poll_flush_all(cx);
+                return Poll::Ready(Ok(()));
+            }
+            let happened = this.decode(buffer);
+            if this.sent < this.output.len() {
+                // A PONG. If the socket is full the task is woken when it is not, and comes by here again.
+                if let Poll::Ready(Err(error)) = this.poll_flush_all(cx) {
+                    return Poll::Ready(Err(error));
+                }
+            }
+            let happened = happened?;
+            if buffer.filled().len() > before {
+                return Poll::Ready(Ok(()));
+            }
+            if !happened && !ready!(this.poll_fill(cx))? {
+                return Poll::Ready(Ok(()));
+            }
+        }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
+    fn poll_flush_all(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_drain(cx))?;
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WebSocket<S> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[IoSlice::new(bytes)])
+    }
+
+    /// Makes one frame of as many bytes as it may hold, once earlier frames are gone.
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffers: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        ready!(this.poll_drain(cx))?;
+        if this.closed {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        let first = buffers.iter().find(|buffer| !buffer.is_empty());
+        let Some(first) = first else { return Poll::Ready(Ok(0)) };
+        let count = if first.len() >= FRAME_BYTES_MAX {
+            encoder::message(&mut this.output, &first[..FRAME_BYTES_MAX], this.compression);
+            FRAME_BYTES_MAX
+        } else {
+            let mut payload = Vec::with_capacity(FRAME_BYTES_MAX.min(buffers.iter().map(|b| b.len()).sum()));
+            for buffer in buffers {
+                let room = FRAME_BYTES_MAX - payload.len();
+                payload.extend_from_slice(&buffer[..room.min(buffer.len())]);
+            }
+            encoder::message(&mut this.output, &payload, this.compression);
+            payload.len()
+        };
+        // What the socket does not take now goes before the next frame.
+        match this.poll_drain(cx) {
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            _ => Poll::Ready(Ok(count)),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.get_mut().poll_flush_all(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        this.close(Some(status::NORMAL), "");
+        ready!(this.poll_drain(cx))?;
+        Pin::new(&mut this.inner).poll_shutdown(cx)
+    }
+}
