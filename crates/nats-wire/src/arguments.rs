@@ -52,11 +52,17 @@ pub(crate) fn without_end(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// Leading and trailing blanks and tabs removed.
-pub(crate) fn trim(mut text: &[u8]) -> &[u8] {
+/// Leading blanks and tabs removed.
+pub(crate) fn without_leading_blanks(mut text: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] = text {
         text = rest;
     }
+    text
+}
+
+/// Leading and trailing blanks and tabs removed.
+pub(crate) fn trim(text: &[u8]) -> &[u8] {
+    let mut text = without_leading_blanks(text);
     while let [rest @ .., b' ' | b'\t'] = text {
         text = rest;
     }

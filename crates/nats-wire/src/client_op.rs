@@ -1,6 +1,6 @@
 //! What clients send.
 
-use crate::arguments::{Words, trim, without_end};
+use crate::arguments::{Words, trim, without_end, without_leading_blanks};
 use crate::error::ParseError;
 use crate::number::{parse_decimal, parse_size};
 use crate::{Message, Step};
@@ -199,10 +199,15 @@ impl ClientParser {
         }
     }
 
+    /// Blanks before the first argument do not count, as in nats-server.
     #[inline]
     fn check_line(&self, arguments: &[u8]) -> Result<(), ParseError> {
         let max = self.limits.control_line_max;
-        if arguments.len() > max { Err(ParseError::ControlLine { max }) } else { Ok(()) }
+        if arguments.len() > max && without_leading_blanks(arguments).len() > max {
+            Err(ParseError::ControlLine { max })
+        } else {
+            Ok(())
+        }
     }
 
     #[inline]

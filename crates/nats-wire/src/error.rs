@@ -84,6 +84,8 @@ pub enum ProtocolError {
     MaximumSubscriptions,
     /// The user may not publish there.
     PublishPermission(String),
+    /// Reply subjects that belong to servers.
+    ReplyPermission(String),
     /// The user may not subscribe to that, in that queue group if there is one.
     SubscribePermission(String, Option<String>),
 }
@@ -107,6 +109,9 @@ impl fmt::Display for ProtocolError {
             Self::MaximumSubscriptions => f.write_str("maximum subscriptions exceeded"),
             Self::PublishPermission(subject) => {
                 write!(f, "Permissions Violation for Publish to \"{subject}\"")
+            }
+            Self::ReplyPermission(reply) => {
+                write!(f, "Permissions Violation for Publish with Reply of \"{reply}\"")
             }
             Self::SubscribePermission(subject, None) => {
                 write!(f, "Permissions Violation for Subscription to \"{subject}\"")

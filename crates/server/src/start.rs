@@ -133,6 +133,7 @@ pub struct Server {
     kafka: JoinHandle<()>,
     others: Vec<JoinHandle<()>>,
     grace: Duration,
+    runtime: tokio::runtime::Handle,
     _lock: DataDirLock,
 }
 
@@ -210,6 +211,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         kafka: tokio::spawn(listener::serve(kafka, Arc::clone(&broker), grace)),
         others,
         grace,
+        runtime: tokio::runtime::Handle::current(),
         broker,
         _lock: lock,
     })
@@ -222,9 +224,10 @@ impl Server {
     }
 
     /// Lame duck mode for NATS clients: they are told that the server is about to stop, and closed one after the other, over
-    /// `tailrace.nats.lame.duck.duration.ms`. Ends when they are gone; then [`Server::stop`] is due.
-    pub async fn lame_duck(&self) {
-        self.broker.nats.lame_duck().await;
+    /// `tailrace.nats.lame.duck.duration.ms`. The task ends when they are gone; then [`Server::stop`] is due.
+    pub fn lame_duck(&self) -> JoinHandle<()> {
+        let broker = Arc::clone(&self.broker);
+        self.runtime.spawn(async move { broker.nats.lame_duck().await })
     }
 
     /// Stops: no new connections, answers for what is in flight, everything on disk, partitions closed cleanly.

@@ -153,7 +153,7 @@ fn users_file(users: &[User]) -> String {
         text += &rules("publish", publish);
         text += &rules("subscribe", subscribe);
         if let Some((max, expires_ms)) = responses {
-            writeln!(text, "allow_responses = {{ max = {max}, expires_ms = {expires_ms} }}")
+            writeln!(text, "allow_responses = {{ max = {max}, expires = \"{expires_ms}ms\" }}")
                 .expect("a string takes everything");
         }
     }

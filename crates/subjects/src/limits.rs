@@ -9,6 +9,9 @@ pub struct Limits {
     pub words_max: usize,
     /// Most live subscriptions of a matcher. Default 100 million, at 50 to 100 bytes each.
     pub subscriptions_max: usize,
+    /// Accept every byte: control characters, and what is not UTF-8. Default false. For protocols whose servers do not look, such
+    /// as NATS, where a blank or a line end cannot arrive within a subject anyway. Empty words stay refused.
+    pub any_bytes: bool,
 }
 
 impl Limits {
@@ -30,12 +33,13 @@ impl Limits {
             bytes_max: self.bytes_max.min(Self::BYTES_MAX),
             words_max: self.words_max.min(Self::WORDS_MAX),
             subscriptions_max: self.subscriptions_max,
+            any_bytes: self.any_bytes,
         }
     }
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { bytes_max: 4_096, words_max: 256, subscriptions_max: 100_000_000 }
+        Self { bytes_max: 4_096, words_max: 256, subscriptions_max: 100_000_000, any_bytes: false }
     }
 }

@@ -86,11 +86,8 @@ pub(crate) fn check_text(dialect: Dialect, text: &[u8], limits: &Limits) -> Resu
     if is_plain(dialect, text, limits) {
         return Ok(());
     }
-    if let Some(position) = text.iter().position(|byte| dialect.forbids(*byte)) {
-        return Err(TextError::Forbidden { byte: text[position], position });
-    }
-    if let Err(error) = std::str::from_utf8(text) {
-        return Err(TextError::NotUtf8 { position: error.valid_up_to() });
+    if !limits.any_bytes {
+        check_bytes(dialect, text)?;
     }
     for (index, (position, word)) in split(dialect, text).enumerate() {
         if word.is_empty() && !dialect.empty_words() {
@@ -101,6 +98,16 @@ pub(crate) fn check_text(dialect: Dialect, text: &[u8], limits: &Limits) -> Resu
         }
     }
     Ok(())
+}
+
+fn check_bytes(dialect: Dialect, text: &[u8]) -> Result<(), TextError> {
+    if let Some(position) = text.iter().position(|byte| dialect.forbids(*byte)) {
+        return Err(TextError::Forbidden { byte: text[position], position });
+    }
+    match std::str::from_utf8(text) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(TextError::NotUtf8 { position: error.valid_up_to() }),
+    }
 }
 
 /// Whether a text that is not too long is certainly well formed: a quick look, sixteen bytes at a time.

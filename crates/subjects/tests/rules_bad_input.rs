@@ -92,3 +92,24 @@ fn patterns_of_another_dialect() {
         assert_eq!((matcher.len(), matcher.find(b"a").unwrap()), (0, vec![]), "{}", matcher.name());
     }
 }
+
+#[test]
+fn any_bytes_are_words_where_that_is_asked_for() {
+    let limits = Limits { any_bytes: true, ..Limits::default() };
+    let space = tailrace_subjects::TupleSpace::with_limits(Dialect::Nats, limits);
+    let odd: [&[u8]; 4] = [b"a.\xff\xfe.c", b"a.\0", b"a.\x0b\x0c.\r.d", b"\x7f"];
+    for (value, text) in odd.into_iter().enumerate() {
+        assert!(Pattern::parse(Dialect::Nats, text, &Limits::default()).is_err());
+        let pattern = Pattern::parse(Dialect::Nats, text, &limits).unwrap();
+        space.subscribe(&pattern, value).unwrap().forget();
+    }
+    let mut found = Vec::new();
+    for (value, text) in odd.into_iter().enumerate() {
+        space.matches(text, &mut found).unwrap();
+        assert_eq!(found, [value]);
+    }
+    space.matches(b"a", &mut found).unwrap();
+    assert!(found.is_empty(), "a zero byte is a letter");
+    assert!(Pattern::parse(Dialect::Nats, b"a..\xff", &limits).is_err());
+    assert!(space.matches(b"\xff..a", &mut found).is_err());
+}

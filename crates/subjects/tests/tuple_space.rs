@@ -263,7 +263,7 @@ fn many_subscribers_of_one_pattern() {
 
 #[test]
 fn limits_refuse_and_leave_nothing() {
-    let limits = Limits { bytes_max: 10, words_max: 3, subscriptions_max: 2 };
+    let limits = Limits { bytes_max: 10, words_max: 3, subscriptions_max: 2, any_bytes: false };
     let space = TupleSpace::with_limits(Dialect::Nats, limits);
     assert!(matches!(space.subscribe(&pattern("a.b.c.d"), 0), Err(SubscribeError::Text(_))));
     assert!(matches!(space.subscribe(&pattern("abcdefghijk"), 0), Err(SubscribeError::Text(_))));

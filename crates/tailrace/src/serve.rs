@@ -43,7 +43,7 @@ async fn serve(settings: Settings) -> Result<ExitCode, Failure> {
             "lame duck mode: NATS clients are told to go elsewhere, then the server stops"
         );
         tokio::select! {
-            () = server.lame_duck() => {}
+            _ = server.lame_duck() => {}
             name = signals.next_to_stop() => tracing::info!(signal = name, "stopping without further grace"),
         }
     }

@@ -93,7 +93,7 @@ impl Client {
     }
 
     pub(super) fn set_permissions(&self, permissions: Arc<Permissions>) {
-        // A second CONNECT does not change who the client is.
+        // The caller sets them once.
         let _ = self.permissions.set(permissions);
     }
 

@@ -76,7 +76,8 @@ impl Router {
         let bytes_max = control_line_max.clamp(1, Limits::BYTES_MAX);
         // One word needs two bytes.
         let words_max = (bytes_max / 2 + 1).min(Limits::WORDS_MAX);
-        let limits = Limits { bytes_max, words_max, ..Limits::default() };
+        // nats-server looks at no byte but the dot.
+        let limits = Limits { bytes_max, words_max, any_bytes: true, ..Limits::default() };
         Self {
             id: IDS.fetch_add(1, Ordering::Relaxed),
             space: TupleSpace::with_limits(Dialect::Nats, limits),

@@ -29,7 +29,9 @@ pub(super) struct Session {
     client: Arc<Client>,
     parser: ClientParser,
     options: ConnectOptions,
-    /// Credentials were asked for and have not come.
+    /// Credentials are asked for, with every CONNECT.
+    asks_who: bool,
+    /// They have not come.
     unauthenticated: bool,
     info_sent: bool,
     permissions: Option<Arc<Permissions>>,
@@ -72,6 +74,7 @@ impl Session {
             client: Arc::clone(client),
             parser,
             options: ConnectOptions::default(),
+            asks_who: front.auth().required(),
             unauthenticated: front.auth().required(),
             info_sent: false,
             permissions: None,
@@ -166,6 +169,7 @@ impl Session {
     fn refuse(&self, error: &ParseError) -> Next {
         tracing::debug!(client = self.client.id, %error, "not the protocol");
         match error {
+            ParseError::UnknownOperation(_) if self.unauthenticated => self.denied(),
             ParseError::UnknownOperation(_) | ParseError::PayloadEnd => {
                 self.fail(&ProtocolError::UnknownOperation, CloseReason::Protocol)
             }
@@ -196,7 +200,7 @@ impl Session {
         if options.no_responders && !options.headers {
             return Some(self.fail(&ProtocolError::NoRespondersNeedHeaders, CloseReason::Protocol));
         }
-        if self.unauthenticated {
+        if self.asks_who {
             return Some(Next::Authenticate(Box::new(options)));
         }
         if options.account.as_ref().is_some_and(|account| !account.is_empty()) {
@@ -209,8 +213,11 @@ impl Session {
     /// The client is who it says it is.
     pub(super) fn authenticated(&mut self, options: ConnectOptions, permissions: Arc<Permissions>) {
         self.unauthenticated = false;
-        self.client.set_permissions(Arc::clone(&permissions));
-        self.permissions = Some(permissions);
+        // Who says again who he is stays who he was.
+        if self.permissions.is_none() {
+            self.client.set_permissions(Arc::clone(&permissions));
+            self.permissions = Some(permissions);
+        }
         self.take_over(options);
     }
 
@@ -283,6 +290,10 @@ impl Session {
             let subject = String::from_utf8_lossy(message.subject).into_owned();
             tracing::info!(client = self.client.id, %subject, "publish refused");
             self.error(&ProtocolError::PublishPermission(subject));
+            return None;
+        }
+        if let Some(reply) = message.reply.filter(|reply| is_reserved_reply(reply)) {
+            self.error(&ProtocolError::ReplyPermission(String::from_utf8_lossy(reply).into_owned()));
             return None;
         }
         if self.options.pedantic && !is_literal(message.subject) {
@@ -401,6 +412,12 @@ impl Session {
         self.client.counts.subscriptions.store(0, Ordering::Relaxed);
         front.metrics().subscriptions.dec_by(i64::try_from(count).unwrap_or(i64::MAX));
     }
+}
+
+/// True for the replies that servers make up for each other and for acknowledgements.
+fn is_reserved_reply(reply: &[u8]) -> bool {
+    const RESERVED: [&[u8]; 3] = [b"$JS.ACK.", b"_GR_.", b"_R_."];
+    RESERVED.iter().any(|prefix| reply.starts_with(prefix))
 }
 
 /// True if a subject has no empty words and no wildcards. Long ones are fine here.
