@@ -6,7 +6,6 @@
 //! Deliberately not here: certificates per name (SNI), revocation lists, OCSP, keys that are encrypted, and what a client
 //! certificate's name permits: a certificate opens the door, users and permissions are `nats::auth`.
 
-use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -96,6 +95,8 @@ pub(crate) struct Tls {
     files: Files,
     config: ArcSwap<rustls::ServerConfig>,
     handshake_timeout: Duration,
+    /// As the files were before they were first read.
+    read_at_start: Stamps,
 }
 
 impl Tls {
@@ -115,9 +116,10 @@ impl Tls {
             authorities: verifies.then(|| PathBuf::from(&config.tailrace_tls_ca_file)),
         };
         warn_if_key_is_open(&files.key);
-        let config_now = read(&files)?;
+        let read_at_start = files.stamps();
+        let server = ArcSwap::from(read(&files)?);
         let handshake_timeout = Duration::from_millis(config.tailrace_tls_handshake_timeout_ms);
-        Ok(Some(Arc::new(Self { files, config: ArcSwap::from(config_now), handshake_timeout })))
+        Ok(Some(Arc::new(Self { files, config: server, handshake_timeout, read_at_start })))
     }
 
     /// True if clients must show a certificate.
@@ -145,21 +147,19 @@ impl Tls {
     /// Reads the files again whenever they change. Never ends. What cannot be used is reported, and the certificate in
     /// use stays; connections that are open keep theirs in any case.
     pub(crate) async fn watch(self: Arc<Self>) {
-        let mut used = self.stamps().await;
+        let mut used = self.read_at_start.clone();
         loop {
             tokio::time::sleep(RELOAD_INTERVAL).await;
-            let found = self.stamps().await;
-            if found == used {
-                continue;
-            }
-            used = found;
-            let tls = Arc::clone(&self);
-            match tokio::task::spawn_blocking(move || tls.reload()).await {
-                Ok(Ok(())) => {
-                    tracing::info!("the TLS certificate was read again and is used for new connections")
-                }
-                Ok(Err(error)) => {
-                    tracing::error!(%error, "a changed TLS file cannot be used: the certificate read before stays");
+            let (tls, before) = (Arc::clone(&self), used.clone());
+            let look = move || {
+                let found = tls.files.stamps();
+                (found != before).then(|| (found, tls.reload()))
+            };
+            match tokio::task::spawn_blocking(look).await {
+                Ok(None) => {}
+                Ok(Some((found, outcome))) => {
+                    used = found;
+                    report(outcome);
                 }
                 Err(error) => tracing::error!(%error, "reading the TLS files panicked"),
             }
@@ -171,15 +171,25 @@ impl Tls {
         self.config.store(read(&self.files)?);
         Ok(())
     }
+}
 
-    async fn stamps(&self) -> Stamps {
-        let files = [Some(&self.files.certificate), Some(&self.files.key), self.files.authorities.as_ref()];
-        let mut stamps = Stamps::new();
-        for path in files.into_iter().flatten() {
-            let metadata = tokio::fs::metadata(path).await.ok();
-            stamps.push(metadata.and_then(|found: Metadata| Some((found.modified().ok()?, found.len()))));
+impl Files {
+    fn stamps(&self) -> Stamps {
+        let files = [Some(&self.certificate), Some(&self.key), self.authorities.as_ref()];
+        let stamp = |path: &PathBuf| {
+            let found = std::fs::metadata(path).ok()?;
+            Some((found.modified().ok()?, found.len()))
+        };
+        files.into_iter().flatten().map(stamp).collect()
+    }
+}
+
+fn report(outcome: Result<(), TlsError>) {
+    match outcome {
+        Ok(()) => tracing::info!("the TLS certificate was read again and is used for new connections"),
+        Err(error) => {
+            tracing::error!(%error, "a changed TLS file cannot be used: the certificate read before stays");
         }
-        stamps
     }
 }
 
@@ -289,8 +299,8 @@ mod tests {
         std::fs::write(folder.join("k.pem"), made.signing_key.serialize_pem()).unwrap();
     }
 
-    #[tokio::test]
-    async fn changed_files_are_used_if_they_can_be() {
+    #[test]
+    fn changed_files_are_used_if_they_can_be() {
         let folder = tempfile::tempdir().unwrap();
         write_pair(folder.path());
         let path = |name: &str| folder.path().join(name).display().to_string();
@@ -300,10 +310,11 @@ mod tests {
                 .into();
         let config = BrokerConfig::resolve(&settings, &DynamicConfigs::default()).unwrap();
         let tls = Tls::load(&config).unwrap().unwrap();
-        let (first, stamps) = (tls.config.load_full(), tls.stamps().await);
-        assert_eq!(stamps.len(), 2);
+        let first = tls.config.load_full();
+        assert_eq!(tls.read_at_start.len(), 2);
+        assert_eq!(tls.files.stamps(), tls.read_at_start);
         write_pair(folder.path());
-        assert_ne!(tls.stamps().await, stamps);
+        assert_ne!(tls.files.stamps(), tls.read_at_start);
         tls.reload().unwrap();
         let second = tls.config.load_full();
         assert!(!Arc::ptr_eq(&first, &second));

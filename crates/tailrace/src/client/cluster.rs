@@ -7,6 +7,7 @@ use std::time::Duration;
 use tailrace_kafka_wire::messages::metadata_request::MetadataRequestTopic;
 use tailrace_kafka_wire::messages::{MetadataRequest, MetadataResponse};
 
+use super::tls::Tls;
 use super::{ClientError, ConnectArguments, Connection, address};
 
 /// What is known of a cluster. One connection per node, opened when it is needed.
@@ -14,6 +15,7 @@ use super::{ClientError, ConnectArguments, Connection, address};
 pub(crate) struct Cluster {
     bootstrap: Vec<String>,
     timeout: Duration,
+    tls: Option<Tls>,
     /// Address by node id, as the newest metadata has it.
     nodes: BTreeMap<i32, String>,
     controller: i32,
@@ -25,7 +27,8 @@ impl Cluster {
     pub(crate) async fn connect(arguments: &ConnectArguments) -> Result<Self, ClientError> {
         let bootstrap = arguments.bootstrap.iter().map(|text| address::complete(text)).collect();
         let (nodes, connections) = (BTreeMap::new(), HashMap::new());
-        let mut cluster = Self { bootstrap, timeout: arguments.timeout, nodes, controller: -1, connections };
+        let (timeout, tls) = (arguments.timeout, arguments.tls.load()?);
+        let mut cluster = Self { bootstrap, timeout, tls, nodes, controller: -1, connections };
         cluster.any().await?;
         Ok(cluster)
     }
@@ -101,7 +104,7 @@ impl Cluster {
     }
 
     async fn open(&mut self, address: String) -> Result<Arc<Connection>, ClientError> {
-        let connection = Arc::new(Connection::open(&address, self.timeout).await?);
+        let connection = Arc::new(Connection::open(&address, self.timeout, self.tls.as_ref()).await?);
         self.connections.insert(address, Arc::clone(&connection));
         Ok(connection)
     }

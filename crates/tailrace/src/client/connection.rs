@@ -14,12 +14,12 @@ use tailrace_kafka_wire::messages::{ApiVersionsRequest, ApiVersionsResponse};
 use tailrace_kafka_wire::{
     ApiKey, ErrorCode, Part, Request, VersionRange, decode_response, frame_bytes, request_frame,
 };
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, oneshot};
 
 use super::ClientError;
+use super::tls::Tls;
 
 /// What we call ourselves to servers.
 const CLIENT_ID: &str = "tailrace-cli";
@@ -71,7 +71,11 @@ pub(crate) struct Pending<R> {
 
 impl Connection {
     /// Connects and asks for the versions. `timeout` holds for connecting and for each later answer.
-    pub(crate) async fn open(address: &str, timeout: Duration) -> Result<Self, ClientError> {
+    pub(crate) async fn open(
+        address: &str,
+        timeout: Duration,
+        tls: Option<&Tls>,
+    ) -> Result<Self, ClientError> {
         let failed = |reason: String| ClientError::Connect { address: address.to_owned(), reason };
         let stream = tokio::time::timeout(timeout, TcpStream::connect(address))
             .await
@@ -79,11 +83,19 @@ impl Connection {
             .map_err(|error| failed(plain(&error)))?;
         // Answers are waited for: a delay to fill a packet would only add to them.
         stream.set_nodelay(true).map_err(|error| failed(plain(&error)))?;
-        let (reader, writer) = stream.into_split();
-        let (requests, queue) = mpsc::channel(QUEUE_REQUESTS_MAX);
-        let waiting: Waiting = Arc::new(Mutex::new(Some(VecDeque::new())));
-        tokio::spawn(write_requests(writer, queue, Arc::clone(&waiting)));
-        tokio::spawn(read_answers(reader, waiting));
+        let requests = match tls {
+            None => {
+                let (reader, writer) = stream.into_split();
+                serve(reader, writer)
+            }
+            Some(tls) => {
+                let handshake = tokio::time::timeout(timeout, tls.connect(address, stream)).await;
+                let stream =
+                    handshake.map_err(|_| failed(format!("no TLS within {timeout:?}")))?.map_err(failed)?;
+                let (reader, writer) = tokio::io::split(stream);
+                serve(reader, writer)
+            }
+        };
         let mut connection = Self {
             address: address.into(),
             requests,
@@ -229,13 +241,29 @@ impl<R: Request> Pending<R> {
     }
 }
 
+/// Starts the two tasks; ends with them.
+fn serve(
+    reader: impl AsyncRead + Unpin + Send + 'static,
+    writer: impl AsyncWrite + Unpin + Send + 'static,
+) -> mpsc::Sender<Outgoing> {
+    let (requests, queue) = mpsc::channel(QUEUE_REQUESTS_MAX);
+    let waiting: Waiting = Arc::new(Mutex::new(Some(VecDeque::new())));
+    tokio::spawn(write_requests(writer, queue, Arc::clone(&waiting)));
+    tokio::spawn(read_answers(reader, waiting));
+    requests
+}
+
 fn lock(waiting: &Waiting) -> MutexGuard<'_, WaitingList> {
     // Nothing panics while it is held.
     waiting.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// Ends when the connection's owner is gone or the socket fails; what waits then hears of it.
-async fn write_requests(mut socket: OwnedWriteHalf, mut queue: mpsc::Receiver<Outgoing>, waiting: Waiting) {
+async fn write_requests(
+    mut socket: impl AsyncWrite + Unpin,
+    mut queue: mpsc::Receiver<Outgoing>,
+    waiting: Waiting,
+) {
     while let Some(outgoing) = queue.recv().await {
         let mut unanswered = None;
         if outgoing.unanswered {
@@ -261,16 +289,17 @@ async fn write_requests(mut socket: OwnedWriteHalf, mut queue: mpsc::Receiver<Ou
 }
 
 /// Small records travel in the frame's first part, so that most requests are one system call.
-async fn write_parts(socket: &mut OwnedWriteHalf, parts: &[Part]) -> std::io::Result<()> {
+async fn write_parts(socket: &mut (impl AsyncWrite + Unpin), parts: &[Part]) -> std::io::Result<()> {
     for part in parts {
         if let Part::Bytes(bytes) = part {
             socket.write_all(bytes).await?;
         }
     }
-    Ok(())
+    // TLS may hold the rest of a record back.
+    socket.flush().await
 }
 
-async fn read_answers(mut socket: OwnedReadHalf, waiting: Waiting) {
+async fn read_answers(mut socket: impl AsyncRead + Unpin, waiting: Waiting) {
     loop {
         let answer = match read_frame(&mut socket).await {
             Ok(answer) => answer,
@@ -290,7 +319,7 @@ async fn read_answers(mut socket: OwnedReadHalf, waiting: Waiting) {
     }
 }
 
-async fn read_frame(socket: &mut OwnedReadHalf) -> Result<Bytes, String> {
+async fn read_frame(socket: &mut (impl AsyncRead + Unpin)) -> Result<Bytes, String> {
     let mut prefix = [0; 4];
     socket.read_exact(&mut prefix).await.map_err(|error| plain(&error))?;
     let bytes = frame_bytes(prefix, RESPONSE_BYTES_MAX).map_err(|error| error.to_string())? as usize;

@@ -1,5 +1,6 @@
 //! What can go wrong between this client and a server.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tailrace_kafka_wire::{DecodeError, EncodeError, ErrorCode, VersionRange};
@@ -15,6 +16,8 @@ pub(crate) enum ClientError {
         "{address} did not answer {api} within {timeout:?}; see whether it is healthy, or raise --timeout"
     )]
     Timeout { address: String, api: &'static str, timeout: Duration },
+    #[error("cannot use {} ({flag}): {reason}", .path.display())]
+    TlsFile { flag: &'static str, path: PathBuf, reason: String },
     #[error("the connection to {address} ended: {reason}")]
     Closed { address: String, reason: String },
     #[error(
@@ -67,7 +70,8 @@ impl ClientError {
             // As Kafka's own clients have it: the node that was asked is no longer, or not yet, the right one.
             Self::Refused { code, .. } => ErrorCode::from_code(*code)
                 .is_some_and(|code| code.is_retriable() || code == ErrorCode::NotController),
-            Self::Decode { .. }
+            Self::TlsFile { .. }
+            | Self::Decode { .. }
             | Self::Encode { .. }
             | Self::Version { .. }
             | Self::NoTopic(_)

@@ -1,7 +1,7 @@
 //! A small Kafka client for the verbs: connections, versions, metadata, retries, and the calls that several verbs need.
 //!
 //! It works with tailrace and with Kafka 2.1 or newer: versions are negotiated per connection. Deliberately absent:
-//! groups, transactions, authentication, and anything that outlives one run of the program.
+//! groups, transactions, passwords, and anything that outlives one run of the program.
 
 mod address;
 mod cluster;
@@ -9,6 +9,7 @@ mod connection;
 mod error;
 mod offsets;
 mod retry;
+mod tls;
 mod topics;
 
 use std::time::Duration;
@@ -20,6 +21,7 @@ pub(crate) use connection::Connection;
 pub(crate) use error::ClientError;
 pub(crate) use offsets::{OffsetQuery, list_offsets};
 pub(crate) use retry::{Backoff, check, retrying};
+pub(crate) use tls::TlsArguments;
 pub(crate) use topics::{
     Partition, RESOURCE_TOPIC, SOURCE_TOPIC, Topic, all_topics, find_topic, find_topics, topic_configs,
     wait_for_topic,
@@ -45,6 +47,8 @@ pub(crate) struct ConnectArguments {
     /// Longest wait for one operation, retries included: 500ms, 30s, 2m
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
     pub(crate) timeout: Duration,
+    #[command(flatten)]
+    pub(crate) tls: TlsArguments,
 }
 
 /// Runs a client verb on one thread: what there is to wait for is the network.

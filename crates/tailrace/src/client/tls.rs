@@ -1,0 +1,96 @@
+//! TLS towards the server: which authorities to trust, and which certificate to show.
+//!
+//! Deliberately not here: the system's authorities. Servers of one's own have an authority of one's own.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::ClientError;
+
+/// Given with the verbs that connect to a server.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct TlsArguments {
+    /// Speak TLS, and trust servers with a certificate of these authorities (PEM)
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+    /// Show this certificate (PEM), where the server demands one
+    #[arg(long, value_name = "FILE", requires = "tls_ca", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Private key of the certificate to show (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+}
+
+/// Makes handshakes; kept for all connections of a run.
+#[derive(Clone)]
+pub(crate) struct Tls(TlsConnector);
+
+impl std::fmt::Debug for Tls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Tls")
+    }
+}
+
+impl TlsArguments {
+    /// Reads the files; `None` if TLS was not asked for.
+    pub(crate) fn load(&self) -> Result<Option<Tls>, ClientError> {
+        let Some(authorities) = &self.tls_ca else { return Ok(None) };
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates("--tls-ca", authorities)? {
+            roots.add(certificate).map_err(|error| unusable("--tls-ca", authorities, &error))?;
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| unusable("--tls-ca", authorities, &error))?
+            .with_root_certificates(roots);
+        let config = match (&self.tls_cert, &self.tls_key) {
+            (Some(shown), Some(key)) => {
+                let secret =
+                    PrivateKeyDer::from_pem_file(key).map_err(|error| unusable("--tls-key", key, &error))?;
+                builder
+                    .with_client_auth_cert(certificates("--tls-cert", shown)?, secret)
+                    .map_err(|error| unusable("--tls-cert", shown, &error))?
+            }
+            _ => builder.with_no_client_auth(),
+        };
+        Ok(Some(Tls(TlsConnector::from(Arc::new(config)))))
+    }
+}
+
+impl Tls {
+    /// Makes the handshake with the server that `address` (HOST:PORT) names.
+    pub(crate) async fn connect(
+        &self,
+        address: &str,
+        stream: TcpStream,
+    ) -> Result<TlsStream<TcpStream>, String> {
+        let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let name = ServerName::try_from(host.to_owned()).map_err(|error| format!("{host}: {error}"))?;
+        self.0.connect(name, stream).await.map_err(|error| format!("TLS: {error}"))
+    }
+}
+
+fn certificates(flag: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, ClientError> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+    match found {
+        Ok(found) if found.is_empty() => {
+            Err(unusable(flag, path, &"there is no certificate in it (expected PEM)"))
+        }
+        Ok(found) => Ok(found),
+        Err(error) => Err(unusable(flag, path, &error)),
+    }
+}
+
+fn unusable(flag: &'static str, path: &Path, reason: &dyn std::fmt::Display) -> ClientError {
+    ClientError::TlsFile { flag, path: path.to_owned(), reason: reason.to_string() }
+}
