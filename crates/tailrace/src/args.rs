@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::bench::BenchArguments;
 use crate::consume::ConsumeArguments;
-use crate::nats::{PublishArguments, ReplyArguments, RequestArguments, SubscribeArguments};
+use crate::nats::{PublishArguments, ReplyArguments, RequestArguments, SubscribeArguments, TopArguments};
 use crate::offline::LogArguments;
 use crate::produce::ProduceArguments;
 use crate::topic::TopicArguments;
@@ -45,6 +45,8 @@ pub(crate) enum Verb {
     Request(RequestArguments),
     /// Answer requests over NATS.
     Reply(ReplyArguments),
+    /// Show live connections and rates in the terminal.
+    Top(TopArguments),
     /// Look into the files of a data folder, read only; no server is needed.
     Log(LogArguments),
     /// Measure the latency of this and other message systems.

@@ -33,6 +33,7 @@ fn main() -> ExitCode {
         Some(Verb::Sub(arguments)) => nats::subscribe(&arguments),
         Some(Verb::Request(arguments)) => nats::request(&arguments),
         Some(Verb::Reply(arguments)) => nats::reply(&arguments),
+        Some(Verb::Top(arguments)) => nats::top(&arguments),
         Some(Verb::Log(arguments)) => offline::run(&arguments),
         Some(Verb::Bench(arguments)) => bench::run(&arguments),
         Some(Verb::Config(arguments)) => config_command::run(&arguments),

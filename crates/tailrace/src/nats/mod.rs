@@ -7,8 +7,10 @@ mod reply;
 mod request;
 mod subscribe;
 mod text;
+mod top;
 
 pub(crate) use publish::{PublishArguments, run as publish};
 pub(crate) use reply::{ReplyArguments, run as reply};
 pub(crate) use request::{RequestArguments, run as request};
 pub(crate) use subscribe::{SubscribeArguments, run as subscribe};
+pub(crate) use top::{TopArguments, run as top};
