@@ -4,7 +4,8 @@
 pub(crate) fn literal(text: &str) -> Result<String, String> {
     pattern(text)?;
     if text.split('.').any(|word| word == "*" || word == ">") {
-        return Err("a message is published to one subject: `*` and `>` are for subscriptions".to_owned());
+        return Err("a message is published to one subject: the wildcards `*` and `>` are for subscriptions"
+            .to_owned());
     }
     Ok(text.to_owned())
 }
@@ -15,7 +16,7 @@ pub(crate) fn pattern(text: &str) -> Result<String, String> {
         return Err("a subject has no blanks".to_owned());
     }
     if text.split('.').any(str::is_empty) {
-        return Err("a subject consists of words with dots between them, such as orders.eu.new".to_owned());
+        return Err("a subject is words with dots between them, such as orders.eu.new".to_owned());
     }
     match text.split('.').rev().skip(1).any(|word| word == ">") {
         true => Err("`>` stands for the rest of a subject: nothing can follow it".to_owned()),
