@@ -64,7 +64,7 @@ fn lines_and_whole_inputs_arrive_byte_for_byte() {
     let input = b"first\n\n  two \r\n\xff\xfe\0\nlast without end";
     success(server.nats(&["pub", "in", "--lines"], input));
     assert_eq!(listener.end().1, [&input[..], b"\n"].concat());
-    let large: Vec<u8> = (0..900_000_u32).map(|n| (n * 31 >> 3) as u8).collect();
+    let large: Vec<u8> = (0..900_000_u32).map(|n| ((n * 31) >> 3) as u8).collect();
     let listener = server.listen(&["sub", "in", "--raw", "-c", "1"]);
     success(server.nats(&["pub", "in"], &large));
     assert_eq!(listener.end().1, [&large[..], b"\n"].concat());
