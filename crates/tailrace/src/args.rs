@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::bench::BenchArguments;
 use crate::consume::ConsumeArguments;
+use crate::nats::{PublishArguments, ReplyArguments, RequestArguments, SubscribeArguments, TopArguments};
 use crate::offline::LogArguments;
 use crate::produce::ProduceArguments;
 use crate::topic::TopicArguments;
@@ -36,6 +37,16 @@ pub(crate) enum Verb {
     Produce(ProduceArguments),
     /// Write the records of a topic to standard output.
     Consume(ConsumeArguments),
+    /// Publish messages to a NATS subject.
+    Pub(PublishArguments),
+    /// Show what is published to NATS subjects.
+    Sub(SubscribeArguments),
+    /// Ask over NATS, and show the answer.
+    Request(RequestArguments),
+    /// Answer requests over NATS.
+    Reply(ReplyArguments),
+    /// Show live connections and rates in the terminal.
+    Top(TopArguments),
     /// Look into the files of a data folder, read only; no server is needed.
     Log(LogArguments),
     /// Measure the latency of this and other message systems.

@@ -6,6 +6,7 @@ mod client;
 mod config_command;
 mod consume;
 mod failure;
+mod nats;
 mod offline;
 mod output;
 mod produce;
@@ -28,6 +29,11 @@ fn main() -> ExitCode {
         Some(Verb::Topic(arguments)) => topic::run(&arguments),
         Some(Verb::Produce(arguments)) => produce::run(&arguments),
         Some(Verb::Consume(arguments)) => consume::run(&arguments),
+        Some(Verb::Pub(arguments)) => nats::publish(&arguments),
+        Some(Verb::Sub(arguments)) => nats::subscribe(&arguments),
+        Some(Verb::Request(arguments)) => nats::request(&arguments),
+        Some(Verb::Reply(arguments)) => nats::reply(&arguments),
+        Some(Verb::Top(arguments)) => nats::top(&arguments),
         Some(Verb::Log(arguments)) => offline::run(&arguments),
         Some(Verb::Bench(arguments)) => bench::run(&arguments),
         Some(Verb::Config(arguments)) => config_command::run(&arguments),

@@ -12,7 +12,8 @@ use tailrace_broker::config::{
 use crate::args::ServeArguments;
 
 /// Variables that begin like ours and are none of the server's settings.
-const OTHER_VARIABLES: &[&str] = &["TAILRACE_CONFIG", "TAILRACE_BOOTSTRAP"];
+const OTHER_VARIABLES: &[&str] =
+    &["TAILRACE_CONFIG", "TAILRACE_BOOTSTRAP", "TAILRACE_NATS_SERVER", "TAILRACE_NATS_MONITOR"];
 
 /// Why the configuration cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -1,10 +1,10 @@
 //! Addresses as people write them.
 
-/// The port of a server that names none.
-const PORT: u16 = 9092;
+/// The port of a Kafka server that names none.
+pub(crate) const KAFKA_PORT: u16 = 9092;
 
 /// `HOST:PORT` with the usual port added where there is none. An IPv6 address with a port is bracketed.
-pub(crate) fn complete(text: &str) -> String {
+pub(crate) fn complete(text: &str, usual_port: u16) -> String {
     let text = text.trim();
     let has_port = match text.rsplit_once(':') {
         Some((host, port)) => {
@@ -16,8 +16,8 @@ pub(crate) fn complete(text: &str) -> String {
     };
     match text {
         _ if has_port => text.to_owned(),
-        _ if text.contains(':') && !text.starts_with('[') => format!("[{text}]:{PORT}"),
-        _ => format!("{text}:{PORT}"),
+        _ if text.contains(':') && !text.starts_with('[') => format!("[{text}]:{usual_port}"),
+        _ => format!("{text}:{usual_port}"),
     }
 }
 
@@ -40,7 +40,7 @@ mod tests {
             ("[::1]", "[::1]:9092"),
             ("[::1]:5", "[::1]:5"),
         ] {
-            assert_eq!(complete(text), expected);
+            assert_eq!(complete(text, KAFKA_PORT), expected);
         }
         assert_eq!(join("::1", 7), "[::1]:7");
     }

@@ -3,7 +3,7 @@
 //! It works with tailrace and with Kafka 2.1 or newer: versions are negotiated per connection. Deliberately absent:
 //! groups, transactions, passwords, and anything that outlives one run of the program.
 
-mod address;
+pub(crate) mod address;
 mod cluster;
 mod connection;
 mod error;

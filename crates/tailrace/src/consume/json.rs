@@ -1,14 +1,13 @@
 //! `-o json`: one object per record and line.
 //!
-//! Keys and values that are UTF-8 appear as strings. Others appear in Base64, and a field of the same name with `_encoding`
-//! says so: `"value":"AAE=","value_encoding":"base64"`.
+//! Keys and values that are no text appear in Base64, see [`crate::text::json`].
 
 use std::io::Write as _;
 
 use tailrace_records::Record;
 
 use super::format::Place;
-use crate::text::base64;
+use crate::text::json::{bytes, string};
 
 /// Writes a record, without a line end.
 pub(crate) fn write_record(place: Place<'_>, record: &Record<'_>, out: &mut Vec<u8>) {
@@ -29,22 +28,4 @@ pub(crate) fn write_record(place: Place<'_>, record: &Record<'_>, out: &mut Vec<
         out.push(b'}');
     }
     out.extend_from_slice(b"]}");
-}
-
-fn bytes(name: &str, content: Option<&[u8]>, out: &mut Vec<u8>) {
-    let _ = write!(out, "\"{name}\":");
-    match content.map(|content| (content, std::str::from_utf8(content))) {
-        None => out.extend_from_slice(b"null"),
-        Some((_, Ok(text))) => string(text, out),
-        Some((content, Err(_))) => {
-            out.push(b'"');
-            base64::encode_into(content, out);
-            let _ = write!(out, "\",\"{name}_encoding\":\"base64\"");
-        }
-    }
-}
-
-fn string(text: &str, out: &mut Vec<u8>) {
-    // A string always has a JSON form.
-    let _ = serde_json::to_writer(out, text);
 }

@@ -34,6 +34,22 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).ok_or_else(|| format!("'{text}' is too large"))
 }
 
+/// Reads a rate per second: `1000`, `1000/s`, `20k`, `1.5M` (powers of 1,000).
+pub(crate) fn parse_rate(text: &str) -> Result<f64, String> {
+    let wrong = || format!("'{text}' is no rate: expected for instance 1000, 20k or 20k/s");
+    let number = text.strip_suffix("/s").unwrap_or(text);
+    let end = number.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(number.len());
+    let scale = match &number[end..] {
+        "" => 1.0,
+        "k" => 1e3,
+        "M" => 1e6,
+        _ => return Err(wrong()),
+    };
+    let number: f64 = number[..end].parse().map_err(|_| wrong())?;
+    let rate = number * scale;
+    if rate > 0.0 && rate <= 1e9 { Ok(rate) } else { Err(wrong()) }
+}
+
 /// `12.3 MB`: powers of 1000, three digits or so.
 pub(crate) fn bytes(count: f64) -> String {
     scaled(count, &["B", "kB", "MB", "GB", "TB", "PB"])
@@ -80,6 +96,16 @@ mod tests {
         assert_eq!(parse_bytes("10"), Ok(10));
         parse_bytes("1TB").unwrap_err();
         parse_bytes("99999999999G").unwrap_err();
+    }
+
+    #[test]
+    fn rates() {
+        for (text, expected) in [("1", 1.0), ("2.5/s", 2.5), ("20k", 2e4), ("1.5M/s", 1.5e6)] {
+            assert_eq!(parse_rate(text), Ok(expected));
+        }
+        for wrong in ["", "0", "-1", "k", "1/m", "1kk", "9999999M"] {
+            parse_rate(wrong).unwrap_err();
+        }
     }
 
     #[test]

@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(TAILRACE);
     for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("TAILRACE_") {
+        if ["TAILRACE_", "NATS_"].iter().any(|ours| name.to_string_lossy().starts_with(ours)) {
             command.env_remove(name);
         }
     }
@@ -63,6 +63,7 @@ pub(crate) fn success(output: Output) -> Vec<u8> {
 pub(crate) struct Server {
     child: Child,
     pub(crate) kafka: String,
+    pub(crate) nats: String,
     pub(crate) http: String,
     pub(crate) ready: String,
     /// Everything the server wrote to standard error so far goes here.
@@ -77,6 +78,11 @@ impl Server {
 
     /// Starts a server that listens for Kafka clients at `kafka`.
     pub(crate) fn start_at(dir: &Path, kafka: &str, more: &[&str]) -> Self {
+        Self::start_on(dir, kafka, "127.0.0.1:0", more)
+    }
+
+    /// Starts a server that listens for Kafka clients at `kafka`, for NATS clients at `nats`.
+    pub(crate) fn start_on(dir: &Path, kafka: &str, nats: &str, more: &[&str]) -> Self {
         let errors = dir.with_extension("stderr");
         let mut arguments = vec![
             "serve",
@@ -85,7 +91,7 @@ impl Server {
             "--kafka",
             kafka,
             "--nats",
-            "127.0.0.1:0",
+            nats,
             "--http",
             "127.0.0.1:0",
         ];
@@ -101,8 +107,8 @@ impl Server {
                 panic!("no {name} in {ready:?}: {}", std::fs::read_to_string(&errors).unwrap());
             })
         };
-        let (kafka, http) = (word("kafka="), word("http="));
-        Self { child, kafka, http, ready, errors }
+        let (kafka, nats, http) = (word("kafka="), word("nats="), word("http="));
+        Self { child, kafka, nats, http, ready, errors }
     }
 
     fn signal(&self, signal: Signal) {
@@ -143,6 +149,16 @@ impl Server {
         run_with(&[arguments, &["--bootstrap", &self.kafka]].concat(), input)
     }
 
+    /// Runs a verb that speaks NATS against this server with `input` on standard input.
+    pub(crate) fn nats(&self, arguments: &[&str], input: &[u8]) -> Output {
+        run_with(&[arguments, &["--server", &self.nats]].concat(), input)
+    }
+
+    /// Starts a verb that speaks NATS, and waits until its subscription is in force.
+    pub(crate) fn listen(&self, arguments: &[&str]) -> Listener {
+        Listener::start(&[arguments, &["--server", &self.nats]].concat())
+    }
+
     /// The standard output of a verb that must succeed.
     #[track_caller]
     pub(crate) fn output(&self, arguments: &[&str]) -> String {
@@ -181,6 +197,55 @@ impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// `sub` or `reply` while it runs.
+pub(crate) struct Listener {
+    child: Child,
+    errors: BufReader<std::process::ChildStderr>,
+}
+
+impl Listener {
+    fn start(arguments: &[&str]) -> Self {
+        let mut child = command(arguments).spawn().unwrap();
+        let mut errors = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        errors.read_line(&mut line).unwrap();
+        assert!(line.starts_with("subscribed to ") || line.starts_with("answering "), "{line}");
+        Self { child, errors }
+    }
+
+    /// The next line of standard error.
+    pub(crate) fn next_error(&mut self) -> String {
+        let mut line = String::new();
+        self.errors.read_line(&mut line).unwrap();
+        line
+    }
+
+    pub(crate) fn stdout(&mut self) -> BufReader<std::process::ChildStdout> {
+        BufReader::new(self.child.stdout.take().unwrap())
+    }
+
+    /// SIGINT, as Ctrl-C sends it.
+    pub(crate) fn interrupt(&self) {
+        kill_process(Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap(), Signal::INT).unwrap();
+    }
+
+    /// Waits for the end: exit status, and what is left of both outputs.
+    pub(crate) fn end(mut self) -> (Option<i32>, Vec<u8>, String) {
+        let mut rest = self.errors;
+        let reading = std::thread::spawn(move || {
+            let mut text = String::new();
+            rest.read_to_string(&mut text).unwrap();
+            text
+        });
+        let mut output = Vec::new();
+        if let Some(mut stdout) = self.child.stdout.take() {
+            stdout.read_to_end(&mut output).unwrap();
+        }
+        let status = self.child.wait().unwrap().code();
+        (status, output, reading.join().unwrap())
     }
 }
 

@@ -1,0 +1,106 @@
+//! What a server sent, with bytes of its own.
+
+use tailrace_nats_wire::{Message, Status, header_lines};
+
+/// A message that arrived. All its parts lie in one piece of memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Received {
+    /// The subscription it is for.
+    pub(crate) sid: u64,
+    bytes: Box<[u8]>,
+    subject: usize,
+    reply: Option<usize>,
+    headers: Option<usize>,
+}
+
+impl Received {
+    pub(super) fn new(sid: u64, message: &Message<'_>) -> Self {
+        let parts = [
+            message.subject,
+            message.reply.unwrap_or_default(),
+            message.headers.unwrap_or_default(),
+            message.payload,
+        ];
+        Self {
+            sid,
+            bytes: parts.concat().into_boxed_slice(),
+            subject: message.subject.len(),
+            reply: message.reply.map(<[u8]>::len),
+            headers: message.headers.map(<[u8]>::len),
+        }
+    }
+
+    /// Where it was published to.
+    pub(crate) fn subject(&self) -> &[u8] {
+        &self.bytes[..self.subject]
+    }
+
+    /// Where an answer is expected.
+    pub(crate) fn reply(&self) -> Option<&[u8]> {
+        self.reply.map(|length| &self.bytes[self.subject..self.subject + length])
+    }
+
+    /// The header block.
+    pub(crate) fn headers(&self) -> Option<&[u8]> {
+        let start = self.subject + self.reply.unwrap_or(0);
+        self.headers.map(|length| &self.bytes[start..start + length])
+    }
+
+    /// What it carries.
+    pub(crate) fn payload(&self) -> &[u8] {
+        let start = self.subject + self.reply.unwrap_or(0) + self.headers.unwrap_or(0);
+        &self.bytes[start..]
+    }
+
+    /// True for the server's word that nobody listens to a request.
+    pub(crate) fn says_no_responders(&self) -> bool {
+        let status = self.headers().and_then(|block| header_lines(block).ok()?.status());
+        self.payload().is_empty() && matches!(status, Some(Status { code: b"503", .. }))
+    }
+}
+
+/// What arrives on a connection, but for what it deals with by itself.
+#[derive(Debug)]
+pub(crate) enum Incoming {
+    /// A message.
+    Message(Received),
+    /// The answer to a PING of ours.
+    Pong,
+    /// `-ERR` after which the connection stays open.
+    Error(String),
+    /// The server is about to stop.
+    LameDuck,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_told_apart() {
+        let message = Message {
+            subject: b"a.b",
+            reply: Some(b"r"),
+            headers: Some(b"NATS/1.0\r\n\r\n"),
+            payload: b"payload",
+        };
+        let received = Received::new(7, &message);
+        assert_eq!(received.subject(), b"a.b");
+        assert_eq!(received.reply(), Some(&b"r"[..]));
+        assert_eq!(received.headers(), message.headers);
+        assert_eq!(received.payload(), b"payload");
+        let bare = Received::new(7, &Message { subject: b"s", ..Message::default() });
+        assert_eq!((bare.reply(), bare.headers(), bare.payload()), (None, None, &b""[..]));
+    }
+
+    #[test]
+    fn no_responders_is_a_status_without_a_payload() {
+        let answer = |headers, payload| {
+            Received::new(1, &Message { subject: b"s", reply: None, headers: Some(headers), payload })
+                .says_no_responders()
+        };
+        assert!(answer(b"NATS/1.0 503\r\nNats-Subject: x\r\n\r\n", b""));
+        assert!(!answer(b"NATS/1.0 503\r\n\r\n", b"x"));
+        assert!(!answer(b"NATS/1.0\r\nStatus: 503\r\n\r\n", b""));
+    }
+}

@@ -1,0 +1,5 @@
+//! Small texts of the NATS verbs: subjects, headers, templates. Nothing here does I/O.
+
+pub(super) mod headers;
+pub(super) mod subject;
+pub(super) mod template;

@@ -1,0 +1,72 @@
+//! GET of a small JSON page. HTTP/1.0, so that the answer comes in one piece and the connection ends with it.
+
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::failure::{Failure, plain};
+
+/// Longest page that is read: some ten thousand connections.
+const PAGE_BYTES_MAX: u64 = 64 << 20;
+
+/// Gets `path` from `address` and reads its JSON.
+pub(super) async fn get<T: DeserializeOwned>(
+    address: &str,
+    path: &str,
+    timeout: Duration,
+) -> Result<T, Failure> {
+    let page = tokio::time::timeout(timeout, fetch(address, path))
+        .await
+        .map_err(|_| format!("{address} did not answer {path} within {timeout:?}"))??;
+    serde_json::from_slice(&page).map_err(|error| {
+        format!("{address}{path} is not what a NATS monitoring port shows ({error}); see --monitor").into()
+    })
+}
+
+async fn fetch(address: &str, path: &str) -> Result<Vec<u8>, Failure> {
+    let failed = |error: std::io::Error| {
+        format!("cannot get {path} from {address}: {}; name the HTTP port with --monitor", plain(&error))
+    };
+    let mut stream = TcpStream::connect(address).await.map_err(failed)?;
+    let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\nAccept: application/json\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.map_err(failed)?;
+    let mut answer = Vec::new();
+    stream.take(PAGE_BYTES_MAX).read_to_end(&mut answer).await.map_err(failed)?;
+    let (head, body) = split(&answer).ok_or_else(|| format!("{address} does not speak HTTP"))?;
+    match head.split_whitespace().nth(1) {
+        Some("200") => Ok(body.to_vec()),
+        _ => {
+            let status = head.lines().next().unwrap_or_default();
+            Err(format!("{address} answers {path} with '{status}': {}", text(body)).into())
+        }
+    }
+}
+
+fn split(answer: &[u8]) -> Option<(&str, &[u8])> {
+    let end = memchr::memmem::find(answer, b"\r\n\r\n")?;
+    let head = std::str::from_utf8(&answer[..end]).ok().filter(|head| head.starts_with("HTTP/"))?;
+    Some((head, &answer[end + 4..]))
+}
+
+/// What is shown of a page that is not the one asked for.
+fn text(body: &[u8]) -> String {
+    const SHOWN: usize = 200;
+    String::from_utf8_lossy(&body[..body.len().min(SHOWN)]).trim().replace(char::is_control, " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn head_and_body_are_told_apart() {
+        assert_eq!(
+            split(b"HTTP/1.0 200 OK\r\nA: b\r\n\r\n{}"),
+            Some(("HTTP/1.0 200 OK\r\nA: b", &b"{}"[..]))
+        );
+        assert_eq!(split(b"INFO {}\r\n\r\n"), None);
+        assert_eq!(split(b"HTTP/1.0 200 OK\r\n"), None);
+    }
+}

@@ -1,0 +1,248 @@
+//! `tailrace top`: who is connected and what goes through, from the monitoring port of tailrace or nats-server.
+
+mod http;
+mod sample;
+mod screen;
+mod terminal;
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use clap::{Args, ValueEnum};
+
+use super::client::Interrupt;
+use crate::args::Output;
+use crate::client::{address, block_on};
+use crate::failure::{Failure, complain};
+use crate::output::print;
+use crate::text::units::parse_duration;
+use sample::{Interval, Row, Sample};
+use terminal::Terminal;
+
+/// The port of HTTP, where none is given.
+const HTTP_PORT: u16 = 8222;
+/// Lines of the page that are no connections, and the one left free.
+const OTHER_LINES: usize = 8;
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Keys: q ends, s and S change the order, space pauses. What is written to a pipe or file is repeated\n\
+    as text; with -o json each look is one line.\n\n\
+    Examples:\n  \
+    tailrace top\n  \
+    tailrace top --sort pending --interval 5s\n  \
+    tailrace top --once -o json | jq '.connections[] | select(.pending_bytes > 0)'\n\n\
+    TO is from the server to the client, FROM the other way. Rates are those of the last interval."
+)]
+pub(crate) struct TopArguments {
+    /// HTTP port of the server, where /varz and /connz are
+    #[arg(
+        short,
+        long,
+        value_name = "HOST:PORT",
+        env = "TAILRACE_NATS_MONITOR",
+        default_value = "127.0.0.1:8222"
+    )]
+    monitor: String,
+    /// Time between two looks
+    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = parse_interval)]
+    interval: Duration,
+    /// What comes first
+    #[arg(short, long, value_enum, default_value_t = Sort::Rate)]
+    sort: Sort,
+    /// Connections to show [default: as many as fit; to a pipe all that were asked for]
+    #[arg(short = 'n', long, value_name = "N")]
+    rows: Option<usize>,
+    /// Most connections to ask for
+    #[arg(long, value_name = "N", default_value_t = 1024)]
+    limit: u32,
+    /// Two looks, one interval apart, and no more
+    #[arg(long)]
+    once: bool,
+    /// Text for people, or JSON
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+    /// Longest wait for the server
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
+    timeout: Duration,
+}
+
+/// `--sort`: largest first, but for the number of the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Sort {
+    /// Messages per second, both ways
+    Rate,
+    /// Bytes per second, both ways
+    ByteRate,
+    /// Number of the connection
+    Cid,
+    /// Subscriptions
+    Subs,
+    /// Bytes that wait for the client
+    Pending,
+    /// Messages to the client, ever
+    MsgsTo,
+    /// Messages from the client, ever
+    MsgsFrom,
+    /// Bytes to the client, ever
+    BytesTo,
+    /// Bytes from the client, ever
+    BytesFrom,
+}
+
+impl Sort {
+    fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    /// The order that the server is asked for, which decides who is within the limit.
+    fn server_key(self) -> &'static str {
+        match self {
+            Self::Rate | Self::Cid => "cid",
+            Self::ByteRate | Self::BytesFrom => "bytes_from",
+            Self::Subs => "subs",
+            Self::Pending => "pending",
+            Self::MsgsTo => "msgs_to",
+            Self::MsgsFrom => "msgs_from",
+            Self::BytesTo => "bytes_to",
+        }
+    }
+
+    fn step(self, by: usize) -> Self {
+        let all = Self::value_variants();
+        let at = all.iter().position(|sort| *sort == self).unwrap_or(0);
+        all[(at + by) % all.len()]
+    }
+
+    fn order(self, rows: &mut [Row]) {
+        let key = |row: &Row| {
+            let (info, rates) = (&row.info, &row.rates);
+            match self {
+                Self::Rate => rates.messages_to + rates.messages_from,
+                Self::ByteRate => rates.bytes_to + rates.bytes_from,
+                Self::Cid => -(info.cid as f64),
+                Self::Subs => info.subscriptions as f64,
+                Self::Pending => info.pending_bytes as f64,
+                Self::MsgsTo => info.out_msgs as f64,
+                Self::MsgsFrom => info.in_msgs as f64,
+                Self::BytesTo => info.out_bytes as f64,
+                Self::BytesFrom => info.in_bytes as f64,
+            }
+        };
+        rows.sort_by(|a, b| key(b).total_cmp(&key(a)).then(a.info.cid.cmp(&b.info.cid)));
+    }
+}
+
+fn parse_interval(text: &str) -> Result<Duration, String> {
+    let interval = parse_duration(text)?;
+    let least = Duration::from_millis(100);
+    if interval >= least { Ok(interval) } else { Err(format!("it must be at least {least:?}")) }
+}
+
+pub(crate) fn run(arguments: &TopArguments) -> Result<ExitCode, Failure> {
+    block_on(async {
+        let monitor = address::complete(&arguments.monitor, HTTP_PORT);
+        let mut top = Top { arguments, monitor, sort: arguments.sort };
+        // The first look also shows whether there is something to look at.
+        let first = top.look().await?;
+        let mut interrupt = Interrupt::install()?;
+        let interactive = !arguments.once && arguments.output == Output::Text;
+        let mut terminal = if interactive { Terminal::take() } else { None };
+        tokio::select! {
+            result = top.run(first, terminal.as_mut()) => result?,
+            () = interrupt.wait() => {}
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+struct Top<'a> {
+    arguments: &'a TopArguments,
+    monitor: String,
+    sort: Sort,
+}
+
+impl Top<'_> {
+    async fn look(&self) -> Result<Sample, Failure> {
+        let timeout = self.arguments.timeout;
+        let path = format!("/connz?limit={}&sort={}", self.arguments.limit, self.sort.server_key());
+        let varz = http::get(&self.monitor, "/varz", timeout).await?;
+        let connz = http::get(&self.monitor, &path, timeout).await?;
+        Ok(Sample { at: Instant::now(), varz, connz })
+    }
+
+    async fn run(&mut self, first: Sample, mut terminal: Option<&mut Terminal>) -> Result<(), Failure> {
+        let mut then = first;
+        let mut paused = false;
+        // Something to see at once, without rates.
+        if terminal.is_some() {
+            let (varz, connz) = (then.varz.clone(), then.connz.clone());
+            self.show(Interval::between(&then, Sample { at: then.at, varz, connz }), true)?;
+        }
+        loop {
+            let due = then.at + self.arguments.interval;
+            if self.wait(due, terminal.as_deref_mut(), &mut paused).await {
+                return Ok(());
+            }
+            match self.look().await {
+                Ok(now) => {
+                    let at = now.at;
+                    let (varz, connz) = (now.varz.clone(), now.connz.clone());
+                    self.show(Interval::between(&then, now), terminal.is_some())?;
+                    then = Sample { at, varz, connz };
+                }
+                // A server that restarts comes back.
+                Err(failure) if terminal.is_some() => {
+                    Terminal::draw(&format!("{failure}\n"))?;
+                    then.at = Instant::now();
+                }
+                Err(failure) if !self.arguments.once => {
+                    complain(&failure.to_string());
+                    then.at = Instant::now();
+                }
+                Err(failure) => return Err(failure),
+            }
+            if self.arguments.once {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits until it is time, or a key asks for the page. True if it asks for the end.
+    async fn wait(&mut self, due: Instant, terminal: Option<&mut Terminal>, paused: &mut bool) -> bool {
+        let Some(terminal) = terminal else {
+            tokio::time::sleep_until(due.into()).await;
+            return false;
+        };
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep_until(due.into()), if !*paused => return false,
+                key = terminal.key() => match key {
+                    b'q' | b'Q' => return true,
+                    b's' => self.sort = self.sort.step(1),
+                    b'S' => self.sort = self.sort.step(Sort::value_variants().len() - 1),
+                    b' ' => *paused = !*paused,
+                    _ => {}
+                },
+            }
+        }
+    }
+
+    fn show(&self, mut interval: Interval, on_terminal: bool) -> Result<(), Failure> {
+        self.sort.order(&mut interval.rows);
+        if self.arguments.output == Output::Json {
+            interval.rows.truncate(self.arguments.rows.unwrap_or(usize::MAX));
+            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            let now_ms = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
+            return print(&format!("{}\n", screen::json(&interval, now_ms)));
+        }
+        if !on_terminal {
+            let rows = self.arguments.rows.unwrap_or(usize::MAX);
+            let end = if self.arguments.once { "" } else { "\n" };
+            return print(&(screen::text(&interval, self.sort, rows, usize::MAX) + end));
+        }
+        let (columns, lines) = Terminal::size();
+        let rows = self.arguments.rows.unwrap_or(usize::MAX).min(lines.saturating_sub(OTHER_LINES));
+        Ok(Terminal::draw(&screen::text(&interval, self.sort, rows, columns))?)
+    }
+}
