@@ -1,8 +1,9 @@
 # Sourced by the scripts of interop/ (bash): where things are, installing what a suite needs, a server per suite.
 # Packages come from the registries that the clients (pip, go, mvn, npm) are configured to use.
 INTEROP=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd) ROOT=$(cd "$INTEROP/.." && pwd)
-PYTHON=$INTEROP/python/.venv/bin/python GO_BIN=$INTEROP/go/target/interop
+PYTHON=$INTEROP/python/.venv/bin/python GO_BIN=$INTEROP/go/target/interop GO_NATS_BIN=$INTEROP/go/target/interop-nats
 export KAFKA_LIBS=$INTEROP/java/target/libs
+NATS_SERVER_VERSION=v2.15.2
 die() { echo "interop: $*" >&2; exit 1; }
 # quiet LOG COMMAND...: shows the log only when the command fails.
 quiet() { local log=$1; shift; "$@" > "$log" 2>&1 || { tail -40 "$log" >&2; return 1; }; }
@@ -20,7 +21,7 @@ install_go() {
   local dir=$INTEROP/go
   newer "$dir/target/stamp" "$dir" || return 0
   mkdir -p "$dir/target"
-  (cd "$dir" && retry quiet target/log go build -o target/interop .) && touch "$dir/target/stamp"
+  (cd "$dir" && retry quiet target/log go build -o target/interop . && retry quiet target/log go build -o target/interop-nats ./nats) && touch "$dir/target/stamp"
 }
 install_java() { # Kafka's jars (broker, tools, clients) and the compiled tests
   local dir=$INTEROP/java
@@ -38,6 +39,14 @@ install_js() {
   mkdir -p "$dir/node_modules"
   (cd "$dir" && retry quiet "$dir/node_modules/log" npm ci --no-audit --no-fund --loglevel=error); local rc=$?
   [ $rc = 0 ] && touch "$dir/node_modules/stamp"
+}
+install_nats_server() { # the second target of the NATS suites
+  local dir=$INTEROP/go/target/nats-server
+  if [ -z "${NATS_SERVER_BIN:-}" ] && [ ! -x "$dir/nats-server" ]; then
+    mkdir -p "$dir"
+    GOBIN=$dir retry quiet "$dir/log" go install "github.com/nats-io/nats-server/v2@$NATS_SERVER_VERSION" || return 1
+  fi
+  export NATS_SERVER_BIN=${NATS_SERVER_BIN:-$dir/nats-server}
 }
 install_tailrace() {
   [ -n "${TAILRACE_BIN:-}" ] || { (cd "$ROOT" && cargo build --release -p tailrace) || return 1; }

@@ -1,10 +1,11 @@
 #!/bin/bash
-# Real clients against the server: interop/run.sh [--target tailrace|kafka] [--smoke|--full] [SUITE...]
+# Real clients against the server: interop/run.sh [--target tailrace|kafka|nats] [--smoke|--full] [SUITE...]
 #
 # Suites: python (confluent-kafka, kafka-python, aiokafka), go (franz-go), java (kafka-clients), tools (Kafka's console
-# tools, DumpLogSegments), js (kafkajs), raw (every API at every version, and input that no client sends).
+# tools, DumpLogSegments), js (kafkajs), raw (every API at every version, and input that no client sends);
+# nats-python (nats-py), nats-go (nats.go), nats-js (nats.js), nats-java (jnats), mixed (NATS clients and Kafka clients).
 # Each suite installs what it needs, gets a fresh server, prints PASS or FAIL per test and a summary line.
-# Real Kafka is the second target: it proves the tests. ONLY=REGEX runs the tests whose names match.
+# Real Kafka and nats-server are other targets: they prove the tests. ONLY=REGEX runs the tests whose names match.
 # Deliberately absent: consumer groups; every consumer here uses manual assignment.
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -13,19 +14,28 @@ while [ $# -gt 0 ]; do case $1 in
   --target) TARGET=${2:?}; shift ;;
   --smoke) INTEROP_MODE=smoke ;;
   --full) INTEROP_MODE=full ;;
-  -h|--help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  -h|--help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
   -*) die "unknown flag $1" ;;
   *) SUITES+=("$1") ;;
 esac; shift; done
-[ ${#SUITES[@]} -gt 0 ] || SUITES=(python go java tools js raw)
+KAFKA_SUITES=(python go java tools js raw) NATS_SUITES=(nats-python nats-go nats-js nats-java)
+[ ${#SUITES[@]} -gt 0 ] || case $TARGET in
+  kafka) SUITES=("${KAFKA_SUITES[@]}") ;;
+  nats) SUITES=("${NATS_SUITES[@]}") ;;
+  *) SUITES=("${KAFKA_SUITES[@]}" "${NATS_SUITES[@]}" mixed) ;;
+esac
 export INTEROP_TARGET=$TARGET
 
-needs() { case $1 in tools|raw) echo java ;; *) echo "$1" ;; esac; }
+needs() { case $1 in tools|raw) echo java ;; *) echo "${1#nats-}" ;; esac; }
 suite_python() { "$PYTHON" "$INTEROP/python/main.py"; }
 suite_go() { "$GO_BIN"; }
 suite_java() { java -Xmx512m -XX:+UseSerialGC -cp "$INTEROP/java/target/classes:$KAFKA_LIBS/*" tailrace.interop.Main; }
 suite_tools() { "$INTEROP/tools/run.sh"; }
 suite_js() { (cd "$INTEROP/js" && node main.js); }
+suite_nats-python() { "$PYTHON" "$INTEROP/python/nats_main.py"; }
+suite_nats-go() { "$GO_NATS_BIN"; }
+suite_nats-java() { java -Xmx512m -XX:+UseSerialGC -cp "$INTEROP/java/target/classes:$KAFKA_LIBS/*" tailrace.interop.NatsMain; }
+suite_nats-js() { (cd "$INTEROP/js" && node nats.js); }
 suite_raw() { python3 "$INTEROP/raw/main.py"; }
 
 STATE=
@@ -51,7 +61,7 @@ run_suite() { # SUITE: counts the PASS and FAIL lines of its output
 }
 
 PASSED=0 FAILED=0
-case $TARGET in tailrace) install_tailrace || die "tailrace does not build" ;; kafka) install_java || die "Kafka's jars cannot be installed" ;; *) die "unknown target $TARGET" ;; esac
+case $TARGET in tailrace) install_tailrace || die "tailrace does not build" ;; kafka) install_java || die "Kafka's jars cannot be installed" ;; nats) install_nats_server || die "nats-server cannot be installed" ;; *) die "unknown target $TARGET" ;; esac
 for suite in "${SUITES[@]}"; do
   declare -F "suite_$suite" > /dev/null || die "unknown suite $suite"
   if "install_$(needs "$suite")"; then run_suite "$suite"

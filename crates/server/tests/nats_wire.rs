@@ -11,13 +11,15 @@ mod conversation;
 use std::collections::BTreeSet;
 use std::env;
 use std::fmt::Write as _;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::io::Read as _;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use common::TestServer;
 use conversation::player::{Recorded, Stage, play};
 use conversation::real::RealServer;
-use conversation::script::{Rules, Script, User, Wanted};
+use conversation::script::{Rules, Script, User, Wanted, Who};
 use tokio::runtime::Runtime;
 
 macro_rules! conversations {
@@ -100,6 +102,14 @@ fn stage(wanted: &Wanted) -> Option<Box<dyn Stage>> {
 struct Running(SocketAddr);
 
 impl Stage for Running {
+    fn who(&self) -> Who {
+        let mut info = [0; 4096];
+        let mut stream = TcpStream::connect(self.0).expect("the server accepts");
+        let length = stream.read(&mut info).expect("an INFO");
+        let from_go = String::from_utf8_lossy(&info[..length]).contains(r#""go":"go1"#);
+        if from_go { Who::NatsServer } else { Who::Tailrace }
+    }
+
     fn address(&self) -> SocketAddr {
         self.0
     }
@@ -112,8 +122,8 @@ impl Stage for Running {
 /// A server of ours, in this process.
 struct Ours {
     // Before the runtime: it ends first.
-    server: TestServer,
-    _runtime: Runtime,
+    server: Arc<TestServer>,
+    runtime: Runtime,
     _folder: tempfile::TempDir,
 }
 
@@ -129,18 +139,23 @@ impl Ours {
         }
         let settings: Vec<_> = settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
         let runtime = Runtime::new().expect("a runtime");
-        let server = runtime.block_on(TestServer::with(&settings));
-        Self { server, _runtime: runtime, _folder: folder }
+        let server = Arc::new(runtime.block_on(TestServer::with(&settings)));
+        Self { server, runtime, _folder: folder }
     }
 }
 
 impl Stage for Ours {
+    fn who(&self) -> Who {
+        Who::Tailrace
+    }
+
     fn address(&self) -> SocketAddr {
         self.server.nats()
     }
 
     fn lame_duck(&self) {
-        self.server.lame_duck();
+        let server = Arc::clone(&self.server);
+        self.runtime.spawn(async move { server.lame_duck().await });
     }
 }
 

@@ -77,8 +77,8 @@ impl TestServer {
     }
 
     /// As SIGUSR2 does.
-    pub(crate) fn lame_duck(&self) {
-        self.server.as_ref().expect("it runs").lame_duck();
+    pub(crate) async fn lame_duck(&self) {
+        self.server.as_ref().expect("it runs").lame_duck().await;
     }
 
     pub(crate) async fn connect(&self) -> Client {

@@ -20,6 +20,8 @@
 //! share 100 A B < ...                           100 copies come, distributed among them; each gets some
 //! A waits 500                                   milliseconds, for what only time brings about
 //! server lame-duck                              the server is told to go away
+//! tailrace: A < ...                             a step for one of the two only, where they differ on purpose
+//! nats-server: A < ...
 //! ```
 //!
 //! Escapes: `\r \n \t \s` (blank) `\\ \xHH`, `\{4096*a}` repeats, and in what is received `\*` is any word.

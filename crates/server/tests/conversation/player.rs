@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::pattern::{Comparison, Pattern, escaped_lines};
-use super::script::{Act, Scene};
+use super::script::{Act, Scene, Who};
 
 /// Longer than any answer takes, timers of the scripts included, so that a missing one fails by itself.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -25,6 +25,7 @@ pub type Recorded = (usize, Vec<String>);
 
 /// The server that a scene is played against.
 pub trait Stage {
+    fn who(&self) -> Who;
     fn address(&self) -> SocketAddr;
     /// Tells it to go away in its own time.
     fn lame_duck(&self);
@@ -33,7 +34,7 @@ pub trait Stage {
 /// Plays it. The error names the line, what was expected, and what came.
 pub fn play(scene: &Scene, stage: &dyn Stage) -> Result<Vec<Recorded>, String> {
     let mut player = Player { stage, people: BTreeMap::new(), recorded: Vec::new() };
-    for step in &scene.steps {
+    for step in scene.steps.iter().filter(|step| step.only.is_none_or(|who| who == stage.who())) {
         player.step(step.line, &step.act).map_err(|wrong| format!("line {}: {wrong}", step.line))?;
     }
     for (name, person) in &mut player.people {

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::player::Stage;
-use super::script::{Rules, Wanted};
+use super::script::{Rules, Wanted, Who};
 
 /// Longer than it takes to start.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -50,6 +50,10 @@ impl Drop for RealServer {
 }
 
 impl Stage for RealServer {
+    fn who(&self) -> Who {
+        Who::NatsServer
+    }
+
     fn address(&self) -> SocketAddr {
         self.address
     }

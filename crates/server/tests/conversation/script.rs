@@ -41,11 +41,20 @@ pub struct Scene {
     pub steps: Vec<Step>,
 }
 
+/// A step, and whom it is for: where the two differ on purpose, the script says what each does.
 #[derive(Debug)]
 pub struct Step {
     /// Counted from 1.
     pub line: usize,
+    pub only: Option<Who>,
     pub act: Act,
+}
+
+/// A server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Who {
+    Tailrace,
+    NatsServer,
 }
 
 #[derive(Debug)]
@@ -88,7 +97,14 @@ impl Script {
             return Ok(());
         }
         let Some(scene) = self.scenes.last_mut() else { return self.wanted.take(line) };
-        scene.steps.push(Step { line: number, act: act(line)? });
+        let (only, line) = if let Some(line) = line.strip_prefix("tailrace: ") {
+            (Some(Who::Tailrace), line)
+        } else if let Some(line) = line.strip_prefix("nats-server: ") {
+            (Some(Who::NatsServer), line)
+        } else {
+            (None, line)
+        };
+        scene.steps.push(Step { line: number, only, act: act(line)? });
         Ok(())
     }
 }

@@ -14,6 +14,8 @@ final class Check {
     /** A test that hangs is a failed test. */
     private static final int TEST_SECONDS_MAX = 120;
     static int failed = 0;
+    /** Whose tests these are. */
+    static String client = "kafka-clients";
 
     interface Action { void run() throws Exception; }
     interface Probe { boolean holds() throws Exception; }
@@ -25,7 +27,7 @@ final class Check {
         ExecutorService thread = Executors.newSingleThreadExecutor(r -> { worker[0] = new Thread(r); worker[0].setDaemon(true); return worker[0]; });
         try {
             thread.submit(() -> { action.run(); return null; }).get(TEST_SECONDS_MAX, TimeUnit.SECONDS);
-            System.out.printf("PASS kafka-clients: %s (%.1f s)%n", name, (System.nanoTime() - began) / 1e9);
+            System.out.printf("PASS %s: %s (%.1f s)%n", client, name, (System.nanoTime() - began) / 1e9);
         } catch (TimeoutException e) {
             var late = new AssertionError("not done after " + TEST_SECONDS_MAX + " s");
             late.setStackTrace(worker[0].getStackTrace());
@@ -39,7 +41,7 @@ final class Check {
 
     private static void fail(String name, Throwable e) {
         failed++;
-        System.out.println("FAIL kafka-clients: " + name + ": " + e);
+        System.out.println("FAIL " + client + ": " + name + ": " + e);
         e.printStackTrace();
     }
 
@@ -69,9 +71,16 @@ final class Check {
 
     /** Stops or starts the server under test. */
     static void server(String verb, String... rest) throws Exception {
-        var command = new java.util.ArrayList<>(java.util.List.of(System.getenv("INTEROP_SERVER"), verb, System.getenv("INTEROP_STATE")));
+        server(java.util.Map.of(), verb, System.getenv("INTEROP_STATE"), rest);
+    }
+
+    /** The same for a server of its own in this state folder. */
+    static void server(java.util.Map<String, String> environment, String verb, String state, String... rest) throws Exception {
+        var command = new java.util.ArrayList<>(java.util.List.of(System.getenv("INTEROP_SERVER"), verb, state));
         command.addAll(java.util.List.of(rest));
-        Process p = new ProcessBuilder(command).redirectErrorStream(true).redirectOutput(ProcessBuilder.Redirect.DISCARD).start();
+        var builder = new ProcessBuilder(command);
+        builder.environment().putAll(environment);
+        Process p = builder.redirectErrorStream(true).redirectOutput(ProcessBuilder.Redirect.DISCARD).start();
         same(p.waitFor(), 0, "server " + verb);
     }
 }
