@@ -1,0 +1,122 @@
+//! Connections that speak the NATS protocol plainly, and those of a real client.
+
+use std::net::SocketAddr;
+
+use tailrace_nats_wire::{Limits, ServerOp, ServerParser, Step};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::{PATIENCE, TestServer};
+
+/// A plain connection.
+pub struct Raw {
+    pub stream: TcpStream,
+    input: Vec<u8>,
+    parser: ServerParser,
+}
+
+/// What a server said, owned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    Message {
+        subject: String,
+        sid: String,
+        reply: Option<String>,
+        headers: Option<Vec<u8>>,
+        payload: Vec<u8>,
+    },
+    Info(String),
+    Error(String),
+    Ok,
+    Ping,
+    Pong,
+}
+
+impl TestServer {
+    /// A real client.
+    pub async fn client(&self) -> async_nats::Client {
+        async_nats::connect(self.nats().to_string()).await.expect("it connects")
+    }
+
+    /// A plain connection after INFO and `CONNECT`, neither verbose nor pedantic.
+    pub async fn raw(&self) -> Raw {
+        let mut raw = Raw::to(self.nats()).await;
+        raw.send("CONNECT {\"verbose\":false,\"pedantic\":false,\"headers\":true}\r\n").await;
+        raw.sync().await;
+        raw
+    }
+}
+
+impl Raw {
+    /// Connects and reads INFO.
+    pub async fn to(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).await.expect("the listener accepts");
+        let limits = Limits { control_line_max: 1 << 16, payload_max: 1 << 26 };
+        let mut raw = Self { stream, input: Vec::new(), parser: ServerParser::new(limits) };
+        assert!(matches!(raw.next().await, Some(Said::Info(_))), "INFO comes first");
+        raw
+    }
+
+    pub async fn send(&mut self, text: impl AsRef<[u8]>) {
+        self.stream.write_all(text.as_ref()).await.expect("it is taken");
+    }
+
+    /// What the server says next; `None` once it has closed.
+    pub async fn next(&mut self) -> Option<Said> {
+        loop {
+            match self.parser.next(&self.input).expect("the server speaks the protocol") {
+                Step::Done(op, bytes) => {
+                    let said = owned(&op);
+                    self.input.drain(..bytes);
+                    return Some(said);
+                }
+                Step::More(_) => {
+                    let read = tokio::time::timeout(PATIENCE, self.stream.read_buf(&mut self.input)).await;
+                    // A reset is an end too.
+                    if read.expect("an answer in time").unwrap_or(0) == 0 {
+                        return None;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Everything that the server says before the answer to a PING.
+    pub async fn sync(&mut self) -> Vec<Said> {
+        self.send("PING\r\n").await;
+        let mut all = Vec::new();
+        loop {
+            match self.next().await.expect("the connection is open") {
+                Said::Pong => return all,
+                said => all.push(said),
+            }
+        }
+    }
+
+    /// Everything that the server says until it closes.
+    pub async fn rest(&mut self) -> Vec<Said> {
+        let mut all = Vec::new();
+        while let Some(said) = self.next().await {
+            all.push(said);
+        }
+        all
+    }
+}
+
+fn owned(op: &ServerOp<'_>) -> Said {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    match *op {
+        ServerOp::Message { sid, message } => Said::Message {
+            subject: text(message.subject),
+            sid: text(sid),
+            reply: message.reply.map(text),
+            headers: message.headers.map(<[u8]>::to_vec),
+            payload: message.payload.to_vec(),
+        },
+        ServerOp::Info(json) => Said::Info(text(json)),
+        ServerOp::Error(error) => Said::Error(text(error)),
+        ServerOp::Ok => Said::Ok,
+        ServerOp::Ping => Said::Ping,
+        ServerOp::Pong => Said::Pong,
+    }
+}
