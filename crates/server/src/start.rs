@@ -11,7 +11,7 @@ use std::time::Duration;
 use tailrace_broker::config::{BrokerConfig, ConfigError, DynamicConfigs};
 use tailrace_log::{DataDirLock, LockError, LogError, LogStore, remove_leftovers};
 use tailrace_types::{TimestampMs, TopicId};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinHandle;
 
@@ -269,11 +269,33 @@ fn now() -> TimestampMs {
 }
 
 async fn listen(key: &'static str, address: &str) -> Result<TcpListener, StartError> {
-    TcpListener::bind(address).await.map_err(|error| StartError::Listen {
-        key,
-        address: address.to_owned(),
-        error,
-    })
+    let outcome = match tokio::net::lookup_host(address).await {
+        Ok(addresses) => listen_at_first(addresses),
+        Err(error) => Err(error),
+    };
+    outcome.map_err(|error| StartError::Listen { key, address: address.to_owned(), error })
+}
+
+/// Connections that the kernel holds until they are accepted; it may be set to fewer (`net.core.somaxconn`). When a storm overflows
+/// the queue, SYN cookies leave clients of NATS, who wait for the server to speak first, with half a connection.
+const BACKLOG: u32 = 4096;
+
+fn listen_at_first(addresses: impl Iterator<Item = SocketAddr>) -> io::Result<TcpListener> {
+    let mut failed = io::Error::new(io::ErrorKind::InvalidInput, "the name has no address");
+    for address in addresses {
+        let bound = || {
+            let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+            // The port of a server that just ended can be taken at once.
+            socket.set_reuseaddr(true)?;
+            socket.bind(address)?;
+            socket.listen(BACKLOG)
+        };
+        match bound() {
+            Ok(listener) => return Ok(listener),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
 }
 
 fn local(listener: &TcpListener) -> Result<SocketAddr, StartError> {
