@@ -75,6 +75,11 @@ impl BatchBuilder {
         Self { options, bytes: vec![0; HEADER_BYTES], count: 0, base_timestamp, max_timestamp }
     }
 
+    /// Makes room for so many bytes of further records.
+    pub fn reserve(&mut self, bytes: usize) {
+        self.bytes.reserve(bytes);
+    }
+
     /// Appends a record. The first one's timestamp is the base of the others.
     ///
     /// # Errors
@@ -86,11 +91,26 @@ impl BatchBuilder {
         value: Option<&[u8]>,
         headers: &[(&[u8], Option<&[u8]>)],
     ) -> Result<(), BatchError> {
+        self.push_within(BUILDER_BYTES_MAX, timestamp, key, value, headers)
+    }
+
+    /// Appends a record if the batch then takes `bytes_max` bytes at most, before compression.
+    ///
+    /// # Errors
+    /// `Full` if it would take more, or more than [`BUILDER_BYTES_MAX`]; the batch is then unchanged.
+    pub fn push_within(
+        &mut self,
+        bytes_max: usize,
+        timestamp: TimestampMs,
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+        headers: &[(&[u8], Option<&[u8]>)],
+    ) -> Result<(), BatchError> {
         let base = if self.count == 0 { timestamp } else { self.base_timestamp };
         let delta = timestamp.0.wrapping_sub(base.0);
         let length = record_bytes(delta, self.count, key, value, headers);
         let bytes = length.saturating_add(varint_bytes(length as i64));
-        if bytes > BUILDER_BYTES_MAX.saturating_sub(self.bytes.len()) {
+        if bytes > bytes_max.min(BUILDER_BYTES_MAX).saturating_sub(self.bytes.len()) {
             return Err(BatchError::Full { bytes });
         }
         put_varint(&mut self.bytes, length as i32);
@@ -130,6 +150,14 @@ impl BatchBuilder {
     /// # Panics
     /// If there is no record: Kafka knows no empty batch from a producer.
     pub fn build(self) -> Bytes {
+        self.build_with_header().1
+    }
+
+    /// As [`BatchBuilder::build`], with the header that the batch got.
+    ///
+    /// # Panics
+    /// As [`BatchBuilder::build`].
+    pub fn build_with_header(self) -> (BatchHeader, Bytes) {
         assert!(self.count > 0, "a batch needs a record");
         let compression = if self.options.control { Compression::None } else { self.options.compression };
         let mut header = self.header(compression);
@@ -142,7 +170,7 @@ impl BatchBuilder {
             }
         };
         seal(&mut header, &mut batch);
-        batch.into()
+        (header, batch.into())
     }
 
     fn header(&self, compression: Compression) -> BatchHeader {

@@ -44,6 +44,12 @@ impl Limits {
     }
 }
 
+/// The wall clock.
+pub(crate) fn wall_clock() -> TimestampMs {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    TimestampMs(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
+}
+
 /// One running server.
 pub(crate) struct Broker {
     pub(crate) limits: Limits,
@@ -53,7 +59,7 @@ pub(crate) struct Broker {
     pub(crate) flusher: Flusher,
     pub(crate) dirty: Arc<DirtyPages>,
     pub(crate) fetch_sessions: FetchSessions,
-    pub(crate) nats: NatsFront,
+    pub(crate) nats: Arc<NatsFront>,
     pub(crate) producer_ids: Mutex<ProducerIdBlock>,
     /// Present if a listener speaks TLS.
     pub(crate) tls: Option<Arc<Tls>>,
@@ -75,8 +81,7 @@ impl Broker {
 
     /// The wall clock.
     pub(crate) fn now(&self) -> TimestampMs {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        TimestampMs(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
+        wall_clock()
     }
 
     /// Topics as they are now.

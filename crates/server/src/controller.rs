@@ -10,6 +10,7 @@ use tailrace_types::{ProducerId, TimestampMs, TopicName};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::metadata_log::{MetadataError, MetadataLog};
+use crate::nats::NatsFront;
 use crate::partitions::{Opener, PartitionHandle, PartitionSlot, Topic, TopicTable, log_config, policy};
 
 /// Why a command was not carried out.
@@ -32,6 +33,8 @@ pub(crate) struct ControllerShell {
     image: ArcSwap<MetadataImage>,
     topics: ArcSwap<TopicTable>,
     opener: Opener,
+    /// Captures what the topics bind.
+    nats: Arc<NatsFront>,
     /// Why the metadata log takes no writes any more.
     halted: OnceLock<String>,
 }
@@ -50,14 +53,21 @@ pub(crate) struct ProducerIdBlock {
 
 impl ControllerShell {
     /// Opens every partition that the metadata knows. Blocks on the disk.
-    pub(crate) fn start(controller: Controller, log: MetadataLog, opener: Opener, now: TimestampMs) -> Self {
+    pub(crate) fn start(
+        controller: Controller,
+        log: MetadataLog,
+        (opener, nats): (Opener, Arc<NatsFront>),
+        now: TimestampMs,
+    ) -> Self {
         let image = controller.image();
         let table = open_all(&image, &opener, now);
+        nats.follow(&table);
         Self {
             state: Arc::new(Mutex::new(Some(State { controller, log }))),
             image: ArcSwap::from(image),
             topics: ArcSwap::from_pointee(table),
             opener,
+            nats,
             halted: OnceLock::new(),
         }
     }
@@ -213,6 +223,7 @@ impl ControllerShell {
     fn change_table(&self, change: impl FnOnce(&mut TopicTable)) {
         let mut table = TopicTable::clone(&self.topics.load());
         change(&mut table);
+        self.nats.follow(&table);
         self.topics.store(Arc::new(table));
     }
 

@@ -171,7 +171,9 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         LogStore::new(startup.disk, usize::try_from(config.tailrace_open_segments_max).unwrap_or(usize::MAX));
     let opener = Opener { store, data_dir: data_dir.clone() };
     let settings = startup.settings;
-    let opened = tokio::task::spawn_blocking(move || open_controller(opener, &settings)).await;
+    let front = Arc::new(NatsFront::new(&config, nats_address, auth));
+    let parts = (opener, Arc::clone(&front));
+    let opened = tokio::task::spawn_blocking(move || open_controller(parts, &settings)).await;
     let controller = opened.expect("opening the data folder does not panic")?;
     let flush_threads = usize::try_from(config.tailrace_flush_threads).unwrap_or(1);
     let slots = usize::try_from(config.max_incremental_fetch_session_cache_slots).unwrap_or(0);
@@ -185,7 +187,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         flusher: Flusher::start(flush_threads, Arc::clone(&metrics)).map_err(StartError::Threads)?,
         dirty: Arc::new(DirtyPages::default()),
         fetch_sessions: FetchSessions::new(slots, Arc::clone(&metrics)),
-        nats: NatsFront::new(&config, nats_address, auth),
+        nats: front,
         producer_ids: Mutex::new(ProducerIdBlock::default()),
         tls,
         cluster_id: meta.cluster_id,
@@ -252,7 +254,7 @@ impl Server {
 }
 
 fn open_controller(
-    opener: Opener,
+    (opener, nats): (Opener, Arc<NatsFront>),
     settings: &BTreeMap<String, String>,
 ) -> Result<ControllerShell, StartError> {
     let now = now();
@@ -260,7 +262,7 @@ fn open_controller(
         tracing::info!(folder = %leftover, "removed what was left of a deleted partition");
     }
     let (log, controller) = MetadataLog::open(&opener.store, &opener.data_dir, settings, now)?;
-    Ok(ControllerShell::start(controller, log, opener, now))
+    Ok(ControllerShell::start(controller, log, (opener, nats), now))
 }
 
 fn now() -> TimestampMs {

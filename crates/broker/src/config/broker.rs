@@ -117,9 +117,9 @@ settings! {
             .between(1, 256);
         /// Threads for reads that miss the page cache and for other work that may block on a disk.
         tailrace_io_threads: u32 = K::new("tailrace.io.threads", Int).default("4").count("threads").between(1, 256);
-        /// Publish acknowledgements of captured messages that may wait for durable records, for the whole process. A
-        /// message that comes when as many wait is stored and answered with an error, since nobody would wait for it.
-        /// Each takes about 200 bytes and its reply subject.
+        /// Publish acknowledgements of captured messages that may wait for durable records, for the whole process. While as
+        /// many wait, connections that publish further messages with a reply subject are not read from. Each takes about 100
+        /// bytes and its reply subject.
         tailrace_nats_capture_acks_max: u32 = K::new("tailrace.nats.capture.acks.max", Int).default("65536")
             .count("acknowledgements").between(1, 16_777_216);
         /// Time from the acceptance of a NATS connection until its CONNECT, if authentication is on; then it is closed with

@@ -23,7 +23,7 @@ use crate::broker::Broker;
 use crate::connection::Closed;
 use crate::kafka::errors::{append_code, batch_code};
 use crate::kafka::{Context, Decided, decode};
-use crate::partitions::{AppendFailure, PartitionHandle, PartitionSlot, Topic, WaitOutcome, append};
+use crate::partitions::{AppendFailure, Onward, PartitionHandle, PartitionSlot, Topic, WaitOutcome, append};
 
 /// First version in which topics are named by id.
 const IDS_FROM: i16 = 13;
@@ -185,7 +185,9 @@ async fn append_one(
     }
     let log_append_time = if topic.log_append_time { now } else { TimestampMs::NONE };
     let (bytes, records) = (batch.bytes.len() as u64, batch.header.record_count.max(0).unsigned_abs());
-    match append(broker, handle, batch, now).await {
+    // Those who listen get the records from the log, later: only whether anybody might is looked at here.
+    let onward = if broker.nats.listens_to(topic) { Onward::ToNats } else { Onward::Nowhere };
+    match append(broker, handle, batch, now, onward).await {
         Ok(appended) => {
             let time = appended.duplicate.map_or(log_append_time, |original| original.timestamp);
             if appended.duplicate.is_none() {

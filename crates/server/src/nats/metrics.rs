@@ -11,6 +11,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::metrics::{ReasonLabel, times};
+use crate::nats::capture::CaptureMetrics;
+use crate::nats::live::LiveMetrics;
 
 /// Metrics of the NATS front.
 #[derive(Debug)]
@@ -27,6 +29,8 @@ pub(crate) struct NatsMetrics {
     pub(crate) slow_consumers: Counter,
     pub(crate) stalls: Counter,
     pub(crate) no_responders: Counter,
+    pub(crate) capture: CaptureMetrics,
+    pub(crate) live: LiveMetrics,
     response_seconds: Histogram,
 }
 
@@ -45,11 +49,15 @@ impl NatsMetrics {
             slow_consumers: Counter::default(),
             stalls: Counter::default(),
             no_responders: Counter::default(),
+            capture: CaptureMetrics::default(),
+            live: LiveMetrics::default(),
             response_seconds: times(),
         }
     }
 
     pub(crate) fn register_into(&self, registry: &mut Registry) {
+        self.capture.register_into(registry);
+        self.live.register_into(registry);
         let r = registry;
         r.register("nats_connections", "Open NATS connections", self.connections.clone());
         r.register(

@@ -14,6 +14,8 @@ mod close;
 mod connection;
 mod input;
 mod listener;
+pub(crate) mod live;
+mod mapping;
 mod metrics;
 mod outbuf;
 mod router;
@@ -32,12 +34,17 @@ use tokio::sync::watch;
 
 pub(crate) use self::auth::{Auth, AuthError};
 pub(crate) use self::burst::Burst;
+use self::capture::Captures;
 pub(crate) use self::client::Client;
 use self::close::CloseReason;
 pub(crate) use self::listener::serve;
+use self::live::Live;
+use self::mapping::MessageLimits;
+pub(crate) use self::mapping::TopicSubjects;
 pub(crate) use self::metrics::NatsMetrics;
 use self::outbuf::OutLimits;
 use self::router::Router;
+use crate::partitions::{Topic, TopicTable};
 
 /// The version of nats-server whose features clients may expect: they compare it.
 const NATS_VERSION: &str = "2.14.0";
@@ -89,6 +96,8 @@ pub(crate) struct NatsFront {
     limits: NatsLimits,
     router: Router,
     metrics: NatsMetrics,
+    captures: Captures,
+    live: Live,
     auth: Auth,
     info: ServerInfo,
     next_client_id: AtomicU64,
@@ -129,6 +138,8 @@ impl NatsFront {
             router: Router::new(limits.control_line_max),
             limits,
             metrics: NatsMetrics::new(),
+            captures: Captures::new(config),
+            live: Live::new(config),
             auth,
             info,
             next_client_id: AtomicU64::new(1),
@@ -209,6 +220,29 @@ impl NatsFront {
     /// Delivers a message of the server's own to subscribers. Topics do not capture it.
     pub(crate) fn publish(&self, burst: &mut Burst, message: &Message<'_>) -> usize {
         self.router.publish(burst, None, message, |_| {})
+    }
+
+    /// Takes over which subjects are captured.
+    pub(crate) fn follow(&self, topics: &TopicTable) {
+        self.captures.bindings.follow(&self.router, topics);
+    }
+
+    pub(crate) fn captures(&self) -> &Captures {
+        &self.captures
+    }
+
+    pub(crate) fn live(&self) -> &Live {
+        &self.live
+    }
+
+    /// True if somebody may be subscribed to what a record of the topic becomes.
+    pub(crate) fn listens_to(&self, topic: &Topic) -> bool {
+        topic.nats.first_words().any(|word| self.router.has_interest_in(word))
+    }
+
+    /// Bounds of a message.
+    pub(crate) fn message_limits(&self) -> MessageLimits<'_> {
+        MessageLimits { payload_bytes_max: self.limits.payload_max, subject: self.router.limits() }
     }
 
     /// Told when no more connections are to be taken.

@@ -10,6 +10,7 @@ use tailrace_types::TimestampMs;
 
 use crate::broker::Broker;
 use crate::disk::ServerDisk;
+use crate::nats::live::{self, LiveRange};
 use crate::partitions::handle::PartitionHandle;
 
 /// Why nothing was appended.
@@ -21,6 +22,15 @@ pub(crate) enum AppendFailure {
     Refused(AppendError),
 }
 
+/// Who else wants to know what is in a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Onward {
+    /// Nobody, or they know it already.
+    Nowhere,
+    /// NATS subscribers, once it is committed.
+    ToNats,
+}
+
 /// Appends `batch` and sets off what follows from it: a sync if one is due, and word to those who wait.
 ///
 /// What was appended is followed up even if the caller is dropped meanwhile.
@@ -29,16 +39,41 @@ pub(crate) async fn append(
     partition: &Arc<PartitionHandle>,
     batch: Validated,
     now: TimestampMs,
+    onward: Onward,
 ) -> Result<Appended, AppendFailure> {
     let may_block = !partition.epoch_begun.load(Ordering::Acquire) || broker.dirty.writes_may_block();
     if may_block {
-        return append_on_worker(broker, partition, batch, now).await;
+        return append_on_worker(broker, partition, batch, now, onward).await;
     }
     let mut core = partition.core.lock().await;
     let result = append_locked(&mut core, partition, &batch, now);
+    pass_on(broker, partition, (&batch, &result), onward);
     drop(core);
     follow_up(broker, partition, &result);
+    if onward == Onward::ToNats {
+        live::wake(broker, partition);
+    }
     result
+}
+
+/// Called under the partition's lock, so that NATS subscribers get the log's order. A repeated batch was passed on before.
+fn pass_on(
+    broker: &Broker,
+    partition: &PartitionHandle,
+    (batch, result): (&Validated, &Result<Appended, AppendFailure>),
+    onward: Onward,
+) {
+    if let Ok(appended) = result
+        && onward == Onward::ToNats
+        && appended.duplicate.is_none()
+    {
+        let to = appended.base_offset.plus(i64::from(batch.header.last_offset_delta) + 1);
+        let range = LiveRange::new(appended.base_offset, to, batch.bytes.len());
+        let skipped = partition.live.push(range, &broker.nats.live().budget);
+        if skipped > 0 {
+            broker.nats.metrics().live.skipped.inc_by(skipped);
+        }
+    }
 }
 
 fn follow_up(broker: &Broker, partition: &Arc<PartitionHandle>, result: &Result<Appended, AppendFailure>) {
@@ -67,6 +102,7 @@ async fn append_on_worker(
     partition: &Arc<PartitionHandle>,
     batch: Validated,
     now: TimestampMs,
+    onward: Onward,
 ) -> Result<Appended, AppendFailure> {
     broker.metrics.deferred_writes.inc();
     let mut core = Arc::clone(&partition.core).lock_owned().await;
@@ -80,8 +116,12 @@ async fn append_on_worker(
             partition.epoch_begun.store(true, Ordering::Release);
             append_locked(&mut core, &partition, &batch, now)
         });
+        pass_on(&broker, &partition, (&batch, &result), onward);
         drop(core);
         follow_up(&broker, &partition, &result);
+        if onward == Onward::ToNats {
+            live::wake(&broker, &partition);
+        }
         result
     };
     // A worker that panicked has poisoned nothing but its own batch; the partition's invariants are asserted inside.

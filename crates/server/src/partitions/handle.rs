@@ -11,6 +11,7 @@ use tailrace_types::{HighWatermark, TopicPartition};
 use tokio::sync::{Notify, oneshot};
 
 use crate::disk::ServerDisk;
+use crate::nats::live::LiveQueue;
 
 /// Why a partition cannot be used at all.
 #[derive(Clone, Debug)]
@@ -46,6 +47,8 @@ pub(crate) struct PartitionHandle {
     /// Set once writing stopped for good.
     pub(crate) halted: AtomicBool,
     policy: Mutex<Policy>,
+    /// What is still to be delivered to NATS subscribers.
+    pub(crate) live: LiveQueue,
 }
 
 /// Fetches that wait for the high watermark, each once, by the address of its `Notify`.
@@ -99,6 +102,7 @@ impl PartitionHandle {
             checkpointed_at: AtomicI64::new(log_end),
             halted: AtomicBool::new(false),
             policy: Mutex::new(policy),
+            live: LiveQueue::default(),
         }
     }
 

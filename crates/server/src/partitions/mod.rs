@@ -7,7 +7,7 @@ mod open;
 mod table;
 mod upkeep;
 
-pub(crate) use append::{AppendFailure, append};
+pub(crate) use append::{AppendFailure, Onward, append};
 pub(crate) use flusher::Flusher;
 pub(crate) use handle::{PartitionHandle, WaitOutcome};
 pub(crate) use open::{Opener, log_config, policy};

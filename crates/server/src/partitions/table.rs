@@ -8,6 +8,7 @@ use tailrace_broker::config::{CompressionType, MessageTimestampType, TopicConfig
 use tailrace_records::{AppendRules, Compression, CompressionLevels, TimestampType};
 use tailrace_types::{TimestampMs, TopicId, TopicName};
 
+use crate::nats::TopicSubjects;
 use crate::partitions::handle::{Offline, PartitionHandle};
 
 /// One partition, usable or not.
@@ -28,6 +29,8 @@ pub(crate) struct Topic {
     /// `message.timestamp.type` is LogAppendTime.
     pub(crate) log_append_time: bool,
     pub(crate) partitions: Vec<PartitionSlot>,
+    /// Under which subjects its records appear to NATS clients.
+    pub(crate) nats: TopicSubjects,
     compression: Option<Compression>,
 }
 
@@ -41,6 +44,7 @@ impl Topic {
             image: Arc::clone(image),
             log_append_time: config.message_timestamp_type == MessageTimestampType::LogAppendTime,
             compression: target_compression(config.compression_type),
+            nats: TopicSubjects::new(image.name.as_str(), &config.tailrace_subjects),
             config,
             partitions,
         }
@@ -51,15 +55,27 @@ impl Topic {
         self.partitions.get(usize::try_from(index).ok()?)
     }
 
+    /// The codec that the topic's settings ask for; `None` if they leave it to the producer or want none.
+    pub(crate) fn stored_compression(&self) -> Option<Compression> {
+        self.compression.filter(|compression| *compression != Compression::None)
+    }
+
+    pub(crate) fn compression_levels(&self) -> CompressionLevels {
+        let config = &self.config;
+        CompressionLevels { gzip: config.compression_gzip_level, zstd: config.compression_zstd_level }
+    }
+
+    /// Bytes of the largest batch.
+    pub(crate) fn batch_bytes_max(&self) -> usize {
+        usize::try_from(self.config.max_message_bytes).unwrap_or(usize::MAX)
+    }
+
     /// What the topic demands of a batch that arrives at `now`.
     pub(crate) fn append_rules(&self, now: TimestampMs, decompressed_bytes_max: usize) -> AppendRules {
         let config = &self.config;
         AppendRules {
             compression: self.compression,
-            levels: CompressionLevels {
-                gzip: config.compression_gzip_level,
-                zstd: config.compression_zstd_level,
-            },
+            levels: self.compression_levels(),
             timestamp_type: if self.log_append_time {
                 TimestampType::LogAppendTime
             } else {
@@ -67,7 +83,7 @@ impl Topic {
             },
             timestamp_before_max_ms: config.message_timestamp_before_max_ms,
             timestamp_after_max_ms: config.message_timestamp_after_max_ms,
-            batch_bytes_max: usize::try_from(config.max_message_bytes).unwrap_or(usize::MAX),
+            batch_bytes_max: self.batch_bytes_max(),
             decompressed_bytes_max,
             keys_required: config.cleanup_policy.compact,
             now,

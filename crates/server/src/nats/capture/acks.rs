@@ -1,0 +1,217 @@
+//! Publish acknowledgements, as JetStream words them: `{"stream":"orders","seq":17}`.
+//!
+//! The stream is the topic, with `_` for `.`; of a topic with several partitions each is a stream of its own, NAME-PARTITION.
+//! The sequence is the record's offset plus one.
+
+use std::sync::Arc;
+
+use tailrace_nats_wire::{Message, push_decimal};
+use tailrace_replication::Appended;
+use tokio::sync::oneshot;
+
+use crate::broker::Broker;
+use crate::nats::burst::Burst;
+use crate::partitions::{AppendFailure, PartitionHandle, Topic, WaitOutcome};
+
+/// JetStream's codes of "the stream could not store it" and "the message is too large".
+const STORE_FAILED: (u16, u16) = (503, 10077);
+const TOO_LARGE: (u16, u16) = (400, 10054);
+
+/// Why a message was not stored, or not as durably as promised.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    #[error("the partition is offline: {0}")]
+    Offline(String),
+    #[error("the topic was deleted, or the server is stopping")]
+    Gone,
+    #[error("{0}")]
+    Refused(String),
+    #[error("the message is larger than max.message.bytes of the topic")]
+    TooLarge,
+    #[error("the partition stopped before the record was on stable storage")]
+    Halted,
+}
+
+impl Failure {
+    /// For the metric.
+    pub(super) fn label(&self) -> &'static str {
+        match self {
+            Self::Offline(_) => "offline",
+            Self::Gone => "gone",
+            Self::Refused(_) => "refused",
+            Self::TooLarge => "too_large",
+            Self::Halted => "halted",
+        }
+    }
+}
+
+impl From<AppendFailure> for Failure {
+    fn from(failure: AppendFailure) -> Self {
+        match failure {
+            AppendFailure::Gone => Self::Gone,
+            AppendFailure::Refused(error) => Self::Refused(error.to_string()),
+        }
+    }
+}
+
+/// Who wants to be told about which records of a batch. Empty, it takes no memory.
+#[derive(Debug, Default)]
+pub(super) struct Replies {
+    subjects: Vec<u8>,
+    /// Index of the record, and where its subject ends.
+    places: Vec<(u32, u32)>,
+}
+
+impl Replies {
+    /// A batch has less than 2^30 bytes, and so have the subjects of its burst.
+    pub(super) fn push(&mut self, index: usize, subject: &[u8]) {
+        self.subjects.extend_from_slice(subject);
+        self.places.push((index as u32, self.subjects.len() as u32));
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (u32, &[u8])> {
+        let mut start = 0;
+        self.places.iter().map(move |&(index, end)| {
+            let subject = &self.subjects[start as usize..end as usize];
+            start = end;
+            (index, subject)
+        })
+    }
+}
+
+/// Acknowledges the records once they are committed. Returns at once, unless as many acknowledgements wait as may.
+pub(super) async fn acknowledge(
+    broker: &Arc<Broker>,
+    topic: &Arc<Topic>,
+    handle: &Arc<PartitionHandle>,
+    appended: Appended,
+    replies: Replies,
+) {
+    if replies.is_empty() {
+        return;
+    }
+    let batch = Batch { topic: Arc::clone(topic), handle: Arc::clone(handle), appended, replies };
+    let Some(committed) = handle.wait_committed(appended.committed_at) else {
+        return batch.tell(broker);
+    };
+    let captures = broker.nats.captures();
+    let count = u32::try_from(batch.replies.len()).unwrap_or(u32::MAX).min(captures.acks_max);
+    // It is closed by nobody.
+    let Ok(permit) = Arc::clone(&captures.acks).acquire_many_owned(count).await else { return };
+    let broker = Arc::clone(broker);
+    broker.nats.metrics().capture.acks_waiting.inc_by(count.into());
+    tokio::spawn(async move {
+        batch.wait(&broker, committed).await;
+        broker.nats.metrics().capture.acks_waiting.dec_by(count.into());
+        drop(permit);
+    });
+}
+
+/// An appended batch with those who wait for it.
+struct Batch {
+    topic: Arc<Topic>,
+    handle: Arc<PartitionHandle>,
+    appended: Appended,
+    replies: Replies,
+}
+
+impl Batch {
+    async fn wait(&self, broker: &Broker, committed: oneshot::Receiver<WaitOutcome>) {
+        match committed.await {
+            Ok(WaitOutcome::Committed) => self.tell(broker),
+            Ok(WaitOutcome::Halted) | Err(_) => {
+                let count = self.replies.len() as u64;
+                broker.nats.metrics().capture.errors(Failure::Halted.label()).inc_by(count);
+                let partition = self.handle.id.partition.0.unsigned_abs();
+                answer_failure(broker, &self.topic, partition, &self.replies, &Failure::Halted);
+            }
+        }
+    }
+
+    fn tell(&self, broker: &Broker) {
+        let mut head = Vec::with_capacity(64);
+        head.extend_from_slice(b"{\"stream\":\"");
+        write_stream(&self.topic, self.handle.id.partition.0.unsigned_abs(), &mut head);
+        head.extend_from_slice(b"\",\"seq\":");
+        let first = self.appended.base_offset.get().unsigned_abs() + 1;
+        answer(broker, &self.replies, |index, payload| {
+            payload.extend_from_slice(&head);
+            push_decimal(payload, first + u64::from(index));
+            payload.push(b'}');
+        });
+    }
+}
+
+/// Tells those who wait that their messages were not stored, and counts them.
+pub(super) fn refuse(broker: &Broker, topic: &Topic, partition: u32, replies: &Replies, failure: &Failure) {
+    broker.nats.metrics().capture.errors(failure.label()).inc_by(replies.len() as u64);
+    answer_failure(broker, topic, partition, replies, failure);
+}
+
+pub(super) fn answer_failure(
+    broker: &Broker,
+    topic: &Topic,
+    partition: u32,
+    replies: &Replies,
+    failure: &Failure,
+) {
+    if replies.is_empty() {
+        return;
+    }
+    let (code, err_code) = if matches!(failure, Failure::TooLarge) { TOO_LARGE } else { STORE_FAILED };
+    let mut stream = Vec::new();
+    write_stream(topic, partition, &mut stream);
+    let body = serde_json::json!({
+        "error": { "code": code, "err_code": err_code, "description": failure.to_string() },
+        "stream": String::from_utf8_lossy(&stream),
+        "seq": 0,
+    });
+    let body = body.to_string();
+    answer(broker, replies, |_, payload| payload.extend_from_slice(body.as_bytes()));
+}
+
+/// The name of the stream that the partition is. Names of topics need no escapes in JSON.
+fn write_stream(topic: &Topic, partition: u32, out: &mut Vec<u8>) {
+    out.extend(topic.name.as_str().bytes().map(|byte| if byte == b'.' { b'_' } else { byte }));
+    if topic.partitions.len() > 1 {
+        out.push(b'-');
+        push_decimal(out, partition.into());
+    }
+}
+
+fn answer(broker: &Broker, replies: &Replies, mut write: impl FnMut(u32, &mut Vec<u8>)) {
+    let (mut burst, mut payload) = (Burst::default(), Vec::with_capacity(128));
+    for (index, subject) in replies.iter() {
+        payload.clear();
+        write(index, &mut payload);
+        let message = Message { subject, reply: None, headers: None, payload: &payload };
+        broker.nats.publish(&mut burst, &message);
+    }
+    burst.finish(broker.nats.metrics());
+    broker.nats.metrics().capture.acks.inc_by(replies.len() as u64);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_come_out_as_they_went_in() {
+        let mut replies = Replies::default();
+        assert!(replies.is_empty());
+        for (index, subject) in [(0, "_INBOX.a"), (3, "b"), (4, "_INBOX.a")] {
+            replies.push(index, subject.as_bytes());
+        }
+        let found: Vec<_> = replies.iter().collect();
+        assert_eq!(found, [(0, &b"_INBOX.a"[..]), (3, b"b"), (4, b"_INBOX.a")]);
+        assert_eq!(replies.len(), 3);
+    }
+}

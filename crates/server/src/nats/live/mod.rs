@@ -1,0 +1,233 @@
+//! Records of Kafka clients to live NATS subscribers, once they are committed, in the order of their partition.
+//!
+//! A produce request for whose topic somebody might listen leaves the range of its offsets in the partition's queue
+//! ([`LiveQueue`]), under the partition's lock, so that the ranges have the order of the log. One task for each partition with
+//! waiting ranges waits for their commit, reads them back from the log, decodes them, and publishes. What NATS clients
+//! published is never put into a queue: that is how everything is delivered live exactly once, and why no mark is needed on
+//! disk (docs/adr/0006).
+//!
+//! If subscribers or the disk cannot keep up, the oldest ranges are skipped and counted. Nothing here holds up a produce request.
+
+mod metrics;
+mod queue;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tailrace_broker::config::BrokerConfig;
+use tailrace_log::LogError;
+use tailrace_nats_wire::Message;
+use tailrace_records::{
+    BatchError, BatchHeader, Compression, HEADER_BYTES, RecordIter, Strictness, decompress, split_batches,
+};
+use tailrace_types::{HighWatermark, Offset};
+use tokio::sync::Semaphore;
+
+pub(crate) use self::metrics::LiveMetrics;
+pub(crate) use self::queue::{LiveBudget, LiveQueue, LiveRange};
+use crate::broker::Broker;
+use crate::nats::NatsFront;
+use crate::nats::burst::Burst;
+use crate::nats::mapping::{MessageScratch, Undeliverable};
+use crate::partitions::{PartitionHandle, Topic};
+use crate::residency::is_resident;
+
+/// Bytes read from a log at a time; at least one batch.
+const PIECE_BYTES: u64 = 256 * 1024;
+
+/// Pieces that are in memory at the same time, of all partitions: 16 MiB, more where batches are larger.
+const PIECES_MAX: usize = 64;
+
+/// Pieces that are decompressed at the same time. Each may take `tailrace.decompressed.bytes.max`.
+const DECOMPRESSIONS_MAX: usize = 2;
+
+/// Pieces up to this size are read on the event loop if they are in memory.
+const READ_INLINE_BYTES: u64 = 64 * 1024;
+
+/// Bytes published before subscribers get their turn to take them, and others theirs on the event loop.
+const ROUND_BYTES: usize = 64 * 1024;
+
+/// What all partitions share.
+#[derive(Debug)]
+pub(crate) struct Live {
+    pub(crate) budget: LiveBudget,
+    pieces: Semaphore,
+    decompressions: Semaphore,
+}
+
+impl Live {
+    pub(crate) fn new(config: &BrokerConfig) -> Self {
+        Self {
+            budget: LiveBudget::new(config.tailrace_nats_live_lag_max_bytes),
+            pieces: Semaphore::new(PIECES_MAX),
+            decompressions: Semaphore::new(DECOMPRESSIONS_MAX),
+        }
+    }
+}
+
+/// Sees to it that the partition's ranges are delivered.
+pub(crate) fn wake(broker: &Arc<Broker>, partition: &Arc<PartitionHandle>) {
+    if partition.live.begin() {
+        tokio::spawn(run(Arc::clone(broker), Arc::clone(partition)));
+    }
+}
+
+/// Delivers one range after the other, until there is none.
+async fn run(broker: Arc<Broker>, partition: Arc<PartitionHandle>) {
+    let (front, mut stopping) = (&broker.nats, broker.stopping.subscribe());
+    while let Some(range) = partition.live.next() {
+        let delivered = tokio::select! {
+            delivered = deliver(&broker, &partition, range) => delivered,
+            () = Broker::stopped(&mut stopping) => Err(Skipped::Gone),
+        };
+        front.live().budget.release(range.bytes);
+        match delivered {
+            Ok(()) => {}
+            Err(skipped) => {
+                tracing::debug!(partition = %partition.id, ?range, ?skipped, "not delivered to NATS subscribers");
+                front.metrics().live.skipped.inc_by(range.records());
+            }
+        }
+    }
+}
+
+/// Why a range was not delivered to its end.
+#[derive(Debug)]
+#[expect(dead_code, reason = "shown in the log")]
+enum Skipped {
+    /// The partition was deleted, or takes no writes any more, or the server is stopping.
+    Gone,
+    Log(LogError),
+    Disk(std::io::Error),
+    Batch(BatchError),
+}
+
+async fn deliver(
+    broker: &Arc<Broker>,
+    partition: &Arc<PartitionHandle>,
+    range: LiveRange,
+) -> Result<(), Skipped> {
+    if let Some(committed) = partition.wait_committed(HighWatermark(range.to.get())) {
+        let outcome = committed.await.map_err(|_| Skipped::Gone)?;
+        if outcome != crate::partitions::WaitOutcome::Committed {
+            return Err(Skipped::Gone);
+        }
+    }
+    let mut publisher = Publisher::default();
+    let mut at = range.from;
+    while at < range.to {
+        let topic = broker.topics().by_name(partition.id.topic.as_str()).ok_or(Skipped::Gone)?;
+        // Whoever listened may have gone meanwhile: then nothing is read or decoded.
+        if !broker.nats.listens_to(&topic) {
+            return Ok(());
+        }
+        // It is closed by nobody.
+        let _permit = broker.nats.live().pieces.acquire().await.map_err(|_| Skipped::Gone)?;
+        let Some((bytes, next)) = read(partition, at, range.to).await? else { return Ok(()) };
+        publisher.publish_batches(broker, &topic, &bytes, at).await?;
+        at = next;
+    }
+    Ok(())
+}
+
+/// Whole batches from `at` on, and where the next ones begin. `None` if there are none left.
+async fn read(
+    partition: &Arc<PartitionHandle>,
+    at: Offset,
+    to: Offset,
+) -> Result<Option<(Bytes, Offset)>, Skipped> {
+    // What retention has deleted meanwhile is gone.
+    let at = at.max(partition.reader.log_start());
+    let slice = partition.reader.log().read(at, to, PIECE_BYTES, true).map_err(Skipped::Log)?;
+    let Some(slice) = slice else { return Ok(None) };
+    let (position, size, next) = (slice.position, u64::from(slice.bytes), slice.next_offset);
+    let quick = size <= READ_INLINE_BYTES && is_resident(slice.log_file(), position, size);
+    let bytes = if quick {
+        slice.read()
+    } else {
+        let read = tokio::task::spawn_blocking(move || slice.read()).await;
+        read.map_err(|_| Skipped::Gone)?
+    };
+    Ok(Some((bytes.map_err(Skipped::Disk)?, next)))
+}
+
+/// Memory that is used again from record to record.
+#[derive(Default)]
+struct Publisher {
+    scratch: MessageScratch,
+    burst: Burst,
+    /// Bytes since subscribers last had their turn.
+    bytes: usize,
+}
+
+impl Publisher {
+    /// Publishes the records of whole batches, from the offset `from` on.
+    async fn publish_batches(
+        &mut self,
+        broker: &Broker,
+        topic: &Topic,
+        bytes: &Bytes,
+        from: Offset,
+    ) -> Result<(), Skipped> {
+        let metrics = &broker.nats.metrics().live;
+        for batch in split_batches(bytes) {
+            let (header, batch) = batch.map_err(Skipped::Batch)?;
+            if header.attributes.is_control() {
+                continue;
+            }
+            let body = body(broker, &header, bytes.slice_ref(batch)).await?;
+            for record in RecordIter::new(&header, &body, Strictness::Lenient) {
+                let record = record.map_err(Skipped::Batch)?;
+                if record.offset < from {
+                    continue;
+                }
+                let limits = broker.nats.message_limits();
+                match topic.nats.message(&record, &limits, &mut self.scratch) {
+                    Ok(message) => self.bytes += publish(&broker.nats, &mut self.burst, &message),
+                    Err(Undeliverable::TooLarge) => drop(metrics.too_large.inc()),
+                    Err(Undeliverable::Reserved) => drop(metrics.reserved.inc()),
+                }
+                if self.bytes >= ROUND_BYTES {
+                    self.give_way(broker).await;
+                }
+            }
+        }
+        self.give_way(broker).await;
+        Ok(())
+    }
+
+    /// Sends what was published, and lets subscribers that are behind catch up a little.
+    async fn give_way(&mut self, broker: &Broker) {
+        self.bytes = 0;
+        self.burst.finish(broker.nats.metrics());
+        match self.burst.take_crowded() {
+            Some(crowded) => crowded.wait(broker.nats.metrics()).await,
+            None => tokio::task::yield_now().await,
+        }
+        self.burst.begin(std::time::Instant::now());
+    }
+}
+
+/// Returns the bytes that went out.
+fn publish(front: &NatsFront, burst: &mut Burst, message: &Message<'_>) -> usize {
+    let deliveries = front.publish(burst, message);
+    front.metrics().live.records.inc();
+    front.metrics().live.deliveries.inc_by(deliveries as u64);
+    message.headers.map_or(0, <[u8]>::len) + message.payload.len() + message.subject.len()
+}
+
+/// The records' bytes, decompressed on a worker thread if need be.
+async fn body(broker: &Broker, header: &BatchHeader, batch: Bytes) -> Result<Bytes, Skipped> {
+    let compression = header.attributes.compression().map_err(Skipped::Batch)?;
+    let packed = batch.slice(HEADER_BYTES..);
+    if compression == Compression::None {
+        return Ok(packed);
+    }
+    let _permit = broker.nats.live().decompressions.acquire().await.map_err(|_| Skipped::Gone)?;
+    let bytes_max = broker.limits.decompressed_bytes_max;
+    let unpacked = tokio::task::spawn_blocking(move || {
+        let mut out = Vec::new();
+        decompress(compression, &packed, bytes_max, &mut out).map(|()| Bytes::from(out))
+    });
+    unpacked.await.map_err(|_| Skipped::Gone)?.map_err(Skipped::Batch)
+}

@@ -1,0 +1,174 @@
+//! Ranges of one partition that wait for their delivery, and the bound of all partitions together.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tailrace_types::Offset;
+
+/// Each range counts as at least so many bytes: what its place in the queue takes, and more.
+const RANGE_BYTES_MIN: u64 = 256;
+
+/// Neighbours are joined up to this size, so that many small batches are read at once.
+const JOINED_BYTES_MAX: u64 = 256 * 1024;
+
+/// Whole batches of one partition, one behind the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LiveRange {
+    pub(crate) from: Offset,
+    /// One past the last.
+    pub(crate) to: Offset,
+    /// What it counts.
+    pub(crate) bytes: u64,
+}
+
+impl LiveRange {
+    /// The range of one batch.
+    pub(crate) fn new(from: Offset, to: Offset, bytes: usize) -> Self {
+        Self { from, to, bytes: (bytes as u64).max(RANGE_BYTES_MIN) }
+    }
+
+    pub(crate) fn records(&self) -> u64 {
+        u64::try_from(self.to.get() - self.from.get()).unwrap_or(0)
+    }
+}
+
+/// Bytes that wait, of all partitions.
+#[derive(Debug)]
+pub(crate) struct LiveBudget {
+    waiting: AtomicU64,
+    max: u64,
+}
+
+impl LiveBudget {
+    pub(crate) fn new(max: u64) -> Self {
+        Self { waiting: AtomicU64::new(0), max }
+    }
+
+    /// Bytes that wait now.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    fn take(&self, bytes: u64) {
+        self.waiting.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn release(&self, bytes: u64) {
+        self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    fn is_exceeded(&self) -> bool {
+        self.waiting() > self.max
+    }
+}
+
+/// The queue of one partition. Filled under the partition's lock, emptied by one task at a time.
+#[derive(Debug, Default)]
+pub(crate) struct LiveQueue(Mutex<Queue>);
+
+#[derive(Debug, Default)]
+struct Queue {
+    ranges: VecDeque<LiveRange>,
+    /// A task is busy with this partition.
+    running: bool,
+}
+
+impl LiveQueue {
+    /// Adds what was just appended. Returns the number of records that are skipped for it: the oldest of this partition, if as
+    /// much waits as may.
+    pub(crate) fn push(&self, range: LiveRange, budget: &LiveBudget) -> u64 {
+        let mut queue = self.lock();
+        budget.take(range.bytes);
+        match queue.ranges.back_mut() {
+            Some(last) if last.to == range.from && last.bytes + range.bytes <= JOINED_BYTES_MAX => {
+                last.to = range.to;
+                last.bytes += range.bytes;
+            }
+            _ => queue.ranges.push_back(range),
+        }
+        let mut skipped = 0;
+        while budget.is_exceeded()
+            && let Some(oldest) = queue.ranges.pop_front()
+        {
+            budget.release(oldest.bytes);
+            skipped += oldest.records();
+        }
+        skipped
+    }
+
+    /// True if the caller has to start a task that empties the queue.
+    pub(crate) fn begin(&self) -> bool {
+        let mut queue = self.lock();
+        let begins = !queue.running && !queue.ranges.is_empty();
+        queue.running |= begins;
+        begins
+    }
+
+    /// The oldest range, whose bytes are to be released when it is done. With `None` the task's work is over.
+    pub(crate) fn next(&self) -> Option<LiveRange> {
+        let mut queue = self.lock();
+        let next = queue.ranges.pop_front();
+        queue.running = next.is_some();
+        if next.is_none() {
+            queue.ranges = VecDeque::new();
+        }
+        next
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        // Nothing under this lock can panic half-way.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(from: i64, to: i64, bytes: usize) -> LiveRange {
+        LiveRange::new(Offset(from), Offset(to), bytes)
+    }
+
+    #[test]
+    fn neighbours_are_joined_and_come_out_in_order() {
+        let (queue, budget) = (LiveQueue::default(), LiveBudget::new(1 << 30));
+        for (from, to) in [(0, 2), (2, 5), (7, 8)] {
+            assert_eq!(queue.push(range(from, to, 1000), &budget), 0);
+        }
+        assert_eq!(queue.next(), Some(range(0, 5, 2000)));
+        assert_eq!(queue.next(), Some(range(7, 8, 1000)));
+        assert_eq!(queue.next(), None);
+        assert_eq!(budget.waiting(), 3000);
+    }
+
+    #[test]
+    fn one_task_at_a_time() {
+        let (queue, budget) = (LiveQueue::default(), LiveBudget::new(1 << 30));
+        assert!(!queue.begin());
+        queue.push(range(0, 1, 1), &budget);
+        assert!(queue.begin());
+        assert!(!queue.begin());
+        assert!(queue.next().is_some());
+        queue.push(range(1, 2, 1), &budget);
+        assert!(!queue.begin());
+        assert!(queue.next().is_some());
+        assert!(queue.next().is_none());
+        queue.push(range(2, 3, 1), &budget);
+        assert!(queue.begin());
+    }
+
+    #[test]
+    fn the_oldest_is_skipped_when_too_much_waits() {
+        let (queue, budget) = (LiveQueue::default(), LiveBudget::new(600_000));
+        assert_eq!(queue.push(range(0, 10, 200_000), &budget), 0);
+        assert_eq!(queue.push(range(10, 20, 200_000), &budget), 0);
+        assert_eq!(queue.push(range(20, 30, 200_000), &budget), 0);
+        assert_eq!(queue.push(range(30, 37, 200_000), &budget), 10);
+        assert_eq!(queue.next(), Some(range(10, 20, 200_000)));
+        // One that is too large by itself is skipped with all before it.
+        assert_eq!(queue.push(range(37, 38, 700_000), &budget), 18);
+        assert_eq!(queue.next(), None);
+        assert_eq!(budget.waiting(), 200_000);
+    }
+}

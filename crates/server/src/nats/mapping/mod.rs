@@ -1,0 +1,83 @@
+//! One log, two languages: a NATS message as a record, and a record as a NATS message. docs/mapping.md has the rules in prose.
+//!
+//! Pure functions over borrowed bytes; what they need of memory is kept in scratch buffers between messages. Nothing is appended,
+//! published or looked up here.
+//!
+//! What one side cannot carry is marked, never dropped in silence and never written raw:
+//!
+//! | in a NATS header block | means |
+//! |---|---|
+//! | `Kafka-Key: TEXT` | the record's key, where the subject does not show it |
+//! | `Kafka-Key-Base64: BASE64` | the same, of a key that a header cannot carry |
+//! | `Kafka-Header-Base64: NAME=VALUE` | a record header of which name or value cannot be carried; both in base64 |
+//! | `Kafka-Header-Base64: NAME` | such a header with a null value |
+//! | `Kafka-Value: null` | the record's value is null, not empty |
+//!
+//! Base64 is the alphabet for URLs without padding (RFC 4648, section 5). All of these are understood in both directions, so
+//! that a message that comes from a record makes the same record again.
+
+mod message;
+mod record;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use tailrace_subjects::{Pattern, PatternWord};
+
+pub(crate) use message::{MessageLimits, MessageScratch, TopicSubjects, Undeliverable};
+pub(crate) use record::{RecordParts, RecordScratch};
+
+/// NATS header with the record's key.
+const KEY: &[u8] = b"Kafka-Key";
+/// NATS header with a key that cannot be written as it is.
+const KEY_BASE64: &[u8] = b"Kafka-Key-Base64";
+/// NATS header with a record header that cannot be written as it is.
+const HEADER_BASE64: &[u8] = b"Kafka-Header-Base64";
+/// NATS header that says that there is no value.
+const VALUE: &[u8] = b"Kafka-Value";
+/// What it says.
+const NULL: &[u8] = b"null";
+/// Record header with the subject, where that is not the key.
+const SUBJECT: &[u8] = b"Nats-Subject";
+/// Record header with a whole header block that could not be taken apart.
+const BLOCK: &[u8] = b"Nats-Header-Block";
+
+/// Headers of NATS messages that say something about the record. A record header of such a name is marked, so that it is not
+/// taken for one of these.
+const RESERVED: [&[u8]; 4] = [KEY, KEY_BASE64, HEADER_BASE64, VALUE];
+
+/// Appends base64.
+fn encode(bytes: &[u8], out: &mut Vec<u8>) {
+    let start = out.len();
+    // 4 bytes for every 3, never overflowing for what fits into a message.
+    out.resize(start + bytes.len().div_ceil(3) * 4, 0);
+    let written = URL_SAFE_NO_PAD.encode_slice(bytes, &mut out[start..]).expect("there is room");
+    out.truncate(start + written);
+}
+
+/// Appends what base64 stands for. `None`, with nothing appended, if it is none.
+fn decode(text: &[u8], out: &mut Vec<u8>) -> Option<std::ops::Range<usize>> {
+    let start = out.len();
+    if URL_SAFE_NO_PAD.decode_vec(text, out).is_err() {
+        out.truncate(start);
+        return None;
+    }
+    Some(start..out.len())
+}
+
+/// True if `pattern` matches the literal `subject`, in the dialect of NATS.
+fn matches(pattern: &Pattern, subject: &[u8]) -> bool {
+    let mut words = subject.split(|byte| *byte == b'.');
+    for word in pattern.words() {
+        match (word, words.next()) {
+            (_, None) => return false,
+            (PatternWord::Many, Some(_)) => return true,
+            (PatternWord::One, Some(_)) => {}
+            (PatternWord::Literal(expected), Some(found)) if expected == found => {}
+            (PatternWord::Literal(_), Some(_)) => return false,
+        }
+    }
+    words.next().is_none()
+}
+
+#[cfg(test)]
+mod tests;
