@@ -5,10 +5,24 @@ use std::fmt;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// CONNECT's JSON is none, or a field has a type that it cannot have.
-#[derive(Debug, thiserror::Error)]
-#[error("CONNECT: {0}")]
+/// CONNECT's JSON is none, or a field has a type that it cannot have. Shows nothing of it: passwords are in there.
+#[derive(thiserror::Error)]
+#[error("CONNECT: {} at column {}", kind(.0), .0.column())]
 pub struct ConnectError(#[from] serde_json::Error);
+
+impl std::fmt::Debug for ConnectError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ConnectError({self})")
+    }
+}
+
+fn kind(error: &serde_json::Error) -> &'static str {
+    match error.classify() {
+        serde_json::error::Category::Data => "a field of the wrong type",
+        serde_json::error::Category::Eof => "the JSON is not complete",
+        serde_json::error::Category::Syntax | serde_json::error::Category::Io => "no JSON",
+    }
+}
 
 /// The fields of CONNECT. What a client leaves out has the protocol's default; fields that are not known are ignored.
 #[derive(Clone, PartialEq, Eq, Serialize)]
@@ -155,5 +169,23 @@ impl fmt::Debug for ConnectOptions {
             .field("verbose", &self.verbose)
             .field("headers", &self.headers)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_show_no_secret() {
+        for (json, expected) in [
+            (&br#"{"user":"a","pass":12345}"#[..], "CONNECT: a field of the wrong type at column 24"),
+            (br#"{"pass":"12345"#, "CONNECT: the JSON is not complete at column 14"),
+            (br#"{"pass":"12345"]"#, "CONNECT: no JSON at column 16"),
+        ] {
+            let error = ConnectOptions::parse(json).unwrap_err();
+            assert_eq!(error.to_string(), expected);
+            assert!(!format!("{error:?}").contains("12345"));
+        }
     }
 }

@@ -1,8 +1,9 @@
-//! The HTTP listener: `/healthz` and `/metrics`. Its port is where NATS tools and the console will find theirs.
+//! The HTTP listener: `/healthz` and `/metrics`, and NATS by WebSocket at `/`. Its port is where NATS tools and the console will find theirs.
 //!
 //! Deliberately small: GET and HEAD, HTTP/1.1, no request body is read, every connection has a time limit.
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use crate::broker::Broker;
+use crate::nats::WebSocketFront;
 use crate::tls::HandshakeError;
 use crate::transport::ByteStream;
 
@@ -44,8 +46,10 @@ pub(crate) async fn serve(listener: TcpListener, broker: Arc<Broker>) {
         let broker = Arc::clone(&broker);
         tokio::spawn(async move {
             let _place = place;
+            // For WebSockets: without it small messages wait for the acknowledgement of earlier ones.
+            let (Ok(local), Ok(())) = (stream.local_addr(), stream.set_nodelay(true)) else { return };
             match secure(stream, &broker).await {
-                Ok(stream) => serve_connection(stream, broker).await,
+                Ok(stream) => serve_connection(stream, (peer, local), broker).await,
                 Err(error) => tracing::info!(%peer, reason = %error, "HTTP connection cut"),
             }
         });
@@ -60,16 +64,24 @@ async fn secure(stream: TcpStream, broker: &Broker) -> Result<Box<dyn ByteStream
     }
 }
 
-async fn serve_connection(stream: Box<dyn ByteStream>, broker: Arc<Broker>) {
-    let service = service_fn(move |request| {
-        let response = respond(&request, &broker);
+async fn serve_connection(
+    stream: Box<dyn ByteStream>,
+    addresses: (SocketAddr, SocketAddr),
+    broker: Arc<Broker>,
+) {
+    let service = service_fn(move |mut request| {
+        let response = match WebSocketFront::answer(&broker, &mut request, addresses) {
+            Some(response) => response,
+            None => respond(&request, &broker),
+        };
         async move { Ok::<_, Infallible>(response) }
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
-        .serve_connection(TokioIo::new(stream), service);
-    // How the connection ended concerns only its client.
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    // What becomes a WebSocket goes on by itself, without these limits. How the connection ended concerns only its client.
     let _ = tokio::time::timeout(CONNECTION_TIMEOUT, connection).await;
 }
 

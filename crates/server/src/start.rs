@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use tailrace_broker::config::{BrokerConfig, ConfigError, DynamicConfigs};
+use tailrace_broker::config::{BrokerConfig, ConfigError, DynamicConfigs, NatsTls};
 use tailrace_log::{DataDirLock, LockError, LogError, LogStore, remove_leftovers};
 use tailrace_types::{TimestampMs, TopicId};
 use tokio::net::{TcpListener, TcpSocket};
@@ -164,7 +164,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
     };
     let nats_address = nats.as_ref().map(local).transpose()?;
     let addresses = Addresses { kafka: local(&kafka)?, nats: nats_address, http: local(&http)? };
-    warn_if_open_to_all(&addresses, &config, tls.as_deref());
+    warn_if_open_to_all(&addresses, &config, tls.as_deref(), &auth);
 
     let metrics = Arc::new(Metrics::new(api_name));
     let store =
@@ -304,23 +304,31 @@ fn local(listener: &TcpListener) -> Result<SocketAddr, StartError> {
     listener.local_addr().map_err(StartError::Threads)
 }
 
-/// A client certificate that is demanded keeps strangers out; encryption alone does not.
-fn warn_if_open_to_all(addresses: &Addresses, config: &BrokerConfig, tls: Option<&Tls>) {
+/// A client certificate or a password that is demanded keeps strangers out; encryption alone does not.
+fn warn_if_open_to_all(addresses: &Addresses, config: &BrokerConfig, tls: Option<&Tls>, auth: &Auth) {
     let verifies = tls.is_some_and(Tls::verifies_clients);
+    let nats_tls = config.tailrace_nats_tls == NatsTls::Required;
     let listeners = [
-        ("kafka", addresses.kafka, config.tailrace_kafka_tls),
-        ("http", addresses.http, config.tailrace_http_tls),
+        ("kafka", Some(addresses.kafka), config.tailrace_kafka_tls, false),
+        ("http", Some(addresses.http), config.tailrace_http_tls, false),
+        ("nats", addresses.nats, nats_tls, auth.required()),
     ];
-    for (name, address, encrypted) in listeners {
-        if address.ip().is_loopback() || (encrypted && verifies) {
-            continue;
+    for (name, address, encrypted, asks_for_users) in listeners {
+        let Some(address) = address.filter(|address| !address.ip().is_loopback()) else { continue };
+        let encryption = if encrypted { "on" } else { "off" };
+        if asks_for_users && !encrypted {
+            tracing::warn!(
+                listener = name, %address, encryption,
+                "passwords and messages cross the network in clear text; docs/security.md says how to encrypt them"
+            );
         }
-        let encryption = if encrypted { "encrypted" } else { "not encrypted" };
-        tracing::warn!(
-            listener = name, %address, encryption,
-            "LISTENING BEYOND LOOPBACK WITHOUT AUTHENTICATION: whoever reaches this address may read, write and \
-             delete everything; docs/security.md says how to demand client certificates"
-        );
+        if !asks_for_users && !(encrypted && verifies) {
+            tracing::warn!(
+                listener = name, %address, encryption,
+                "LISTENING BEYOND LOOPBACK WITHOUT AUTHENTICATION: whoever reaches this address may use everything that \
+                 it serves; docs/security.md says how to demand users or client certificates"
+            );
+        }
     }
 }
 

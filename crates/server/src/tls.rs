@@ -18,7 +18,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use tailrace_broker::config::{BrokerConfig, NatsTls, TlsClientAuth};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
@@ -136,11 +136,29 @@ impl Tls {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let handshake = TlsAcceptor::from(self.config.load_full()).accept(stream);
-        match tokio::time::timeout(self.handshake_timeout, handshake).await {
+        self.accept_or_tell(stream, b"").await
+    }
+
+    /// As [`Tls::accept`]; a client that takes too long is sent `words` as they are, since it may wait for something.
+    pub(crate) async fn accept_or_tell<S>(
+        &self,
+        stream: S,
+        words: &[u8],
+    ) -> Result<TlsStream<S>, HandshakeError>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let mut handshake = TlsAcceptor::from(self.config.load_full()).accept(stream);
+        match tokio::time::timeout(self.handshake_timeout, &mut handshake).await {
             Ok(Ok(stream)) => Ok(stream),
             Ok(Err(error)) => Err(handshake_error(error)),
-            Err(_) => Err(HandshakeError::Timeout),
+            Err(_) => {
+                if let Some(stream) = handshake.get_mut() {
+                    // Once, without waiting: what does not fit a fresh socket is not worth it.
+                    let _ = tokio::time::timeout(Duration::ZERO, stream.write_all(words)).await;
+                }
+                Err(HandshakeError::Timeout)
+            }
         }
     }
 

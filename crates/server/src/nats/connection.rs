@@ -9,7 +9,6 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use tailrace_nats_wire::write_info;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedReadHalf;
 use tokio::time::Sleep;
@@ -21,6 +20,7 @@ use crate::nats::close::CloseReason;
 use crate::nats::input::Input;
 use crate::nats::outbuf::{Batch, OutBuffer, OwnersView};
 use crate::nats::session::{Next, Session};
+use crate::transport::ByteStream;
 
 /// Bursts after which others get their turn.
 const BURSTS_IN_A_ROW: u32 = 8;
@@ -33,11 +33,6 @@ const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Buffers of one vectored write.
 const VECTORS: usize = 16;
-
-/// Anything that carries the protocol beside bare TCP: TLS, WebSocket.
-pub(crate) trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
 
 /// Where the bytes come from and go to.
 pub(crate) enum Transport {
@@ -234,16 +229,22 @@ impl Connection {
                 }
                 Next::Close(reason) => return Some(reason),
                 Next::Authenticate(options) => {
-                    let broker = Arc::clone(&self.broker);
-                    let nonce = std::mem::take(&mut self.nonce);
-                    let answer = broker.nats.auth().authenticate(&options, &nonce).await;
-                    self.nonce = nonce;
-                    match answer {
-                        Ok(permissions) => self.session.authenticated(*options, permissions),
-                        Err(_) => {
+                    // A password may be slow to check, and many may wait for it.
+                    let deadline = self.opened + self.front().limits().auth_timeout;
+                    let answer = self.front().auth().authenticate(&options, &self.nonce);
+                    match tokio::time::timeout_at(deadline.into(), answer).await {
+                        Ok(Ok(permissions)) => {
+                            let user = permissions.principal().name().unwrap_or_default();
+                            tracing::debug!(client = self.client.id, user, "a NATS client was let in");
+                            self.session.authenticated(*options, permissions);
+                        }
+                        Ok(Err(denied)) => {
+                            let (client, peer) = (self.client.id, self.client.peer);
+                            tracing::info!(client, %peer, reason = %denied, "a NATS client was not let in");
                             self.session.denied();
                             return Some(CloseReason::Authorization);
                         }
+                        Err(_) => return Some(CloseReason::AuthenticationTimeout),
                     }
                     next = self.process();
                 }

@@ -12,6 +12,7 @@ use crate::broker::Broker;
 use crate::metrics::ReasonLabel;
 use crate::nats::close::CloseReason;
 use crate::nats::connection::{Connection, Opening, Transport};
+use crate::nats::secure;
 
 /// Pause after accept failed, so that a lack of descriptors does not become a busy loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -47,6 +48,10 @@ fn admit(socket: TcpStream, peer: SocketAddr, broker: &Arc<Broker>) {
         let reason = "tailrace.nats.max.connections";
         front.metrics().connections_refused.get_or_create(&ReasonLabel { reason }).inc();
         tokio::spawn(refuse(socket, Arc::clone(broker)));
+        return;
+    }
+    if let Some(tls) = broker.tls.clone().filter(|_| front.demands_tls()) {
+        tokio::spawn(secure::serve(socket, (peer, local), Arc::clone(broker), tls));
         return;
     }
     let opening = Opening {

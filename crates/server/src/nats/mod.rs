@@ -19,8 +19,10 @@ mod mapping;
 mod metrics;
 mod outbuf;
 mod router;
+mod secure;
 mod session;
 mod subscription;
+mod websocket;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -28,7 +30,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use tailrace_broker::config::BrokerConfig;
+use tailrace_broker::config::{BrokerConfig, NatsTls, TlsClientAuth};
 use tailrace_nats_wire::{Message, ServerInfo};
 use tokio::sync::watch;
 
@@ -36,6 +38,7 @@ pub(crate) use self::auth::{Auth, AuthError};
 pub(crate) use self::burst::Burst;
 use self::capture::Captures;
 pub(crate) use self::client::Client;
+use self::client::TransportKind;
 use self::close::CloseReason;
 pub(crate) use self::listener::serve;
 use self::live::Live;
@@ -44,6 +47,7 @@ pub(crate) use self::mapping::TopicSubjects;
 pub(crate) use self::metrics::NatsMetrics;
 use self::outbuf::OutLimits;
 use self::router::Router;
+pub(crate) use self::websocket::WebSocketFront;
 use crate::partitions::{Topic, TopicTable};
 
 /// The version of nats-server whose features clients may expect: they compare it.
@@ -103,6 +107,10 @@ pub(crate) struct NatsFront {
     next_client_id: AtomicU64,
     clients: Mutex<HashMap<u64, Arc<Client>>>,
     open: AtomicUsize,
+    /// Connections whose TLS handshake is being made.
+    opening: AtomicUsize,
+    tls_first: bool,
+    websocket: Option<WebSocketFront>,
     /// Clients are told about the end in every INFO.
     lame_duck: AtomicBool,
     stopping: watch::Sender<bool>,
@@ -130,7 +138,10 @@ impl NatsFront {
             host: address.ip().to_string(),
             port: address.port(),
             headers: true,
-            auth_required: auth.required(),
+            auth_required: auth.asks(),
+            tls_required: config.tailrace_nats_tls == NatsTls::Required,
+            tls_verify: config.tailrace_nats_tls == NatsTls::Required
+                && config.tailrace_tls_client_auth == TlsClientAuth::Required,
             max_payload: limits.payload_max,
             ..ServerInfo::default()
         };
@@ -145,6 +156,9 @@ impl NatsFront {
             next_client_id: AtomicU64::new(1),
             clients: Mutex::default(),
             open: AtomicUsize::new(0),
+            opening: AtomicUsize::new(0),
+            tls_first: config.tailrace_nats_tls_handshake_first,
+            websocket: WebSocketFront::of(config),
             lame_duck: AtomicBool::new(false),
             stopping: watch::Sender::new(false),
             started: SystemTime::now(),
@@ -179,12 +193,37 @@ impl NatsFront {
 
     /// INFO for one client.
     pub(crate) fn info(&self, client: &Client) -> ServerInfo {
-        ServerInfo {
-            client_id: client.id,
-            client_ip: client.peer.ip().to_canonical().to_string(),
+        self.info_for(client.id, client.peer, client.transport)
+    }
+
+    fn info_for(&self, id: u64, peer: SocketAddr, transport: TransportKind) -> ServerInfo {
+        let mut info = ServerInfo {
+            client_id: id,
+            client_ip: peer.ip().to_canonical().to_string(),
             ldm: self.lame_duck.load(Ordering::Relaxed),
             ..self.info.clone()
+        };
+        if transport == TransportKind::WebSocket {
+            // TLS lies below it, or does not; nothing is to be upgraded.
+            info.tls_required = self.websocket.as_ref().is_some_and(WebSocketFront::is_secure);
+            (info.tls_available, info.tls_verify) = (info.tls_required, false);
         }
+        info
+    }
+
+    /// True if the listener speaks TLS only.
+    fn demands_tls(&self) -> bool {
+        self.info.tls_required
+    }
+
+    /// True if TLS comes before INFO.
+    fn tls_first(&self) -> bool {
+        self.tls_first
+    }
+
+    /// How clients come by WebSocket, if they may.
+    pub(crate) fn websocket(&self) -> Option<&WebSocketFront> {
+        self.websocket.as_ref()
     }
 
     /// A fresh challenge for clients with an nkey; empty if nobody has one.
@@ -198,7 +237,8 @@ impl NatsFront {
 
     /// True if there are as many connections as allowed.
     pub(crate) fn is_full(&self) -> bool {
-        self.open.load(Ordering::Relaxed) >= self.limits.connections_max
+        let open = self.open.load(Ordering::Relaxed) + self.opening.load(Ordering::Relaxed);
+        open >= self.limits.connections_max
     }
 
     /// Takes a connection into the list of open ones.

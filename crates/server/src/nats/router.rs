@@ -226,15 +226,13 @@ impl Outgoing<'_, '_> {
         if !client.headers.load(Ordering::Relaxed) {
             message.headers = None;
         }
-        if !deliver_to(subscription, &message, &mut self.shared, self.burst) {
-            return false;
-        }
+        // Before the client can have it, and answer.
         if let (Some(permissions), Some(reply)) = (permissions, message.reply)
             && permissions.tracks_replies()
         {
             permissions.delivered(reply);
         }
-        true
+        deliver_to(subscription, &message, &mut self.shared, self.burst)
     }
 }
 

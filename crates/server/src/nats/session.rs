@@ -131,7 +131,14 @@ impl Session {
     #[inline]
     fn carry_out(&mut self, front: &NatsFront, op: ClientOp<'_>) -> Option<Next> {
         if self.unauthenticated && !matches!(op, ClientOp::Connect(_) | ClientOp::Ignored) {
-            return Some(self.fail(&ProtocolError::AuthorizationViolation, CloseReason::Authorization));
+            match front.auth().guest() {
+                Some(permissions) => self.become_user(permissions),
+                None => {
+                    return Some(
+                        self.fail(&ProtocolError::AuthorizationViolation, CloseReason::Authorization),
+                    );
+                }
+            }
         }
         match op {
             ClientOp::Publish(message) => return self.publish(front, &message),
@@ -212,13 +219,17 @@ impl Session {
 
     /// The client is who it says it is.
     pub(super) fn authenticated(&mut self, options: ConnectOptions, permissions: Arc<Permissions>) {
+        self.become_user(permissions);
+        self.take_over(options);
+    }
+
+    fn become_user(&mut self, permissions: Arc<Permissions>) {
         self.unauthenticated = false;
         // Who says again who he is stays who he was.
         if self.permissions.is_none() {
             self.client.set_permissions(Arc::clone(&permissions));
             self.permissions = Some(permissions);
         }
-        self.take_over(options);
     }
 
     /// The credentials are wrong.

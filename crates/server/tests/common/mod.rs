@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
 pub mod certificates;
+pub mod lines;
 pub mod nats;
 pub mod rig;
 pub mod tap;

@@ -153,6 +153,16 @@ impl Auth {
         self.token.is_some() || !self.users.is_empty()
     }
 
+    /// True if INFO says that credentials are needed: they are, and nobody stands for those without.
+    pub(crate) fn asks(&self) -> bool {
+        self.required() && self.no_auth_user.is_none()
+    }
+
+    /// What those may do who present nothing, not even a CONNECT; `None` if they are not let in.
+    pub(crate) fn guest(&self) -> Option<Arc<Permissions>> {
+        self.no_auth_user.clone().map(|guest| Arc::new(Permissions::of(guest)))
+    }
+
     /// True if INFO must carry a nonce to be signed.
     pub(crate) fn wants_nonce(&self) -> bool {
         self.users.values().any(|user| matches!(user.proof, Proof::Key(_)))

@@ -21,27 +21,27 @@ const SUBPROTOCOL: &str = "nats";
 
 /// Who may connect, and how.
 #[derive(Clone, Debug)]
-pub(crate) struct Policy {
-    pub(crate) compression: bool,
+pub(super) struct Policy {
+    pub(super) compression: bool,
     /// Origins whose pages may connect; empty: only pages of this very server.
-    pub(crate) origins: Vec<String>,
+    pub(super) origins: Vec<String>,
     /// The listener speaks TLS.
-    pub(crate) secure: bool,
+    pub(super) secure: bool,
 }
 
 /// An answer of 101.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Upgrade {
+pub(super) struct Upgrade {
     accept: String,
     subprotocol: bool,
-    pub(crate) compression: bool,
+    pub(super) compression: bool,
 }
 
 /// Why not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
-    pub(crate) status: StatusCode,
-    pub(crate) reason: &'static str,
+pub(super) struct Refusal {
+    pub(super) status: StatusCode,
+    pub(super) reason: &'static str,
 }
 
 /// True if the request asks for a WebSocket, rightly or not.
@@ -54,7 +54,7 @@ impl Upgrade {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(crate) fn of<B>(request: &Request<B>, policy: &Policy) -> Result<Self, Refusal> {
+    pub(super) fn of<B>(request: &Request<B>, policy: &Policy) -> Result<Self, Refusal> {
         let headers = request.headers();
         let refuse = |status, reason| Err(Refusal { status, reason });
         if request.method() != Method::GET {
@@ -82,7 +82,7 @@ impl Upgrade {
     }
 
     /// Headers of the answer.
-    pub(crate) fn headers(&self) -> HeaderMap {
+    pub(super) fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
         headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
         headers.insert(UPGRADE, HeaderValue::from_static("websocket"));

@@ -12,10 +12,10 @@
 mod decoder;
 mod encoder;
 mod handshake;
+mod serve;
 mod stream;
 
-pub(crate) use handshake::{Policy, Upgrade, is_upgrade};
-pub(crate) use stream::WebSocket;
+pub(crate) use serve::WebSocketFront;
 
 /// RFC 6455, section 5.2.
 mod opcode {
@@ -49,7 +49,7 @@ mod status {
 
 /// Bounds of what one client sends.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct WebSocketLimits {
+struct WebSocketLimits {
     /// Longest frame. Its bytes are not collected, so this is about nonsense, not memory.
     frame_bytes_max: u64,
     /// Bytes that one compressed message may become.
@@ -58,7 +58,7 @@ pub(crate) struct WebSocketLimits {
 
 impl WebSocketLimits {
     /// nats-server's bound for compressed messages, and at least one whole publish.
-    pub(crate) fn of(payload_max: usize) -> Self {
+    fn of(payload_max: usize) -> Self {
         let payload = payload_max as u64;
         let bytes = (8 * payload).min(64 << 20).max(payload + (1 << 20));
         Self { frame_bytes_max: bytes.max(64 << 20), inflated_bytes_max: bytes }
@@ -67,7 +67,7 @@ impl WebSocketLimits {
 
 /// What a client did wrong. The text is sent in the closing frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum WebSocketError {
+enum WebSocketError {
     #[error("reserved bits are set")]
     Reserved,
     #[error("a compressed message was not agreed upon")]

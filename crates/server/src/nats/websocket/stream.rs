@@ -19,7 +19,7 @@ const FRAME_BYTES_MAX: usize = 32 * 1024;
 const WAITING_BYTES_MAX: usize = 128 * 1024;
 
 /// One client's connection. It belongs to one task, as every boxed stream does.
-pub(crate) struct WebSocket<S> {
+pub(super) struct WebSocket<S> {
     inner: S,
     decoder: Decoder,
     /// What was read and not decoded: `start..end` of `input`. An idle connection has no buffer.
@@ -37,7 +37,7 @@ pub(crate) struct WebSocket<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
-    pub(crate) fn new(inner: S, limits: WebSocketLimits, compression: bool) -> Self {
+    pub(super) fn new(inner: S, limits: WebSocketLimits, compression: bool) -> Self {
         Self {
             inner,
             decoder: Decoder::new(limits, compression),

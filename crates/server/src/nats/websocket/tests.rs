@@ -4,6 +4,7 @@ use flate2::{Compress, Compression, FlushCompress};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 use super::decoder::{Decoder, Event};
+use super::stream::WebSocket;
 use super::*;
 
 const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];

@@ -1,0 +1,86 @@
+//! TLS before a NATS connection begins: by upgrade after INFO, as the protocol has it, or from the first byte on.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tailrace_nats_wire::{ProtocolError, write_error, write_info};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+use crate::broker::Broker;
+use crate::metrics::ReasonLabel;
+use crate::nats::NatsFront;
+use crate::nats::client::TransportKind;
+use crate::nats::close::CloseReason;
+use crate::nats::connection::{Opening, Transport};
+use crate::nats::listener::serve_one;
+use crate::tls::{HandshakeError, Tls};
+
+/// A connection that is not registered yet, and counts all the same; given back when dropped.
+struct Opened<'a>(&'a NatsFront);
+
+impl<'a> Opened<'a> {
+    fn new(front: &'a NatsFront) -> Self {
+        front.opening.fetch_add(1, Ordering::Relaxed);
+        Self(front)
+    }
+}
+
+impl Drop for Opened<'_> {
+    fn drop(&mut self) {
+        self.0.opening.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Makes the handshake, then serves the connection.
+pub(super) async fn serve(
+    socket: TcpStream,
+    (peer, local): (SocketAddr, SocketAddr),
+    broker: Arc<Broker>,
+    tls: Arc<Tls>,
+) {
+    let front = &broker.nats;
+    let (id, nonce) = (front.next_client_id(), front.nonce());
+    let opened = Opened::new(front);
+    let mut stopping = front.stopping();
+    let handshake = handshake(socket, (peer, id), &nonce, front, &tls);
+    let secured = tokio::select! {
+        secured = handshake => secured,
+        () = Broker::stopped(&mut stopping) => return,
+    };
+    drop(opened);
+    match secured {
+        Ok(transport) => {
+            let info_sent = !front.tls_first();
+            let opening = Opening { id, addresses: (peer, local), transport, nonce, info_sent };
+            serve_one(broker, opening).await;
+        }
+        Err(error) => {
+            tracing::info!(client = id, %peer, reason = %error, "NATS connection cut");
+            let reason = CloseReason::TlsHandshake.label();
+            front.metrics().connections_cut.get_or_create(&ReasonLabel { reason }).inc();
+        }
+    }
+}
+
+async fn handshake(
+    mut socket: TcpStream,
+    (peer, id): (SocketAddr, u64),
+    nonce: &str,
+    front: &NatsFront,
+    tls: &Tls,
+) -> Result<Transport, HandshakeError> {
+    if !front.tls_first() {
+        let mut info = front.info_for(id, peer, TransportKind::Tls);
+        nonce.clone_into(&mut info.nonce);
+        let mut out = Vec::new();
+        write_info(&mut out, &info);
+        // A fresh socket takes a line; one that does not is closed by its client.
+        socket.write_all(&out).await.map_err(HandshakeError::Failed)?;
+    }
+    let mut words = Vec::new();
+    write_error(&mut words, &ProtocolError::TlsRequired);
+    let stream = tls.accept_or_tell(socket, &words).await?;
+    Ok(Transport::Boxed(Box::new(stream), TransportKind::Tls))
+}

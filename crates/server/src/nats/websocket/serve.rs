@@ -1,0 +1,110 @@
+//! From the HTTP listener's request to a NATS connection.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{HeaderValue, SEC_WEBSOCKET_VERSION};
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use tailrace_broker::config::BrokerConfig;
+
+use super::WebSocketLimits;
+use super::handshake::{Policy, Refusal, Upgrade, is_upgrade};
+use super::stream::WebSocket;
+use crate::broker::Broker;
+use crate::metrics::ReasonLabel;
+use crate::nats::client::TransportKind;
+use crate::nats::connection::{Opening, Transport};
+use crate::nats::listener::serve_one;
+
+/// How clients come by WebSocket.
+#[derive(Debug)]
+pub(crate) struct WebSocketFront {
+    policy: Policy,
+    limits: WebSocketLimits,
+}
+
+impl WebSocketFront {
+    /// `None` if the settings say so.
+    pub(in crate::nats) fn of(config: &BrokerConfig) -> Option<Self> {
+        let policy = Policy {
+            compression: config.tailrace_nats_websocket_compression,
+            origins: config.tailrace_nats_websocket_origins.clone(),
+            secure: config.tailrace_http_tls,
+        };
+        let payload_max = usize::try_from(config.tailrace_nats_max_payload_bytes).unwrap_or(usize::MAX);
+        let limits = WebSocketLimits::of(payload_max);
+        config.tailrace_nats_websocket.then_some(Self { policy, limits })
+    }
+
+    /// True if TLS lies below.
+    pub(in crate::nats) fn is_secure(&self) -> bool {
+        self.policy.secure
+    }
+
+    /// Answers a request for a WebSocket at `/`; `None` if this is none. With the answer, the connection goes on as a task
+    /// of its own.
+    pub(crate) fn answer(
+        broker: &Arc<Broker>,
+        request: &mut Request<Incoming>,
+        addresses: (SocketAddr, SocketAddr),
+    ) -> Option<Response<Full<Bytes>>> {
+        let front = broker.nats.websocket().filter(|_| request.uri().path() == "/" && is_upgrade(request))?;
+        match front.begin(broker, request, addresses) {
+            Ok(response) => Some(response),
+            Err(refusal) => {
+                tracing::debug!(peer = %addresses.0, reason = refusal.reason, "WebSocket refused");
+                Some(refused(refusal))
+            }
+        }
+    }
+
+    fn begin(
+        &self,
+        broker: &Arc<Broker>,
+        request: &mut Request<Incoming>,
+        addresses: (SocketAddr, SocketAddr),
+    ) -> Result<Response<Full<Bytes>>, Refusal> {
+        let upgrade = Upgrade::of(request, &self.policy)?;
+        let nats = &broker.nats;
+        if nats.is_full() {
+            let reason = "tailrace.nats.max.connections";
+            nats.metrics().connections_refused.get_or_create(&ReasonLabel { reason }).inc();
+            return Err(Refusal { status: StatusCode::SERVICE_UNAVAILABLE, reason: "too many connections" });
+        }
+        if *nats.stopping().borrow() {
+            return Err(Refusal {
+                status: StatusCode::SERVICE_UNAVAILABLE,
+                reason: "the server is stopping",
+            });
+        }
+        let (limits, compression) = (self.limits, upgrade.compression);
+        let (broker, upgraded) = (Arc::clone(broker), hyper::upgrade::on(request));
+        tokio::spawn(async move {
+            // An error is the end of the HTTP connection before the answer was sent.
+            let Ok(upgraded) = upgraded.await else { return };
+            let stream = WebSocket::new(TokioIo::new(upgraded), limits, compression);
+            let opening = Opening {
+                id: broker.nats.next_client_id(),
+                addresses,
+                transport: Transport::Boxed(Box::new(stream), TransportKind::WebSocket),
+                nonce: broker.nats.nonce(),
+                info_sent: false,
+            };
+            serve_one(broker, opening).await;
+        });
+        let mut response = Response::new(Full::default());
+        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        *response.headers_mut() = upgrade.headers();
+        Ok(response)
+    }
+}
+
+fn refused(refusal: Refusal) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(format!("{}\n", refusal.reason))));
+    *response.status_mut() = refusal.status;
+    response.headers_mut().insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
+    response
+}

@@ -1,0 +1,67 @@
+//! A NATS client that says what it is told to, over any stream.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub struct Lines<S> {
+    pub stream: S,
+    unread: Vec<u8>,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Lines<S> {
+    pub fn over(stream: S) -> Self {
+        Self { stream, unread: Vec::new() }
+    }
+
+    pub async fn send(&mut self, text: &str) {
+        self.stream.write_all(text.as_bytes()).await.expect("it is taken");
+        self.stream.flush().await.expect("it is taken");
+    }
+
+    /// The next line, with what ends it; `None` at the end of the stream, or when it breaks.
+    pub async fn line(&mut self) -> Option<String> {
+        let read = async {
+            loop {
+                if let Some(end) = self.unread.windows(2).position(|pair| pair == b"\r\n") {
+                    let line: Vec<u8> = self.unread.drain(..end + 2).collect();
+                    return Some(String::from_utf8_lossy(&line).into_owned());
+                }
+                match self.stream.read_buf(&mut self.unread).await {
+                    Ok(0) | Err(_) => return None,
+                    Ok(_) => {}
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, read).await.expect("an answer in time")
+    }
+
+    /// The fields of the INFO that comes next.
+    pub async fn info(&mut self) -> serde_json::Value {
+        let line = self.line().await.expect("an INFO");
+        serde_json::from_str(line.strip_prefix("INFO ").expect("an INFO")).expect("JSON")
+    }
+
+    /// All lines up to the PONG that answers a PING sent now.
+    pub async fn until_pong(&mut self) -> Vec<String> {
+        self.send("PING\r\n").await;
+        let mut lines = Vec::new();
+        loop {
+            match self.line().await.expect("a PONG, not the end").as_str() {
+                "PONG\r\n" => return lines,
+                line => lines.push(line.trim_end().to_owned()),
+            }
+        }
+    }
+
+    /// All lines up to the end of the connection.
+    pub async fn until_end(&mut self) -> Vec<String> {
+        let mut lines = Vec::new();
+        while let Some(line) = self.line().await {
+            lines.push(line.trim_end().to_owned());
+        }
+        lines
+    }
+}
