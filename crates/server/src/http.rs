@@ -1,4 +1,4 @@
-//! The HTTP listener: `/healthz` and `/metrics`. Its port is where NATS tools and the console will find theirs.
+//! The HTTP listener: `/healthz`, `/metrics`, and the pages that NATS tools read (`nats::monitor`).
 //!
 //! Deliberately small: GET and HEAD, HTTP/1.1, no request body is read, every connection has a time limit.
 
@@ -16,6 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use crate::broker::Broker;
+use crate::nats::monitor::{self, Answer};
 use crate::tls::HandshakeError;
 use crate::transport::ByteStream;
 
@@ -62,8 +63,8 @@ async fn secure(stream: TcpStream, broker: &Broker) -> Result<Box<dyn ByteStream
 
 async fn serve_connection(stream: Box<dyn ByteStream>, broker: Arc<Broker>) {
     let service = service_fn(move |request| {
-        let response = respond(&request, &broker);
-        async move { Ok::<_, Infallible>(response) }
+        let broker = Arc::clone(&broker);
+        async move { Ok::<_, Infallible>(respond(&request, &broker).await) }
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
@@ -73,18 +74,33 @@ async fn serve_connection(stream: Box<dyn ByteStream>, broker: Arc<Broker>) {
     let _ = tokio::time::timeout(CONNECTION_TIMEOUT, connection).await;
 }
 
-fn respond(request: &Request<Incoming>, broker: &Broker) -> Response<Full<Bytes>> {
+async fn respond(request: &Request<Incoming>, broker: &Arc<Broker>) -> Response<Full<Bytes>> {
     if request.method() != Method::GET && request.method() != Method::HEAD {
         let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n".into());
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return response;
     }
-    match request.uri().path() {
+    let uri = request.uri();
+    match uri.path() {
         "/healthz" => health(broker),
         "/metrics" => metrics(broker),
-        "/" => text(StatusCode::OK, "tailrace: /healthz /metrics\n".into()),
-        _ => text(StatusCode::NOT_FOUND, "not found: try /healthz or /metrics\n".into()),
+        "/" => index(),
+        path => match monitor::respond(broker, path, uri.query().unwrap_or_default()).await {
+            Some(Answer::Page(page)) => typed(StatusCode::OK, "application/json", page),
+            Some(Answer::BadQuery(reason)) => text(StatusCode::BAD_REQUEST, reason),
+            None => text(StatusCode::NOT_FOUND, "not found: / lists what there is\n".into()),
+        },
     }
+}
+
+/// Links to all pages.
+fn index() -> Response<Full<Bytes>> {
+    let paths = ["/healthz", "/metrics"].into_iter().chain(monitor::paths());
+    let links: String = paths.map(|path| format!("<li><a href=\"{path}\">{path}</a></li>\n")).collect();
+    let head =
+        "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>tailrace</title></head>";
+    let page = format!("{head}\n<body>\n<h1>tailrace</h1>\n<ul>\n{links}</ul>\n</body>\n</html>\n");
+    typed(StatusCode::OK, "text/html; charset=utf-8", page)
 }
 
 /// 200 `{"status":"ok"}`, as nats-server answers; 503 with the reasons when a partition is offline or halted.

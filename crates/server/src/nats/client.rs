@@ -111,10 +111,12 @@ impl Client {
         self.counts.last_activity_ms.store(ms, Ordering::Relaxed);
     }
 
-    /// When something last arrived.
+    /// When something last arrived, or was last taken by it.
     pub(crate) fn last_activity(&self) -> SystemTime {
         let ms = self.counts.last_activity_ms.load(Ordering::Relaxed).max(0).unsigned_abs();
-        self.started + std::time::Duration::from_millis(ms)
+        let arrived = std::time::Duration::from_millis(ms);
+        let taken = self.out.last_progress().saturating_duration_since(self.epoch);
+        self.started + arrived.max(taken)
     }
 
     /// Messages and bytes put into its out-buffer so far.

@@ -69,6 +69,7 @@ pub(crate) async fn serve_one(broker: Arc<Broker>, opening: Opening) {
     let _registered = front.register(&client);
     tracing::debug!(client = client.id, %peer, "NATS connection opened");
     let reason = connection.run().await;
+    front.monitor().ended(&client, reason);
     if reason.is_slow_consumer() {
         front.metrics().slow_consumers.inc();
         let name = client.said().map(|said| said.name.clone()).unwrap_or_default();

@@ -15,6 +15,7 @@ mod connection;
 mod input;
 mod listener;
 mod metrics;
+pub(crate) mod monitor;
 mod outbuf;
 mod router;
 mod session;
@@ -36,6 +37,7 @@ pub(crate) use self::client::Client;
 use self::close::CloseReason;
 pub(crate) use self::listener::serve;
 pub(crate) use self::metrics::NatsMetrics;
+use self::monitor::Monitor;
 use self::outbuf::OutLimits;
 use self::router::Router;
 
@@ -89,6 +91,7 @@ pub(crate) struct NatsFront {
     limits: NatsLimits,
     router: Router,
     metrics: NatsMetrics,
+    monitor: Monitor,
     auth: Auth,
     info: ServerInfo,
     next_client_id: AtomicU64,
@@ -129,6 +132,7 @@ impl NatsFront {
             router: Router::new(limits.control_line_max),
             limits,
             metrics: NatsMetrics::new(),
+            monitor: Monitor::new(),
             auth,
             info,
             next_client_id: AtomicU64::new(1),
@@ -150,6 +154,10 @@ impl NatsFront {
 
     pub(crate) fn metrics(&self) -> &NatsMetrics {
         &self.metrics
+    }
+
+    pub(crate) fn monitor(&self) -> &Monitor {
+        &self.monitor
     }
 
     pub(crate) fn auth(&self) -> &Auth {
