@@ -1,4 +1,4 @@
-//! The HTTP listener: `/healthz` and `/metrics`, and NATS by WebSocket at `/`. Its port is where NATS tools and the console will find theirs.
+//! The HTTP listener: `/healthz`, `/metrics`, the pages that NATS tools read (`nats::monitor`), and NATS by WebSocket at `/`.
 //!
 //! Deliberately small: GET and HEAD, HTTP/1.1, no request body is read, every connection has a time limit.
 
@@ -18,6 +18,7 @@ use tokio::sync::Semaphore;
 
 use crate::broker::Broker;
 use crate::nats::WebSocketFront;
+use crate::nats::monitor::{self, Answer};
 use crate::tls::HandshakeError;
 use crate::transport::ByteStream;
 
@@ -47,9 +48,11 @@ pub(crate) async fn serve(listener: TcpListener, broker: Arc<Broker>) {
         tokio::spawn(async move {
             let _place = place;
             // For WebSockets: without it small messages wait for the acknowledgement of earlier ones.
-            let (Ok(local), Ok(())) = (stream.local_addr(), stream.set_nodelay(true)) else { return };
+            if stream.set_nodelay(true).is_err() {
+                return;
+            }
             match secure(stream, &broker).await {
-                Ok(stream) => serve_connection(stream, (peer, local), broker).await,
+                Ok(stream) => serve_connection(stream, peer, broker).await,
                 Err(error) => tracing::info!(%peer, reason = %error, "HTTP connection cut"),
             }
         });
@@ -64,17 +67,16 @@ async fn secure(stream: TcpStream, broker: &Broker) -> Result<Box<dyn ByteStream
     }
 }
 
-async fn serve_connection(
-    stream: Box<dyn ByteStream>,
-    addresses: (SocketAddr, SocketAddr),
-    broker: Arc<Broker>,
-) {
+async fn serve_connection(stream: Box<dyn ByteStream>, peer: SocketAddr, broker: Arc<Broker>) {
     let service = service_fn(move |mut request| {
-        let response = match WebSocketFront::answer(&broker, &mut request, addresses) {
-            Some(response) => response,
-            None => respond(&request, &broker),
-        };
-        async move { Ok::<_, Infallible>(response) }
+        let broker = Arc::clone(&broker);
+        async move {
+            let response = match WebSocketFront::answer(&broker, &mut request, peer) {
+                Some(response) => response,
+                None => respond(&request, &broker).await,
+            };
+            Ok::<_, Infallible>(response)
+        }
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
@@ -85,18 +87,33 @@ async fn serve_connection(
     let _ = tokio::time::timeout(CONNECTION_TIMEOUT, connection).await;
 }
 
-fn respond(request: &Request<Incoming>, broker: &Broker) -> Response<Full<Bytes>> {
+async fn respond(request: &Request<Incoming>, broker: &Arc<Broker>) -> Response<Full<Bytes>> {
     if request.method() != Method::GET && request.method() != Method::HEAD {
         let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n".into());
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return response;
     }
-    match request.uri().path() {
+    let uri = request.uri();
+    match uri.path() {
         "/healthz" => health(broker),
         "/metrics" => metrics(broker),
-        "/" => text(StatusCode::OK, "tailrace: /healthz /metrics\n".into()),
-        _ => text(StatusCode::NOT_FOUND, "not found: try /healthz or /metrics\n".into()),
+        "/" => index(),
+        path => match monitor::respond(broker, path, uri.query().unwrap_or_default()).await {
+            Some(Answer::Page(page)) => typed(StatusCode::OK, "application/json", page),
+            Some(Answer::BadQuery(reason)) => text(StatusCode::BAD_REQUEST, reason),
+            None => text(StatusCode::NOT_FOUND, "not found: / lists what there is\n".into()),
+        },
     }
+}
+
+/// Links to all pages.
+fn index() -> Response<Full<Bytes>> {
+    let paths = ["/healthz", "/metrics"].into_iter().chain(monitor::paths());
+    let links: String = paths.map(|path| format!("<li><a href=\"{path}\">{path}</a></li>\n")).collect();
+    let head =
+        "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>tailrace</title></head>";
+    let page = format!("{head}\n<body>\n<h1>tailrace</h1>\n<ul>\n{links}</ul>\n</body>\n</html>\n");
+    typed(StatusCode::OK, "text/html; charset=utf-8", page)
 }
 
 /// 200 `{"status":"ok"}`, as nats-server answers; 503 with the reasons when a partition is offline or halted.

@@ -24,6 +24,8 @@ pub(crate) struct Burst {
     crowded: Option<Arc<Client>>,
     messages_out: u64,
     bytes_out: u64,
+    lookups: u64,
+    cache_hits: u64,
 }
 
 impl Default for Burst {
@@ -35,6 +37,8 @@ impl Default for Burst {
             crowded: None,
             messages_out: 0,
             bytes_out: 0,
+            lookups: 0,
+            cache_hits: 0,
         }
     }
 }
@@ -51,8 +55,19 @@ impl Burst {
         self.bytes_out += bytes as u64;
     }
 
+    /// Takes note of a lookup, and whether a cache had the answer (1 or 0).
+    #[inline]
+    pub(super) fn looked_up(&mut self, cache_hits: u64) {
+        self.lookups += 1;
+        self.cache_hits += cache_hits;
+    }
+
     /// Sends what was put into buffers: once to each connection.
     pub(crate) fn finish(&mut self, metrics: &NatsMetrics) {
+        if self.lookups > 0 {
+            metrics.lookups.inc_by(std::mem::take(&mut self.lookups));
+            metrics.cache_hits.inc_by(std::mem::take(&mut self.cache_hits));
+        }
         if self.messages_out > 0 {
             metrics.messages_out.inc_by(std::mem::take(&mut self.messages_out));
             metrics.bytes_out.inc_by(std::mem::take(&mut self.bytes_out));

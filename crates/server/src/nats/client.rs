@@ -15,7 +15,6 @@ use crate::nats::outbuf::OutBuffer;
 pub(crate) struct Client {
     pub(crate) id: u64,
     pub(crate) peer: SocketAddr,
-    pub(crate) local: SocketAddr,
     pub(crate) transport: TransportKind,
     pub(crate) started: SystemTime,
     pub(super) out: OutBuffer,
@@ -54,16 +53,10 @@ pub(crate) struct ClientCounts {
 }
 
 impl Client {
-    pub(super) fn new(
-        id: u64,
-        (peer, local): (SocketAddr, SocketAddr),
-        transport: TransportKind,
-        out: OutBuffer,
-    ) -> Self {
+    pub(super) fn new(id: u64, peer: SocketAddr, transport: TransportKind, out: OutBuffer) -> Self {
         Self {
             id,
             peer,
-            local,
             transport,
             started: SystemTime::now(),
             out,
@@ -111,10 +104,12 @@ impl Client {
         self.counts.last_activity_ms.store(ms, Ordering::Relaxed);
     }
 
-    /// When something last arrived.
+    /// When something last arrived, or was last taken by it.
     pub(crate) fn last_activity(&self) -> SystemTime {
         let ms = self.counts.last_activity_ms.load(Ordering::Relaxed).max(0).unsigned_abs();
-        self.started + std::time::Duration::from_millis(ms)
+        let arrived = std::time::Duration::from_millis(ms);
+        let taken = self.out.last_progress().saturating_duration_since(self.epoch);
+        self.started + arrived.max(taken)
     }
 
     /// Messages and bytes put into its out-buffer so far.

@@ -72,7 +72,7 @@ pub(super) struct Connection {
 /// How a connection begins.
 pub(crate) struct Opening {
     pub(crate) id: u64,
-    pub(crate) addresses: (SocketAddr, SocketAddr),
+    pub(crate) peer: SocketAddr,
     pub(crate) transport: Transport,
     /// To be signed by clients with an nkey; empty if nobody needs it.
     pub(crate) nonce: String,
@@ -95,7 +95,7 @@ impl Connection {
                 (stream, OutBuffer::new(limits, None), kind)
             }
         };
-        let client = Arc::new(Client::new(opening.id, opening.addresses, kind, out));
+        let client = Arc::new(Client::new(opening.id, opening.peer, kind, out));
         if !opening.info_sent {
             let mut info = front.info(&client);
             info.nonce.clone_from(&opening.nonce);

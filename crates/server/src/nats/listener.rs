@@ -38,7 +38,6 @@ pub(crate) async fn serve(listener: TcpListener, broker: Arc<Broker>) {
 }
 
 fn admit(socket: TcpStream, peer: SocketAddr, broker: &Arc<Broker>) {
-    let Ok(local) = socket.local_addr() else { return };
     // Without it small messages wait for the acknowledgement of earlier ones.
     if socket.set_nodelay(true).is_err() {
         return;
@@ -51,12 +50,12 @@ fn admit(socket: TcpStream, peer: SocketAddr, broker: &Arc<Broker>) {
         return;
     }
     if let Some(tls) = broker.tls.clone().filter(|_| front.demands_tls()) {
-        tokio::spawn(secure::serve(socket, (peer, local), Arc::clone(broker), tls));
+        tokio::spawn(secure::serve(socket, peer, Arc::clone(broker), tls));
         return;
     }
     let opening = Opening {
         id: front.next_client_id(),
-        addresses: (peer, local),
+        peer,
         transport: Transport::Plain(socket),
         nonce: front.nonce(),
         info_sent: false,
@@ -67,13 +66,14 @@ fn admit(socket: TcpStream, peer: SocketAddr, broker: &Arc<Broker>) {
 /// Serves one connection, whatever it came by.
 pub(crate) async fn serve_one(broker: Arc<Broker>, opening: Opening) {
     let front = &broker.nats;
-    let peer = opening.addresses.0;
+    let peer = opening.peer;
     front.metrics().connections_accepted.inc();
     let connection = Connection::new(&broker, opening);
     let client = Arc::clone(connection.client());
     let _registered = front.register(&client);
     tracing::debug!(client = client.id, %peer, "NATS connection opened");
     let reason = connection.run().await;
+    front.monitor().ended(&client, reason);
     if reason.is_slow_consumer() {
         front.metrics().slow_consumers.inc();
         let name = client.said().map(|said| said.name.clone()).unwrap_or_default();

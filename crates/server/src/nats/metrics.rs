@@ -22,6 +22,9 @@ pub(crate) struct NatsMetrics {
     pub(crate) connections_refused: Family<ReasonLabel, Counter>,
     pub(crate) connections_cut: Family<ReasonLabel, Counter>,
     pub(crate) subscriptions: Gauge,
+    pub(crate) subscriptions_made: Counter,
+    pub(crate) lookups: Counter,
+    pub(crate) cache_hits: Counter,
     pub(crate) messages_in: Counter,
     pub(crate) bytes_in: Counter,
     pub(crate) messages_out: Counter,
@@ -42,6 +45,9 @@ impl NatsMetrics {
             connections_refused: Family::default(),
             connections_cut: Family::default(),
             subscriptions: Gauge::default(),
+            subscriptions_made: Counter::default(),
+            lookups: Counter::default(),
+            cache_hits: Counter::default(),
             messages_in: Counter::default(),
             bytes_in: Counter::default(),
             messages_out: Counter::default(),
@@ -76,6 +82,17 @@ impl NatsMetrics {
             self.connections_cut.clone(),
         );
         r.register("nats_subscriptions", "Live NATS subscriptions", self.subscriptions.clone());
+        r.register("nats_subscriptions_made", "NATS subscriptions made", self.subscriptions_made.clone());
+        r.register(
+            "nats_matcher_lookups",
+            "Published subjects that subscriptions were looked up for",
+            self.lookups.clone(),
+        );
+        r.register(
+            "nats_matcher_cache_hits",
+            "Lookups that a thread's own cache answered",
+            self.cache_hits.clone(),
+        );
         r.register("nats_received_messages", "Messages published by NATS clients", self.messages_in.clone());
         r.register(
             "nats_received_bytes",

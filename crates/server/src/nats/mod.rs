@@ -17,6 +17,7 @@ mod listener;
 pub(crate) mod live;
 mod mapping;
 mod metrics;
+pub(crate) mod monitor;
 mod outbuf;
 mod router;
 mod secure;
@@ -45,6 +46,7 @@ use self::live::Live;
 use self::mapping::MessageLimits;
 pub(crate) use self::mapping::TopicSubjects;
 pub(crate) use self::metrics::NatsMetrics;
+use self::monitor::Monitor;
 use self::outbuf::OutLimits;
 use self::router::Router;
 pub(crate) use self::websocket::WebSocketFront;
@@ -102,6 +104,7 @@ pub(crate) struct NatsFront {
     metrics: NatsMetrics,
     captures: Captures,
     live: Live,
+    monitor: Monitor,
     auth: Auth,
     info: ServerInfo,
     next_client_id: AtomicU64,
@@ -151,6 +154,7 @@ impl NatsFront {
             metrics: NatsMetrics::new(),
             captures: Captures::new(config),
             live: Live::new(config),
+            monitor: Monitor::new(),
             auth,
             info,
             next_client_id: AtomicU64::new(1),
@@ -175,6 +179,10 @@ impl NatsFront {
 
     pub(crate) fn metrics(&self) -> &NatsMetrics {
         &self.metrics
+    }
+
+    pub(crate) fn monitor(&self) -> &Monitor {
+        &self.monitor
     }
 
     pub(crate) fn auth(&self) -> &Auth {

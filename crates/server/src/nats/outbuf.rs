@@ -250,18 +250,23 @@ impl OutBuffer {
         Sent { messages: state.messages, bytes: state.bytes }
     }
 
+    /// When the socket last took something, or something was put into the empty buffer.
+    pub(super) fn last_progress(&self) -> Instant {
+        self.lock().progress
+    }
+
     /// True once the connection is to end, or has ended.
     pub(super) fn is_closed(&self) -> bool {
         self.lock().closed.is_some()
     }
 
     /// Appends a message with `write`, which gets the buffer, unless the connection is closed or this is one too much for
-    /// it. `bytes` is an upper bound of its size. `admit` may still refuse, under the lock. `shared` and a line end follow
+    /// it. `bytes` is an upper bound of its size, `body` what is counted: headers and payload. `admit` may still refuse, under the lock. `shared` and a line end follow
     /// what `write` wrote.
     #[inline]
     pub(super) fn append(
         &self,
-        bytes: usize,
+        (bytes, body): (usize, usize),
         read_at: Instant,
         admit: impl FnOnce() -> bool,
         write: impl FnOnce(&mut Vec<u8>),
@@ -292,7 +297,7 @@ impl OutBuffer {
         }
         state.pending += added;
         state.messages += 1;
-        state.bytes += added as u64;
+        state.bytes += body as u64;
         self.pending.store(state.pending, Ordering::Relaxed);
         if std::mem::replace(&mut state.touched, true) { Appended::Yes } else { Appended::First }
     }

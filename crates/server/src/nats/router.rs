@@ -149,6 +149,7 @@ impl Router {
         mut captured: impl FnMut(&Arc<Binding>),
     ) -> usize {
         self.with_local(|local| {
+            let hits = local.cache.hits();
             let Ok(targets) = local.cache.matches(&self.space, message.subject) else {
                 return 0;
             };
@@ -166,6 +167,7 @@ impl Router {
             if queues {
                 deliveries += deliver_to_queues(targets, &mut local.groups, &mut local.random, &mut outgoing);
             }
+            burst.looked_up(local.cache.hits() - hits);
             deliveries
         })
     }
@@ -245,7 +247,8 @@ pub(super) fn deliver_to(
 ) -> bool {
     let client = &subscription.client;
     let delivery = Delivery { message: *message, sid: subscription.sid() };
-    let bytes = bytes_at_most(&delivery);
+    let body = message.payload.len() + message.headers.map_or(0, <[u8]>::len);
+    let bytes = (bytes_at_most(&delivery), body);
     let mut count = Count::Refused;
     let admit = || {
         count = subscription.count();
@@ -269,7 +272,7 @@ pub(super) fn deliver_to(
     if count == Count::Last {
         client.expire(subscription.number);
     }
-    burst.delivered(message.payload.len() + message.headers.map_or(0, <[u8]>::len));
+    burst.delivered(body);
     true
 }
 

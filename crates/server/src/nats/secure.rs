@@ -34,12 +34,7 @@ impl Drop for Opened<'_> {
 }
 
 /// Makes the handshake, then serves the connection.
-pub(super) async fn serve(
-    socket: TcpStream,
-    (peer, local): (SocketAddr, SocketAddr),
-    broker: Arc<Broker>,
-    tls: Arc<Tls>,
-) {
+pub(super) async fn serve(socket: TcpStream, peer: SocketAddr, broker: Arc<Broker>, tls: Arc<Tls>) {
     let front = &broker.nats;
     let (id, nonce) = (front.next_client_id(), front.nonce());
     let opened = Opened::new(front);
@@ -53,7 +48,7 @@ pub(super) async fn serve(
     match secured {
         Ok(transport) => {
             let info_sent = !front.tls_first();
-            let opening = Opening { id, addresses: (peer, local), transport, nonce, info_sent };
+            let opening = Opening { id, peer, transport, nonce, info_sent };
             serve_one(broker, opening).await;
         }
         Err(error) => {

@@ -377,6 +377,7 @@ impl Session {
         place.insert(Owned { target, route });
         self.client.counts.subscriptions.fetch_add(1, Ordering::Relaxed);
         front.metrics().subscriptions.inc();
+        front.metrics().subscriptions_made.inc();
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use crate::scan::{eight, short};
 /// Misses after which the cache asks itself whether it helps.
 const WINDOW: u32 = 96;
 /// It helps if one lookup in three is a hit: so many hits for those misses.
-const WORTH: u32 = WINDOW / 2;
+const WORTH: u64 = WINDOW as u64 / 2;
 /// Lookups that pass it by when it does not.
 const REST: u32 = 64 * WINDOW;
 /// Entries that a subject may take.
@@ -34,8 +34,10 @@ pub struct Cache<V> {
     rest_of: Box<[Rest<V>]>,
     /// The entry of a set to give up next.
     turn: usize,
+    /// Since the beginning, and up to this window.
+    hits: u64,
+    hits_before: u64,
     /// In this window.
-    hits: u32,
     misses: u32,
     /// Lookups left to pass by.
     rest: u32,
@@ -125,10 +127,17 @@ impl<V: Clone + Send + Sync + 'static> Cache<V> {
             rest_of: (0..sets * WAYS).map(rest).collect(),
             turn: 0,
             hits: 0,
+            hits_before: 0,
             misses: 0,
             rest: 0,
             spare: Vec::new(),
         }
+    }
+
+    /// Lookups so far that were answered from the cache.
+    #[must_use]
+    pub fn hits(&self) -> u64 {
+        self.hits
     }
 
     /// The values of all matching subscriptions. A cache belongs to one matcher: use another one for another matcher.
@@ -168,8 +177,8 @@ impl<V: Clone + Send + Sync + 'static> Cache<V> {
         }
         self.misses += 1;
         if self.misses == WINDOW {
-            self.rest = if self.hits < WORTH { REST } else { 0 };
-            (self.hits, self.misses) = (0, 0);
+            self.rest = if self.hits - self.hits_before < WORTH { REST } else { 0 };
+            (self.hits_before, self.misses) = (self.hits, 0);
         }
         let mut words = matcher.inner.no_words();
         matcher.inner.read(&mut words, subject)?;

@@ -49,13 +49,13 @@ impl WebSocketFront {
     pub(crate) fn answer(
         broker: &Arc<Broker>,
         request: &mut Request<Incoming>,
-        addresses: (SocketAddr, SocketAddr),
+        peer: SocketAddr,
     ) -> Option<Response<Full<Bytes>>> {
         let front = broker.nats.websocket().filter(|_| request.uri().path() == "/" && is_upgrade(request))?;
-        match front.begin(broker, request, addresses) {
+        match front.begin(broker, request, peer) {
             Ok(response) => Some(response),
             Err(refusal) => {
-                tracing::debug!(peer = %addresses.0, reason = refusal.reason, "WebSocket refused");
+                tracing::debug!(%peer, reason = refusal.reason, "WebSocket refused");
                 Some(refused(refusal))
             }
         }
@@ -65,7 +65,7 @@ impl WebSocketFront {
         &self,
         broker: &Arc<Broker>,
         request: &mut Request<Incoming>,
-        addresses: (SocketAddr, SocketAddr),
+        peer: SocketAddr,
     ) -> Result<Response<Full<Bytes>>, Refusal> {
         let upgrade = Upgrade::of(request, &self.policy)?;
         let nats = &broker.nats;
@@ -88,7 +88,7 @@ impl WebSocketFront {
             let stream = WebSocket::new(TokioIo::new(upgraded), limits, compression);
             let opening = Opening {
                 id: broker.nats.next_client_id(),
-                addresses,
+                peer,
                 transport: Transport::Boxed(Box::new(stream), TransportKind::WebSocket),
                 nonce: broker.nats.nonce(),
                 info_sent: false,

@@ -1,0 +1,72 @@
+//! What this process takes of the machine, from /proc. Where there is none, it says 0.
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// Time over which the CPU is measured at least.
+const WINDOW: Duration = Duration::from_secs(1);
+
+/// Share of the CPU, by two looks.
+#[derive(Debug)]
+pub(super) struct CpuMeter(Mutex<Look>);
+
+#[derive(Debug)]
+struct Look {
+    at: Instant,
+    ticks: u64,
+    percent: f64,
+}
+
+impl CpuMeter {
+    pub(super) fn new() -> Self {
+        Self(Mutex::new(Look { at: Instant::now(), ticks: ticks().unwrap_or(0), percent: 0.0 }))
+    }
+
+    /// Percent of one core since the last look that was at least a second ago; above 100 on several.
+    pub(super) fn percent(&self) -> f64 {
+        let mut look = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let took = look.at.elapsed();
+        if took >= WINDOW
+            && let Some(now) = ticks()
+        {
+            let busy = now.saturating_sub(look.ticks) as f64 / rustix::param::clock_ticks_per_second() as f64;
+            let percent = 100.0 * busy / took.as_secs_f64();
+            *look = Look { at: Instant::now(), ticks: now, percent: percent.round() };
+        }
+        look.percent
+    }
+}
+
+/// Clock ticks that all threads have used.
+fn ticks() -> Option<u64> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // The name, in brackets, may hold blanks. User and system time are the 14th and 15th field.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let mut next = || fields.next()?.parse::<u64>().ok();
+    Some(next()? + next()?)
+}
+
+/// Bytes of memory in use.
+pub(super) fn resident_bytes() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").ok();
+    let resident = pages.as_deref().and_then(|text| text.split_whitespace().nth(1)?.parse::<u64>().ok());
+    resident.unwrap_or(0) * rustix::param::page_size() as u64
+}
+
+/// Cores that this process may use.
+pub(super) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, Into::into)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_takes_something() {
+        assert!(resident_bytes() > 100_000);
+        assert!(cores() > 0);
+        assert!(ticks().is_some());
+        assert_eq!(CpuMeter::new().percent(), 0.0);
+    }
+}

@@ -1,0 +1,125 @@
+//! `/varz`: the server as a whole.
+
+use std::time::SystemTime;
+
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
+use tailrace_nats_wire::ServerInfo;
+
+use super::{Monitor, process, time};
+use crate::broker::Broker;
+use crate::metrics::ReasonLabel;
+use crate::nats::close::CloseReason;
+
+/// Fields in the order of nats-server.
+pub(super) struct Varz(Vec<(&'static str, Value)>);
+
+impl Serialize for Varz {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}
+
+/// Parts that tailrace does not have are empty objects, as they are in nats-server where they are not configured.
+pub(super) fn page(broker: &Broker, monitor: &Monitor) -> Varz {
+    let mut fields = identity(broker.nats.server_info());
+    fields.extend(settings(broker));
+    fields.extend(state(broker, monitor));
+    Varz(fields)
+}
+
+fn identity(info: &ServerInfo) -> Vec<(&'static str, Value)> {
+    let mut fields = vec![
+        ("server_id", info.server_id.as_str().into()),
+        ("server_name", info.server_name.as_str().into()),
+        ("version", info.version.as_str().into()),
+        ("proto", info.proto.into()),
+        ("go", info.go.as_str().into()),
+        ("host", info.host.as_str().into()),
+        ("port", info.port.into()),
+    ];
+    let flags = [
+        ("auth_required", info.auth_required),
+        ("tls_required", info.tls_required),
+        ("tls_verify", info.tls_verify),
+    ];
+    fields.extend(flags.into_iter().filter(|(_, on)| *on).map(|(name, on)| (name, on.into())));
+    fields
+}
+
+fn settings(broker: &Broker) -> Vec<(&'static str, Value)> {
+    let config = broker.config();
+    let limits = broker.nats.limits();
+    let (http_host, http_port) = config.http.rsplit_once(':').unwrap_or((&config.http, ""));
+    let nanoseconds = |ms: u64| ms.saturating_mul(1_000_000);
+    let none = || json!({});
+    vec![
+        ("max_connections", limits.connections_max.into()),
+        ("max_subscriptions", limits.subscriptions_max.into()),
+        ("ping_interval", nanoseconds(config.tailrace_nats_ping_interval_ms).into()),
+        ("ping_max", limits.pings_max.into()),
+        ("http_host", http_host.into()),
+        ("http_port", http_port.parse::<u16>().unwrap_or(0).into()),
+        ("http_base_path", "".into()),
+        ("https_port", 0.into()),
+        ("auth_timeout", (config.tailrace_nats_auth_timeout_ms as f64 / 1e3).into()),
+        ("max_control_line", limits.control_line_max.into()),
+        ("max_payload", limits.payload_max.into()),
+        ("max_pending", config.tailrace_nats_max_pending_bytes.into()),
+        ("cluster", none()),
+        ("gateway", none()),
+        ("leaf", none()),
+        ("mqtt", none()),
+        ("websocket", none()),
+        ("jetstream", none()),
+        ("tls_timeout", 2.into()),
+        ("write_deadline", nanoseconds(config.tailrace_nats_write_deadline_ms).into()),
+    ]
+}
+
+fn state(broker: &Broker, monitor: &Monitor) -> Vec<(&'static str, Value)> {
+    let front = &broker.nats;
+    let metrics = front.metrics();
+    let now = SystemTime::now();
+    let up = now.duration_since(front.started()).unwrap_or_default();
+    let started = time::rfc3339(front.started());
+    let (in_messages, in_bytes) = (metrics.messages_in.get(), metrics.bytes_in.get());
+    let (out_messages, out_bytes) = (metrics.messages_out.get(), metrics.bytes_out.get());
+    let slow = metrics.slow_consumers.get();
+    let reason = CloseReason::Stale.label();
+    let stale = metrics.connections_cut.get_or_create(&ReasonLabel { reason }).get();
+    let by_kind = |clients: u64| json!({ "clients": clients, "routes": 0, "gateways": 0, "leafs": 0 });
+    let kafka = broker.metrics.connections.get();
+    vec![
+        ("start", started.as_str().into()),
+        ("now", time::rfc3339(now).into()),
+        ("uptime", time::uptime(up).into()),
+        ("mem", process::resident_bytes().into()),
+        ("cores", process::cores().into()),
+        ("gomaxprocs", process::cores().into()),
+        ("cpu", monitor.cpu.percent().into()),
+        ("connections", metrics.connections.get().into()),
+        ("total_connections", metrics.connections_accepted.get().into()),
+        ("routes", 0.into()),
+        ("remotes", 0.into()),
+        ("leafnodes", 0.into()),
+        ("in_msgs", in_messages.into()),
+        ("in_bytes", in_bytes.into()),
+        ("in_client_msgs", in_messages.into()),
+        ("in_client_bytes", in_bytes.into()),
+        ("out_msgs", out_messages.into()),
+        ("out_bytes", out_bytes.into()),
+        ("out_client_msgs", out_messages.into()),
+        ("out_client_bytes", out_bytes.into()),
+        ("slow_consumers", slow.into()),
+        ("stale_connections", stale.into()),
+        ("stalled_clients", metrics.stalls.get().into()),
+        ("subscriptions", metrics.subscriptions.get().into()),
+        ("http_req_stats", json!(monitor.request_counts())),
+        ("config_load_time", started.into()),
+        ("config_digest", "".into()),
+        ("slow_consumer_stats", by_kind(slow)),
+        ("stale_connection_stats", by_kind(stale)),
+        ("tailrace", json!({ "version": env!("CARGO_PKG_VERSION"), "kafka_connections": kafka })),
+    ]
+}
