@@ -26,7 +26,8 @@ KAFKA_SUITES=(python go java tools js raw) NATS_SUITES=(nats-python nats-go nats
 esac
 export INTEROP_TARGET=$TARGET
 
-needs() { case $1 in tools|raw) echo java ;; *) echo "${1#nats-}" ;; esac; }
+needs() { case $1 in tools|raw) echo java ;; mixed) echo python go java ;; *) echo "${1#nats-}" ;; esac; }
+install_for() { local what; for what in $(needs "$1"); do "install_$what" || return 1; done; }
 suite_python() { "$PYTHON" "$INTEROP/python/main.py"; }
 suite_go() { "$GO_BIN"; }
 suite_java() { java -Xmx512m -XX:+UseSerialGC -cp "$INTEROP/java/target/classes:$KAFKA_LIBS/*" tailrace.interop.Main; }
@@ -36,6 +37,7 @@ suite_nats-python() { "$PYTHON" "$INTEROP/python/nats_main.py"; }
 suite_nats-go() { "$GO_NATS_BIN"; }
 suite_nats-java() { java -Xmx512m -XX:+UseSerialGC -cp "$INTEROP/java/target/classes:$KAFKA_LIBS/*" tailrace.interop.NatsMain; }
 suite_nats-js() { (cd "$INTEROP/js" && node nats.js); }
+suite_mixed() { GO_NATS_BIN=$GO_NATS_BIN "$PYTHON" "$INTEROP/python/mixed.py"; }
 suite_raw() { python3 "$INTEROP/raw/main.py"; }
 
 STATE=
@@ -64,7 +66,7 @@ PASSED=0 FAILED=0
 case $TARGET in tailrace) install_tailrace || die "tailrace does not build" ;; kafka) install_java || die "Kafka's jars cannot be installed" ;; nats) install_nats_server || die "nats-server cannot be installed" ;; *) die "unknown target $TARGET" ;; esac
 for suite in "${SUITES[@]}"; do
   declare -F "suite_$suite" > /dev/null || die "unknown suite $suite"
-  if "install_$(needs "$suite")"; then run_suite "$suite"
+  if install_for "$suite"; then run_suite "$suite"
   else echo "FAIL $suite: installation"; FAILED=$((FAILED + 1)); fi
 done
 echo "$PASSED passed, $FAILED failed"

@@ -24,7 +24,7 @@ async def quiet(_):
 
 async def connect(url=None, **options):
     options.setdefault("error_cb", quiet)
-    return await nats.connect(url or f"nats://{said('nats')}", connect_timeout=5, **options)
+    return await asyncio.wait_for(nats.connect(url or f"nats://{said('nats')}", connect_timeout=5, **options), WAIT_S)
 
 
 def test(in_smoke, name, action, *args):

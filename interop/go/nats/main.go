@@ -1,4 +1,7 @@
 // nats.go against the NATS front, run by interop/run.sh; the same tests pass against nats-server.
+//
+//	interop-nats                          runs the tests
+//	interop-nats publish SUBJECT COUNT    publishes as JetStream's clients do, prints STREAM/SEQUENCE of each acknowledgement
 package main
 
 import (
@@ -7,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -134,7 +138,26 @@ func noise(size int) []byte {
 	return bytes
 }
 
+// publish is for mixed.py.
+func publish(subject, count string) {
+	nc := connect()
+	defer nc.Close()
+	js, err := nc.JetStream()
+	ok(err, "JetStream")
+	times, err := strconv.Atoi(count)
+	ok(err, "count")
+	for range times {
+		ack, err := js.Publish(subject, []byte("from Go"))
+		ok(err, "publish")
+		fmt.Printf("%s/%d\n", ack.Stream, ack.Sequence)
+	}
+}
+
 func main() {
+	if len(os.Args) == 4 && os.Args[1] == "publish" {
+		publish(os.Args[2], os.Args[3])
+		return
+	}
 	messageTests()
 	serverTests()
 	if failed > 0 {
