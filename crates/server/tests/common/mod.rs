@@ -80,7 +80,7 @@ impl TestServer {
 
     /// As SIGUSR2 does.
     pub(crate) async fn lame_duck(&self) {
-        self.server.as_ref().expect("it runs").lame_duck().await;
+        self.server.as_ref().expect("it runs").lame_duck().await.expect("it does not panic");
     }
 
     pub(crate) async fn connect(&self) -> Client {
