@@ -157,7 +157,7 @@ async fn an_nkey_signs_the_nonce_of_its_connection() {
 
 #[tokio::test]
 async fn passwords_kept_as_bcrypt_and_a_hundred_clients_at_once() {
-    let hash = bcrypt::hash("s3sam", 8).unwrap();
+    let hash = bcrypt::hash("s3sam", 5).unwrap();
     let users = format!("[[users]]\nuser = \"alice\"\npassword = \"{hash}\"\n");
     let with = with_users(&users, &[("tailrace.nats.auth.timeout.ms", "20000")]).await;
     let server = &with.server;
