@@ -20,7 +20,7 @@ thread_local! {
 /// Appends one whole message with these bytes.
 pub(super) fn message(out: &mut Vec<u8>, payload: &[u8], compression: bool) {
     if compression && payload.len() >= COMPRESSED_BYTES_MIN {
-        let mut compressed = Vec::with_capacity(payload.len());
+        let mut compressed = Vec::new();
         if compress(payload, &mut compressed) {
             frame(out, FINAL | COMPRESSED | opcode::BINARY, &compressed);
             return;
@@ -65,18 +65,60 @@ fn frame(out: &mut Vec<u8>, first: u8, payload: &[u8]) {
     out.extend_from_slice(payload);
 }
 
-/// Compresses into `out`, which has room for as much as it is worth: false if it does not fit.
+/// What the fastest level makes of bytes that cannot be compressed: nine bits of each, and a few more.
+fn bytes_at_most(payload: usize) -> usize {
+    payload + payload / 4 + 128
+}
+
+/// Compresses into `out`, which is empty; false if that is not worth it.
+///
+/// There is always room for the worst case, since zlib-rs 0.6 may panic where its output does not fit.
 fn compress(payload: &[u8], out: &mut Vec<u8>) -> bool {
     COMPRESSOR.with_borrow_mut(|slot| {
         let compressor = slot.get_or_insert_with(|| Compress::new(Compression::fast(), false));
         compressor.reset();
+        out.reserve(bytes_at_most(payload.len()));
         let status = compressor.compress_vec(payload, out, FlushCompress::Sync);
-        // With room left over, everything was written, up to the end that a receiver adds by itself.
         let is_whole = matches!(status, Ok(Status::Ok)) && out.len() < out.capacity();
-        if is_whole && compressor.total_in() == payload.len() as u64 && out.ends_with(&DEFLATE_END) {
-            out.truncate(out.len() - DEFLATE_END.len());
-            return true;
+        if !is_whole || compressor.total_in() != payload.len() as u64 || !out.ends_with(&DEFLATE_END) {
+            *slot = None;
+            return false;
         }
-        false
+        // The end is what a receiver adds by itself.
+        out.truncate(out.len() - DEFLATE_END.len());
+        out.len() < payload.len()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use flate2::{Decompress, FlushDecompress};
+
+    use super::*;
+
+    #[test]
+    fn what_was_compressed_comes_out_again_and_what_cannot_be_is_left_as_it_is() {
+        let mut state = 1u64;
+        let mut random = move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            u8::try_from(state >> 56).expect("a byte")
+        };
+        let (mut compressed, mut left) = (0, 0);
+        for length in (64..40_000).step_by(1_237).cycle().take(300) {
+            let letters = random() | 1;
+            let payload: Vec<u8> =
+                (0..length).map(|_| if letters > 200 { random() } else { random() % letters }).collect();
+            let mut out = Vec::new();
+            if !compress(&payload, &mut out) {
+                left += 1;
+                continue;
+            }
+            compressed += 1;
+            out.extend_from_slice(&DEFLATE_END);
+            let mut back = Vec::with_capacity(length + 1);
+            Decompress::new(false).decompress_vec(&out, &mut back, FlushDecompress::Sync).unwrap();
+            assert!(back == payload, "length {length}");
+        }
+        assert!(compressed > 50 && left > 50, "{compressed} {left}");
+    }
 }
