@@ -316,13 +316,14 @@ fn warn_if_open_to_all(addresses: &Addresses, config: &BrokerConfig, tls: Option
     for (name, address, encrypted, asks_for_users) in listeners {
         let Some(address) = address.filter(|address| !address.ip().is_loopback()) else { continue };
         let encryption = if encrypted { "on" } else { "off" };
-        if asks_for_users && !encrypted {
-            tracing::warn!(
-                listener = name, %address, encryption,
-                "passwords and messages cross the network in clear text; docs/security.md says how to encrypt them"
-            );
-        }
-        if !asks_for_users && !(encrypted && verifies) {
+        if asks_for_users {
+            if !encrypted {
+                tracing::warn!(
+                    listener = name, %address, encryption,
+                    "passwords and messages cross the network in clear text; docs/security.md says how to encrypt them"
+                );
+            }
+        } else if !encrypted || !verifies {
             tracing::warn!(
                 listener = name, %address, encryption,
                 "LISTENING BEYOND LOOPBACK WITHOUT AUTHENTICATION: whoever reaches this address may use everything that \

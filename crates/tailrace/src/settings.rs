@@ -59,7 +59,11 @@ impl Settings {
         let text = std::fs::read_to_string(path)
             .map_err(|error| SettingsError::Read { path: path.into(), error })?;
         let wrong = |error: String| SettingsError::Toml { path: path.into(), error };
-        let table: toml::Table = text.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
+        let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
+            // Its own text shows the line, and with it perhaps a password.
+            let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
+            wrong(format!("line {line}: {}", error.message()))
+        })?;
         let mut flat = Vec::new();
         flatten("", &toml::Value::Table(table), &mut flat).map_err(wrong)?;
         for (key, value) in flat {
@@ -170,6 +174,15 @@ mod tests {
         assert_eq!(settings.values["log.retention.ms"], "8");
         assert_eq!(settings.values["fetch.max.bytes"], "4096");
         assert_eq!(settings.unknown_variables, ["TAILRACE_BIN"]);
+    }
+
+    #[test]
+    fn a_file_that_is_no_toml_is_an_error_with_its_line_and_without_its_text() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("t.toml");
+        std::fs::write(&file, "num.partitions = 2\n\"tailrace.nats.password\" = \"s3sam\n").unwrap();
+        let said = Settings::default().add_file(&file).unwrap_err().to_string();
+        assert!(said.contains("t.toml: line 2: ") && !said.contains("s3sam"), "{said}");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::{
 const POOL: usize = 4;
 
 thread_local! {
-    static INFLATERS: RefCell<Vec<Box<Decompress>>> = const { RefCell::new(Vec::new()) };
+    static INFLATERS: RefCell<Vec<Decompress>> = const { RefCell::new(Vec::new()) };
 }
 
 /// What a control frame asks for.
@@ -61,7 +61,7 @@ pub(super) struct Decoder {
     /// A message has begun and its last frame has not.
     in_message: bool,
     /// There while a compressed message is being read, and how much it has become.
-    inflater: Option<(Box<Decompress>, u64)>,
+    inflater: Option<(Decompress, u64)>,
     ended: bool,
 }
 
@@ -268,7 +268,7 @@ fn unmask(bytes: &mut [u8], mask: &mut [u8; 4]) {
 
 /// Bytes taken and given.
 fn inflate(
-    (inflater, total): &mut (Box<Decompress>, u64),
+    (inflater, total): &mut (Decompress, u64),
     input: &[u8],
     output: &mut [u8],
     bytes_max: u64,
@@ -289,14 +289,14 @@ fn inflate(
     Ok((usize::try_from(taken).unwrap_or(0), usize::try_from(given).unwrap_or(0)))
 }
 
-fn take_inflater() -> Box<Decompress> {
+fn take_inflater() -> Decompress {
     let kept = INFLATERS.with_borrow_mut(Vec::pop);
-    let mut inflater = kept.unwrap_or_else(|| Box::new(Decompress::new(false)));
+    let mut inflater = kept.unwrap_or_else(|| Decompress::new(false));
     inflater.reset(false);
     inflater
 }
 
-fn give_inflater(inflater: Box<Decompress>) {
+fn give_inflater(inflater: Decompress) {
     INFLATERS.with_borrow_mut(|pool| {
         if pool.len() < POOL {
             pool.push(inflater);

@@ -63,18 +63,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
         self.start += progress.taken;
         let happened = progress.taken > 0 || progress.given > 0;
         match progress.event {
-            None => {}
-            Some(Event::Ping(payload)) => {
-                if !self.closed && self.output.len() - self.sent < WAITING_BYTES_MAX {
-                    encoder::pong(&mut self.output, &payload);
-                }
+            Some(Event::Ping(payload)) if !self.closed && self.waiting() < WAITING_BYTES_MAX => {
+                encoder::pong(&mut self.output, &payload);
             }
+            Some(Event::Ping(_)) | None => {}
             Some(Event::Close(status)) => {
                 self.close(status, "");
                 self.input_ended = true;
             }
         }
         Ok(happened)
+    }
+
+    /// Bytes of frames that the socket has not taken.
+    fn waiting(&self) -> usize {
+        self.output.len() - self.sent
     }
 
     fn fail(&mut self, error: WebSocketError) -> io::Error {
@@ -141,7 +144,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for WebSocket<S> {
                 return Poll::Ready(Ok(()));
             }
             let happened = this.decode(buffer);
-            if this.sent < this.output.len() {
+            if this.waiting() > 0 {
                 // A PONG. If the socket is full the task is woken when it is not, and comes by here again.
                 if let Poll::Ready(Err(error)) = this.poll_flush_all(cx) {
                     return Poll::Ready(Err(error));
