@@ -25,7 +25,9 @@ pub(crate) fn run(arguments: &ConfigArguments) -> Result<ExitCode, Failure> {
             match output {
                 Output::Text => {
                     let line = |entry: DescribedConfig| {
-                        format!("{} = {}\n", entry.name, entry.value.as_deref().unwrap_or("(not set)"))
+                        let hidden = entry.sensitive && entry.source != ConfigSource::Default;
+                        let instead = if hidden { "(hidden)" } else { "(not set)" };
+                        format!("{} = {}\n", entry.name, entry.value.as_deref().unwrap_or(instead))
                     };
                     print(&entries.into_iter().map(line).collect::<String>())?;
                 }

@@ -34,6 +34,18 @@ fn print_shows_what_was_set_and_from_where() {
 }
 
 #[test]
+fn print_shows_that_a_secret_is_set_and_not_which() {
+    let secret = ["--set", "tailrace.nats.user=alice", "--set", "tailrace.nats.password=s3sam"];
+    let text = success(run(&[&["config", "print", "--changed"][..], &secret].concat()));
+    assert_eq!(
+        String::from_utf8(text).unwrap(),
+        "tailrace.nats.password = (hidden)\ntailrace.nats.user = alice\n"
+    );
+    let json = success(run(&[&["config", "print", "--changed", "-o", "json"][..], &secret].concat()));
+    assert!(!String::from_utf8(json).unwrap().contains("s3sam"));
+}
+
+#[test]
 fn a_reader_that_leaves_is_no_error() {
     let mut child = command(&["config", "reference"]).spawn().unwrap();
     drop(child.stdout.take());
