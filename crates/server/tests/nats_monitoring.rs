@@ -259,3 +259,44 @@ async fn bad_queries_are_refused_in_the_words_of_nats_server() {
         page(&server, path).await;
     }
 }
+
+#[tokio::test]
+async fn metrics_count_and_all_of_them_are_documented() {
+    let server = TestServer::start().await;
+    let (publisher, subscriber) = (named(&server, "p").await, named(&server, "s").await);
+    let mut messages = subscriber.subscribe("a.>").await.unwrap();
+    subscriber.flush().await.unwrap();
+    for _ in 0..50 {
+        publisher.publish("a.b", "12345".into()).await.unwrap();
+    }
+    publisher.flush().await.unwrap();
+    for _ in 0..50 {
+        messages.next().await.unwrap();
+    }
+    for (name, expected) in [
+        ("tailrace_nats_connections", 2.0),
+        ("tailrace_nats_connections_accepted_total", 2.0),
+        ("tailrace_nats_subscriptions", 1.0),
+        ("tailrace_nats_received_messages_total", 50.0),
+        ("tailrace_nats_received_bytes_total", 250.0),
+        ("tailrace_nats_sent_messages_total", 50.0),
+        ("tailrace_nats_sent_bytes_total", 250.0),
+        ("tailrace_nats_matcher_lookups_total", 50.0),
+        ("tailrace_nats_pending_bytes", 0.0),
+    ] {
+        assert_eq!(server.metric(name).await, expected, "{name}");
+    }
+    assert!(server.metric("tailrace_nats_matcher_cache_hits_total").await > 40.0);
+    assert!(server.metric("tailrace_nats_response_seconds_count").await > 0.0);
+    let manual = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
+    let manual = std::fs::read_to_string(manual).unwrap();
+    let (_, page) = server.get("/metrics").await;
+    let named = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+    let missing: Vec<&str> = named.filter(|name| !is_documented(&manual, name)).collect();
+    assert_eq!(missing, Vec::<&str>::new(), "docs/operations.md lists every metric");
+}
+
+/// True if the name stands there as a whole.
+fn is_documented(manual: &str, name: &str) -> bool {
+    ["`", "{"].iter().any(|end| manual.contains(&format!("`{name}{end}")))
+}
