@@ -1,4 +1,4 @@
-//! Values that are read when Prometheus asks: partitions and their logs, request memory.
+//! Values that are read when Prometheus asks: partitions and their logs, what waits for NATS clients.
 
 use std::fmt;
 use std::sync::Weak;
@@ -48,6 +48,9 @@ impl Collector for BrokerCollector {
         let Some(broker) = self.0.upgrade() else { return Ok(()) };
         let topics = broker.topics();
         gauge(&mut encoder, "topics", "Topics", i64::try_from(topics.iter().len()).unwrap_or(i64::MAX))?;
+        let pending: usize = broker.nats.clients().iter().map(|client| client.pending_bytes()).sum();
+        let pending = i64::try_from(pending).unwrap_or(i64::MAX);
+        gauge(&mut encoder, "nats_pending_bytes", "Bytes that wait for NATS clients, all together", pending)?;
         let (mut online, mut offline, mut halted) = (0, 0, 0);
         for slot in topics.iter().flat_map(|topic| &topic.partitions) {
             match slot {

@@ -112,7 +112,12 @@ impl Client {
         self.started + arrived.max(taken)
     }
 
-    /// Messages and bytes put into its out-buffer so far.
+    /// Asks for its round trip to be measured.
+    pub(crate) fn measure_round_trip(&self) {
+        self.out.signal(|signals| signals.measure = true);
+    }
+
+    /// Messages, and bytes of their headers and payloads, put into its out-buffer so far.
     pub(crate) fn sent(&self) -> (u64, u64) {
         let sent = self.out.sent();
         (sent.messages, sent.bytes)

@@ -179,6 +179,9 @@ impl Connection {
             self.session.send_info(&self.broker.nats, true);
             self.flush();
         }
+        if view.signals.measure && self.session.measure_round_trip(self.opened) {
+            self.flush();
+        }
         view.closed.or(view.signals.finish)
     }
 

@@ -142,6 +142,8 @@ pub(super) struct Signals {
     pub(super) lame_duck: bool,
     /// Subscriptions have had their last message.
     pub(super) expired: bool,
+    /// Measure the round trip: somebody wants to know it.
+    pub(super) measure: bool,
     /// Send what there is, and close.
     pub(super) finish: Option<CloseReason>,
 }
@@ -471,6 +473,7 @@ impl OutBuffer {
         let mut state = self.lock();
         state.signals.lame_duck |= signals.lame_duck;
         state.signals.expired |= signals.expired;
+        state.signals.measure |= signals.measure;
         state.signals.finish = state.signals.finish.or(signals.finish);
     }
 

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tailrace_nats_wire::{
     ClientOp, ClientParser, ConnectOptions, Limits, Message, NO_RESPONDERS, ParseError, ProtocolError, Step,
@@ -23,6 +23,9 @@ use crate::nats::client::Client;
 use crate::nats::close::CloseReason;
 use crate::nats::router::{Route, Target, deliver_to};
 use crate::nats::subscription::{ClientSubscription, Sid};
+
+/// A client that had no PONG yet gets no PING before this time.
+const FIRST_PING_AFTER: Duration = Duration::from_secs(2);
 
 /// One client's state.
 pub(super) struct Session {
@@ -265,9 +268,21 @@ impl Session {
     fn pong(&mut self) {
         self.pings_unanswered = 0;
         if let Some(sent) = self.ping_sent.take() {
-            let us = u64::try_from(sent.elapsed().as_micros()).unwrap_or(u64::MAX);
+            // 0 stands for a client that was never asked.
+            let us = u64::try_from(sent.elapsed().as_micros()).unwrap_or(u64::MAX).max(1);
             self.client.counts.round_trip_us.store(us, Ordering::Relaxed);
         }
+    }
+
+    /// Sends a PING if none is under way, and if the client can be expected to understand it: it had its first PONG, or has been
+    /// there for a while. True if one was sent.
+    pub(super) fn measure_round_trip(&mut self, opened: Instant) -> bool {
+        let ready = self.info_sent || opened.elapsed() > FIRST_PING_AFTER;
+        let send = ready && self.ping_sent.is_none() && !self.unauthenticated;
+        if send {
+            self.send_ping();
+        }
+        send
     }
 
     pub(super) fn send_ping(&mut self) {

@@ -351,6 +351,13 @@ impl Candidate {
             Self::Open(client) => describe(client, now),
             Self::Closed(closed) => closed.info.clone(),
         };
+        if let Self::Open(client) = self
+            && info.rtt.is_none()
+            && !info.lang.is_empty()
+        {
+            // As nats-server: the next look at this connection shows it.
+            client.measure_round_trip();
+        }
         if options.auth {
             info.authorized_user = self.user();
             info.account = info.authorized_user.is_some().then_some(ACCOUNT);
