@@ -5,7 +5,7 @@ nats-py subscribes. nats.go publishes as JetStream clients do.
 """
 import asyncio, json, os, random, subprocess, sys
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 from kafka import KafkaProducer
 from kafka.partitioner.default import murmur2
 import nats
@@ -122,14 +122,18 @@ async def bound_later():
     """A topic of Kafka's that learns to capture, and unlearns it."""
     name = topic("later", "")
     nc = await connect()
-    resource = lambda value: ConfigResource(ConfigResource.Type.TOPIC, name, set_config={"tailrace.subjects": value} if value else {})
+
+    def alter(subjects):
+        resource = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=[ConfigEntry("tailrace.subjects", subjects, incremental_operation=AlterConfigOpType.SET)])
+        for done in admin.incremental_alter_configs([resource]).values():
+            done.result(WAIT_S)
     await nc.publish(f"{name}.x", b"too early")
     await nc.flush()
-    admin.alter_configs([resource(f"{name}.>")]).popitem()[1].result(WAIT_S)
+    alter(f"{name}.>")
     await nc.publish(f"{name}.x", b"captured")
     await nc.flush()
     same([r.value() for r in read(name, 1)], [b"captured"], "records")
-    admin.alter_configs([resource("")]).popitem()[1].result(WAIT_S)
+    alter("")
     await nc.publish(f"{name}.x", b"too late")
     await nc.flush()
     same([r.value() for r in read(name, 1)], [b"captured"], "records")
