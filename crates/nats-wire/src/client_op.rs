@@ -144,7 +144,7 @@ impl ClientParser {
         let size = parse_size(size).ok_or_else(|| ParseError::arguments("PUB", arguments))?;
         let size = self.check_size(size)?;
         let Some(end) = payload_end(input, payload_at + size)? else {
-            return Ok(Step::More(payload_at + size + 2));
+            return Ok(Step::More(missing(input, payload_at + size)));
         };
         self.searched = 0;
         let payload = &input[payload_at..payload_at + size];
@@ -173,7 +173,7 @@ impl ClientParser {
         let total = self.check_size(total)?;
         let headers = usize::try_from(headers).map_err(|_| bad())?;
         let Some(end) = payload_end(input, body_at + total)? else {
-            return Ok(Step::More(body_at + total + 2));
+            return Ok(Step::More(missing(input, body_at + total)));
         };
         self.searched = 0;
         let (headers, payload) = input[body_at..body_at + total].split_at(headers);
@@ -228,6 +228,13 @@ pub(crate) fn payload_end(input: &[u8], at: usize) -> Result<Option<usize>, Pars
         Some([b'\r', b'\n', ..]) => Ok(Some(at + 2)),
         Some(_) => Err(ParseError::PayloadEnd),
     }
+}
+
+/// Bytes that are needed to go on with an operation whose payload ends at `at`: the line end is looked at byte by byte, so that a
+/// wrong one is refused at once.
+#[inline]
+pub(crate) fn missing(input: &[u8], at: usize) -> usize {
+    if input.len() > at { at + 2 } else { at + 1 }
 }
 
 fn subscribe(arguments: &[u8]) -> Result<ClientOp<'_>, ParseError> {

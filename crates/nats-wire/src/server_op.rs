@@ -1,7 +1,7 @@
 //! What servers send: for clients of the protocol.
 
 use crate::arguments::{Words, trim, without_end};
-use crate::client_op::{Limits, payload_end};
+use crate::client_op::{Limits, missing, payload_end};
 use crate::error::ParseError;
 use crate::number::parse_decimal;
 use crate::{Message, Step};
@@ -111,7 +111,7 @@ fn message<'a>(
         return Err(bad());
     }
     let Some(end) = payload_end(input, body_at + total)? else {
-        return Ok(Step::More(body_at + total + 2));
+        return Ok(Step::More(missing(input, body_at + total)));
     };
     let (headers, payload) = input[body_at..body_at + total].split_at(headers);
     let headers = (!headers.is_empty()).then_some(headers);
