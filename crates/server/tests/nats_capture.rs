@@ -333,13 +333,15 @@ async fn an_acknowledgement_waits_for_the_sync_of_a_strict_topic_only() {
         let client = client.clone();
         async move { publish_for_ack(&client, "strict.1", "x").await }
     });
+    let waits = || async { server.metric("tailrace_nats_capture_acks_waiting").await == 1.0 };
+    eventually("it waits", waits).await;
     // Neither others nor messages that want no acknowledgement wait with it, on the same connection.
     assert_eq!(publish_for_ack(&client, "relaxed.1", "x").await, json!({ "stream": "relaxed", "seq": 2 }));
     client.publish("strict.2", "unasked".into()).await.unwrap();
     client.flush().await.unwrap();
     tokio::time::sleep(MEANWHILE).await;
     assert!(!waiting.is_finished(), "acknowledged before it was on disk");
-    assert_eq!(server.metric("tailrace_nats_capture_acks_waiting").await, 1.0);
+    assert!(waits().await);
     tap.release("/strict-0/");
     let answer = tokio::time::timeout(PATIENCE, waiting).await.unwrap().unwrap();
     assert_eq!(answer, json!({ "stream": "strict", "seq": 2 }));
@@ -405,7 +407,7 @@ async fn without_acknowledgements_captured_requests_are_answered_by_their_servic
         .unwrap();
     let (service, client) = (nats(&server).await, nats(&server).await);
     let mut requests = service.subscribe("rpc.*").await.unwrap();
-    service.flush().await.unwrap();
+    settled(&service).await;
     let answering = tokio::spawn(async move {
         for _ in 0..3 {
             let request = next(&mut requests).await;
@@ -431,7 +433,7 @@ async fn a_captured_message_is_delivered_live_exactly_once() {
     create(&server, "t", 2, &[("tailrace.subjects", "t.>")]).await.unwrap();
     let (subscriber, publisher) = (nats(&server).await, nats(&server).await);
     let mut all = subscriber.subscribe(">").await.unwrap();
-    subscriber.flush().await.unwrap();
+    settled(&subscriber).await;
     for number in 0..100 {
         publisher.publish(format!("t.{number}"), number.to_string().into()).await.unwrap();
     }
