@@ -1,6 +1,5 @@
 //! What NATS clients publish, in the log: keys, partitions, headers and batches, acknowledgements and their meaning, and bindings that
 //! change. Each test has async-nats on one side and librdkafka on the other.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 mod common;
 mod crossing;

@@ -170,7 +170,7 @@ fn write_headers(record: &Record<'_>, source: Source, subject: &[u8], out: &mut 
         write_key(key, out);
     }
     let mut shown_by_subject = source == Source::Header;
-    for header in record.headers.clone() {
+    for header in record.headers {
         if header.key == SUBJECT && std::mem::take(&mut shown_by_subject) {
             continue;
         }
