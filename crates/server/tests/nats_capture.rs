@@ -373,6 +373,44 @@ async fn a_failing_disk_is_told_to_who_asked_and_counted_for_who_did_not() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_loses_what_nobody_waits_for_and_recovers() {
+    let tap = Tap::new();
+    let server = TestServer::on(tap.disk(), &[]).await;
+    create(&server, "t", 1, &[("tailrace.subjects", "t.>")]).await.unwrap();
+    let client = nats(&server).await;
+    assert_eq!(publish_for_ack(&client, "t.1", "x").await["seq"], json!(1));
+    tap.fail(On::Write, "/t-0/", ".log", 2, Fault::Error(libc::ENOSPC));
+    let answer = publish_for_ack(&client, "t.2", "lost").await;
+    assert_eq!(answer["error"]["description"], json!("no space is left on the device"), "{answer}");
+    client.publish("t.3", "lost".into()).await.unwrap();
+    eventually("both failed", || async { tap.is_spent() }).await;
+    assert_eq!(publish_for_ack(&client, "t.4", "y").await["seq"], json!(2));
+    assert_eq!(server.metric("tailrace_nats_capture_errors_total{reason=\"refused\"}").await, 2.0);
+    assert_eq!(records(&server, "t", 1, 2).await[1].value(), "y");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_partition_that_is_offline_refuses_with_its_reason() {
+    let mut server = TestServer::start().await;
+    create(&server, "t", 1, &[("tailrace.subjects", "t.>")]).await.unwrap();
+    let client = nats(&server).await;
+    assert_eq!(publish_for_ack(&client, "t.1", "x").await["seq"], json!(1));
+    server.stop().await;
+    // A folder that belongs to another partition is not touched.
+    let identity = server.data_dir().join("t-0/partition.meta");
+    let text = std::fs::read_to_string(&identity).unwrap();
+    std::fs::write(&identity, text.replace("t", "u")).unwrap();
+    server.begin(tailrace_server::ServerDisk::real()).await;
+    let client = nats(&server).await;
+    let answer = publish_for_ack(&client, "t.2", "x").await;
+    let reason = answer["error"]["description"].as_str().unwrap();
+    assert!(reason.starts_with("the partition is offline: "), "{answer}");
+    client.publish("t.3", "x".into()).await.unwrap();
+    let label = "tailrace_nats_capture_errors_total{reason=\"offline\"}";
+    eventually("it is counted", || async { server.metric(label).await == 2.0 }).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn too_many_waiting_acknowledgements_slow_the_publisher_and_lose_nothing() {
     const COUNT: usize = 100;
     let tap = Tap::new();

@@ -146,7 +146,8 @@ impl TopicSubjects {
 
 /// Value of the first header `Nats-Subject`: later ones are a publisher's own.
 fn given_subject<'a>(record: &Record<'a>) -> Option<&'a [u8]> {
-    record.headers.clone().find(|header| header.key == SUBJECT)?.value
+    let mut headers = record.headers;
+    headers.find(|header| header.key == SUBJECT)?.value
 }
 
 /// True for a subject of NATS in which no word is a wildcard, and that can be written into the protocol. The router takes any
