@@ -396,10 +396,11 @@ async fn a_partition_that_is_offline_refuses_with_its_reason() {
     let client = nats(&server).await;
     assert_eq!(publish_for_ack(&client, "t.1", "x").await["seq"], json!(1));
     server.stop().await;
-    // A folder that belongs to another partition is not touched.
+    // Whose log it is cannot be read.
     let identity = server.data_dir().join("t-0/partition.meta");
-    let text = std::fs::read_to_string(&identity).unwrap();
-    std::fs::write(&identity, text.replace("t", "u")).unwrap();
+    let mut bytes = std::fs::read(&identity).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(&identity, bytes).unwrap();
     server.begin(tailrace_server::ServerDisk::real()).await;
     let client = nats(&server).await;
     let answer = publish_for_ack(&client, "t.2", "x").await;
