@@ -1,6 +1,5 @@
 //! What NATS clients publish, in the log: keys, partitions, headers and batches, acknowledgements and their meaning, and bindings that
 //! change. Each test has async-nats on one side and librdkafka on the other.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 mod common;
 mod crossing;
@@ -333,13 +332,15 @@ async fn an_acknowledgement_waits_for_the_sync_of_a_strict_topic_only() {
         let client = client.clone();
         async move { publish_for_ack(&client, "strict.1", "x").await }
     });
+    let waits = || async { server.metric("tailrace_nats_capture_acks_waiting").await == 1.0 };
+    eventually("it waits", waits).await;
     // Neither others nor messages that want no acknowledgement wait with it, on the same connection.
     assert_eq!(publish_for_ack(&client, "relaxed.1", "x").await, json!({ "stream": "relaxed", "seq": 2 }));
     client.publish("strict.2", "unasked".into()).await.unwrap();
     client.flush().await.unwrap();
     tokio::time::sleep(MEANWHILE).await;
     assert!(!waiting.is_finished(), "acknowledged before it was on disk");
-    assert_eq!(server.metric("tailrace_nats_capture_acks_waiting").await, 1.0);
+    assert!(waits().await);
     tap.release("/strict-0/");
     let answer = tokio::time::timeout(PATIENCE, waiting).await.unwrap().unwrap();
     assert_eq!(answer, json!({ "stream": "strict", "seq": 2 }));
@@ -369,6 +370,45 @@ async fn a_failing_disk_is_told_to_who_asked_and_counted_for_who_did_not() {
     let refused = "tailrace_nats_capture_errors_total{reason=\"refused\"}";
     eventually("it is counted", || async { server.metric(refused).await == 2.0 }).await;
     assert_eq!(server.metric("tailrace_nats_capture_errors_total{reason=\"halted\"}").await, 1.0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_loses_what_nobody_waits_for_and_recovers() {
+    let tap = Tap::new();
+    let server = TestServer::on(tap.disk(), &[]).await;
+    create(&server, "t", 1, &[("tailrace.subjects", "t.>")]).await.unwrap();
+    let client = nats(&server).await;
+    assert_eq!(publish_for_ack(&client, "t.1", "x").await["seq"], json!(1));
+    tap.fail(On::Write, "/t-0/", ".log", 2, Fault::Error(libc::ENOSPC));
+    let answer = publish_for_ack(&client, "t.2", "lost").await;
+    assert_eq!(answer["error"]["description"], json!("no space is left on the device"), "{answer}");
+    client.publish("t.3", "lost".into()).await.unwrap();
+    eventually("both failed", || async { tap.is_spent() }).await;
+    assert_eq!(publish_for_ack(&client, "t.4", "y").await["seq"], json!(2));
+    assert_eq!(server.metric("tailrace_nats_capture_errors_total{reason=\"refused\"}").await, 2.0);
+    assert_eq!(records(&server, "t", 1, 2).await[1].value(), "y");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_partition_that_is_offline_refuses_with_its_reason() {
+    let mut server = TestServer::start().await;
+    create(&server, "t", 1, &[("tailrace.subjects", "t.>")]).await.unwrap();
+    let client = nats(&server).await;
+    assert_eq!(publish_for_ack(&client, "t.1", "x").await["seq"], json!(1));
+    server.stop().await;
+    // Whose log it is cannot be read.
+    let identity = server.data_dir().join("t-0/partition.meta");
+    let mut bytes = std::fs::read(&identity).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(&identity, bytes).unwrap();
+    server.begin(tailrace_server::ServerDisk::real()).await;
+    let client = nats(&server).await;
+    let answer = publish_for_ack(&client, "t.2", "x").await;
+    let reason = answer["error"]["description"].as_str().unwrap();
+    assert!(reason.starts_with("the partition is offline: "), "{answer}");
+    client.publish("t.3", "x".into()).await.unwrap();
+    let label = "tailrace_nats_capture_errors_total{reason=\"offline\"}";
+    eventually("it is counted", || async { server.metric(label).await == 2.0 }).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -405,7 +445,7 @@ async fn without_acknowledgements_captured_requests_are_answered_by_their_servic
         .unwrap();
     let (service, client) = (nats(&server).await, nats(&server).await);
     let mut requests = service.subscribe("rpc.*").await.unwrap();
-    service.flush().await.unwrap();
+    settled(&service).await;
     let answering = tokio::spawn(async move {
         for _ in 0..3 {
             let request = next(&mut requests).await;
@@ -431,7 +471,7 @@ async fn a_captured_message_is_delivered_live_exactly_once() {
     create(&server, "t", 2, &[("tailrace.subjects", "t.>")]).await.unwrap();
     let (subscriber, publisher) = (nats(&server).await, nats(&server).await);
     let mut all = subscriber.subscribe(">").await.unwrap();
-    subscriber.flush().await.unwrap();
+    settled(&subscriber).await;
     for number in 0..100 {
         publisher.publish(format!("t.{number}"), number.to_string().into()).await.unwrap();
     }

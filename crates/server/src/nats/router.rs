@@ -344,6 +344,8 @@ fn next_random(state: &mut u64) -> u64 {
 #[derive(Debug, Default)]
 struct Interest {
     wildcard: AtomicUsize,
+    /// Entries of `words`: where nobody is subscribed, producers need no lock to see it.
+    distinct: AtomicUsize,
     words: Mutex<HashMap<Box<[u8]>, usize>>,
 }
 
@@ -357,7 +359,10 @@ impl Interest {
         let mut words = lock(&self.words);
         match words.get_mut(word) {
             Some(count) => *count += 1,
-            None => drop(words.insert(word.into(), 1)),
+            None => {
+                words.insert(word.into(), 1);
+                self.distinct.store(words.len(), Ordering::Release);
+            }
         }
         Some(word.into())
     }
@@ -372,12 +377,14 @@ impl Interest {
             *count -= 1;
             if *count == 0 {
                 words.remove(word);
+                self.distinct.store(words.len(), Ordering::Release);
             }
         }
     }
 
     fn has(&self, word: &[u8]) -> bool {
-        self.wildcard.load(Ordering::Acquire) > 0 || lock(&self.words).contains_key(word)
+        let some = self.distinct.load(Ordering::Acquire) > 0;
+        self.wildcard.load(Ordering::Acquire) > 0 || some && lock(&self.words).contains_key(word)
     }
 }
 

@@ -139,9 +139,29 @@ pub async fn send(producer: &FutureProducer, record: FutureRecord<'_, [u8], [u8]
     producer.send(record, PATIENCE).await.expect("it is acknowledged").offset
 }
 
+/// Subjects of [`settled`], which nobody else is to see.
+const SETTLED: &str = "settled-";
+
 /// The next message of a subscription.
 pub async fn next(subscriber: &mut Subscriber) -> async_nats::Message {
+    loop {
+        let message = any(subscriber).await;
+        if !message.subject.starts_with(SETTLED) {
+            return message;
+        }
+    }
+}
+
+async fn any(subscriber: &mut Subscriber) -> async_nats::Message {
     tokio::time::timeout(PATIENCE, subscriber.next()).await.expect("a message in time").expect("a message")
+}
+
+/// Returns once the server has carried out all that the client asked for before: its own flush only sends it.
+pub async fn settled(client: &async_nats::Client) {
+    let subject = format!("{SETTLED}{}", client.new_inbox());
+    let mut echo = client.subscribe(subject.clone()).await.expect("it is sent");
+    client.publish(subject, Bytes::new()).await.expect("it is sent");
+    any(&mut echo).await;
 }
 
 /// Publishes with a reply subject of one's own, and returns what comes there.

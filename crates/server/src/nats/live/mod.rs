@@ -191,8 +191,9 @@ impl Publisher {
                     self.give_way(broker).await;
                 }
             }
+            // Before anything is waited for: other publishers to the same connections count on this one to send.
+            self.give_way(broker).await;
         }
-        self.give_way(broker).await;
         Ok(())
     }
 

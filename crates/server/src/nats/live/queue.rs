@@ -9,8 +9,11 @@ use tailrace_types::Offset;
 /// Each range counts as at least so many bytes: what its place in the queue takes, and more.
 const RANGE_BYTES_MIN: u64 = 256;
 
-/// Neighbours are joined up to this size, so that many small batches are read at once.
+/// Neighbours are joined up to this size, so that many small batches are read at once, ...
 const JOINED_BYTES_MAX: u64 = 256 * 1024;
+
+/// ... and up to this part of what may wait, since whole ranges are skipped.
+const JOINED_PART: u64 = 16;
 
 /// Whole batches of one partition, one behind the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +61,10 @@ impl LiveBudget {
         self.waiting.fetch_sub(bytes, Ordering::Relaxed);
     }
 
+    fn joined_max(&self) -> u64 {
+        JOINED_BYTES_MAX.min(self.max / JOINED_PART)
+    }
+
     fn is_exceeded(&self) -> bool {
         self.waiting() > self.max
     }
@@ -81,7 +88,7 @@ impl LiveQueue {
         let mut queue = self.lock();
         budget.take(range.bytes);
         match queue.ranges.back_mut() {
-            Some(last) if last.to == range.from && last.bytes + range.bytes <= JOINED_BYTES_MAX => {
+            Some(last) if last.to == range.from && last.bytes + range.bytes <= budget.joined_max() => {
                 last.to = range.to;
                 last.bytes += range.bytes;
             }

@@ -146,13 +146,16 @@ impl TopicSubjects {
 
 /// Value of the first header `Nats-Subject`: later ones are a publisher's own.
 fn given_subject<'a>(record: &Record<'a>) -> Option<&'a [u8]> {
-    record.headers.clone().find(|header| header.key == SUBJECT)?.value
+    let mut headers = record.headers;
+    headers.find(|header| header.key == SUBJECT)?.value
 }
 
-/// True for a subject of NATS in which no word is a wildcard.
+/// True for a subject of NATS in which no word is a wildcard, and that can be written into the protocol. The router takes any
+/// bytes, since none that end a word can arrive there from a NATS client; from a Kafka client they can.
 fn is_literal(subject: &[u8], limits: &Limits) -> bool {
+    let limits = Limits { any_bytes: false, ..*limits };
     let mut words = subject.split(|byte| *byte == b'.');
-    !words.any(|word| matches!(word, b"*" | b">")) && Subject::parse(Dialect::Nats, subject, limits).is_ok()
+    !words.any(|word| matches!(word, b"*" | b">")) && Subject::parse(Dialect::Nats, subject, &limits).is_ok()
 }
 
 /// Writes the header block; nothing if there is nothing to say.
@@ -168,7 +171,7 @@ fn write_headers(record: &Record<'_>, source: Source, subject: &[u8], out: &mut 
         write_key(key, out);
     }
     let mut shown_by_subject = source == Source::Header;
-    for header in record.headers.clone() {
+    for header in record.headers {
         if header.key == SUBJECT && std::mem::take(&mut shown_by_subject) {
             continue;
         }
