@@ -27,22 +27,35 @@ fn write_certificates(folder: &Path) {
     }
 }
 
+/// Options of the server: its certificate, and `more`.
+fn settings(folder: &Path, more: &[(&str, &str)]) -> Vec<String> {
+    let path = |name: &str| folder.join(name).display().to_string();
+    let files = [
+        ("tailrace.tls.certificate.file", path("server.pem")),
+        ("tailrace.tls.key.file", path("server.key")),
+        ("tailrace.tls.ca.file", path("ca.pem")),
+    ];
+    let more = more.iter().map(|&(key, value)| (key, value.to_owned()));
+    files
+        .into_iter()
+        .chain(more)
+        .flat_map(|(key, value)| ["--set".to_owned(), format!("{key}={value}")])
+        .collect()
+}
+
+fn start(folder: &Path, more: &[(&str, &str)]) -> Server {
+    let settings = settings(folder, more);
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    Server::start(&folder.join("data"), &settings)
+}
+
 #[test]
 fn records_go_in_and_come_out_over_tls_and_only_for_those_with_a_certificate() {
     let folder = tempfile::tempdir().unwrap();
     write_certificates(folder.path());
     let path = |name: &str| folder.path().join(name).display().to_string();
-    let settings = [
-        ("tailrace.kafka.tls", "true".to_owned()),
-        ("tailrace.tls.client.auth", "required".to_owned()),
-        ("tailrace.tls.certificate.file", path("server.pem")),
-        ("tailrace.tls.key.file", path("server.key")),
-        ("tailrace.tls.ca.file", path("ca.pem")),
-    ];
-    let settings: Vec<String> =
-        settings.iter().flat_map(|(key, value)| ["--set".to_owned(), format!("{key}={value}")]).collect();
-    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
-    let server = Server::start(&folder.path().join("data"), &settings);
+    let server =
+        start(folder.path(), &[("tailrace.kafka.tls", "true"), ("tailrace.tls.client.auth", "required")]);
     let (ca, cert, key) = (path("ca.pem"), path("client.pem"), path("client.key"));
     let tls = ["-b", &server.kafka, "--tls-ca", &ca, "--tls-cert", &cert, "--tls-key", &key];
     let with = |verb: &[&'static str]| -> Vec<String> {
@@ -70,4 +83,48 @@ fn records_go_in_and_come_out_over_tls_and_only_for_those_with_a_certificate() {
     let alone = failure(&run(&["topic", "list", "--tls-ca", &ca, "--tls-cert", &cert]), 2);
     assert!(alone.contains("--tls-key"), "{alone}");
     assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn messages_travel_over_tls_by_upgrade_and_from_the_first_byte() {
+    for first in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        write_certificates(folder.path());
+        let on = if first { "true" } else { "false" };
+        let server = start(
+            folder.path(),
+            &[("tailrace.nats.tls", "required"), ("tailrace.nats.tls.handshake.first", on)],
+        );
+        let ca = folder.path().join("ca.pem").display().to_string();
+        let tls = if first { &["--tls-ca", &ca, "--tls-first"][..] } else { &["--tls-ca", &ca][..] };
+        let with = |verb: &[&'static str]| -> Vec<String> {
+            verb.iter().copied().chain(tls.iter().copied()).map(str::to_owned).collect()
+        };
+        let run = |verb: &[&'static str], input: &[u8]| {
+            let arguments = with(verb);
+            server.nats(&arguments.iter().map(String::as_str).collect::<Vec<_>>(), input)
+        };
+        let listening = with(&["sub", "data", "--raw", "-c", "200"]);
+        let listener = server.listen(&listening.iter().map(String::as_str).collect::<Vec<_>>());
+        let text: Vec<u8> = (0..50_000u32).map(|n| b'a' + u8::try_from(n % 26).unwrap()).collect();
+        success(run(&["pub", "data", "--count", "200"], &text));
+        let (status, output, _) = listener.end();
+        assert_eq!(status, Some(0));
+        let found: Vec<u8> = output.into_iter().filter(|byte| *byte != b'\n').collect();
+        assert!(found == text.repeat(200), "{} bytes", found.len());
+
+        let without = failure(&server.nats(&["pub", "a", "b", "--timeout", "1s"], b""), 1);
+        assert!(without.contains(if first { "no answer" } else { "--tls-ca" }), "{without}");
+    }
+}
+
+#[test]
+fn whoever_asks_for_tls_does_not_go_on_without() {
+    let folder = tempfile::tempdir().unwrap();
+    write_certificates(folder.path());
+    let server = start(folder.path(), &[]);
+    let ca = folder.path().join("ca.pem").display().to_string();
+    let secret = ["pub", "a", "b", "--user", "u", "--password", "p", "--tls-ca", &ca, "--timeout", "2s"];
+    let said = failure(&server.nats(&secret, b""), 1);
+    assert!(said.contains("TLS"), "{said}");
 }

@@ -139,6 +139,35 @@ fn hostile_frames_are_named() {
     assert_eq!(plain.advance(&mut compressed, &mut [0; 9]), Err(WebSocketError::NotNegotiated));
 }
 
+mod random {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Frames of which most are right, and bytes of which few are.
+    fn input() -> impl Strategy<Value = Vec<u8>> {
+        let opcode = prop_oneof![Just(0u8), Just(1), Just(2), Just(2), Just(8), Just(9), Just(10), 0..16u8];
+        let flags = prop_oneof![Just(FINAL), Just(FINAL), Just(0), Just(FINAL | COMPRESSED), Just(0x30)];
+        let payload = proptest::collection::vec(any::<u8>(), 0..200);
+        let frame = (opcode, flags, payload, any::<bool>()).prop_map(|(opcode, flags, payload, deflate)| {
+            let payload = if deflate { deflated(&payload) } else { payload };
+            frame(flags | opcode, &payload)
+        });
+        let garbage = proptest::collection::vec(any::<u8>(), 0..20);
+        proptest::collection::vec(prop_oneof![8 => frame, 1 => garbage], 0..12)
+            .prop_map(|parts| parts.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn the_same_comes_out_however_it_arrives(bytes in input(), step in 1..50usize, room in 1..50usize) {
+            let whole = decode(&bytes, bytes.len().max(1), 1 << 16);
+            let pieces = decode(&bytes, step, room);
+            prop_assert_eq!(whole, pieces);
+        }
+    }
+}
+
 /// Reads one frame of the server's: its first byte and its payload.
 async fn receive(client: &mut DuplexStream) -> io::Result<(u8, Vec<u8>)> {
     let (first, second) = (client.read_u8().await?, client.read_u8().await?);

@@ -13,10 +13,11 @@ use tailrace_nats_wire::{
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::timeout;
 
+use super::transport::Transport;
 use super::{Incoming, NatsError, Received, ServerAddress};
+use crate::client::Tls;
 use crate::failure::plain;
 
 /// Bytes asked for in one read.
@@ -28,13 +29,22 @@ const LINE_BYTES_MAX: usize = 1 << 20;
 /// Largest message that is accepted: what servers can be set to.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
+/// How TLS is to be spoken.
+#[derive(Clone, Debug)]
+pub(super) struct TlsChoice {
+    pub(super) tls: Tls,
+    /// Before INFO, not after it.
+    pub(super) first: bool,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Connection {
     address: String,
     info: ServerInfo,
-    reader: OwnedReadHalf,
-    writer: OwnedWriteHalf,
+    transport: Transport,
+    /// TLS may hold back what was written.
+    unflushed: bool,
     parser: ServerParser,
     input: BytesMut,
     /// Bytes that the operation in front of `input` needs at least.
@@ -50,11 +60,12 @@ impl Connection {
     pub(super) async fn open(
         address: &ServerAddress,
         options: &ConnectOptions,
+        tls: Option<&TlsChoice>,
         patience: Duration,
     ) -> Result<Self, NatsError> {
         let opening = async {
             let mut connection = Self::connect(&address.host_port).await?;
-            connection.shake_hands(options).await?;
+            connection.shake_hands(options, tls).await?;
             Ok(connection)
         };
         timeout(patience, opening).await.unwrap_or_else(|_| {
@@ -71,13 +82,12 @@ impl Connection {
         let stream = TcpStream::connect(address).await.map_err(failed)?;
         // Answers are waited for: a delay to fill a packet would only add to them.
         stream.set_nodelay(true).map_err(failed)?;
-        let (reader, writer) = stream.into_split();
         let limits = Limits { control_line_max: LINE_BYTES_MAX, payload_max: MESSAGE_BYTES_MAX };
         Ok(Self {
             address: address.to_owned(),
             info: ServerInfo::default(),
-            reader,
-            writer,
+            transport: Transport::plain(stream),
+            unflushed: false,
             parser: ServerParser::new(limits),
             input: BytesMut::new(),
             needed: 0,
@@ -87,16 +97,28 @@ impl Connection {
         })
     }
 
-    async fn shake_hands(&mut self, options: &ConnectOptions) -> Result<(), NatsError> {
+    async fn shake_hands(
+        &mut self,
+        options: &ConnectOptions,
+        tls: Option<&TlsChoice>,
+    ) -> Result<(), NatsError> {
+        if let Some(choice) = tls.filter(|choice| choice.first) {
+            self.secure(&choice.tls).await?;
+        }
         while self.info.server_id.is_empty() {
             self.take()?;
             if self.info.server_id.is_empty() {
                 self.drive().await?;
             }
         }
-        if self.info.tls_required {
-            let text = "it wants TLS, which these verbs do not speak yet".to_owned();
-            return Err(NatsError::Refused { address: self.address.clone(), text });
+        match tls {
+            None if self.info.tls_required => {
+                let text = "it wants TLS: name the authority of its certificate with --tls-ca".to_owned();
+                return Err(NatsError::Refused { address: self.address.clone(), text });
+            }
+            // Whoever asked for TLS does not go on without, whatever somebody in between makes of INFO.
+            Some(choice) if !self.transport.is_secure() => self.secure(&choice.tls).await?,
+            Some(_) | None => {}
         }
         write_connect(&mut self.out, options);
         self.ping();
@@ -118,6 +140,11 @@ impl Connection {
         }
     }
 
+    async fn secure(&mut self, tls: &Tls) -> Result<(), NatsError> {
+        let address = self.address.clone();
+        self.transport.secure(&address, tls).await.map_err(|reason| NatsError::Connect { address, reason })
+    }
+
     /// Where this leads to.
     pub(crate) fn address(&self) -> &str {
         &self.address
@@ -135,6 +162,10 @@ impl Connection {
 
     /// True if everything was handed to the kernel.
     pub(crate) fn is_sent(&self) -> bool {
+        self.is_taken() && !self.unflushed
+    }
+
+    fn is_taken(&self) -> bool {
         self.out.len() == self.sent
     }
 
@@ -219,13 +250,22 @@ impl Connection {
     /// Reads or writes once, as soon as the socket allows. Nothing is lost if the wait is given up.
     pub(crate) async fn drive(&mut self) -> Result<(), NatsError> {
         self.input.reserve(READ_BYTES.max(self.needed.saturating_sub(self.input.len())));
-        if self.is_sent() {
-            let read = self.reader.read_buf(&mut self.input).await;
+        let (is_sent, is_taken) = (self.is_sent(), self.is_taken());
+        let (reader, writer) = self.transport.both();
+        if is_sent {
+            let read = reader.read_buf(&mut self.input).await;
             return self.after_read(read);
         }
+        if is_taken {
+            tokio::select! {
+                read = reader.read_buf(&mut self.input) => return self.after_read(read),
+                _ = writer.flush() => self.unflushed = false,
+            }
+            return Ok(());
+        }
         tokio::select! {
-            read = self.reader.read_buf(&mut self.input) => self.after_read(read),
-            written = self.writer.write(&self.out[self.sent..]) => {
+            read = reader.read_buf(&mut self.input) => self.after_read(read),
+            written = writer.write(&self.out[self.sent..]) => {
                 self.after_write(written);
                 Ok(())
             }
@@ -234,7 +274,15 @@ impl Connection {
 
     /// Writes once, as soon as the socket allows, and reads nothing.
     pub(crate) async fn write(&mut self) {
-        let written = self.writer.write(&self.out[self.sent..]).await;
+        let is_taken = self.is_taken();
+        let (_, writer) = self.transport.both();
+        if is_taken {
+            // An error is left to reading, as below.
+            let _ = writer.flush().await;
+            self.unflushed = false;
+            return;
+        }
+        let written = writer.write(&self.out[self.sent..]).await;
         self.after_write(written);
     }
 
@@ -248,8 +296,9 @@ impl Connection {
 
     /// An error of writing is left to reading, which shows first what the server said before it closed.
     fn after_write(&mut self, written: std::io::Result<usize>) {
+        self.unflushed = self.transport.is_secure() && written.is_ok();
         self.sent += written.unwrap_or(usize::MAX).min(self.out.len() - self.sent);
-        if self.is_sent() {
+        if self.is_taken() {
             self.out.clear();
             self.sent = 0;
         } else if self.sent >= OUT_BYTES_MAX {

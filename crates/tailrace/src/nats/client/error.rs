@@ -11,6 +11,8 @@ pub(crate) enum NatsError {
         "cannot connect to {address}: {reason}; start a server with `tailrace serve`, or name one with --server"
     )]
     Connect { address: String, reason: String },
+    #[error("{reason}")]
+    Tls { reason: String },
     #[error("{address} refused the connection: {text}{}", advice(text))]
     Refused { address: String, text: String },
     #[error("the connection to {address} ended: {reason}")]
@@ -31,7 +33,7 @@ impl NatsError {
         match self {
             Self::Connect { .. } | Self::Closed { .. } | Self::Timeout { .. } => true,
             Self::Refused { text, .. } => text.eq_ignore_ascii_case("maximum connections exceeded"),
-            Self::Protocol { .. } | Self::Info { .. } | Self::Server { .. } => false,
+            Self::Tls { .. } | Self::Protocol { .. } | Self::Info { .. } | Self::Server { .. } => false,
         }
     }
 }

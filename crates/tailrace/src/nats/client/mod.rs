@@ -8,6 +8,7 @@ mod connection;
 mod error;
 mod received;
 mod session;
+mod transport;
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -16,6 +17,9 @@ use std::time::Duration;
 use clap::Args;
 use tailrace_nats_wire::ConnectOptions;
 
+use connection::TlsChoice;
+
+use crate::client::TlsArguments;
 use crate::text::units::parse_duration;
 pub(crate) use address::ServerAddress;
 pub(crate) use connection::Connection;
@@ -53,6 +57,11 @@ pub(crate) struct ConnectArguments {
     /// Token, where the server knows no users
     #[arg(long, env = "NATS_TOKEN", hide_env_values = true)]
     token: Option<Secret>,
+    #[command(flatten)]
+    tls: TlsArguments,
+    /// Make the TLS handshake before the server says anything, where it is set to that
+    #[arg(long, requires = "tls_ca")]
+    tls_first: bool,
     /// Name of this client, as monitoring shows it
     #[arg(long, value_name = "NAME", default_value = "tailrace-cli")]
     connection_name: String,
@@ -72,8 +81,10 @@ impl ConnectArguments {
     /// Connects to the first server that answers.
     pub(crate) async fn open(&self) -> Result<Connection, NatsError> {
         let mut first_error = None;
+        let tls = self.tls.load().map_err(|error| NatsError::Tls { reason: error.to_string() })?;
+        let tls = tls.map(|tls| TlsChoice { tls, first: self.tls_first });
         for address in self.servers()? {
-            match Connection::open(&address, &self.options(&address), self.timeout).await {
+            match Connection::open(&address, &self.options(&address), tls.as_ref(), self.timeout).await {
                 Ok(connection) => return Ok(connection),
                 Err(error) => first_error = first_error.or(Some(error)),
             }
