@@ -21,7 +21,7 @@ pub(crate) use connection::Connection;
 pub(crate) use error::ClientError;
 pub(crate) use offsets::{OffsetQuery, list_offsets};
 pub(crate) use retry::{Backoff, check, retrying};
-pub(crate) use tls::TlsArguments;
+pub(crate) use tls::{Tls, TlsArguments};
 pub(crate) use topics::{
     Partition, RESOURCE_TOPIC, SOURCE_TOPIC, Topic, all_topics, find_topic, find_topics, topic_configs,
     wait_for_topic,
