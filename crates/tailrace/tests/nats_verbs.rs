@@ -280,3 +280,103 @@ fn a_server_that_is_not_there_or_none_is_told() {
     let both = format!("127.0.0.1:1,nats://{}", server.nats);
     success(support::run(&["pub", "a", "x", "-s", &both]));
 }
+
+#[test]
+fn users_tokens_and_nkeys_are_presented() {
+    let dir = tempfile::tempdir().unwrap();
+    let seed = dir.path().join("user.nk");
+    // The pair of 32 times the byte 7.
+    std::fs::write(&seed, "SUAAOBYHA4DQOBYHA4DQOBYHA4DQOBYHA4DQOBYHA4DQOBYHA4DQOBZ5FE\n").unwrap();
+    let public = "UDVEU3DD4KOFECV66VIHWEZOYX4ZKR3WV27L464SIIPOU2IUI3JCYSJF";
+    let seed = seed.to_str().unwrap();
+    let with = |name: &str, settings: &[&str]| {
+        let flags: Vec<&str> = settings.iter().flat_map(|setting| ["--set", setting]).collect();
+        Server::start(&dir.path().join(name), &flags)
+    };
+    let denied = |server: &Server, arguments: &[&str]| {
+        let error = failure(&server.nats(&[&["pub", "a", "x"], arguments].concat(), b""), 1);
+        assert!(error.contains("Authorization Violation; see --user"), "{error}");
+    };
+    let server = with("user", &["tailrace.nats.user=ann", "tailrace.nats.password=p@ss"]);
+    success(server.nats(&["pub", "a", "x", "--user", "ann", "--password", "p@ss"], b""));
+    let url = format!("nats://ann:p%40ss@{}", server.nats);
+    success(support::run(&["pub", "a", "x", "-s", &url]));
+    denied(&server, &[]);
+    denied(&server, &["--user", "ann", "--password", "wrong"]);
+    let server = with("token", &["tailrace.nats.token=t0ken"]);
+    success(server.nats(&["pub", "a", "x", "--token", "t0ken"], b""));
+    denied(&server, &["--token", "other"]);
+    let server = with("nkey", &[&format!("tailrace.nats.nkey={public}")]);
+    success(server.nats(&["pub", "a", "x", "--nkey", seed], b""));
+    denied(&server, &[]);
+    let error = failure(&server.nats(&["pub", "a", "x", "--nkey", "/no/such/file"], b""), 1);
+    assert!(error.contains("cannot read /no/such/file"), "{error}");
+}
+
+#[test]
+fn acknowledgements_say_where_messages_were_stored() {
+    let (_dir, server) = start();
+    server.output(&["topic", "create", "orders", "--subjects", "orders.>"]);
+    let output = server.nats(&["pub", "orders.eu", "first", "--ack", "-H", "Trace: 7"], b"");
+    assert_eq!(text(&success(output)), "stored in orders, sequence 1\n");
+    let input: String = (0..2000).map(|n| format!("{n}\n")).collect();
+    let output = server.nats(&["pub", "orders.us", "--lines", "--ack", "-o", "json"], input.as_bytes());
+    let output = text(&success(output));
+    let acks: Vec<Value> = output.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(acks.len(), 2000);
+    assert_eq!(
+        acks[1999],
+        json!({ "subject": "orders.us", "stream": "orders", "seq": 2001, "duplicate": false })
+    );
+    assert_eq!(server.consume_text("orders", &["-c", "1", "-f", "%o %k %v %h"]), "0 orders.eu first Trace=7");
+    assert_eq!(server.consume_text("orders", &["--from", "1"]), input);
+    // Nobody listens; somebody listens who does not acknowledge; somebody answers something else.
+    let error = failure(&server.nats(&["pub", "other", "x", "--ack"], b""), 1);
+    assert!(error.contains("no topic stores messages to 'other'"), "{error}");
+    let _mute = server.listen(&["sub", "mute"]);
+    let error = failure(&server.nats(&["pub", "mute", "x", "--ack", "--timeout", "200ms"], b""), 1);
+    assert!(error.contains("was not acknowledged within 200ms"), "{error}");
+    let _replier = server.listen(&["reply", "service", "hello"]);
+    let error = failure(&server.nats(&["pub", "service", "x", "--ack"], b""), 1);
+    assert!(error.contains("not with an acknowledgement"), "{error}");
+}
+
+#[test]
+fn what_kafka_clients_produce_is_heard() {
+    let (_dir, server) = start();
+    server.create("orders", 1);
+    let listener = server.listen(&["sub", "orders.>", "-c", "2", "-o", "json"]);
+    server.produce("orders", &["-K", ":", "-H", "Trace=7"], b"eu.new:one\nus.old:two\n");
+    let output = text(&listener.end().1);
+    let lines: Vec<Value> = output.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((&lines[0]["subject"], &lines[0]["payload"]), (&json!("orders.eu.new"), &json!("one")));
+    assert_eq!((&lines[1]["subject"], &lines[1]["payload"]), (&json!("orders.us.old"), &json!("two")));
+    assert_eq!(lines[0]["headers"][0], json!({ "key": "Trace", "value": "7" }));
+}
+
+#[test]
+fn top_shows_connections_and_rates() {
+    let (_dir, server) = start();
+    let busy = ["pub", "busy", "12345", "--count", "1M", "--rate", "500", "--connection-name", "busy one"];
+    let mut publisher = support::command(&[&busy[..], &["-s", &server.nats]].concat()).spawn().unwrap();
+    let _quiet = server.listen(&["sub", "x", "y", "--connection-name", "quiet one"]);
+    let look = |more: &[&str]| {
+        let top = ["top", "--once", "-m", &server.http, "--interval", "500ms"];
+        text(&success(support::run(&[&top[..], more].concat())))
+    };
+    let page: Value = serde_json::from_str(&look(&["-o", "json"])).unwrap();
+    assert_eq!((&page["connections_open"], &page["subscriptions"]), (&json!(2), &json!(2)));
+    let first = &page["connections"][0];
+    assert_eq!(first["name"], "busy one");
+    let rate = first["rates_per_second"]["messages_from"].as_f64().unwrap();
+    assert!((250.0..1000.0).contains(&rate), "{rate} messages a second");
+    assert!(page["rates_per_second"]["bytes_from"].as_f64().unwrap() > 1000.0);
+    let table = look(&["--sort", "subs"]);
+    let quiet = table.find("quiet one").unwrap();
+    assert!(quiet < table.find("busy one").unwrap(), "{table}");
+    assert!(look(&["-n", "1"]).contains("; 1 more\n"));
+    publisher.kill().unwrap();
+    publisher.wait().unwrap();
+    let error = failure(&support::run(&["top", "--once", "-m", &server.kafka, "--timeout", "300ms"]), 1);
+    assert!(error.contains("did not answer") || error.contains("HTTP"), "{error}");
+}

@@ -27,35 +27,22 @@ fn write_certificates(folder: &Path) {
     }
 }
 
-/// Options of the server: its certificate, and `more`.
-fn settings(folder: &Path, more: &[(&str, &str)]) -> Vec<String> {
-    let path = |name: &str| folder.join(name).display().to_string();
-    let files = [
-        ("tailrace.tls.certificate.file", path("server.pem")),
-        ("tailrace.tls.key.file", path("server.key")),
-        ("tailrace.tls.ca.file", path("ca.pem")),
-    ];
-    let more = more.iter().map(|&(key, value)| (key, value.to_owned()));
-    files
-        .into_iter()
-        .chain(more)
-        .flat_map(|(key, value)| ["--set".to_owned(), format!("{key}={value}")])
-        .collect()
-}
-
-fn start(folder: &Path, more: &[(&str, &str)]) -> Server {
-    let settings = settings(folder, more);
-    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
-    Server::start(&folder.join("data"), &settings)
-}
-
 #[test]
 fn records_go_in_and_come_out_over_tls_and_only_for_those_with_a_certificate() {
     let folder = tempfile::tempdir().unwrap();
     write_certificates(folder.path());
     let path = |name: &str| folder.path().join(name).display().to_string();
-    let server =
-        start(folder.path(), &[("tailrace.kafka.tls", "true"), ("tailrace.tls.client.auth", "required")]);
+    let settings = [
+        ("tailrace.kafka.tls", "true".to_owned()),
+        ("tailrace.tls.client.auth", "required".to_owned()),
+        ("tailrace.tls.certificate.file", path("server.pem")),
+        ("tailrace.tls.key.file", path("server.key")),
+        ("tailrace.tls.ca.file", path("ca.pem")),
+    ];
+    let settings: Vec<String> =
+        settings.iter().flat_map(|(key, value)| ["--set".to_owned(), format!("{key}={value}")]).collect();
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    let server = Server::start(&folder.path().join("data"), &settings);
     let (ca, cert, key) = (path("ca.pem"), path("client.pem"), path("client.key"));
     let tls = ["-b", &server.kafka, "--tls-ca", &ca, "--tls-cert", &cert, "--tls-key", &key];
     let with = |verb: &[&'static str]| -> Vec<String> {
@@ -85,46 +72,70 @@ fn records_go_in_and_come_out_over_tls_and_only_for_those_with_a_certificate() {
     assert_eq!(server.stop(), Some(0));
 }
 
-#[test]
-fn messages_travel_over_tls_by_upgrade_and_from_the_first_byte() {
-    for first in [false, true] {
-        let folder = tempfile::tempdir().unwrap();
-        write_certificates(folder.path());
-        let on = if first { "true" } else { "false" };
-        let server = start(
-            folder.path(),
-            &[("tailrace.nats.tls", "required"), ("tailrace.nats.tls.handshake.first", on)],
-        );
-        let ca = folder.path().join("ca.pem").display().to_string();
-        let tls = if first { &["--tls-ca", &ca, "--tls-first"][..] } else { &["--tls-ca", &ca][..] };
-        let with = |verb: &[&'static str]| -> Vec<String> {
-            verb.iter().copied().chain(tls.iter().copied()).map(str::to_owned).collect()
-        };
-        let run = |verb: &[&'static str], input: &[u8]| {
-            let arguments = with(verb);
-            server.nats(&arguments.iter().map(String::as_str).collect::<Vec<_>>(), input)
-        };
-        let listening = with(&["sub", "data", "--raw", "-c", "200"]);
-        let listener = server.listen(&listening.iter().map(String::as_str).collect::<Vec<_>>());
-        let text: Vec<u8> = (0..50_000u32).map(|n| b'a' + u8::try_from(n % 26).unwrap()).collect();
-        success(run(&["pub", "data", "--count", "200"], &text));
-        let (status, output, _) = listener.end();
-        assert_eq!(status, Some(0));
-        let found: Vec<u8> = output.into_iter().filter(|byte| *byte != b'\n').collect();
-        assert!(found == text.repeat(200), "{} bytes", found.len());
+/// The flags that set these keys.
+fn flags(settings: &[(&str, String)]) -> Vec<String> {
+    settings.iter().flat_map(|(key, value)| ["--set".to_owned(), format!("{key}={value}")]).collect()
+}
 
-        let without = failure(&server.nats(&["pub", "a", "b", "--timeout", "1s"], b""), 1);
-        assert!(without.contains(if first { "no answer" } else { "--tls-ca" }), "{without}");
+#[test]
+fn nats_verbs_speak_tls_before_and_after_info() {
+    let folder = tempfile::tempdir().unwrap();
+    write_certificates(folder.path());
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (ca, cert, key) = (path("ca.pem"), path("client.pem"), path("client.key"));
+    for first in ["false", "true"] {
+        let settings = flags(&[
+            ("tailrace.nats.tls", "required".to_owned()),
+            ("tailrace.nats.tls.handshake.first", first.to_owned()),
+            ("tailrace.tls.client.auth", "required".to_owned()),
+            ("tailrace.tls.certificate.file", path("server.pem")),
+            ("tailrace.tls.key.file", path("server.key")),
+            ("tailrace.tls.ca.file", path("ca.pem")),
+        ]);
+        let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+        let server = Server::start(&folder.path().join(format!("data-{first}")), &settings);
+        let mut tls = vec!["--tls-ca", &ca, "--tls-cert", &cert, "--tls-key", &key];
+        tls.extend((first == "true").then_some("--tls-first"));
+        let listener = server.listen(&[&["sub", "a.>", "--raw", "-c", "20001"], &tls[..]].concat());
+        let lines: String =
+            (0..20_000).map(|number| format!("line {number} with some more text\n")).collect();
+        success(server.nats(&[&["pub", "a.b", "--lines"], &tls[..]].concat(), lines.as_bytes()));
+        let large = vec![b'x'; 1_000_000];
+        success(server.nats(&[&["pub", "a.c"], &tls[..]].concat(), &large));
+        let output = listener.end().1;
+        assert!(output == [lines.as_bytes(), &large, b"\n"].concat(), "{} bytes", output.len());
+        let plain = failure(&server.nats(&["pub", "a", "x", "--timeout", "500ms"], b""), 1);
+        let word = if first == "true" { "within 500ms" } else { "--tls-ca" };
+        assert!(plain.contains(word), "{plain}");
+        let nobody = failure(&server.nats(&[&["pub", "a", "x"], &tls[..2], &tls[6..]].concat(), b""), 1);
+        assert!(nobody.contains("CertificateRequired"), "{nobody}");
     }
 }
 
 #[test]
-fn whoever_asks_for_tls_does_not_go_on_without() {
+fn tls_that_is_asked_for_is_never_left_out() {
     let folder = tempfile::tempdir().unwrap();
     write_certificates(folder.path());
-    let server = start(folder.path(), &[]);
+    let server = Server::start(&folder.path().join("data"), &[]);
     let ca = folder.path().join("ca.pem").display().to_string();
-    let secret = ["pub", "a", "b", "--user", "u", "--password", "p", "--tls-ca", &ca, "--timeout", "2s"];
-    let said = failure(&server.nats(&secret, b""), 1);
-    assert!(said.contains("TLS"), "{said}");
+    let error = failure(&server.nats(&["pub", "a", "x", "--tls-ca", &ca], b""), 1);
+    assert!(error.contains("the server does not speak it"), "{error}");
+}
+
+#[test]
+fn top_reads_monitoring_over_tls() {
+    let folder = tempfile::tempdir().unwrap();
+    write_certificates(folder.path());
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let settings = flags(&[
+        ("tailrace.http.tls", "true".to_owned()),
+        ("tailrace.tls.certificate.file", path("server.pem")),
+        ("tailrace.tls.key.file", path("server.key")),
+    ]);
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    let server = Server::start(&folder.path().join("data"), &settings);
+    let top = ["top", "--once", "--interval", "100ms", "-m", &server.http];
+    let page = success(run(&[&top[..], &["--tls-ca", &path("ca.pem")]].concat()));
+    assert!(String::from_utf8_lossy(&page).contains("0 connections"));
+    failure(&run(&top), 1);
 }

@@ -9,7 +9,7 @@ use clap::Args;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
@@ -68,11 +68,11 @@ impl TlsArguments {
 
 impl Tls {
     /// Makes the handshake with the server that `address` (HOST:PORT) names.
-    pub(crate) async fn connect(
+    pub(crate) async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         address: &str,
-        stream: TcpStream,
-    ) -> Result<TlsStream<TcpStream>, String> {
+        stream: S,
+    ) -> Result<TlsStream<S>, String> {
         let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let name = ServerName::try_from(host.to_owned()).map_err(|error| format!("{host}: {error}"))?;

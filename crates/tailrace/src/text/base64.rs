@@ -12,8 +12,13 @@ pub(crate) fn encode_into(bytes: &[u8], out: &mut Vec<u8>) {
 
 /// A topic id as Kafka writes it: 22 characters.
 pub(crate) fn uuid(id: &[u8; 16]) -> String {
-    let mut out = Vec::with_capacity(22);
-    encode(id, URL_SAFE, &mut out);
+    url_safe(id)
+}
+
+/// In the URL-safe alphabet, without padding.
+pub(crate) fn url_safe(bytes: &[u8]) -> String {
+    let mut out = Vec::with_capacity(bytes.len().div_ceil(3) * 4);
+    encode(bytes, URL_SAFE, &mut out);
     out.iter().map(|&b| char::from(b)).collect()
 }
 

@@ -8,16 +8,14 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use tailrace_nats_wire::{
-    ConnectOptions, Limits, Message, ServerInfo, ServerOp, ServerParser, Step, write_connect, write_publish,
-    write_subscribe, write_unsubscribe,
+    Limits, Message, ServerInfo, ServerOp, ServerParser, Step, write_connect, write_publish, write_subscribe,
+    write_unsubscribe,
 };
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf, split};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::transport::Transport;
-use super::{Incoming, NatsError, Received, ServerAddress};
-use crate::client::Tls;
+use super::{Identity, Incoming, NatsError, Received, Security, ServerAddress};
 use crate::failure::plain;
 
 /// Bytes asked for in one read.
@@ -29,43 +27,42 @@ const LINE_BYTES_MAX: usize = 1 << 20;
 /// Largest message that is accepted: what servers can be set to.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
-/// How TLS is to be spoken.
-#[derive(Clone, Debug)]
-pub(super) struct TlsChoice {
-    pub(super) tls: Tls,
-    /// Before INFO, not after it.
-    pub(super) first: bool,
-}
+/// What the protocol travels over.
+pub(super) trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
 
 /// See the module.
-#[derive(Debug)]
 pub(crate) struct Connection {
     address: String,
     info: ServerInfo,
-    transport: Transport,
-    /// TLS may hold back what was written.
-    unflushed: bool,
+    reader: ReadHalf<Box<dyn ByteStream>>,
+    writer: WriteHalf<Box<dyn ByteStream>>,
     parser: ServerParser,
     input: BytesMut,
     /// Bytes that the operation in front of `input` needs at least.
     needed: usize,
     out: Vec<u8>,
     sent: usize,
+    /// TLS may hold back the end of what was written.
+    unflushed: bool,
     /// The last complaint of the server: why it closes, if it does.
     complaint: Option<String>,
 }
 
 impl Connection {
-    /// Connects, and waits until the server has accepted `options`.
+    /// Connects, and waits until the server has accepted who we are.
     pub(super) async fn open(
         address: &ServerAddress,
-        options: &ConnectOptions,
-        tls: Option<&TlsChoice>,
+        who: Identity<'_>,
+        tls: Option<&Security>,
         patience: Duration,
     ) -> Result<Self, NatsError> {
         let opening = async {
-            let mut connection = Self::connect(&address.host_port).await?;
-            connection.shake_hands(options, tls).await?;
+            let mut connection = Self::connect(&address.host_port, tls).await?;
+            connection.read_info().await?;
+            let mut connection = connection.secure(tls).await?;
+            connection.introduce(who).await?;
             Ok(connection)
         };
         timeout(patience, opening).await.unwrap_or_else(|_| {
@@ -74,7 +71,7 @@ impl Connection {
         })
     }
 
-    async fn connect(address: &str) -> Result<Self, NatsError> {
+    async fn connect(address: &str, tls: Option<&Security>) -> Result<Self, NatsError> {
         let failed = |error: std::io::Error| {
             let reason = plain(&error);
             NatsError::Connect { address: address.to_owned(), reason }
@@ -82,45 +79,62 @@ impl Connection {
         let stream = TcpStream::connect(address).await.map_err(failed)?;
         // Answers are waited for: a delay to fill a packet would only add to them.
         stream.set_nodelay(true).map_err(failed)?;
+        let mut stream: Box<dyn ByteStream> = Box::new(stream);
+        if let Some(tls) = tls.filter(|tls| tls.first) {
+            stream = handshake(tls, address, stream).await?;
+        }
+        Ok(Self::over(address.to_owned(), stream))
+    }
+
+    fn over(address: String, stream: Box<dyn ByteStream>) -> Self {
+        let (reader, writer) = split(stream);
         let limits = Limits { control_line_max: LINE_BYTES_MAX, payload_max: MESSAGE_BYTES_MAX };
-        Ok(Self {
-            address: address.to_owned(),
+        Self {
+            address,
             info: ServerInfo::default(),
-            transport: Transport::plain(stream),
-            unflushed: false,
+            reader,
+            writer,
             parser: ServerParser::new(limits),
             input: BytesMut::new(),
             needed: 0,
             out: Vec::new(),
             sent: 0,
+            unflushed: false,
             complaint: None,
-        })
+        }
     }
 
-    async fn shake_hands(
-        &mut self,
-        options: &ConnectOptions,
-        tls: Option<&TlsChoice>,
-    ) -> Result<(), NatsError> {
-        if let Some(choice) = tls.filter(|choice| choice.first) {
-            self.secure(&choice.tls).await?;
-        }
+    async fn read_info(&mut self) -> Result<(), NatsError> {
         while self.info.server_id.is_empty() {
             self.take()?;
             if self.info.server_id.is_empty() {
                 self.drive().await?;
             }
         }
+        Ok(())
+    }
+
+    /// Goes on in TLS, if that is asked for and was not begun with.
+    async fn secure(self, tls: Option<&Security>) -> Result<Self, NatsError> {
+        let (address, info) = (self.address.clone(), self.info.clone());
+        let failed =
+            |reason: &str| Err(NatsError::Tls { address: address.clone(), reason: reason.to_owned() });
         match tls {
-            None if self.info.tls_required => {
-                let text = "it wants TLS: name the authority of its certificate with --tls-ca".to_owned();
-                return Err(NatsError::Refused { address: self.address.clone(), text });
+            Some(tls) if tls.first => Ok(self),
+            None if info.tls_required => failed("the server demands it; name its authority with --tls-ca"),
+            None => Ok(self),
+            Some(_) if !(info.tls_required || info.tls_available) => failed("the server does not speak it"),
+            // What came in the clear behind INFO must not be taken for something that was protected.
+            Some(_) if !self.input.is_empty() => failed("the server said something between INFO and TLS"),
+            Some(tls) => {
+                let stream = handshake(tls, &address, self.reader.unsplit(self.writer)).await?;
+                Ok(Self { info, ..Self::over(address, stream) })
             }
-            // Whoever asked for TLS does not go on without, whatever somebody in between makes of INFO.
-            Some(choice) if !self.transport.is_secure() => self.secure(&choice.tls).await?,
-            Some(_) | None => {}
         }
-        write_connect(&mut self.out, options);
+    }
+
+    async fn introduce(&mut self, who: Identity<'_>) -> Result<(), NatsError> {
+        write_connect(&mut self.out, &who.options(&self.info.nonce));
         self.ping();
         loop {
             match self.next().await {
@@ -140,11 +154,6 @@ impl Connection {
         }
     }
 
-    async fn secure(&mut self, tls: &Tls) -> Result<(), NatsError> {
-        let address = self.address.clone();
-        self.transport.secure(&address, tls).await.map_err(|reason| NatsError::Connect { address, reason })
-    }
-
     /// Where this leads to.
     pub(crate) fn address(&self) -> &str {
         &self.address
@@ -162,11 +171,7 @@ impl Connection {
 
     /// True if everything was handed to the kernel.
     pub(crate) fn is_sent(&self) -> bool {
-        self.is_taken() && !self.unflushed
-    }
-
-    fn is_taken(&self) -> bool {
-        self.out.len() == self.sent
+        self.out.len() == self.sent && !self.unflushed
     }
 
     /// Adds a message to what is to be sent.
@@ -250,22 +255,13 @@ impl Connection {
     /// Reads or writes once, as soon as the socket allows. Nothing is lost if the wait is given up.
     pub(crate) async fn drive(&mut self) -> Result<(), NatsError> {
         self.input.reserve(READ_BYTES.max(self.needed.saturating_sub(self.input.len())));
-        let (is_sent, is_taken) = (self.is_sent(), self.is_taken());
-        let (reader, writer) = self.transport.both();
-        if is_sent {
-            let read = reader.read_buf(&mut self.input).await;
+        if self.is_sent() {
+            let read = self.reader.read_buf(&mut self.input).await;
             return self.after_read(read);
         }
-        if is_taken {
-            tokio::select! {
-                read = reader.read_buf(&mut self.input) => return self.after_read(read),
-                _ = writer.flush() => self.unflushed = false,
-            }
-            return Ok(());
-        }
         tokio::select! {
-            read = reader.read_buf(&mut self.input) => self.after_read(read),
-            written = writer.write(&self.out[self.sent..]) => {
+            read = self.reader.read_buf(&mut self.input) => self.after_read(read),
+            written = write_some(&mut self.writer, &self.out[self.sent..]) => {
                 self.after_write(written);
                 Ok(())
             }
@@ -274,15 +270,7 @@ impl Connection {
 
     /// Writes once, as soon as the socket allows, and reads nothing.
     pub(crate) async fn write(&mut self) {
-        let is_taken = self.is_taken();
-        let (_, writer) = self.transport.both();
-        if is_taken {
-            // An error is left to reading, as below.
-            let _ = writer.flush().await;
-            self.unflushed = false;
-            return;
-        }
-        let written = writer.write(&self.out[self.sent..]).await;
+        let written = write_some(&mut self.writer, &self.out[self.sent..]).await;
         self.after_write(written);
     }
 
@@ -296,9 +284,10 @@ impl Connection {
 
     /// An error of writing is left to reading, which shows first what the server said before it closed.
     fn after_write(&mut self, written: std::io::Result<usize>) {
-        self.unflushed = self.transport.is_secure() && written.is_ok();
         self.sent += written.unwrap_or(usize::MAX).min(self.out.len() - self.sent);
-        if self.is_taken() {
+        // Nothing was left but to flush, or the rest is to be flushed next.
+        self.unflushed = !self.out.is_empty();
+        if self.out.len() == self.sent {
             self.out.clear();
             self.sent = 0;
         } else if self.sent >= OUT_BYTES_MAX {
@@ -309,6 +298,34 @@ impl Connection {
 
     fn closed(&self, reason: String) -> NatsError {
         NatsError::Closed { address: self.address.clone(), reason: self.complaint.clone().unwrap_or(reason) }
+    }
+}
+
+async fn handshake(
+    security: &Security,
+    address: &str,
+    stream: Box<dyn ByteStream>,
+) -> Result<Box<dyn ByteStream>, NatsError> {
+    match security.tls.connect(address, stream).await {
+        Ok(stream) => Ok(Box::new(stream)),
+        Err(reason) => {
+            let reason = reason.strip_prefix("TLS: ").unwrap_or(&reason).to_owned();
+            Err(NatsError::Tls { address: address.to_owned(), reason })
+        }
+    }
+}
+
+/// Writes a part; if there is nothing to write, what was held back.
+async fn write_some(writer: &mut WriteHalf<Box<dyn ByteStream>>, bytes: &[u8]) -> std::io::Result<usize> {
+    if bytes.is_empty() {
+        return writer.flush().await.map(|()| 0);
+    }
+    writer.write(bytes).await
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection").field("address", &self.address).finish_non_exhaustive()
     }
 }
 

@@ -11,10 +11,14 @@ pub(crate) enum NatsError {
         "cannot connect to {address}: {reason}; start a server with `tailrace serve`, or name one with --server"
     )]
     Connect { address: String, reason: String },
-    #[error("{reason}")]
-    Tls { reason: String },
     #[error("{address} refused the connection: {text}{}", advice(text))]
     Refused { address: String, text: String },
+    #[error("cannot speak TLS with {address}: {reason}")]
+    Tls { address: String, reason: String },
+    #[error("{0}")]
+    TlsFiles(String),
+    #[error("{0}")]
+    Nkey(String),
     #[error("the connection to {address} ended: {reason}")]
     Closed { address: String, reason: String },
     #[error("{address} sent what is not the NATS protocol ({error}); is it a NATS server?")]
@@ -33,14 +37,19 @@ impl NatsError {
         match self {
             Self::Connect { .. } | Self::Closed { .. } | Self::Timeout { .. } => true,
             Self::Refused { text, .. } => text.eq_ignore_ascii_case("maximum connections exceeded"),
-            Self::Tls { .. } | Self::Protocol { .. } | Self::Info { .. } | Self::Server { .. } => false,
+            Self::Protocol { .. }
+            | Self::Info { .. }
+            | Self::Server { .. }
+            | Self::Tls { .. }
+            | Self::TlsFiles(_)
+            | Self::Nkey(_) => false,
         }
     }
 }
 
 fn advice(text: &str) -> &'static str {
     if text.eq_ignore_ascii_case("authorization violation") {
-        "; see --user, --password and --token"
+        "; see --user, --password, --token and --nkey"
     } else {
         ""
     }

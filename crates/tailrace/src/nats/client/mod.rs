@@ -6,26 +6,27 @@
 mod address;
 mod connection;
 mod error;
+mod nkey;
 mod received;
 mod session;
-mod transport;
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use tailrace_nats_wire::ConnectOptions;
 
-use connection::TlsChoice;
-
-use crate::client::TlsArguments;
+use crate::client::{Tls, TlsArguments};
 use crate::text::units::parse_duration;
 pub(crate) use address::ServerAddress;
 pub(crate) use connection::Connection;
 pub(crate) use error::NatsError;
 pub(crate) use received::{Incoming, Received};
 pub(crate) use session::{Interrupt, Session};
+
+use nkey::Nkey;
 
 /// Where a server is, if nobody says.
 const SERVER: &str = "127.0.0.1:4222";
@@ -57,9 +58,12 @@ pub(crate) struct ConnectArguments {
     /// Token, where the server knows no users
     #[arg(long, env = "NATS_TOKEN", hide_env_values = true)]
     token: Option<Secret>,
+    /// File with the seed of the user's nkey
+    #[arg(long, value_name = "FILE", env = "NATS_NKEY", conflicts_with_all = ["user", "token"])]
+    nkey: Option<PathBuf>,
     #[command(flatten)]
     tls: TlsArguments,
-    /// Make the TLS handshake before the server says anything, where it is set to that
+    /// Begin with the TLS handshake, before the server's first line (tailrace.nats.tls.handshake.first)
     #[arg(long, requires = "tls_ca")]
     tls_first: bool,
     /// Name of this client, as monitoring shows it
@@ -80,11 +84,13 @@ impl ConnectArguments {
 
     /// Connects to the first server that answers.
     pub(crate) async fn open(&self) -> Result<Connection, NatsError> {
+        let tls = self.tls.load().map_err(|error| NatsError::TlsFiles(error.to_string()))?;
+        let tls = tls.map(|tls| Security { tls, first: self.tls_first });
+        let nkey = self.nkey.as_deref().map(Nkey::read).transpose().map_err(NatsError::Nkey)?;
         let mut first_error = None;
-        let tls = self.tls.load().map_err(|error| NatsError::Tls { reason: error.to_string() })?;
-        let tls = tls.map(|tls| TlsChoice { tls, first: self.tls_first });
         for address in self.servers()? {
-            match Connection::open(&address, &self.options(&address), tls.as_ref(), self.timeout).await {
+            let who = Identity { options: self.options(&address), nkey: nkey.as_ref() };
+            match Connection::open(&address, who, tls.as_ref(), self.timeout).await {
                 Ok(connection) => return Ok(connection),
                 Err(error) => first_error = first_error.or(Some(error)),
             }
@@ -131,6 +137,30 @@ impl ConnectArguments {
             auth_token,
             ..ConnectOptions::default()
         }
+    }
+}
+
+/// TLS, as it was asked for.
+struct Security {
+    tls: Tls,
+    /// The handshake comes before INFO.
+    first: bool,
+}
+
+/// Who we are, as the server may ask.
+struct Identity<'a> {
+    options: ConnectOptions,
+    nkey: Option<&'a Nkey>,
+}
+
+impl Identity<'_> {
+    /// CONNECT, with the signature over the server's challenge.
+    fn options(mut self, nonce: &str) -> ConnectOptions {
+        if let Some(nkey) = self.nkey.filter(|_| !nonce.is_empty()) {
+            self.options.nkey = Some(nkey.public());
+            self.options.sig = Some(nkey.sign(nonce));
+        }
+        self.options
     }
 }
 

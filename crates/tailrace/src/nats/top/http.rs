@@ -3,21 +3,29 @@
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
+use crate::client::Tls;
 use crate::failure::{Failure, plain};
 
 /// Longest page that is read: some ten thousand connections.
 const PAGE_BYTES_MAX: u64 = 64 << 20;
 
-/// Gets `path` from `address` and reads its JSON.
+/// Where the pages are.
+pub(super) struct Site {
+    pub(super) address: String,
+    pub(super) tls: Option<Tls>,
+}
+
+/// Gets `path` and reads its JSON.
 pub(super) async fn get<T: DeserializeOwned>(
-    address: &str,
+    site: &Site,
     path: &str,
     timeout: Duration,
 ) -> Result<T, Failure> {
-    let page = tokio::time::timeout(timeout, fetch(address, path))
+    let address = &site.address;
+    let page = tokio::time::timeout(timeout, fetch(site, path))
         .await
         .map_err(|_| format!("{address} did not answer {path} within {timeout:?}"))??;
     serde_json::from_slice(&page).map_err(|error| {
@@ -25,15 +33,35 @@ pub(super) async fn get<T: DeserializeOwned>(
     })
 }
 
-async fn fetch(address: &str, path: &str) -> Result<Vec<u8>, Failure> {
+async fn fetch(site: &Site, path: &str) -> Result<Vec<u8>, Failure> {
+    let address = &site.address;
     let failed = |error: std::io::Error| {
         format!("cannot get {path} from {address}: {}; name the HTTP port with --monitor", plain(&error))
     };
-    let mut stream = TcpStream::connect(address).await.map_err(failed)?;
+    let stream = TcpStream::connect(address).await.map_err(failed)?;
+    match &site.tls {
+        None => exchange(stream, address, path).await,
+        Some(tls) => {
+            let stream = tls.connect(address, stream).await;
+            exchange(stream.map_err(|reason| format!("{address}: {reason}"))?, address, path).await
+        }
+    }
+}
+
+async fn exchange<S: AsyncRead + AsyncWrite + Unpin>(
+    mut stream: S,
+    address: &str,
+    path: &str,
+) -> Result<Vec<u8>, Failure> {
+    let failed = |error: std::io::Error| format!("cannot get {path} from {address}: {}", plain(&error));
     let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\nAccept: application/json\r\n\r\n");
     stream.write_all(request.as_bytes()).await.map_err(failed)?;
     let mut answer = Vec::new();
-    stream.take(PAGE_BYTES_MAX).read_to_end(&mut answer).await.map_err(failed)?;
+    match stream.take(PAGE_BYTES_MAX).read_to_end(&mut answer).await {
+        // Over TLS some servers leave without a word.
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {}
+        read => drop(read.map_err(failed)?),
+    }
     let (head, body) = split(&answer).ok_or_else(|| format!("{address} does not speak HTTP"))?;
     match head.split_whitespace().nth(1) {
         Some("200") => Ok(body.to_vec()),

@@ -12,10 +12,11 @@ use clap::{Args, ValueEnum};
 
 use super::client::Interrupt;
 use crate::args::Output;
-use crate::client::{address, block_on};
+use crate::client::{TlsArguments, address, block_on};
 use crate::failure::{Failure, complain};
 use crate::output::print;
 use crate::text::units::parse_duration;
+use http::Site;
 use sample::{Interval, Row, Sample};
 use terminal::Terminal;
 
@@ -65,6 +66,8 @@ pub(crate) struct TopArguments {
     /// Longest wait for the server
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
     timeout: Duration,
+    #[command(flatten)]
+    tls: TlsArguments,
 }
 
 /// `--sort`: largest first, but for the number of the connection.
@@ -142,7 +145,8 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
 pub(crate) fn run(arguments: &TopArguments) -> Result<ExitCode, Failure> {
     block_on(async {
         let monitor = address::complete(&arguments.monitor, HTTP_PORT);
-        let mut top = Top { arguments, monitor, sort: arguments.sort };
+        let tls = arguments.tls.load()?;
+        let mut top = Top { arguments, site: Site { address: monitor, tls }, sort: arguments.sort };
         // The first look also shows whether there is something to look at.
         let first = top.look().await?;
         let mut interrupt = Interrupt::install()?;
@@ -158,7 +162,7 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<ExitCode, Failure> {
 
 struct Top<'a> {
     arguments: &'a TopArguments,
-    monitor: String,
+    site: Site,
     sort: Sort,
 }
 
@@ -166,8 +170,8 @@ impl Top<'_> {
     async fn look(&self) -> Result<Sample, Failure> {
         let timeout = self.arguments.timeout;
         let path = format!("/connz?limit={}&sort={}", self.arguments.limit, self.sort.server_key());
-        let varz = http::get(&self.monitor, "/varz", timeout).await?;
-        let connz = http::get(&self.monitor, &path, timeout).await?;
+        let varz = http::get(&self.site, "/varz", timeout).await?;
+        let connz = http::get(&self.site, &path, timeout).await?;
         Ok(Sample { at: Instant::now(), varz, connz })
     }
 
