@@ -150,7 +150,11 @@ fn given_subject<'a>(record: &Record<'a>) -> Option<&'a [u8]> {
 }
 
 /// True for a subject of NATS in which no word is a wildcard.
+///
+/// The front lets publishers use any bytes, for its parser has taken their subjects out of a line. Nothing has parsed keys and
+/// headers of records: a blank or the end of a line among them would be protocol.
 fn is_literal(subject: &[u8], limits: &Limits) -> bool {
+    let limits = &Limits { any_bytes: false, ..*limits };
     let mut words = subject.split(|byte| *byte == b'.');
     !words.any(|word| matches!(word, b"*" | b">")) && Subject::parse(Dialect::Nats, subject, limits).is_ok()
 }

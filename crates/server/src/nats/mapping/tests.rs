@@ -61,7 +61,9 @@ fn message_of(
     let bytes = batch.build();
     let decoded = DecodedBatch::new(&bytes, 1 << 30).unwrap();
     let record = decoded.records().next().unwrap().unwrap();
-    let limits = MessageLimits { payload_bytes_max, subject: &Limits::default() };
+    // As the front has them: its publishers may use any bytes.
+    let subject = &Limits { any_bytes: true, ..Limits::default() };
+    let limits = MessageLimits { payload_bytes_max, subject };
     subjects.message(&record, &limits, scratch).map(|message| Sent {
         subject: message.subject.to_vec(),
         headers: message.headers.map(<[u8]>::to_vec),
@@ -178,7 +180,21 @@ fn the_subject_is_the_header_or_the_key_or_the_topic() {
     assert_eq!(delivered(Some(b"eu.new"), &[]), ("orders.eu.new".to_owned(), none()));
     assert_eq!(delivered(Some(b"17"), &[]), ("orders.17".to_owned(), none()));
     assert_eq!(delivered(None, &[]), ("orders".to_owned(), none()));
-    for key in ["", ".", "a.", ".a", "a..b", "*", ">", "a.*", "a.>.b", "a b", "a\tb", "a\u{7f}"] {
+    for key in [
+        "",
+        ".",
+        "a.",
+        ".a",
+        "a..b",
+        "*",
+        ">",
+        "a.*",
+        "a.>.b",
+        "a b",
+        "a\tb",
+        "a\u{7f}",
+        "a\r\nMSG x 1 0\r\n",
+    ] {
         let (subject, block) = delivered(Some(key.as_bytes()), &[]);
         assert_eq!(subject, "orders", "{key:?}");
         assert!(block.starts_with("NATS/1.0\r\nKafka-Key"), "{key:?}: {block}");
