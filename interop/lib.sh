@@ -1,7 +1,7 @@
 # Sourced by the scripts of interop/ (bash): where things are, installing what a suite needs, a server per suite.
 # Packages come from the registries that the clients (pip, go, mvn, npm) are configured to use.
 INTEROP=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd) ROOT=$(cd "$INTEROP/.." && pwd)
-PYTHON=$INTEROP/python/.venv/bin/python GO_BIN=$INTEROP/go/target/interop GO_NATS_BIN=$INTEROP/go/target/interop-nats
+PYTHON=$INTEROP/python/.venv/bin/python GO_BIN=$INTEROP/go/target/interop GO_NATS_BIN=$INTEROP/go/target/interop-nats GO_JOB_BIN=$INTEROP/go/target/natsjob
 export KAFKA_LIBS=$INTEROP/java/target/libs
 NATS_SERVER_VERSION=v2.15.2
 die() { echo "interop: $*" >&2; exit 1; }
@@ -21,7 +21,7 @@ install_go() {
   local dir=$INTEROP/go
   newer "$dir/target/stamp" "$dir" || return 0
   mkdir -p "$dir/target"
-  (cd "$dir" && retry quiet target/log go build -o target/interop . && retry quiet target/log go build -o target/interop-nats ./nats) && touch "$dir/target/stamp"
+  (cd "$dir" && retry quiet target/log go build -o target/interop . && retry quiet target/log go build -o target/interop-nats ./nats && retry quiet target/log go build -o target/natsjob ./natsjob) && touch "$dir/target/stamp"
 }
 install_java() { # Kafka's jars (broker, tools, clients) and the compiled tests
   local dir=$INTEROP/java
