@@ -16,9 +16,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tailrace_broker::config::BrokerConfig;
 use tailrace_log::LogError;
-use tailrace_nats_wire::Message;
 use tailrace_records::{
-    BatchError, BatchHeader, Compression, HEADER_BYTES, RecordIter, Strictness, decompress, split_batches,
+    BatchError, BatchHeader, Compression, HEADER_BYTES, Record, RecordIter, Strictness, decompress,
+    split_batches,
 };
 use tailrace_types::{HighWatermark, Offset};
 use tokio::sync::Semaphore;
@@ -26,7 +26,6 @@ use tokio::sync::Semaphore;
 pub(crate) use self::metrics::LiveMetrics;
 pub(crate) use self::queue::{LiveBudget, LiveQueue, LiveRange};
 use crate::broker::Broker;
-use crate::nats::NatsFront;
 use crate::nats::burst::Burst;
 use crate::nats::mapping::{MessageScratch, Undeliverable};
 use crate::partitions::{PartitionHandle, Topic};
@@ -158,6 +157,8 @@ struct Publisher {
     burst: Burst,
     /// Bytes since subscribers last had their turn.
     bytes: usize,
+    /// Records and deliveries that are not counted yet.
+    uncounted: (u64, u64),
 }
 
 impl Publisher {
@@ -169,36 +170,69 @@ impl Publisher {
         bytes: &Bytes,
         from: Offset,
     ) -> Result<(), Skipped> {
-        let metrics = &broker.nats.metrics().live;
+        let mut published = Ok(());
         for batch in split_batches(bytes) {
-            let (header, batch) = batch.map_err(Skipped::Batch)?;
-            if header.attributes.is_control() {
-                continue;
+            published = match batch {
+                Ok((header, _)) if header.attributes.is_control() => Ok(()),
+                Ok((header, batch)) => {
+                    self.publish_batch(broker, topic, (&header, bytes.slice_ref(batch)), from).await
+                }
+                Err(error) => Err(Skipped::Batch(error)),
+            };
+            if published.is_err() {
+                break;
             }
-            let body = body(broker, &header, bytes.slice_ref(batch)).await?;
-            for record in RecordIter::new(&header, &body, Strictness::Lenient) {
-                let record = record.map_err(Skipped::Batch)?;
-                if record.offset < from {
-                    continue;
-                }
-                let limits = broker.nats.message_limits();
-                match topic.nats.message(&record, &limits, &mut self.scratch) {
-                    Ok(message) => self.bytes += publish(&broker.nats, &mut self.burst, &message),
-                    Err(Undeliverable::TooLarge) => drop(metrics.too_large.inc()),
-                    Err(Undeliverable::Reserved) => drop(metrics.reserved.inc()),
-                }
-                if self.bytes >= ROUND_BYTES {
-                    self.give_way(broker).await;
-                }
-            }
+        }
+        self.give_way(broker).await;
+        published
+    }
+
+    async fn publish_batch(
+        &mut self,
+        broker: &Broker,
+        topic: &Topic,
+        (header, batch): (&BatchHeader, Bytes),
+        from: Offset,
+    ) -> Result<(), Skipped> {
+        let compression = header.attributes.compression().map_err(Skipped::Batch)?;
+        let mut body = batch.slice(HEADER_BYTES..);
+        if compression != Compression::None {
             // Before anything is waited for: other publishers to the same connections count on this one to send.
             self.give_way(broker).await;
+            body = decompressed(broker, compression, body).await?;
+        }
+        for record in RecordIter::new(header, &body, Strictness::Lenient) {
+            let record = record.map_err(Skipped::Batch)?;
+            if record.offset >= from {
+                self.publish(broker, topic, &record);
+            }
+            if self.bytes >= ROUND_BYTES {
+                self.give_way(broker).await;
+            }
         }
         Ok(())
     }
 
+    fn publish(&mut self, broker: &Broker, topic: &Topic, record: &Record<'_>) {
+        let (front, metrics) = (&broker.nats, &broker.nats.metrics().live);
+        match topic.nats.message(record, &front.message_limits(), &mut self.scratch) {
+            Ok(message) => {
+                let deliveries = front.publish(&mut self.burst, &message);
+                let headers = message.headers.map_or(0, <[u8]>::len);
+                self.bytes += message.subject.len() + headers + message.payload.len();
+                self.uncounted.0 += 1;
+                self.uncounted.1 += deliveries as u64;
+            }
+            Err(Undeliverable::TooLarge) => drop(metrics.too_large.inc()),
+            Err(Undeliverable::Reserved) => drop(metrics.reserved.inc()),
+        }
+    }
+
     /// Sends what was published, and lets subscribers that are behind catch up a little.
     async fn give_way(&mut self, broker: &Broker) {
+        let (records, deliveries) = std::mem::take(&mut self.uncounted);
+        broker.nats.metrics().live.records.inc_by(records);
+        broker.nats.metrics().live.deliveries.inc_by(deliveries);
         self.bytes = 0;
         self.burst.finish(broker.nats.metrics());
         match self.burst.take_crowded() {
@@ -209,21 +243,9 @@ impl Publisher {
     }
 }
 
-/// Returns the bytes that went out.
-fn publish(front: &NatsFront, burst: &mut Burst, message: &Message<'_>) -> usize {
-    let deliveries = front.publish(burst, message);
-    front.metrics().live.records.inc();
-    front.metrics().live.deliveries.inc_by(deliveries as u64);
-    message.headers.map_or(0, <[u8]>::len) + message.payload.len() + message.subject.len()
-}
-
-/// The records' bytes, decompressed on a worker thread if need be.
-async fn body(broker: &Broker, header: &BatchHeader, batch: Bytes) -> Result<Bytes, Skipped> {
-    let compression = header.attributes.compression().map_err(Skipped::Batch)?;
-    let packed = batch.slice(HEADER_BYTES..);
-    if compression == Compression::None {
-        return Ok(packed);
-    }
+/// Decompresses on a worker thread.
+async fn decompressed(broker: &Broker, compression: Compression, packed: Bytes) -> Result<Bytes, Skipped> {
+    // It is closed by nobody.
     let _permit = broker.nats.live().decompressions.acquire().await.map_err(|_| Skipped::Gone)?;
     let bytes_max = broker.limits.decompressed_bytes_max;
     let unpacked = tokio::task::spawn_blocking(move || {
