@@ -5,6 +5,7 @@
 //! Deliberately not here: JSONP, secrets, profiles of the process, and `/healthz`, which is about more than NATS.
 
 mod connections;
+mod options;
 mod others;
 mod process;
 mod query;

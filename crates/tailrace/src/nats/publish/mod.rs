@@ -8,6 +8,7 @@ mod acks;
 mod arguments;
 mod input;
 
+use std::io::{IsTerminal, Write as _};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,8 @@ use input::{Next, Source};
 
 /// Messages that are put into the buffer before the socket is looked at again.
 const BURST: u32 = 512;
+/// Time between two lines of progress.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 
 pub(crate) fn run(arguments: &PublishArguments) -> Result<ExitCode, Failure> {
     let envelope = arguments.envelope()?;
@@ -61,6 +64,10 @@ struct Publisher {
     acks: Option<Acks>,
     rate: Option<f64>,
     timeout: Duration,
+    /// Somebody watches standard error.
+    shows_progress: bool,
+    /// A line is there that the next one overwrites.
+    line_is_there: bool,
     started: Instant,
     messages: u64,
     bytes: u64,
@@ -77,6 +84,8 @@ impl Publisher {
             acks: arguments.ack.then(acks),
             rate: arguments.rate,
             timeout,
+            shows_progress: !arguments.quiet && std::io::stderr().is_terminal(),
+            line_is_there: false,
             started: Instant::now(),
             messages: 0,
             bytes: 0,
@@ -88,6 +97,8 @@ impl Publisher {
             self.connection.subscribe(acks.pattern().as_bytes(), None, 1);
         }
         let mut ended = false;
+        let mut ticks = tokio::time::interval(PROGRESS_INTERVAL);
+        ticks.reset();
         loop {
             self.take_what_arrived()?;
             ended = ended || self.publish_some()?;
@@ -102,6 +113,7 @@ impl Publisher {
                 read = self.source.wait(), if waits => read?,
                 () = wait_until(due), if due.is_some() => {}
                 () = wait_until(late), if late.is_some() => return Err(self.late()),
+                _ = ticks.tick(), if self.shows_progress => self.show_progress(),
             }
         }
     }
@@ -166,6 +178,18 @@ impl Publisher {
         }
     }
 
+    fn show_progress(&mut self) {
+        let rate = self.messages as f64 / self.started.elapsed().as_secs_f64().max(1e-9);
+        let (messages, bytes) = (units::count(self.messages as f64), units::bytes(self.bytes as f64));
+        // That it cannot be written is nothing to die of.
+        let _ = write!(
+            std::io::stderr(),
+            "\r{messages} messages, {bytes}, {} messages/s\x1b[K",
+            units::count(rate)
+        );
+        self.line_is_there = true;
+    }
+
     fn late(&self) -> Failure {
         self.acks.as_ref().map_or_else(|| "no acknowledgement came".into(), Acks::late)
     }
@@ -202,6 +226,9 @@ impl Publisher {
         arguments: &PublishArguments,
         result: Result<End, Failure>,
     ) -> Result<ExitCode, Failure> {
+        if std::mem::take(&mut self.line_is_there) {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
         let seconds = self.started.elapsed().as_secs_f64();
         let rate = |count: u64| count as f64 / seconds.max(1e-9);
         if let Some(acks) = &mut self.acks {

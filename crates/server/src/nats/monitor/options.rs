@@ -1,0 +1,103 @@
+//! What `/connz` can be asked for.
+
+use super::connections::ACCOUNT;
+use super::query::{BadQuery, Query};
+use super::{LIMIT_DEFAULT, LIMIT_MAX};
+
+/// What is asked for.
+#[derive(Debug)]
+pub(super) struct Options {
+    pub(super) sort: Sort,
+    pub(super) auth: bool,
+    pub(super) subscriptions: bool,
+    pub(super) detail: bool,
+    pub(super) offset: usize,
+    pub(super) limit: usize,
+    pub(super) cid: u64,
+    pub(super) user: String,
+    pub(super) state: State,
+    /// A filter that nothing here can pass: of other accounts, or of MQTT.
+    pub(super) nobody: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Open,
+    Closed,
+    Any,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sort {
+    Cid,
+    Start,
+    Subs,
+    Pending,
+    MsgsTo,
+    MsgsFrom,
+    BytesTo,
+    BytesFrom,
+    Last,
+    Idle,
+    Uptime,
+    Rtt,
+    Stop,
+    Reason,
+}
+
+impl Sort {
+    fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            "" | "cid" => Self::Cid,
+            "start" => Self::Start,
+            "subs" => Self::Subs,
+            "pending" => Self::Pending,
+            "msgs_to" => Self::MsgsTo,
+            "msgs_from" => Self::MsgsFrom,
+            "bytes_to" => Self::BytesTo,
+            "bytes_from" => Self::BytesFrom,
+            "last" => Self::Last,
+            "idle" => Self::Idle,
+            "uptime" => Self::Uptime,
+            "rtt" => Self::Rtt,
+            "stop" => Self::Stop,
+            "reason" => Self::Reason,
+            _ => return None,
+        })
+    }
+}
+
+impl Options {
+    pub(super) fn parse(query: &Query) -> Result<Self, BadQuery> {
+        let name = query.text("sort");
+        let auth = query.truth("auth")?;
+        let detail = query.text("subs").eq_ignore_ascii_case("detail");
+        let subscriptions = !detail && query.truth("subs")?;
+        let (offset, limit) = (query.count("offset")?, query.count("limit")?);
+        let cid = query.cid()?;
+        let state = match query.text("state").to_ascii_lowercase().as_str() {
+            "" | "open" => State::Open,
+            "closed" => State::Closed,
+            "any" | "all" => State::Any,
+            other => return Err(BadQuery(format!("Error decoding state for {other}"))),
+        };
+        let sort = Sort::parse(name).ok_or_else(|| BadQuery(format!("invalid sorting option: {name}")))?;
+        if matches!(sort, Sort::Stop | Sort::Reason) && state != State::Closed {
+            return Err(BadQuery(format!("sort by {name} only valid on closed connections")));
+        }
+        let account = query.text("acc");
+        let nobody = !query.text("mqtt_client").is_empty() || !(account.is_empty() || account == ACCOUNT);
+        Ok(Self {
+            sort,
+            auth,
+            subscriptions,
+            detail,
+            offset,
+            limit: if limit == 0 { LIMIT_DEFAULT } else { limit.min(LIMIT_MAX) },
+            cid,
+            user: query.text("user").to_owned(),
+            state,
+            nobody,
+        })
+    }
+}
