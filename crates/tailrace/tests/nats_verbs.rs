@@ -380,3 +380,39 @@ fn top_shows_connections_and_rates() {
     let error = failure(&support::run(&["top", "--once", "-m", &server.kafka, "--timeout", "300ms"]), 1);
     assert!(error.contains("did not answer") || error.contains("HTTP"), "{error}");
 }
+
+/// What `pub` says to a server that says only this and then closes.
+fn told_by(says: Vec<u8>) -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let serving = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        // The client may leave in the middle of it.
+        let _ = std::io::Write::write_all(&mut stream, &says);
+        // Closing with unread input would take back what was said.
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    let error = failure(&support::run(&["pub", "a", "x", "-s", &address, "--timeout", "5s"]), 1);
+    serving.join().unwrap();
+    error
+}
+
+#[test]
+fn what_is_no_nats_server_is_told_in_one_line() {
+    let info = b"INFO {\"server_id\":\"N\",\"max_payload\":1048576,\"headers\":true}\r\n";
+    for (says, expected) in [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), "is it a NATS server?"),
+        (b"INFO nonsense\r\n".to_vec(), "is it a NATS server?"),
+        (vec![b'x'; 3 << 20], "is it a NATS server?"),
+        (Vec::new(), "the server closed it"),
+        (info.to_vec(), "the server closed it"),
+        ([&info[..], b"-ERR 'maximum connections exceeded'\r\n"].concat(), "maximum connections exceeded"),
+        ([&info[..], b"MSG a 1 99999999999999999999\r\n"].concat(), "is it a NATS server?"),
+        ([&info[..], b"MSG a 1 999999999\r\n"].concat(), "is it a NATS server?"),
+    ] {
+        let error = told_by(says);
+        assert!(error.contains(expected), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+}
