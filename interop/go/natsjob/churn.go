@@ -65,13 +65,13 @@ func (c *churn) run(nc *nats.Conn, rng *rand.Rand, subjects []string, count int,
 	}
 }
 
-// subscribe takes the pattern from a subject: one word becomes a star, or all from the third on become >.
+// subscribe takes the pattern from a subject: one word behind the crate becomes a star, or the last ones become >.
 func (c *churn) subscribe(nc *nats.Conn, rng *rand.Rand, subjects []string) *nats.Subscription {
 	words := strings.Split(subjects[rng.Intn(len(subjects))], ".")
-	if len(words) > 3 && rng.Intn(2) == 0 {
-		words = append(words[:2+rng.Intn(len(words)-3)], ">")
+	if len(words) > 4 && rng.Intn(2) == 0 {
+		words = append(words[:3+rng.Intn(len(words)-4)], ">")
 	} else {
-		words[1+rng.Intn(len(words)-1)] = "*"
+		words[2+rng.Intn(len(words)-2)] = "*"
 	}
 	pattern := append([]string(nil), words...)
 	last := map[string]uint64{}
@@ -79,7 +79,7 @@ func (c *churn) subscribe(nc *nats.Conn, rng *rand.Rand, subjects []string) *nat
 		c.received.Add(1)
 		n := binary.BigEndian.Uint64(m.Data)
 		before, known := last[m.Subject]
-		if (known && n != before+1) || !matches(pattern, strings.Split(m.Subject, ".")) {
+		if (known && n != before+1) || (!known && !matches(pattern, strings.Split(m.Subject, "."))) {
 			c.wrong.Add(1)
 		}
 		last[m.Subject] = n

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -84,6 +85,16 @@ func payload(out []byte, subject int, n uint64) []byte {
 func main() {
 	flag.Parse()
 	subjects := readSubjects()
+	if *kafkaAddr == "" { // only the NATS half, to see how another server does
+		stop := make(chan struct{})
+		churned := startChurn(subjects, stop)
+		began := time.Now()
+		publish(subjects)
+		fmt.Printf("%d messages published in %.1f s\n", *messages, time.Since(began).Seconds())
+		close(stop)
+		churned.wait()
+		return
+	}
 	client, err := kgo.NewClient(kgo.SeedBrokers(*kafkaAddr), kgo.ConsumePartitions(beginnings()), kgo.FetchMaxBytes(32<<20), kgo.FetchMaxPartitionBytes(8<<20))
 	must(err, "Kafka client")
 	defer client.Close()
@@ -112,7 +123,9 @@ func readSubjects() []string {
 	var out []string
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
-		out = append(out, prefix+"."+lines.Text())
+		if strings.Contains(lines.Text(), ".") { // a crate and something in it
+			out = append(out, prefix+"."+lines.Text())
+		}
 	}
 	must(lines.Err(), "read the subjects")
 	if len(out) < publishers {

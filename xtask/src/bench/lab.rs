@@ -16,7 +16,7 @@ use super::sample::{Figures, Sample};
 use super::servers::{self, Durability, Endpoint, Flush, Server};
 
 /// No run of a measuring program takes so long; one that does is stuck.
-const RUN_LIMIT: Duration = Duration::from_secs(240);
+pub(super) const RUN_LIMIT: Duration = Duration::from_secs(240);
 /// Deleted topics leave the disk after 1 s in Kafka; the rest is for the dirty pages of the run before.
 const SETTLE: Duration = Duration::from_secs(2);
 /// A young JVM interprets: 1 million records as the peers' own scripts do, then the schedule of the latency runs.
@@ -185,6 +185,15 @@ impl Lab {
         self.start_tool(program, program, arguments)?.finish(RUN_LIMIT)
     }
 
+    /// A program that is not one of the peers'.
+    pub(super) fn tool_at(
+        &self,
+        program: &std::path::Path,
+        arguments: &[String],
+    ) -> Result<Finished, String> {
+        Tool::start(&self.scratch, "tool", program, arguments)?.finish(RUN_LIMIT)
+    }
+
     /// `name` tells apart what runs at the same time.
     pub(super) fn start_tool(&self, name: &str, program: &str, arguments: &[String]) -> Result<Tool, String> {
         Tool::start(&self.scratch, name, &self.peers.program(program), arguments)
@@ -238,7 +247,7 @@ fn per_record(figures: &mut Figures, cost: &mut Figures, records: u64) {
     figures.extend(derived.into_iter().map(|(name, value)| (name.to_owned(), value)));
 }
 
-fn failure(finished: &Finished, parsed: bool) -> Option<String> {
+pub(super) fn failure(finished: &Finished, parsed: bool) -> Option<String> {
     match succeeded("run", finished) {
         Err(reason) => Some(reason),
         Ok(()) if !parsed => Some("unreadable output".to_owned()),
@@ -246,7 +255,7 @@ fn failure(finished: &Finished, parsed: bool) -> Option<String> {
     }
 }
 
-fn succeeded(doing: &str, finished: &Finished) -> Result<(), String> {
+pub(super) fn succeeded(doing: &str, finished: &Finished) -> Result<(), String> {
     if finished.status.success() {
         return Ok(());
     }
@@ -273,6 +282,7 @@ mod tests {
     fn the_order_alternates() {
         let endpoint = |system| Endpoint {
             system,
+            nats: String::new(),
             address: String::new(),
             pid: 0,
             data: PathBuf::new(),

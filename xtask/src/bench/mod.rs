@@ -1,4 +1,5 @@
 //! `cargo xtask bench kafka`: tailrace beside Apache Kafka on this machine, as ratios with their spread.
+//! `cargo xtask bench nats`: tailrace beside nats-server; see `nats`.
 //! `cargo xtask bench subjects`: the subject matcher beside others; see `subjects`.
 //!
 //! Nothing here judges a commit: these are measurements to be read, and a missed target is reported, never a failure.
@@ -8,6 +9,7 @@ mod client;
 mod lab;
 mod limits;
 mod machine;
+mod nats;
 mod options;
 mod parts;
 mod peers;
@@ -28,10 +30,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::run::{self, root};
 use lab::Lab;
 use options::{Options, USAGE};
+use parts::Part;
 use peers::Peers;
 use progress::Progress;
-use report::Report;
+use report::{Plan, Report};
 use sample::Record;
+use targets::TARGETS;
 
 const FOLDER: &str = "docs/benchmarks";
 const RAW_FOLDER: &str = "docs/benchmarks/raw";
@@ -40,20 +44,32 @@ const QUICK_FOLDER: &str = "docs/benchmarks/raw/quick";
 const REPORT: &str = "kafka.md";
 /// The name of the raw file in its folder.
 const RAW_FILE: &str = "kafka.jsonl";
+const PLAN: Plan = Plan {
+    introduction: "# tailrace beside Apache Kafka
+
+Written by `cargo xtask bench kafka`; how to read it and how to repeat it: [README.md](README.md). Both servers run on the
+same machine in the same run, with the same clients, over plain TCP on loopback, and take turns in going first. A ratio
+is tailrace's figure over the other's in the same round. Figures are medians (lowest..highest) of the rounds.
+",
+    parts: &Part::TITLES,
+    targets: TARGETS,
+};
 const BINARY: &str = "target/release/tailrace";
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     match arguments {
         [first, rest @ ..] if process::is_become(first) => process::r#become(rest),
         [first, rest @ ..] if first == "kafka" => kafka(&Options::parse(rest)?),
+        [first, rest @ ..] if first == "nats" => nats::run(rest),
         [first, rest @ ..] if first == "subjects" => subjects::run(rest),
-        _ => Err(format!("{USAGE}\n{}", subjects::USAGE)),
+        _ => Err(format!("{USAGE}\n{}\n{}", nats::USAGE, subjects::USAGE)),
     }
 }
 
 fn kafka(options: &Options) -> Result<(), String> {
-    let peers = Peers::find(options.peers.as_deref())?;
-    let binary = binary(options)?;
+    let programs = ["blast-kafka", "openloop", "phys", "kafka/libs"];
+    let peers = Peers::find(options.peers.as_deref(), &programs)?;
+    let binary = binary(options.tailrace.as_deref())?;
     peers.sweep();
     let scratch = peers.scratch();
     fs::create_dir_all(&scratch).map_err(|error| format!("{}: {error}", scratch.display()))?;
@@ -88,8 +104,8 @@ fn measure(lab: &mut Lab, options: &Options) -> Result<(), String> {
     if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
 }
 
-fn binary(options: &Options) -> Result<PathBuf, String> {
-    if let Some(path) = &options.tailrace {
+fn binary(given: Option<&Path>) -> Result<PathBuf, String> {
+    if let Some(path) = given {
         return fs::canonicalize(path).map_err(|error| format!("{}: {error}", path.display()));
     }
     run::cargo(&["build", "--release", "--package", "tailrace"])?;
@@ -97,20 +113,25 @@ fn binary(options: &Options) -> Result<PathBuf, String> {
 }
 
 fn report(options: &Options, peers: &Peers, scratch: &Path) -> Result<Report, String> {
-    let (folder, raw) = match &options.out {
-        Some(folder) => (folder.clone(), folder.clone()),
-        None if options.quick => (root().join(QUICK_FOLDER), root().join(QUICK_FOLDER)),
-        None => (root().join(FOLDER), root().join(RAW_FOLDER)),
-    };
     let peer = format!(
         "Kafka {}, librdkafka {}",
         peers.kafka_version(),
         machine::printed("pkg-config", &["--modversion", "rdkafka"])
     );
     let setting = machine::setting(scratch, peer, options.rounds, options.quick);
+    let (folder, raw) = folders(options.out.as_deref(), options.quick);
     let record = Record::open(&raw, RAW_FILE, run_number()?, &setting)?;
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    Ok(Report::new(&folder.join(REPORT), record))
+    Ok(Report::new(&folder.join(REPORT), record, &PLAN))
+}
+
+/// Where the report and the raw lines go.
+fn folders(out: Option<&Path>, quick: bool) -> (PathBuf, PathBuf) {
+    match out {
+        Some(folder) => (folder.to_owned(), folder.to_owned()),
+        None if quick => (root().join(QUICK_FOLDER), root().join(QUICK_FOLDER)),
+        None => (root().join(FOLDER), root().join(RAW_FOLDER)),
+    }
 }
 
 /// Nanoseconds since 1970: later runs have larger numbers.

@@ -10,13 +10,14 @@ pub(super) struct Peers {
 }
 
 impl Peers {
-    /// `scripts` is the folder with setup.sh, for the error message; what it installs lies in `PEERS_DIR`.
-    pub(super) fn find(scripts: Option<&Path>) -> Result<Self, String> {
+    /// `scripts` is the folder with setup.sh, for the error message; what it installs lies in `PEERS_DIR`: these programs are
+    /// needed.
+    pub(super) fn find(scripts: Option<&Path>, programs: &[&str]) -> Result<Self, String> {
         let beside = root().parent().map_or_else(|| "../shared/peers".into(), |up| up.join("shared/peers"));
         let setup = scripts.unwrap_or(&beside).join("setup.sh");
         let temporary = std::env::temp_dir().join("peers");
         let folder = std::env::var_os("PEERS_DIR").map_or(temporary, PathBuf::from);
-        for needed in ["blast-kafka", "openloop", "phys", "kafka/libs"] {
+        for needed in programs {
             if !folder.join(needed).exists() {
                 return Err(format!(
                     "{} is missing: run {} (or set PEERS_DIR to where it installed, --peers DIR to where it lies)",

@@ -5,29 +5,30 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::parts::Part;
 use super::sample::{PartRun, Record, Sample, Setting};
 use super::stats::Spread;
-use super::targets::{TARGETS, Target};
+use super::targets::Target;
 
 /// What follows this line in the report is written by people and kept.
 const NOTES: &str = "<!-- What follows is written by hand and kept when the report is written again. -->";
 
-const INTRODUCTION: &str = "# tailrace beside Apache Kafka
-
-Written by `cargo xtask bench kafka`; how to read it and how to repeat it: [README.md](README.md). Both servers run on the
-same machine in the same run, with the same clients, over plain TCP on loopback, and take turns in going first. A ratio
-is tailrace's figure over the other's in the same round. Figures are medians (lowest..highest) of the rounds.
-";
+/// What a report says beside its figures.
+pub(super) struct Plan {
+    pub(super) introduction: &'static str,
+    /// Name and heading of each part, in their order.
+    pub(super) parts: &'static [(&'static str, &'static str)],
+    pub(super) targets: &'static [Target],
+}
 
 pub(super) struct Report {
     path: PathBuf,
     record: Record,
+    plan: &'static Plan,
 }
 
 impl Report {
-    pub(super) fn new(path: &Path, record: Record) -> Self {
-        Self { path: path.to_owned(), record }
+    pub(super) fn new(path: &Path, record: Record, plan: &'static Plan) -> Self {
+        Self { path: path.to_owned(), record, plan }
     }
 
     pub(super) fn add(&mut self, sample: Sample) -> Result<(), String> {
@@ -36,7 +37,7 @@ impl Report {
             fs::read_to_string(&self.path).ok().and_then(|old| Some(old.split_once(NOTES)?.1.to_owned()));
         let text = format!(
             "{}\n{NOTES}{}",
-            markdown(&self.record.newest()),
+            markdown(self.plan, &self.record.newest()),
             notes.unwrap_or_else(|| "\n".to_owned())
         );
         fs::write(&self.path, text).map_err(|error| format!("{}: {error}", self.path.display()))
@@ -48,22 +49,22 @@ impl Report {
 
     /// The verdicts alone, for the terminal.
     pub(super) fn verdicts(&self) -> String {
-        targets(&self.record.newest())
+        targets(self.plan, &self.record.newest())
     }
 }
 
 type Parts = BTreeMap<String, PartRun>;
 
-fn markdown(parts: &Parts) -> String {
-    let mut text = INTRODUCTION.to_owned();
+fn markdown(plan: &Plan, parts: &Parts) -> String {
+    let mut text = plan.introduction.to_owned();
     text.push_str(&settings(parts));
     text.push_str("\n## Targets\n");
-    text.push_str(&targets(parts));
+    text.push_str(&targets(plan, parts));
     text.push_str("\n## What falls short\n");
-    text.push_str(&shortfalls(parts));
-    for part in Part::ALL {
-        if let Some(run) = parts.get(part.name()) {
-            let _ = write!(text, "\n## {}\n{}", part.title(), figures(&run.samples));
+    text.push_str(&shortfalls(plan, parts));
+    for (part, title) in plan.parts {
+        if let Some(run) = parts.get(*part) {
+            let _ = write!(text, "\n## {title}\n{}", figures(&run.samples));
         }
     }
     text
@@ -90,10 +91,10 @@ fn setting(setting: &Setting) -> String {
     format!("| {date} | {commit} | {machine} | {kernel} | {peer} | {rounds}{label} |")
 }
 
-fn targets(parts: &Parts) -> String {
+fn targets(plan: &Plan, parts: &Parts) -> String {
     let mut text =
         String::from("| part | what | target | measured | rounds | met |\n|---|---|---|---|---|---|\n");
-    for target in &TARGETS {
+    for target in plan.targets {
         let spread = parts.get(target.part).and_then(|run| target.spread(&run.samples));
         let (measured, rounds, met) = match spread {
             None => ("not measured".to_owned(), 0, ""),
@@ -113,9 +114,9 @@ fn verdict(target: &Target, spread: Spread) -> &'static str {
     }
 }
 
-fn shortfalls(parts: &Parts) -> String {
+fn shortfalls(plan: &Plan, parts: &Parts) -> String {
     let mut text = String::new();
-    for target in &TARGETS {
+    for target in plan.targets {
         let Some(spread) = parts.get(target.part).and_then(|run| target.spread(&run.samples)) else {
             continue;
         };
@@ -134,7 +135,7 @@ fn shortfalls(parts: &Parts) -> String {
 }
 
 /// The figures that tell more than they clutter, in the order of the columns.
-const COLUMNS: [(&str, &str); 22] = [
+const COLUMNS: [(&str, &str); 25] = [
     ("sent_per_s", "sent/s"),
     ("received_per_s", "received/s"),
     ("messages_per_s", "messages/s"),
@@ -142,6 +143,9 @@ const COLUMNS: [(&str, &str); 22] = [
     ("disk_read_gb", "GB read from disk"),
     ("gb_per_s", "GB/s"),
     ("server_cpu_s_per_m", "server CPU s per 1M"),
+    ("received_ratio", "received/s, ratio"),
+    ("server_cpu_s_per_m_delivered", "server CPU s per 1M delivered"),
+    ("replaced", "subscriptions replaced"),
     ("server_cpu_s_per_gb", "server CPU s per GB"),
     ("client_cpu_s_per_m", "client CPU s per 1M"),
     ("server_cpu_s", "server CPU s"),
@@ -219,7 +223,7 @@ mod tests {
     #[test]
     fn verdicts_follow_the_median() {
         let rate = |system, value| sample("acks1", system, "sent_per_s", value);
-        let text = markdown(&parts(vec![rate("tailrace", 150.0), rate("kafka", 100.0)]));
+        let text = markdown(&super::super::PLAN, &parts(vec![rate("tailrace", 150.0), rate("kafka", 100.0)]));
         assert!(
             text.contains("| acks=1: records/s, over Kafka's | at least 2.00 | 1.50 | 1 | **no** |"),
             "{text}"
@@ -236,7 +240,10 @@ mod tests {
     fn failures_are_named_and_left_out() {
         let mut failed = sample("acks1", "kafka", "sent_per_s", 100.0);
         failed.failed = Some("lost".into());
-        let text = markdown(&parts(vec![sample("acks1", "tailrace", "sent_per_s", 150.0), failed]));
+        let text = markdown(
+            &super::super::PLAN,
+            &parts(vec![sample("acks1", "tailrace", "sent_per_s", 150.0), failed]),
+        );
         assert!(text.contains("round 1 failed and does not count: lost."));
         assert!(!text.contains("| acks1 | kafka |"));
     }

@@ -34,11 +34,21 @@ pub(super) enum Flush {
     EveryMessage,
 }
 
+/// When nats-server's JetStream syncs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NatsSync {
+    /// Every two minutes.
+    Default,
+    Always,
+}
+
 /// How to reach a server, and where to look at it.
 #[derive(Clone, Debug)]
 pub(super) struct Endpoint {
     pub(super) system: &'static str,
     pub(super) address: String,
+    /// The address of tailrace's NATS front.
+    pub(super) nats: String,
     pub(super) pid: u32,
     pub(super) data: PathBuf,
     /// From the start of the process to its first sign of readiness.
@@ -71,7 +81,8 @@ impl Server {
 }
 
 fn server(system: &'static str, address: String, data: &Path, ready: Duration, running: Running) -> Server {
-    let endpoint = Endpoint { system, address, pid: running.pid(), data: data.to_owned(), ready };
+    let nats = String::new();
+    let endpoint = Endpoint { system, address, nats, pid: running.pid(), data: data.to_owned(), ready };
     Server { endpoint, running }
 }
 
@@ -103,9 +114,11 @@ pub(super) fn tailrace(
     let mut line = String::new();
     let read = BufReader::new(pipe).read_line(&mut line);
     let ready = began.elapsed();
-    let address = read.ok().and_then(|_| ready_address(&line));
+    let address = read.ok().and_then(|_| ready_address(&line, "kafka"));
     let address = address.ok_or_else(|| format!("tailrace did not get ready: see {}", log.display()))?;
-    Ok(server("tailrace", address, data, ready, running))
+    let mut server = server("tailrace", address, data, ready, running);
+    server.endpoint.nats = ready_address(&line, "nats").unwrap_or_default();
+    Ok(server)
 }
 
 /// tailrace on an empty folder.
@@ -118,13 +131,16 @@ pub(super) fn fresh_tailrace(
     tailrace(binary, scratch, &data, durability)
 }
 
-/// The Kafka address of a line `ready kafka=ADDR nats=ADDR http=ADDR`.
-fn ready_address(line: &str) -> Option<String> {
+/// One of the addresses of a line `ready kafka=ADDR nats=ADDR http=ADDR`.
+fn ready_address(line: &str, listener: &str) -> Option<String> {
     let mut words = line.split_whitespace();
     if words.next() != Some("ready") {
         return None;
     }
-    words.find_map(|word| word.strip_prefix("kafka=")).map(str::to_owned)
+    words
+        .filter_map(|word| word.split_once('='))
+        .find(|(name, _)| *name == listener)
+        .map(|(_, address)| address.to_owned())
 }
 
 /// Kafka on an empty, formatted folder; formatting does not count as starting.
@@ -199,6 +215,48 @@ log.segment.delete.delay.ms=1000
     text
 }
 
+/// nats-server with JetStream on an empty folder.
+pub(super) fn nats_server(peers: &Peers, scratch: &Path, sync: NatsSync) -> Result<Server, String> {
+    let data = empty(scratch.join("nats"))?;
+    let port = free_port()?;
+    let always = if sync == NatsSync::Always { ", sync_interval: always" } else { "" };
+    let config = scratch.join("nats.conf");
+    let store = data.display();
+    write(
+        &config,
+        &format!(
+            "listen: \"127.0.0.1:{port}\"\njetstream {{ store_dir: \"{store}\", max_file_store: 40GB{always} }}\n"
+        ),
+    )?;
+    let mut command = command(&peers.program("bin/nats-server"))?;
+    command.arg("-c").arg(&config).stdout(Stdio::null()).stderr(create(&scratch.join("nats.log"))?);
+    peer("nats-server", port, &data, &mut command)
+}
+
+/// Redis without persistence.
+pub(super) fn redis(scratch: &Path) -> Result<Server, String> {
+    let data = empty(scratch.join("redis"))?;
+    let port = free_port()?;
+    let mut command = command(Path::new("redis-server"))?;
+    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+    command.stdout(Stdio::null()).stderr(create(&scratch.join("redis.log"))?);
+    peer("redis", port, &data, &mut command)
+}
+
+/// Waits until it accepts connections on this port.
+fn peer(
+    name: &'static str,
+    port: u16,
+    data: &Path,
+    command: &mut std::process::Command,
+) -> Result<Server, String> {
+    let began = Instant::now();
+    let mut running = Running::start(name, command)?;
+    let address = format!("127.0.0.1:{port}");
+    running.until(START_LIMIT, || TcpStream::connect(&address).is_ok())?;
+    Ok(server(name, address, data, began.elapsed(), running))
+}
+
 /// The floor of the latency figures: an epoll loop in C that sends back what it reads.
 pub(super) fn echo(peers: &Peers, scratch: &Path) -> Result<Server, String> {
     let data = empty(scratch.join("echo"))?;
@@ -233,9 +291,10 @@ mod tests {
     #[test]
     fn the_ready_line_names_the_address() {
         let line = "ready kafka=127.0.0.1:9092 nats=off http=127.0.0.1:8222\n";
-        assert_eq!(ready_address(line).as_deref(), Some("127.0.0.1:9092"));
-        assert_eq!(ready_address("error: kafka=1"), None);
-        assert_eq!(ready_address(""), None);
+        assert_eq!(ready_address(line, "kafka").as_deref(), Some("127.0.0.1:9092"));
+        assert_eq!(ready_address(line, "nats").as_deref(), Some("off"));
+        assert_eq!(ready_address("error: kafka=1", "kafka"), None);
+        assert_eq!(ready_address("", "kafka"), None);
     }
 
     #[test]

@@ -40,6 +40,7 @@ pub(super) enum Against {
     Load(&'static str),
 }
 
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Target {
     pub(super) part: &'static str,
     pub(super) load: &'static str,
@@ -52,7 +53,7 @@ pub(super) struct Target {
 use Against::{Load, Lowest, Nothing, System};
 use Bound::{AtLeast, AtMost, Stated};
 
-const fn target(
+pub(super) const fn target(
     (part, load): (&'static str, &'static str),
     figure: &'static str,
     against: Against,
@@ -65,7 +66,7 @@ const fn target(
 const KAFKA: Against = System("kafka");
 const KAFKA_OR_DISK: Against = Lowest(&["kafka", "disk"]);
 
-pub(super) const TARGETS: [Target; 25] = [
+pub(super) const TARGETS: &[Target] = &[
     target(("produce", "acks1"), "sent_per_s", KAFKA, AtLeast(2.0), "acks=1: records/s, over Kafka's"),
     target(
         ("produce", "acks1"),

@@ -26,6 +26,17 @@ impl Part {
     pub(super) const ALL: [Self; 7] =
         [Self::Produce, Self::Strict, Self::Consume, Self::Both, Self::Latency, Self::Cold, Self::Fsync];
 
+    /// What each part measures, as a heading.
+    pub(super) const TITLES: [(&str, &str); 7] = [
+        ("produce", "Producing to a relaxed topic"),
+        ("strict", "Producing to a strict topic (fdatasync before the acknowledgement)"),
+        ("consume", "Consuming from the page cache"),
+        ("both", "Six producers and six consumers; memory; start-up"),
+        ("latency", "Response time, open loop"),
+        ("cold", "Producing while others read 10 GB from the disk"),
+        ("fsync", "Response time with fsync before every acknowledgement"),
+    ];
+
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Produce => "produce",
@@ -35,19 +46,6 @@ impl Part {
             Self::Latency => "latency",
             Self::Cold => "cold",
             Self::Fsync => "fsync",
-        }
-    }
-
-    /// What the part measures, as a heading.
-    pub(super) fn title(self) -> &'static str {
-        match self {
-            Self::Produce => "Producing to a relaxed topic",
-            Self::Strict => "Producing to a strict topic (fdatasync before the acknowledgement)",
-            Self::Consume => "Consuming from the page cache",
-            Self::Both => "Six producers and six consumers; memory; start-up",
-            Self::Latency => "Response time, open loop",
-            Self::Cold => "Producing while others read 10 GB from the disk",
-            Self::Fsync => "Response time with fsync before every acknowledgement",
         }
     }
 

@@ -1,0 +1,196 @@
+//! `cargo xtask bench nats`: tailrace's NATS front beside nats-server, Redis and the bare echo, as ratios with their spread.
+//!
+//! The programs are the peers' (blast-nats, openloop) and `natsload` of interop/go, for what those cannot do. As for Kafka,
+//! nothing here judges a commit.
+
+mod loads;
+mod targets;
+
+use std::fs;
+use std::path::PathBuf;
+
+use super::lab::{Lab, Meter, RUN_LIMIT, Slot, failure};
+use super::options::rounds;
+use super::peers::Peers;
+use super::process::Tool;
+use super::progress::Progress;
+use super::report::{Plan, Report};
+use super::sample::{Figures, Record};
+use super::servers::Endpoint;
+use super::{binary, folders, machine, proc, run_number};
+use crate::run::root;
+
+pub(super) const USAGE: &str = "usage: cargo xtask bench nats [OPTIONS]
+  --only PART[,PART]   of core million latency captured fsync (all of them)
+  --rounds N --quick --peers DIR --tailrace PATH --out DIR: as for kafka";
+
+/// The folder of the Go programs, and the one that is built there.
+const GO_FOLDER: &str = "interop/go";
+const GO_PROGRAM: &str = "target/natsload";
+
+const PLAN: Plan = Plan {
+    introduction: "# tailrace beside nats-server
+
+Written by `cargo xtask bench nats`; how to read it and how to repeat it: [README.md](README.md). The servers run on the same
+machine in the same run, with the same clients, over plain TCP on loopback, and take turns in going first. A ratio is tailrace's
+figure over the other's in the same round. Figures are medians (lowest..highest) of the rounds.
+",
+    parts: &[
+        ("core", "Publish and subscribe at full throttle: payload, publishers x subscribers"),
+        ("million", "One million subscriptions with unique subjects, 1 % replaced each second"),
+        ("latency", "Response time, open loop, publish to receipt"),
+        ("captured", "Publishing with acknowledgement to the log, 1 KB, neither with fsync"),
+        ("fsync", "Response time with fsync before every acknowledgement"),
+    ],
+    targets: targets::TARGETS,
+};
+
+#[derive(Default)]
+struct Options {
+    peers: Option<PathBuf>,
+    tailrace: Option<PathBuf>,
+    out: Option<PathBuf>,
+    rounds: u32,
+    parts: Vec<String>,
+    quick: bool,
+}
+
+impl Options {
+    fn parse(arguments: &[String]) -> Result<Self, String> {
+        let mut options = Self::default();
+        let mut arguments = arguments.iter();
+        while let Some(argument) = arguments.next() {
+            let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value\n{USAGE}"));
+            match argument.as_str() {
+                "--quick" => options.quick = true,
+                "--peers" => options.peers = Some(value()?.into()),
+                "--tailrace" => options.tailrace = Some(value()?.into()),
+                "--out" => options.out = Some(value()?.into()),
+                "--rounds" => options.rounds = rounds(value()?)?,
+                "--only" => options.parts = value()?.split(',').map(str::to_owned).collect(),
+                _ => return Err(format!("unknown argument '{argument}'\n{USAGE}")),
+            }
+        }
+        let known = |part: &String| PLAN.parts.iter().any(|(name, _)| name == part);
+        if let Some(part) = options.parts.iter().find(|part| !known(part)) {
+            return Err(format!("no part '{part}'\n{USAGE}"));
+        }
+        if options.parts.is_empty() {
+            options.parts = PLAN.parts.iter().map(|(name, _)| (*name).to_owned()).collect();
+        }
+        if options.rounds == 0 {
+            options.rounds = if options.quick { 2 } else { 5 };
+        }
+        Ok(options)
+    }
+}
+
+pub(super) fn run(arguments: &[String]) -> Result<(), String> {
+    let options = Options::parse(arguments)?;
+    let programs = ["blast-nats", "openloop", "phys", "bin/nats-server"];
+    let peers = Peers::find(options.peers.as_deref(), &programs)?;
+    let natsload = build_go()?;
+    let binary = binary(options.tailrace.as_deref())?;
+    peers.sweep();
+    let scratch = peers.scratch();
+    fs::create_dir_all(&scratch).map_err(|error| format!("{}: {error}", scratch.display()))?;
+    let version = machine::printed(&peers.program("bin/nats-server").display().to_string(), &["--version"]);
+    let setting = machine::setting(&scratch, version, options.rounds, options.quick);
+    let (folder, raw) = folders(options.out.as_deref(), options.quick);
+    let record = Record::open(&raw, "nats.jsonl", run_number()?, &setting)?;
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let planned =
+        options.parts.iter().map(|part| loads::planned_s(part, options.rounds, options.quick)).sum();
+    let mut lab = Lab {
+        report: Report::new(&folder.join("nats.md"), record, &PLAN),
+        progress: Progress::new(planned),
+        rounds: options.rounds,
+        quick: options.quick,
+        kafka: None,
+        scratch,
+        binary,
+        peers,
+    };
+    let outcome = measure(&mut lab, &options, &natsload);
+    let _ = fs::remove_dir_all(&lab.scratch);
+    println!("{}\n{}", lab.report.verdicts(), lab.report.path().display());
+    outcome
+}
+
+/// Runs the parts; one that fails does not keep the others from running.
+fn measure(lab: &mut Lab, options: &Options, natsload: &std::path::Path) -> Result<(), String> {
+    let mut failed = Vec::new();
+    for part in &options.parts {
+        lab.progress.begin(part, loads::planned_s(part, options.rounds, options.quick));
+        if let Err(reason) = loads::run(part, lab, natsload) {
+            lab.progress.say(&format!("part {part} failed: {reason}"));
+            failed.push(format!("{part}: {reason}"));
+        }
+    }
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
+}
+
+fn build_go() -> Result<PathBuf, String> {
+    let folder = root().join(GO_FOLDER);
+    let mut go = std::process::Command::new("go");
+    go.args(["build", "-o", GO_PROGRAM, "./natsload"]).current_dir(&folder);
+    crate::run::run(&mut go)?;
+    Ok(folder.join(GO_PROGRAM))
+}
+
+/// Runs a measuring program against a server and keeps what it gave and what it cost. `delivered` messages are what the
+/// server's CPU time is divided by.
+fn measured(
+    lab: &mut Lab,
+    slot: Slot,
+    endpoint: &Endpoint,
+    (program, arguments): (&std::path::Path, &[String]),
+    parse: fn(&str) -> Option<Figures>,
+    delivered: Option<u64>,
+) -> Result<Figures, String> {
+    proc::reset_peak(endpoint.pid);
+    let meter = Meter::start(endpoint.pid);
+    let finished = Tool::start(&lab.scratch, "load", program, arguments)?.finish(RUN_LIMIT)?;
+    let mut figures = meter.stop();
+    let line = finished.stdout.lines().last().unwrap_or_default().to_owned();
+    let parsed = parse(&line);
+    let failed = failure(&finished, parsed.is_some());
+    figures.append(&mut parsed.unwrap_or_default());
+    if let (Some(delivered), Some(cpu)) = (delivered, figures.get("server_cpu_s").copied()) {
+        figures.insert("server_cpu_s_per_m_delivered".to_owned(), cpu / (delivered as f64 / 1e6));
+    }
+    if let Some(peak) = proc::memory_mib(endpoint.pid, "VmHWM") {
+        figures.insert("peak_rss_mib".to_owned(), peak);
+    }
+    lab.keep(slot, endpoint.system, figures.clone(), failed, line)?;
+    Ok(figures)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Options, String> {
+        Options::parse(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn defaults_are_everything_five_times() {
+        let options = parse("").unwrap();
+        assert_eq!((options.parts.len(), options.rounds, options.quick), (PLAN.parts.len(), 5, false));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let wrong = |text| parse(text).err().unwrap();
+        assert!(wrong("--only speed").starts_with("no part 'speed'"));
+        assert!(wrong("--fast").starts_with("unknown argument '--fast'"));
+    }
+
+    #[test]
+    fn every_target_belongs_to_a_part() {
+        for target in PLAN.targets {
+            assert!(PLAN.parts.iter().any(|(name, _)| *name == target.part), "{}", target.what);
+        }
+    }
+}
