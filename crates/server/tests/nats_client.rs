@@ -1,5 +1,4 @@
 //! What async-nats, a real client, can do with the NATS front.
-#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod common;
 

@@ -1,5 +1,4 @@
 //! Bounds of the NATS front: who is too slow, too many or too much is dealt with, and nobody else notices.
-#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod common;
 

@@ -309,7 +309,7 @@ fn deliver_to_queues(
             None => groups.push(Group { first: index, count: 1, picked: index }),
             Some(group) => {
                 group.count += 1;
-                if next_random(random) % group.count == 0 {
+                if next_random(random).is_multiple_of(group.count) {
                     group.picked = index;
                 }
             }
