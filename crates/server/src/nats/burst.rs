@@ -96,6 +96,16 @@ impl Burst {
     }
 }
 
+impl Drop for Burst {
+    /// Others count on a burst to send what it and they have put into a buffer: one that is given up half-way leaves that to the
+    /// connections themselves.
+    fn drop(&mut self) {
+        for client in self.touched.drain(..) {
+            client.out.hand_over();
+        }
+    }
+}
+
 /// A connection that is behind.
 #[derive(Debug)]
 pub(crate) struct Crowded(Arc<Client>);
