@@ -11,7 +11,7 @@ use crate::offline::LogArguments;
 use crate::produce::ProduceArguments;
 use crate::topic::TopicArguments;
 
-/// A message system in one binary: a durable log for unmodified Kafka clients.
+/// A message system in one binary: a durable log for Kafka clients, and a bus for NATS clients on top of it.
 #[derive(Debug, Parser)]
 #[command(version, args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 #[command(after_help = "Without a verb, tailrace serves. In sixty seconds:\n  \
