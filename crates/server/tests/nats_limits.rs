@@ -234,3 +234,27 @@ async fn lame_duck_mode_closes_one_after_the_other_and_takes_nobody_new() {
     assert!(ends.iter().max().unwrap() >= &Duration::from_millis(700), "they are spread: {ends:?}");
     assert!(tokio::net::TcpStream::connect(address).await.is_err(), "nobody new is taken");
 }
+
+#[tokio::test]
+async fn thousands_of_queue_groups_on_one_subject_each_get_the_message_once_and_soon() {
+    const GROUPS: usize = 20_000;
+    let server = TestServer::start().await;
+    let (mut one, mut two) = (server.raw().await, server.raw().await);
+    let mut text = String::new();
+    for group in 0..GROUPS {
+        text += &format!("SUB crowd g{group} {group}\r\n");
+    }
+    one.send(&text).await;
+    two.send(&text).await;
+    (one.sync().await, two.sync().await);
+    let began = Instant::now();
+    let mut publisher = server.raw().await;
+    publisher.send("PUB crowd 1\r\nx\r\n").await;
+    publisher.sync().await;
+    let (first, second) = (one.sync().await, two.sync().await);
+    assert_eq!(count(&first) + count(&second), GROUPS);
+    // Looking for each group among all would take minutes in a test build.
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    // Uniform would be half; the chance to be outside is below 1e-12.
+    assert!((9_000..11_000).contains(&count(&first)), "{}", count(&first));
+}

@@ -35,6 +35,8 @@ pub(crate) enum CloseReason {
     TlsHandshake,
     /// The server is stopping.
     ServerShutdown,
+    /// The connection's task panicked: a bug.
+    Internal,
 }
 
 impl CloseReason {
@@ -56,6 +58,7 @@ impl CloseReason {
             Self::Complaint => "client_error",
             Self::TlsHandshake => "tls_handshake_error",
             Self::ServerShutdown => "server_shutdown",
+            Self::Internal => "internal_error",
         }
     }
 
@@ -88,6 +91,7 @@ impl fmt::Display for CloseReason {
             Self::Complaint => "Client Error",
             Self::TlsHandshake => "TLS Handshake Failure",
             Self::ServerShutdown => "Server Shutdown",
+            Self::Internal => "Internal Error",
         })
     }
 }

@@ -69,6 +69,14 @@ pub(super) struct Connection {
     bursts: u32,
 }
 
+impl Drop for Connection {
+    /// Whatever ended it, a bug included: nothing is delivered to it any more, and its subscriptions are gone.
+    fn drop(&mut self) {
+        self.client.out.release(CloseReason::Internal);
+        self.session.end(&self.broker.nats);
+    }
+}
+
 /// How a connection begins.
 pub(crate) struct Opening {
     pub(crate) id: u64,
@@ -129,7 +137,6 @@ impl Connection {
         self.settle().await;
         self.session.farewell(reason);
         self.say_goodbye(reason).await;
-        self.session.end(&self.broker.nats);
         self.client.out.release(reason)
     }
 

@@ -19,6 +19,7 @@ mod mapping;
 mod metrics;
 pub(crate) mod monitor;
 mod outbuf;
+mod queues;
 mod router;
 mod secure;
 mod session;

@@ -10,7 +10,7 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
@@ -191,8 +191,9 @@ pub(super) struct OutBuffer {
     /// Told when there is room again.
     room: Notify,
     waiting_for_room: AtomicUsize,
-    /// Copy of the pending bytes, for those who only look.
+    /// Copies of the pending bytes, and of whether it is closed, for those who only look.
     pending: AtomicUsize,
+    closed: AtomicBool,
 }
 
 /// What the connection's own task sees.
@@ -232,8 +233,14 @@ impl OutBuffer {
             messages: 0,
             bytes: 0,
         };
-        let (room, waiting_for_room, pending) = (Notify::new(), AtomicUsize::new(0), AtomicUsize::new(0));
-        Self { state: Mutex::new(state), limits, room, waiting_for_room, pending }
+        Self {
+            state: Mutex::new(state),
+            limits,
+            room: Notify::new(),
+            waiting_for_room: AtomicUsize::new(0),
+            pending: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -259,12 +266,12 @@ impl OutBuffer {
 
     /// True once the connection is to end, or has ended.
     pub(super) fn is_closed(&self) -> bool {
-        self.lock().closed.is_some()
+        self.closed.load(Ordering::Acquire)
     }
 
     /// Appends a message with `write`, which gets the buffer, unless the connection is closed or this is one too much for
-    /// it. `bytes` is an upper bound of its size, `body` what is counted: headers and payload. `admit` may still refuse, under the lock. `shared` and a line end follow
-    /// what `write` wrote.
+    /// it. `bytes` is an upper bound of its size, `body` what is counted: headers and payload. `admit` may still refuse, under the
+    /// lock. `shared` and a line end follow what `write` wrote.
     #[inline]
     pub(super) fn append(
         &self,
@@ -279,9 +286,7 @@ impl OutBuffer {
             return Appended::No;
         }
         if state.pending + bytes > self.limits.pending_max {
-            state.close(CloseReason::SlowConsumerPending);
-            self.pending.store(0, Ordering::Relaxed);
-            self.give_room();
+            self.close_now(&mut state, CloseReason::SlowConsumerPending);
             return Appended::No;
         }
         if state.pending == 0 {
@@ -318,10 +323,10 @@ impl OutBuffer {
         write(&mut state.tail);
         let bytes = state.tail.len() - before;
         state.pending += bytes;
-        if state.pending > self.limits.pending_max {
-            state.close(CloseReason::SlowConsumerPending);
-        }
         self.pending.store(state.pending, Ordering::Relaxed);
+        if state.pending > self.limits.pending_max {
+            self.close_now(&mut state, CloseReason::SlowConsumerPending);
+        }
     }
 
     /// Writes what there is, if nobody else does and the socket takes it. Calls `drained` with the time since the first
@@ -352,9 +357,7 @@ impl OutBuffer {
                     break;
                 }
                 Err(_) => {
-                    state.close(CloseReason::WriteError);
-                    self.pending.store(0, Ordering::Relaxed);
-                    self.give_room();
+                    self.close_now(&mut state, CloseReason::WriteError);
                     break;
                 }
             }
@@ -486,7 +489,15 @@ impl OutBuffer {
 
     /// Ends the connection at once. The first reason counts.
     pub(super) fn close(&self, reason: CloseReason) {
-        self.lock().close(reason);
+        self.close_now(&mut self.lock(), reason);
+    }
+
+    fn close_now(&self, state: &mut State, reason: CloseReason) {
+        if state.closed.is_some() {
+            return;
+        }
+        state.close(reason);
+        self.closed.store(true, Ordering::Release);
         self.pending.store(0, Ordering::Relaxed);
         self.give_room();
     }
@@ -494,14 +505,10 @@ impl OutBuffer {
     /// Lets go of the socket: nobody writes any more.
     pub(super) fn release(&self, reason: CloseReason) -> CloseReason {
         let mut state = self.lock();
-        state.close(reason);
+        self.close_now(&mut state, reason);
         state.socket = None;
         state.waker = None;
-        let reason = state.closed.unwrap_or(reason);
-        drop(state);
-        self.pending.store(0, Ordering::Relaxed);
-        self.give_room();
-        reason
+        state.closed.unwrap_or(reason)
     }
 
     /// When the connection is to be cut if the socket goes on taking nothing.
@@ -566,14 +573,12 @@ impl State {
     }
 
     fn close(&mut self, reason: CloseReason) {
-        if self.closed.is_none() {
-            self.closed = Some(reason);
-            self.waiting = Batch::default();
-            self.tail = Vec::new();
-            self.pending = 0;
-            self.since = None;
-            self.wake();
-        }
+        self.closed = Some(reason);
+        self.waiting = Batch::default();
+        self.tail = Vec::new();
+        self.pending = 0;
+        self.since = None;
+        self.wake();
     }
 }
 

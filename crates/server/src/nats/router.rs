@@ -18,6 +18,7 @@ use crate::nats::burst::Burst;
 use crate::nats::capture::Binding;
 use crate::nats::client::Client;
 use crate::nats::outbuf::{Appended, SHARED_BYTES_MIN};
+use crate::nats::queues::QueuePicker;
 use crate::nats::subscription::{ClientSubscription, Count};
 
 /// Subjects that each thread remembers: about a megabyte.
@@ -52,18 +53,7 @@ pub(crate) struct Route {
 struct Local {
     router: u64,
     cache: Cache<Arc<Target>>,
-    groups: Vec<Group>,
-    random: u64,
-}
-
-/// A queue group of which a member is being picked.
-struct Group {
-    /// Index of its first member among the matches, by which it is known.
-    first: usize,
-    /// Members seen.
-    count: u64,
-    /// Index of the one picked so far.
-    picked: usize,
+    queues: QueuePicker,
 }
 
 thread_local! {
@@ -165,7 +155,7 @@ impl Router {
                 }
             }
             if queues {
-                deliveries += deliver_to_queues(targets, &mut local.groups, &mut local.random, &mut outgoing);
+                deliveries += local.queues.deliver(targets, |subscription| outgoing.deliver(subscription));
             }
             burst.looked_up(local.cache.hits() - hits);
             deliveries
@@ -189,9 +179,8 @@ impl Router {
     fn with_local<T>(&self, work: impl FnOnce(&mut Local) -> T) -> T {
         LOCAL.with_borrow_mut(|slot| {
             if slot.as_ref().is_none_or(|local| local.router != self.id) {
-                let random = crate::random::u64() | 1;
-                let (cache, groups) = (Cache::new(CACHED_SUBJECTS), Vec::new());
-                *slot = Some(Local { router: self.id, cache, groups, random });
+                let (cache, queues) = (Cache::new(CACHED_SUBJECTS), QueuePicker::new(crate::random::u64()));
+                *slot = Some(Local { router: self.id, cache, queues });
             }
             work(slot.as_mut().expect("it was just made"))
         })
@@ -281,63 +270,6 @@ fn bytes_at_most(delivery: &Delivery<'_>) -> usize {
     let body = message.payload.len() + message.headers.map_or(0, <[u8]>::len);
     let names = message.subject.len() + delivery.sid.len() + message.reply.map_or(0, <[u8]>::len);
     body + names + LINE_OVERHEAD + 2 * decimal_digits(body as u64)
-}
-
-/// Picks a member of each queue group, uniformly among those that are connected, and delivers to it.
-fn deliver_to_queues(
-    targets: &[Arc<Target>],
-    groups: &mut Vec<Group>,
-    random: &mut u64,
-    outgoing: &mut Outgoing<'_, '_>,
-) -> usize {
-    let member = |index: usize| match &*targets[index] {
-        Target::Client(subscription) => subscription,
-        Target::Topic(_) => unreachable!("only clients are put into groups"),
-    };
-    groups.clear();
-    for (index, target) in targets.iter().enumerate() {
-        let Target::Client(subscription) = &**target else { continue };
-        let Some(queue) = &subscription.queue else { continue };
-        if subscription.client.out.is_closed() {
-            continue;
-        }
-        // Names are kept once, so the same name is the same place.
-        let same = |group: &&mut Group| {
-            member(group.first).queue.as_ref().is_some_and(|name| Arc::ptr_eq(name, queue))
-        };
-        match groups.iter_mut().find(same) {
-            None => groups.push(Group { first: index, count: 1, picked: index }),
-            Some(group) => {
-                group.count += 1;
-                if next_random(random).is_multiple_of(group.count) {
-                    group.picked = index;
-                }
-            }
-        }
-    }
-    let mut deliveries = 0;
-    for group in groups.iter() {
-        let mut done = outgoing.deliver(member(group.picked));
-        if !done {
-            // Full, just closed, or not allowed to have it: anybody else of the group.
-            let queue = &member(group.first).queue;
-            let others = targets.iter().filter_map(|target| match &**target {
-                Target::Client(other) if other.queue == *queue => Some(other),
-                _ => None,
-            });
-            done = others.into_iter().any(|other| outgoing.deliver(other));
-        }
-        deliveries += usize::from(done);
-    }
-    deliveries
-}
-
-/// xorshift64*: quick, and good enough to spread load.
-fn next_random(state: &mut u64) -> u64 {
-    *state ^= *state >> 12;
-    *state ^= *state << 25;
-    *state ^= *state >> 27;
-    state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33
 }
 
 /// How many subscriptions begin with which word: tells cheaply that nobody can be interested in a topic.
