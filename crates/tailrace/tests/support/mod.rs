@@ -234,18 +234,26 @@ impl Listener {
 
     /// Waits for the end: exit status, and what is left of both outputs.
     pub(crate) fn end(mut self) -> (Option<i32>, Vec<u8>, String) {
-        let mut rest = self.errors;
+        let stdout = self.child.stdout.take();
         let reading = std::thread::spawn(move || {
-            let mut text = String::new();
-            rest.read_to_string(&mut text).unwrap();
-            text
+            let mut output = Vec::new();
+            if let Some(mut stdout) = stdout {
+                stdout.read_to_end(&mut output).unwrap();
+            }
+            output
         });
-        let mut output = Vec::new();
-        if let Some(mut stdout) = self.child.stdout.take() {
-            stdout.read_to_end(&mut output).unwrap();
-        }
+        let mut text = String::new();
+        self.errors.read_to_string(&mut text).unwrap();
         let status = self.child.wait().unwrap().code();
-        (status, output, reading.join().unwrap())
+        (status, reading.join().unwrap(), text)
+    }
+}
+
+/// `reply` goes on for ever, and connects again and again when the server is gone.
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

@@ -73,7 +73,8 @@ fn bytes_at_most(payload: usize) -> usize {
 
 /// Compresses into `out`, which is empty; false if that is not worth it.
 ///
-/// There is always room for the worst case, since zlib-rs 0.6 may panic where its output does not fit.
+/// There is always room for the worst case: at its fastest level zlib-rs 0.6 panics when a compressor is reset that could
+/// not hand out all of its output (`buf.len() must fit in remaining()`). One that does not finish is thrown away.
 fn compress(payload: &[u8], out: &mut Vec<u8>) -> bool {
     COMPRESSOR.with_borrow_mut(|slot| {
         let compressor = slot.get_or_insert_with(|| Compress::new(Compression::fast(), false));
