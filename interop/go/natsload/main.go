@@ -28,6 +28,7 @@ var (
 	subs    = flag.Int("subs", 1_000_000, "many: subscriptions")
 	conns   = flag.Int("conns", 10, "many: connections that share the subscriptions; ack: connections")
 	churn   = flag.Float64("churn", 1, "many: per cent of the subscriptions that are replaced each second")
+	pid     = flag.Int("pid", 0, "many: the server's process, whose CPU time is told from the first publish on")
 	subject = flag.String("subject", "bench.ack", "ack: where to publish")
 	rate    = flag.Int("rate", 3000, "ack: publishes per second, all connections together")
 	dur     = flag.Duration("dur", 8*time.Second, "ack: measured time")
@@ -118,6 +119,21 @@ func clientCPU() float64 {
 	check(syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	seconds := func(t syscall.Timeval) float64 { return float64(t.Sec) + float64(t.Usec)/1e6 }
 	return seconds(u.Utime) + seconds(u.Stime)
+}
+
+// processCPU gives the CPU seconds of another process: fields 14 and 15 of its stat, in hundredths of a second.
+func processCPU(pid int) float64 {
+	if pid == 0 {
+		return 0
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	check(err)
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	user, err := strconv.ParseFloat(string(fields[11]), 64)
+	check(err)
+	system, err := strconv.ParseFloat(string(fields[12]), 64)
+	check(err)
+	return (user + system) / 100
 }
 
 func main() {

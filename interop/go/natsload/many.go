@@ -54,14 +54,19 @@ func many(to string) bool {
 		go receive(clients[c], &meters[c])
 		go replace(clients[c], c, stop, &replaced)
 	}
-	cpu, began := clientCPU(), time.Now()
+	cpu, server, began := clientCPU(), processCPU(*pid), time.Now()
 	publishMany(to)
 	sent := time.Since(began)
 	got, first, last := await(meters, int64(*n))
+	server = processCPU(*pid) - server
 	close(stop)
 	seconds := float64(max(last-first, 1)) / 1e9
-	fmt.Printf("blast sent=%d sent_per_s=%.0f received=%d received_per_s=%.0f wall_s=%.3f client_cpu_s=%.2f subscribe_s=%.2f replaced=%d\n",
+	fmt.Printf("blast sent=%d sent_per_s=%.0f received=%d received_per_s=%.0f wall_s=%.3f client_cpu_s=%.2f subscribe_s=%.2f replaced=%d",
 		*n, float64(*n)/sent.Seconds(), got, float64(got)/seconds, seconds, clientCPU()-cpu, subscribed.Seconds(), replaced.Load())
+	if *pid != 0 {
+		fmt.Printf(" server_cpu_s=%.2f", server)
+	}
+	fmt.Println()
 	if !enough(got) {
 		fmt.Fprintf(os.Stderr, "natsload: received %d of %d messages\n", got, *n)
 	}

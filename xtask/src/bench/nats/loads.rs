@@ -123,7 +123,9 @@ fn million(lab: &mut Lab, natsload: &Path) -> Result<(), String> {
         let theirs = servers::nats_server(&lab.peers, &lab.scratch, NatsSync::Default)?;
         for endpoint in alternated(round, &endpoint, &theirs.endpoint()) {
             let slot = Slot { part: "million", load: "million", round };
-            let load = (natsload, &*arguments("many", &endpoint.address));
+            let mut arguments = arguments("many", &endpoint.address);
+            arguments.extend(["-pid".to_owned(), endpoint.pid.to_string()]);
+            let load = (natsload, &*arguments);
             measured(lab, slot, &endpoint, load, parse_blast, Some(messages))?;
         }
         ours.discard()?;
