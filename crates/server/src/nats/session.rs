@@ -374,10 +374,16 @@ impl Session {
             tracing::info!(client = self.client.id, subject = %text(subject), "subscription refused");
             return Err(ProtocolError::SubscribePermission(text(subject), queue.map(text)));
         }
+        let sid = Sid::new(sid);
+        if self.subscriptions.len() >= front.limits().subscriptions_max
+            || self.subscriptions.contains_key(&sid)
+        {
+            // Those that have had their last message are still there.
+            self.remove_expired(front);
+        }
         if self.subscriptions.len() >= front.limits().subscriptions_max {
             return Err(ProtocolError::MaximumSubscriptions);
         }
-        let sid = Sid::new(sid);
         let Entry::Vacant(place) = self.subscriptions.entry(sid.clone()) else { return Ok(()) };
         self.next_number += 1;
         let filtered =
