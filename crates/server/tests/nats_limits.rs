@@ -246,7 +246,8 @@ async fn thousands_of_queue_groups_on_one_subject_each_get_the_message_once_and_
     }
     one.send(&text).await;
     two.send(&text).await;
-    (one.sync().await, two.sync().await);
+    one.sync().await;
+    two.sync().await;
     let began = Instant::now();
     let mut publisher = server.raw().await;
     publisher.send("PUB crowd 1\r\nx\r\n").await;
