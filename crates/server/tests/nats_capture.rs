@@ -208,6 +208,24 @@ async fn one_burst_is_one_batch_for_each_partition() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_got_pong_finds_what_it_published_before_in_the_log() {
+    for round in 0..5 {
+        // The first append after a start is slow: it begins an epoch.
+        let server = TestServer::start().await;
+        let mut kafka = server.connect().await;
+        kafka.create_topic("c", 1, &[("tailrace.subjects", "c.>"), RELAXED]).await;
+        let mut nats = Plain::connect(&server).await;
+        nats.say("PUB c.x 1\r\na\r\nPUB c.y 1\r\nb\r\nPING\r\nPUB c.z 1\r\nc\r\nPING\r\n").await;
+        nats.until("PONG\r\n").await;
+        let after_first = batches(&mut kafka, "c", 0).await;
+        assert!(after_first.iter().map(|batch| batch.record_count).sum::<i32>() >= 2, "round {round}");
+        nats.until("PONG\r\n").await;
+        let after_second = batches(&mut kafka, "c", 0).await;
+        assert_eq!(after_second.iter().map(|batch| batch.record_count).sum::<i32>(), 3, "round {round}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn batches_are_split_at_the_topics_largest() {
     let server = TestServer::with(&[("tailrace.nats.max.payload.bytes", "20000")]).await;
     let mut kafka = server.connect().await;

@@ -259,3 +259,37 @@ async fn thousands_of_queue_groups_on_one_subject_each_get_the_message_once_and_
     // Uniform would be half; the chance to be outside is below 1e-12.
     assert!((9_000..11_000).contains(&count(&first)), "{}", count(&first));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_burst_of_connections_gets_no_more_places_than_there_are() {
+    let server = TestServer::with(&[("tailrace.nats.max.connections", "20")]).await;
+    let address = server.nats();
+    let attempts: Vec<_> = (0..300)
+        .map(|_| {
+            tokio::spawn(async move {
+                let mut raw = Raw::to(address).await;
+                match raw.next_within(Duration::from_millis(1500)).await {
+                    // Nothing more is said to who is in.
+                    None => Some(raw),
+                    Some(said) => {
+                        assert_eq!(said, Some(Said::Error("maximum connections exceeded".to_owned())));
+                        None
+                    }
+                }
+            })
+        })
+        .collect();
+    let mut inside = Vec::new();
+    for attempt in attempts {
+        inside.extend(attempt.await.unwrap());
+    }
+    assert_eq!(inside.len(), 20);
+    let refused = "tailrace_nats_connections_refused_total{reason=\"tailrace.nats.max.connections\"}";
+    assert_eq!(server.metric(refused).await, 280.0);
+    drop(inside);
+    eventually("their places are free again", || async {
+        server.metric("tailrace_nats_connections").await == 0.0
+    })
+    .await;
+    Raw::to(address).await.sync().await;
+}

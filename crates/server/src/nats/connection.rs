@@ -14,12 +14,12 @@ use tokio::net::tcp::OwnedReadHalf;
 use tokio::time::Sleep;
 
 use crate::broker::Broker;
-use crate::nats::NatsFront;
 use crate::nats::client::{Client, TransportKind};
 use crate::nats::close::CloseReason;
 use crate::nats::input::Input;
 use crate::nats::outbuf::{Batch, OutBuffer, OwnersView};
 use crate::nats::session::{Next, Session};
+use crate::nats::{NatsFront, Place};
 use crate::transport::ByteStream;
 
 /// Bursts after which others get their turn.
@@ -67,6 +67,7 @@ pub(super) struct Connection {
     last_input: Instant,
     nonce: String,
     bursts: u32,
+    _place: Place,
 }
 
 impl Drop for Connection {
@@ -86,6 +87,7 @@ pub(crate) struct Opening {
     pub(crate) nonce: String,
     /// INFO was sent before TLS began.
     pub(crate) info_sent: bool,
+    pub(crate) place: Place,
 }
 
 impl Connection {
@@ -122,6 +124,7 @@ impl Connection {
             last_input: now,
             nonce: opening.nonce,
             bursts: 0,
+            _place: opening.place,
         }
     }
 
@@ -238,6 +241,10 @@ impl Connection {
                     return None;
                 }
                 Next::Close(reason) => return Some(reason),
+                Next::Pong => {
+                    self.session.send_pong(&self.broker.nats);
+                    next = self.process();
+                }
                 Next::Authenticate(options) => {
                     // A password may be slow to check, and many may wait for it.
                     let deadline = self.opened + self.front().limits().auth_timeout;

@@ -43,14 +43,12 @@ fn admit(socket: TcpStream, peer: SocketAddr, broker: &Arc<Broker>) {
         return;
     }
     let front = &broker.nats;
-    if front.is_full() {
-        let reason = "tailrace.nats.max.connections";
-        front.metrics().connections_refused.get_or_create(&ReasonLabel { reason }).inc();
+    let Some(place) = front.take_place() else {
         tokio::spawn(refuse(socket, Arc::clone(broker)));
         return;
-    }
+    };
     if let Some(tls) = broker.tls.clone().filter(|_| front.demands_tls()) {
-        tokio::spawn(secure::serve(socket, peer, Arc::clone(broker), tls));
+        tokio::spawn(secure::serve(socket, (peer, place), Arc::clone(broker), tls));
         return;
     }
     let opening = Opening {
@@ -59,6 +57,7 @@ fn admit(socket: TcpStream, peer: SocketAddr, broker: &Arc<Broker>) {
         transport: Transport::Plain(socket),
         nonce: front.nonce(),
         info_sent: false,
+        place,
     };
     tokio::spawn(serve_one(Arc::clone(broker), opening));
 }

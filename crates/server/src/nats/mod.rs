@@ -51,13 +51,15 @@ use self::monitor::Monitor;
 use self::outbuf::OutLimits;
 use self::router::Router;
 pub(crate) use self::websocket::WebSocketFront;
+use crate::metrics::ReasonLabel;
 use crate::partitions::{Topic, TopicTable};
 
 /// The version of nats-server whose features clients may expect: they compare it.
 const NATS_VERSION: &str = "2.14.0";
 
-/// Bytes of waiting output at which publishers are slowed; at least twice the largest message.
-const SLOW_AT_BYTES: usize = 2 * 1024 * 1024;
+/// Bytes of waiting output at which publishers are slowed: enough for a consumer to be busy with while its publishers wait, and
+/// little memory.
+const SLOW_AT_BYTES: usize = 1024 * 1024;
 
 /// Bounds of every connection, fixed at start.
 #[derive(Clone, Copy, Debug)]
@@ -91,7 +93,7 @@ impl NatsLimits {
             lame_duck_grace: Duration::from_millis(config.tailrace_nats_lame_duck_grace_ms),
             out: OutLimits {
                 pending_max,
-                slow_at: SLOW_AT_BYTES.max(2 * payload_max).min(pending_max / 4 * 3),
+                slow_at: SLOW_AT_BYTES.min(pending_max / 4 * 3),
                 write_deadline: Duration::from_millis(config.tailrace_nats_write_deadline_ms),
             },
         }
@@ -110,9 +112,8 @@ pub(crate) struct NatsFront {
     info: ServerInfo,
     next_client_id: AtomicU64,
     clients: Mutex<HashMap<u64, Arc<Client>>>,
-    open: AtomicUsize,
-    /// Connections whose TLS handshake is being made.
-    opening: AtomicUsize,
+    /// Places taken by connections, those whose TLS handshake is being made included.
+    places: Arc<AtomicUsize>,
     tls_first: bool,
     websocket: Option<WebSocketFront>,
     /// Clients are told about the end in every INFO.
@@ -121,7 +122,17 @@ pub(crate) struct NatsFront {
     started: SystemTime,
 }
 
-/// A connection's place among the open ones; given back when dropped.
+/// A connection's place among the allowed ones; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Place(Arc<AtomicUsize>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A connection in the list of open ones; taken out when dropped.
 pub(crate) struct Registered<'a> {
     front: &'a NatsFront,
     id: u64,
@@ -160,8 +171,7 @@ impl NatsFront {
             info,
             next_client_id: AtomicU64::new(1),
             clients: Mutex::default(),
-            open: AtomicUsize::new(0),
-            opening: AtomicUsize::new(0),
+            places: Arc::default(),
             tls_first: config.tailrace_nats_tls_handshake_first,
             websocket: WebSocketFront::of(config),
             lame_duck: AtomicBool::new(false),
@@ -244,15 +254,19 @@ impl NatsFront {
         self.next_client_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// True if there are as many connections as allowed.
-    pub(crate) fn is_full(&self) -> bool {
-        let open = self.open.load(Ordering::Relaxed) + self.opening.load(Ordering::Relaxed);
-        open >= self.limits.connections_max
+    /// A place for one more connection; `None`, and counted, if there are as many as allowed.
+    pub(crate) fn take_place(&self) -> Option<Place> {
+        let one_more = |taken: usize| (taken < self.limits.connections_max).then_some(taken + 1);
+        if self.places.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).is_ok() {
+            return Some(Place(Arc::clone(&self.places)));
+        }
+        let reason = "tailrace.nats.max.connections";
+        self.metrics.connections_refused.get_or_create(&ReasonLabel { reason }).inc();
+        None
     }
 
     /// Takes a connection into the list of open ones.
     pub(crate) fn register(&self, client: &Arc<Client>) -> Registered<'_> {
-        self.open.fetch_add(1, Ordering::Relaxed);
         self.metrics.connections.inc();
         lock(&self.clients).insert(client.id, Arc::clone(client));
         if *self.stopping.borrow() {
@@ -344,7 +358,6 @@ impl NatsFront {
 impl Drop for Registered<'_> {
     fn drop(&mut self) {
         lock(&self.front.clients).remove(&self.id);
-        self.front.open.fetch_sub(1, Ordering::Relaxed);
         self.front.metrics.connections.dec();
     }
 }

@@ -403,12 +403,13 @@ impl OutBuffer {
         self.pending() > self.limits.slow_at
     }
 
-    /// Waits until there is room again: at most `most` long in a half full buffer, and up to ten times as long in a full one, so
-    /// that who reads, however slowly, is not cut. Who does not read is cut all the same, a little later.
+    /// Waits until there is room again: a third of `most` at least, in which who is only busy catches up; `most` in a half full
+    /// buffer, and up to ten times as long in a full one, so that who reads, however slowly, is not cut. Who does not read is cut all the
+    /// same, a little later.
     pub(super) async fn wait_for_room(&self, most: Duration) {
         let fill = (self.pending() as f64 / self.limits.pending_max as f64).clamp(0.0, 1.0);
         let above_half = (fill * 2.0 - 1.0).max(0.0);
-        let limit = most.mul_f64(fill + 9.0 * above_half * above_half);
+        let limit = most.mul_f64(fill.max(1.0 / 3.0) + 9.0 * above_half * above_half);
         self.waiting_for_room.fetch_add(1, Ordering::AcqRel);
         let notified = self.room.notified();
         if self.is_crowded() {

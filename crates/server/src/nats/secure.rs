@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tailrace_nats_wire::{ProtocolError, write_error, write_info};
 use tokio::io::AsyncWriteExt;
@@ -10,45 +9,32 @@ use tokio::net::TcpStream;
 
 use crate::broker::Broker;
 use crate::metrics::ReasonLabel;
-use crate::nats::NatsFront;
 use crate::nats::client::TransportKind;
 use crate::nats::close::CloseReason;
 use crate::nats::connection::{Opening, Transport};
 use crate::nats::listener::serve_one;
+use crate::nats::{NatsFront, Place};
 use crate::tls::{HandshakeError, Tls};
 
-/// A connection that is not registered yet, and counts all the same; given back when dropped.
-struct Opened<'a>(&'a NatsFront);
-
-impl<'a> Opened<'a> {
-    fn new(front: &'a NatsFront) -> Self {
-        front.opening.fetch_add(1, Ordering::Relaxed);
-        Self(front)
-    }
-}
-
-impl Drop for Opened<'_> {
-    fn drop(&mut self) {
-        self.0.opening.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 /// Makes the handshake, then serves the connection.
-pub(super) async fn serve(socket: TcpStream, peer: SocketAddr, broker: Arc<Broker>, tls: Arc<Tls>) {
+pub(super) async fn serve(
+    socket: TcpStream,
+    (peer, place): (SocketAddr, Place),
+    broker: Arc<Broker>,
+    tls: Arc<Tls>,
+) {
     let front = &broker.nats;
     let (id, nonce) = (front.next_client_id(), front.nonce());
-    let opened = Opened::new(front);
     let mut stopping = front.stopping();
     let handshake = handshake(socket, (peer, id), &nonce, front, &tls);
     let secured = tokio::select! {
         secured = handshake => secured,
         () = Broker::stopped(&mut stopping) => return,
     };
-    drop(opened);
     match secured {
         Ok(transport) => {
             let info_sent = !front.tls_first();
-            let opening = Opening { id, peer, transport, nonce, info_sent };
+            let opening = Opening { id, peer, transport, nonce, info_sent, place };
             serve_one(broker, opening).await;
         }
         Err(error) => {

@@ -60,6 +60,8 @@ struct Owned {
 pub(super) enum Next {
     /// Read on; the operation that has begun needs this many bytes in total.
     Read(usize),
+    /// Append what was captured, answer PING, then go on with the rest of the input.
+    Pong,
     /// Check these credentials, then go on with the rest of the input.
     Authenticate(Box<ConnectOptions>),
     /// Send what there is, and close.
@@ -148,7 +150,9 @@ impl Session {
             ClientOp::Connect(json) => return self.connect(json),
             ClientOp::Subscribe { subject, queue, sid } => self.subscribe(front, subject, queue, sid),
             ClientOp::Unsubscribe { sid, max } => self.unsubscribe(front, sid, max),
-            ClientOp::Ping => self.ping(front),
+            // A client that gets PONG takes all before it for processed, captured messages included.
+            ClientOp::Ping if !self.capture.is_empty() => return Some(Next::Pong),
+            ClientOp::Ping => self.send_pong(front),
             ClientOp::Pong => self.pong(),
             ClientOp::Ignored => {}
             ClientOp::Complaint(text) => {
@@ -247,7 +251,7 @@ impl Session {
         self.ok();
     }
 
-    fn ping(&mut self, front: &NatsFront) {
+    pub(super) fn send_pong(&mut self, front: &NatsFront) {
         self.client.out.append_control(|out| out.extend_from_slice(b"PONG\r\n"));
         if self.options.protocol >= 1 && !std::mem::replace(&mut self.info_sent, true) {
             self.send_info(front, false);

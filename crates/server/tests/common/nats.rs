@@ -81,6 +81,11 @@ impl Raw {
         }
     }
 
+    /// What the server says within this time: `None` if nothing, `Some(None)` if it closes.
+    pub async fn next_within(&mut self, time: std::time::Duration) -> Option<Option<Said>> {
+        tokio::time::timeout(time, self.next()).await.ok()
+    }
+
     /// Everything that the server says before the answer to a PING.
     pub async fn sync(&mut self) -> Vec<Said> {
         self.send("PING\r\n").await;

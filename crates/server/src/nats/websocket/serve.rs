@@ -14,7 +14,6 @@ use super::WebSocketLimits;
 use super::handshake::{Policy, Refusal, Upgrade, is_upgrade};
 use super::stream::WebSocket;
 use crate::broker::Broker;
-use crate::metrics::ReasonLabel;
 use crate::nats::client::TransportKind;
 use crate::nats::connection::{Opening, Transport};
 use crate::nats::listener::serve_one;
@@ -69,17 +68,14 @@ impl WebSocketFront {
     ) -> Result<Response<Full<Bytes>>, Refusal> {
         let upgrade = Upgrade::of(request, &self.policy)?;
         let nats = &broker.nats;
-        if nats.is_full() {
-            let reason = "tailrace.nats.max.connections";
-            nats.metrics().connections_refused.get_or_create(&ReasonLabel { reason }).inc();
-            return Err(Refusal { status: StatusCode::SERVICE_UNAVAILABLE, reason: "too many connections" });
-        }
         if *nats.stopping().borrow() {
             return Err(Refusal {
                 status: StatusCode::SERVICE_UNAVAILABLE,
                 reason: "the server is stopping",
             });
         }
+        let too_many = Refusal { status: StatusCode::SERVICE_UNAVAILABLE, reason: "too many connections" };
+        let place = nats.take_place().ok_or(too_many)?;
         let (limits, compression) = (self.limits, upgrade.compression);
         let (broker, upgraded) = (Arc::clone(broker), hyper::upgrade::on(request));
         tokio::spawn(async move {
@@ -92,6 +88,7 @@ impl WebSocketFront {
                 transport: Transport::Boxed(Box::new(stream), TransportKind::WebSocket),
                 nonce: broker.nats.nonce(),
                 info_sent: false,
+                place,
             };
             serve_one(broker, opening).await;
         });
