@@ -202,6 +202,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
     let mut others = vec![
         tokio::spawn(http::serve(http, Arc::clone(&broker))),
         tokio::spawn(keep_up(Arc::clone(&broker))),
+        tokio::spawn(nats::give_back(Arc::clone(&broker))),
         tokio::spawn(Arc::clone(&broker.dirty).watch()),
     ];
     if let Some(listener) = nats {

@@ -31,6 +31,9 @@ const FAREWELL_MAX: Duration = Duration::from_secs(1);
 /// How often deadlines are looked at while something waits to be written.
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 
+/// Bytes that waited for a connection at its end, and whose memory should go back to the system.
+const DROPPED_MUCH: usize = 1024 * 1024;
+
 /// Buffers of one vectored write.
 const VECTORS: usize = 16;
 
@@ -140,7 +143,11 @@ impl Connection {
         self.settle().await;
         self.session.farewell(reason);
         self.say_goodbye(reason).await;
-        self.client.out.release(reason)
+        let reason = self.client.out.release(reason);
+        if self.client.out.dropped() >= DROPPED_MUCH {
+            self.front().freed_much();
+        }
+        reason
     }
 
     async fn serve(&mut self) -> CloseReason {

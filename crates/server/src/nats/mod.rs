@@ -16,6 +16,7 @@ mod input;
 mod listener;
 pub(crate) mod live;
 mod mapping;
+mod memory;
 mod metrics;
 pub(crate) mod monitor;
 mod outbuf;
@@ -46,6 +47,7 @@ pub(crate) use self::listener::serve;
 use self::live::Live;
 use self::mapping::MessageLimits;
 pub(crate) use self::mapping::TopicSubjects;
+pub(crate) use self::memory::give_back;
 pub(crate) use self::metrics::NatsMetrics;
 use self::monitor::Monitor;
 use self::outbuf::OutLimits;
@@ -116,6 +118,8 @@ pub(crate) struct NatsFront {
     places: Arc<AtomicUsize>,
     tls_first: bool,
     websocket: Option<WebSocketFront>,
+    /// Connections ended with something waiting for them, since somebody last looked.
+    freed_much: AtomicBool,
     /// Clients are told about the end in every INFO.
     lame_duck: AtomicBool,
     stopping: watch::Sender<bool>,
@@ -174,6 +178,7 @@ impl NatsFront {
             places: Arc::default(),
             tls_first: config.tailrace_nats_tls_handshake_first,
             websocket: WebSocketFront::of(config),
+            freed_much: AtomicBool::new(false),
             lame_duck: AtomicBool::new(false),
             stopping: watch::Sender::new(false),
             started: SystemTime::now(),
@@ -273,6 +278,11 @@ impl NatsFront {
             client.out.close(CloseReason::ServerShutdown);
         }
         Registered { front: self, id: client.id }
+    }
+
+    /// Takes note that a connection ended for which much may have waited: its memory should go back to the system.
+    pub(crate) fn freed_much(&self) {
+        self.freed_much.store(true, Ordering::Relaxed);
     }
 
     /// All open connections, in no order.

@@ -194,6 +194,8 @@ pub(super) struct OutBuffer {
     /// Copies of the pending bytes, and of whether it is closed, for those who only look.
     pending: AtomicUsize,
     closed: AtomicBool,
+    /// Bytes that waited when it was closed.
+    dropped: AtomicUsize,
 }
 
 /// What the connection's own task sees.
@@ -240,6 +242,7 @@ impl OutBuffer {
             waiting_for_room: AtomicUsize::new(0),
             pending: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
+            dropped: AtomicUsize::new(0),
         }
     }
 
@@ -257,6 +260,11 @@ impl OutBuffer {
     pub(super) fn sent(&self) -> Sent {
         let state = self.lock();
         Sent { messages: state.messages, bytes: state.bytes }
+    }
+
+    /// Bytes that waited when it was closed.
+    pub(super) fn dropped(&self) -> usize {
+        self.dropped.load(Ordering::Relaxed)
     }
 
     /// When the socket last took something, or something was put into the empty buffer.
@@ -497,6 +505,7 @@ impl OutBuffer {
         if state.closed.is_some() {
             return;
         }
+        self.dropped.store(state.pending, Ordering::Relaxed);
         state.close(reason);
         self.closed.store(true, Ordering::Release);
         self.pending.store(0, Ordering::Relaxed);
