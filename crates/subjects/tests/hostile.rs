@@ -86,6 +86,23 @@ fn a_cache_of_any_size_can_be_asked_for() {
 }
 
 #[test]
+fn a_cache_keeps_no_large_results() {
+    let (space, value) = (TupleSpace::new(Dialect::Nats), Arc::new(()));
+    for _ in 0..1000 {
+        space.subscribe(&pattern(Dialect::Nats, "crowd.*"), Arc::clone(&value)).unwrap().forget();
+    }
+    let (mut cache, subscribed) = (Cache::new(512), Arc::strong_count(&value));
+    for round in 0..3 {
+        for number in 0..500 {
+            let subject = format!("crowd.{number}");
+            assert_eq!(cache.matches(&space, subject.as_bytes()).unwrap().len(), 1000, "round {round}");
+        }
+    }
+    // The last result is held until the next one.
+    assert!(Arc::strong_count(&value) <= subscribed + 1000, "{}", Arc::strong_count(&value) - subscribed);
+}
+
+#[test]
 fn a_cache_survives_clones_that_panic_and_shows_no_half_result() {
     let off = Arc::new(AtomicBool::new(false));
     let space = TupleSpace::new(Dialect::Nats);

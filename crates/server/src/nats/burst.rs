@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use crate::nats::client::Client;
 use crate::nats::metrics::NatsMetrics;
 
-/// Connections that a publisher writes to itself; beyond it their own tasks do.
+/// Connections, and bytes, that a publisher writes itself; beyond them the connections' own tasks do, so that others get their turn.
 const INLINE_MAX: usize = 32;
+const INLINE_BYTES_MAX: usize = 1024 * 1024;
 
 /// Longest time that one burst is held back for slow consumers, as in nats-server.
 const STALL_MAX: Duration = Duration::from_millis(10);
@@ -72,8 +73,10 @@ impl Burst {
             metrics.messages_out.inc_by(std::mem::take(&mut self.messages_out));
             metrics.bytes_out.inc_by(std::mem::take(&mut self.bytes_out));
         }
+        let mut bytes = 0;
         for (number, client) in self.touched.drain(..).enumerate() {
-            if number < INLINE_MAX {
+            if number < INLINE_MAX && bytes < INLINE_BYTES_MAX {
+                bytes += client.out.pending();
                 client.out.flush(|took| metrics.responded(took));
             } else {
                 client.out.hand_over();

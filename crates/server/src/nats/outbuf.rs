@@ -35,7 +35,7 @@ const POOL_BUFFERS: usize = 32;
 const VECTORS: usize = 32;
 
 /// Bytes handed to the socket in one go before others may append again.
-const BATCH_BYTES: usize = 1024 * 1024;
+const BATCH_BYTES: usize = 256 * 1024;
 
 /// How often a publisher goes on writing what others append meanwhile, before the connection's own task takes over.
 const ROUNDS: usize = 4;

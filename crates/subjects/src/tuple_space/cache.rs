@@ -15,6 +15,9 @@ const WORTH: u64 = WINDOW as u64 / 2;
 const REST: u32 = 64 * WINDOW;
 /// Entries that a subject may take.
 const WAYS: usize = 4;
+/// Most values of a result that is kept: beside what is done with more, looking them up again is cheap, and their memory would have no
+/// bound.
+const VALUES_MAX: usize = 64;
 /// Bytes of the longest subject that is kept.
 const SUBJECT_BYTES: usize = 256;
 
@@ -25,7 +28,7 @@ const SUBJECTS_MAX: usize = 1 << 20;
 /// one load, so a hit is as linearizable as a lookup.
 ///
 /// It watches its own hits: where there are few, because subjects do not repeat or subscriptions change all the time, it
-/// steps aside and tries again later. Subjects of more than 256 bytes are looked up each time.
+/// steps aside and tries again later. Subjects of more than 256 bytes, and those with more than 64 values, are looked up each time.
 pub struct Cache<V> {
     /// Sixteen bits of each entry's hash, by set: they tell which entry to look at without touching the others.
     tags: Box<[u64]>,
@@ -115,7 +118,7 @@ impl Key {
 impl<V: Clone + Send + Sync + 'static> Cache<V> {
     /// A cache for about so many subjects; 512 suit a connection. It has twice as many entries, in sets of four: so subjects
     /// seldom compete. An entry takes 112 bytes with values of up to 8,
-    /// and longer subjects and results of several values beside it. More than 2^20 subjects are cut to that.
+    /// and longer subjects and results of several values, 64 at most, beside it. More than 2^20 subjects are cut to that.
     #[must_use]
     pub fn new(subjects: usize) -> Self {
         let entry = |_| Entry { generation: 0, only: None, key: Key::NONE };
@@ -191,8 +194,14 @@ impl<V: Clone + Send + Sync + 'static> Cache<V> {
         });
         let lane = 16 * way;
         self.tags[set] = self.tags[set] & !(0xffff << lane) | (hash & 0xffff) << lane;
-        self.fill(set * WAYS + way, matcher, &words);
-        Ok(self.values(set * WAYS + way))
+        let index = set * WAYS + way;
+        self.fill(index, matcher, &words);
+        if self.rest_of[index].values.len() > VALUES_MAX {
+            self.spare = std::mem::take(&mut self.rest_of[index].values);
+            self.entries[index].generation = 0;
+            return Ok(&self.spare);
+        }
+        Ok(self.values(index))
     }
 
     #[inline]
