@@ -74,18 +74,29 @@ impl Burst {
             metrics.bytes_out.inc_by(std::mem::take(&mut self.bytes_out));
         }
         let mut bytes = 0;
-        for (number, client) in self.touched.drain(..).enumerate() {
+        let mut touched = std::mem::take(&mut self.touched);
+        for (number, client) in touched.drain(..).enumerate() {
             if number < INLINE_MAX && bytes < INLINE_BYTES_MAX {
                 bytes += client.out.pending();
                 client.out.flush(|took| metrics.responded(took));
             } else {
                 client.out.hand_over();
             }
-            let crowded = client.out.is_crowded();
-            let worse = self.crowded.as_ref().is_none_or(|other| other.out.pending() < client.out.pending());
-            if crowded && worse {
-                self.crowded = Some(client);
-            }
+            self.look_at(&client);
+        }
+        // The list keeps its memory.
+        self.touched = touched;
+    }
+
+    /// Takes note of a connection that is behind.
+    #[inline]
+    pub(super) fn look_at(&mut self, client: &Arc<Client>) {
+        if !client.out.is_crowded() {
+            return;
+        }
+        let worse = self.crowded.as_ref().is_none_or(|other| other.out.pending() < client.out.pending());
+        if worse {
+            self.crowded = Some(Arc::clone(client));
         }
     }
 

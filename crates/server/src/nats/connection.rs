@@ -359,6 +359,7 @@ impl Connection {
         if reason.is_slow_consumer() || matches!(reason, CloseReason::WriteError) {
             return;
         }
+        self.client.out.begin_goodbye();
         self.flush();
         let rest = std::future::poll_fn(|cx| {
             let view = self.client.out.poll_owner(cx);

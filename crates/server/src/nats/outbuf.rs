@@ -168,6 +168,8 @@ struct State {
     waker: Option<Waker>,
     signals: Signals,
     closed: Option<CloseReason>,
+    /// No more messages are taken, but what waits is still sent.
+    leaving: bool,
     messages: u64,
     bytes: u64,
 }
@@ -232,6 +234,7 @@ impl OutBuffer {
             waker: None,
             signals: Signals::default(),
             closed: None,
+            leaving: false,
             messages: 0,
             bytes: 0,
         };
@@ -272,7 +275,7 @@ impl OutBuffer {
         self.lock().progress
     }
 
-    /// True once the connection is to end, or has ended.
+    /// True once the connection is about to end, or has ended.
     pub(super) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
@@ -290,7 +293,7 @@ impl OutBuffer {
         shared: Option<&Bytes>,
     ) -> Appended {
         let mut state = self.lock();
-        if state.closed.is_some() || !admit() {
+        if state.closed.is_some() || state.leaving || !admit() {
             return Appended::No;
         }
         if state.pending + bytes > self.limits.pending_max {
@@ -371,7 +374,7 @@ impl OutBuffer {
             }
         }
         state.writing = false;
-        if state.pending > 0 {
+        if state.pending > 0 || state.leaving {
             state.wake();
         } else if let Some(since) = state.since.take() {
             drop(state);
@@ -411,6 +414,12 @@ impl OutBuffer {
         self.pending() > self.limits.slow_at
     }
 
+    /// Does something that must not happen while messages are appended.
+    pub(super) fn locked<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _state = self.lock();
+        work()
+    }
+
     /// Waits until there is room again: a third of `most` at least, in which who is only busy catches up; `most` in a half full
     /// buffer, and up to ten times as long in a full one, so that who reads, however slowly, is not cut. Who does not read is cut all the
     /// same, a little later.
@@ -428,6 +437,12 @@ impl OutBuffer {
     }
 
     // ---- for the connection's own task ----
+
+    /// The connection is about to end: it takes no more messages, queue groups pick others, and its task is woken when all is written.
+    pub(super) fn begin_goodbye(&self) {
+        self.lock().leaving = true;
+        self.closed.store(true, Ordering::Release);
+    }
 
     /// Takes what is to be written, for streams that only the connection's task writes to.
     pub(super) fn take(&self) -> Batch {

@@ -255,7 +255,8 @@ pub(super) fn deliver_to(
     };
     match appended {
         Appended::No => return false,
-        Appended::Yes => {}
+        // Somebody else's burst sends it; this one is held back all the same.
+        Appended::Yes => burst.look_at(client),
         Appended::First => burst.touched.push(Arc::clone(client)),
     }
     if count == Count::Last {

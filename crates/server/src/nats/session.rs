@@ -411,7 +411,8 @@ impl Session {
         if let Some(owned) = self.subscriptions.get(&sid)
             && let Target::Client(subscription) = &*owned.target
         {
-            let ended = max.is_none_or(|max| subscription.limit(max));
+            // Under the lock that deliveries are counted under: none falls between the limit and the look at the count.
+            let ended = max.is_none_or(|max| self.client.out.locked(|| subscription.limit(max)));
             if ended {
                 self.remove(front, &sid);
             } else {

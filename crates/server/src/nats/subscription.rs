@@ -99,7 +99,8 @@ impl ClientSubscription {
         if max > 0 && delivered + 1 >= max { Count::Last } else { Count::Counted }
     }
 
-    /// Ends it after `max` messages counted from its beginning. True if it has had them.
+    /// Ends it after `max` messages counted from its beginning. True if it has had them. To be called under the lock of the client's
+    /// out-buffer.
     pub(super) fn limit(&self, max: u64) -> bool {
         self.max.store(max, Ordering::Relaxed);
         self.delivered.load(Ordering::Relaxed) >= max

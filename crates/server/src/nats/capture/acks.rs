@@ -150,12 +150,7 @@ impl Batch {
     }
 }
 
-/// Tells those who wait that their messages were not stored, and counts them.
-pub(super) fn refuse(broker: &Broker, topic: &Topic, partition: u32, replies: &Replies, failure: &Failure) {
-    broker.nats.metrics().capture.errors(failure.label()).inc_by(replies.len() as u64);
-    answer_failure(broker, topic, partition, replies, failure);
-}
-
+/// Tells those who wait that their messages were not stored.
 pub(super) fn answer_failure(
     broker: &Broker,
     topic: &Topic,

@@ -23,7 +23,8 @@ pub(super) struct Lane {
     pub(super) builder: BatchBuilder,
     /// Whom to tell of which record.
     pub(super) replies: Replies,
-    /// Who sent what is too large for any batch.
+    /// What is too large for any batch: how many messages, and who wants to be told.
+    pub(super) too_large: usize,
     pub(super) refused: Replies,
     /// Bytes that it may have while it has more than one record.
     bytes_max: usize,
@@ -57,10 +58,11 @@ impl Lanes {
         };
         let lane = &mut self.lanes[at];
         // Alone, it may take all that the topic allows.
-        if !lane.add_alone(now, record, reply)
-            && let Some(reply) = reply
-        {
-            lane.refused.push(0, reply);
+        if !lane.add_alone(now, record, reply) {
+            lane.too_large += 1;
+            if let Some(reply) = reply {
+                lane.refused.push(0, reply);
+            }
         }
     }
 
@@ -116,6 +118,7 @@ impl Lane {
             partition,
             builder,
             replies: Replies::default(),
+            too_large: 0,
             refused: Replies::default(),
             bytes_max: bytes_max - slack,
         }

@@ -124,10 +124,10 @@ impl CaptureBurst {
 }
 
 async fn append_lane(broker: &Arc<Broker>, lane: Lane, now: TimestampMs) {
-    let Lane { topic, partition, builder, replies, refused, .. } = lane;
+    let Lane { topic, partition, builder, replies, too_large, refused, .. } = lane;
     let metrics = &broker.nats.metrics().capture;
-    if !refused.is_empty() {
-        acks::refuse(broker, &topic, partition, &refused, &Failure::TooLarge);
+    if too_large > 0 {
+        lost(broker, &topic, partition, (too_large, &refused), &Failure::TooLarge);
     }
     let count = builder.len();
     if count == 0 {
