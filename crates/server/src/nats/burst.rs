@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::nats::client::Client;
 use crate::nats::metrics::NatsMetrics;
+use crate::nats::outbuf::PUBLISHERS_ROUNDS;
 
 /// Connections, and bytes, that a publisher writes itself; beyond them the connections' own tasks do, so that others get their turn.
 const INLINE_MAX: usize = 32;
@@ -78,7 +79,7 @@ impl Burst {
         for (number, client) in touched.drain(..).enumerate() {
             if number < INLINE_MAX && bytes < INLINE_BYTES_MAX {
                 bytes += client.out.pending();
-                client.out.flush(|took| metrics.responded(took));
+                client.out.flush(PUBLISHERS_ROUNDS, |took| metrics.responded(took));
             } else {
                 client.out.hand_over();
             }

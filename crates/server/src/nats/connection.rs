@@ -17,7 +17,7 @@ use crate::broker::Broker;
 use crate::nats::client::{Client, TransportKind};
 use crate::nats::close::CloseReason;
 use crate::nats::input::Input;
-use crate::nats::outbuf::{Batch, OutBuffer, OwnersView};
+use crate::nats::outbuf::{Batch, OWNERS_ROUNDS, OutBuffer, OwnersView};
 use crate::nats::session::{Next, Session};
 use crate::nats::{NatsFront, Place};
 use crate::transport::ByteStream;
@@ -315,7 +315,7 @@ impl Connection {
     fn flush(&mut self) {
         if matches!(self.stream, Stream::Plain(_)) {
             let metrics = self.broker.nats.metrics();
-            self.client.out.flush(|took| metrics.responded(took));
+            self.client.out.flush(OWNERS_ROUNDS, |took| metrics.responded(took));
         }
         // A boxed stream is written to when the task is polled next, which is at once.
     }

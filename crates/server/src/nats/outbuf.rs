@@ -38,7 +38,10 @@ const VECTORS: usize = 32;
 const BATCH_BYTES: usize = 256 * 1024;
 
 /// How often a publisher goes on writing what others append meanwhile, before the connection's own task takes over.
-const ROUNDS: usize = 4;
+pub(super) const PUBLISHERS_ROUNDS: usize = 4;
+
+/// The same for the connection's own task, which then waits for its next turn: others are not held up by large payloads.
+pub(super) const OWNERS_ROUNDS: usize = 1;
 
 thread_local! {
     static POOL: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
@@ -340,9 +343,9 @@ impl OutBuffer {
         }
     }
 
-    /// Writes what there is, if nobody else does and the socket takes it. Calls `drained` with the time since the first
+    /// Writes what there is, up to `rounds` batches, if nobody else does and the socket takes it. Calls `drained` with the time since the first
     /// message was read when all is written.
-    pub(super) fn flush(&self, drained: impl FnOnce(Duration)) {
+    pub(super) fn flush(&self, rounds: usize, drained: impl FnOnce(Duration)) {
         let mut state = self.lock();
         state.touched = false;
         if state.writing || state.blocked || state.pending == 0 {
@@ -353,7 +356,7 @@ impl OutBuffer {
             return;
         };
         state.writing = true;
-        for _ in 0..ROUNDS {
+        for _ in 0..rounds {
             let mut batch = state.take_batch();
             drop(state);
             let (written, outcome) = write_batch(&socket, &mut batch);
