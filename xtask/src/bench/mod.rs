@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     }
 }
 
-fn kafka(options: &Options) -> Result<(), String> {
+fn kafka(options: &Options<Part>) -> Result<(), String> {
     let programs = ["blast-kafka", "openloop", "phys", "kafka/libs"];
     let peers = Peers::find(options.peers.as_deref(), &programs)?;
     let binary = binary(options.tailrace.as_deref())?;
@@ -92,7 +92,7 @@ fn kafka(options: &Options) -> Result<(), String> {
 }
 
 /// Runs the parts; one that fails does not keep the others from running.
-fn measure(lab: &mut Lab, options: &Options) -> Result<(), String> {
+fn measure(lab: &mut Lab, options: &Options<Part>) -> Result<(), String> {
     let mut failed = Vec::new();
     for part in &options.parts {
         lab.progress.begin(part.name(), part.planned_s(options.rounds, options.quick));
@@ -112,7 +112,7 @@ fn binary(given: Option<&Path>) -> Result<PathBuf, String> {
     Ok(root().join(BINARY))
 }
 
-fn report(options: &Options, peers: &Peers, scratch: &Path) -> Result<Report, String> {
+fn report(options: &Options<Part>, peers: &Peers, scratch: &Path) -> Result<Report, String> {
     let peer = format!(
         "Kafka {}, librdkafka {}",
         peers.kafka_version(),

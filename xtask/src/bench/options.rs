@@ -1,4 +1,4 @@
-//! The arguments of `cargo xtask bench kafka`.
+//! The arguments of `cargo xtask bench kafka`, and of the other comparisons with peers.
 
 use std::path::PathBuf;
 
@@ -15,22 +15,37 @@ pub(super) const USAGE: &str = "usage: cargo xtask bench kafka [OPTIONS]
 /// More rounds than this are a typing error.
 const ROUNDS_MAX: u32 = 1000;
 
-#[derive(Debug, Default, PartialEq)]
-pub(super) struct Options {
+/// Arguments of a comparison whose parts are `P`.
+#[derive(Debug, PartialEq)]
+pub(super) struct Options<P> {
     pub(super) peers: Option<PathBuf>,
     pub(super) tailrace: Option<PathBuf>,
     pub(super) out: Option<PathBuf>,
     pub(super) rounds: u32,
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<P>,
     pub(super) quick: bool,
 }
 
-impl Options {
+impl Options<Part> {
+    /// Those of `kafka`.
     pub(super) fn parse(arguments: &[String]) -> Result<Self, String> {
-        let mut options = Self { parts: Part::ALL.to_vec(), ..Self::default() };
+        Self::parse_with(arguments, USAGE, Part::ALL.to_vec(), parts)
+    }
+}
+
+impl<P> Options<P> {
+    /// `all` are the parts if none is named, `parts` reads the value of `--only`.
+    pub(super) fn parse_with(
+        arguments: &[String],
+        usage: &str,
+        all: Vec<P>,
+        parts: impl Fn(&str) -> Result<Vec<P>, String>,
+    ) -> Result<Self, String> {
+        let mut options =
+            Self { peers: None, tailrace: None, out: None, rounds: 0, parts: all, quick: false };
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
-            let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value\n{USAGE}"));
+            let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value\n{usage}"));
             match argument.as_str() {
                 "--quick" => options.quick = true,
                 "--peers" => options.peers = Some(value()?.into()),
@@ -38,7 +53,7 @@ impl Options {
                 "--out" => options.out = Some(value()?.into()),
                 "--rounds" => options.rounds = rounds(value()?)?,
                 "--only" => options.parts = parts(value()?)?,
-                _ => return Err(format!("unknown argument '{argument}'\n{USAGE}")),
+                _ => return Err(format!("unknown argument '{argument}'\n{usage}")),
             }
         }
         if options.rounds == 0 {
@@ -72,7 +87,7 @@ fn parts(text: &str) -> Result<Vec<Part>, String> {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Result<Options, String> {
+    fn parse(text: &str) -> Result<Options<Part>, String> {
         Options::parse(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 

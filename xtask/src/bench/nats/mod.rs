@@ -10,7 +10,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::lab::{Lab, Meter, RUN_LIMIT, Slot, failure};
-use super::options::rounds;
+use super::options::Options;
 use super::peers::Peers;
 use super::process::Tool;
 use super::progress::Progress;
@@ -45,48 +45,18 @@ figure over the other's in the same round. Figures are medians (lowest..highest)
     targets: targets::TARGETS,
 };
 
-#[derive(Default)]
-struct Options {
-    peers: Option<PathBuf>,
-    tailrace: Option<PathBuf>,
-    out: Option<PathBuf>,
-    rounds: u32,
-    parts: Vec<String>,
-    quick: bool,
-}
-
-impl Options {
-    fn parse(arguments: &[String]) -> Result<Self, String> {
-        let mut options = Self::default();
-        let mut arguments = arguments.iter();
-        while let Some(argument) = arguments.next() {
-            let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value\n{USAGE}"));
-            match argument.as_str() {
-                "--quick" => options.quick = true,
-                "--peers" => options.peers = Some(value()?.into()),
-                "--tailrace" => options.tailrace = Some(value()?.into()),
-                "--out" => options.out = Some(value()?.into()),
-                "--rounds" => options.rounds = rounds(value()?)?,
-                "--only" => options.parts = value()?.split(',').map(str::to_owned).collect(),
-                _ => return Err(format!("unknown argument '{argument}'\n{USAGE}")),
-            }
-        }
-        let known = |part: &String| PLAN.parts.iter().any(|(name, _)| name == part);
-        if let Some(part) = options.parts.iter().find(|part| !known(part)) {
-            return Err(format!("no part '{part}'\n{USAGE}"));
-        }
-        if options.parts.is_empty() {
-            options.parts = PLAN.parts.iter().map(|(name, _)| (*name).to_owned()).collect();
-        }
-        if options.rounds == 0 {
-            options.rounds = if options.quick { 2 } else { 5 };
-        }
-        Ok(options)
-    }
+/// The parts are named as the report names them.
+fn options(arguments: &[String]) -> Result<Options<&'static str>, String> {
+    let all = PLAN.parts.iter().map(|(name, _)| *name);
+    let one = |word: &str| {
+        let known = all.clone().find(|name| *name == word);
+        known.ok_or_else(|| format!("no part '{word}'\n{USAGE}"))
+    };
+    Options::parse_with(arguments, USAGE, all.clone().collect(), |text| text.split(',').map(one).collect())
 }
 
 pub(super) fn run(arguments: &[String]) -> Result<(), String> {
-    let options = Options::parse(arguments)?;
+    let options = options(arguments)?;
     let programs = ["blast-nats", "openloop", "phys", "bin/nats-server"];
     let peers = Peers::find(options.peers.as_deref(), &programs)?;
     let natsload = build_go()?;
@@ -118,7 +88,7 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
 }
 
 /// Runs the parts; one that fails does not keep the others from running.
-fn measure(lab: &mut Lab, options: &Options, natsload: &std::path::Path) -> Result<(), String> {
+fn measure(lab: &mut Lab, options: &Options<&'static str>, natsload: &std::path::Path) -> Result<(), String> {
     let mut failed = Vec::new();
     for part in &options.parts {
         lab.progress.begin(part, loads::planned_s(part, options.rounds, options.quick));
@@ -170,8 +140,8 @@ fn measured(
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Result<Options, String> {
-        Options::parse(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    fn parse(text: &str) -> Result<Options<&'static str>, String> {
+        options(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]
