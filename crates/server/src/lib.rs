@@ -3,6 +3,7 @@
 //! [`start`] opens a data folder and its listeners; [`Server::stop`] ends them with everything acknowledged on disk.
 //! The road of a produced record: `listener` -> `connection` -> `kafka` (header) -> `kafka/produce` (checks) ->
 //! `partitions/append` -> `tailrace-replication` -> `tailrace-log`, and back through the connection's ordered replies.
+//! The road of a published NATS message is in `nats`.
 //!
 //! Deliberately not here: what may be appended (replication), what topics and settings there are (broker), bytes on
 //! disk (log) and on the wire (kafka-wire, records).
