@@ -6,6 +6,7 @@
 
 pub mod config;
 mod controller;
+pub mod coordinator;
 mod image;
 mod record;
 

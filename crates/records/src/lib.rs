@@ -38,6 +38,7 @@ mod crc;
 mod decoded;
 mod error;
 mod header;
+pub mod internal;
 mod partition;
 mod record;
 mod split;

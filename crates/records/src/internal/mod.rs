@@ -1,0 +1,9 @@
+//! The records of internal topics, as Kafka writes them: `__consumer_offsets`, `__transaction_state`,
+//! `__share_group_state`.
+//!
+//! Each key and each value begins with a version; the version of a key also says what kind of record it is. Kafka's own
+//! tools read what is written here.
+
+mod codec;
+
+pub use codec::{FieldReader, FieldWriter, InternalRecordError, Layout, WriteField};
