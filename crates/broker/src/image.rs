@@ -18,9 +18,15 @@ pub const CONSUMER_OFFSETS_TOPIC: &str = "__consumer_offsets";
 /// Topic that holds the state of transactions.
 pub const TRANSACTION_STATE_TOPIC: &str = "__transaction_state";
 
+/// Topic that holds the positions of share groups.
+pub const SHARE_GROUP_STATE_TOPIC: &str = "__share_group_state";
+
 /// True for the topics that belong to the broker.
 pub fn is_internal_topic(name: &str) -> bool {
-    matches!(name, METADATA_TOPIC | CONSUMER_OFFSETS_TOPIC | TRANSACTION_STATE_TOPIC)
+    matches!(
+        name,
+        METADATA_TOPIC | CONSUMER_OFFSETS_TOPIC | TRANSACTION_STATE_TOPIC | SHARE_GROUP_STATE_TOPIC
+    )
 }
 
 /// One topic.

@@ -15,7 +15,7 @@ pub use controller::{
     CreateTopic, PRODUCER_IDS_PER_BLOCK, Requester, TopicRef,
 };
 pub use image::{
-    CONSUMER_OFFSETS_TOPIC, METADATA_TOPIC, MetadataImage, TRANSACTION_STATE_TOPIC, TopicImage,
-    is_internal_topic,
+    CONSUMER_OFFSETS_TOPIC, METADATA_TOPIC, MetadataImage, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC,
+    TopicImage, is_internal_topic,
 };
 pub use record::{METADATA_RECORD_VERSION, MetadataRecord, RecordError};

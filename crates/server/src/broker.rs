@@ -12,6 +12,7 @@ use tokio::sync::Mutex;
 
 use crate::budget::RequestBudget;
 use crate::controller::{ControllerShell, ProducerIdBlock};
+use crate::coordinators::Coordinators;
 use crate::dirty::DirtyPages;
 use crate::kafka::FetchSessions;
 use crate::metrics::Metrics;
@@ -56,6 +57,7 @@ pub(crate) struct Broker {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) budget: Arc<RequestBudget>,
     pub(crate) controller: ControllerShell,
+    pub(crate) coordinators: Coordinators,
     pub(crate) flusher: Flusher,
     pub(crate) dirty: Arc<DirtyPages>,
     pub(crate) fetch_sessions: FetchSessions,

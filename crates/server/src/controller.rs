@@ -7,7 +7,7 @@ use arc_swap::ArcSwap;
 use tailrace_broker::{Command, ControlError, Controller, MetadataImage, MetadataRecord, TopicImage};
 use tailrace_log::delete_partition;
 use tailrace_types::{ProducerId, TimestampMs, TopicName};
-use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 
 use crate::metadata_log::{MetadataError, MetadataLog};
 use crate::nats::NatsFront;
@@ -37,6 +37,8 @@ pub(crate) struct ControllerShell {
     nats: Arc<NatsFront>,
     /// Why the metadata log takes no writes any more.
     halted: OnceLock<String>,
+    /// Counts the changes of topics and settings.
+    changes: watch::Sender<u64>,
 }
 
 struct State {
@@ -69,7 +71,13 @@ impl ControllerShell {
             opener,
             nats,
             halted: OnceLock::new(),
+            changes: watch::Sender::new(0),
         }
+    }
+
+    /// Tells of every change of topics and settings, after it was carried out.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
     }
 
     /// Why no command can be carried out until the next start, if that is so.
@@ -119,6 +127,9 @@ impl ControllerShell {
         // Still under the controller's lock: effects happen in the order of their commands.
         for record in &records {
             self.carry_out(record, &image, now).await;
+        }
+        if records.iter().any(|record| !matches!(record, MetadataRecord::ProducerIds { .. })) {
+            self.changes.send_modify(|changes| *changes += 1);
         }
         drop(guard);
         Ok(image)

@@ -19,6 +19,7 @@ use crate::broker::{Broker, Limits};
 use crate::budget::RequestBudget;
 use crate::collector::BrokerCollector;
 use crate::controller::{ControllerShell, ProducerIdBlock};
+use crate::coordinators::Coordinators;
 use crate::dirty::DirtyPages;
 use crate::disk::ServerDisk;
 use crate::kafka::{FetchSessions, api_name};
@@ -129,7 +130,7 @@ pub struct Addresses {
 /// A running server.
 pub struct Server {
     addresses: Addresses,
-    broker: Arc<Broker>,
+    pub(crate) broker: Arc<Broker>,
     kafka: JoinHandle<()>,
     others: Vec<JoinHandle<()>>,
     grace: Duration,
@@ -184,6 +185,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
             metrics.request_memory.clone(),
         ),
         controller,
+        coordinators: Coordinators::new(),
         flusher: Flusher::start(flush_threads, Arc::clone(&metrics)).map_err(StartError::Threads)?,
         dirty: Arc::new(DirtyPages::default()),
         fetch_sessions: FetchSessions::new(slots, Arc::clone(&metrics)),
@@ -203,6 +205,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         tokio::spawn(http::serve(http, Arc::clone(&broker))),
         tokio::spawn(keep_up(Arc::clone(&broker))),
         tokio::spawn(nats::give_back(Arc::clone(&broker))),
+        tokio::spawn(run_coordinators(Arc::clone(&broker))),
         tokio::spawn(Arc::clone(&broker.dirty).watch()),
     ];
     if let Some(listener) = nats {
@@ -252,6 +255,10 @@ impl Server {
         self.broker.controller.close().await;
         failed
     }
+}
+
+async fn run_coordinators(broker: Arc<Broker>) {
+    broker.coordinators.run(&broker).await;
 }
 
 fn open_controller(

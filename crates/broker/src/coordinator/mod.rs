@@ -146,6 +146,11 @@ pub trait Coordinator: Send + Sized + 'static {
     /// replayed, and everybody who waits is told so.
     fn step(&mut self, event: Self::Event, moment: &Moment<'_>) -> Effects<Self>;
 
+    /// Topics or settings have changed since the last step. May be called for changes that do not matter.
+    fn metadata_changed(&mut self, _moment: &Moment<'_>) -> Effects<Self> {
+        Effects::default()
+    }
+
     /// When [`Coordinator::tick`] wants to be called; `None` for never. Asked after every step.
     fn deadline(&self) -> Option<TimestampMs>;
 

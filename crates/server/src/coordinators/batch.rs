@@ -1,0 +1,23 @@
+//! From what a coordinator wants to write to a batch.
+
+use tailrace_broker::coordinator::Append;
+use tailrace_records::{BatchBuilder, BatchError, BatchOptions, Validated};
+use tailrace_types::TimestampMs;
+
+/// Builds the batch. It is not held to `max.message.bytes`: the records of a step belong together, and their size is
+/// bounded by that of the request behind them.
+pub(super) fn build(append: &Append, now: TimestampMs) -> Result<Validated, BatchError> {
+    let mut options = BatchOptions::default();
+    if let Some(producer) = append.producer {
+        // Without a sequence: a coordinator's writes are not repeated.
+        options.producer_id = producer.id;
+        options.producer_epoch = producer.epoch;
+        options.transactional = true;
+    }
+    let mut builder = BatchBuilder::new(options);
+    for record in &append.records {
+        builder.push(now, Some(&record.key), record.value.as_deref(), &[])?;
+    }
+    let (header, bytes) = builder.build_with_header();
+    Ok(Validated { header, bytes })
+}

@@ -1,0 +1,69 @@
+//! Coordinators as the shell runs them: each partition of an internal topic has a deterministic core that is replayed
+//! from the partition's log, steps under a lock, and whose answers wait for the log.
+//!
+//! - [`Runtime`] finds the core for a name, creates the internal topic at first use, and submits events.
+//! - `shard` holds one core: loading, stepping, appending, releasing what waited for the commit, and its timer.
+//! - A core that failed, be it in the disk or by a panic, is thrown away and replayed; everybody who waited is told.
+//!
+//! Bounds: those who wait are as many as the connections' requests in flight; a core bounds its own state.
+
+mod batch;
+mod clock;
+mod replay;
+mod runtime;
+mod shard;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use tailrace_kafka_wire::ErrorCode;
+
+use crate::broker::Broker;
+
+pub(crate) use clock::SteadyClock;
+pub(crate) use runtime::{Kind, Runtime};
+pub(crate) use shard::Pending;
+
+/// All coordinators of a server.
+pub(crate) struct Coordinators {
+    /// What their deadlines are counted by.
+    pub(crate) clock: SteadyClock,
+}
+
+impl Coordinators {
+    /// None is loaded yet.
+    pub(crate) fn new() -> Self {
+        Self { clock: SteadyClock::start() }
+    }
+
+    /// Loads all of them and keeps them going until the server stops.
+    #[expect(clippy::unused_async, reason = "the kinds of coordinators come next")]
+    pub(crate) async fn run(&self, _broker: &Arc<Broker>) {
+        // One `runtime.run(broker)` for each kind, side by side.
+    }
+}
+
+/// Why a coordinator has no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum CoordinatorFailure {
+    /// Its partition cannot be read or written now, or its topic cannot be created.
+    #[error("the coordinator is not available: {0}")]
+    Unavailable(String),
+    /// It was thrown away while the answer was due; what was asked for may or may not have happened.
+    #[error("the coordinator was reloaded")]
+    Reloaded,
+    /// The server is stopping.
+    #[error("the server is stopping")]
+    Stopping,
+}
+
+impl CoordinatorFailure {
+    /// What clients are told: all of them look for the coordinator anew and try again.
+    pub(crate) fn code(&self) -> ErrorCode {
+        match self {
+            Self::Unavailable(_) | Self::Stopping => ErrorCode::CoordinatorNotAvailable,
+            Self::Reloaded => ErrorCode::NotCoordinator,
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! All coordinators of one kind: which partition a name belongs to, and their topic.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tailrace_broker::config::BrokerConfig;
+use tailrace_broker::coordinator::{Coordinator, Token, partition_of_name};
+use tailrace_broker::{Command, ControlError, CreateTopic, Requester};
+use tailrace_types::TopicId;
+
+use super::shard::{Pending, Shard};
+use super::{CoordinatorFailure, SteadyClock};
+use crate::broker::Broker;
+use crate::controller::CommandError;
+
+/// Work that is being done.
+pub(crate) type Performed = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// What a kind of coordinators needs of the shell.
+pub(crate) struct Kind<C: Coordinator> {
+    /// For the server's own log.
+    pub(crate) name: &'static str,
+    /// The internal topic that holds their state.
+    pub(crate) topic: &'static str,
+    /// Partitions that the topic gets.
+    pub(crate) partitions: fn(&BrokerConfig) -> i32,
+    /// Settings that the topic gets.
+    pub(crate) settings: fn(&BrokerConfig) -> Vec<(&'static str, String)>,
+    /// A core that knows nothing yet.
+    pub(crate) new: fn() -> C,
+    /// Carries out what a core of this partition wants done elsewhere, once it is committed.
+    pub(crate) perform: fn(Arc<Broker>, i32, C::Work) -> Performed,
+}
+
+/// All coordinators of one kind. Cores are loaded at start, and again when they failed.
+pub(crate) struct Runtime<C: Coordinator> {
+    kind: &'static Kind<C>,
+    clock: SteadyClock,
+    shards: Mutex<BTreeMap<i32, Arc<Shard<C>>>>,
+    /// One creates the topic, the others wait.
+    creating: tokio::sync::Mutex<()>,
+}
+
+impl<C: Coordinator> Runtime<C> {
+    pub(crate) fn new(kind: &'static Kind<C>, clock: SteadyClock) -> Self {
+        Self { kind, clock, shards: Mutex::default(), creating: tokio::sync::Mutex::default() }
+    }
+
+    /// Submits an event to the coordinator of `name`. Returns when it is decided and written, so that events keep their
+    /// order; the pending answer comes when it is committed.
+    ///
+    /// # Errors
+    /// The coordinator cannot be had. Nothing happened then, or what happened is forgotten.
+    pub(crate) async fn submit(
+        &self,
+        broker: &Arc<Broker>,
+        name: &str,
+        event: impl FnOnce(Token) -> C::Event + Send + 'static,
+    ) -> Result<Pending<C::Reply>, CoordinatorFailure> {
+        let partition = partition_of_name(name, self.partitions(broker).await?);
+        self.shard(broker, partition).submit(broker, event).await
+    }
+
+    /// Submits an event to the coordinator of a partition.
+    ///
+    /// # Errors
+    /// As [`Runtime::submit`].
+    pub(crate) async fn submit_to(
+        &self,
+        broker: &Arc<Broker>,
+        partition: i32,
+        event: impl FnOnce(Token) -> C::Event + Send + 'static,
+    ) -> Result<Pending<C::Reply>, CoordinatorFailure> {
+        self.shard(broker, partition).submit(broker, event).await
+    }
+
+    /// Submits an event to every coordinator, and waits for all answers. None, if the topic does not exist yet. Those that
+    /// cannot be had answer with their failure.
+    pub(crate) async fn submit_all(
+        &self,
+        broker: &Arc<Broker>,
+        event: impl Fn(Token) -> C::Event + Clone + Send + 'static,
+    ) -> Vec<Result<C::Reply, CoordinatorFailure>> {
+        let mut pending = Vec::new();
+        for partition in 0..self.existing(broker).unwrap_or(0) {
+            pending.push(self.shard(broker, partition).submit(broker, event.clone()).await);
+        }
+        let mut replies = Vec::with_capacity(pending.len());
+        for pending in pending {
+            replies.push(match pending {
+                Ok(pending) => pending.reply().await,
+                Err(failure) => Err(failure),
+            });
+        }
+        replies
+    }
+
+    /// The partition of the internal topic that `name` belongs to. Creates the topic if it does not exist.
+    ///
+    /// # Errors
+    /// It cannot be created.
+    pub(crate) async fn partition_of(
+        &self,
+        broker: &Arc<Broker>,
+        name: &str,
+    ) -> Result<i32, CoordinatorFailure> {
+        Ok(partition_of_name(name, self.partitions(broker).await?))
+    }
+
+    /// Looks at every core that is loaded and not busy, for metrics.
+    pub(crate) fn look(&self, mut look: impl FnMut(&C)) {
+        let shards: Vec<_> = self.lock().values().cloned().collect();
+        for shard in shards {
+            shard.look(&mut look);
+        }
+    }
+
+    /// Loads every core, then lets the loaded ones know whenever topics or settings change, until the server stops.
+    pub(crate) async fn run(&self, broker: &Arc<Broker>) {
+        let mut changes = broker.controller.changes();
+        let mut stopping = broker.stopping.subscribe();
+        for partition in 0..self.existing(broker).unwrap_or(0) {
+            // A failure was logged; the next request tries again.
+            let _ = self.shard(broker, partition).load(broker).await;
+        }
+        loop {
+            tokio::select! {
+                changed = changes.changed() => if changed.is_err() { break },
+                () = Broker::stopped(&mut stopping) => break,
+            }
+            let shards: Vec<_> = self.lock().values().cloned().collect();
+            for shard in shards {
+                if shard.is_loaded().await {
+                    let _ = shard.nudge(broker, C::metadata_changed).await;
+                }
+            }
+        }
+        let shards: Vec<_> = self.lock().values().cloned().collect();
+        for shard in shards {
+            shard.close().await;
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<i32, Arc<Shard<C>>>> {
+        self.shards.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn shard(&self, broker: &Arc<Broker>, partition: i32) -> Arc<Shard<C>> {
+        let mut shards = self.lock();
+        let shard = shards.entry(partition).or_insert_with(|| {
+            let shard = Arc::new(Shard::new(partition, self.kind, self.clock));
+            tokio::spawn(Arc::clone(&shard).run_timer(Arc::clone(broker)));
+            shard
+        });
+        Arc::clone(shard)
+    }
+
+    /// Partitions of the topic; `None` if it does not exist.
+    fn existing(&self, broker: &Broker) -> Option<i32> {
+        broker.image().topic(self.kind.topic).map(|topic| topic.partitions)
+    }
+
+    async fn partitions(&self, broker: &Arc<Broker>) -> Result<i32, CoordinatorFailure> {
+        if let Some(partitions) = self.existing(broker) {
+            return Ok(partitions);
+        }
+        let _alone = self.creating.lock().await;
+        if self.existing(broker).is_none() {
+            self.create_topic(broker).await?;
+        }
+        let missing = || CoordinatorFailure::Unavailable(format!("{} was not created", self.kind.topic));
+        self.existing(broker).ok_or_else(missing)
+    }
+
+    async fn create_topic(&self, broker: &Arc<Broker>) -> Result<(), CoordinatorFailure> {
+        let config = broker.config();
+        let settings = (self.kind.settings)(&config);
+        let create = CreateTopic {
+            name: self.kind.topic.to_owned(),
+            id: TopicId::from_random(crate::random::bytes16()),
+            partitions: (self.kind.partitions)(&config),
+            replication_factor: 1,
+            configs: settings.into_iter().map(|(key, value)| (key.to_owned(), Some(value))).collect(),
+            now: broker.now(),
+            by: Requester::Broker,
+        };
+        let broker = Arc::clone(broker);
+        // Spawned, because a command must not be left half-way when a client goes away.
+        let work = async move {
+            let now = broker.now();
+            broker.controller.execute(Command::CreateTopic(create), now).await
+        };
+        let topic = self.kind.topic;
+        match tokio::spawn(work).await {
+            Ok(Ok(_) | Err(CommandError::Refused(ControlError::TopicExists { .. }))) => Ok(()),
+            Ok(Err(CommandError::Stopping)) => Err(CoordinatorFailure::Stopping),
+            Ok(Err(error)) => {
+                tracing::error!(topic, %error, "the internal topic cannot be created");
+                Err(CoordinatorFailure::Unavailable(format!("{topic} cannot be created: {error}")))
+            }
+            Err(error) => Err(CoordinatorFailure::Unavailable(error.to_string())),
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! One coordinator of one partition: its core behind a lock, those who wait for it, and its timer.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Instant;
+
+use tailrace_broker::coordinator::{Coordinator, Effects, Moment, Token};
+use tailrace_types::{HighWatermark, TimestampMs};
+use tokio::sync::{Mutex, Notify, oneshot};
+
+use super::batch::build;
+use super::replay::replay;
+use super::runtime::Kind;
+use super::{CoordinatorFailure, SteadyClock};
+use crate::broker::Broker;
+use crate::partitions::{Onward, PartitionHandle, PartitionSlot, WaitOutcome, append};
+
+/// No deadline.
+const NEVER: i64 = i64::MAX;
+
+/// An answer that is due.
+#[derive(Debug)]
+pub(crate) struct Pending<R>(oneshot::Receiver<R>);
+
+impl<R> Pending<R> {
+    /// Waits for it.
+    ///
+    /// # Errors
+    /// The coordinator was thrown away meanwhile, or the server stops.
+    pub(crate) async fn reply(self) -> Result<R, CoordinatorFailure> {
+        self.0.await.map_err(|_| CoordinatorFailure::Reloaded)
+    }
+}
+
+pub(super) struct Shard<C: Coordinator> {
+    pub(super) partition: i32,
+    pub(super) kind: &'static Kind<C>,
+    pub(super) clock: SteadyClock,
+    state: Mutex<State<C>>,
+    /// When the core wants to be called, in milliseconds.
+    deadline: AtomicI64,
+    deadline_changed: Notify,
+}
+
+enum State<C: Coordinator> {
+    /// Not read yet, or thrown away.
+    Unloaded,
+    Loaded(Box<Loaded<C>>),
+    /// The server is stopping.
+    Closed,
+}
+
+struct Loaded<C: Coordinator> {
+    core: C,
+    handle: Arc<PartitionHandle>,
+    next_token: u64,
+    waiting: HashMap<Token, oneshot::Sender<C::Reply>>,
+    /// The high watermark has to get here before anything that was decided so far may be told.
+    appended_to: HighWatermark,
+}
+
+/// What may be told once the log is committed up to a point.
+struct Release<C: Coordinator> {
+    handle: Arc<PartitionHandle>,
+    committed_at: HighWatermark,
+    replies: Vec<(oneshot::Sender<C::Reply>, C::Reply)>,
+    work: Vec<C::Work>,
+}
+
+impl<C: Coordinator> Shard<C> {
+    pub(super) fn new(partition: i32, kind: &'static Kind<C>, clock: SteadyClock) -> Self {
+        Self {
+            partition,
+            kind,
+            clock,
+            state: Mutex::new(State::Unloaded),
+            deadline: AtomicI64::new(NEVER),
+            deadline_changed: Notify::new(),
+        }
+    }
+
+    /// Submits an event; returns when it is decided and written. It is carried out even if the caller is dropped.
+    pub(super) async fn submit(
+        self: &Arc<Self>,
+        broker: &Arc<Broker>,
+        event: impl FnOnce(Token) -> C::Event + Send + 'static,
+    ) -> Result<Pending<C::Reply>, CoordinatorFailure> {
+        let (answer, pending) = oneshot::channel();
+        let step = move |loaded: &mut Loaded<C>, moment: &Moment<'_>| {
+            let token = Token(loaded.next_token);
+            loaded.next_token += 1;
+            loaded.waiting.insert(token, answer);
+            loaded.core.step(event(token), moment)
+        };
+        self.act(broker, step).await?;
+        Ok(Pending(pending))
+    }
+
+    /// Time has passed, or topics have changed.
+    pub(super) async fn nudge(
+        self: &Arc<Self>,
+        broker: &Arc<Broker>,
+        step: fn(&mut C, &Moment<'_>) -> Effects<C>,
+    ) -> Result<(), CoordinatorFailure> {
+        self.act(broker, move |loaded, moment| step(&mut loaded.core, moment)).await
+    }
+
+    /// Reads the log, unless that was done.
+    pub(super) async fn load(self: &Arc<Self>, broker: &Arc<Broker>) -> Result<(), CoordinatorFailure> {
+        self.act(broker, |_, _| Effects::default()).await
+    }
+
+    /// True if the core is in memory.
+    pub(super) async fn is_loaded(&self) -> bool {
+        matches!(*self.state.lock().await, State::Loaded(_))
+    }
+
+    /// Looks at the core, if it is loaded and nobody is busy with it.
+    pub(super) fn look<T>(&self, look: impl FnOnce(&C) -> T) -> Option<T> {
+        match &*self.state.try_lock().ok()? {
+            State::Loaded(loaded) => Some(look(&loaded.core)),
+            State::Unloaded | State::Closed => None,
+        }
+    }
+
+    /// Runs one step in a task of its own, so that a client that goes away cannot leave it half done.
+    async fn act(
+        self: &Arc<Self>,
+        broker: &Arc<Broker>,
+        step: impl FnOnce(&mut Loaded<C>, &Moment<'_>) -> Effects<C> + Send + 'static,
+    ) -> Result<(), CoordinatorFailure> {
+        let (shard, broker) = (Arc::clone(self), Arc::clone(broker));
+        let (decided, wait) = oneshot::channel();
+        tokio::spawn(async move {
+            match shard.act_locked(&broker, step).await {
+                Ok(release) => {
+                    let _ = decided.send(Ok(()));
+                    release.run(&broker, &shard).await;
+                }
+                Err(failure) => drop(decided.send(Err(failure))),
+            }
+        });
+        wait.await.unwrap_or(Err(CoordinatorFailure::Reloaded))
+    }
+
+    async fn act_locked(
+        &self,
+        broker: &Arc<Broker>,
+        step: impl FnOnce(&mut Loaded<C>, &Moment<'_>) -> Effects<C> + Send + 'static,
+    ) -> Result<Release<C>, CoordinatorFailure> {
+        let mut state = self.state.lock().await;
+        // Taken out while it steps: whatever goes wrong, be it a panic, what is left is a core to be loaded anew.
+        let mut loaded = self.take(&mut state, broker).await?;
+        let image = broker.image();
+        let effects = step(&mut loaded, &Moment { now: self.clock.now(), image: &image });
+        let release = self.carry_out(broker, &mut loaded, effects).await?;
+        self.put_back(&mut state, loaded);
+        Ok(release)
+    }
+
+    async fn take(
+        &self,
+        state: &mut State<C>,
+        broker: &Arc<Broker>,
+    ) -> Result<Box<Loaded<C>>, CoordinatorFailure> {
+        match std::mem::replace(state, State::Unloaded) {
+            State::Loaded(loaded) => Ok(loaded),
+            State::Unloaded => self.read(broker).await,
+            State::Closed => {
+                *state = State::Closed;
+                Err(CoordinatorFailure::Stopping)
+            }
+        }
+    }
+
+    fn put_back(&self, state: &mut State<C>, loaded: Box<Loaded<C>>) {
+        let deadline = loaded.core.deadline().map_or(NEVER, |deadline| deadline.0);
+        *state = State::Loaded(loaded);
+        if self.deadline.swap(deadline, Ordering::AcqRel) != deadline {
+            self.deadline_changed.notify_one();
+        }
+    }
+
+    /// Replays the log into a fresh core.
+    async fn read(&self, broker: &Arc<Broker>) -> Result<Box<Loaded<C>>, CoordinatorFailure> {
+        let handle = self.handle(broker)?;
+        let (mut core, began) = ((self.kind.new)(), Instant::now());
+        let (source, bytes_max) = (Arc::clone(&handle), broker.limits.decompressed_bytes_max);
+        let replayed = tokio::task::spawn_blocking(move || {
+            let report = replay(&mut core, &source, bytes_max)?;
+            Ok::<_, super::replay::ReplayFailure>((core, report))
+        });
+        let unavailable = |reason: String| {
+            tracing::error!(partition = %handle.id, %reason, "a coordinator could not be loaded");
+            CoordinatorFailure::Unavailable(reason)
+        };
+        let (core, report) = match replayed.await {
+            Ok(Ok(replayed)) => replayed,
+            Ok(Err(error)) => return Err(unavailable(error.to_string())),
+            Err(error) => return Err(unavailable(error.to_string())),
+        };
+        if report.records > 0 {
+            tracing::info!(
+                partition = %handle.id, records = report.records, skipped = report.skipped,
+                ms = began.elapsed().as_millis(), "a coordinator was loaded"
+            );
+        }
+        let mut loaded = Box::new(Loaded {
+            core,
+            handle,
+            next_token: 0,
+            waiting: HashMap::new(),
+            appended_to: HighWatermark(report.end.get()),
+        });
+        let image = broker.image();
+        let effects = loaded.core.loaded(&Moment { now: self.clock.now(), image: &image });
+        let release = self.carry_out(broker, &mut loaded, effects).await?;
+        let (broker, kind, partition) = (Arc::clone(broker), self.kind, self.partition);
+        tokio::spawn(async move { release.perform(&broker, kind, partition).await });
+        Ok(loaded)
+    }
+
+    fn handle(&self, broker: &Broker) -> Result<Arc<PartitionHandle>, CoordinatorFailure> {
+        let unavailable = |reason: &str| CoordinatorFailure::Unavailable(reason.to_owned());
+        let topic = broker.topics().by_name(self.kind.topic);
+        let topic = topic.ok_or_else(|| unavailable("its topic does not exist"))?;
+        match topic.partition(self.partition) {
+            Some(PartitionSlot::Online(handle)) => Ok(Arc::clone(handle)),
+            Some(PartitionSlot::Offline(offline)) => Err(unavailable(&offline.reason)),
+            None => Err(unavailable("its partition does not exist")),
+        }
+    }
+
+    /// Appends what a step wants appended.
+    async fn carry_out(
+        &self,
+        broker: &Arc<Broker>,
+        loaded: &mut Loaded<C>,
+        effects: Effects<C>,
+    ) -> Result<Release<C>, CoordinatorFailure> {
+        let failed = |reason: String| {
+            tracing::error!(coordinator = self.kind.name, partition = self.partition, %reason, "an append failed");
+            CoordinatorFailure::Unavailable(reason)
+        };
+        for wanted in &effects.appends {
+            // The wall clock: these are the times that people see in the log.
+            let now = broker.now();
+            let batch = build(wanted, now).map_err(|error| failed(error.to_string()))?;
+            let appended = append(broker, &loaded.handle, batch, now, Onward::Nowhere).await;
+            let appended = appended.map_err(|failure| failed(format!("{failure:?}")))?;
+            loaded.appended_to = loaded.appended_to.max(appended.committed_at);
+        }
+        let waiting = &mut loaded.waiting;
+        let addressed = |(token, reply)| Some((waiting.remove(&token)?, reply));
+        Ok(Release {
+            handle: Arc::clone(&loaded.handle),
+            committed_at: loaded.appended_to,
+            replies: effects.replies.into_iter().filter_map(addressed).collect(),
+            work: effects.work,
+        })
+    }
+
+    /// Calls the core when its deadline has come, until the server stops.
+    pub(super) async fn run_timer(self: Arc<Self>, broker: Arc<Broker>) {
+        let mut stopping = broker.stopping.subscribe();
+        loop {
+            let deadline = self.deadline.load(Ordering::Acquire);
+            let due = async {
+                match deadline {
+                    NEVER => std::future::pending().await,
+                    deadline => tokio::time::sleep(self.clock.until(TimestampMs(deadline))).await,
+                }
+            };
+            tokio::select! {
+                () = due => {}
+                () = self.deadline_changed.notified() => continue,
+                () = Broker::stopped(&mut stopping) => return,
+            }
+            let ticked = self.nudge(&broker, C::tick).await;
+            if ticked.is_err() || self.deadline.load(Ordering::Acquire) == deadline {
+                // Not at once again: the disk may be full for a while, and a core may be early.
+                tokio::time::sleep(TICK_PAUSE).await;
+            }
+        }
+    }
+
+    /// Lets everybody who waits know that there will be no answer.
+    pub(super) async fn close(&self) {
+        *self.state.lock().await = State::Closed;
+    }
+}
+
+/// Least time between two calls of a core that leaves its deadline where it was.
+const TICK_PAUSE: std::time::Duration = std::time::Duration::from_millis(5);
+
+impl<C: Coordinator> Release<C> {
+    async fn run(self, broker: &Arc<Broker>, shard: &Arc<Shard<C>>) {
+        self.perform(broker, shard.kind, shard.partition).await;
+    }
+
+    /// Waits for the commit; then answers, and does the work.
+    async fn perform(self, broker: &Arc<Broker>, kind: &'static Kind<C>, partition: i32) {
+        if (self.replies.is_empty() && self.work.is_empty())
+            || !committed_to(&self.handle, self.committed_at).await
+        {
+            // The senders are dropped: those who wait are told that the coordinator is gone.
+            return;
+        }
+        for (answer, reply) in self.replies {
+            // Its client may have gone.
+            let _ = answer.send(reply);
+        }
+        for work in self.work {
+            (kind.perform)(Arc::clone(broker), partition, work).await;
+        }
+    }
+}
+
+async fn committed_to(handle: &PartitionHandle, committed_at: HighWatermark) -> bool {
+    match handle.wait_committed(committed_at) {
+        None => true,
+        Some(wait) => matches!(wait.await, Ok(WaitOutcome::Committed)),
+    }
+}

@@ -1,0 +1,202 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tailrace_broker::coordinator::{
+    Coordinator, CoordinatorRecord, Effects, Moment, ReplayError, Replayed, Token,
+};
+use tailrace_types::TimestampMs;
+use tempfile::TempDir;
+
+use super::runtime::{Kind, Runtime};
+use super::{CoordinatorFailure, SteadyClock};
+use crate::broker::Broker;
+use crate::{Server, ServerDisk, Startup, start};
+
+/// Counts how often each name was asked for. It answers `later` when its time has come.
+#[derive(Default)]
+struct Counter {
+    counts: BTreeMap<String, u64>,
+    later: Option<(TimestampMs, Token)>,
+    metadata_changes: u64,
+}
+
+enum Event {
+    Count(Token, String),
+    Later(Token, i64),
+    Changes(Token),
+    Panic,
+}
+
+impl Coordinator for Counter {
+    type Event = Event;
+    type Reply = u64;
+    type Work = std::convert::Infallible;
+
+    fn replay(&mut self, entry: Replayed<'_>) -> Result<(), ReplayError> {
+        let Replayed::Record { key, value: Some(value), .. } = entry else {
+            return Err(ReplayError("not a count".to_owned()));
+        };
+        let count = u64::from_be_bytes(value.try_into().expect("eight bytes"));
+        self.counts.insert(String::from_utf8_lossy(key).into_owned(), count);
+        Ok(())
+    }
+
+    fn loaded(&mut self, _: &Moment<'_>) -> Effects<Self> {
+        Effects::default()
+    }
+
+    fn step(&mut self, event: Event, moment: &Moment<'_>) -> Effects<Self> {
+        match event {
+            Event::Count(token, name) => {
+                let count = self.counts.entry(name.clone()).or_default();
+                *count += 1;
+                let mut effects = Effects::reply(token, *count);
+                let value = Some(Bytes::copy_from_slice(&count.to_be_bytes()));
+                effects.append(vec![CoordinatorRecord { key: name.into(), value }]);
+                effects
+            }
+            Event::Later(token, ms) => {
+                self.later = Some((TimestampMs(moment.now.0 + ms), token));
+                Effects::default()
+            }
+            Event::Changes(token) => Effects::reply(token, self.metadata_changes),
+            Event::Panic => panic!("a core's mistake"),
+        }
+    }
+
+    fn metadata_changed(&mut self, _: &Moment<'_>) -> Effects<Self> {
+        self.metadata_changes += 1;
+        Effects::default()
+    }
+
+    fn deadline(&self) -> Option<TimestampMs> {
+        self.later.map(|(at, _)| at)
+    }
+
+    fn tick(&mut self, moment: &Moment<'_>) -> Effects<Self> {
+        match self.later {
+            Some((at, token)) if at <= moment.now => {
+                self.later = None;
+                Effects::reply(token, 1)
+            }
+            _ => Effects::default(),
+        }
+    }
+}
+
+static COUNTERS: Kind<Counter> = Kind {
+    name: "counter",
+    topic: tailrace_broker::SHARE_GROUP_STATE_TOPIC,
+    partitions: |_| 3,
+    settings: |_| Vec::new(),
+    new: Counter::default,
+    perform: |_, _, work| match work {},
+};
+
+struct Rig {
+    server: Server,
+    counters: Arc<Runtime<Counter>>,
+}
+
+impl Rig {
+    async fn start(folder: &TempDir) -> Self {
+        let setting = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        let data = folder.path().join("data");
+        let settings = BTreeMap::from([
+            setting("data.dir", &data.to_string_lossy()),
+            setting("kafka", "127.0.0.1:0"),
+            setting("nats", "off"),
+            setting("http", "127.0.0.1:0"),
+        ]);
+        let server = start(Startup { settings, disk: ServerDisk::real() }).await.unwrap();
+        let counters = Arc::new(Runtime::new(&COUNTERS, SteadyClock::start()));
+        Self { server, counters }
+    }
+
+    fn broker(&self) -> &Arc<Broker> {
+        &self.server.broker
+    }
+
+    async fn count(&self, name: &str) -> Result<u64, CoordinatorFailure> {
+        let owned = name.to_owned();
+        let pending =
+            self.counters.submit(self.broker(), name, move |token| Event::Count(token, owned)).await?;
+        pending.reply().await
+    }
+}
+
+#[tokio::test]
+async fn what_was_answered_is_there_after_a_restart() {
+    let folder = TempDir::new().unwrap();
+    let rig = Rig::start(&folder).await;
+    for expected in 1..=3 {
+        assert_eq!(rig.count("a").await, Ok(expected));
+    }
+    assert_eq!(rig.count("b").await, Ok(1));
+    rig.server.stop().await;
+    let rig = Rig::start(&folder).await;
+    assert_eq!(rig.count("a").await, Ok(4));
+    assert_eq!(rig.count("b").await, Ok(2));
+    rig.server.stop().await;
+}
+
+#[tokio::test]
+async fn a_core_that_panics_is_read_again_and_the_others_go_on() {
+    let folder = TempDir::new().unwrap();
+    let rig = Rig::start(&folder).await;
+    assert_eq!(rig.count("a").await, Ok(1));
+    let failed = rig.counters.submit(rig.broker(), "a", |_| Event::Panic).await;
+    assert_eq!(failed.err(), Some(CoordinatorFailure::Reloaded));
+    assert_eq!(rig.count("a").await, Ok(2));
+    rig.server.stop().await;
+}
+
+#[tokio::test]
+async fn answers_keep_the_order_of_their_events_and_time_brings_its_own() {
+    let folder = TempDir::new().unwrap();
+    let rig = Rig::start(&folder).await;
+    let mut pending = Vec::new();
+    for _ in 0..100 {
+        let counted = |token| Event::Count(token, "a".to_owned());
+        pending.push(rig.counters.submit(rig.broker(), "a", counted).await.unwrap());
+    }
+    for (number, pending) in (1..).zip(pending) {
+        assert_eq!(pending.reply().await, Ok(number));
+    }
+    let later = rig.counters.submit(rig.broker(), "a", |token| Event::Later(token, 30)).await.unwrap();
+    assert_eq!(later.reply().await, Ok(1));
+    rig.server.stop().await;
+}
+
+#[tokio::test]
+async fn cores_hear_of_changed_topics_and_those_who_wait_of_the_stop() {
+    let folder = TempDir::new().unwrap();
+    let rig = Rig::start(&folder).await;
+    assert_eq!(rig.count("a").await, Ok(1));
+    let (counters, broker) = (Arc::clone(&rig.counters), Arc::clone(rig.broker()));
+    let running = tokio::spawn(async move { counters.run(&broker).await });
+    let changes = |rig: &Rig| {
+        let (counters, broker) = (Arc::clone(&rig.counters), Arc::clone(rig.broker()));
+        async move { counters.submit(&broker, "a", Event::Changes).await.unwrap().reply().await.unwrap() }
+    };
+    // It begins to listen at some moment; topics are created until it has heard of one.
+    let mut number = 0;
+    while changes(&rig).await == 0 {
+        number += 1;
+        let create = tailrace_broker::CreateTopic::with_defaults(
+            &format!("topic-{number}"),
+            tailrace_types::TopicId::from_random(crate::random::bytes16()),
+            rig.broker().now(),
+            tailrace_broker::Requester::Client,
+        );
+        let command = tailrace_broker::Command::CreateTopic(create);
+        rig.broker().controller.execute(command, rig.broker().now()).await.unwrap();
+    }
+    let waits = rig.counters.submit(rig.broker(), "a", |token| Event::Later(token, 3_600_000)).await.unwrap();
+    let all = rig.counters.submit_all(rig.broker(), Event::Changes).await;
+    assert_eq!(all.len(), 3);
+    rig.server.stop().await;
+    assert_eq!(waits.reply().await, Err(CoordinatorFailure::Reloaded));
+    running.await.unwrap();
+}
