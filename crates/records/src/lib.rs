@@ -34,6 +34,7 @@
 mod attributes;
 mod builder;
 mod compress;
+mod control;
 mod crc;
 mod decoded;
 mod error;
@@ -48,6 +49,7 @@ mod varint;
 pub use attributes::{Attributes, Compression, TimestampType, UnknownCompressionName};
 pub use builder::{BUILDER_BYTES_MAX, BatchBuilder, BatchOptions};
 pub use compress::{CompressionLevels, compress, decompress};
+pub use control::{ControlError, EndTransactionMarker};
 pub use decoded::DecodedBatch;
 pub use error::{BatchError, REJECTIONS_MAX, RecordFault, RejectReason, Rejection, Rejections};
 pub use header::*;
