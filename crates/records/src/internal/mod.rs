@@ -5,5 +5,9 @@
 //! tools read what is written here.
 
 mod codec;
+mod group;
+mod offsets;
 
 pub use codec::{FieldReader, FieldWriter, InternalRecordError, Layout, WriteField};
+pub use group::{GroupKey, GroupMemberValue, GroupValue};
+pub use offsets::{OffsetKey, OffsetValue};
