@@ -1,12 +1,13 @@
 //! The settings of the broker: table and typed struct. Defaults of topic settings are derived from the topic table.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use tailrace_types::NodeId;
 
 use super::choice::{AdvertisedListener, LogFormat, NatsTls, Secret, TlsClientAuth};
 use super::error::{ConfigError, ConfigScope};
+use super::group::{self, GROUP_KEYS, GroupConfig};
 use super::key::ConfigKind::{Boolean, Int, List, Long, Password, Short, String as Text};
 use super::key::{self, ConfigKey, Unit};
 use super::layers::{self, DynamicConfigs, Layers};
@@ -69,6 +70,81 @@ settings! {
         /// Shortest session timeout that a member of a classic group may ask for. A short one notices dead members early,
         /// at the price of more heartbeats.
         group_min_session_timeout_ms: i32 = K::new("group.min.session.timeout.ms", Int).default("6000").ms();
+        /// Largest value that consumer.assignment.interval.ms may have, for consumer groups (KIP-848).
+        group_consumer_max_assignment_interval_ms: i32 = K::new("group.consumer.max.assignment.interval.ms", Int)
+            .default("15000").ms().at_least(0);
+        /// Largest value that consumer.heartbeat.interval.ms may have, for consumer groups (KIP-848).
+        group_consumer_max_heartbeat_interval_ms: i32 = K::new("group.consumer.max.heartbeat.interval.ms", Int)
+            .default("15000").ms().at_least(1);
+        /// Largest value that consumer.session.timeout.ms may have, for consumer groups (KIP-848).
+        group_consumer_max_session_timeout_ms: i32 = K::new("group.consumer.max.session.timeout.ms", Int)
+            .default("60000").ms().at_least(1);
+        /// Smallest value that consumer.assignment.interval.ms may have, for consumer groups (KIP-848).
+        group_consumer_min_assignment_interval_ms: i32 = K::new("group.consumer.min.assignment.interval.ms", Int)
+            .default("0").ms().at_least(0);
+        /// Smallest value that consumer.heartbeat.interval.ms may have, for consumer groups (KIP-848).
+        group_consumer_min_heartbeat_interval_ms: i32 = K::new("group.consumer.min.heartbeat.interval.ms", Int)
+            .default("5000").ms().at_least(1);
+        /// Smallest value that consumer.session.timeout.ms may have, for consumer groups (KIP-848).
+        group_consumer_min_session_timeout_ms: i32 = K::new("group.consumer.min.session.timeout.ms", Int)
+            .default("45000").ms().at_least(1);
+        /// Largest value that share.assignment.interval.ms may have, for share groups.
+        group_share_max_assignment_interval_ms: i32 = K::new("group.share.max.assignment.interval.ms", Int)
+            .default("15000").ms().at_least(0);
+        /// Largest value that share.delivery.count.limit may have.
+        group_share_max_delivery_count_limit: i32 = K::new("group.share.max.delivery.count.limit", Int)
+            .default("10").count("deliveries").between(5, 25);
+        /// Largest value that share.heartbeat.interval.ms may have, for share groups.
+        group_share_max_heartbeat_interval_ms: i32 = K::new("group.share.max.heartbeat.interval.ms", Int)
+            .default("15000").ms().at_least(1);
+        /// Largest value that share.partition.max.record.locks may have.
+        group_share_max_partition_max_record_locks: i32 = K::new("group.share.max.partition.max.record.locks", Int)
+            .default("4000").count("records").between(2000, 10_000);
+        /// Largest value that share.record.lock.duration.ms may have.
+        group_share_max_record_lock_duration_ms: i32 = K::new("group.share.max.record.lock.duration.ms", Int)
+            .default("60000").ms().between(30_000, 3_600_000);
+        /// Largest value that share.session.timeout.ms may have, for share groups.
+        group_share_max_session_timeout_ms: i32 = K::new("group.share.max.session.timeout.ms", Int)
+            .default("60000").ms().at_least(1);
+        /// Smallest value that share.assignment.interval.ms may have, for share groups.
+        group_share_min_assignment_interval_ms: i32 = K::new("group.share.min.assignment.interval.ms", Int)
+            .default("0").ms().at_least(0);
+        /// Smallest value that share.delivery.count.limit may have.
+        group_share_min_delivery_count_limit: i32 = K::new("group.share.min.delivery.count.limit", Int)
+            .default("2").count("deliveries").between(2, 5);
+        /// Smallest value that share.heartbeat.interval.ms may have, for share groups.
+        group_share_min_heartbeat_interval_ms: i32 = K::new("group.share.min.heartbeat.interval.ms", Int)
+            .default("5000").ms().at_least(1);
+        /// Smallest value that share.partition.max.record.locks may have.
+        group_share_min_partition_max_record_locks: i32 = K::new("group.share.min.partition.max.record.locks", Int)
+            .default("100").count("records").between(100, 2000);
+        /// Smallest value that share.record.lock.duration.ms may have.
+        group_share_min_record_lock_duration_ms: i32 = K::new("group.share.min.record.lock.duration.ms", Int)
+            .default("15000").ms().between(1000, 30_000);
+        /// Smallest value that share.session.timeout.ms may have, for share groups.
+        group_share_min_session_timeout_ms: i32 = K::new("group.share.min.session.timeout.ms", Int)
+            .default("45000").ms().at_least(1);
+        /// Largest value that streams.assignment.interval.ms may have, for streams groups.
+        group_streams_max_assignment_interval_ms: i32 = K::new("group.streams.max.assignment.interval.ms", Int)
+            .default("15000").ms().at_least(0).accepted();
+        /// Largest value that streams.heartbeat.interval.ms may have, for streams groups.
+        group_streams_max_heartbeat_interval_ms: i32 = K::new("group.streams.max.heartbeat.interval.ms", Int)
+            .default("15000").ms().at_least(1).accepted();
+        /// Largest value that streams.session.timeout.ms may have, for streams groups.
+        group_streams_max_session_timeout_ms: i32 = K::new("group.streams.max.session.timeout.ms", Int)
+            .default("60000").ms().at_least(1).accepted();
+        /// Largest value that streams.num.standby.replicas may have.
+        group_streams_max_standby_replicas: i32 = K::new("group.streams.max.standby.replicas", Int)
+            .default("2").count("replicas").at_least(0).accepted();
+        /// Smallest value that streams.assignment.interval.ms may have, for streams groups.
+        group_streams_min_assignment_interval_ms: i32 = K::new("group.streams.min.assignment.interval.ms", Int)
+            .default("0").ms().at_least(0).accepted();
+        /// Smallest value that streams.heartbeat.interval.ms may have, for streams groups.
+        group_streams_min_heartbeat_interval_ms: i32 = K::new("group.streams.min.heartbeat.interval.ms", Int)
+            .default("5000").ms().at_least(1).accepted();
+        /// Smallest value that streams.session.timeout.ms may have, for streams groups.
+        group_streams_min_session_timeout_ms: i32 = K::new("group.streams.min.session.timeout.ms", Int)
+            .default("45000").ms().at_least(1).accepted();
         /// Address of the HTTP listener (health and metrics), HOST:PORT. Port 0 picks a free one.
         http: String = K::new("http", Text).default("127.0.0.1:8222");
         /// Address of the Kafka listener, HOST:PORT. Port 0 picks a free one.
@@ -296,6 +372,8 @@ settings! {
     with {
         /// What holds for a topic without overrides.
         pub topic_defaults: TopicConfig,
+        /// What holds for a group without overrides.
+        pub group_defaults: Arc<GroupConfig>,
         /// Where each value comes from.
         layers: Layers,
     }
@@ -309,8 +387,11 @@ impl BrokerConfig {
     pub fn resolve(fixed: &BTreeMap<String, String>, dynamic: &DynamicConfigs) -> Result<Self, ConfigError> {
         let layers = Layers::new(fixed, dynamic)?;
         let topic_defaults = TopicConfig::resolve_in(&BTreeMap::new(), &layers)?;
+        let group_defaults = GroupConfig::resolve_in(&BTreeMap::new(), &layers)?;
+        group::check_broker(&group_defaults, &layers)?;
         let values = layers.clone();
-        let config = Self::read(&|key| values.broker_value(key), topic_defaults, layers)?;
+        let config =
+            Self::read(&|key| values.broker_value(key), topic_defaults, Arc::new(group_defaults), layers)?;
         config.check()?;
         Ok(config)
     }
@@ -327,7 +408,7 @@ impl BrokerConfig {
         key: &ConfigKey,
     ) -> Result<Value, ConfigError> {
         match scope {
-            ConfigScope::Topic => self.layers.topic_value(key, &BTreeMap::new()),
+            ConfigScope::Topic | ConfigScope::Group => self.layers.resource_value(key, &BTreeMap::new()),
             ConfigScope::Broker => self.layers.broker_value(key),
         }
     }
@@ -395,11 +476,12 @@ fn not_above(
     Err(ConfigError::Inconsistent { key, value, other, other_value, reason })
 }
 
-/// All keys of the broker, by name: its own, and one per topic key whose default can be set broker-wide.
+/// All keys of the broker, by name: its own, and one per key of topics and of groups whose default can be set broker-wide.
 pub fn broker_keys() -> &'static [ConfigKey] {
     static KEYS: LazyLock<Vec<ConfigKey>> = LazyLock::new(|| {
         let mut keys = BROKER_KEYS.to_vec();
         keys.extend(TOPIC_KEYS.iter().filter_map(default_of));
+        keys.extend(GROUP_KEYS.iter().filter_map(default_of_group));
         keys.sort_by_key(|key| key.name);
         keys
     });
@@ -420,6 +502,19 @@ fn default_of(topic_key: &'static ConfigKey) -> Option<ConfigKey> {
         aliases,
         default_of: Some(topic_key.name),
         ..*topic_key
+    })
+}
+
+/// The broker key that carries a group key's default. It cannot be changed at run time, as in Kafka.
+fn default_of_group(group_key: &'static ConfigKey) -> Option<ConfigKey> {
+    let synonym = group_key.synonyms.first()?;
+    Some(ConfigKey {
+        name: synonym.name,
+        synonyms: &[],
+        default_of: Some(group_key.name),
+        default_scope: ConfigScope::Group,
+        dynamic: false,
+        ..*group_key
     })
 }
 

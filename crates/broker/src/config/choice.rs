@@ -63,6 +63,16 @@ choice! {
 }
 
 choice! {
+    /// Values of `share.isolation.level`.
+    GroupIsolationLevel {
+        /// Only records of committed transactions, and those outside of any.
+        ReadCommitted = "read_committed",
+        /// All records.
+        ReadUncommitted = "read_uncommitted",
+    }
+}
+
+choice! {
     /// Values of `log.format`.
     LogFormat {
         /// Lines for people.
