@@ -9,6 +9,7 @@ mod controller;
 pub mod coordinator;
 mod image;
 mod record;
+pub mod share;
 
 pub use controller::{
     ApplyError, BrokerScope, Command, ConfigAction, ConfigChange, ConfigOp, ControlError, Controller,

@@ -5,5 +5,10 @@
 //! tools read what is written here.
 
 mod codec;
+mod share_state;
 
 pub use codec::{FieldReader, FieldWriter, InternalRecordError, Layout, WriteField};
+pub use share_state::{
+    DELIVERY_COMPLETE_COUNT_UNKNOWN, ShareSnapshotValue, ShareStateBatch, ShareStateKey, ShareStateKind,
+    ShareUpdateValue,
+};
