@@ -46,38 +46,19 @@ settings! {
         /// even if it is larger.
         fetch_max_bytes: u32 = K::new("fetch.max.bytes", Int).default("57671680").bytes().at_least(1024);
         /// How often a record is delivered to the consumers of a share group before it is given up, unless the group sets
-        /// share.delivery.count.limit. Between group.share.min.delivery.count.limit and
-        /// group.share.max.delivery.count.limit.
-        group_share_delivery_count_limit: i16 = K::new("group.share.delivery.count.limit", Int).default("5")
+        /// share.delivery.count.limit.
+        group_share_delivery_count_limit: i32 = K::new("group.share.delivery.count.limit", Int).default("5")
             .count("deliveries").between(2, 10);
-        /// Largest value that a share group may set for share.delivery.count.limit.
-        group_share_max_delivery_count_limit: i16 = K::new("group.share.max.delivery.count.limit", Int).default("10")
-            .count("deliveries").between(5, 25);
-        /// Largest value that a share group may set for share.partition.max.record.locks.
-        group_share_max_partition_max_record_locks: u32 = K::new("group.share.max.partition.max.record.locks", Int)
-            .default("4000").count("records").between(2000, 10_000);
-        /// Largest value that a share group may set for share.record.lock.duration.ms.
-        group_share_max_record_lock_duration_ms: i64 = K::new("group.share.max.record.lock.duration.ms", Int)
-            .default("60000").ms().between(30_000, HOUR_MS);
         /// Share sessions of all groups together. Beyond it, consumers get SHARE_SESSION_LIMIT_REACHED and try again.
         group_share_max_share_sessions: u32 = K::new("group.share.max.share.sessions", Int).default("2000")
             .count("sessions").at_least(1);
-        /// Smallest value that a share group may set for share.delivery.count.limit.
-        group_share_min_delivery_count_limit: i16 = K::new("group.share.min.delivery.count.limit", Int).default("2")
-            .count("deliveries").between(2, 5);
-        /// Smallest value that a share group may set for share.partition.max.record.locks.
-        group_share_min_partition_max_record_locks: u32 = K::new("group.share.min.partition.max.record.locks", Int)
-            .default("100").count("records").between(100, 2000);
-        /// Smallest value that a share group may set for share.record.lock.duration.ms.
-        group_share_min_record_lock_duration_ms: i64 = K::new("group.share.min.record.lock.duration.ms", Int)
-            .default("15000").ms().between(1000, 30_000);
         /// Records of one partition that may be acquired, or be waiting for another delivery, in one share group, unless
         /// the group sets share.partition.max.record.locks. The batch that reaches it is acquired as a whole.
-        group_share_partition_max_record_locks: u32 = K::new("group.share.partition.max.record.locks", Int)
+        group_share_partition_max_record_locks: i32 = K::new("group.share.partition.max.record.locks", Int)
             .default("2000").count("records").between(100, 10_000);
         /// Time for which a consumer of a share group has records to itself, unless the group sets
         /// share.record.lock.duration.ms. Those it has not acknowledged by then are delivered again.
-        group_share_record_lock_duration_ms: i64 = K::new("group.share.record.lock.duration.ms", Int).default("30000")
+        group_share_record_lock_duration_ms: i32 = K::new("group.share.record.lock.duration.ms", Int).default("30000")
             .ms().between(1000, HOUR_MS);
         /// Address of the HTTP listener (health and metrics), HOST:PORT. Port 0 picks a free one.
         http: String = K::new("http", Text).default("127.0.0.1:8222");
