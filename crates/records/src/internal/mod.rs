@@ -7,7 +7,12 @@
 mod codec;
 mod group;
 mod offsets;
+mod share_state;
 
 pub use codec::{FieldReader, FieldWriter, InternalRecordError, Layout, WriteField};
 pub use group::{GroupKey, GroupMemberValue, GroupValue};
 pub use offsets::{OffsetKey, OffsetValue};
+pub use share_state::{
+    DELIVERY_COMPLETE_COUNT_UNKNOWN, ShareSnapshotValue, ShareStateBatch, ShareStateKey, ShareStateKind,
+    ShareUpdateValue,
+};
