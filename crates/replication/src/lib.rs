@@ -7,10 +7,12 @@
 //! The types here take `&mut self`, are handed the time, and never wait: locks, threads and wakers belong to the
 //! server. Deliberately not here: sockets, requests, protocol error codes.
 
+mod compaction;
 mod producers;
 mod reader;
 mod solo;
 
+pub use compaction::CompactionPolicy;
 pub use producers::{
     BATCHES_REMEMBERED, PRODUCERS_MAX, ProducerState, Producers, RememberedBatch, SequenceCheck,
     SequenceError, SnapshotError,

@@ -3,11 +3,13 @@
 use std::path::Path;
 
 use tailrace_log::{
-    CheckpointPlan, Disk, Log, LogConfig, LogError, LogStore, PartitionIdentity, Recovery, SyncPlan, Trim,
+    CheckpointPlan, Compaction, CompactionSettings, Discarded, Disk, Log, LogConfig, LogError, LogStore,
+    PartitionIdentity, Recovery, Rewritten, SyncPlan, Trim,
 };
 use tailrace_records::BatchHeader;
 use tailrace_types::{HighWatermark, LeaderEpoch, LogEnd, Offset, RaftIndex, TimestampMs};
 
+use crate::compaction::CompactionPolicy;
 use crate::producers::{Producers, RememberedBatch, SequenceCheck, SequenceError};
 use crate::reader::PartitionReader;
 
@@ -345,6 +347,39 @@ impl<D: Disk> Solo<D> {
             Err(error) if error.is_no_space() => {}
             Err(error) => self.log.poison(error.to_string()),
         }
+    }
+
+    /// Begins a round of compaction up to the last stable offset. `None` if there is nothing to do, or a round is under
+    /// way. Run it without holding the partition; each group that it yields goes to [`Solo::install_compacted`].
+    ///
+    /// # Errors
+    /// [`AppendError`] if the partition is halted.
+    pub fn begin_compaction(
+        &mut self,
+        policy: &CompactionPolicy,
+        now: TimestampMs,
+    ) -> Result<Option<Compaction<D>>, AppendError> {
+        let settings = CompactionSettings {
+            limits: self.reader.compaction_limits(policy, now),
+            committed: self.reader.high_watermark(),
+            delete_retention_ms: policy.delete_retention_ms,
+            io_bytes: policy.io_bytes,
+            producers: self.producers.last_records().collect(),
+        };
+        self.log.begin_compaction(settings).map_err(refusal)
+    }
+
+    /// Puts in place what a round of compaction has written. Run the result without holding the partition, then hand a
+    /// trim to [`Solo::finish_trim`].
+    ///
+    /// # Errors
+    /// [`AppendError`] if the partition is halted. The inner error is no failure: what was rewritten is gone meanwhile.
+    pub fn install_compacted(
+        &mut self,
+        rewritten: Rewritten<D>,
+    ) -> Result<Result<Trim<D>, Discarded<D>>, AppendError> {
+        let snapshot = self.producers.snapshot();
+        self.log.install_compacted(rewritten, Some(snapshot)).map_err(refusal)
     }
 
     /// True if `flush.ms` asks for a sync now.
