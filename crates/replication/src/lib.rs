@@ -8,6 +8,7 @@
 //! server. Deliberately not here: sockets, requests, protocol error codes.
 
 mod aborted;
+mod compaction;
 mod producers;
 mod reader;
 mod rebuild;
@@ -16,6 +17,7 @@ mod solo;
 mod verification;
 
 pub use aborted::{ABORTED_TRANSACTIONS_MAX, AbortedTransaction, AbortedTransactions};
+pub use compaction::CompactionPolicy;
 pub use producers::{
     BATCHES_REMEMBERED, NO_COORDINATOR_EPOCH, PRODUCERS_MAX, ProducerError, ProducerState, Producers,
     RememberedBatch, SequenceCheck, TransactionMarker,

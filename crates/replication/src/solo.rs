@@ -4,13 +4,14 @@ use std::path::Path;
 
 use bytes::Bytes;
 use tailrace_log::{
-    CheckpointPlan, Disk, Log, LogConfig, LogError, LogStore, PartitionIdentity, Recovery,
-    SNAPSHOT_BYTES_MAX, SyncPlan, Trim,
+    CheckpointPlan, Compaction, CompactionSettings, Discarded, Disk, Log, LogConfig, LogError, LogStore,
+    PartitionIdentity, Recovery, Rewritten, SNAPSHOT_BYTES_MAX, SyncPlan, Trim,
 };
 use tailrace_records::{BatchHeader, EndTransactionMarker, NO_SEQUENCE};
 use tailrace_types::{HighWatermark, LeaderEpoch, LogEnd, Offset, RaftIndex, TimestampMs};
 
 use crate::aborted::AbortedTransaction;
+use crate::compaction::CompactionPolicy;
 use crate::producers::{ProducerError, Producers, RememberedBatch, SequenceCheck, TransactionMarker};
 use crate::reader::PartitionReader;
 use crate::rebuild::rebuild_producers;
@@ -474,6 +475,39 @@ impl<D: Disk> Solo<D> {
         if self.producers.retain_aborted(keep) {
             self.reader.publish_aborted(self.producers.aborted());
         }
+    }
+
+    /// Begins a round of compaction up to the last stable offset. `None` if there is nothing to do, or a round is under
+    /// way. Run it without holding the partition; each group that it yields goes to [`Solo::install_compacted`].
+    ///
+    /// # Errors
+    /// [`AppendError`] if the partition is halted.
+    pub fn begin_compaction(
+        &mut self,
+        policy: &CompactionPolicy,
+        now: TimestampMs,
+    ) -> Result<Option<Compaction<D>>, AppendError> {
+        let settings = CompactionSettings {
+            limits: self.reader.compaction_limits(policy, now),
+            committed: self.reader.high_watermark(),
+            delete_retention_ms: policy.delete_retention_ms,
+            io_bytes: policy.io_bytes,
+            producers: self.producers.last_records().collect(),
+        };
+        self.log.begin_compaction(settings).map_err(refusal)
+    }
+
+    /// Puts in place what a round of compaction has written. Run the result without holding the partition, then hand a
+    /// trim to [`Solo::finish_trim`].
+    ///
+    /// # Errors
+    /// [`AppendError`] if the partition is halted. The inner error is no failure: what was rewritten is gone meanwhile.
+    pub fn install_compacted(
+        &mut self,
+        rewritten: Rewritten<D>,
+    ) -> Result<Result<Trim<D>, Discarded<D>>, AppendError> {
+        let snapshot = self.snapshot();
+        self.log.install_compacted(rewritten, snapshot).map_err(refusal)
     }
 
     /// True if `flush.ms` asks for a sync now.

@@ -66,7 +66,10 @@ pub(crate) fn log_code(error: &LogError) -> ErrorCode {
         | LogError::Damaged { .. }
         | LogError::NewerFormat { .. }
         | LogError::IdentityMismatch { .. } => ErrorCode::KafkaStorageError,
-        LogError::NotContinuous { .. } | LogError::BatchBytes { .. } => ErrorCode::UnknownServerError,
+        LogError::NotContinuous { .. }
+        | LogError::BatchBytes { .. }
+        | LogError::CompactionStopped { .. }
+        | LogError::KeyMapTooSmall { .. } => ErrorCode::UnknownServerError,
     }
 }
 
