@@ -46,6 +46,24 @@ settings! {
         /// Upper bound of the bytes in one answer to a fetch, whatever the client asks for. The first batch is sent
         /// even if it is larger.
         fetch_max_bytes: u32 = K::new("fetch.max.bytes", Int).default("57671680").bytes().at_least(1024);
+        /// Largest value that consumer.assignment.interval.ms may have, for consumer groups (KIP-848).
+        group_consumer_max_assignment_interval_ms: i32 = K::new("group.consumer.max.assignment.interval.ms", Int)
+            .default("15000").ms().at_least(0);
+        /// Largest value that consumer.heartbeat.interval.ms may have, for consumer groups (KIP-848).
+        group_consumer_max_heartbeat_interval_ms: i32 = K::new("group.consumer.max.heartbeat.interval.ms", Int)
+            .default("15000").ms().at_least(1);
+        /// Largest value that consumer.session.timeout.ms may have, for consumer groups (KIP-848).
+        group_consumer_max_session_timeout_ms: i32 = K::new("group.consumer.max.session.timeout.ms", Int)
+            .default("60000").ms().at_least(1);
+        /// Smallest value that consumer.assignment.interval.ms may have, for consumer groups (KIP-848).
+        group_consumer_min_assignment_interval_ms: i32 = K::new("group.consumer.min.assignment.interval.ms", Int)
+            .default("0").ms().at_least(0);
+        /// Smallest value that consumer.heartbeat.interval.ms may have, for consumer groups (KIP-848).
+        group_consumer_min_heartbeat_interval_ms: i32 = K::new("group.consumer.min.heartbeat.interval.ms", Int)
+            .default("5000").ms().at_least(1);
+        /// Smallest value that consumer.session.timeout.ms may have, for consumer groups (KIP-848).
+        group_consumer_min_session_timeout_ms: i32 = K::new("group.consumer.min.session.timeout.ms", Int)
+            .default("45000").ms().at_least(1);
         /// Time that Kafka's group coordinator waits for more writes to append them together. Here writes are appended at once
         /// and synced together.
         group_coordinator_append_linger_ms: i32 = K::new("group.coordinator.append.linger.ms", Int).default("-1").ms()
@@ -70,24 +88,6 @@ settings! {
         /// Shortest session timeout that a member of a classic group may ask for. A short one notices dead members early,
         /// at the price of more heartbeats.
         group_min_session_timeout_ms: i32 = K::new("group.min.session.timeout.ms", Int).default("6000").ms();
-        /// Largest value that consumer.assignment.interval.ms may have, for consumer groups (KIP-848).
-        group_consumer_max_assignment_interval_ms: i32 = K::new("group.consumer.max.assignment.interval.ms", Int)
-            .default("15000").ms().at_least(0);
-        /// Largest value that consumer.heartbeat.interval.ms may have, for consumer groups (KIP-848).
-        group_consumer_max_heartbeat_interval_ms: i32 = K::new("group.consumer.max.heartbeat.interval.ms", Int)
-            .default("15000").ms().at_least(1);
-        /// Largest value that consumer.session.timeout.ms may have, for consumer groups (KIP-848).
-        group_consumer_max_session_timeout_ms: i32 = K::new("group.consumer.max.session.timeout.ms", Int)
-            .default("60000").ms().at_least(1);
-        /// Smallest value that consumer.assignment.interval.ms may have, for consumer groups (KIP-848).
-        group_consumer_min_assignment_interval_ms: i32 = K::new("group.consumer.min.assignment.interval.ms", Int)
-            .default("0").ms().at_least(0);
-        /// Smallest value that consumer.heartbeat.interval.ms may have, for consumer groups (KIP-848).
-        group_consumer_min_heartbeat_interval_ms: i32 = K::new("group.consumer.min.heartbeat.interval.ms", Int)
-            .default("5000").ms().at_least(1);
-        /// Smallest value that consumer.session.timeout.ms may have, for consumer groups (KIP-848).
-        group_consumer_min_session_timeout_ms: i32 = K::new("group.consumer.min.session.timeout.ms", Int)
-            .default("45000").ms().at_least(1);
         /// Largest value that share.assignment.interval.ms may have, for share groups.
         group_share_max_assignment_interval_ms: i32 = K::new("group.share.max.assignment.interval.ms", Int)
             .default("15000").ms().at_least(0);
@@ -106,6 +106,9 @@ settings! {
         /// Largest value that share.session.timeout.ms may have, for share groups.
         group_share_max_session_timeout_ms: i32 = K::new("group.share.max.session.timeout.ms", Int)
             .default("60000").ms().at_least(1);
+        /// Share sessions of all groups together. Beyond it, consumers get SHARE_SESSION_LIMIT_REACHED and try again.
+        group_share_max_share_sessions: u32 = K::new("group.share.max.share.sessions", Int).default("2000")
+            .count("sessions").at_least(1);
         /// Smallest value that share.assignment.interval.ms may have, for share groups.
         group_share_min_assignment_interval_ms: i32 = K::new("group.share.min.assignment.interval.ms", Int)
             .default("0").ms().at_least(0);
@@ -145,21 +148,6 @@ settings! {
         /// Smallest value that streams.session.timeout.ms may have, for streams groups.
         group_streams_min_session_timeout_ms: i32 = K::new("group.streams.min.session.timeout.ms", Int)
             .default("45000").ms().at_least(1).accepted();
-        /// How often a record is delivered to the consumers of a share group before it is given up, unless the group sets
-        /// share.delivery.count.limit.
-        group_share_delivery_count_limit: i32 = K::new("group.share.delivery.count.limit", Int).default("5")
-            .count("deliveries").between(2, 10);
-        /// Share sessions of all groups together. Beyond it, consumers get SHARE_SESSION_LIMIT_REACHED and try again.
-        group_share_max_share_sessions: u32 = K::new("group.share.max.share.sessions", Int).default("2000")
-            .count("sessions").at_least(1);
-        /// Records of one partition that may be acquired, or be waiting for another delivery, in one share group, unless
-        /// the group sets share.partition.max.record.locks. The batch that reaches it is acquired as a whole.
-        group_share_partition_max_record_locks: i32 = K::new("group.share.partition.max.record.locks", Int)
-            .default("2000").count("records").between(100, 10_000);
-        /// Time for which a consumer of a share group has records to itself, unless the group sets
-        /// share.record.lock.duration.ms. Those it has not acknowledged by then are delivered again.
-        group_share_record_lock_duration_ms: i32 = K::new("group.share.record.lock.duration.ms", Int).default("30000")
-            .ms().between(1000, HOUR_MS);
         /// Address of the HTTP listener (health and metrics), HOST:PORT. Port 0 picks a free one.
         http: String = K::new("http", Text).default("127.0.0.1:8222");
         /// Address of the Kafka listener, HOST:PORT. Port 0 picks a free one.
@@ -252,10 +240,10 @@ settings! {
         /// Size of the kernel's buffer for what a client sends on one connection. -1 leaves it to the kernel, which adapts
         /// it; other values up to 1023 are raised to the kernel's least.
         socket_receive_buffer_bytes: i32 = K::new("socket.receive.buffer.bytes", Int).default("-1").bytes().at_least(-1);
-        /// Size of the kernel's buffer for answers on one connection. -1 leaves it to the kernel, which adapts it.
-        socket_send_buffer_bytes: i32 = K::new("socket.send.buffer.bytes", Int).default("-1").bytes().at_least(-1);
         /// Size of the largest request. A connection that announces a larger one is closed.
         socket_request_max_bytes: u32 = K::new("socket.request.max.bytes", Int).default("104857600").bytes().at_least(1);
+        /// Size of the kernel's buffer for answers on one connection. -1 leaves it to the kernel, which adapts it.
+        socket_send_buffer_bytes: i32 = K::new("socket.send.buffer.bytes", Int).default("-1").bytes().at_least(-1);
         /// Time between two checkpoints of a partition. What was written since the last one is read again after a crash.
         tailrace_checkpoint_interval_ms: u64 = K::new("tailrace.checkpoint.interval.ms", Long).default("5000").ms()
             .at_least(1);
@@ -269,23 +257,30 @@ settings! {
         /// Threads that sync partitions to stable storage. As many syncs run at the same time.
         tailrace_flush_threads: u32 = K::new("tailrace.flush.threads", Int).default("8").count("threads")
             .between(1, 256);
+
+        // TLS and who may connect: checked together in `security`.
+
+        /// Whether the HTTP listener (health, metrics, WebSocket) speaks TLS only.
+        tailrace_http_tls: bool = K::new("tailrace.http.tls", Boolean).default("false");
         /// Threads for reads that miss the page cache and for other work that may block on a disk.
         tailrace_io_threads: u32 = K::new("tailrace.io.threads", Int).default("4").count("threads").between(1, 256);
+        /// Whether the Kafka listener speaks TLS only. Kafka clients call it security.protocol=SSL.
+        tailrace_kafka_tls: bool = K::new("tailrace.kafka.tls", Boolean).default("false");
+        /// Time from the acceptance of a NATS connection until its CONNECT, if authentication is on; then it is closed with
+        /// 'Authentication Timeout'.
+        tailrace_nats_auth_timeout_ms: u64 = K::new("tailrace.nats.auth.timeout.ms", Long).default("2000").ms()
+            .between(1, HOUR_MS);
         /// Publish acknowledgements of captured messages that may wait for durable records, for the whole process. While as
         /// many wait, connections that publish further messages with a reply subject are not read from. Each takes about 100
         /// bytes and its reply subject.
         tailrace_nats_capture_acks_max: u32 = K::new("tailrace.nats.capture.acks.max", Int).default("65536")
             .count("acknowledgements").between(1, 16_777_216);
-        /// Time from the acceptance of a NATS connection until its CONNECT, if authentication is on; then it is closed with
-        /// 'Authentication Timeout'.
-        tailrace_nats_auth_timeout_ms: u64 = K::new("tailrace.nats.auth.timeout.ms", Long).default("2000").ms()
-            .between(1, HOUR_MS);
-        /// Time for which a server in lame duck mode goes on serving everybody, before it begins to close connections.
-        tailrace_nats_lame_duck_grace_ms: u64 = K::new("tailrace.nats.lame.duck.grace.ms", Long).default("10000").ms()
-            .between(0, DAY_MS);
         /// Time over which a server in lame duck mode closes its NATS connections, one after the other, so that their
         /// clients do not all go to the next server in the same moment.
         tailrace_nats_lame_duck_duration_ms: u64 = K::new("tailrace.nats.lame.duck.duration.ms", Long).default("120000").ms()
+            .between(0, DAY_MS);
+        /// Time for which a server in lame duck mode goes on serving everybody, before it begins to close connections.
+        tailrace_nats_lame_duck_grace_ms: u64 = K::new("tailrace.nats.lame.duck.grace.ms", Long).default("10000").ms()
             .between(0, DAY_MS);
         /// Bytes of Kafka batches that may wait for their delivery to live NATS subscribers, for the whole process. Beyond
         /// it the oldest are skipped: subscribers miss them, the log keeps them, and a metric counts them.
@@ -309,6 +304,12 @@ settings! {
         /// Subscriptions of one NATS connection at most. Further ones are refused with 'maximum subscriptions exceeded'.
         tailrace_nats_max_subscriptions: u32 = K::new("tailrace.nats.max.subscriptions", Int).default("2097152")
             .count("subscriptions").between(1, 100_000_000);
+        /// Public nkey (it begins with U) of the one user that may connect to the NATS listener by signing the server's
+        /// challenge. More users, and permissions, are in tailrace.nats.users.file.
+        tailrace_nats_nkey: String = K::new("tailrace.nats.nkey", Text).default("");
+        /// Password of tailrace.nats.user: plain, or a bcrypt hash. Better set in the environment or in a file that only
+        /// the server can read than on the command line.
+        tailrace_nats_password: Secret = K::new("tailrace.nats.password", Password);
         /// Time between two PINGs to a NATS client that sends nothing.
         tailrace_nats_ping_interval_ms: u64 = K::new("tailrace.nats.ping.interval.ms", Long).default("120000").ms()
             .between(1, DAY_MS);
@@ -316,6 +317,28 @@ settings! {
         tailrace_nats_ping_max: u32 = K::new("tailrace.nats.ping.max", Int).default("2").count("PINGs").between(1, 1000);
         /// Name of this server in its NATS INFO. Empty: tailrace- and the number of the node.
         tailrace_nats_server_name: String = K::new("tailrace.nats.server.name", Text).default("");
+        /// Whether NATS connections must be encrypted: off, or required. Clients learn it from the server's first line and
+        /// upgrade then, unless tailrace.nats.tls.handshake.first is set.
+        tailrace_nats_tls: NatsTls = K::new("tailrace.nats.tls", Text).default("off").one_of(&["off", "required"]);
+        /// Whether a NATS connection begins with the TLS handshake, so that not even the server's first line is readable.
+        /// Clients must be told (tls_first, tlsHandshakeFirst).
+        tailrace_nats_tls_handshake_first: bool = K::new("tailrace.nats.tls.handshake.first", Boolean).default("false");
+        /// Token that everybody who connects to the NATS listener must present: plain, or a bcrypt hash. It excludes
+        /// users.
+        tailrace_nats_token: Secret = K::new("tailrace.nats.token", Password);
+        /// Name of the one user that may connect to the NATS listener, with tailrace.nats.password. More users, and
+        /// permissions, are in tailrace.nats.users.file.
+        tailrace_nats_user: String = K::new("tailrace.nats.user", Text).default("");
+        /// TOML file of the users that may connect to the NATS listener, with their passwords or nkeys and their
+        /// permissions: see docs/security.md. It is read at the start.
+        tailrace_nats_users_file: String = K::new("tailrace.nats.users.file", Text).default("");
+        /// Whether NATS clients may connect to the HTTP listener by WebSocket.
+        tailrace_nats_websocket: bool = K::new("tailrace.nats.websocket", Boolean).default("true");
+        /// Whether WebSocket messages are compressed (permessage-deflate) for clients that ask for it.
+        tailrace_nats_websocket_compression: bool = K::new("tailrace.nats.websocket.compression", Boolean).default("true");
+        /// Origins (SCHEME://HOST:PORT) whose web pages may open a WebSocket; * allows all. Empty: only pages that this
+        /// server's own address served. Programs that are no browser send no origin and are not held back.
+        tailrace_nats_websocket_origins: Vec<String> = K::new("tailrace.nats.websocket.origins", List).default("");
         /// Time for which a NATS client may take no byte of what waits for it; then it is cut off as a slow consumer.
         tailrace_nats_write_deadline_ms: u64 = K::new("tailrace.nats.write.deadline.ms", Long).default("10000").ms()
             .between(1, DAY_MS);
@@ -339,46 +362,6 @@ settings! {
         /// Time that a stop may take to answer what is in flight. After it, connections are cut; what was acknowledged
         /// is on disk in any case.
         tailrace_shutdown_grace_ms: u64 = K::new("tailrace.shutdown.grace.ms", Long).default("10000").ms().at_least(0);
-        /// Partitions of one topic. Creating more is refused with POLICY_VIOLATION.
-        tailrace_topic_partitions_max: u32 = K::new("tailrace.topic.partitions.max", Int).default("10000")
-            .count("partitions").between(1, 1_000_000);
-        /// Threads that run connections. 0 starts one per processor.
-        tailrace_worker_threads: u32 = K::new("tailrace.worker.threads", Int).default("0").count("threads").between(0, 1024);
-
-        // TLS and who may connect: checked together in `security`.
-
-        /// Whether the HTTP listener (health, metrics, WebSocket) speaks TLS only.
-        tailrace_http_tls: bool = K::new("tailrace.http.tls", Boolean).default("false");
-        /// Whether the Kafka listener speaks TLS only. Kafka clients call it security.protocol=SSL.
-        tailrace_kafka_tls: bool = K::new("tailrace.kafka.tls", Boolean).default("false");
-        /// Public nkey (it begins with U) of the one user that may connect to the NATS listener by signing the server's
-        /// challenge. More users, and permissions, are in tailrace.nats.users.file.
-        tailrace_nats_nkey: String = K::new("tailrace.nats.nkey", Text).default("");
-        /// Password of tailrace.nats.user: plain, or a bcrypt hash. Better set in the environment or in a file that only
-        /// the server can read than on the command line.
-        tailrace_nats_password: Secret = K::new("tailrace.nats.password", Password);
-        /// Whether NATS connections must be encrypted: off, or required. Clients learn it from the server's first line and
-        /// upgrade then, unless tailrace.nats.tls.handshake.first is set.
-        tailrace_nats_tls: NatsTls = K::new("tailrace.nats.tls", Text).default("off").one_of(&["off", "required"]);
-        /// Whether a NATS connection begins with the TLS handshake, so that not even the server's first line is readable.
-        /// Clients must be told (tls_first, tlsHandshakeFirst).
-        tailrace_nats_tls_handshake_first: bool = K::new("tailrace.nats.tls.handshake.first", Boolean).default("false");
-        /// Token that everybody who connects to the NATS listener must present: plain, or a bcrypt hash. It excludes
-        /// users.
-        tailrace_nats_token: Secret = K::new("tailrace.nats.token", Password);
-        /// Name of the one user that may connect to the NATS listener, with tailrace.nats.password. More users, and
-        /// permissions, are in tailrace.nats.users.file.
-        tailrace_nats_user: String = K::new("tailrace.nats.user", Text).default("");
-        /// TOML file of the users that may connect to the NATS listener, with their passwords or nkeys and their
-        /// permissions: see docs/security.md. It is read at the start.
-        tailrace_nats_users_file: String = K::new("tailrace.nats.users.file", Text).default("");
-        /// Whether NATS clients may connect to the HTTP listener by WebSocket.
-        tailrace_nats_websocket: bool = K::new("tailrace.nats.websocket", Boolean).default("true");
-        /// Whether WebSocket messages are compressed (permessage-deflate) for clients that ask for it.
-        tailrace_nats_websocket_compression: bool = K::new("tailrace.nats.websocket.compression", Boolean).default("true");
-        /// Origins (SCHEME://HOST:PORT) whose web pages may open a WebSocket; * allows all. Empty: only pages that this
-        /// server's own address served. Programs that are no browser send no origin and are not held back.
-        tailrace_nats_websocket_origins: Vec<String> = K::new("tailrace.nats.websocket.origins", List).default("");
         /// PEM file of the authorities whose client certificates are accepted. Read with tailrace.tls.client.auth=required.
         tailrace_tls_ca_file: String = K::new("tailrace.tls.ca.file", Text).default("");
         /// PEM file of the certificate that every TLS listener shows, followed by those of the authorities between it and
@@ -393,6 +376,11 @@ settings! {
             .between(1, 600_000);
         /// PEM file of the certificate's private key, unencrypted. Nobody but the server should be able to read it.
         tailrace_tls_key_file: String = K::new("tailrace.tls.key.file", Text).default("");
+        /// Partitions of one topic. Creating more is refused with POLICY_VIOLATION.
+        tailrace_topic_partitions_max: u32 = K::new("tailrace.topic.partitions.max", Int).default("10000")
+            .count("partitions").between(1, 1_000_000);
+        /// Threads that run connections. 0 starts one per processor.
+        tailrace_worker_threads: u32 = K::new("tailrace.worker.threads", Int).default("0").count("threads").between(0, 1024);
     }
     with {
         /// What holds for a topic without overrides.
