@@ -8,7 +8,7 @@ use tailrace_types::NodeId;
 use super::choice::{AdvertisedListener, LogFormat, NatsTls, Secret, TlsClientAuth};
 use super::error::{ConfigError, ConfigScope};
 use super::group::{self, GROUP_KEYS, GroupConfig};
-use super::key::ConfigKind::{Boolean, Int, List, Long, Password, Short, String as Text};
+use super::key::ConfigKind::{Boolean, Double, Int, List, Long, Password, Short, String as Text};
 use super::key::{self, ConfigKey, Unit};
 use super::layers::{self, DynamicConfigs, Layers};
 use super::security;
@@ -152,6 +152,28 @@ settings! {
         http: String = K::new("http", Text).default("127.0.0.1:8222");
         /// Address of the Kafka listener, HOST:PORT. Port 0 picks a free one.
         kafka: String = K::new("kafka", Text).default("127.0.0.1:9092");
+        /// Time between two looks for partitions that are worth compacting, when the last one found none.
+        log_cleaner_backoff_ms: u64 = K::new("log.cleaner.backoff.ms", Long).default("15000").ms().at_least(0).dynamic();
+        /// Memory for the keys of the partitions that are being compacted, of all threads together. A key takes 24 bytes; with
+        /// room for fewer keys than a partition has, compaction needs several rounds. It is taken as needed, and while it grows, half
+        /// as much again for a moment.
+        log_cleaner_dedupe_buffer_size: u64 = K::new("log.cleaner.dedupe.buffer.size", Long).default("134217728").bytes()
+            .at_least(1_048_576).dynamic();
+        /// Whether topics with cleanup.policy=compact are compacted at all.
+        log_cleaner_enable: bool = K::new("log.cleaner.enable", Boolean).default("true");
+        /// Share of the memory for keys that may be used. Values above 0.95 count as 0.95.
+        log_cleaner_io_buffer_load_factor: f64 = K::new("log.cleaner.io.buffer.load.factor", Double).default("0.9")
+            .dynamic();
+        /// Memory for reading and writing while compacting, of all threads together. A thread takes 64 KiB at least, and enough
+        /// for one batch.
+        log_cleaner_io_buffer_size: u64 = K::new("log.cleaner.io.buffer.size", Int).default("524288").bytes().at_least(0)
+            .dynamic();
+        /// Bytes per second that compaction may read and write, of all threads together.
+        log_cleaner_io_max_bytes_per_second: f64 = K::new("log.cleaner.io.max.bytes.per.second", Double)
+            .default("1.7976931348623157E308").dynamic();
+        /// Partitions that are compacted at the same time, each by a thread of its own. 0 compacts none.
+        log_cleaner_threads: u32 = K::new("log.cleaner.threads", Int).default("1").count("threads").between(0, 64)
+            .dynamic();
         /// Default of flush.ms for topics when log.flush.interval.ms is not set.
         log_flush_scheduler_interval_ms: i64 = K::new("log.flush.scheduler.interval.ms", Long)
             .default("9223372036854775807").ms().at_least(0);
