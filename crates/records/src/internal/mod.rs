@@ -5,5 +5,16 @@
 //! tools read what is written here.
 
 mod codec;
+mod consumer_group;
+mod share_group;
 
 pub use codec::{FieldReader, FieldWriter, InternalRecordError, Layout, WriteField};
+pub use consumer_group::{
+    ClassicMemberMetadata, ConsumerGroupKey, ConsumerGroupMember, ConsumerGroupMetadata,
+    CurrentMemberAssignment, HeldPartitions, RegularExpression, TargetAssignmentMember,
+    TargetAssignmentMetadata, TopicPartitionsById, TopicUuid,
+};
+pub use share_group::{
+    NamedTopicPartitions, ShareCurrentMemberAssignment, ShareGroupKey, ShareGroupMember, ShareGroupMetadata,
+    ShareGroupStatePartitions,
+};
