@@ -1,0 +1,3 @@
+//! Groups.
+
+mod assignors;
