@@ -1,3 +1,0 @@
-//! Groups.
-
-mod assignors;
