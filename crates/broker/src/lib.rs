@@ -7,6 +7,7 @@
 pub mod config;
 mod controller;
 pub mod coordinator;
+pub mod groups;
 mod image;
 mod record;
 

@@ -7,7 +7,7 @@ use tailrace_types::NodeId;
 
 use super::choice::{AdvertisedListener, LogFormat, NatsTls, Secret, TlsClientAuth};
 use super::error::{ConfigError, ConfigScope};
-use super::key::ConfigKind::{Boolean, Int, List, Long, Password, String as Text};
+use super::key::ConfigKind::{Boolean, Int, List, Long, Password, Short, String as Text};
 use super::key::{self, ConfigKey, Unit};
 use super::layers::{self, DynamicConfigs, Layers};
 use super::security;
@@ -45,6 +45,30 @@ settings! {
         /// Upper bound of the bytes in one answer to a fetch, whatever the client asks for. The first batch is sent
         /// even if it is larger.
         fetch_max_bytes: u32 = K::new("fetch.max.bytes", Int).default("57671680").bytes().at_least(1024);
+        /// Time that Kafka's group coordinator waits for more writes to append them together. Here writes are appended at once
+        /// and synced together.
+        group_coordinator_append_linger_ms: i32 = K::new("group.coordinator.append.linger.ms", Int).default("-1").ms()
+            .at_least(-1).accepted();
+        /// Threads of Kafka's group coordinator for background work. Here groups share the worker threads.
+        group_coordinator_background_threads: i32 = K::new("group.coordinator.background.threads", Int).default("2")
+            .count("threads").at_least(1).accepted();
+        /// Largest buffer that Kafka's group coordinator keeps for its writes. Here none is kept.
+        group_coordinator_cached_buffer_max_bytes: i32 = K::new("group.coordinator.cached.buffer.max.bytes", Int)
+            .default("1048588").bytes().at_least(524_288).accepted();
+        /// Threads of Kafka's group coordinator. Here groups share the worker threads.
+        group_coordinator_threads: i32 = K::new("group.coordinator.threads", Int).default("4").count("threads").at_least(1)
+            .accepted();
+        /// Time for which a classic group that was empty waits for more members, before its first generation begins. Each
+        /// member that joins meanwhile extends the wait by as much, up to the longest rebalance timeout of the members.
+        group_initial_rebalance_delay_ms: i32 = K::new("group.initial.rebalance.delay.ms", Int).default("3000").ms()
+            .at_least(0);
+        /// Longest session timeout that a member of a classic group may ask for.
+        group_max_session_timeout_ms: i32 = K::new("group.max.session.timeout.ms", Int).default("1800000").ms();
+        /// Members of a classic group. Further ones are refused with GROUP_MAX_SIZE_REACHED. Never more than 100,000.
+        group_max_size: i32 = K::new("group.max.size", Int).default("2147483647").count("members").at_least(1);
+        /// Shortest session timeout that a member of a classic group may ask for. A short one notices dead members early,
+        /// at the price of more heartbeats.
+        group_min_session_timeout_ms: i32 = K::new("group.min.session.timeout.ms", Int).default("6000").ms();
         /// Address of the HTTP listener (health and metrics), HOST:PORT. Port 0 picks a free one.
         http: String = K::new("http", Text).default("127.0.0.1:8222");
         /// Address of the Kafka listener, HOST:PORT. Port 0 picks a free one.
@@ -85,6 +109,35 @@ settings! {
         node_id: i32 = K::new("node.id", Int).default("1").at_least(0).aliases(&["broker.id"]);
         /// Partitions of a topic that is created without a number of its own.
         num_partitions: i32 = K::new("num.partitions", Int).default("1").count("partitions").at_least(1);
+        /// Longest text that a client may store with a committed offset, in characters of UTF-16, as Kafka counts. Longer
+        /// ones are refused with OFFSET_METADATA_TOO_LARGE.
+        offset_metadata_max_bytes: i32 = K::new("offset.metadata.max.bytes", Int).default("4096").bytes()
+            .between(0, 1_048_576);
+        /// Time after which Kafka gives up writing committed offsets. Here a write ends with the disk's answer.
+        offsets_commit_timeout_ms: i32 = K::new("offsets.commit.timeout.ms", Int).default("5000").ms().at_least(1)
+            .accepted();
+        /// Bytes that Kafka reads at a time when it loads groups and offsets. Here it is 1 MiB.
+        offsets_load_buffer_size: i32 = K::new("offsets.load.buffer.size", Int).default("5242880").bytes().at_least(1)
+            .accepted();
+        /// Time between two looks for committed offsets that have outlived offsets.retention.minutes.
+        offsets_retention_check_interval_ms: u64 = K::new("offsets.retention.check.interval.ms", Long).default("600000").ms()
+            .at_least(1);
+        /// Time for which the offsets of a group are kept after it has lost its last member (KIP-211). Those of a consumer
+        /// without a group membership are kept for as long after each commit.
+        offsets_retention_minutes: i32 = K::new("offsets.retention.minutes", Int).default("10080").unit(Unit::Minutes)
+            .at_least(1);
+        /// Compression of Kafka's committed offsets, by number. Here they are not compressed.
+        offsets_topic_compression_codec: i32 = K::new("offsets.topic.compression.codec", Int).default("0").accepted();
+        /// Partitions that __consumer_offsets is created with. It decides which groups share a coordinator, and cannot be
+        /// changed later.
+        offsets_topic_num_partitions: i32 = K::new("offsets.topic.num.partitions", Int).default("50").count("partitions")
+            .between(1, 10_000);
+        /// Replicas that Kafka gives __consumer_offsets. On one node there is one.
+        offsets_topic_replication_factor: i16 = K::new("offsets.topic.replication.factor", Short).default("3")
+            .count("replicas").at_least(1).accepted();
+        /// Size of a segment of __consumer_offsets, when it is created. Small segments are compacted soon.
+        offsets_topic_segment_bytes: i32 = K::new("offsets.topic.segment.bytes", Int).default("104857600").bytes()
+            .at_least(1_048_576);
         /// Time between two looks for producer ids that have expired.
         producer_id_expiration_check_interval_ms: u64 = K::new("producer.id.expiration.check.interval.ms", Int)
             .default("600000").ms().at_least(1);
@@ -294,6 +347,11 @@ impl BrokerConfig {
             // Bounded by i64 when it was parsed.
             ("queued.max.request.bytes", i64::try_from(self.queued_max_request_bytes).unwrap_or(i64::MAX)),
             "the budget for all requests must hold the largest one",
+        )?;
+        not_above(
+            ("group.min.session.timeout.ms", self.group_min_session_timeout_ms.into()),
+            ("group.max.session.timeout.ms", self.group_max_session_timeout_ms.into()),
+            "some session timeout must be possible",
         )?;
         not_above(
             ("num.partitions", self.num_partitions.into()),

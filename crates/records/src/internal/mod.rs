@@ -6,6 +6,8 @@
 
 mod codec;
 mod consumer_group;
+mod group;
+mod offsets;
 mod share_group;
 
 pub use codec::{FieldReader, FieldWriter, InternalRecordError, Layout, WriteField};
@@ -14,6 +16,8 @@ pub use consumer_group::{
     CurrentMemberAssignment, HeldPartitions, RegularExpression, TargetAssignmentMember,
     TargetAssignmentMetadata, TopicPartitionsById, TopicUuid,
 };
+pub use group::{GroupKey, GroupMemberValue, GroupValue};
+pub use offsets::{OffsetKey, OffsetValue};
 pub use share_group::{
     NamedTopicPartitions, ShareCurrentMemberAssignment, ShareGroupKey, ShareGroupMember, ShareGroupMetadata,
     ShareGroupStatePartitions,

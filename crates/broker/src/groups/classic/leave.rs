@@ -1,0 +1,60 @@
+//! LeaveGroup: members go, one or several at once.
+
+use std::sync::Arc;
+
+use super::turn::Turn;
+use super::{ClassicReply, LeavingMember};
+use crate::coordinator::{Effects, Moment, Token};
+use crate::groups::{GroupCoordinator, GroupError, GroupReply, GroupState};
+
+impl GroupCoordinator {
+    pub(super) fn leave_classic(
+        &mut self,
+        token: Token,
+        id: &Arc<str>,
+        members: &[LeavingMember],
+        moment: &Moment<'_>,
+        effects: &mut Effects<Self>,
+    ) {
+        let reply = match self.turn(id, moment, effects) {
+            Some(mut turn) => {
+                let before = turn.group.members.len();
+                let gone: Vec<_> = members.iter().map(|member| turn.let_go(member)).collect();
+                let fewer = turn.group.members.len() < before;
+                turn.somebody_left(fewer);
+                Ok(gone)
+            }
+            None => {
+                let member = members.first().map(|member| Arc::clone(&member.member)).unwrap_or_default();
+                Err(GroupError::UnknownMember { group: Arc::clone(id), member })
+            }
+        };
+        effects.replies.push((token, GroupReply::Classic(ClassicReply::Leave(reply))));
+    }
+}
+
+impl Turn<'_> {
+    fn let_go(&mut self, leaving: &LeavingMember) -> Result<(), GroupError> {
+        let (member, instance) = (&leaving.member, leaving.instance.as_ref());
+        // An administrator removes a static member without knowing its id.
+        if member.is_empty() {
+            let owner = instance.and_then(|instance| self.group.instances.get(instance)).cloned();
+            let owner = owner.ok_or_else(|| self.unknown(member))?;
+            self.remove(&owner);
+            return Ok(());
+        }
+        if !self.group.pending.contains(member) {
+            self.group.check_member(self.id, member, instance)?;
+        }
+        self.remove(member);
+        Ok(())
+    }
+
+    /// Fewer members share the work anew. An id that was only given is not missed by anybody but those who wait for it.
+    fn somebody_left(&mut self, fewer_members: bool) {
+        match self.group.state() {
+            GroupState::Stable | GroupState::CompletingRebalance if fewer_members => self.prepare_rebalance(),
+            _ => self.complete_if_all_joined(),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Forgetting offsets: OffsetDelete, with their group, or with their topic.
+
+use std::sync::Arc;
+
+use tailrace_types::TopicId;
+
+use super::{TopicPartitions, append_in_batches, tombstone};
+use crate::coordinator::{CoordinatorRecord, Effects, Moment};
+use crate::groups::limits::check_group_id;
+use crate::groups::{GroupCoordinator, GroupError};
+
+impl GroupCoordinator {
+    pub(super) fn delete_offsets(
+        &mut self,
+        id: &Arc<str>,
+        topics: &[TopicPartitions],
+        moment: &Moment<'_>,
+        effects: &mut Effects<Self>,
+    ) -> Result<Vec<Vec<Result<(), GroupError>>>, GroupError> {
+        check_group_id(id, true)?;
+        let group = self.groups.get(id);
+        let group = group.ok_or_else(|| GroupError::GroupNotFound { group: Arc::clone(id), kind: "" })?;
+        group.check_offset_delete(id)?;
+        let mut records = Vec::new();
+        let mut answers = Vec::with_capacity(topics.len());
+        for TopicPartitions { topic, partitions } in topics {
+            let result = if group.reads(topic) {
+                Err(GroupError::SubscribedToTopic)
+            } else if moment.image.topic(topic).is_none() {
+                Err(GroupError::UnknownTopicOrPartition)
+            } else {
+                Ok(())
+            };
+            for partition in partitions {
+                if result.is_ok() && self.offsets.get(id, topic, *partition).is_some() {
+                    self.offsets.remove(id, topic, *partition);
+                    records.push(tombstone(id, topic, *partition));
+                }
+            }
+            answers.push(vec![result; partitions.len()]);
+        }
+        self.counts.offset_deletions += records.len() as u64;
+        append_in_batches(effects, None, records);
+        Ok(answers)
+    }
+
+    /// Forgets all offsets of a group, and those that transactions are about to give it.
+    pub(in crate::groups) fn delete_all_offsets(&mut self, id: &Arc<str>, effects: &mut Effects<Self>) {
+        let committed = self.offsets.of_group(id);
+        let committed =
+            committed.flat_map(|(topic, partitions)| partitions.map(move |(index, _)| (topic, index)));
+        let all = committed.chain(self.offsets.pending_of_group(id));
+        let all: std::collections::BTreeSet<_> =
+            all.map(|(topic, index)| (Arc::clone(topic), index)).collect();
+        let records = self.forget(id, all.into_iter());
+        append_in_batches(effects, None, records);
+    }
+
+    /// Forgets the offsets of topics that are gone, or that were created anew under the same name.
+    pub(in crate::groups) fn forget_lost_topics(&mut self, moment: &Moment<'_>, effects: &mut Effects<Self>) {
+        let is_lost = |name: &str, id: TopicId| match moment.image.topic(name) {
+            Some(topic) => !id.is_zero() && topic.id != id,
+            None => true,
+        };
+        let topics = self.offsets.topics();
+        if !topics.into_iter().any(|(name, id)| is_lost(name, id)) {
+            return;
+        }
+        let lost_of = |id: &Arc<str>| {
+            let offsets = self.offsets.of_group(id);
+            let offsets = offsets.flat_map(|(topic, rows)| rows.map(move |row| (topic, row)));
+            let lost = offsets.filter(|(topic, (_, offset))| is_lost(topic, offset.topic_id));
+            let lost: Vec<_> = lost.map(|(topic, (index, _))| (Arc::clone(topic), index)).collect();
+            (Arc::clone(id), lost)
+        };
+        let lost: Vec<_> = self.offsets.group_ids().map(lost_of).collect();
+        let mut records = Vec::new();
+        for (id, partitions) in lost {
+            records.extend(self.forget(&id, partitions.into_iter()));
+        }
+        append_in_batches(effects, None, records);
+    }
+
+    /// Forgets offsets; the records say so.
+    pub(super) fn forget(
+        &mut self,
+        id: &Arc<str>,
+        partitions: impl Iterator<Item = (Arc<str>, i32)>,
+    ) -> Vec<CoordinatorRecord> {
+        let mut records = Vec::new();
+        for (topic, index) in partitions {
+            self.offsets.remove(id, &topic, index);
+            records.push(tombstone(id, &topic, index));
+        }
+        self.counts.offset_deletions += records.len() as u64;
+        records
+    }
+}
