@@ -6,9 +6,10 @@ use std::sync::Arc;
 use tailrace_types::{NodeId, PartitionId, ProducerId, TimestampMs, TopicId, TopicName, TopicPartition};
 
 use crate::config::{
-    BrokerConfig, ConfigError, DescribedConfig, TopicConfig, describe_broker, describe_cluster,
-    describe_topic,
+    BrokerConfig, ConfigError, DescribedConfig, GroupConfig, TopicConfig, describe_broker, describe_cluster,
+    describe_group, describe_topic,
 };
+use crate::features::FeatureLevels;
 use crate::record::MetadataRecord;
 
 /// Topic that holds the metadata log. Never listed, never open to clients.
@@ -65,6 +66,15 @@ impl TopicImage {
     }
 }
 
+/// A group that has settings of its own. It need not exist.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupImage {
+    /// What was set for this group, in canonical text. Never empty.
+    pub overrides: BTreeMap<String, String>,
+    /// What holds for this group.
+    pub config: Arc<GroupConfig>,
+}
+
 /// Everything the controller knows at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetadataImage {
@@ -77,6 +87,9 @@ pub struct MetadataImage {
     /// What was set at run time for all nodes, and for single ones.
     pub(crate) cluster_configs: BTreeMap<String, String>,
     pub(crate) node_configs: BTreeMap<NodeId, BTreeMap<String, String>>,
+    /// Groups with settings of their own, by id.
+    pub(crate) groups: BTreeMap<String, Arc<GroupImage>>,
+    pub(crate) features: FeatureLevels,
     pub(crate) next_producer_id: ProducerId,
 }
 
@@ -90,6 +103,8 @@ impl MetadataImage {
             broker: Arc::new(broker),
             cluster_configs: BTreeMap::new(),
             node_configs: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            features: FeatureLevels::unwritten(),
             next_producer_id: ProducerId(0),
         }
     }
@@ -126,6 +141,24 @@ impl MetadataImage {
         &self.broker
     }
 
+    /// What holds for a group, whether it exists or not.
+    pub fn group_config(&self, group: &str) -> Arc<GroupConfig> {
+        match self.groups.get(group) {
+            Some(configured) => Arc::clone(&configured.config),
+            None => Arc::clone(&self.broker.group_defaults),
+        }
+    }
+
+    /// The groups that have settings of their own, by id. They need not exist.
+    pub fn configured_groups(&self) -> impl ExactSizeIterator<Item = (&str, &Arc<GroupImage>)> {
+        self.groups.iter().map(|(group, configured)| (group.as_str(), configured))
+    }
+
+    /// The levels of the features.
+    pub fn features(&self) -> &FeatureLevels {
+        &self.features
+    }
+
     /// The first producer id that was not handed out yet.
     pub fn next_producer_id(&self) -> ProducerId {
         self.next_producer_id
@@ -136,6 +169,14 @@ impl MetadataImage {
         let topic = self.topic(name)?;
         // The overrides were resolved when they were applied.
         Some(describe_topic(&topic.overrides, &self.broker).expect("applied overrides are legal"))
+    }
+
+    /// DescribeConfigs of a group, whether it exists or not.
+    pub fn describe_group(&self, group: &str) -> Vec<DescribedConfig> {
+        let none = BTreeMap::new();
+        let overrides = self.groups.get(group).map_or(&none, |configured| &configured.overrides);
+        // The overrides were resolved when they were applied.
+        describe_group(overrides, &self.broker).expect("applied overrides are legal")
     }
 
     /// DescribeConfigs of this broker.
@@ -166,6 +207,20 @@ impl MetadataImage {
         self.topics.values().map(resolve).collect()
     }
 
+    /// Resolves every group against other broker settings.
+    pub(crate) fn resolve_groups(
+        &self,
+        broker: &BrokerConfig,
+    ) -> Result<BTreeMap<String, Arc<GroupImage>>, (String, ConfigError)> {
+        let resolve = |(group, known): (&String, &Arc<GroupImage>)| {
+            let config =
+                GroupConfig::resolve(&known.overrides, broker).map_err(|error| (group.clone(), error))?;
+            let resolved = GroupImage { config: Arc::new(config), ..(**known).clone() };
+            Ok((group.clone(), Arc::new(resolved)))
+        };
+        self.groups.iter().map(resolve).collect()
+    }
+
     pub(crate) fn snapshot_records(&self) -> Vec<MetadataRecord> {
         let mut records = Vec::new();
         if !self.cluster_configs.is_empty() || !self.node_configs.is_empty() {
@@ -180,6 +235,14 @@ impl MetadataImage {
             created_at: topic.created_at,
             configs: topic.overrides.clone(),
         }));
+        records.extend(self.groups.iter().map(|(group, configured)| MetadataRecord::GroupConfigs {
+            group: group.clone(),
+            configs: configured.overrides.clone(),
+        }));
+        if self.features.epoch > 0 {
+            let (epoch, levels) = (self.features.epoch, self.features.levels.clone());
+            records.push(MetadataRecord::Features { epoch, levels });
+        }
         if self.next_producer_id > ProducerId(0) {
             records.push(MetadataRecord::ProducerIds { first: ProducerId(0), next: self.next_producer_id });
         }

@@ -7,16 +7,18 @@
 pub mod config;
 mod controller;
 pub mod coordinator;
+mod features;
 pub mod groups;
 mod image;
 mod record;
 
 pub use controller::{
     ApplyError, BrokerScope, Command, ConfigAction, ConfigChange, ConfigOp, ControlError, Controller,
-    CreateTopic, PRODUCER_IDS_PER_BLOCK, Requester, TopicRef,
+    CreateTopic, GROUP_ID_BYTES_MAX, GROUPS_CONFIGURED_MAX, PRODUCER_IDS_PER_BLOCK, Requester, TopicRef,
 };
+pub use features::{Feature, FeatureDirection, FeatureError, FeatureLevels, FeatureUpdate};
 pub use image::{
-    CONSUMER_OFFSETS_TOPIC, METADATA_TOPIC, MetadataImage, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC,
-    TopicImage, is_internal_topic,
+    CONSUMER_OFFSETS_TOPIC, GroupImage, METADATA_TOPIC, MetadataImage, SHARE_GROUP_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC, TopicImage, is_internal_topic,
 };
 pub use record::{METADATA_RECORD_VERSION, MetadataRecord, RecordError};

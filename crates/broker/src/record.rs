@@ -8,8 +8,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use tailrace_types::{NodeId, ProducerId, TimestampMs, TopicId, TopicName};
 
-/// Version of the encoding that this build writes, and the newest it reads.
-pub const METADATA_RECORD_VERSION: u32 = 1;
+/// The newest version of the encoding, which this build writes where an older one would not do, and the newest it reads.
+///
+/// Version 2 added settings of groups and levels of features.
+pub const METADATA_RECORD_VERSION: u32 = 2;
 
 /// One change that counts once it is in the metadata log. Records hold results, not intentions: applying them needs no
 /// decision.
@@ -56,6 +58,20 @@ pub enum MetadataRecord {
         cluster: BTreeMap<String, String>,
         /// For single nodes.
         nodes: BTreeMap<NodeId, BTreeMap<String, String>>,
+    },
+    /// A group's overrides are now exactly these; without any it has none of its own.
+    GroupConfigs {
+        /// The group's id.
+        group: String,
+        /// All overrides.
+        configs: BTreeMap<String, String>,
+    },
+    /// The levels of the features are now exactly these; those that are not named are at 0.
+    Features {
+        /// Grows with every change.
+        epoch: i64,
+        /// By name, above 0.
+        levels: BTreeMap<String, i16>,
     },
     /// Producer ids were handed out.
     ProducerIds {
@@ -131,6 +147,14 @@ enum Body {
         cluster: BTreeMap<String, String>,
         nodes: Vec<NodeConfigs>,
     },
+    GroupConfigs {
+        group: String,
+        configs: BTreeMap<String, String>,
+    },
+    Features {
+        epoch: i64,
+        levels: BTreeMap<String, i16>,
+    },
     ProducerIds {
         first: i64,
         next: i64,
@@ -140,9 +164,22 @@ enum Body {
 impl MetadataRecord {
     /// The bytes that go into the metadata log as a record's value.
     pub fn encode(&self) -> Vec<u8> {
-        let envelope = Envelope { version: METADATA_RECORD_VERSION, body: Body::from(self) };
+        let envelope = Envelope { version: self.version(), body: Body::from(self) };
         // Texts, numbers and maps with text keys always serialize.
         serde_json::to_vec(&envelope).expect("metadata records serialize")
+    }
+
+    /// The oldest version that can say this, so that an older tailrace reads all that it can understand.
+    const fn version(&self) -> u32 {
+        match self {
+            Self::TopicCreated { .. }
+            | Self::TopicDeleted { .. }
+            | Self::PartitionsAdded { .. }
+            | Self::TopicConfigs { .. }
+            | Self::BrokerConfigs { .. }
+            | Self::ProducerIds { .. } => 1,
+            Self::GroupConfigs { .. } | Self::Features { .. } => 2,
+        }
     }
 
     /// Reads what [`MetadataRecord::encode`] wrote.
@@ -200,6 +237,8 @@ impl From<&MetadataRecord> for Body {
                 let nodes = nodes.into_iter().map(|(node, configs)| NodeConfigs { node: node.0, configs });
                 Self::BrokerConfigs { cluster, nodes: nodes.collect() }
             }
+            MetadataRecord::GroupConfigs { group, configs } => Self::GroupConfigs { group, configs },
+            MetadataRecord::Features { epoch, levels } => Self::Features { epoch, levels },
             MetadataRecord::ProducerIds { first, next } => Self::ProducerIds { first: first.0, next: next.0 },
         }
     }
@@ -229,6 +268,8 @@ impl TryFrom<Body> for MetadataRecord {
                 let nodes = nodes.into_iter().map(|node| (NodeId(node.node), node.configs));
                 Self::BrokerConfigs { cluster, nodes: nodes.collect() }
             }
+            Body::GroupConfigs { group, configs } => Self::GroupConfigs { group, configs },
+            Body::Features { epoch, levels } => Self::Features { epoch, levels },
             Body::ProducerIds { first, next } => {
                 Self::ProducerIds { first: ProducerId(first), next: ProducerId(next) }
             }

@@ -166,7 +166,9 @@ impl ControllerShell {
                 self.reconfigure(image.topic_by_id(*id), image).await;
             }
             MetadataRecord::BrokerConfigs { .. } => self.reconfigure(image.topics(), image).await,
-            MetadataRecord::ProducerIds { .. } => {}
+            MetadataRecord::GroupConfigs { .. }
+            | MetadataRecord::Features { .. }
+            | MetadataRecord::ProducerIds { .. } => {}
         }
     }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use tailrace_broker::config::ConfigError;
-use tailrace_broker::{ApplyError, Controller, METADATA_TOPIC, MetadataRecord, RecordError};
+use tailrace_broker::{ApplyError, Command, Controller, METADATA_TOPIC, MetadataRecord, RecordError};
 use tailrace_log::{LogConfig, LogError, LogStore, PartitionIdentity};
 use tailrace_records::{BatchBuilder, BatchError, BatchHeader, BatchOptions, DecodedBatch};
 use tailrace_replication::{AppendError, Durability, Policy, Solo};
@@ -98,7 +98,10 @@ impl MetadataLog {
             tracing::warn!(bytes = tail.bytes, reason = %tail.reason, "a torn tail of the metadata log was cut off");
         }
         let mut log = Self { core };
-        let controller = log.replay(fixed)?;
+        let mut controller = log.replay(fixed)?;
+        if log.core.reader().log_end().get() == 0 {
+            log.begin(&mut controller, now)?;
+        }
         log.shorten(&controller, now)?;
         Ok((log, controller))
     }
@@ -161,6 +164,16 @@ impl MetadataLog {
         let result = ticket.run();
         self.core.finish_sync(&ticket, &result);
         result
+    }
+
+    /// What a new data folder begins with: every feature at its newest level.
+    fn begin(&mut self, controller: &mut Controller, now: TimestampMs) -> Result<(), MetadataError> {
+        let records = controller.plan(&Command::FinalizeFeatures).expect("new folders can have all features");
+        self.append(&records, now)?;
+        for record in &records {
+            controller.apply(record).expect("records that were just planned apply");
+        }
+        Ok(())
     }
 
     /// Replaces a log that has grown far beyond what it says.

@@ -1,12 +1,13 @@
 //! The settings of the broker: table and typed struct. Defaults of topic settings are derived from the topic table.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use tailrace_types::NodeId;
 
-use super::choice::{AdvertisedListener, LogFormat, NatsTls, Secret, TlsClientAuth};
+use super::choice::{AdvertisedListener, LogFormat, MigrationPolicy, NatsTls, Secret, TlsClientAuth};
 use super::error::{ConfigError, ConfigScope};
+use super::group::{self, GROUP_KEYS, GroupConfig};
 use super::key::ConfigKind::{Boolean, Int, List, Long, Password, Short, String as Text};
 use super::key::{self, ConfigKey, Unit};
 use super::layers::{self, DynamicConfigs, Layers};
@@ -45,6 +46,45 @@ settings! {
         /// Upper bound of the bytes in one answer to a fetch, whatever the client asks for. The first batch is sent
         /// even if it is larger.
         fetch_max_bytes: u32 = K::new("fetch.max.bytes", Int).default("57671680").bytes().at_least(1024);
+        /// Whether Kafka computes assignments of consumer groups on a thread of their own. Here they are computed where they are
+        /// needed.
+        group_consumer_assignor_offload_enable: bool = K::new("group.consumer.assignor.offload.enable", Boolean)
+            .default("true").accepted();
+        /// Assignors that members of consumer groups (KIP-848) may ask for: uniform and range. The first is for groups whose
+        /// members do not ask for one.
+        group_consumer_assignors: Vec<String> = K::new("group.consumer.assignors", List).default("uniform,range")
+            .one_of(&["uniform", "range"]);
+        /// Largest value that consumer.assignment.interval.ms may have, for consumer groups (KIP-848).
+        group_consumer_max_assignment_interval_ms: i32 = K::new("group.consumer.max.assignment.interval.ms", Int)
+            .default("15000").ms().at_least(0);
+        /// Largest value that consumer.heartbeat.interval.ms may have, for consumer groups (KIP-848).
+        group_consumer_max_heartbeat_interval_ms: i32 = K::new("group.consumer.max.heartbeat.interval.ms", Int)
+            .default("15000").ms().at_least(1);
+        /// Largest value that consumer.session.timeout.ms may have, for consumer groups (KIP-848).
+        group_consumer_max_session_timeout_ms: i32 = K::new("group.consumer.max.session.timeout.ms", Int)
+            .default("60000").ms().at_least(1);
+        /// Members of a consumer group (KIP-848). Further ones are refused with GROUP_MAX_SIZE_REACHED. Never more than
+        /// 100,000.
+        group_consumer_max_size: i32 = K::new("group.consumer.max.size", Int).default("2147483647").count("members")
+            .at_least(1);
+        /// Whether a group changes its kind while it has members: upgrade (a classic group becomes a consumer group when a
+        /// member of the new protocol joins), downgrade (and a classic group again when the last of those goes),
+        /// bidirectional or disabled.
+        group_consumer_migration_policy: MigrationPolicy = K::new("group.consumer.migration.policy", Text)
+            .default("bidirectional").one_of(&["disabled", "upgrade", "downgrade", "bidirectional"]);
+        /// Smallest value that consumer.assignment.interval.ms may have, for consumer groups (KIP-848).
+        group_consumer_min_assignment_interval_ms: i32 = K::new("group.consumer.min.assignment.interval.ms", Int)
+            .default("0").ms().at_least(0);
+        /// Smallest value that consumer.heartbeat.interval.ms may have, for consumer groups (KIP-848).
+        group_consumer_min_heartbeat_interval_ms: i32 = K::new("group.consumer.min.heartbeat.interval.ms", Int)
+            .default("5000").ms().at_least(1);
+        /// Smallest value that consumer.session.timeout.ms may have, for consumer groups (KIP-848).
+        group_consumer_min_session_timeout_ms: i32 = K::new("group.consumer.min.session.timeout.ms", Int)
+            .default("45000").ms().at_least(1);
+        /// Time after which it is looked up again what the regular expressions of a consumer group match. New topics are noticed
+        /// at once; this is for all else.
+        group_consumer_regex_refresh_interval_ms: i32 = K::new("group.consumer.regex.refresh.interval.ms", Int)
+            .default("600000").ms().at_least(10_000);
         /// Time that Kafka's group coordinator waits for more writes to append them together. Here writes are appended at once
         /// and synced together.
         group_coordinator_append_linger_ms: i32 = K::new("group.coordinator.append.linger.ms", Int).default("-1").ms()
@@ -69,6 +109,75 @@ settings! {
         /// Shortest session timeout that a member of a classic group may ask for. A short one notices dead members early,
         /// at the price of more heartbeats.
         group_min_session_timeout_ms: i32 = K::new("group.min.session.timeout.ms", Int).default("6000").ms();
+        /// Whether Kafka computes assignments of share groups on a thread of their own. Here they are computed where they are
+        /// needed.
+        group_share_assignor_offload_enable: bool = K::new("group.share.assignor.offload.enable", Boolean)
+            .default("true").accepted();
+        /// The assignor of share groups. There is only simple.
+        group_share_assignors: Vec<String> = K::new("group.share.assignors", List).default("simple")
+            .one_of(&["simple"]);
+        /// Time after which the state of a share group's new partitions is asked for again, if it is not there by then.
+        group_share_initialize_retry_interval_ms: i32 = K::new("group.share.initialize.retry.interval.ms", Int)
+            .default("30000").ms().at_least(1);
+        /// Largest value that share.assignment.interval.ms may have, for share groups.
+        group_share_max_assignment_interval_ms: i32 = K::new("group.share.max.assignment.interval.ms", Int)
+            .default("15000").ms().at_least(0);
+        /// Largest value that share.delivery.count.limit may have.
+        group_share_max_delivery_count_limit: i32 = K::new("group.share.max.delivery.count.limit", Int)
+            .default("10").count("deliveries").between(5, 25);
+        /// Largest value that share.heartbeat.interval.ms may have, for share groups.
+        group_share_max_heartbeat_interval_ms: i32 = K::new("group.share.max.heartbeat.interval.ms", Int)
+            .default("15000").ms().at_least(1);
+        /// Largest value that share.partition.max.record.locks may have.
+        group_share_max_partition_max_record_locks: i32 = K::new("group.share.max.partition.max.record.locks", Int)
+            .default("4000").count("records").between(2000, 10_000);
+        /// Largest value that share.record.lock.duration.ms may have.
+        group_share_max_record_lock_duration_ms: i32 = K::new("group.share.max.record.lock.duration.ms", Int)
+            .default("60000").ms().between(30_000, 3_600_000);
+        /// Largest value that share.session.timeout.ms may have, for share groups.
+        group_share_max_session_timeout_ms: i32 = K::new("group.share.max.session.timeout.ms", Int)
+            .default("60000").ms().at_least(1);
+        /// Members of a share group. Further ones are refused with GROUP_MAX_SIZE_REACHED.
+        group_share_max_size: i32 = K::new("group.share.max.size", Int).default("200").count("members").between(1, 1000);
+        /// Smallest value that share.assignment.interval.ms may have, for share groups.
+        group_share_min_assignment_interval_ms: i32 = K::new("group.share.min.assignment.interval.ms", Int)
+            .default("0").ms().at_least(0);
+        /// Smallest value that share.delivery.count.limit may have.
+        group_share_min_delivery_count_limit: i32 = K::new("group.share.min.delivery.count.limit", Int)
+            .default("2").count("deliveries").between(2, 5);
+        /// Smallest value that share.heartbeat.interval.ms may have, for share groups.
+        group_share_min_heartbeat_interval_ms: i32 = K::new("group.share.min.heartbeat.interval.ms", Int)
+            .default("5000").ms().at_least(1);
+        /// Smallest value that share.partition.max.record.locks may have.
+        group_share_min_partition_max_record_locks: i32 = K::new("group.share.min.partition.max.record.locks", Int)
+            .default("100").count("records").between(100, 2000);
+        /// Smallest value that share.record.lock.duration.ms may have.
+        group_share_min_record_lock_duration_ms: i32 = K::new("group.share.min.record.lock.duration.ms", Int)
+            .default("15000").ms().between(1000, 30_000);
+        /// Smallest value that share.session.timeout.ms may have, for share groups.
+        group_share_min_session_timeout_ms: i32 = K::new("group.share.min.session.timeout.ms", Int)
+            .default("45000").ms().at_least(1);
+        /// Largest value that streams.assignment.interval.ms may have, for streams groups.
+        group_streams_max_assignment_interval_ms: i32 = K::new("group.streams.max.assignment.interval.ms", Int)
+            .default("15000").ms().at_least(0).accepted();
+        /// Largest value that streams.heartbeat.interval.ms may have, for streams groups.
+        group_streams_max_heartbeat_interval_ms: i32 = K::new("group.streams.max.heartbeat.interval.ms", Int)
+            .default("15000").ms().at_least(1).accepted();
+        /// Largest value that streams.session.timeout.ms may have, for streams groups.
+        group_streams_max_session_timeout_ms: i32 = K::new("group.streams.max.session.timeout.ms", Int)
+            .default("60000").ms().at_least(1).accepted();
+        /// Largest value that streams.num.standby.replicas may have.
+        group_streams_max_standby_replicas: i32 = K::new("group.streams.max.standby.replicas", Int)
+            .default("2").count("replicas").at_least(0).accepted();
+        /// Smallest value that streams.assignment.interval.ms may have, for streams groups.
+        group_streams_min_assignment_interval_ms: i32 = K::new("group.streams.min.assignment.interval.ms", Int)
+            .default("0").ms().at_least(0).accepted();
+        /// Smallest value that streams.heartbeat.interval.ms may have, for streams groups.
+        group_streams_min_heartbeat_interval_ms: i32 = K::new("group.streams.min.heartbeat.interval.ms", Int)
+            .default("5000").ms().at_least(1).accepted();
+        /// Smallest value that streams.session.timeout.ms may have, for streams groups.
+        group_streams_min_session_timeout_ms: i32 = K::new("group.streams.min.session.timeout.ms", Int)
+            .default("45000").ms().at_least(1).accepted();
         /// Address of the HTTP listener (health and metrics), HOST:PORT. Port 0 picks a free one.
         http: String = K::new("http", Text).default("127.0.0.1:8222");
         /// Address of the Kafka listener, HOST:PORT. Port 0 picks a free one.
@@ -296,6 +405,8 @@ settings! {
     with {
         /// What holds for a topic without overrides.
         pub topic_defaults: TopicConfig,
+        /// What holds for a group without overrides.
+        pub group_defaults: Arc<GroupConfig>,
         /// Where each value comes from.
         layers: Layers,
     }
@@ -309,8 +420,11 @@ impl BrokerConfig {
     pub fn resolve(fixed: &BTreeMap<String, String>, dynamic: &DynamicConfigs) -> Result<Self, ConfigError> {
         let layers = Layers::new(fixed, dynamic)?;
         let topic_defaults = TopicConfig::resolve_in(&BTreeMap::new(), &layers)?;
+        let group_defaults = GroupConfig::resolve_in(&BTreeMap::new(), &layers)?;
+        group::check_broker(&group_defaults, &layers)?;
         let values = layers.clone();
-        let config = Self::read(&|key| values.broker_value(key), topic_defaults, layers)?;
+        let config =
+            Self::read(&|key| values.broker_value(key), topic_defaults, Arc::new(group_defaults), layers)?;
         config.check()?;
         Ok(config)
     }
@@ -327,7 +441,7 @@ impl BrokerConfig {
         key: &ConfigKey,
     ) -> Result<Value, ConfigError> {
         match scope {
-            ConfigScope::Topic => self.layers.topic_value(key, &BTreeMap::new()),
+            ConfigScope::Topic | ConfigScope::Group => self.layers.resource_value(key, &BTreeMap::new()),
             ConfigScope::Broker => self.layers.broker_value(key),
         }
     }
@@ -395,11 +509,12 @@ fn not_above(
     Err(ConfigError::Inconsistent { key, value, other, other_value, reason })
 }
 
-/// All keys of the broker, by name: its own, and one per topic key whose default can be set broker-wide.
+/// All keys of the broker, by name: its own, and one per key of topics and of groups whose default can be set broker-wide.
 pub fn broker_keys() -> &'static [ConfigKey] {
     static KEYS: LazyLock<Vec<ConfigKey>> = LazyLock::new(|| {
         let mut keys = BROKER_KEYS.to_vec();
         keys.extend(TOPIC_KEYS.iter().filter_map(default_of));
+        keys.extend(GROUP_KEYS.iter().filter_map(default_of_group));
         keys.sort_by_key(|key| key.name);
         keys
     });
@@ -420,6 +535,19 @@ fn default_of(topic_key: &'static ConfigKey) -> Option<ConfigKey> {
         aliases,
         default_of: Some(topic_key.name),
         ..*topic_key
+    })
+}
+
+/// The broker key that carries a group key's default. It cannot be changed at run time, as in Kafka.
+fn default_of_group(group_key: &'static ConfigKey) -> Option<ConfigKey> {
+    let synonym = group_key.synonyms.first()?;
+    Some(ConfigKey {
+        name: synonym.name,
+        synonyms: &[],
+        default_of: Some(group_key.name),
+        default_scope: ConfigScope::Group,
+        dynamic: false,
+        ..*group_key
     })
 }
 

@@ -63,6 +63,42 @@ choice! {
 }
 
 choice! {
+    /// Values of `share.isolation.level`.
+    GroupIsolationLevel {
+        /// Only records of committed transactions, and those outside of any.
+        ReadCommitted = "read_committed",
+        /// All records.
+        ReadUncommitted = "read_uncommitted",
+    }
+}
+
+choice! {
+    /// Values of `group.consumer.migration.policy`.
+    MigrationPolicy {
+        /// Groups do not change their kind.
+        Disabled = "disabled",
+        /// Classic groups become consumer groups.
+        Upgrade = "upgrade",
+        /// Consumer groups become classic groups.
+        Downgrade = "downgrade",
+        /// Both.
+        Bidirectional = "bidirectional",
+    }
+}
+
+impl MigrationPolicy {
+    /// True if classic groups become consumer groups.
+    pub const fn upgrades(self) -> bool {
+        matches!(self, Self::Upgrade | Self::Bidirectional)
+    }
+
+    /// True if consumer groups become classic groups.
+    pub const fn downgrades(self) -> bool {
+        matches!(self, Self::Downgrade | Self::Bidirectional)
+    }
+}
+
+choice! {
     /// Values of `log.format`.
     LogFormat {
         /// Lines for people.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::broker::{BrokerConfig, broker_key, broker_keys};
 use super::error::ConfigError;
+use super::group::{self, group_keys};
 use super::key::{ConfigKey, ConfigKind, Synonym};
 use super::layers::{ConfigSource, Layers};
 use super::topic::{TopicConfig, topic_keys};
@@ -54,7 +55,7 @@ pub fn describe_topic(
     let shown = topic_keys().iter().filter(|key| !key.internal || overrides.contains_key(key.name));
     shown
         .map(|key| {
-            let mut value = layers.topic_value(key, overrides)?;
+            let mut value = layers.resource_value(key, overrides)?;
             if key.name == "max.message.bytes" {
                 // A topic that captures NATS messages takes more than is set.
                 value = Value::Number(config.max_message_bytes.into());
@@ -69,6 +70,28 @@ pub fn describe_topic(
         .collect()
 }
 
+/// All keys of a group with these overrides, by name. The group need not exist.
+///
+/// # Errors
+/// An override is illegal.
+pub fn describe_group(
+    overrides: &BTreeMap<String, String>,
+    broker: &BrokerConfig,
+) -> Result<Vec<DescribedConfig>, ConfigError> {
+    let layers = broker.layers();
+    let describe = |key: &ConfigKey| {
+        let value = group::effective(key, overrides, layers)?;
+        let own = overrides.get(key.name);
+        let own = own.map(|text| synonym(key, key.name, Some(text.clone()), ConfigSource::DynamicGroup));
+        let mut synonyms: Vec<_> = own.into_iter().chain(chain(key.synonyms, layers)).collect();
+        if key.synonyms.is_empty() {
+            synonyms.push(synonym(key, key.name, key.default_value().text(), ConfigSource::Default));
+        }
+        Ok(entry(key, value, synonyms))
+    };
+    group_keys().iter().map(describe).collect()
+}
+
 /// All keys of the broker, by name.
 pub fn describe_broker(broker: &BrokerConfig) -> Vec<DescribedConfig> {
     let layers = broker.layers();
@@ -79,7 +102,7 @@ pub fn describe_broker(broker: &BrokerConfig) -> Vec<DescribedConfig> {
             // The layers were parsed when the configuration was resolved.
             let value = layers.broker_value(key).expect("resolved configurations are legal");
             let alone = [Synonym { name: key.name, factor: 1 }];
-            let names = group(key).unwrap_or(&alone);
+            let names = equivalents(key).unwrap_or(&alone);
             entry(key, value, own_first(key.name, chain(names, layers)))
         })
         .collect()
@@ -112,7 +135,7 @@ fn topic_defaults(key: &ConfigKey, layers: &Layers) -> Vec<ConfigSynonym> {
 }
 
 /// The broker keys that stand for the same setting as `key` in other units, or none if it stands alone.
-fn group(key: &ConfigKey) -> Option<&'static [Synonym]> {
+fn equivalents(key: &ConfigKey) -> Option<&'static [Synonym]> {
     let mut groups = topic_keys().iter().map(|topic_key| topic_key.synonyms);
     groups.find(|group| group.iter().any(|other| other.name == key.name))
 }

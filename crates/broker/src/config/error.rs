@@ -5,8 +5,10 @@
 pub enum ConfigScope {
     /// Settings of one topic.
     Topic,
-    /// Settings of the process, and the defaults of topics.
+    /// Settings of the process, and the defaults of topics and groups.
     Broker,
+    /// Settings of one group.
+    Group,
 }
 
 impl std::fmt::Display for ConfigScope {
@@ -14,6 +16,7 @@ impl std::fmt::Display for ConfigScope {
         f.write_str(match self {
             Self::Topic => "topic",
             Self::Broker => "broker",
+            Self::Group => "group",
         })
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Keys are built as constants. This module knows no concrete key and no layer.
 
-use super::error::ConfigError;
+use super::error::{ConfigError, ConfigScope};
 use super::value::Value;
 
 /// Kafka's type of a key, as DescribeConfigs reports it.
@@ -151,12 +151,14 @@ pub struct ConfigKey {
     pub sensitive: bool,
     /// Whether it does anything.
     pub applies: Applies,
-    /// For a topic key: the broker keys that give its default, the strongest first.
+    /// For a topic's or a group's key: the broker keys that give its default, the strongest first.
     pub synonyms: &'static [Synonym],
     /// Other names under which the same setting is accepted in the same scope.
     pub aliases: &'static [&'static str],
-    /// For a broker key: the topic key whose default it is.
+    /// For a broker key: the topic's or group's key whose default it is.
     pub default_of: Option<&'static str>,
+    /// Whose key that is.
+    pub default_scope: ConfigScope,
     /// True for keys that only tests and tools use; they are shown only while set.
     pub internal: bool,
 }
@@ -178,6 +180,7 @@ impl ConfigKey {
             synonyms: &[],
             aliases: &[],
             default_of: None,
+            default_scope: ConfigScope::Topic,
             internal: false,
         }
     }
@@ -251,7 +254,7 @@ impl ConfigKey {
     /// The documentation as it is shown, including whether the key has an effect.
     pub fn documentation_text(&self) -> String {
         let mut text = match self.default_of {
-            Some(topic_key) => format!("Default of `{topic_key}` for topics that do not set it. "),
+            Some(key) => format!("Default of `{key}` for {}s that do not set it. ", self.default_scope),
             None => String::new(),
         };
         text.push_str(self.documentation.trim());

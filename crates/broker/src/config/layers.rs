@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::broker::{broker_key, broker_keys};
 use super::error::{ConfigError, ConfigScope};
+use super::group::GROUP_KEYS;
 use super::key::{ConfigKey, Synonym};
 use super::topic::TOPIC_KEYS;
 use super::value::Value;
@@ -30,6 +31,8 @@ pub enum ConfigSource {
     StaticBroker = 4,
     /// Nothing is set.
     Default = 5,
+    /// Override of the group.
+    DynamicGroup = 8,
 }
 
 impl ConfigSource {
@@ -41,6 +44,7 @@ impl ConfigSource {
             Self::DynamicDefaultBroker => "DYNAMIC_DEFAULT_BROKER_CONFIG",
             Self::StaticBroker => "STATIC_BROKER_CONFIG",
             Self::Default => "DEFAULT_CONFIG",
+            Self::DynamicGroup => "DYNAMIC_GROUP_CONFIG",
         }
     }
 }
@@ -94,8 +98,8 @@ impl Layers {
         }
     }
 
-    /// The value of a topic key under `overrides`.
-    pub(crate) fn topic_value(
+    /// The value of a topic's or a group's key under `overrides`.
+    pub(crate) fn resource_value(
         &self,
         key: &ConfigKey,
         overrides: &BTreeMap<String, String>,
@@ -114,7 +118,7 @@ impl Layers {
     }
 }
 
-/// Reads a broker key's text as a value of the topic key.
+/// Reads a broker key's text as a value of the topic's or group's key.
 fn synonym_value(key: &ConfigKey, synonym: &Synonym, text: &str) -> Result<Value, ConfigError> {
     let broker_key = broker_key(synonym.name)?;
     let Value::Number(number) = broker_key.parse(text)? else { return broker_key.parse(text) };
@@ -144,10 +148,6 @@ fn canonical(values: &BTreeMap<String, String>) -> Result<BTreeMap<String, Strin
 
 /// The error for a key that does not exist, with a proposal if one is near.
 pub(crate) fn unknown(scope: ConfigScope, name: &str, keys: &[ConfigKey]) -> ConfigError {
-    let other = match scope {
-        ConfigScope::Topic => broker_keys(),
-        ConfigScope::Broker => TOPIC_KEYS,
-    };
     let near = keys
         .iter()
         .map(|key| (distance(key.name, name), key.name))
@@ -155,11 +155,16 @@ pub(crate) fn unknown(scope: ConfigScope, name: &str, keys: &[ConfigKey]) -> Con
         .filter(|(distance, _)| *distance * 4 <= name.len());
     let hint = match near {
         Some((_, near)) => format!(" (did you mean {near}?)"),
-        None if other.iter().any(|key| key.name == name) => match scope {
-            ConfigScope::Topic => " (it is a broker config)".to_owned(),
-            ConfigScope::Broker => " (it is a topic config)".to_owned(),
-        },
-        None => String::new(),
+        None => {
+            let scopes = [
+                (ConfigScope::Topic, TOPIC_KEYS),
+                (ConfigScope::Broker, broker_keys()),
+                (ConfigScope::Group, GROUP_KEYS),
+            ];
+            let mut others = scopes.into_iter().filter(|(other, _)| *other != scope);
+            let found = others.find(|(_, keys)| keys.iter().any(|key| key.name == name));
+            found.map_or_else(String::new, |(other, _)| format!(" (it is a {other} config)"))
+        }
     };
     ConfigError::Unknown { scope, key: name.to_owned(), hint }
 }

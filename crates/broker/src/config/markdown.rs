@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::broker::broker_keys;
+use super::group::group_keys;
 use super::key::{Applies, Bounds, ConfigKey};
 use super::topic::topic_keys;
 
@@ -33,6 +34,13 @@ const BROKER: &str = "
 ## Broker
 ";
 
+const GROUPS: &str = "
+## Groups
+
+All of these can be set for a group with any Kafka admin client (resource type GROUP), whether the group exists yet or not. A group
+that does not set one takes the broker-wide value. A value must lie within the bounds that the broker sets.
+";
+
 const ACCEPTED: &str = "
 ## Accepted without effect
 
@@ -51,13 +59,24 @@ pub fn configuration_markdown() -> String {
     for key in topic_keys().iter().filter(shown) {
         section(&mut text, key, &topic_facts(key));
     }
+    text.push_str(GROUPS);
+    for key in group_keys().iter().filter(shown) {
+        section(&mut text, key, &topic_facts(key));
+    }
     text.push_str(ACCEPTED);
-    text.push_str("\n| Topic setting | Default | Meaning in Kafka |\n|---|---|---|\n");
-    for key in topic_keys().iter().filter(|key| key.applies == Applies::Accepted) {
+    accepted(&mut text, "Topic", topic_keys());
+    accepted(&mut text, "Group", group_keys());
+    let own: Vec<_> = broker_keys().iter().filter(|key| key.default_of.is_none()).copied().collect();
+    accepted(&mut text, "Broker", &own);
+    text
+}
+
+fn accepted(text: &mut String, scope: &str, keys: &[ConfigKey]) {
+    let _ = write!(text, "\n| {scope} setting | Default | Meaning in Kafka |\n|---|---|---|\n");
+    for key in keys.iter().filter(|key| key.applies == Applies::Accepted) {
         let default = value(key.default.unwrap_or_default());
         let _ = writeln!(text, "| `{}` | {default} | {} |", key.name, key.documentation.trim());
     }
-    text
 }
 
 fn section(text: &mut String, key: &ConfigKey, facts: &[String]) {

@@ -7,6 +7,7 @@ mod broker;
 mod choice;
 mod describe;
 mod error;
+mod group;
 mod key;
 mod layers;
 mod markdown;
@@ -18,11 +19,14 @@ mod value;
 
 pub use broker::{BrokerConfig, broker_key, broker_key_of_variable, broker_keys};
 pub use choice::{
-    AdvertisedListener, CleanupPolicy, CompressionType, LogFormat, MessageTimestampType, NatsTls, Secret,
-    TlsClientAuth,
+    AdvertisedListener, CleanupPolicy, CompressionType, GroupIsolationLevel, LogFormat, MessageTimestampType,
+    MigrationPolicy, NatsTls, Secret, TlsClientAuth,
 };
-pub use describe::{ConfigSynonym, DescribedConfig, describe_broker, describe_cluster, describe_topic};
+pub use describe::{
+    ConfigSynonym, DescribedConfig, describe_broker, describe_cluster, describe_group, describe_topic,
+};
 pub use error::{ConfigError, ConfigScope};
+pub use group::{GroupConfig, ShareOffsetReset, group_key, group_keys};
 pub use key::{Applies, Bounds, ConfigKey, ConfigKind, Synonym, Unit};
 pub use layers::{ConfigSource, DynamicConfigs};
 pub use markdown::configuration_markdown;

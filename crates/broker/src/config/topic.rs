@@ -200,7 +200,7 @@ impl TopicConfig {
         for key in overrides.keys() {
             topic_key(key)?;
         }
-        let mut config = Self::read(&|key| layers.topic_value(key, overrides))?;
+        let mut config = Self::read(&|key| layers.resource_value(key, overrides))?;
         if let Some(bytes) = config.internal_segment_bytes {
             config.segment_bytes = bytes;
         }

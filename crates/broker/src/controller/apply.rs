@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use tailrace_types::{NodeId, ProducerId, TopicId, TopicName};
 
-use crate::config::{BrokerConfig, ConfigError, DynamicConfigs, TopicConfig};
-use crate::image::{MetadataImage, TopicImage};
+use crate::config::{BrokerConfig, ConfigError, DynamicConfigs, GroupConfig, TopicConfig};
+use crate::features::FeatureLevels;
+use crate::image::{GroupImage, MetadataImage, TopicImage};
 use crate::record::MetadataRecord;
 
 /// Why a record of the metadata log does not fit. The image is unchanged then.
@@ -54,6 +55,22 @@ pub enum ApplyError {
         /// What is wrong.
         error: ConfigError,
     },
+    /// Settings of a group that cannot be read.
+    #[error("settings of group '{group}': {error}")]
+    GroupConfig {
+        /// The group.
+        group: String,
+        /// What is wrong.
+        error: ConfigError,
+    },
+    /// Levels of features that are older than those that were applied.
+    #[error("metadata record gives features the epoch {found}, but {current} was there already")]
+    FeatureEpoch {
+        /// The record's epoch.
+        found: i64,
+        /// The newest so far.
+        current: i64,
+    },
     /// Settings of the broker that are illegal, possibly only under this start configuration.
     #[error("broker settings changed at run time: {0}")]
     BrokerConfig(ConfigError),
@@ -81,6 +98,8 @@ pub(super) fn apply(
         MetadataRecord::PartitionsAdded { id, partitions } => partitions_added(image, *id, *partitions),
         MetadataRecord::TopicConfigs { id, configs } => topic_configs(image, *id, configs),
         MetadataRecord::BrokerConfigs { cluster, nodes } => broker_configs(image, fixed, cluster, nodes),
+        MetadataRecord::GroupConfigs { group, configs } => group_configs(image, group, configs),
+        MetadataRecord::Features { epoch, levels } => features(image, *epoch, levels),
         MetadataRecord::ProducerIds { first, next } => producer_ids(image, *first, *next),
     }
 }
@@ -153,9 +172,36 @@ fn broker_configs(
     let broker = BrokerConfig::resolve(fixed, &dynamic).map_err(ApplyError::BrokerConfig)?;
     image.topics =
         image.resolve_topics(&broker).map_err(|(topic, error)| ApplyError::TopicConfig { topic, error })?;
+    image.groups =
+        image.resolve_groups(&broker).map_err(|(group, error)| ApplyError::GroupConfig { group, error })?;
     image.broker = Arc::new(broker);
     image.cluster_configs.clone_from(cluster);
     image.node_configs.clone_from(nodes);
+    Ok(())
+}
+
+fn group_configs(
+    image: &mut MetadataImage,
+    group: &str,
+    configs: &BTreeMap<String, String>,
+) -> Result<(), ApplyError> {
+    if configs.is_empty() {
+        image.groups.remove(group);
+        return Ok(());
+    }
+    let config = GroupConfig::resolve(configs, &image.broker)
+        .map_err(|error| ApplyError::GroupConfig { group: group.to_owned(), error })?;
+    let configured = GroupImage { overrides: configs.clone(), config: Arc::new(config) };
+    image.groups.insert(group.to_owned(), Arc::new(configured));
+    Ok(())
+}
+
+fn features(image: &mut MetadataImage, epoch: i64, levels: &BTreeMap<String, i16>) -> Result<(), ApplyError> {
+    let current = image.features.epoch;
+    if epoch <= current {
+        return Err(ApplyError::FeatureEpoch { found: epoch, current });
+    }
+    image.features = FeatureLevels { levels: levels.clone(), epoch };
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::ControlError;
 use super::command::{ConfigAction, ConfigChange, ConfigOp};
-use crate::config::{BrokerConfig, ConfigKey, ConfigKind, ConfigScope, broker_key, topic_key};
+use crate::config::{BrokerConfig, ConfigKey, ConfigKind, ConfigScope, broker_key, group_key, topic_key};
 
 type Configs = BTreeMap<String, String>;
 
@@ -43,6 +43,7 @@ fn find(scope: ConfigScope, name: &str) -> Result<&'static ConfigKey, ControlErr
     let key = match scope {
         ConfigScope::Topic => topic_key(name)?,
         ConfigScope::Broker => broker_key(name)?,
+        ConfigScope::Group => group_key(name)?,
     };
     if !key.dynamic {
         return Err(ControlError::ReadOnlyConfig { key: name.to_owned() });

@@ -2,6 +2,8 @@
 
 use tailrace_types::{NodeId, TimestampMs, TopicId};
 
+use crate::features::FeatureUpdate;
+
 /// One change that somebody asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
@@ -37,6 +39,17 @@ pub enum Command {
         /// What to change.
         change: ConfigChange,
     },
+    /// Changes the overrides of a group, which need not exist.
+    AlterGroupConfigs {
+        /// The group's id.
+        group: String,
+        /// What to change.
+        change: ConfigChange,
+    },
+    /// Brings every feature to its newest level: for a new data folder.
+    FinalizeFeatures,
+    /// Changes levels of features, all of them or none.
+    UpdateFeatures(Vec<FeatureUpdate>),
     /// Reserves [`super::PRODUCER_IDS_PER_BLOCK`] producer ids.
     AllocateProducerIds,
 }

@@ -3,6 +3,7 @@
 use tailrace_types::{NodeId, TopicId, TopicName, TopicNameError};
 
 use crate::config::ConfigError;
+use crate::features::FeatureError;
 
 /// Why a command is refused. Nothing has changed then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -174,6 +175,26 @@ pub enum ControlError {
         /// The node that there is.
         existing: NodeId,
     },
+    /// `INVALID_REQUEST`: settings of a group without an id.
+    #[error("Default group resources are not allowed.")]
+    NoGroupId,
+    /// `INVALID_REQUEST`: a group's id is too long to have settings.
+    #[error("Settings can be kept for groups whose id has at most {max} bytes; this one has {found}.")]
+    GroupIdTooLong {
+        /// Its length.
+        found: usize,
+        /// What is allowed.
+        max: usize,
+    },
+    /// `POLICY_VIOLATION`: too many groups have settings of their own.
+    #[error("{max} groups have settings of their own already; delete those of others first.")]
+    TooManyGroups {
+        /// How many may.
+        max: usize,
+    },
+    /// `INVALID_UPDATE_VERSION`, or `INVALID_REQUEST` for a feature that comes twice.
+    #[error(transparent)]
+    Feature(#[from] FeatureError),
     /// `UNKNOWN_SERVER_ERROR`: 2^63 producer ids have been handed out.
     #[error("All producer ids have been handed out.")]
     ProducerIdsExhausted,

@@ -27,6 +27,12 @@ use crate::record::MetadataRecord;
 /// Producer ids that are reserved at a time, as many as Kafka reserves.
 pub const PRODUCER_IDS_PER_BLOCK: i64 = 1000;
 
+/// Groups that may have settings of their own. Each costs its id and its settings in memory, and a record in the metadata log.
+pub const GROUPS_CONFIGURED_MAX: usize = 10_000;
+
+/// Length of the id of a group that may have settings of its own, in bytes.
+pub const GROUP_ID_BYTES_MAX: usize = 1_024;
+
 /// The state machine over the metadata log.
 #[derive(Clone, Debug)]
 pub struct Controller {

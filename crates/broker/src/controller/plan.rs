@@ -6,8 +6,11 @@ use tailrace_types::{ProducerId, TopicName};
 
 use super::apply::fold;
 use super::command::{BrokerScope, Command, ConfigChange, CreateTopic, Requester, TopicRef};
-use super::{ControlError, PRODUCER_IDS_PER_BLOCK, bindings, change};
-use crate::config::{BrokerConfig, ConfigScope, DynamicConfigs, TopicConfig};
+use super::{
+    ControlError, GROUP_ID_BYTES_MAX, GROUPS_CONFIGURED_MAX, PRODUCER_IDS_PER_BLOCK, bindings, change,
+};
+use crate::config::{BrokerConfig, ConfigScope, DynamicConfigs, GroupConfig, TopicConfig};
+use crate::features::{self, FeatureLevels};
 use crate::image::{MetadataImage, TopicImage, is_internal_topic};
 use crate::record::MetadataRecord;
 
@@ -23,6 +26,9 @@ pub(super) fn plan(image: &MetadataImage, fixed: &BTreeMap<String, String>, comm
         Command::CreatePartitions { topic, count, by } => create_partitions(image, topic, *count, *by),
         Command::AlterTopicConfigs { topic, change } => alter_topic(image, topic, change),
         Command::AlterBrokerConfigs { scope, change } => alter_broker(image, fixed, *scope, change),
+        Command::AlterGroupConfigs { group, change } => alter_group(image, group, change),
+        Command::FinalizeFeatures => Ok(features(image, FeatureLevels::newest())),
+        Command::UpdateFeatures(updates) => Ok(features(image, features::updated(&image.features, updates)?)),
         Command::AllocateProducerIds => allocate_producer_ids(image),
     }
 }
@@ -163,6 +169,34 @@ fn alter_broker(
     let broker = BrokerConfig::resolve(fixed, &DynamicConfigs { node, cluster: cluster.clone() })?;
     image.resolve_topics(&broker).map_err(|(topic, error)| ControlError::TopicWouldBreak { topic, error })?;
     Ok(vec![MetadataRecord::BrokerConfigs { cluster, nodes }])
+}
+
+fn alter_group(image: &MetadataImage, group: &str, change: &ConfigChange) -> Records {
+    if group.is_empty() {
+        return Err(ControlError::NoGroupId);
+    }
+    if group.len() > GROUP_ID_BYTES_MAX {
+        return Err(ControlError::GroupIdTooLong { found: group.len(), max: GROUP_ID_BYTES_MAX });
+    }
+    let none = BTreeMap::new();
+    let known = image.groups.get(group);
+    let current = known.map_or(&none, |known| &known.overrides);
+    let configs = change::changed(ConfigScope::Group, current, change, &image.broker)?;
+    GroupConfig::check(&configs, &image.broker)?;
+    if configs == *current {
+        return Ok(Vec::new());
+    }
+    if known.is_none() && image.groups.len() >= GROUPS_CONFIGURED_MAX {
+        return Err(ControlError::TooManyGroups { max: GROUPS_CONFIGURED_MAX });
+    }
+    Ok(vec![MetadataRecord::GroupConfigs { group: group.to_owned(), configs }])
+}
+
+fn features(image: &MetadataImage, levels: BTreeMap<String, i16>) -> Vec<MetadataRecord> {
+    if levels == image.features.levels && image.features.epoch > 0 {
+        return Vec::new();
+    }
+    vec![MetadataRecord::Features { epoch: image.features.epoch.saturating_add(1), levels }]
 }
 
 fn allocate_producer_ids(image: &MetadataImage) -> Records {

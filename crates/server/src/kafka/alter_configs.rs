@@ -47,6 +47,7 @@ async fn alter(context: &Context, wanted: AlterConfigsResource, mode: Mode) -> R
 pub(crate) fn alteration(resource: Resource, change: ConfigChange) -> Command {
     match resource {
         Resource::Topic(topic) => Command::AlterTopicConfigs { topic, change },
+        Resource::Group(group) => Command::AlterGroupConfigs { group, change },
         Resource::Broker(scope) => Command::AlterBrokerConfigs { scope, change },
     }
 }

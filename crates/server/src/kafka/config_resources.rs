@@ -23,11 +23,13 @@ pub(crate) fn is_known(resource_type: i8) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Resource {
     Topic(String),
+    /// By its id.
+    Group(String),
     /// One broker, or all of them (the empty name).
     Broker(BrokerScope),
 }
 
-/// Reads type and name. Whether a topic exists is not looked at.
+/// Reads type and name. Whether a topic or a group exists is not looked at.
 pub(crate) fn resource(resource_type: i8, name: &str, node: NodeId) -> Result<Resource, Refusal> {
     match resource_type {
         TOPIC => Ok(Resource::Topic(name.to_owned())),
@@ -36,7 +38,7 @@ pub(crate) fn resource(resource_type: i8, name: &str, node: NodeId) -> Result<Re
             "tailrace has no loggers that can be changed at run time; set log.level and restart.",
         )),
         CLIENT_METRICS => Err(Refusal::invalid_request("Client metrics are not supported yet.")),
-        GROUP => Err(Refusal::invalid_request("Consumer groups are not supported yet.")),
+        GROUP => Ok(Resource::Group(name.to_owned())),
         other => Err(Refusal::invalid_request(format!("Unknown resource type {other}"))),
     }
 }

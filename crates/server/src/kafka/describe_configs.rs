@@ -1,4 +1,4 @@
-//! DescribeConfigs (32): settings of topics, of this broker, and what was changed for all brokers.
+//! DescribeConfigs (32): settings of topics, of groups, of this broker, and what was changed for all brokers.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -58,6 +58,10 @@ fn describe(
     match resource(wanted.resource_type, &wanted.resource_name, node)? {
         Resource::Broker(BrokerScope::Cluster) => Ok(image.describe_cluster()),
         Resource::Broker(BrokerScope::Node(_)) => Ok(image.describe_broker()),
+        Resource::Group(name) if name.is_empty() => {
+            Err(Refusal::invalid_request("Group name must not be empty."))
+        }
+        Resource::Group(name) => Ok(image.describe_group(&name)),
         Resource::Topic(name) => {
             legal_name(&name)?;
             let unknown = || {

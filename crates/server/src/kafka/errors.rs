@@ -1,6 +1,6 @@
 //! Where facts become protocol error codes. No wildcard arms: a new error demands a decision.
 
-use tailrace_broker::ControlError;
+use tailrace_broker::{ControlError, FeatureError};
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_log::LogError;
 use tailrace_records::BatchError;
@@ -98,7 +98,19 @@ pub(crate) fn control_code(error: &ControlError) -> ErrorCode {
         | ControlError::TopicWouldBreak { .. }
         | ControlError::NullAtCreation { .. }
         | ControlError::NotAList { .. } => ErrorCode::InvalidConfig,
-        ControlError::TopicIdInUse { .. }
+        ControlError::TooManyGroups { .. } => ErrorCode::PolicyViolation,
+        ControlError::Feature(FeatureError::Repeated { .. }) => ErrorCode::InvalidRequest,
+        ControlError::Feature(
+            FeatureError::Unknown { .. }
+            | FeatureError::OutOfRange { .. }
+            | FeatureError::IsDowngrade { .. }
+            | FeatureError::IsUpgrade { .. }
+            | FeatureError::Unsafe { .. }
+            | FeatureError::Fixed { .. },
+        ) => ErrorCode::InvalidUpdateVersion,
+        ControlError::NoGroupId
+        | ControlError::GroupIdTooLong { .. }
+        | ControlError::TopicIdInUse { .. }
         | ControlError::NullConfig { .. }
         | ControlError::DuplicateConfig { .. }
         | ControlError::ReadOnlyConfig { .. }

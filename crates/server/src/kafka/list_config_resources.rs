@@ -9,7 +9,7 @@ use tailrace_kafka_wire::messages::list_config_resources_response::{
 };
 
 use crate::kafka::Context;
-use crate::kafka::config_resources::{BROKER, CLIENT_METRICS, TOPIC, is_known};
+use crate::kafka::config_resources::{BROKER, CLIENT_METRICS, GROUP, TOPIC, is_known};
 
 pub(crate) async fn handle(
     context: Arc<Context>,
@@ -30,8 +30,12 @@ pub(crate) async fn handle(
     if wanted(BROKER) {
         config_resources.push(resource(context.broker.node().to_string(), BROKER));
     }
+    let image = context.broker.image();
+    if wanted(GROUP) {
+        config_resources
+            .extend(image.configured_groups().map(|(group, _)| resource(group.to_owned(), GROUP)));
+    }
     if wanted(TOPIC) {
-        let image = context.broker.image();
         config_resources.extend(image.topics().map(|topic| resource(topic.name.to_string(), TOPIC)));
     }
     ListConfigResourcesResponse { config_resources, ..Default::default() }
