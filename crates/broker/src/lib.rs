@@ -11,6 +11,7 @@ mod features;
 pub mod groups;
 mod image;
 mod record;
+pub mod share;
 
 pub use controller::{
     ApplyError, BrokerScope, Command, ConfigAction, ConfigChange, ConfigOp, ControlError, Controller,

@@ -26,6 +26,10 @@ impl<D: Disk> Recovering<'_, D> {
         listing: &Listing,
     ) -> Result<(), LogError> {
         let path = segment.path(Kind::Log);
+        if let Some((later, _)) = self.compacted.range(segment.base_offset..).next() {
+            let reason = format!("{}; segment {later} has been compacted, so it was synced", bad.reason);
+            return Err(LogError::damaged(&path, bad.position, reason));
+        }
         let newest = newest_row(&files.index, segment.base_offset, segment.rows());
         let newest = newest.context("read", &segment.path(Kind::Index))?;
         let synced = newest.map(|row| u64::from(row.synced_bytes));
@@ -91,7 +95,7 @@ impl<D: Disk> Recovering<'_, D> {
     ) -> Result<(), LogError> {
         let file = names::path(self.dir, base, Kind::Log);
         let before = Offset(base.0 - 1);
-        if base < tail.next_offset {
+        if base < tail.next_offset || self.compacted.range(base..).next().is_some() {
             return Err(LogError::damaged(&file, 0, bad.reason.clone()));
         }
         if let Some(synced) = self.synced_segment_after(before, listing)? {

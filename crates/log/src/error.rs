@@ -100,6 +100,23 @@ pub enum LogError {
         /// Handed over.
         found: u64,
     },
+    /// A round of compaction ended early: what it has put in place stays, the rest is the next round's.
+    #[error("compaction stopped: {reason}")]
+    CompactionStopped {
+        /// Why.
+        reason: &'static str,
+    },
+    /// The memory for the keys of a round of compaction does not even hold those of one batch.
+    #[error(
+        "compaction has memory for {keys_max} keys, and the next batch alone has {records} records: raise \
+         log.cleaner.dedupe.buffer.size, or lower log.cleaner.threads"
+    )]
+    KeyMapTooSmall {
+        /// Keys that the map can hold.
+        keys_max: u64,
+        /// Records of the batch.
+        records: u64,
+    },
     /// A payload beyond a limit of the format.
     #[error("{what} has {bytes} bytes, more than {bytes_max}")]
     TooLarge {

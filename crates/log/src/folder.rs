@@ -10,12 +10,15 @@ use crate::disk::{Disk, DiskFile, OpenMode, read_file, remove_if_there, sync_par
 use crate::error::{IoContext, LogError};
 use crate::format::names::{self, DELETED_SUFFIX, Kind, TEMPORARY_SUFFIX};
 use crate::format::{FormatError, identity};
+use crate::generations::SegmentName;
 
 /// What lies in a partition's folder.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
-    /// Base offsets of the `.log` files, ascending.
+    /// Base offsets of the `.log` files as appended, ascending.
     pub(crate) segments: Vec<Offset>,
+    /// Base offsets and generations of the `.log` files that compaction wrote, ascending.
+    pub(crate) compacted: Vec<SegmentName>,
     /// Offsets of the producer snapshots, ascending.
     pub(crate) snapshots: Vec<Offset>,
     /// Names that were on their way out or half written.
@@ -41,17 +44,27 @@ impl Listing {
                 listing.was_synced = true;
             } else {
                 match names::parse(&name) {
-                    Some((base, Kind::Log)) => listing.segments.push(base),
-                    Some((offset, Kind::Snapshot)) => listing.snapshots.push(offset),
-                    Some((base, Kind::Index | Kind::Header)) => others.push((base, name)),
-                    None => {}
+                    Some((base, 0, Kind::Log)) => listing.segments.push(base),
+                    Some((base, generation, Kind::Log)) => listing.compacted.push((base, generation)),
+                    Some((offset, 0, Kind::Snapshot)) => listing.snapshots.push(offset),
+                    Some((base, generation, Kind::Index | Kind::Header)) => {
+                        others.push((base, generation, name));
+                    }
+                    Some((_, _, Kind::Snapshot)) | None => {}
                 }
             }
         }
-        // The names are sorted, and twenty digits sort as numbers do.
-        let has_log = |base: &Offset| listing.segments.binary_search(base).is_ok();
-        listing.orphans =
-            others.into_iter().filter(|(base, _)| !has_log(base)).map(|(_, name)| name).collect();
+        // The names are sorted, and twenty digits sort as numbers do; generations do not.
+        listing.compacted.sort_unstable();
+        let has_log = |base: &Offset, generation: u32| match generation {
+            0 => listing.segments.binary_search(base).is_ok(),
+            _ => listing.compacted.binary_search(&(*base, generation)).is_ok(),
+        };
+        listing.orphans = others
+            .into_iter()
+            .filter(|(base, generation, _)| !has_log(base, *generation))
+            .map(|(_, _, name)| name)
+            .collect();
         Ok(listing)
     }
 

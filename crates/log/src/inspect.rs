@@ -15,6 +15,7 @@ use crate::folder::{Listing, read_identity};
 use crate::format::checkpoint::{self, Checkpoint};
 use crate::format::names::{self, Kind};
 use crate::format::row::{ROW_BYTES, Row, check_head, row_position};
+use crate::generations::SegmentName;
 use crate::scan::{BatchScanner, Scanned};
 
 /// What [`verify_dir`] found.
@@ -87,7 +88,7 @@ impl Report {
 /// # Errors
 /// Only what the disk says. Damage is in the report.
 pub fn verify_dir<D: Disk>(disk: &D, dir: &Path) -> Result<Report, LogError> {
-    let listing = Listing::read(disk, dir)?;
+    let mut listing = Listing::read(disk, dir)?;
     let mut report = Report::default();
     match read_identity(disk, dir) {
         Ok(identity) => report.identity = identity,
@@ -110,10 +111,13 @@ pub fn verify_dir<D: Disk>(disk: &D, dir: &Path) -> Result<Report, LogError> {
     }
     let checkpoint = read_checkpoint(disk, dir, &mut report)?;
     let mut last = LeaderEpoch::UNKNOWN;
-    for (number, &base) in listing.segments.iter().enumerate() {
-        let listed = checkpoint.as_ref().and_then(|c| c.segments.iter().find(|s| s.base_offset == base));
+    let names = counting(disk, dir, &mut listing, checkpoint.as_ref())?;
+    for (number, &(base, generation)) in names.iter().enumerate() {
+        let listed = checkpoint
+            .as_ref()
+            .and_then(|c| c.segments.iter().find(|s| (s.base_offset, s.generation) == (base, generation)));
         let durable_bytes = listed.map_or(0, |s| u64::from(s.bytes));
-        let mut segment = verify_segment(disk, dir, base, durable_bytes, &mut last)?;
+        let mut segment = verify_segment(disk, dir, (base, generation), durable_bytes, &mut last)?;
         let before = number.checked_sub(1).map(|n| &report.segments[n]);
         if let Some(before) = before.filter(|before| before.next_offset != base) {
             let overlaps = before.next_offset > base;
@@ -124,13 +128,36 @@ pub fn verify_dir<D: Disk>(disk: &D, dir: &Path) -> Result<Report, LogError> {
         report.segments.push(segment);
     }
     for missing in checkpoint.iter().flat_map(|c| &c.segments) {
-        if !listing.segments.contains(&missing.base_offset) {
-            let file = names::path(dir, missing.base_offset, Kind::Log);
+        if !names.contains(&(missing.base_offset, missing.generation)) {
+            let file = names::path_of(dir, missing.base_offset, missing.generation, Kind::Log);
             let reason = "the checkpoint lists it, and it is missing".to_owned();
             report.problems.push(Problem { file, position: 0, reason, is_recoverable: false });
         }
     }
     Ok(report)
+}
+
+/// The segments that count, in order. What compaction has left beside them goes at the next start.
+fn counting<D: Disk>(
+    disk: &D,
+    dir: &Path,
+    listing: &mut Listing,
+    checkpoint: Option<&Checkpoint>,
+) -> Result<Vec<SegmentName>, LogError> {
+    let mut names: Vec<SegmentName> = match checkpoint {
+        Some(checkpoint) => {
+            listing.settle_by(checkpoint);
+            let appended = listing.segments.iter().map(|base| (*base, 0));
+            appended.chain(listing.compacted.iter().copied()).collect()
+        }
+        None => {
+            let (_, headers) = listing.settle_alone(disk, dir)?;
+            let generation = |base| headers.get(base).and_then(|h| h.compacted).map_or(0, |c| c.generation);
+            listing.segments.iter().map(|base| (*base, generation(base))).collect()
+        }
+    };
+    names.sort_unstable();
+    Ok(names)
 }
 
 /// Damage becomes a problem; what the disk says stays an error.
@@ -172,11 +199,11 @@ fn read_checkpoint<D: Disk>(
 fn verify_segment<D: Disk>(
     disk: &D,
     dir: &Path,
-    base: Offset,
+    (base, generation): SegmentName,
     durable_bytes: u64,
     last_epoch: &mut LeaderEpoch,
 ) -> Result<SegmentReport, LogError> {
-    let file = names::path(dir, base, Kind::Log);
+    let file = names::path_of(dir, base, generation, Kind::Log);
     let log = disk.open(&file, OpenMode::Read).context("open", &file)?;
     let bytes = log.len().context("read the length of", &file)?;
     let mut report = SegmentReport {
@@ -190,7 +217,7 @@ fn verify_segment<D: Disk>(
         max_timestamp: TimestampMs::NONE,
         problems: Vec::new(),
     };
-    let rows = RowFile::open(disk, dir, base, durable_bytes, &mut report.problems)?;
+    let rows = RowFile::open(disk, dir, (base, generation), durable_bytes, &mut report.problems)?;
     let mut scanner = BatchScanner::new(&log, 0, bytes);
     loop {
         let (position, reason) = match scanner.next().context("read", &file)? {
@@ -242,11 +269,11 @@ impl<F: DiskFile> RowFile<F> {
     fn open<D: Disk<File = F>>(
         disk: &D,
         dir: &Path,
-        base: Offset,
+        (base, generation): SegmentName,
         durable_bytes: u64,
         problems: &mut Vec<Problem>,
     ) -> Result<Option<Self>, LogError> {
-        let path = names::path(dir, base, Kind::Index);
+        let path = names::path_of(dir, base, generation, Kind::Index);
         let file = match disk.open(&path, OpenMode::Read) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -323,8 +350,11 @@ pub fn dump_dir<D: Disk>(disk: &D, path: &Path) -> Result<Dump<D>, LogError> {
     let mut files = if is_segment {
         vec![path.to_owned()]
     } else {
-        let listing = Listing::read(disk, path)?;
-        listing.segments.iter().map(|base| names::path(path, *base, Kind::Log)).collect()
+        let mut listing = Listing::read(disk, path)?;
+        // What cannot be read is not asked: the log itself is what is looked at.
+        let checkpoint = read_checkpoint(disk, path, &mut Report::default())?;
+        let names = counting(disk, path, &mut listing, checkpoint.as_ref())?;
+        names.iter().map(|name| names::path_of(path, name.0, name.1, Kind::Log)).collect::<Vec<_>>()
     };
     files.reverse();
     Ok(Dump { disk: disk.clone(), files, open: None })

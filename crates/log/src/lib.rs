@@ -9,6 +9,7 @@
 //! on the produce or fetch path. docs/format.md names every byte it writes.
 
 mod checkpoint;
+mod compact;
 mod config;
 mod cut;
 mod disk;
@@ -17,6 +18,7 @@ mod epochs;
 mod error;
 mod folder;
 mod format;
+mod generations;
 mod headers;
 pub mod inspect;
 mod log;
@@ -25,6 +27,7 @@ mod reader;
 mod real;
 mod rebuild;
 mod recover;
+mod recover_compacted;
 mod roll;
 mod rows;
 mod scan;
@@ -36,6 +39,10 @@ mod trim;
 mod truncate;
 
 pub use checkpoint::CheckpointPlan;
+pub use compact::{
+    Cleanable, Compaction, CompactionLimits, CompactionSettings, CompactionStats, Discarded, HashSecret,
+    KeyMap, LastOfProducer, Pace, Rewritten, Unhurried,
+};
 pub use config::{
     ENTRY_BYTES_MAX, LogConfig, PREALLOCATE_BYTES_FIRST, PartitionIdentity, SEGMENT_BYTES_MAX,
     SNAPSHOT_BYTES_MAX,

@@ -39,6 +39,8 @@ pub struct Log<D: Disk> {
     pub(crate) active: Option<Arc<Segment<D>>>,
     pub(crate) reserved: Reserved,
     pub(crate) plan_sequence: AtomicU64,
+    /// The round of compaction that is under way, if any.
+    pub(crate) compaction: std::sync::Weak<()>,
     /// The side file ends with a whole record.
     pub(crate) side_was_whole: bool,
 }
@@ -148,7 +150,7 @@ impl<D: Disk> Log<D> {
         self.reader.epochs.store(Arc::new(self.epochs.0.clone()));
     }
 
-    fn check_writable(&self) -> Result<(), LogError> {
+    pub(crate) fn check_writable(&self) -> Result<(), LogError> {
         match &self.poisoned {
             Some(reason) => Err(LogError::Poisoned { reason: reason.clone() }),
             None => Ok(()),
@@ -225,6 +227,7 @@ impl<D: Disk> Log<D> {
             log_start: self.log_start(),
             end_offset: end,
             next_raft_index: next,
+            first_dirty: self.reader.first_dirty(),
             segments: list.iter().filter(|s| s.rows() > 0).map(|s| s.to_entry()).collect(),
             epochs: self.epochs.0.clone(),
         }

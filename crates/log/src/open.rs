@@ -1,5 +1,6 @@
 //! Opening a log: what the checkpoint says, and recovery of what lies beyond it.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Release};
 use std::sync::{Arc, Mutex};
@@ -17,6 +18,7 @@ use crate::error::{IoContext, LogError};
 use crate::folder::{Listing, claim};
 use crate::format::checkpoint::{self, Checkpoint};
 use crate::format::names::{self, Kind};
+use crate::format::segment_header::SegmentHeader;
 use crate::format::{FormatError, snapshot};
 use crate::log::Log;
 use crate::reader::{LogReader, SegmentList};
@@ -116,19 +118,24 @@ impl<D: Disk> Log<D> {
     ) -> Result<(Self, Recovery), LogError> {
         let disk = store.disk();
         let created = claim(disk, dir, identity)?;
-        let listing = Listing::read(disk, dir)?;
+        let mut listing = Listing::read(disk, dir)?;
         listing.remove_leftovers(disk, dir)?;
         let mut recovery = Recovery { created, ..Recovery::default() };
         let dir: Arc<Path> = dir.into();
-        let (checkpoint, origin) = load_checkpoint(disk, &dir, identity, origin, &mut recovery)?;
+        let (checkpoint, mut origin) = load_checkpoint(disk, &dir, identity, origin, &mut recovery)?;
+        let compacted = settle(disk, &dir, &mut listing, checkpoint.as_ref(), &mut recovery)?;
+        if origin == Origin::Fresh && !compacted.is_empty() {
+            // There was a checkpoint once: compaction writes one.
+            origin = Origin::Unknown;
+        }
         let (side, torn) = SideFile::load(disk, &dir)?;
         if torn > 0 {
             recovery.notes.push(format!("the side file had {torn} torn bytes at its end"));
         }
         let known = known_segments(disk, &dir, &listing, checkpoint.as_ref(), &mut recovery)?;
-        let start = Tail::begin(disk, &dir, checkpoint.as_ref(), origin, &side, &listing)?;
+        let start = Tail::begin(disk, &dir, checkpoint.as_ref(), (origin, &compacted), &side, &listing)?;
         let mut recovering =
-            Recovering { store, dir: &dir, side: &side, recovery: &mut recovery, now, origin };
+            Recovering { store, dir: &dir, side: &side, recovery: &mut recovery, now, origin, compacted };
         let tail = recovering.run(start, known, &listing)?;
         let log = assemble(store, &dir, identity, config, (checkpoint, side, tail, created, torn), &listing);
         log.finish_open(&listing, recovery)
@@ -156,7 +163,10 @@ impl<D: Disk> Log<D> {
             remove_if_there(&disk, &names::path(&self.reader.dir, *offset, Kind::Snapshot))?;
         }
         crate::store::lock(&self.reader.checkpoint).snapshots = usable.to_vec();
-        recovery.producer_snapshot = self.newest_snapshot(usable, &mut recovery.notes)?;
+        // What follows an older snapshot may have lost the end of a transaction that it holds as open.
+        let compacted_end = self.reader.compacted_end();
+        let after_compaction = &usable[usable.partition_point(|s| *s < compacted_end)..];
+        recovery.producer_snapshot = self.newest_snapshot(after_compaction, &mut recovery.notes)?;
         if !recovery.clean {
             // Segments that were removed must not come back beside what is appended from here on.
             disk.sync_dir(&self.reader.dir).context("sync", &self.reader.dir)?;
@@ -191,6 +201,26 @@ impl<D: Disk> Log<D> {
         }
         Ok(None)
     }
+}
+
+/// Removes the files that do not count because of compaction. Without a checkpoint, the headers of those that do.
+fn settle<D: Disk>(
+    disk: &D,
+    dir: &Arc<Path>,
+    listing: &mut Listing,
+    checkpoint: Option<&Checkpoint>,
+    recovery: &mut Recovery,
+) -> Result<BTreeMap<Offset, SegmentHeader>, LogError> {
+    let (stale, headers) = match checkpoint {
+        Some(checkpoint) => (listing.settle_by(checkpoint), BTreeMap::new()),
+        None => listing.settle_alone(disk, dir)?,
+    };
+    for (base, generation) in stale {
+        let segment = Segment::<D>::of_generation(dir, base, generation);
+        crate::trim::remove_segment_files(disk, &segment)?;
+        recovery.notes.push(format!("segment {base} (generation {generation}) was left over by compaction"));
+    }
+    Ok(headers)
 }
 
 fn load_checkpoint<D: Disk>(
@@ -295,6 +325,7 @@ fn assemble<D: Disk>(
         epochs: ArcSwap::from_pointee(tail.epochs.0.clone()),
         log_start: AtomicI64::new(log_start.0),
         log_end: AtomicI64::new(tail.next_offset.0),
+        first_dirty: AtomicI64::new(checkpoint.as_ref().map_or(0, |c| c.first_dirty.0)),
         generation: AtomicU64::new(0),
         folder_synced: AtomicBool::new(false),
         checkpoint: Mutex::new(CheckpointFile { sequence: 0, written: checkpoint, snapshots: Vec::new() }),
@@ -315,6 +346,7 @@ fn assemble<D: Disk>(
         active,
         reserved: Reserved::default(),
         plan_sequence: AtomicU64::new(0),
+        compaction: std::sync::Weak::new(),
         side_was_whole: torn == 0,
     }
 }

@@ -35,6 +35,8 @@ pub struct LogReader<D: Disk> {
     pub(crate) epochs: ArcSwap<Vec<(LeaderEpoch, Offset)>>,
     pub(crate) log_start: AtomicI64,
     pub(crate) log_end: AtomicI64,
+    /// Compaction has seen to everything below.
+    pub(crate) first_dirty: AtomicI64,
     /// Raised by every truncation.
     pub(crate) generation: AtomicU64,
     /// Identity file and folder are durable.
@@ -203,6 +205,18 @@ impl<D: Disk> LogReader<D> {
     /// One past the last offset appended.
     pub fn log_end(&self) -> LogEnd {
         LogEnd(self.log_end.load(Acquire))
+    }
+
+    /// Compaction has seen to everything below. 0 if there was none.
+    pub fn first_dirty(&self) -> Offset {
+        Offset(self.first_dirty.load(Acquire))
+    }
+
+    /// One past the last offset of what compaction has rewritten.
+    pub(crate) fn compacted_end(&self) -> Offset {
+        let segments = self.segments.load();
+        let compacted = segments.iter().filter(|s| s.generation > 0);
+        compacted.map(|s| s.end_offset()).max().unwrap_or_default()
     }
 
     /// Bytes in all `.log` files.

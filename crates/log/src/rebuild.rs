@@ -24,6 +24,8 @@ pub(crate) fn row_of(
     running_max_before: TimestampMs,
     synced_bytes: u32,
 ) -> Row {
+    // A batch that compaction left without records is never the answer to a question for a time.
+    let max_timestamp = if batch.record_count == 0 { TimestampMs::NONE } else { batch.max_timestamp };
     Row {
         raft_index,
         leader_epoch: batch.leader_epoch,
@@ -32,8 +34,8 @@ pub(crate) fn row_of(
         record_count: batch.record_count.cast_unsigned(),
         position,
         batch_bytes: batch.total_bytes() as u32,
-        max_timestamp: batch.max_timestamp,
-        running_max_timestamp: batch.max_timestamp.max(running_max_before),
+        max_timestamp,
+        running_max_timestamp: max_timestamp.max(running_max_before),
         synced_bytes,
         attributes: batch.attributes,
         batch_crc: batch.crc,

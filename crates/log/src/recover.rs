@@ -3,6 +3,7 @@
 //! A bad batch there is a torn tail, and is cut, unless a later index row says that the bytes had been synced: then it
 //! is damage, and nothing is cut. docs/format.md, "Recovery", has the reasoning.
 
+use std::collections::BTreeMap;
 use std::io::IoSlice;
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use tailrace_records::BatchHeader;
 use tailrace_types::{LeaderEpoch, Offset, RaftIndex, TimestampMs};
 
-use crate::disk::{Disk, DiskFile, OpenMode, read_file, read_full_at};
+use crate::disk::{Disk, DiskFile, OpenMode, read_full_at};
 use crate::entries::SideFile;
 use crate::epochs::EpochTable;
 use crate::error::{IoContext, LogError};
@@ -19,7 +20,8 @@ use crate::format::FormatError;
 use crate::format::checkpoint::Checkpoint;
 use crate::format::names::{self, Kind};
 use crate::format::row::{ROW_BYTES, check_head, encode_head, row_position};
-use crate::format::segment_header::{self, SegmentHeader};
+use crate::format::segment_header::SegmentHeader;
+use crate::generations::read_segment_header;
 use crate::open::{Origin, Recovery, epochs_of};
 use crate::reader::SegmentList;
 use crate::rebuild::{RowWriter, row_of};
@@ -47,7 +49,7 @@ impl<D: Disk> Tail<D> {
         disk: &D,
         dir: &Path,
         checkpoint: Option<&Checkpoint>,
-        origin: Origin,
+        (origin, compacted): (Origin, &BTreeMap<Offset, SegmentHeader>),
         side: &SideFile,
         listing: &Listing,
     ) -> Result<Self, LogError> {
@@ -56,7 +58,7 @@ impl<D: Disk> Tail<D> {
         let (next_offset, next_raft_index) = match checkpoint {
             Some(checkpoint) => (checkpoint.end_offset, checkpoint.next_raft_index),
             None if origin == Origin::Fresh => (Offset(0), RaftIndex(1)),
-            None => (first_listed, first_raft_index(disk, dir, side, listing)?),
+            None => (first_listed, first_raft_index(disk, dir, (side, compacted), listing)?),
         };
         Ok(Self {
             segments: Vec::new(),
@@ -70,14 +72,14 @@ impl<D: Disk> Tail<D> {
     }
 
     /// Passes over the entries without records that stand next.
-    fn pass_entries(&mut self, side: &SideFile) {
+    pub(crate) fn pass_entries(&mut self, side: &SideFile) {
         while let Some(entry) = side.at(self.next_raft_index) {
             self.next_raft_index.0 += 1;
             self.begin_epoch(entry.leader_epoch, self.next_offset);
         }
     }
 
-    fn begin_epoch(&mut self, epoch: LeaderEpoch, start: Offset) {
+    pub(crate) fn begin_epoch(&mut self, epoch: LeaderEpoch, start: Offset) {
         if epoch > self.last_epoch {
             self.last_epoch = epoch;
             self.epochs.assign(epoch, start);
@@ -89,11 +91,14 @@ impl<D: Disk> Tail<D> {
 fn first_raft_index<D: Disk>(
     disk: &D,
     dir: &Path,
-    side: &SideFile,
+    (side, compacted): (&SideFile, &BTreeMap<Offset, SegmentHeader>),
     listing: &Listing,
 ) -> Result<RaftIndex, LogError> {
-    let header =
-        listing.segments.first().map(|base| read_segment_header(disk, dir, *base)).transpose()?.flatten();
+    let header = match listing.segments.first() {
+        Some(base) if compacted.contains_key(base) => compacted.get(base).copied(),
+        Some(base) => read_segment_header(disk, dir, *base, 0)?,
+        None => None,
+    };
     let entry = side.entries().first().map(|entry| entry.raft_index);
     let batch = header.map(|header| header.first_raft_index);
     // The entries that stand right before the first batch belong to the log.
@@ -111,23 +116,6 @@ fn first_raft_index<D: Disk>(
     })
 }
 
-/// `None` if it is missing or damaged, which the chain of indexes makes up for.
-fn read_segment_header<D: Disk>(
-    disk: &D,
-    dir: &Path,
-    base: Offset,
-) -> Result<Option<SegmentHeader>, LogError> {
-    let path = names::path(dir, base, Kind::Header);
-    // A longer file is damaged, and as good as none.
-    let bytes_max = segment_header::BYTES * 64;
-    let Some(bytes) = read_file(disk, &path, bytes_max).context("read", &path)? else { return Ok(None) };
-    match SegmentHeader::decode(&bytes) {
-        Ok(header) => Ok((header.base_offset == base).then_some(header)),
-        Err(error @ FormatError::Newer(_)) => Err(error.in_file(&path)),
-        Err(FormatError::Damaged(..)) => Ok(None),
-    }
-}
-
 /// Where the log stops being good.
 pub(crate) struct Bad {
     pub(crate) position: u64,
@@ -141,6 +129,8 @@ pub(crate) struct Recovering<'a, D: Disk> {
     pub(crate) recovery: &'a mut Recovery,
     pub(crate) now: TimestampMs,
     pub(crate) origin: Origin,
+    /// Headers of the segments that compaction wrote, if no checkpoint tells of them.
+    pub(crate) compacted: BTreeMap<Offset, SegmentHeader>,
 }
 
 impl<D: Disk> Recovering<'_, D> {
@@ -170,6 +160,10 @@ impl<D: Disk> Recovering<'_, D> {
             listing.segments.iter().copied().filter(|b| *b >= known_end && !is_known(*b)).collect();
         for base in beyond {
             self.recovery.clean = false;
+            if let Some(header) = self.compacted.get(&base).copied() {
+                self.recover_compacted(&mut tail, &header)?;
+                continue;
+            }
             let path = names::path(self.dir, base, Kind::Log);
             if self.store.disk().len(&path).context("read the length of", &path)? == 0 {
                 // Its creation was given up, or nothing of it reached the disk.
@@ -199,7 +193,7 @@ impl<D: Disk> Recovering<'_, D> {
         tail: &mut Tail<D>,
         base: Offset,
     ) -> Result<Result<Arc<Segment<D>>, Bad>, LogError> {
-        let header = read_segment_header(self.store.disk(), self.dir, base)?;
+        let header = read_segment_header(self.store.disk(), self.dir, base, 0)?;
         if self.origin == Origin::Foreign {
             // Compaction leaves holes.
             tail.next_offset = tail.next_offset.max(base);
@@ -215,7 +209,8 @@ impl<D: Disk> Recovering<'_, D> {
         }
         let created = header.map_or(self.now, |h| h.created);
         if header.is_none() {
-            let header = SegmentHeader { base_offset: base, first_raft_index: first, created };
+            let header =
+                SegmentHeader { base_offset: base, first_raft_index: first, created, compacted: None };
             let path = names::path(self.dir, base, Kind::Header);
             let file = self.store.disk().open(&path, OpenMode::Truncate).context("create", &path)?;
             file.write_all_at(&[IoSlice::new(&header.encode())], 0).context("write", &path)?;
@@ -316,7 +311,11 @@ impl<D: Disk> Recovering<'_, D> {
 }
 
 /// Why a good batch does not continue the log.
-fn discontinuity<D: Disk>(tail: &Tail<D>, segment: &Segment<D>, batch: &BatchHeader) -> Option<String> {
+pub(crate) fn discontinuity<D: Disk>(
+    tail: &Tail<D>,
+    segment: &Segment<D>,
+    batch: &BatchHeader,
+) -> Option<String> {
     let (offset, epoch) = (batch.base_offset, batch.leader_epoch);
     if offset < tail.next_offset {
         return Some(format!("a batch at offset {offset}, expected {} or later", tail.next_offset));

@@ -103,6 +103,7 @@ impl<D: Disk> Log<D> {
             base_offset: segment.base_offset,
             first_raft_index: segment.first_raft_index,
             created: segment.created,
+            compacted: None,
         };
         let write = |file: &D::File, kind, bytes: &[u8]| {
             file.write_all_at(&[IoSlice::new(bytes)], 0).context("write", &segment.path(kind))

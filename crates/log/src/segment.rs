@@ -34,6 +34,8 @@ pub struct SegmentFiles<D: Disk> {
 pub(crate) struct Segment<D: Disk> {
     dir: Arc<Path>,
     pub(crate) base_offset: Offset,
+    /// How often compaction has rewritten it; 0 as appended. Part of its files' names.
+    pub(crate) generation: u32,
     pub(crate) first_raft_index: RaftIndex,
     pub(crate) created: TimestampMs,
     files: ArcSwapOption<SegmentFiles<D>>,
@@ -64,6 +66,7 @@ impl<D: Disk> Segment<D> {
         Self {
             dir: Arc::clone(dir),
             base_offset,
+            generation: 0,
             first_raft_index,
             created,
             files: ArcSwapOption::empty(),
@@ -80,9 +83,17 @@ impl<D: Disk> Segment<D> {
         }
     }
 
+    /// The name of files, and nothing else.
+    pub(crate) fn of_generation(dir: &Arc<Path>, base_offset: Offset, generation: u32) -> Self {
+        Self { generation, ..Self::new(dir, base_offset, RaftIndex(0), TimestampMs::NONE) }
+    }
+
     /// A segment as a checkpoint lists it: durable in full.
     pub(crate) fn from_entry(dir: &Arc<Path>, entry: &SegmentEntry) -> Self {
-        let segment = Self::new(dir, entry.base_offset, entry.first_raft_index, entry.created);
+        let segment = Self {
+            generation: entry.generation,
+            ..Self::new(dir, entry.base_offset, entry.first_raft_index, entry.created)
+        };
         segment.rows.store(entry.rows, Relaxed);
         segment.bytes.store(entry.bytes, Relaxed);
         segment.end_offset.store(entry.end_offset.0, Relaxed);
@@ -99,6 +110,7 @@ impl<D: Disk> Segment<D> {
     pub(crate) fn to_entry(&self) -> SegmentEntry {
         SegmentEntry {
             base_offset: self.base_offset,
+            generation: self.generation,
             first_raft_index: self.first_raft_index,
             end_offset: self.end_offset(),
             max_timestamp: self.max_timestamp(),
@@ -161,7 +173,7 @@ impl<D: Disk> Segment<D> {
     }
 
     pub(crate) fn path(&self, kind: Kind) -> PathBuf {
-        names::path(&self.dir, self.base_offset, kind)
+        names::path_of(&self.dir, self.base_offset, self.generation, kind)
     }
 
     pub(crate) fn dir(&self) -> &Path {

@@ -76,7 +76,8 @@ impl<D: Disk> LogReader<D> {
         timestamp: TimestampMs,
         start: Offset,
     ) -> Result<Option<Found>, LogError> {
-        if row.attributes.timestamp_type() == TimestampType::LogAppendTime {
+        let has_gaps = row.record_count != row.last_offset_delta.saturating_add(1);
+        if row.attributes.timestamp_type() == TimestampType::LogAppendTime && !has_gaps {
             return Ok(Some((row.base_offset.max(start), row.max_timestamp, row.leader_epoch)));
         }
         let path = segment.path(Kind::Log);

@@ -25,6 +25,15 @@ pub struct Trim<D: Disk> {
 }
 
 impl<D: Disk> Trim<D> {
+    /// `checkpoint` no longer lists `segments`.
+    pub(crate) fn new(
+        checkpoint: CheckpointPlan<D>,
+        log_start: Offset,
+        segments: Vec<Arc<Segment<D>>>,
+    ) -> Self {
+        Self { checkpoint, log_start, segments }
+    }
+
     /// Writes the checkpoint with the new log start, then renames the files to `.deleted`, then removes them. Takes no lock
     /// of the log's. Readers that hold a slice keep their file. What a failure leaves behind goes at the next start.
     ///

@@ -172,6 +172,12 @@ impl Attributes {
         self.with(Self::CONTROL, control)
     }
 
+    /// The same, with a delete horizon or without.
+    #[must_use]
+    pub const fn with_delete_horizon(self, horizon: bool) -> Self {
+        self.with(Self::DELETE_HORIZON, horizon)
+    }
+
     /// Without the bits that mean nothing. Kafka clears them when it rewrites a batch's attributes.
     #[must_use]
     pub(crate) const fn known(self) -> Self {

@@ -121,6 +121,12 @@ fn transactions_and_their_markers() {
         assert_eq!(marker.key, Some(&[0, 0, 0, kind][..]), "version 0; 1 commits, 0 aborts");
         let refused = validate(as_sent(bytes), &AppendRules::kafka_defaults(TimestampMs(TIME)));
         assert_eq!(refused, Err(BatchError::Control));
+        // Read and built again it is what Kafka wrote.
+        let read = EndTransactionMarker::read(bytes).unwrap().unwrap();
+        assert_eq!(read.committed, kind == 1);
+        let header = batch.header();
+        let (_, built) = read.build(header.producer_id, header.producer_epoch, header.max_timestamp);
+        assert_eq!(built[PREFIX_BYTES..], bytes[PREFIX_BYTES..]);
     }
 }
 

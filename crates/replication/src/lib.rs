@@ -7,13 +7,22 @@
 //! The types here take `&mut self`, are handed the time, and never wait: locks, threads and wakers belong to the
 //! server. Deliberately not here: sockets, requests, protocol error codes.
 
+mod aborted;
+mod compaction;
 mod producers;
 mod reader;
+mod rebuild;
+mod snapshot;
 mod solo;
+mod verification;
 
+pub use aborted::{ABORTED_TRANSACTIONS_MAX, AbortedTransaction, AbortedTransactions};
+pub use compaction::CompactionPolicy;
 pub use producers::{
-    BATCHES_REMEMBERED, PRODUCERS_MAX, ProducerState, Producers, RememberedBatch, SequenceCheck,
-    SequenceError, SnapshotError,
+    BATCHES_REMEMBERED, NO_COORDINATOR_EPOCH, PRODUCERS_MAX, ProducerError, ProducerState, Producers,
+    RememberedBatch, SequenceCheck, TransactionMarker,
 };
 pub use reader::PartitionReader;
+pub use snapshot::SnapshotError;
 pub use solo::{AppendError, Appended, Durability, Policy, Solo, SyncOutcome, SyncTicket};
+pub use verification::{VERIFICATIONS_MAX, VerificationGuard};

@@ -3,8 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicI64, Ordering};
 
+use arc_swap::ArcSwap;
 use tailrace_log::{Disk, LogReader};
 use tailrace_types::{HighWatermark, LeaderEpoch, LogEnd, Offset};
+
+use crate::aborted::{AbortedTransaction, AbortedTransactions};
 
 /// The reading side of a partition. Cheap to clone; every clone sees the same state.
 pub struct PartitionReader<D: Disk> {
@@ -15,6 +18,8 @@ pub struct PartitionReader<D: Disk> {
 #[derive(Debug)]
 struct Marks {
     high_watermark: AtomicI64,
+    last_stable_offset: AtomicI64,
+    aborted: ArcSwap<AbortedTransactions>,
     epoch: AtomicI32,
 }
 
@@ -35,9 +40,16 @@ impl<D: Disk> Clone for PartitionReader<D> {
 }
 
 impl<D: Disk> PartitionReader<D> {
-    pub(crate) fn new(log: Arc<LogReader<D>>, high_watermark: HighWatermark, epoch: LeaderEpoch) -> Self {
+    pub(crate) fn new(
+        log: Arc<LogReader<D>>,
+        high_watermark: HighWatermark,
+        last_stable_offset: Offset,
+        epoch: LeaderEpoch,
+    ) -> Self {
         let marks = Marks {
             high_watermark: AtomicI64::new(high_watermark.get()),
+            last_stable_offset: AtomicI64::new(last_stable_offset.get()),
+            aborted: ArcSwap::default(),
             epoch: AtomicI32::new(epoch.get()),
         };
         Self { log, marks: Arc::new(marks) }
@@ -53,9 +65,22 @@ impl<D: Disk> PartitionReader<D> {
         HighWatermark(self.marks.high_watermark.load(Ordering::Acquire))
     }
 
-    /// One past the last record whose transaction is decided. Without transactions it is the high watermark.
+    /// One past the last record that no undecided transaction precedes: the first offset of the oldest transaction that
+    /// has no marker below the high watermark, but not below the log start; the high watermark if there is none. Never
+    /// goes back, and is never above a high watermark read later.
     pub fn last_stable_offset(&self) -> Offset {
-        self.high_watermark().offset()
+        Offset(self.marks.last_stable_offset.load(Ordering::Acquire))
+    }
+
+    /// The aborted transactions as of now. Taken before the log is read, it has all that end below a last stable offset read
+    /// before that, and are not wholly below the log start then.
+    pub fn aborted(&self) -> Arc<AbortedTransactions> {
+        self.marks.aborted.load_full()
+    }
+
+    /// The aborted transactions with records or their marker within `from..upto`, in the order of their markers.
+    pub fn aborted_transactions(&self, from: Offset, upto: Offset) -> Vec<AbortedTransaction> {
+        self.marks.aborted.load().within(from, upto)
     }
 
     /// First offset that can still be read.
@@ -76,5 +101,15 @@ impl<D: Disk> PartitionReader<D> {
     pub(crate) fn raise_high_watermark(&self, to: HighWatermark) {
         let before = self.marks.high_watermark.fetch_max(to.get(), Ordering::AcqRel);
         assert!(to.get() >= before, "the high watermark went back from {before} to {to}");
+    }
+
+    pub(crate) fn raise_last_stable_offset(&self, to: Offset) {
+        let before = self.marks.last_stable_offset.fetch_max(to.get(), Ordering::AcqRel);
+        assert!(to.get() >= before, "the last stable offset went back from {before} to {to}");
+    }
+
+    /// To be called before the last stable offset passes a marker that the list has for the first time.
+    pub(crate) fn publish_aborted(&self, aborted: &AbortedTransactions) {
+        self.marks.aborted.store(Arc::new(aborted.clone()));
     }
 }

@@ -2,14 +2,20 @@
 
 use std::path::Path;
 
+use bytes::Bytes;
 use tailrace_log::{
-    CheckpointPlan, Disk, Log, LogConfig, LogError, LogStore, PartitionIdentity, Recovery, SyncPlan, Trim,
+    CheckpointPlan, Compaction, CompactionSettings, Discarded, Disk, Log, LogConfig, LogError, LogStore,
+    PartitionIdentity, Recovery, Rewritten, SNAPSHOT_BYTES_MAX, SyncPlan, Trim,
 };
-use tailrace_records::BatchHeader;
+use tailrace_records::{BatchHeader, EndTransactionMarker, NO_SEQUENCE};
 use tailrace_types::{HighWatermark, LeaderEpoch, LogEnd, Offset, RaftIndex, TimestampMs};
 
-use crate::producers::{Producers, RememberedBatch, SequenceCheck, SequenceError};
+use crate::aborted::AbortedTransaction;
+use crate::compaction::CompactionPolicy;
+use crate::producers::{ProducerError, Producers, RememberedBatch, SequenceCheck, TransactionMarker};
 use crate::reader::PartitionReader;
+use crate::rebuild::rebuild_producers;
+use crate::verification::{VerificationGuard, Verifications};
 
 /// When a topic's records count as committed; docs/guarantees.md tells what each promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,9 +58,9 @@ pub struct Appended {
 /// Why a batch was not appended. Nothing of it is stored.
 #[derive(Debug, thiserror::Error)]
 pub enum AppendError {
-    /// It does not follow its producer's earlier batches.
+    /// It does not follow its producer's earlier batches, or its transaction is not in order.
     #[error(transparent)]
-    Sequence(#[from] SequenceError),
+    Producer(#[from] ProducerError),
     /// The partition has failed before and takes no writes; reads go on.
     #[error("the partition takes no writes: {reason}")]
     Halted {
@@ -115,6 +121,7 @@ pub struct Solo<D: Disk> {
     log: Log<D>,
     reader: PartitionReader<D>,
     producers: Producers,
+    verifications: Verifications,
     policy: Policy,
     epoch: LeaderEpoch,
     /// The epoch's own entry is in the log. Until then nothing may be appended.
@@ -147,14 +154,18 @@ impl<D: Disk> Solo<D> {
         policy: Policy,
         now: TimestampMs,
     ) -> Result<(Self, Recovery), LogError> {
-        let (log, recovery) = Log::open(store, dir, identity, config, now)?;
-        let producers = rebuild_producers(&log, &recovery, policy, now)?;
+        let (log, mut recovery) = Log::open(store, dir, identity, config, now)?;
+        let producers = rebuild_producers(&log, &mut recovery, policy, now)?;
         let epoch = LeaderEpoch(log.last_epoch().get().max(-1) + 1);
-        let reader = PartitionReader::new(log.reader(), HighWatermark(log.log_end().get()), epoch);
+        let high_watermark = HighWatermark(log.log_end().get());
+        let stable = last_stable_offset(&producers, log.log_start(), high_watermark);
+        let reader = PartitionReader::new(log.reader(), high_watermark, stable, epoch);
+        reader.publish_aborted(producers.aborted());
         let solo = Self {
             log,
             reader,
             producers,
+            verifications: Verifications::default(),
             policy,
             epoch,
             epoch_begun: false,
@@ -209,32 +220,122 @@ impl<D: Disk> Solo<D> {
     /// `header` is the batch's own; its offset and epoch are decided here. `bytes` is the batch as received.
     ///
     /// # Errors
-    /// [`AppendError`]; nothing of the batch is stored then.
+    /// [`AppendError`]; nothing of the batch is stored then. [`ProducerError::Unverified`] if a client's batch would begin a
+    /// transaction: see [`Solo::begin_verification`].
     ///
     /// # Panics
-    /// If the epoch was not begun.
+    /// If the epoch was not begun, or the batch is a control batch.
     pub fn append(
         &mut self,
         header: &BatchHeader,
         bytes: &[u8],
         now: TimestampMs,
     ) -> Result<Appended, AppendError> {
+        self.append_verified(header, bytes, None, now)
+    }
+
+    /// The same for a batch of whose transaction the coordinator was asked after `guard` was drawn.
+    ///
+    /// # Errors
+    /// As [`Solo::append`]; [`ProducerError::Unverified`] also if the transaction has ended since.
+    ///
+    /// # Panics
+    /// As [`Solo::append`].
+    pub fn append_verified(
+        &mut self,
+        header: &BatchHeader,
+        bytes: &[u8],
+        guard: Option<VerificationGuard>,
+        now: TimestampMs,
+    ) -> Result<Appended, AppendError> {
         self.refuse_if_halted()?;
-        assert!(self.epoch_begun, "an append before the epoch was begun");
+        assert!(!header.attributes.is_control(), "a control batch is appended by append_marker");
         if let SequenceCheck::Duplicate(original) = self.producers.check(header)? {
             return Ok(self.duplicate(original));
         }
+        if self.begins_transaction(header) {
+            let known = self.producers.get(header.producer_id);
+            self.verifications.check(header, guard, known.is_some_and(|state| !state.batches.is_empty()))?;
+        }
+        self.write(header, bytes, now, |producers, stamped| producers.remember(stamped, now))
+    }
+
+    /// True if a client's batch would be the first of its transaction here, so that the transaction's coordinator has to be
+    /// asked before. Batches without a sequence come from coordinators, who know what they do.
+    fn begins_transaction(&self, header: &BatchHeader) -> bool {
+        header.attributes.is_transactional()
+            && header.has_producer_id()
+            && header.base_sequence != NO_SEQUENCE
+            && !self.producers.has_transaction(header.producer_id, header.producer_epoch)
+    }
+
+    /// Draws the guard with which a batch that was [`ProducerError::Unverified`] may be appended once its coordinator has
+    /// said that the transaction is under way and includes this partition. Ask the coordinator after drawing it, not before
+    /// (KIP-890). `epochs_are_bumped` as in [`TransactionMarker::epochs_are_bumped`]: such a producer, if it is not known
+    /// here, must begin at sequence 0.
+    pub fn begin_verification(
+        &mut self,
+        header: &BatchHeader,
+        epochs_are_bumped: bool,
+        now: TimestampMs,
+    ) -> VerificationGuard {
+        self.verifications.begin(header, epochs_are_bumped, now)
+    }
+
+    /// Appends the marker that ends a producer's transaction, also if it has none here: then only the epochs count.
+    ///
+    /// The transaction counts as decided once the marker is below the high watermark.
+    ///
+    /// # Errors
+    /// [`AppendError`]; nothing is stored then. [`ProducerError::StaleEpoch`] and [`ProducerError::CoordinatorFenced`] if the
+    /// producer or the coordinator is older than one seen before.
+    ///
+    /// # Panics
+    /// If the epoch was not begun, or the producer has no id.
+    pub fn append_marker(
+        &mut self,
+        marker: &TransactionMarker,
+        now: TimestampMs,
+    ) -> Result<Appended, AppendError> {
+        self.refuse_if_halted()?;
+        assert!(marker.producer_id.get() >= 0, "a marker without a producer");
+        self.producers.check_marker(marker)?;
+        let (committed, coordinator_epoch) = (marker.committed, marker.coordinator_epoch);
+        let end = EndTransactionMarker { committed, coordinator_epoch };
+        let (header, bytes) = end.build(marker.producer_id, marker.producer_epoch, now);
+        let aborted = self.producers.aborted().len();
+        let reader = self.reader.clone();
+        self.write(&header, &bytes, now, |producers, stamped| {
+            producers.remember_marker(stamped, end, now);
+            if producers.aborted().len() != aborted {
+                reader.publish_aborted(producers.aborted());
+            }
+        })
+    }
+
+    /// Stamps the batch and writes it. `remember` takes note of it before anybody can see it.
+    fn write(
+        &mut self,
+        header: &BatchHeader,
+        bytes: &[u8],
+        now: TimestampMs,
+        remember: impl FnOnce(&mut Producers, &BatchHeader),
+    ) -> Result<Appended, AppendError> {
+        assert!(self.epoch_begun, "an append before the epoch was begun");
         let mut stamped = *header;
         stamped.base_offset = self.log.log_end().offset();
         stamped.leader_epoch = self.epoch;
         let index: RaftIndex = self.log.next_raft_index();
         let written = self.log.append(&stamped, index, bytes, now).map_err(refusal)?;
-        self.producers.remember(&stamped, now);
+        remember(&mut self.producers, &stamped);
+        if stamped.attributes.is_transactional() {
+            self.verifications.end(stamped.producer_id);
+        }
         self.unsynced += u64::try_from(stamped.record_count).unwrap_or(0);
         self.unsynced_since.get_or_insert(now);
         let committed_at = HighWatermark(written.log_end.get());
         if self.policy.durability != Durability::Strict {
-            self.reader.raise_high_watermark(committed_at);
+            self.commit(committed_at);
         }
         Ok(Appended {
             base_offset: stamped.base_offset,
@@ -243,6 +344,19 @@ impl<D: Disk> Solo<D> {
             sync_due: self.sync_due(),
             checkpoint_due: written.rolled,
         })
+    }
+
+    /// Raises the high watermark, and with it the last stable offset.
+    fn commit(&mut self, high_watermark: HighWatermark) {
+        self.reader.raise_high_watermark(high_watermark);
+        self.producers.commit(high_watermark.offset());
+        self.publish_stable();
+    }
+
+    fn publish_stable(&self) {
+        let (log_start, high_watermark) = (self.reader.log_start(), self.reader.high_watermark());
+        let stable = last_stable_offset(&self.producers, log_start, high_watermark);
+        self.reader.raise_last_stable_offset(stable);
     }
 
     /// A repeated batch waits for the same point as its original did.
@@ -273,7 +387,7 @@ impl<D: Disk> Solo<D> {
         self.unsynced = 0;
         self.unsynced_since = None;
         let plan = if checkpoint {
-            Plan::Checkpoint(self.log.checkpoint_plan(Some(self.producers.snapshot())))
+            Plan::Checkpoint(self.log.checkpoint_plan(self.snapshot()))
         } else {
             Plan::Sync(self.log.sync_plan())
         };
@@ -293,7 +407,7 @@ impl<D: Disk> Solo<D> {
             }
         };
         if self.policy.durability == Durability::Strict {
-            self.reader.raise_high_watermark(HighWatermark(durable.get()));
+            self.commit(HighWatermark(durable.get()));
         }
         if self.sync_due() { SyncOutcome::Again } else { SyncOutcome::Done }
     }
@@ -304,7 +418,7 @@ impl<D: Disk> Solo<D> {
         self.log.set_config(config);
         self.policy = policy;
         if policy.durability != Durability::Strict {
-            self.reader.raise_high_watermark(HighWatermark(self.log.log_end().get()));
+            self.commit(HighWatermark(self.log.log_end().get()));
         }
     }
 
@@ -316,7 +430,10 @@ impl<D: Disk> Solo<D> {
     pub fn retain(&mut self, now: TimestampMs) -> Result<Option<Trim<D>>, AppendError> {
         self.refuse_if_halted()?;
         self.producers.expire(now, self.policy.producer_expiration_ms);
-        Ok(self.log.retain(self.reader.high_watermark(), now))
+        self.verifications.expire(now, self.policy.producer_expiration_ms);
+        let trim = self.log.retain(self.reader.high_watermark(), now);
+        self.publish_stable();
+        Ok(trim)
     }
 
     /// Moves the log start forward (DeleteRecords). Run the result, hand it to [`Solo::finish_trim`], then answer.
@@ -329,7 +446,9 @@ impl<D: Disk> Solo<D> {
     pub fn advance_log_start(&mut self, to: Offset) -> Result<Trim<D>, AppendError> {
         self.refuse_if_halted()?;
         assert!(to <= self.reader.high_watermark().offset(), "log start {to} beyond the high watermark");
-        self.log.advance_log_start(to).map_err(refusal)
+        let trim = self.log.advance_log_start(to).map_err(refusal)?;
+        self.publish_stable();
+        Ok(trim)
     }
 
     /// Takes note that a trim was carried out, or not.
@@ -338,13 +457,57 @@ impl<D: Disk> Solo<D> {
             Ok(()) => {
                 let durable = self.log.mark_checkpointed(trim.checkpoint());
                 if self.policy.durability == Durability::Strict {
-                    self.reader.raise_high_watermark(HighWatermark(durable.get()));
+                    self.commit(HighWatermark(durable.get()));
+                }
+                // Not before: a crash may have brought the old log start back.
+                if self.producers.trim(trim.log_start()) {
+                    self.reader.publish_aborted(self.producers.aborted());
                 }
             }
             // The log start stays moved; the next trim carries it out again.
             Err(error) if error.is_no_space() => {}
             Err(error) => self.log.poison(error.to_string()),
         }
+    }
+
+    /// Keeps of the aborted transactions those that `keep` says: after compaction, those whose marker is still there.
+    pub fn retain_aborted(&mut self, keep: impl FnMut(&AbortedTransaction) -> bool) {
+        if self.producers.retain_aborted(keep) {
+            self.reader.publish_aborted(self.producers.aborted());
+        }
+    }
+
+    /// Begins a round of compaction up to the last stable offset. `None` if there is nothing to do, or a round is under
+    /// way. Run it without holding the partition; each group that it yields goes to [`Solo::install_compacted`].
+    ///
+    /// # Errors
+    /// [`AppendError`] if the partition is halted.
+    pub fn begin_compaction(
+        &mut self,
+        policy: &CompactionPolicy,
+        now: TimestampMs,
+    ) -> Result<Option<Compaction<D>>, AppendError> {
+        let settings = CompactionSettings {
+            limits: self.reader.compaction_limits(policy, now),
+            committed: self.reader.high_watermark(),
+            delete_retention_ms: policy.delete_retention_ms,
+            io_bytes: policy.io_bytes,
+            producers: self.producers.last_records().collect(),
+        };
+        self.log.begin_compaction(settings).map_err(refusal)
+    }
+
+    /// Puts in place what a round of compaction has written. Run the result without holding the partition, then hand a
+    /// trim to [`Solo::finish_trim`].
+    ///
+    /// # Errors
+    /// [`AppendError`] if the partition is halted. The inner error is no failure: what was rewritten is gone meanwhile.
+    pub fn install_compacted(
+        &mut self,
+        rewritten: Rewritten<D>,
+    ) -> Result<Result<Trim<D>, Discarded<D>>, AppendError> {
+        let snapshot = self.snapshot();
+        self.log.install_compacted(rewritten, snapshot).map_err(refusal)
     }
 
     /// True if `flush.ms` asks for a sync now.
@@ -359,8 +522,14 @@ impl<D: Disk> Solo<D> {
     /// The disk's; the next start then recovers as after a crash.
     pub fn close(self) -> Result<(), AppendError> {
         self.refuse_if_halted()?;
-        let snapshot = self.producers.snapshot();
-        self.log.close(Some(snapshot)).map_err(refusal)
+        let snapshot = self.snapshot();
+        self.log.close(snapshot).map_err(refusal)
+    }
+
+    /// `None` for a table that the log would not take: of a partition that more producers have transactions open in than are
+    /// let in here. Its next start reads more of the log.
+    fn snapshot(&self) -> Option<Bytes> {
+        Some(self.producers.snapshot()).filter(|bytes| bytes.len() <= SNAPSHOT_BYTES_MAX)
     }
 
     fn refuse_if_halted(&self) -> Result<(), AppendError> {
@@ -375,26 +544,8 @@ fn refusal(error: LogError) -> AppendError {
     if error.is_no_space() { AppendError::Full } else { AppendError::Log(error) }
 }
 
-/// The producers as of the log's end: from the newest snapshot, and the batches behind it.
-fn rebuild_producers<D: Disk>(
-    log: &Log<D>,
-    recovery: &Recovery,
-    policy: Policy,
-    now: TimestampMs,
-) -> Result<Producers, LogError> {
-    let reader = log.reader();
-    let snapshot = recovery.producer_snapshot.as_ref();
-    // A snapshot that cannot be read is as good as none: the whole log is then looked through.
-    let known = snapshot.and_then(|(offset, bytes)| Some((*offset, Producers::from_snapshot(bytes).ok()?)));
-    let (from, mut producers) = known.unwrap_or_else(|| (log.log_start(), Producers::default()));
-    for row in reader.headers(from) {
-        let (_, header) = row?;
-        if header.base_offset >= from {
-            // When it was appended is not known; its own time is, and no later than that.
-            let appended = TimestampMs(header.max_timestamp.0.min(now.0));
-            producers.remember(&header, if appended.0 < 0 { now } else { appended });
-        }
-    }
-    producers.expire(now, policy.producer_expiration_ms);
-    Ok(producers)
+/// See [`PartitionReader::last_stable_offset`].
+fn last_stable_offset(producers: &Producers, log_start: Offset, high_watermark: HighWatermark) -> Offset {
+    let high_watermark = high_watermark.offset();
+    producers.first_undecided().map_or(high_watermark, |first| first.max(log_start).min(high_watermark))
 }

@@ -4,7 +4,7 @@
 
 use tailrace_records::{BatchBuilder, BatchHeader, BatchOptions};
 use tailrace_replication::{
-    BATCHES_REMEMBERED, PRODUCERS_MAX, Producers, SequenceCheck, SequenceError, SnapshotError,
+    BATCHES_REMEMBERED, PRODUCERS_MAX, ProducerError, Producers, SequenceCheck, SnapshotError,
 };
 use tailrace_types::{Offset, ProducerEpoch, ProducerId, TimestampMs};
 
@@ -25,7 +25,7 @@ fn batch(id: i64, epoch: i16, sequence: i32, records: i32) -> BatchHeader {
 }
 
 /// Appends to the table as a partition would: checks, stamps, remembers.
-fn append(table: &mut Producers, end: &mut i64, batch: BatchHeader) -> Result<SequenceCheck, SequenceError> {
+fn append(table: &mut Producers, end: &mut i64, batch: BatchHeader) -> Result<SequenceCheck, ProducerError> {
     let verdict = table.check(&batch)?;
     if verdict == SequenceCheck::Append {
         let stamped = BatchHeader { base_offset: Offset(*end), ..batch };
@@ -35,7 +35,7 @@ fn append(table: &mut Producers, end: &mut i64, batch: BatchHeader) -> Result<Se
     Ok(verdict)
 }
 
-fn original(verdict: Result<SequenceCheck, SequenceError>) -> i64 {
+fn original(verdict: Result<SequenceCheck, ProducerError>) -> i64 {
     match verdict {
         Ok(SequenceCheck::Duplicate(original)) => original.base_offset.get(),
         other => panic!("expected a duplicate, found {other:?}"),
@@ -54,7 +54,7 @@ fn the_last_five_batches_are_recognised_and_answered_with_their_offsets() {
     assert_eq!(table.iter().next().unwrap().1.batches.len(), BATCHES_REMEMBERED);
     let forgotten = append(&mut table, &mut end, batch(7, 0, 0, 10));
     assert!(
-        matches!(forgotten, Err(SequenceError::OutOfOrder { expected: 60, found: 0, .. })),
+        matches!(forgotten, Err(ProducerError::OutOfOrder { expected: 60, found: 0, .. })),
         "{forgotten:?}"
     );
 }
@@ -66,7 +66,7 @@ fn a_gap_and_an_overlap_are_refused_and_change_nothing() {
     let before = table.clone();
     for sequence in [5, 11, 20] {
         let refused = append(&mut table, &mut end, batch(7, 0, sequence, 3));
-        assert!(matches!(refused, Err(SequenceError::OutOfOrder { expected: 10, .. })), "{refused:?}");
+        assert!(matches!(refused, Err(ProducerError::OutOfOrder { expected: 10, .. })), "{refused:?}");
     }
     assert_eq!(table, before);
 }
@@ -84,10 +84,10 @@ fn a_raised_epoch_begins_at_zero_and_fences_the_old_one() {
     append(&mut table, &mut end, batch(7, 3, 0, 1)).unwrap();
     assert!(matches!(
         append(&mut table, &mut end, batch(7, 4, 1, 1)),
-        Err(SequenceError::OutOfOrder { expected: 0, .. })
+        Err(ProducerError::OutOfOrder { expected: 0, .. })
     ));
     append(&mut table, &mut end, batch(7, 4, 0, 1)).unwrap();
-    assert!(matches!(append(&mut table, &mut end, batch(7, 3, 1, 1)), Err(SequenceError::StaleEpoch { .. })));
+    assert!(matches!(append(&mut table, &mut end, batch(7, 3, 1, 1)), Err(ProducerError::StaleEpoch { .. })));
 }
 
 #[test]

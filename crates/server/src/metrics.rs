@@ -53,6 +53,7 @@ pub(crate) struct Metrics {
     pub(crate) records_produced: Counter,
     pub(crate) bytes_produced: Counter,
     produce_errors: Family<ReasonLabel, Counter>,
+    transaction_markers: Family<ReasonLabel, Counter>,
     pub(crate) bytes_fetched: Counter,
     pub(crate) cold_reads: Counter,
     pub(crate) deferred_writes: Counter,
@@ -102,6 +103,7 @@ impl Metrics {
             records_produced: Counter::default(),
             bytes_produced: Counter::default(),
             produce_errors: Family::default(),
+            transaction_markers: Family::default(),
             bytes_fetched: Counter::default(),
             cold_reads: Counter::default(),
             deferred_writes: Counter::default(),
@@ -139,6 +141,11 @@ impl Metrics {
         r.register("produced_records", "Records appended by produce requests", self.records_produced.clone());
         r.register("produced_bytes", "Bytes appended by produce requests", self.bytes_produced.clone());
         r.register("produce_errors", "Batches refused, by reason", self.produce_errors.clone());
+        r.register(
+            "transaction_markers",
+            "Ends of transactions written to partitions, by reason",
+            self.transaction_markers.clone(),
+        );
         r.register("fetched_bytes", "Bytes of record batches sent to consumers", self.bytes_fetched.clone());
         r.register("cold_reads", "Chunks read from the disk before being sent", self.cold_reads.clone());
         r.register(
@@ -191,6 +198,13 @@ impl Metrics {
     /// Takes note of a batch that was refused.
     pub(crate) fn produce_error(&self, reason: &'static str) {
         self.produce_errors.get_or_create(&ReasonLabel { reason }).inc();
+    }
+
+    /// Takes note of the end of a transaction in one partition.
+    #[allow(dead_code, reason = "the coordinator of transactions writes markers")]
+    pub(crate) fn transaction_marker(&self, committed: bool) {
+        let reason = if committed { "commit" } else { "abort" };
+        self.transaction_markers.get_or_create(&ReasonLabel { reason }).inc();
     }
 
     /// The page for `/metrics`.

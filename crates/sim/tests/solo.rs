@@ -123,7 +123,7 @@ fn append(world: &mut World, core: &mut Solo<SimDisk>, pending: &mut Vec<(i64, i
     let appended = match core.append(&header, &bytes, TimestampMs(world.now)) {
         Ok(appended) => appended,
         Err(AppendError::Halted { .. } | AppendError::Log(_) | AppendError::Full) => return,
-        Err(AppendError::Sequence(error)) => panic!("a well-behaved producer was refused: {error}"),
+        Err(AppendError::Producer(error)) => panic!("a well-behaved producer was refused: {error}"),
     };
     let epoch = core.reader().epoch().get();
     if appended.duplicate.is_none() {

@@ -54,6 +54,30 @@ settings! {
         /// members do not ask for one.
         group_consumer_assignors: Vec<String> = K::new("group.consumer.assignors", List).default("uniform,range")
             .one_of(&["uniform", "range"]);
+        /// Time that Kafka's group coordinator waits for more writes to append them together. Here writes are appended at once
+        /// and synced together.
+        group_coordinator_append_linger_ms: i32 = K::new("group.coordinator.append.linger.ms", Int).default("-1").ms()
+            .at_least(-1).accepted();
+        /// Threads of Kafka's group coordinator for background work. Here groups share the worker threads.
+        group_coordinator_background_threads: i32 = K::new("group.coordinator.background.threads", Int).default("2")
+            .count("threads").at_least(1).accepted();
+        /// Largest buffer that Kafka's group coordinator keeps for its writes. Here none is kept.
+        group_coordinator_cached_buffer_max_bytes: i32 = K::new("group.coordinator.cached.buffer.max.bytes", Int)
+            .default("1048588").bytes().at_least(524_288).accepted();
+        /// Threads of Kafka's group coordinator. Here groups share the worker threads.
+        group_coordinator_threads: i32 = K::new("group.coordinator.threads", Int).default("4").count("threads").at_least(1)
+            .accepted();
+        /// Time for which a classic group that was empty waits for more members, before its first generation begins. Each
+        /// member that joins meanwhile extends the wait by as much, up to the longest rebalance timeout of the members.
+        group_initial_rebalance_delay_ms: i32 = K::new("group.initial.rebalance.delay.ms", Int).default("3000").ms()
+            .at_least(0);
+        /// Longest session timeout that a member of a classic group may ask for.
+        group_max_session_timeout_ms: i32 = K::new("group.max.session.timeout.ms", Int).default("1800000").ms();
+        /// Members of a classic group. Further ones are refused with GROUP_MAX_SIZE_REACHED. Never more than 100,000.
+        group_max_size: i32 = K::new("group.max.size", Int).default("2147483647").count("members").at_least(1);
+        /// Shortest session timeout that a member of a classic group may ask for. A short one notices dead members early,
+        /// at the price of more heartbeats.
+        group_min_session_timeout_ms: i32 = K::new("group.min.session.timeout.ms", Int).default("6000").ms();
         /// Largest value that consumer.assignment.interval.ms may have, for consumer groups (KIP-848).
         group_consumer_max_assignment_interval_ms: i32 = K::new("group.consumer.max.assignment.interval.ms", Int)
             .default("15000").ms().at_least(0);
@@ -85,30 +109,6 @@ settings! {
         /// at once; this is for all else.
         group_consumer_regex_refresh_interval_ms: i32 = K::new("group.consumer.regex.refresh.interval.ms", Int)
             .default("600000").ms().at_least(10_000);
-        /// Time that Kafka's group coordinator waits for more writes to append them together. Here writes are appended at once
-        /// and synced together.
-        group_coordinator_append_linger_ms: i32 = K::new("group.coordinator.append.linger.ms", Int).default("-1").ms()
-            .at_least(-1).accepted();
-        /// Threads of Kafka's group coordinator for background work. Here groups share the worker threads.
-        group_coordinator_background_threads: i32 = K::new("group.coordinator.background.threads", Int).default("2")
-            .count("threads").at_least(1).accepted();
-        /// Largest buffer that Kafka's group coordinator keeps for its writes. Here none is kept.
-        group_coordinator_cached_buffer_max_bytes: i32 = K::new("group.coordinator.cached.buffer.max.bytes", Int)
-            .default("1048588").bytes().at_least(524_288).accepted();
-        /// Threads of Kafka's group coordinator. Here groups share the worker threads.
-        group_coordinator_threads: i32 = K::new("group.coordinator.threads", Int).default("4").count("threads").at_least(1)
-            .accepted();
-        /// Time for which a classic group that was empty waits for more members, before its first generation begins. Each
-        /// member that joins meanwhile extends the wait by as much, up to the longest rebalance timeout of the members.
-        group_initial_rebalance_delay_ms: i32 = K::new("group.initial.rebalance.delay.ms", Int).default("3000").ms()
-            .at_least(0);
-        /// Longest session timeout that a member of a classic group may ask for.
-        group_max_session_timeout_ms: i32 = K::new("group.max.session.timeout.ms", Int).default("1800000").ms();
-        /// Members of a classic group. Further ones are refused with GROUP_MAX_SIZE_REACHED. Never more than 100,000.
-        group_max_size: i32 = K::new("group.max.size", Int).default("2147483647").count("members").at_least(1);
-        /// Shortest session timeout that a member of a classic group may ask for. A short one notices dead members early,
-        /// at the price of more heartbeats.
-        group_min_session_timeout_ms: i32 = K::new("group.min.session.timeout.ms", Int).default("6000").ms();
         /// Whether Kafka computes assignments of share groups on a thread of their own. Here they are computed where they are
         /// needed.
         group_share_assignor_offload_enable: bool = K::new("group.share.assignor.offload.enable", Boolean)
@@ -178,6 +178,21 @@ settings! {
         /// Smallest value that streams.session.timeout.ms may have, for streams groups.
         group_streams_min_session_timeout_ms: i32 = K::new("group.streams.min.session.timeout.ms", Int)
             .default("45000").ms().at_least(1).accepted();
+        /// How often a record is delivered to the consumers of a share group before it is given up, unless the group sets
+        /// share.delivery.count.limit.
+        group_share_delivery_count_limit: i32 = K::new("group.share.delivery.count.limit", Int).default("5")
+            .count("deliveries").between(2, 10);
+        /// Share sessions of all groups together. Beyond it, consumers get SHARE_SESSION_LIMIT_REACHED and try again.
+        group_share_max_share_sessions: u32 = K::new("group.share.max.share.sessions", Int).default("2000")
+            .count("sessions").at_least(1);
+        /// Records of one partition that may be acquired, or be waiting for another delivery, in one share group, unless
+        /// the group sets share.partition.max.record.locks. The batch that reaches it is acquired as a whole.
+        group_share_partition_max_record_locks: i32 = K::new("group.share.partition.max.record.locks", Int)
+            .default("2000").count("records").between(100, 10_000);
+        /// Time for which a consumer of a share group has records to itself, unless the group sets
+        /// share.record.lock.duration.ms. Those it has not acknowledged by then are delivered again.
+        group_share_record_lock_duration_ms: i32 = K::new("group.share.record.lock.duration.ms", Int).default("30000")
+            .ms().between(1000, HOUR_MS);
         /// Address of the HTTP listener (health and metrics), HOST:PORT. Port 0 picks a free one.
         http: String = K::new("http", Text).default("127.0.0.1:8222");
         /// Address of the Kafka listener, HOST:PORT. Port 0 picks a free one.
@@ -257,6 +272,16 @@ settings! {
         /// process. When it is used up, reading from connections pauses. Must hold the largest request. Kafka's -1 (no
         /// limit) is refused: nothing is unbounded.
         queued_max_request_bytes: u64 = K::new("queued.max.request.bytes", Long).default("104857600").bytes().at_least(1);
+        /// Updates of a share-partition's state in __share_group_state until the whole state is written again.
+        share_coordinator_snapshot_update_records_per_snapshot: u32 =
+            K::new("share.coordinator.snapshot.update.records.per.snapshot", Int).default("500").count("records")
+            .between(0, 500);
+        /// Partitions of __share_group_state, when it is created. Must not change afterwards.
+        share_coordinator_state_topic_num_partitions: i32 = K::new("share.coordinator.state.topic.num.partitions", Int)
+            .default("50").count("partitions").at_least(1);
+        /// Size at which a segment of __share_group_state is closed and the next begun, set when the topic is created.
+        share_coordinator_state_topic_segment_bytes: i32 = K::new("share.coordinator.state.topic.segment.bytes", Int)
+            .default("104857600").bytes().at_least(1);
         /// Size of the kernel's buffer for what a client sends on one connection. -1 leaves it to the kernel, which adapts
         /// it; other values up to 1023 are raised to the kernel's least.
         socket_receive_buffer_bytes: i32 = K::new("socket.receive.buffer.bytes", Int).default("-1").bytes().at_least(-1);

@@ -17,10 +17,15 @@ read_at!(u16_at: u16, u32_at: u32, u64_at: u64, i32_at: i32, i64_at: i64);
 pub(crate) struct Writer(pub(crate) Vec<u8>);
 
 impl Writer {
+    /// Begins a file of version 1.
     pub(crate) fn with_lead(magic: &[u8; 8], bytes: usize) -> Self {
+        Self::with_version(magic, 1, bytes)
+    }
+
+    pub(crate) fn with_version(magic: &[u8; 8], version: u32, bytes: usize) -> Self {
         let mut writer = Self(Vec::with_capacity(bytes));
         writer.0.extend_from_slice(magic);
-        writer.u32(super::FORMAT_VERSION)
+        writer.u32(version)
     }
 
     pub(crate) fn u16(mut self, value: u16) -> Self {

@@ -8,6 +8,9 @@ use super::{FormatError, check_lead};
 const MAGIC: &[u8; 8] = b"TRCKPNT\n";
 const FIXED_BYTES: usize = 60;
 const SEGMENT_BYTES: usize = 64;
+/// What version 2 has more of each: the first dirty offset, and the generation.
+const FIXED_BYTES_MORE: usize = 8;
+const SEGMENT_BYTES_MORE: usize = 4;
 const EPOCH_BYTES: usize = 12;
 /// Largest file: about a million segments.
 pub(crate) const BYTES_MAX: u64 = 64 << 20;
@@ -15,6 +18,8 @@ pub(crate) const BYTES_MAX: u64 = 64 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentEntry {
     pub(crate) base_offset: Offset,
+    /// 0 as appended; else how often compaction has rewritten it.
+    pub(crate) generation: u32,
     pub(crate) first_raft_index: RaftIndex,
     pub(crate) end_offset: Offset,
     pub(crate) max_timestamp: TimestampMs,
@@ -32,20 +37,28 @@ pub(crate) struct Checkpoint {
     pub(crate) log_start: Offset,
     pub(crate) end_offset: Offset,
     pub(crate) next_raft_index: RaftIndex,
+    /// Compaction has seen to everything below. 0 if there was none.
+    pub(crate) first_dirty: Offset,
     pub(crate) segments: Vec<SegmentEntry>,
     pub(crate) epochs: Vec<(LeaderEpoch, Offset)>,
 }
 
 impl Checkpoint {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let bytes = FIXED_BYTES + self.segments.len() * SEGMENT_BYTES + self.epochs.len() * EPOCH_BYTES + 4;
-        let mut out = Writer::with_lead(MAGIC, bytes)
+        let is_compacted = self.first_dirty.0 != 0 || self.segments.iter().any(|s| s.generation != 0);
+        let version = if is_compacted { 2 } else { 1 };
+        let (fixed, each) = widths(version);
+        let bytes = fixed + self.segments.len() * each + self.epochs.len() * EPOCH_BYTES + 4;
+        let mut out = Writer::with_version(MAGIC, version, bytes)
             .raw(&self.topic_id.0)
             .i64(self.log_start.0)
             .i64(self.end_offset.0)
             .u64(self.next_raft_index.0)
             .u32(self.segments.len() as u32)
             .u32(self.epochs.len() as u32);
+        if is_compacted {
+            out = out.i64(self.first_dirty.0);
+        }
         for segment in &self.segments {
             out = out
                 .i64(segment.base_offset.0)
@@ -57,6 +70,9 @@ impl Checkpoint {
                 .i64(segment.modified.0)
                 .u32(segment.bytes)
                 .u32(segment.rows);
+            if is_compacted {
+                out = out.u32(segment.generation);
+            }
         }
         for (epoch, start) in &self.epochs {
             out = out.i32(epoch.0).i64(start.0);
@@ -66,7 +82,9 @@ impl Checkpoint {
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
         check_lead(bytes, MAGIC)?;
-        if bytes.len() < FIXED_BYTES + 4 {
+        let version = u32_at(bytes, 8);
+        let (fixed, each) = widths(version);
+        if bytes.len() < fixed + 4 {
             return Err(FormatError::damaged(0, format!("{} bytes, too short", bytes.len())));
         }
         let crc_at = bytes.len() - 4;
@@ -74,7 +92,7 @@ impl Checkpoint {
             return Err(FormatError::damaged(crc_at as u64, "wrong checksum"));
         }
         let (segments, epochs) = (u32_at(bytes, 52) as usize, u32_at(bytes, 56) as usize);
-        let epochs_at = FIXED_BYTES + segments * SEGMENT_BYTES;
+        let epochs_at = fixed + segments * each;
         if crc_at != epochs_at + epochs * EPOCH_BYTES {
             return Err(FormatError::damaged(
                 52,
@@ -88,7 +106,8 @@ impl Checkpoint {
             log_start: Offset(i64_at(bytes, 28)),
             end_offset: Offset(i64_at(bytes, 36)),
             next_raft_index: RaftIndex(u64_at(bytes, 44)),
-            segments: bytes[FIXED_BYTES..epochs_at].chunks_exact(SEGMENT_BYTES).map(decode_segment).collect(),
+            first_dirty: if version >= 2 { Offset(i64_at(bytes, FIXED_BYTES)) } else { Offset(0) },
+            segments: bytes[fixed..epochs_at].chunks_exact(each).map(decode_segment).collect(),
             epochs: bytes[epochs_at..crc_at]
                 .chunks_exact(EPOCH_BYTES)
                 .map(|e| (LeaderEpoch(i32_at(e, 0)), Offset(i64_at(e, 4))))
@@ -97,9 +116,19 @@ impl Checkpoint {
     }
 }
 
+/// Bytes before the segments, and of each segment.
+fn widths(version: u32) -> (usize, usize) {
+    if version >= 2 {
+        (FIXED_BYTES + FIXED_BYTES_MORE, SEGMENT_BYTES + SEGMENT_BYTES_MORE)
+    } else {
+        (FIXED_BYTES, SEGMENT_BYTES)
+    }
+}
+
 fn decode_segment(bytes: &[u8]) -> SegmentEntry {
     SegmentEntry {
         base_offset: Offset(i64_at(bytes, 0)),
+        generation: if bytes.len() > SEGMENT_BYTES { u32_at(bytes, SEGMENT_BYTES) } else { 0 },
         first_raft_index: RaftIndex(u64_at(bytes, 8)),
         end_offset: Offset(i64_at(bytes, 16)),
         max_timestamp: TimestampMs(i64_at(bytes, 24)),

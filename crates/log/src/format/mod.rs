@@ -9,8 +9,9 @@ pub(crate) mod row;
 pub(crate) mod segment_header;
 pub(crate) mod snapshot;
 
-/// Version of every file of our own.
-pub const FORMAT_VERSION: u32 = 1;
+/// Newest version of the files of our own. A file is written in the oldest version that can say what it has to: only
+/// compaction needs version 2, in a checkpoint and in the headers of the segments it wrote.
+pub const FORMAT_VERSION: u32 = 2;
 
 /// Why bytes are not what they should be.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -42,13 +42,29 @@ pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// The offset and kind in a file name, `None` for any other file.
-pub(crate) fn parse(name: &str) -> Option<(Offset, Kind)> {
-    let (digits, suffix) = name.split_once('.')?;
+/// `00000000000000004711.2.log` in `dir`: what compaction made of a segment in its second round. Generation 0 is the
+/// segment as appended, whose name has no generation.
+pub(crate) fn path_of(dir: &Path, offset: Offset, generation: u32, kind: Kind) -> PathBuf {
+    match generation {
+        0 => path(dir, offset, kind),
+        _ => dir.join(format!("{:020}.{generation}.{}", offset.0, kind.suffix())),
+    }
+}
+
+/// The offset, generation and kind in a file name, `None` for any other file.
+pub(crate) fn parse(name: &str) -> Option<(Offset, u32, Kind)> {
+    let (digits, rest) = name.split_once('.')?;
+    let (generation, suffix) = match rest.split_once('.') {
+        // Only the one way to write it that is ours.
+        Some((text, suffix)) => {
+            (text.parse().ok().filter(|g: &u32| *g > 0 && g.to_string() == text)?, suffix)
+        }
+        None => (0, rest),
+    };
     if digits.len() != 20 || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
     let kind =
         [Kind::Log, Kind::Index, Kind::Header, Kind::Snapshot].into_iter().find(|k| k.suffix() == suffix)?;
-    Some((Offset(digits.parse().ok()?), kind))
+    Some((Offset(digits.parse().ok()?), generation, kind))
 }

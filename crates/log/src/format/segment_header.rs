@@ -15,17 +15,33 @@ pub(crate) struct SegmentHeader {
     /// Of the segment's first batch.
     pub(crate) first_raft_index: RaftIndex,
     pub(crate) created: TimestampMs,
+    /// Present if compaction wrote the segment.
+    pub(crate) compacted: Option<Compacted>,
+}
+
+/// What the `.log` of a compacted segment no longer tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Compacted {
+    /// As in the file's name.
+    pub(crate) generation: u32,
+    /// One past the last offset of what it was made of.
+    pub(crate) end_offset: Offset,
+    /// One past the raft index of its last batch.
+    pub(crate) next_raft_index: RaftIndex,
 }
 
 impl SegmentHeader {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        Writer::with_lead(MAGIC, CRC_AT + 4)
+        let version = if self.compacted.is_some() { 2 } else { 1 };
+        let mut out = Writer::with_version(MAGIC, version, CRC_AT + 4)
             .u32(0)
             .i64(self.base_offset.0)
             .u64(self.first_raft_index.0)
-            .i64(self.created.0)
-            .zeros_to(CRC_AT)
-            .sealed()
+            .i64(self.created.0);
+        if let Some(compacted) = self.compacted {
+            out = out.u32(compacted.generation).i64(compacted.end_offset.0).u64(compacted.next_raft_index.0);
+        }
+        out.zeros_to(CRC_AT).sealed()
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
@@ -37,6 +53,11 @@ impl SegmentHeader {
             base_offset: Offset(i64_at(bytes, 16)),
             first_raft_index: RaftIndex(u64_at(bytes, 24)),
             created: TimestampMs(i64_at(bytes, 32)),
+            compacted: (u32_at(bytes, 8) >= 2).then(|| Compacted {
+                generation: u32_at(bytes, 40),
+                end_offset: Offset(i64_at(bytes, 44)),
+                next_raft_index: RaftIndex(u64_at(bytes, 52)),
+            }),
         })
     }
 }

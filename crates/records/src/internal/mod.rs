@@ -9,6 +9,7 @@ mod consumer_group;
 mod group;
 mod offsets;
 mod share_group;
+mod share_state;
 
 pub use codec::{FieldReader, FieldWriter, InternalRecordError, Layout, WriteField};
 pub use consumer_group::{
@@ -21,4 +22,8 @@ pub use offsets::{OffsetKey, OffsetValue};
 pub use share_group::{
     NamedTopicPartitions, ShareCurrentMemberAssignment, ShareGroupKey, ShareGroupMember, ShareGroupMetadata,
     ShareGroupStatePartitions,
+};
+pub use share_state::{
+    DELIVERY_COMPLETE_COUNT_UNKNOWN, ShareSnapshotValue, ShareStateBatch, ShareStateKey, ShareStateKind,
+    ShareUpdateValue,
 };

@@ -23,7 +23,7 @@ use crate::broker::Broker;
 
 pub(crate) use clock::SteadyClock;
 pub(crate) use runtime::{Kind, Runtime};
-pub(crate) use shard::Pending;
+pub(crate) use shard::{MarkerFailure, Pending};
 
 /// All coordinators of a server.
 pub(crate) struct Coordinators {

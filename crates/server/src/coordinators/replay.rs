@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use tailrace_broker::coordinator::{Coordinator, Replayed, TransactionalProducer};
 use tailrace_log::LogError;
-use tailrace_records::internal::FieldReader;
-use tailrace_records::{BatchError, BatchHeader, DecodedBatch, split_batches};
+use tailrace_records::{
+    BatchError, BatchHeader, ControlError, DecodedBatch, EndTransactionMarker, split_batches,
+};
 use tailrace_types::Offset;
 
 use crate::partitions::PartitionHandle;
@@ -25,6 +26,8 @@ pub(super) enum ReplayFailure {
     Disk(#[from] std::io::Error),
     #[error(transparent)]
     Batch(#[from] BatchError),
+    #[error(transparent)]
+    Control(#[from] ControlError),
 }
 
 /// What was read.
@@ -75,7 +78,12 @@ fn replay_batch<C: Coordinator>(
         }
         let entry = if header.attributes.is_control() {
             let Some(producer) = producer else { continue };
-            let Some((committed, coordinator_epoch)) = marker(record.key, record.value) else { continue };
+            let (key, value) = (record.key.unwrap_or_default(), record.value.unwrap_or_default());
+            let Some(EndTransactionMarker { committed, coordinator_epoch }) =
+                EndTransactionMarker::from_record(key, value)?
+            else {
+                continue;
+            };
             Replayed::Marker { producer, coordinator_epoch, committed }
         } else {
             let (offset, timestamp) = (record.offset, record.timestamp);
@@ -96,18 +104,4 @@ fn replay_batch<C: Coordinator>(
         }
     }
     Ok(())
-}
-
-/// Whether an end-of-transaction marker commits, and its coordinator's epoch. `None` for other control records.
-fn marker(key: Option<&[u8]>, value: Option<&[u8]>) -> Option<(bool, i32)> {
-    let mut key = FieldReader::new(key?);
-    key.version().ok()?;
-    let committed = match key.i16("type").ok()? {
-        0 => false,
-        1 => true,
-        _ => return None,
-    };
-    let mut value = FieldReader::new(value?);
-    value.version().ok()?;
-    Some((committed, value.i32("coordinator epoch").ok()?))
 }

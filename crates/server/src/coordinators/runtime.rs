@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tailrace_broker::config::BrokerConfig;
 use tailrace_broker::coordinator::{Coordinator, Token, partition_of_name};
 use tailrace_broker::{Command, ControlError, CreateTopic, Requester};
+use tailrace_replication::TransactionMarker;
 use tailrace_types::TopicId;
 
-use super::shard::{Pending, Shard};
+use super::shard::{MarkerFailure, Pending, Shard};
 use super::{CoordinatorFailure, SteadyClock};
 use crate::broker::Broker;
 use crate::controller::CommandError;
@@ -95,6 +96,19 @@ impl<C: Coordinator> Runtime<C> {
             });
         }
         replies
+    }
+
+    /// Appends the marker that ends a transaction to a partition of these coordinators' topic.
+    ///
+    /// # Errors
+    /// As [`Runtime::submit`]; or the partition refuses the marker.
+    pub(crate) async fn append_marker(
+        &self,
+        broker: &Arc<Broker>,
+        partition: i32,
+        marker: TransactionMarker,
+    ) -> Result<Pending<()>, MarkerFailure> {
+        self.shard(broker, partition).append_marker(broker, marker).await
     }
 
     /// The partition of the internal topic that `name` belongs to. Creates the topic if it does not exist.

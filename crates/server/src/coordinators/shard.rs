@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Instant;
 
-use tailrace_broker::coordinator::{Coordinator, Effects, Moment, Token};
+use tailrace_broker::coordinator::{Coordinator, Effects, Moment, Replayed, Token, TransactionalProducer};
+use tailrace_replication::TransactionMarker;
 use tailrace_types::{HighWatermark, TimestampMs};
 use tokio::sync::{Mutex, Notify, oneshot};
 
@@ -14,7 +15,9 @@ use super::replay::replay;
 use super::runtime::Kind;
 use super::{CoordinatorFailure, SteadyClock};
 use crate::broker::Broker;
-use crate::partitions::{Onward, PartitionHandle, PartitionSlot, WaitOutcome, append};
+use crate::partitions::{
+    AppendFailure, Onward, PartitionHandle, PartitionSlot, WaitOutcome, append, append_marker,
+};
 
 /// No deadline.
 const NEVER: i64 = i64::MAX;
@@ -121,6 +124,44 @@ impl<C: Coordinator> Shard<C> {
         match &*self.state.try_lock().ok()? {
             State::Loaded(loaded) => Some(look(&loaded.core)),
             State::Unloaded | State::Closed => None,
+        }
+    }
+
+    /// Appends the marker that ends a transaction, and lets the core know. Returns when it is written; the pending
+    /// answer comes when it is committed.
+    pub(super) async fn append_marker(
+        self: &Arc<Self>,
+        broker: &Arc<Broker>,
+        marker: TransactionMarker,
+    ) -> Result<Pending<()>, MarkerFailure> {
+        let (answer, pending) = oneshot::channel();
+        let (shard, broker) = (Arc::clone(self), Arc::clone(broker));
+        let work = async move {
+            let mut state = shard.state.lock().await;
+            let mut loaded = shard.take(&mut state, &broker).await?;
+            match append_marker(&broker, &loaded.handle, marker).await {
+                Ok(appended) => loaded.appended_to = loaded.appended_to.max(appended.committed_at),
+                Err(failure) => {
+                    shard.put_back(&mut state, loaded);
+                    return Err(MarkerFailure::Refused(failure));
+                }
+            }
+            let producer = TransactionalProducer { id: marker.producer_id, epoch: marker.producer_epoch };
+            let (coordinator_epoch, committed) = (marker.coordinator_epoch, marker.committed);
+            // A core has nothing to say against a marker that is in its log.
+            let _ = loaded.core.replay(Replayed::Marker { producer, coordinator_epoch, committed });
+            let (handle, committed_at) = (Arc::clone(&loaded.handle), loaded.appended_to);
+            shard.put_back(&mut state, loaded);
+            tokio::spawn(async move {
+                if committed_to(&handle, committed_at).await {
+                    let _ = answer.send(());
+                }
+            });
+            Ok(())
+        };
+        match tokio::spawn(work).await {
+            Ok(outcome) => outcome.map(|()| Pending(pending)),
+            Err(_) => Err(CoordinatorFailure::Reloaded.into()),
         }
     }
 
@@ -293,6 +334,17 @@ impl<C: Coordinator> Shard<C> {
 
 /// Least time between two calls of a core that leaves its deadline where it was.
 const TICK_PAUSE: std::time::Duration = std::time::Duration::from_millis(5);
+
+/// Why the end of a transaction was not written.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum MarkerFailure {
+    /// There is no coordinator to tell.
+    #[error(transparent)]
+    Coordinator(#[from] CoordinatorFailure),
+    /// The partition refuses it.
+    #[error("the partition refuses the marker: {0:?}")]
+    Refused(AppendFailure),
+}
 
 impl<C: Coordinator> Release<C> {
     async fn run(self, broker: &Arc<Broker>, shard: &Arc<Shard<C>>) {

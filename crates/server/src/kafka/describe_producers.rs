@@ -1,4 +1,4 @@
-//! DescribeProducers (61): the idempotent producers that partitions remember.
+//! DescribeProducers (61): the producers that partitions remember, and their open transactions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use tailrace_kafka_wire::messages::describe_producers_request::DescribeProducers
 use tailrace_kafka_wire::messages::describe_producers_response::{
     DescribeProducersResponse, PartitionResponse, ProducerState, TopicResponse,
 };
-use tailrace_types::ProducerId;
+use tailrace_types::{Offset, ProducerId};
 
 use crate::kafka::Context;
 use crate::kafka::commands::Refusal;
@@ -56,9 +56,9 @@ fn state(id: ProducerId, producer: &tailrace_replication::ProducerState) -> Prod
         producer_id: id.get(),
         producer_epoch: producer.epoch.get().into(),
         last_sequence: producer.last_sequence(),
-        last_timestamp: producer.batches.back().map_or(-1, |batch| batch.timestamp.0),
-        coordinator_epoch: -1,
-        current_txn_start_offset: -1,
+        last_timestamp: producer.batches.back().map_or(producer.last_append.0, |batch| batch.timestamp.0),
+        coordinator_epoch: producer.coordinator_epoch,
+        current_txn_start_offset: producer.current_transaction.map_or(-1, Offset::get),
         ..Default::default()
     }
 }

@@ -4,7 +4,7 @@ use tailrace_broker::{ControlError, FeatureError};
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_log::LogError;
 use tailrace_records::BatchError;
-use tailrace_replication::{AppendError, SequenceError};
+use tailrace_replication::{AppendError, ProducerError};
 
 use crate::controller::CommandError;
 use crate::partitions::AppendFailure;
@@ -37,10 +37,22 @@ pub(crate) fn batch_code(error: &BatchError) -> ErrorCode {
 
 pub(crate) fn append_code(error: &AppendError) -> ErrorCode {
     match error {
-        AppendError::Sequence(SequenceError::StaleEpoch { .. }) => ErrorCode::InvalidProducerEpoch,
-        AppendError::Sequence(SequenceError::OutOfOrder { .. }) => ErrorCode::OutOfOrderSequenceNumber,
+        AppendError::Producer(error) => producer_code(error),
         AppendError::Halted { .. } | AppendError::Full => ErrorCode::KafkaStorageError,
         AppendError::Log(error) => log_code(error),
+    }
+}
+
+fn producer_code(error: &ProducerError) -> ErrorCode {
+    match error {
+        ProducerError::StaleEpoch { .. } => ErrorCode::InvalidProducerEpoch,
+        ProducerError::OutOfOrder { .. } => ErrorCode::OutOfOrderSequenceNumber,
+        ProducerError::NotTransactional { .. } | ProducerError::Unverified { .. } => {
+            ErrorCode::InvalidTxnState
+        }
+        ProducerError::CoordinatorFenced { .. } => ErrorCode::TransactionCoordinatorFenced,
+        // Kafka has no such limit.
+        ProducerError::TooManyTransactions { .. } => ErrorCode::PolicyViolation,
     }
 }
 
@@ -54,7 +66,10 @@ pub(crate) fn log_code(error: &LogError) -> ErrorCode {
         | LogError::Damaged { .. }
         | LogError::NewerFormat { .. }
         | LogError::IdentityMismatch { .. } => ErrorCode::KafkaStorageError,
-        LogError::NotContinuous { .. } | LogError::BatchBytes { .. } => ErrorCode::UnknownServerError,
+        LogError::NotContinuous { .. }
+        | LogError::BatchBytes { .. }
+        | LogError::CompactionStopped { .. }
+        | LogError::KeyMapTooSmall { .. } => ErrorCode::UnknownServerError,
     }
 }
 

@@ -9,10 +9,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use tailrace_kafka_wire::messages::fetch_request::FetchRequest;
 use tailrace_kafka_wire::messages::fetch_response::{
-    EpochEndOffset, FetchResponse, FetchableTopicResponse, LeaderIdAndEpoch, PartitionData,
+    AbortedTransaction as WireAbortedTransaction, EpochEndOffset, FetchResponse, FetchableTopicResponse,
+    LeaderIdAndEpoch, PartitionData,
 };
 use tailrace_kafka_wire::{ErrorCode, Reader, Records};
 use tailrace_log::{LogError, LogSlice};
+use tailrace_replication::AbortedTransaction;
 use tailrace_types::{LeaderEpoch, Offset};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -45,6 +47,8 @@ pub(crate) struct Found {
     /// The leader's epoch, told to those who have another.
     leader: Option<LeaderEpoch>,
     slice: Option<LogSlice<ServerDisk>>,
+    /// The aborted transactions that touch the slice, for those who read only what is committed.
+    aborted: Vec<AbortedTransaction>,
 }
 
 impl Found {
@@ -57,6 +61,7 @@ impl Found {
             diverging: None,
             leader: None,
             slice: None,
+            aborted: Vec::new(),
         }
     }
 
@@ -187,10 +192,12 @@ fn look_at(
     if let Some(code) = epoch_mismatch(want.current_epoch, reader.epoch()) {
         return Found { leader: Some(reader.epoch()), ..Found::error(code) };
     }
-    // The order matters: the log start may move up to the high watermark, never beyond one read later.
+    // The order matters: the log start may move up to the high watermark, never beyond one read later. So may the last
+    // stable offset. The aborted transactions are those below it, of which none is forgotten while its records can be read.
     let log_start = reader.log_start();
-    let high_watermark = reader.high_watermark().offset();
     let last_stable_offset = reader.last_stable_offset();
+    let high_watermark = reader.high_watermark().offset();
+    let aborted = committed_only.then(|| reader.aborted());
     let mut found = Found {
         error: ErrorCode::None,
         high_watermark: high_watermark.get(),
@@ -199,6 +206,7 @@ fn look_at(
         diverging: None,
         leader: None,
         slice: None,
+        aborted: Vec::new(),
     };
     let from = Offset(want.fetch_offset);
     if want.last_fetched_epoch >= 0 {
@@ -216,7 +224,12 @@ fn look_at(
         return found;
     }
     match reader.log().read(from, upto, bytes, at_least_one) {
-        Ok(slice) => found.slice = slice,
+        Ok(slice) => {
+            if let (Some(slice), Some(aborted)) = (&slice, aborted) {
+                found.aborted = aborted.within(from, slice.next_offset);
+            }
+            found.slice = slice;
+        }
         Err(error) => {
             if !matches!(error, LogError::OutOfRange { .. }) {
                 tracing::error!(partition = %handle.id, offset = %from, %error, "reading failed");
@@ -290,7 +303,7 @@ fn partition_data(
         high_watermark: found.high_watermark,
         last_stable_offset: found.last_stable_offset,
         log_start_offset: found.log_start,
-        aborted_transactions: terms.committed_only.then(Vec::new),
+        aborted_transactions: terms.committed_only.then(|| found.aborted.iter().map(aborted).collect()),
         preferred_read_replica: -1,
         // librdkafka takes a null field for an error.
         records: Records::Bytes(Bytes::new()),
@@ -310,4 +323,12 @@ fn partition_data(
         files.push(FileSlice { file: slice.files, position: slice.position, bytes: slice.bytes.into() });
     }
     data
+}
+
+fn aborted(transaction: &AbortedTransaction) -> WireAbortedTransaction {
+    WireAbortedTransaction {
+        producer_id: transaction.producer_id.get(),
+        first_offset: transaction.first_offset.get(),
+        ..Default::default()
+    }
 }

@@ -31,6 +31,7 @@ mod offset_for_leader_epoch;
 mod produce;
 mod replicas;
 mod table;
+mod transactions;
 
 use std::future::Future;
 use std::net::SocketAddr;

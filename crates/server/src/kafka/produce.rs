@@ -15,15 +15,20 @@ use tailrace_kafka_wire::messages::produce_response::{
 };
 use tailrace_kafka_wire::{ErrorCode, Reader, Records};
 use tailrace_records::{BatchError, Validated, validate};
-use tailrace_replication::Appended;
+use tailrace_replication::{AppendError, Appended, ProducerError};
 use tailrace_types::TimestampMs;
 use tokio::time::Instant;
 
 use crate::broker::Broker;
 use crate::connection::Closed;
+use crate::kafka::commands::Refusal;
 use crate::kafka::errors::{append_code, batch_code};
+use crate::kafka::transactions::{ADDS_PARTITIONS_FROM, FirstBatch, verify_transaction};
 use crate::kafka::{Context, Decided, decode};
-use crate::partitions::{AppendFailure, Onward, PartitionHandle, PartitionSlot, Topic, WaitOutcome, append};
+use crate::partitions::{
+    AppendFailure, Onward, PartitionHandle, PartitionSlot, Topic, WaitOutcome, append, append_verified,
+    begin_verification,
+};
 
 /// First version in which topics are named by id.
 const IDS_FROM: i16 = 13;
@@ -97,17 +102,12 @@ fn refused(index: i32, code: ErrorCode, message: Option<String>) -> PartitionPro
     }
 }
 
-fn no_transactions(index: i32) -> PartitionProduceResponse {
-    let message = "transactions are not supported yet".to_owned();
-    refused(index, ErrorCode::TransactionalIdAuthorizationFailed, Some(message))
-}
-
 async fn append_all(
     context: &Context,
     request: ProduceRequest,
     uncommitted: &mut Vec<Uncommitted>,
 ) -> ProduceResponse {
-    let transactional = request.transactional_id.is_some();
+    let transactional_id = request.transactional_id.as_deref();
     let mut seen = HashSet::new();
     let mut responses = Vec::with_capacity(request.topic_data.len());
     for data in request.topic_data {
@@ -122,10 +122,9 @@ async fn append_all(
                     let message = "the partition appears twice in the request".to_owned();
                     refused(index, ErrorCode::InvalidRequest, Some(message))
                 }
-                Ok(_) if transactional => no_transactions(index),
                 Ok(topic) => {
                     let place = (responses.len(), partition_responses.len());
-                    append_one(context, topic, partition, place, uncommitted).await
+                    append_one(context, (topic, transactional_id), partition, place, uncommitted).await
                 }
             };
             partition_responses.push(response);
@@ -151,7 +150,7 @@ fn find_topic(context: &Context, data: &TopicProduceData) -> Result<Arc<Topic>, 
 
 async fn append_one(
     context: &Context,
-    topic: &Topic,
+    (topic, transactional_id): (&Topic, Option<&str>),
     data: PartitionProduceData,
     place: (usize, usize),
     uncommitted: &mut Vec<Uncommitted>,
@@ -180,14 +179,23 @@ async fn append_one(
         Ok(batch) => batch,
         Err(error) => return batch_refused(broker, handle, index, &error),
     };
-    if batch.header.attributes.is_transactional() {
-        return no_transactions(index);
-    }
     let log_append_time = if topic.log_append_time { now } else { TimestampMs::NONE };
     let (bytes, records) = (batch.bytes.len() as u64, batch.header.record_count.max(0).unsigned_abs());
     // Those who listen get the records from the log, later: only whether anybody might is looked at here.
     let onward = if broker.nats.listens_to(topic) { Onward::ToNats } else { Onward::Nowhere };
-    match append(broker, handle, batch, now, onward).await {
+    let result = if batch.header.attributes.is_transactional() {
+        let Some(transactional_id) = transactional_id else {
+            let message = "a transactional batch needs a transactional id".to_owned();
+            return fail(ErrorCode::TransactionalIdAuthorizationFailed, Some(message));
+        };
+        match append_transactional(context, (topic, transactional_id), (handle, batch), now, onward).await {
+            Ok(result) => result,
+            Err(refusal) => return fail(refusal.code, Some(refusal.message)),
+        }
+    } else {
+        append(broker, handle, batch, now, onward).await
+    };
+    match result {
         Ok(appended) => {
             let time = appended.duplicate.map_or(log_append_time, |original| original.timestamp);
             if appended.duplicate.is_none() {
@@ -208,6 +216,36 @@ async fn append_one(
         Err(AppendFailure::Gone) => fail(ErrorCode::NotLeaderOrFollower, None),
         Err(AppendFailure::Refused(error)) => fail(append_code(&error), Some(error.to_string())),
     }
+}
+
+/// Appends a batch of a transaction. Before the first one here, the transaction's coordinator is asked.
+async fn append_transactional(
+    context: &Context,
+    (topic, transactional_id): (&Topic, &str),
+    (handle, batch): (&Arc<PartitionHandle>, Validated),
+    now: TimestampMs,
+    onward: Onward,
+) -> Result<Result<Appended, AppendFailure>, Refusal> {
+    let broker = &context.broker;
+    let result = append(broker, handle, batch.clone(), now, onward).await;
+    let Err(AppendFailure::Refused(AppendError::Producer(ProducerError::Unverified { .. }))) = result else {
+        return Ok(result);
+    };
+    let adds_partition = context.version() >= ADDS_PARTITIONS_FROM;
+    let guard = match begin_verification(handle, &batch.header, adds_partition, now).await {
+        Ok(guard) => guard,
+        Err(failure) => return Ok(Err(failure)),
+    };
+    let first = FirstBatch {
+        transactional_id,
+        topic,
+        partition: handle.id.partition.0,
+        producer_id: batch.header.producer_id,
+        producer_epoch: batch.header.producer_epoch,
+        adds_partition,
+    };
+    verify_transaction(context, first).await?;
+    Ok(append_verified(broker, handle, (batch, guard), now, onward).await)
 }
 
 /// Validates on the event loop what is quickly validated, and on a worker what is not.

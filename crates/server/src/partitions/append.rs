@@ -1,11 +1,11 @@
-//! Appending a validated batch: on the event loop where that is quick, on a worker thread where the disk may block.
+//! Appending a validated batch, or the marker that ends a transaction: on the event loop where that is quick, on a worker thread where the disk may block.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tailrace_records::Validated;
-use tailrace_replication::{AppendError, Appended, Solo};
+use tailrace_records::{BatchHeader, Validated};
+use tailrace_replication::{AppendError, Appended, Solo, TransactionMarker, VerificationGuard};
 use tailrace_types::TimestampMs;
 
 use crate::broker::Broker;
@@ -31,6 +31,28 @@ pub(crate) enum Onward {
     ToNats,
 }
 
+/// What is appended.
+#[allow(dead_code, reason = "the coordinator of transactions writes markers")]
+enum Entry {
+    Batch { batch: Validated, guard: Option<VerificationGuard>, now: TimestampMs, onward: Onward },
+    Marker { marker: TransactionMarker, now: TimestampMs },
+}
+
+impl Entry {
+    fn append_to(&self, core: &mut Solo<ServerDisk>) -> Result<Appended, AppendError> {
+        match self {
+            Self::Batch { batch, guard, now, .. } => {
+                core.append_verified(&batch.header, &batch.bytes, *guard, *now)
+            }
+            Self::Marker { marker, now } => core.append_marker(marker, *now),
+        }
+    }
+
+    fn is_for_nats(&self) -> bool {
+        matches!(self, Self::Batch { onward: Onward::ToNats, .. })
+    }
+}
+
 /// Appends `batch` and sets off what follows from it: a sync if one is due, and word to those who wait.
 ///
 /// What was appended is followed up even if the caller is dropped meanwhile.
@@ -41,16 +63,64 @@ pub(crate) async fn append(
     now: TimestampMs,
     onward: Onward,
 ) -> Result<Appended, AppendFailure> {
+    append_entry(broker, partition, Entry::Batch { batch, guard: None, now, onward }).await
+}
+
+/// The same for a batch whose transaction's coordinator was asked after the guard was drawn.
+pub(crate) async fn append_verified(
+    broker: &Arc<Broker>,
+    partition: &Arc<PartitionHandle>,
+    (batch, guard): (Validated, VerificationGuard),
+    now: TimestampMs,
+    onward: Onward,
+) -> Result<Appended, AppendFailure> {
+    append_entry(broker, partition, Entry::Batch { batch, guard: Some(guard), now, onward }).await
+}
+
+/// Appends the marker that ends a producer's transaction, and sets off what follows from it, as [`append`] does.
+///
+/// The transaction is decided for readers when the marker is committed: see [`PartitionHandle::wait_committed`].
+#[allow(dead_code, reason = "the coordinator of transactions writes markers")]
+pub(crate) async fn append_marker(
+    broker: &Arc<Broker>,
+    partition: &Arc<PartitionHandle>,
+    marker: TransactionMarker,
+) -> Result<Appended, AppendFailure> {
+    let appended = append_entry(broker, partition, Entry::Marker { marker, now: broker.now() }).await;
+    if appended.is_ok() {
+        broker.metrics.transaction_marker(marker.committed);
+    }
+    appended
+}
+
+/// Draws the guard for a batch that would begin a transaction here, before its coordinator is asked (KIP-890).
+/// `epochs_are_bumped`: the producer's epoch is raised with each transaction.
+pub(crate) async fn begin_verification(
+    partition: &PartitionHandle,
+    header: &BatchHeader,
+    epochs_are_bumped: bool,
+    now: TimestampMs,
+) -> Result<VerificationGuard, AppendFailure> {
+    let mut core = partition.core.lock().await;
+    let core = core.as_mut().ok_or(AppendFailure::Gone)?;
+    Ok(core.begin_verification(header, epochs_are_bumped, now))
+}
+
+async fn append_entry(
+    broker: &Arc<Broker>,
+    partition: &Arc<PartitionHandle>,
+    entry: Entry,
+) -> Result<Appended, AppendFailure> {
     let may_block = !partition.epoch_begun.load(Ordering::Acquire) || broker.dirty.writes_may_block();
     if may_block {
-        return append_on_worker(broker, partition, batch, now, onward).await;
+        return append_on_worker(broker, partition, entry).await;
     }
     let mut core = partition.core.lock().await;
-    let result = append_locked(&mut core, partition, &batch, now);
-    pass_on(broker, partition, (&batch, &result), onward);
+    let result = append_locked(&mut core, partition, &entry);
+    pass_on(broker, partition, &entry, &result);
     drop(core);
     follow_up(broker, partition, &result);
-    if onward == Onward::ToNats {
+    if entry.is_for_nats() {
         live::wake(broker, partition);
     }
     result
@@ -60,11 +130,11 @@ pub(crate) async fn append(
 fn pass_on(
     broker: &Broker,
     partition: &PartitionHandle,
-    (batch, result): (&Validated, &Result<Appended, AppendFailure>),
-    onward: Onward,
+    entry: &Entry,
+    result: &Result<Appended, AppendFailure>,
 ) {
     if let Ok(appended) = result
-        && onward == Onward::ToNats
+        && let Entry::Batch { batch, onward: Onward::ToNats, .. } = entry
         && appended.duplicate.is_none()
     {
         let to = appended.base_offset.plus(i64::from(batch.header.last_offset_delta) + 1);
@@ -100,9 +170,7 @@ fn follow_up(broker: &Broker, partition: &Arc<PartitionHandle>, result: &Result<
 async fn append_on_worker(
     broker: &Arc<Broker>,
     partition: &Arc<PartitionHandle>,
-    batch: Validated,
-    now: TimestampMs,
-    onward: Onward,
+    entry: Entry,
 ) -> Result<Appended, AppendFailure> {
     broker.metrics.deferred_writes.inc();
     let mut core = Arc::clone(&partition.core).lock_owned().await;
@@ -114,12 +182,12 @@ async fn append_on_worker(
         };
         let result = begun.and_then(|()| {
             partition.epoch_begun.store(true, Ordering::Release);
-            append_locked(&mut core, &partition, &batch, now)
+            append_locked(&mut core, &partition, &entry)
         });
-        pass_on(&broker, &partition, (&batch, &result), onward);
+        pass_on(&broker, &partition, &entry, &result);
         drop(core);
         follow_up(&broker, &partition, &result);
-        if onward == Onward::ToNats {
+        if entry.is_for_nats() {
             live::wake(&broker, &partition);
         }
         result
@@ -132,11 +200,10 @@ async fn append_on_worker(
 fn append_locked(
     slot: &mut Option<Solo<ServerDisk>>,
     partition: &PartitionHandle,
-    batch: &Validated,
-    now: TimestampMs,
+    entry: &Entry,
 ) -> Result<Appended, AppendFailure> {
     let core = slot.as_mut().ok_or(AppendFailure::Gone)?;
-    let appended = catch_unwind(AssertUnwindSafe(|| core.append(&batch.header, &batch.bytes, now)));
+    let appended = catch_unwind(AssertUnwindSafe(|| entry.append_to(core)));
     appended.map_or_else(
         |_| {
             tracing::error!(partition = %partition.id, "an append panicked: the partition is taken out of service");

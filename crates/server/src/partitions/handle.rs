@@ -1,5 +1,5 @@
 //! A partition as the shell holds it: the deterministic core behind one short lock, what readers need beside it, and
-//! those who wait for its high watermark.
+//! those who wait for its high watermark or its last stable offset.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicUsize, Ordering, fence};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tailrace_log::LogConfig;
 use tailrace_replication::{PartitionReader, Policy, Solo};
-use tailrace_types::{HighWatermark, TopicPartition};
+use tailrace_types::{HighWatermark, Offset, TopicPartition};
 use tokio::sync::{Notify, oneshot};
 
 use crate::disk::ServerDisk;
@@ -34,7 +34,8 @@ pub(crate) struct PartitionHandle {
     /// Taken for deciding and writing; tokio's, so that waiting for it never blocks an event loop. FIFO.
     pub(crate) core: Arc<tokio::sync::Mutex<Option<Solo<ServerDisk>>>>,
     pub(crate) reader: PartitionReader<ServerDisk>,
-    acks: Mutex<VecDeque<AckWaiter>>,
+    acks: Waiters,
+    stable: Waiters,
     fetches: Mutex<WaitingFetches>,
     fetches_waiting: AtomicUsize,
     sync_state: AtomicU8,
@@ -72,10 +73,37 @@ impl WaitingFetches {
     }
 }
 
-#[derive(Debug)]
-struct AckWaiter {
-    committed_at: HighWatermark,
-    answer: oneshot::Sender<WaitOutcome>,
+/// Those who wait for a mark that only rises, by where they want it.
+#[derive(Debug, Default)]
+struct Waiters(Mutex<VecDeque<(Offset, oneshot::Sender<WaitOutcome>)>>);
+
+impl Waiters {
+    fn insert(&self, wanted: Offset) -> oneshot::Receiver<WaitOutcome> {
+        let (answer, receiver) = oneshot::channel();
+        let mut waiting = lock(&self.0);
+        let at = waiting.partition_point(|waiter| waiter.0 <= wanted);
+        waiting.insert(at, (wanted, answer));
+        receiver
+    }
+
+    fn reached(&self, mark: Offset) {
+        let ready = {
+            let mut waiting = lock(&self.0);
+            let count = waiting.partition_point(|waiter| waiter.0 <= mark);
+            waiting.drain(..count).collect::<Vec<_>>()
+        };
+        for (_, answer) in ready {
+            // The receiver may have given up at its time limit.
+            let _ = answer.send(WaitOutcome::Committed);
+        }
+    }
+
+    fn halted(&self) {
+        let all = std::mem::take(&mut *lock(&self.0));
+        for (_, answer) in all {
+            let _ = answer.send(WaitOutcome::Halted);
+        }
+    }
 }
 
 /// States of a partition's sync, so that it is in the flusher's queue, or with one of its threads, at most once.
@@ -93,7 +121,8 @@ impl PartitionHandle {
             id,
             core: Arc::new(tokio::sync::Mutex::new(Some(core))),
             reader,
-            acks: Mutex::default(),
+            acks: Waiters::default(),
+            stable: Waiters::default(),
             fetches: Mutex::default(),
             fetches_waiting: AtomicUsize::new(0),
             sync_state: AtomicU8::new(IDLE),
@@ -130,23 +159,31 @@ impl PartitionHandle {
         if self.reader.high_watermark() >= committed_at {
             return None;
         }
-        let (answer, receiver) = oneshot::channel();
-        {
-            let mut acks = lock(&self.acks);
-            let at = acks.partition_point(|waiter| waiter.committed_at <= committed_at);
-            acks.insert(at, AckWaiter { committed_at, answer });
-        }
-        // The watermark may have moved, or writing stopped, between the look above and the insertion.
-        if self.reader.high_watermark() >= committed_at {
-            self.answer_committed();
-        }
-        if self.halted.load(Ordering::Acquire) {
-            self.answer_halted();
-        }
+        let receiver = self.acks.insert(committed_at.offset());
+        self.look_again();
         Some(receiver)
     }
 
-    /// Registers a fetch that wants to look again when the high watermark moved. Look again after registering.
+    /// The same for the last stable offset: until everything below `upto` is committed and no transaction there is
+    /// undecided.
+    pub(crate) fn wait_stable(&self, upto: Offset) -> Option<oneshot::Receiver<WaitOutcome>> {
+        if self.reader.last_stable_offset() >= upto {
+            return None;
+        }
+        let receiver = self.stable.insert(upto);
+        self.look_again();
+        Some(receiver)
+    }
+
+    /// The marks may have moved, or writing stopped, between the look before an insertion and the insertion.
+    fn look_again(&self) {
+        self.answer_committed();
+        if self.halted.load(Ordering::Acquire) {
+            self.answer_halted();
+        }
+    }
+
+    /// Registers a fetch that wants to look again when the high watermark or the last stable offset moved. Look again after registering.
     pub(crate) fn register_fetch(&self, fetch: &Arc<Notify>) {
         let mut fetches = lock(&self.fetches);
         fetches.insert(fetch);
@@ -156,7 +193,7 @@ impl PartitionHandle {
         fence(Ordering::SeqCst);
     }
 
-    /// To be called after anything that may have moved the high watermark, without the core's lock.
+    /// To be called after anything that may have moved the high watermark or the last stable offset, without the core's lock.
     pub(crate) fn watermark_moved(&self) {
         self.answer_committed();
         fence(Ordering::SeqCst);
@@ -203,23 +240,13 @@ impl PartitionHandle {
     }
 
     fn answer_committed(&self) {
-        let high_watermark = self.reader.high_watermark();
-        let ready = {
-            let mut acks = lock(&self.acks);
-            let count = acks.partition_point(|waiter| waiter.committed_at <= high_watermark);
-            acks.drain(..count).collect::<Vec<_>>()
-        };
-        for waiter in ready {
-            // The receiver may have given up at its time limit.
-            let _ = waiter.answer.send(WaitOutcome::Committed);
-        }
+        self.acks.reached(self.reader.high_watermark().offset());
+        self.stable.reached(self.reader.last_stable_offset());
     }
 
     fn answer_halted(&self) {
-        let all = std::mem::take(&mut *lock(&self.acks));
-        for waiter in all {
-            let _ = waiter.answer.send(WaitOutcome::Halted);
-        }
+        self.acks.halted();
+        self.stable.halted();
     }
 }
 

@@ -20,7 +20,8 @@ use tailrace_records::{
     BatchError, BatchHeader, Compression, HEADER_BYTES, Record, RecordIter, Strictness, decompress,
     split_batches,
 };
-use tailrace_types::{HighWatermark, Offset};
+use tailrace_replication::AbortedTransaction;
+use tailrace_types::Offset;
 use tokio::sync::Semaphore;
 
 pub(crate) use self::metrics::LiveMetrics;
@@ -106,15 +107,15 @@ async fn deliver(
     partition: &Arc<PartitionHandle>,
     range: LiveRange,
 ) -> Result<(), Skipped> {
-    if let Some(committed) = partition.wait_committed(HighWatermark(range.to.get())) {
-        let outcome = committed.await.map_err(|_| Skipped::Gone)?;
-        if outcome != crate::partitions::WaitOutcome::Committed {
-            return Err(Skipped::Gone);
-        }
-    }
     let mut publisher = Publisher::default();
     let mut at = range.from;
     while at < range.to {
+        if let Some(stable) = partition.wait_stable(at.plus(1)) {
+            let outcome = stable.await.map_err(|_| Skipped::Gone)?;
+            if outcome != crate::partitions::WaitOutcome::Committed {
+                return Err(Skipped::Gone);
+            }
+        }
         let topic = broker.topics().by_name(partition.id.topic.as_str()).ok_or(Skipped::Gone)?;
         // Whoever listened may have gone meanwhile: then nothing is read or decoded.
         if !broker.nats.listens_to(&topic) {
@@ -122,9 +123,20 @@ async fn deliver(
         }
         // It is closed by nobody.
         let _permit = broker.nats.live().pieces.acquire().await.map_err(|_| Skipped::Gone)?;
-        let Some((bytes, next)) = read(partition, at, range.to).await? else { return Ok(()) };
-        publisher.publish_batches(broker, &topic, &bytes, at).await?;
-        at = next;
+        // In this order: see `PartitionReader::aborted`.
+        let upto = partition.reader.last_stable_offset().min(range.to);
+        let aborted = partition.reader.aborted();
+        // What retention has deleted meanwhile is gone.
+        at = at.max(partition.reader.log_start());
+        match read(partition, at, upto).await? {
+            Some((bytes, next)) => {
+                let aborted = aborted.within(at, next);
+                publisher.publish_batches(broker, &topic, &bytes, (at, &aborted)).await?;
+                at = next;
+            }
+            // The stable part ends within a batch: the log start does.
+            None => at = at.max(upto),
+        }
     }
     Ok(())
 }
@@ -135,8 +147,6 @@ async fn read(
     at: Offset,
     to: Offset,
 ) -> Result<Option<(Bytes, Offset)>, Skipped> {
-    // What retention has deleted meanwhile is gone.
-    let at = at.max(partition.reader.log_start());
     let slice = partition.reader.log().read(at, to, PIECE_BYTES, true).map_err(Skipped::Log)?;
     let Some(slice) = slice else { return Ok(None) };
     let (position, size, next) = (slice.position, u64::from(slice.bytes), slice.next_offset);
@@ -162,18 +172,18 @@ struct Publisher {
 }
 
 impl Publisher {
-    /// Publishes the records of whole batches, from the offset `from` on.
+    /// Publishes the records of whole batches, from the offset `from` on, without those of aborted transactions.
     async fn publish_batches(
         &mut self,
         broker: &Broker,
         topic: &Topic,
         bytes: &Bytes,
-        from: Offset,
+        (from, aborted): (Offset, &[AbortedTransaction]),
     ) -> Result<(), Skipped> {
         let mut published = Ok(());
         for batch in split_batches(bytes) {
             published = match batch {
-                Ok((header, _)) if header.attributes.is_control() => Ok(()),
+                Ok((header, _)) if header.attributes.is_control() || is_aborted(&header, aborted) => Ok(()),
                 Ok((header, batch)) => {
                     self.publish_batch(broker, topic, (&header, bytes.slice_ref(batch)), from).await
                 }
@@ -241,6 +251,15 @@ impl Publisher {
         }
         self.burst.begin(std::time::Instant::now());
     }
+}
+
+/// True if the batch is part of one of these transactions.
+fn is_aborted(batch: &BatchHeader, aborted: &[AbortedTransaction]) -> bool {
+    batch.attributes.is_transactional()
+        && aborted.iter().any(|transaction| {
+            transaction.producer_id == batch.producer_id
+                && (transaction.first_offset..=transaction.last_offset).contains(&batch.base_offset)
+        })
 }
 
 /// Decompresses on a worker thread.

@@ -1,0 +1,81 @@
+//! What of a log could be compacted now. Kafka's rules (`LogCleanerManager`), in whole segments.
+
+use tailrace_types::{Offset, TimestampMs};
+
+use crate::disk::Disk;
+use crate::reader::{LogReader, SegmentList};
+
+/// What keeps records from being compacted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompactionLimits {
+    /// One past the last record whose transaction is decided and that is committed: the last stable offset.
+    pub stable: Offset,
+    /// `min.compaction.lag.ms`: segments with a record younger than this stay as they are.
+    pub min_lag_ms: i64,
+    /// `max.compaction.lag.ms`: an uncompacted segment older than this is due whatever its share.
+    pub max_lag_ms: i64,
+    /// The clock.
+    pub now: TimestampMs,
+}
+
+/// The answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cleanable {
+    /// Compaction has seen to everything below.
+    pub first_dirty: Offset,
+    /// Where the part ends that could be seen to now: the base of a segment.
+    pub end: Offset,
+    /// Bytes below `first_dirty`, in whole segments.
+    pub clean_bytes: u64,
+    /// Bytes in between, in whole segments.
+    pub dirty_bytes: u64,
+    /// By how many milliseconds `max.compaction.lag.ms` is exceeded; 0 if it is not.
+    pub overdue_ms: i64,
+}
+
+impl Cleanable {
+    /// Share of the cleanable bytes that are dirty, 0 to 1: what `min.cleanable.dirty.ratio` is compared with.
+    pub fn dirty_ratio(&self) -> f64 {
+        let total = self.clean_bytes + self.dirty_bytes;
+        if total == 0 { 0.0 } else { self.dirty_bytes as f64 / total as f64 }
+    }
+}
+
+impl<D: Disk> LogReader<D> {
+    /// What could be compacted now. The active segment never is. Takes no lock and reads no file.
+    pub fn cleanable(&self, limits: &CompactionLimits) -> Cleanable {
+        cleanable(&self.segments.load(), self.first_dirty().max(self.log_start()), limits)
+    }
+}
+
+pub(crate) fn cleanable<D: Disk>(
+    segments: &SegmentList<D>,
+    first_dirty: Offset,
+    limits: &CompactionLimits,
+) -> Cleanable {
+    let closed = &segments[..segments.len().saturating_sub(1)];
+    let first_young = closed.iter().position(|s| {
+        limits.min_lag_ms > 0
+            && s.end_offset() > first_dirty
+            && s.max_timestamp().0 > limits.now.0.saturating_sub(limits.min_lag_ms)
+    });
+    let eligible = first_young.unwrap_or(closed.len());
+    let stable = closed.iter().take_while(|s| s.end_offset() <= limits.stable).count();
+    let count = eligible.min(stable);
+    let end = segments.get(count).map_or(first_dirty, |s| s.base_offset);
+    let (mut clean_bytes, mut dirty_bytes, mut oldest) = (0, 0, i64::MAX);
+    for segment in &closed[..count] {
+        let bytes = u64::from(segment.bytes());
+        if segment.end_offset() > first_dirty {
+            dirty_bytes += bytes;
+            if segment.first_timestamp().0 > 0 {
+                oldest = oldest.min(segment.first_timestamp().0);
+            }
+        } else {
+            clean_bytes += bytes;
+        }
+    }
+    let due_from = limits.now.0.saturating_sub(limits.max_lag_ms.max(0));
+    let overdue_ms = if oldest < due_from { due_from - oldest } else { 0 };
+    Cleanable { first_dirty, end, clean_bytes, dirty_bytes, overdue_ms }
+}

@@ -1,0 +1,308 @@
+//! Compaction: of every key the last record stays.
+//!
+//! A round has two halves. [`Compaction::index`] reads the part of the log that no round has seen yet and notes the last
+//! offset of each key in a [`KeyMap`]. [`Compaction::rewrite_next`] then writes the segments from the beginning of the log
+//! on anew, a group of neighbours into one, without the records that the map knows a later one of; each group is put in
+//! place by [`Log::install_compacted`] under the log's lock. Both halves run without it. The rules are those of Kafka's
+//! `Cleaner`: offsets never change, the batch that holds a producer's last sequence stays if only as a header, and
+//! tombstones and transaction markers stay for `delete.retention.ms` after the round that made them superfluous (KIP-534).
+//!
+//! docs/adr/0006 tells how segments are exchanged so that a crash leaves the old or the new ones.
+
+mod cleanable;
+mod fate;
+mod install;
+mod key_map;
+mod output;
+mod rewrite;
+mod siphash;
+mod source;
+mod transactions;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use tailrace_records::{Compression, HEADER_BYTES, RawRecords, decompress};
+use tailrace_types::{HighWatermark, Offset, ProducerEpoch, ProducerId, TimestampMs};
+
+use crate::config::SEGMENT_BYTES_MAX;
+use crate::disk::Disk;
+use crate::error::LogError;
+use crate::format::names::Kind;
+use crate::log::Log;
+use crate::reader::LogReader;
+use crate::segment::Segment;
+pub use cleanable::{Cleanable, CompactionLimits};
+pub use install::Discarded;
+pub use key_map::KeyMap;
+pub use rewrite::Rewritten;
+pub use siphash::HashSecret;
+use source::Source;
+use transactions::{Aborted, SeenData};
+
+/// Most bytes that one batch may decompress to here.
+const DECOMPRESSED_BYTES_MAX: usize = 256 << 20;
+
+/// Bytes of decompressed records whose buffer is kept for the next batch.
+const SCRATCH_BYTES_KEPT: usize = 8 << 20;
+
+/// Slows compaction down, and stops it.
+pub trait Pace {
+    /// So many bytes were read or written. Waits as long as the rate that is allowed asks for.
+    ///
+    /// # Errors
+    /// [`LogError::CompactionStopped`] if it is to end here.
+    fn spend(&mut self, bytes: u64) -> Result<(), LogError>;
+}
+
+/// As fast as it goes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unhurried;
+
+impl Pace for Unhurried {
+    fn spend(&mut self, _bytes: u64) -> Result<(), LogError> {
+        Ok(())
+    }
+}
+
+/// Where an active producer's state can be read off the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastOfProducer {
+    /// Offset of its last data record; `None` if its last batch was a transaction marker.
+    pub last_data_offset: Option<Offset>,
+    /// Its newest epoch.
+    pub epoch: ProducerEpoch,
+}
+
+/// What a round of compaction is told.
+#[derive(Clone, Debug)]
+pub struct CompactionSettings {
+    /// What keeps records from being compacted.
+    pub limits: CompactionLimits,
+    /// Transaction markers below it are final.
+    pub committed: HighWatermark,
+    /// `delete.retention.ms`.
+    pub delete_retention_ms: i64,
+    /// Bytes read, and written, at once: half of `log.cleaner.io.buffer.size`.
+    pub io_bytes: usize,
+    /// The producers whose sequences must stay readable.
+    pub producers: HashMap<ProducerId, LastOfProducer>,
+}
+
+/// What a round did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CompactionStats {
+    /// Bytes of the segments that were looked at for rewriting.
+    pub bytes_before: u64,
+    /// Bytes of what took their place.
+    pub bytes_after: u64,
+    /// Records looked at for rewriting.
+    pub records_before: u64,
+    /// Records that stayed.
+    pub records_after: u64,
+    /// Records without a key that were dropped: from before the topic was compacted.
+    pub keyless: u64,
+    /// Keys in the map.
+    pub keys: u64,
+}
+
+/// A round of compaction of one log. At most one at a time exists of a log.
+pub struct Compaction<D: Disk> {
+    reader: Arc<LogReader<D>>,
+    /// All segments as of the beginning, and how many of them may be rewritten.
+    segments: Vec<Arc<Segment<D>>>,
+    eligible: usize,
+    first_dirty: Offset,
+    /// One past the last offset that the map knows of.
+    mapped_end: Offset,
+    segment_bytes: u64,
+    settings: CompactionSettings,
+    aborted: Aborted,
+    seen: SeenData,
+    groups: VecDeque<Vec<Arc<Segment<D>>>>,
+    stats: CompactionStats,
+    /// Held by what must be gone before the next round begins.
+    token: Arc<()>,
+}
+
+impl<D: Disk> Log<D> {
+    /// Begins a round. `None` if there is nothing to be done, or a round is under way.
+    ///
+    /// # Errors
+    /// [`LogError::Poisoned`] if it was: nothing is rewritten then.
+    pub fn begin_compaction(
+        &mut self,
+        settings: CompactionSettings,
+    ) -> Result<Option<Compaction<D>>, LogError> {
+        self.check_writable()?;
+        let reader = self.reader();
+        let segments = reader.segments.load_full().as_ref().clone();
+        let first_dirty = reader.first_dirty().max(reader.log_start());
+        let cleanable = cleanable::cleanable(&segments, first_dirty, &settings.limits);
+        if cleanable.end <= first_dirty || self.compaction.upgrade().is_some() {
+            return Ok(None);
+        }
+        let token = Arc::new(());
+        self.compaction = Arc::downgrade(&token);
+        Ok(Some(Compaction {
+            eligible: segments.partition_point(|s| s.base_offset < cleanable.end),
+            segments,
+            first_dirty,
+            mapped_end: first_dirty,
+            segment_bytes: self.config.segment_bytes.min(SEGMENT_BYTES_MAX),
+            settings,
+            aborted: Aborted::default(),
+            seen: SeenData::default(),
+            groups: VecDeque::new(),
+            stats: CompactionStats::default(),
+            token,
+            reader,
+        }))
+    }
+}
+
+impl<D: Disk> Compaction<D> {
+    /// The first half: fills `map`, which must be empty, with the keys of the part that no round has seen. Ends early when
+    /// the map is full; what is left is the next round's. Reads that part, and the rows of the whole log.
+    ///
+    /// # Errors
+    /// [`LogError::KeyMapTooSmall`] if the map cannot even hold the first batch's keys; [`LogError::Damaged`],
+    /// [`LogError::CompactionStopped`], or what the disk says. The log is as it was.
+    pub fn index(&mut self, map: &mut KeyMap, pace: &mut impl Pace) -> Result<(), LogError> {
+        self.unless_overtaken(|this| this.index_segments(map, pace))?;
+        self.stats.keys = map.len() as u64;
+        self.groups = self.group();
+        Ok(())
+    }
+
+    fn index_segments(&mut self, map: &mut KeyMap, pace: &mut impl Pace) -> Result<(), LogError> {
+        let committed = self.settings.committed.offset();
+        self.aborted = Aborted::scan(&self.reader, &self.segments, committed, pace)?;
+        let (mut scratch, mut hashes) = (Vec::new(), Vec::new());
+        let dirty: Vec<_> = self.segments[..self.eligible]
+            .iter()
+            .filter(|s| s.end_offset() > self.first_dirty)
+            .cloned()
+            .collect();
+        for segment in &dirty {
+            let mut source = Source::open(&self.reader, segment, self.settings.io_bytes)?;
+            while let Some(row) = source.next_row()? {
+                if row.next_offset() <= self.first_dirty {
+                    continue;
+                }
+                if !row.attributes.is_control() && row.record_count > 0 {
+                    let (header, bytes) = source.batch(&row, pace)?;
+                    if !self.aborted.holds(&header) {
+                        let context = (segment.as_ref(), u64::from(row.position));
+                        let body = body_of(&header, bytes, &mut scratch, context)?;
+                        hashes.clear();
+                        for record in RawRecords::new(header.record_count, body) {
+                            let record = record.map_err(|error| damaged(context, &error))?;
+                            let offset = header.base_offset.plus(i64::from(record.offset_delta));
+                            if let Some(key) = record.key.filter(|_| offset >= self.first_dirty) {
+                                hashes.push((map.hash(key), offset));
+                            }
+                        }
+                        map.touch(hashes.iter().map(|(hash, _)| *hash));
+                        if !hashes.iter().all(|(hash, offset)| map.put(*hash, *offset)) {
+                            return self.full(map, &hashes.len());
+                        }
+                    }
+                }
+                self.mapped_end = row.next_offset();
+            }
+            self.mapped_end = self.mapped_end.max(segment.end_offset());
+        }
+        Ok(())
+    }
+
+    /// Some keys of the batch at `mapped_end` are in the map and some are not. That does no harm: records beyond
+    /// `mapped_end` stay whatever the map says, and what it says of older ones is true.
+    fn full(&self, map: &KeyMap, records: &usize) -> Result<(), LogError> {
+        if self.mapped_end > self.first_dirty {
+            return Ok(());
+        }
+        Err(LogError::KeyMapTooSmall { keys_max: map.keys_max() as u64, records: *records as u64 })
+    }
+
+    /// Neighbours whose bytes together fit one segment, as Kafka groups them: by their sizes before.
+    fn group(&self) -> VecDeque<Vec<Arc<Segment<D>>>> {
+        let mut groups: VecDeque<Vec<Arc<Segment<D>>>> = VecDeque::new();
+        let sources = self.segments[..self.eligible].iter().filter(|s| s.rows() > 0);
+        for segment in sources.take_while(|s| s.base_offset < self.mapped_end) {
+            let fits = groups.back().is_some_and(|group| {
+                let bytes: u64 = group.iter().map(|s| u64::from(s.bytes())).sum();
+                let span = segment.end_offset().0 - group[0].base_offset.0;
+                bytes + u64::from(segment.bytes()) <= self.segment_bytes && span <= i64::from(i32::MAX)
+            });
+            match groups.back_mut() {
+                Some(group) if fits => group.push(Arc::clone(segment)),
+                _ => groups.push_back(vec![Arc::clone(segment)]),
+            }
+        }
+        groups
+    }
+
+    /// What was done so far.
+    pub fn stats(&self) -> CompactionStats {
+        self.stats
+    }
+
+    /// One past the last offset that this round sees to. Known after [`Compaction::index`].
+    pub fn end(&self) -> Offset {
+        self.mapped_end
+    }
+
+    /// Retention may remove a segment that is being read: that ends the round, and is no failure.
+    fn unless_overtaken<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<T, LogError>,
+    ) -> Result<T, LogError> {
+        let result = work(self);
+        if !matches!(result, Err(LogError::Io { .. } | LogError::Damaged { .. })) {
+            return result;
+        }
+        let current = self.reader.segments.load();
+        let listed = |segment: &Arc<Segment<D>>| current.iter().any(|other| Arc::ptr_eq(other, segment));
+        let replaced = |segment: &Arc<Segment<D>>| {
+            current.iter().any(|s| s.generation > 0 && s.base_offset <= segment.base_offset)
+        };
+        let sources = &self.segments[..self.eligible];
+        if sources.iter().all(|segment| listed(segment) || replaced(segment)) {
+            return result;
+        }
+        Err(LogError::CompactionStopped { reason: "a segment was removed meanwhile" })
+    }
+}
+
+/// The uncompressed records of a batch, in `scratch` if they were compressed.
+fn body_of<'b, D: Disk>(
+    header: &tailrace_records::BatchHeader,
+    bytes: &'b [u8],
+    scratch: &'b mut Vec<u8>,
+    context: (&Segment<D>, u64),
+) -> Result<&'b [u8], LogError> {
+    let body = &bytes[HEADER_BYTES..];
+    let compression = header.attributes.compression().map_err(|error| damaged(context, &error))?;
+    if compression == Compression::None {
+        return Ok(body);
+    }
+    if scratch.capacity() > SCRATCH_BYTES_KEPT {
+        *scratch = Vec::new();
+    }
+    decompress(compression, body, DECOMPRESSED_BYTES_MAX, scratch)
+        .map_err(|error| damaged(context, &error))?;
+    Ok(scratch)
+}
+
+fn damaged<D: Disk>(
+    (segment, position): (&Segment<D>, u64),
+    error: &tailrace_records::BatchError,
+) -> LogError {
+    LogError::damaged(&segment.path(Kind::Log), position, error.to_string())
+}
+
+/// Milliseconds from now on, not beyond the end of time.
+fn later(now: TimestampMs, ms: i64) -> TimestampMs {
+    TimestampMs(now.0.saturating_add(ms.max(0)))
+}

@@ -1,0 +1,146 @@
+//! The second half of a round: groups of segments become one each.
+
+use std::sync::Arc;
+
+use tailrace_records::BatchRewriter;
+use tailrace_types::Offset;
+
+use super::fate::{Fate, Judge};
+use super::key_map::KeyMap;
+use super::output::{Output, remove_files};
+use super::source::Source;
+use super::{Compaction, Pace};
+use crate::disk::Disk;
+use crate::error::LogError;
+use crate::reader::LogReader;
+use crate::segment::Segment;
+
+/// What takes the place of some segments. Durable, and of no account until [`Log::install_compacted`] put it in place.
+///
+/// [`Log::install_compacted`]: crate::Log::install_compacted
+pub struct Rewritten<D: Disk> {
+    pub(crate) reader: Arc<LogReader<D>>,
+    pub(crate) sources: Vec<Arc<Segment<D>>>,
+    /// `None` if the round ended without another change.
+    pub(crate) segment: Option<Arc<Segment<D>>>,
+    /// What the round has seen to, with its last group.
+    pub(crate) first_dirty: Option<Offset>,
+    pub(crate) _token: Arc<()>,
+}
+
+impl<D: Disk> Rewritten<D> {
+    /// Removes the files again. What cannot be removed goes at the next start.
+    pub(crate) fn discard(&self) {
+        if let Some(segment) = &self.segment {
+            segment.close();
+            remove_files(&self.reader, segment);
+        }
+    }
+}
+
+impl<D: Disk> Compaction<D> {
+    /// The second half, group by group: writes the next group that changes, durably. `None` at the end of the round. Each
+    /// has to be put in place before the next is asked for.
+    ///
+    /// # Errors
+    /// As [`Compaction::index`], and [`LogError::NoSpace`]. What was put in place stays; the round is over.
+    pub fn rewrite_next(
+        &mut self,
+        map: &KeyMap,
+        pace: &mut impl Pace,
+    ) -> Result<Option<Rewritten<D>>, LogError> {
+        self.unless_overtaken(|this| this.next_group(map, pace))
+    }
+
+    fn next_group(&mut self, map: &KeyMap, pace: &mut impl Pace) -> Result<Option<Rewritten<D>>, LogError> {
+        while let Some(sources) = self.groups.pop_front() {
+            let is_last = self.groups.is_empty();
+            let segment = self.rewrite(&sources, map, pace)?;
+            if segment.is_none() && !is_last {
+                continue;
+            }
+            return Ok(Some(Rewritten {
+                reader: Arc::clone(&self.reader),
+                sources: if segment.is_some() { sources } else { Vec::new() },
+                segment,
+                first_dirty: is_last.then_some(self.mapped_end),
+                _token: Arc::clone(&self.token),
+            }));
+        }
+        Ok(None)
+    }
+
+    /// `None` if a lone segment would stay as it is.
+    fn rewrite(
+        &mut self,
+        sources: &[Arc<Segment<D>>],
+        map: &KeyMap,
+        pace: &mut impl Pace,
+    ) -> Result<Option<Arc<Segment<D>>>, LogError> {
+        let reader = Arc::clone(&self.reader);
+        let mut output = Output::create(&reader, sources)?;
+        let changed = match self.fill(&mut output, sources, map, pace) {
+            Ok(changed) => changed || sources.len() > 1,
+            Err(error) => {
+                output.abandon();
+                return Err(error);
+            }
+        };
+        let before: u64 = sources.iter().map(|s| u64::from(s.bytes())).sum();
+        self.stats.bytes_before += before;
+        self.stats.bytes_after += if changed { u64::from(output.bytes()) } else { before };
+        if !changed {
+            output.abandon();
+            return Ok(None);
+        }
+        output.finish(sources, pace).map(Some)
+    }
+
+    /// True if anything is not as it was.
+    fn fill(
+        &mut self,
+        output: &mut Output<'_, D>,
+        sources: &[Arc<Segment<D>>],
+        map: &KeyMap,
+        pace: &mut impl Pace,
+    ) -> Result<bool, LogError> {
+        let io_bytes = self.settings.io_bytes;
+        let mut judge = Judge {
+            map,
+            mapped_end: self.mapped_end,
+            settings: &self.settings,
+            aborted: &self.aborted,
+            seen: &mut self.seen,
+            stats: &mut self.stats,
+            scratch: Vec::new(),
+            rewriter: BatchRewriter::default(),
+            hashes: Vec::new(),
+            kept: Vec::new(),
+        };
+        let mut changed = false;
+        for (number, segment) in sources.iter().enumerate() {
+            let mut source = Source::open(&self.reader, segment, io_bytes)?;
+            while let Some(row) = source.next_row()? {
+                let is_last = number + 1 == sources.len() && source.is_at_end();
+                let (header, bytes) = source.batch(&row, pace)?;
+                let context = (segment.as_ref(), u64::from(row.position));
+                let header = match judge.judge((&header, bytes), context, is_last, &mut output.pending)? {
+                    Fate::Goes => {
+                        changed = true;
+                        continue;
+                    }
+                    Fate::Stays => {
+                        output.pending.extend_from_slice(bytes);
+                        header
+                    }
+                    Fate::Changed(header) => {
+                        changed = true;
+                        header
+                    }
+                };
+                output.push(&header, &row, io_bytes, pace)?;
+            }
+        }
+        Ok(changed)
+    }
+}

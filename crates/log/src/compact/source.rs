@@ -1,0 +1,112 @@
+//! Reads the batches of one segment in order, rows and bytes in large pieces.
+
+use std::sync::Arc;
+
+use tailrace_records::{BatchHeader, check};
+
+use super::Pace;
+use crate::disk::{Disk, read_full_at};
+use crate::error::{IoContext, LogError};
+use crate::format::names::Kind;
+use crate::format::row::{ROW_BYTES, Row};
+use crate::reader::LogReader;
+use crate::segment::{Segment, SegmentFiles};
+
+/// Rows read at once: 64 KiB.
+const ROWS_AT_ONCE: u32 = 1024;
+
+pub(crate) struct Source<'s, D: Disk> {
+    segment: &'s Arc<Segment<D>>,
+    files: Arc<SegmentFiles<D>>,
+    rows: u32,
+    next: u32,
+    window: Vec<u8>,
+    window_first: u32,
+    window_rows: u32,
+    bytes: Vec<u8>,
+    /// Of `bytes` in the `.log`.
+    position: u64,
+    chunk_bytes: usize,
+}
+
+impl<'s, D: Disk> Source<'s, D> {
+    /// `chunk_bytes` are read at once, or one batch if it is larger.
+    pub(crate) fn open(
+        reader: &LogReader<D>,
+        segment: &'s Arc<Segment<D>>,
+        chunk_bytes: usize,
+    ) -> Result<Self, LogError> {
+        Ok(Self {
+            files: segment.files(&reader.store)?,
+            segment,
+            rows: segment.rows(),
+            next: 0,
+            window: Vec::new(),
+            window_first: 0,
+            window_rows: 0,
+            bytes: Vec::new(),
+            position: 0,
+            chunk_bytes,
+        })
+    }
+
+    pub(crate) fn next_row(&mut self) -> Result<Option<Row>, LogError> {
+        if self.next >= self.rows {
+            return Ok(None);
+        }
+        if self.next >= self.window_first + self.window_rows {
+            let count = (self.rows - self.next).min(ROWS_AT_ONCE);
+            self.window.resize(count as usize * ROW_BYTES, 0);
+            self.segment.read_rows(&self.files, self.next, &mut self.window)?;
+            (self.window_first, self.window_rows) = (self.next, count);
+        }
+        let at = (self.next - self.window_first) as usize * ROW_BYTES;
+        let row = self.segment.decode_row(self.next, &self.window[at..])?;
+        self.next += 1;
+        Ok(Some(row))
+    }
+
+    /// The last row was handed out.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.next >= self.rows
+    }
+
+    /// The batch of a row, checked.
+    pub(crate) fn batch(
+        &mut self,
+        row: &Row,
+        pace: &mut impl Pace,
+    ) -> Result<(BatchHeader, &[u8]), LogError> {
+        let (position, bytes) = (u64::from(row.position), row.batch_bytes as usize);
+        let path = || self.segment.path(Kind::Log);
+        let buffered =
+            position >= self.position && position + bytes as u64 <= self.position + self.bytes.len() as u64;
+        if !buffered {
+            let left = u64::from(self.segment.bytes()).saturating_sub(position);
+            let want =
+                usize::try_from(left).unwrap_or(usize::MAX).min(self.chunk_bytes.max(bytes)).max(bytes);
+            self.bytes.resize(want, 0);
+            self.position = position;
+            let read = read_full_at(&self.files.log, &mut self.bytes, position);
+            let read = match read.context("read", &path()) {
+                Ok(read) => read,
+                Err(error) => {
+                    self.bytes.clear();
+                    return Err(error);
+                }
+            };
+            self.bytes.truncate(read);
+            pace.spend(read as u64)?;
+        }
+        let at = (position - self.position) as usize;
+        let Some(batch) = self.bytes.get(at..at + bytes) else {
+            return Err(LogError::damaged(&path(), position, "the file ends early"));
+        };
+        let header = check(batch).map_err(|error| LogError::damaged(&path(), position, error.to_string()))?;
+        if !row.describes(&header) {
+            let reason = "the batch is not the one its index row describes";
+            return Err(LogError::damaged(&path(), position, reason));
+        }
+        Ok((header, batch))
+    }
+}

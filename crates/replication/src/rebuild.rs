@@ -1,0 +1,62 @@
+//! The producers as of the log's end: from the newest snapshot, and the batches behind it.
+
+use std::sync::Arc;
+
+use tailrace_log::{Disk, Log, LogError, LogReader, Recovery};
+use tailrace_records::{BatchHeader, EndTransactionMarker};
+use tailrace_types::TimestampMs;
+
+use crate::producers::Producers;
+use crate::solo::Policy;
+
+/// Reads the headers of the batches behind the snapshot, and of control batches all: what they say is not in the header.
+pub(crate) fn rebuild_producers<D: Disk>(
+    log: &Log<D>,
+    recovery: &mut Recovery,
+    policy: Policy,
+    now: TimestampMs,
+) -> Result<Producers, LogError> {
+    let reader = log.reader();
+    let snapshot = recovery.producer_snapshot.as_ref();
+    // A snapshot that cannot be read is as good as none: the whole log is then looked through.
+    let known = snapshot.and_then(|(offset, bytes)| Some((*offset, Producers::from_snapshot(bytes).ok()?)));
+    let (from, mut producers) = known.unwrap_or_default();
+    for row in reader.headers(from) {
+        let (_, header) = row?;
+        if header.base_offset < from {
+            continue;
+        }
+        // When it was appended is not known; its own time is, and no later than that.
+        let appended = TimestampMs(header.max_timestamp.0.min(now.0));
+        let appended = if appended.0 < 0 { now } else { appended };
+        if !header.attributes.is_control() {
+            producers.remember(&header, appended);
+        } else if header.has_producer_id() {
+            match read_marker(&reader, &header)? {
+                Ok(Some(marker)) => producers.remember_marker(&header, marker, appended),
+                Ok(None) => {}
+                Err(note) => recovery.notes.push(note),
+            }
+        }
+    }
+    producers.commit(log.log_end().offset());
+    producers.trim(log.log_start());
+    producers.expire(now, policy.producer_expiration_ms);
+    Ok(producers)
+}
+
+/// The marker of a control batch, or a line for the operator if it cannot be understood.
+fn read_marker<D: Disk>(
+    reader: &Arc<LogReader<D>>,
+    header: &BatchHeader,
+) -> Result<Result<Option<EndTransactionMarker>, String>, LogError> {
+    // The log start may lie within the batch, and nothing is read below it.
+    let at = header.base_offset.max(reader.log_start());
+    let slice = reader.read(at, header.next_offset(), 0, true)?;
+    let Some(slice) = slice.filter(|slice| slice.base_offset == header.base_offset) else {
+        return Ok(Ok(None));
+    };
+    let bytes = slice.read().map_err(|error| LogError::io("read a marker in", reader.dir(), error))?;
+    let note = |error| format!("the control batch at offset {} is skipped: {error}", header.base_offset);
+    Ok(EndTransactionMarker::read(&bytes).map_err(note))
+}

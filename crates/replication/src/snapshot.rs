@@ -1,0 +1,158 @@
+//! The table of producers as bytes; docs/format.md describes them. The log adds the checksum.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::{Buf, BufMut, Bytes, BytesMut, TryGetError};
+use tailrace_log::SNAPSHOT_BYTES_MAX;
+use tailrace_types::{Offset, ProducerEpoch, ProducerId, TimestampMs};
+
+use crate::aborted::{ABORTED_TRANSACTIONS_MAX, AbortedTransaction, AbortedTransactions};
+use crate::producers::{
+    BATCHES_REMEMBERED, NO_COORDINATOR_EPOCH, PRODUCERS_MAX, ProducerState, Producers, RememberedBatch,
+};
+
+/// Version 1 knew no transactions.
+const VERSION: u16 = 2;
+const TRANSACTIONS_FROM: u16 = 2;
+
+/// "No transaction is open."
+const NONE: i64 = -1;
+
+const BATCH_BYTES: usize = 32;
+const PRODUCER_BYTES: usize = 31;
+const ABORTED_BYTES: usize = 32;
+
+const _: () = assert!(
+    10 + PRODUCERS_MAX * (PRODUCER_BYTES + BATCHES_REMEMBERED * BATCH_BYTES)
+        + ABORTED_TRANSACTIONS_MAX * ABORTED_BYTES
+        <= SNAPSHOT_BYTES_MAX,
+    "the log takes the largest snapshot"
+);
+
+/// Why a snapshot cannot be read. The caller then rebuilds the table from the log.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SnapshotError {
+    /// Fewer bytes than the counts in it announce.
+    #[error("the producer snapshot ends early")]
+    Truncated,
+    /// Written by a newer release.
+    #[error("the producer snapshot has version {found}, newest known is {VERSION}")]
+    Version {
+        /// The version found.
+        found: u16,
+    },
+    /// Aborted transactions that are not in the order of their markers.
+    #[error("the aborted transactions of the producer snapshot are out of order")]
+    Disorder,
+}
+
+impl From<TryGetError> for SnapshotError {
+    fn from(_: TryGetError) -> Self {
+        Self::Truncated
+    }
+}
+
+impl Producers {
+    /// The table as bytes. Transactions whose marker is not yet committed are not in it: when it is read, they are.
+    pub fn snapshot(&self) -> Bytes {
+        let producers = self.len() * (PRODUCER_BYTES + BATCHES_REMEMBERED * BATCH_BYTES);
+        let mut out = BytesMut::with_capacity(10 + producers + self.aborted().len() * ABORTED_BYTES);
+        out.put_u16(VERSION);
+        put_count(&mut out, self.len());
+        for (id, state) in self.iter() {
+            put_producer(&mut out, id, state);
+        }
+        put_count(&mut out, self.aborted().len());
+        for transaction in self.aborted().iter() {
+            out.put_i64(transaction.producer_id.get());
+            out.put_i64(transaction.first_offset.get());
+            out.put_i64(transaction.last_offset.get());
+            out.put_i64(transaction.last_stable_offset.get());
+        }
+        out.freeze()
+    }
+
+    /// Reads what [`Producers::snapshot`] wrote, also in earlier releases.
+    ///
+    /// # Errors
+    /// [`SnapshotError`] if it is cut short, out of order, or of a newer version.
+    pub fn from_snapshot(mut bytes: &[u8]) -> Result<Self, SnapshotError> {
+        let version = bytes.try_get_u16()?;
+        if version > VERSION {
+            return Err(SnapshotError::Version { found: version });
+        }
+        let mut by_id = BTreeMap::new();
+        for _ in 0..bytes.try_get_u32()? {
+            let (id, state) = read_producer(&mut bytes, version)?;
+            by_id.insert(id, state);
+        }
+        let aborted = if version < TRANSACTIONS_FROM {
+            AbortedTransactions::default()
+        } else {
+            read_aborted(&mut bytes)?
+        };
+        Ok(Self::from_parts(by_id, aborted))
+    }
+}
+
+fn put_count(out: &mut BytesMut, count: usize) {
+    out.put_u32(u32::try_from(count).unwrap_or(u32::MAX));
+}
+
+fn put_producer(out: &mut BytesMut, id: ProducerId, state: &ProducerState) {
+    out.put_i64(id.get());
+    out.put_i16(state.epoch.get());
+    out.put_i64(state.last_append.0);
+    out.put_i32(state.coordinator_epoch);
+    out.put_i64(state.current_transaction.map_or(NONE, Offset::get));
+    out.put_u8(u8::try_from(state.batches.len()).unwrap_or(u8::MAX));
+    for batch in &state.batches {
+        out.put_i32(batch.first_sequence);
+        out.put_i32(batch.last_sequence);
+        out.put_i64(batch.base_offset.get());
+        out.put_i64(batch.last_offset.get());
+        out.put_i64(batch.timestamp.0);
+    }
+}
+
+fn read_producer(bytes: &mut &[u8], version: u16) -> Result<(ProducerId, ProducerState), TryGetError> {
+    let id = ProducerId(bytes.try_get_i64()?);
+    let epoch = ProducerEpoch(bytes.try_get_i16()?);
+    let last_append = TimestampMs(bytes.try_get_i64()?);
+    let (coordinator_epoch, current_transaction) = if version < TRANSACTIONS_FROM {
+        (NO_COORDINATOR_EPOCH, NONE)
+    } else {
+        (bytes.try_get_i32()?, bytes.try_get_i64()?)
+    };
+    let count = bytes.try_get_u8()?;
+    let mut batches = VecDeque::with_capacity(BATCHES_REMEMBERED);
+    for _ in 0..count {
+        batches.push_back(RememberedBatch {
+            first_sequence: bytes.try_get_i32()?,
+            last_sequence: bytes.try_get_i32()?,
+            base_offset: Offset(bytes.try_get_i64()?),
+            last_offset: Offset(bytes.try_get_i64()?),
+            timestamp: TimestampMs(bytes.try_get_i64()?),
+        });
+    }
+    let current_transaction = (current_transaction >= 0).then_some(Offset(current_transaction));
+    Ok((id, ProducerState { epoch, batches, last_append, current_transaction, coordinator_epoch }))
+}
+
+fn read_aborted(bytes: &mut &[u8]) -> Result<AbortedTransactions, SnapshotError> {
+    let count = bytes.try_get_u32()?;
+    let mut all: Vec<AbortedTransaction> = Vec::new();
+    for _ in 0..count {
+        let transaction = AbortedTransaction {
+            producer_id: ProducerId(bytes.try_get_i64()?),
+            first_offset: Offset(bytes.try_get_i64()?),
+            last_offset: Offset(bytes.try_get_i64()?),
+            last_stable_offset: Offset(bytes.try_get_i64()?),
+        };
+        if all.last().is_some_and(|last| last.last_offset >= transaction.last_offset) {
+            return Err(SnapshotError::Disorder);
+        }
+        all.push(transaction);
+    }
+    Ok(all.into_iter().collect())
+}

@@ -1,0 +1,105 @@
+//! Proof that a transaction's coordinator knows that the transaction touches this partition (KIP-890).
+//!
+//! Before the first batch of a transaction is appended, the coordinator is asked. Between its answer and the append the
+//! transaction may end and its marker be written: the batch would then open a transaction that nobody ends. So a guard
+//! is drawn before the coordinator is asked; a marker, like the first append, makes it worthless.
+
+use std::collections::BTreeMap;
+
+use tailrace_records::BatchHeader;
+use tailrace_types::{ProducerEpoch, ProducerId, TimestampMs};
+
+use crate::producers::ProducerError;
+
+/// Producers whose verification is under way, per partition. Beyond it the oldest is forgotten and has to begin anew. One
+/// costs about 60 bytes.
+pub const VERIFICATIONS_MAX: usize = 65_536;
+
+/// Drawn before the coordinator is asked, handed in with the batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct VerificationGuard(u64);
+
+#[derive(Debug)]
+struct Verification {
+    guard: VerificationGuard,
+    epoch: ProducerEpoch,
+    /// The lowest sequence that was to be verified: a later batch must not come before it.
+    lowest_sequence: i32,
+    /// The producer's epoch is raised with each of its transactions (transaction version 2).
+    epochs_are_bumped: bool,
+    begun: TimestampMs,
+}
+
+/// What is under way in one partition.
+#[derive(Debug, Default)]
+pub(crate) struct Verifications {
+    by_producer: BTreeMap<ProducerId, Verification>,
+    last_guard: u64,
+}
+
+impl Verifications {
+    /// The guard for a batch whose transaction has not begun here. A batch of the same producer that waits already has the
+    /// same one.
+    pub(crate) fn begin(
+        &mut self,
+        batch: &BatchHeader,
+        epochs_are_bumped: bool,
+        now: TimestampMs,
+    ) -> VerificationGuard {
+        if let Some(known) = self.by_producer.get_mut(&batch.producer_id) {
+            if batch.producer_epoch > known.epoch {
+                known.epoch = batch.producer_epoch;
+                known.lowest_sequence = batch.base_sequence;
+            } else if batch.producer_epoch == known.epoch {
+                known.lowest_sequence = known.lowest_sequence.min(batch.base_sequence);
+            }
+            return known.guard;
+        }
+        if self.by_producer.len() >= VERIFICATIONS_MAX {
+            let oldest = self.by_producer.iter().min_by_key(|(_, known)| known.guard).map(|(id, _)| *id);
+            oldest.map(|id| self.by_producer.remove(&id));
+        }
+        self.last_guard += 1;
+        let guard = VerificationGuard(self.last_guard);
+        let verification = Verification {
+            guard,
+            epoch: batch.producer_epoch,
+            lowest_sequence: batch.base_sequence,
+            epochs_are_bumped,
+            begun: now,
+        };
+        self.by_producer.insert(batch.producer_id, verification);
+        guard
+    }
+
+    /// Whether the batch may begin its transaction. `remembered`: the partition knows earlier batches of the producer.
+    pub(crate) fn check(
+        &self,
+        batch: &BatchHeader,
+        guard: Option<VerificationGuard>,
+        remembered: bool,
+    ) -> Result<(), ProducerError> {
+        let producer = batch.producer_id;
+        let known = self.by_producer.get(&producer).filter(|known| guard == Some(known.guard));
+        let Some(known) = known else { return Err(ProducerError::Unverified { producer }) };
+        let begins_at = if known.epochs_are_bumped && !remembered { 0 } else { known.lowest_sequence };
+        if batch.base_sequence > begins_at {
+            return Err(ProducerError::OutOfOrder {
+                producer,
+                expected: begins_at,
+                found: batch.base_sequence,
+            });
+        }
+        Ok(())
+    }
+
+    /// The producer's transaction has begun here, or has ended.
+    pub(crate) fn end(&mut self, producer: ProducerId) {
+        self.by_producer.remove(&producer);
+    }
+
+    /// Forgets those whose batch never came.
+    pub(crate) fn expire(&mut self, now: TimestampMs, silent_ms: i64) {
+        self.by_producer.retain(|_, known| now.since(known.begun) < silent_ms);
+    }
+}
