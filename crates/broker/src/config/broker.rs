@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use tailrace_types::NodeId;
 
-use super::choice::{AdvertisedListener, LogFormat, NatsTls, Secret, TlsClientAuth};
+use super::choice::{AdvertisedListener, LogFormat, MigrationPolicy, NatsTls, Secret, TlsClientAuth};
 use super::error::{ConfigError, ConfigScope};
 use super::group::{self, GROUP_KEYS, GroupConfig};
 use super::key::ConfigKind::{Boolean, Double, Int, List, Long, Password, Short, String as Text};
@@ -46,6 +46,14 @@ settings! {
         /// Upper bound of the bytes in one answer to a fetch, whatever the client asks for. The first batch is sent
         /// even if it is larger.
         fetch_max_bytes: u32 = K::new("fetch.max.bytes", Int).default("57671680").bytes().at_least(1024);
+        /// Whether Kafka computes assignments of consumer groups on a thread of their own. Here they are computed where they are
+        /// needed.
+        group_consumer_assignor_offload_enable: bool = K::new("group.consumer.assignor.offload.enable", Boolean)
+            .default("true").accepted();
+        /// Assignors that members of consumer groups (KIP-848) may ask for: uniform and range. The first is for groups whose
+        /// members do not ask for one.
+        group_consumer_assignors: Vec<String> = K::new("group.consumer.assignors", List).default("uniform,range")
+            .one_of(&["uniform", "range"]);
         /// Largest value that consumer.assignment.interval.ms may have, for consumer groups (KIP-848).
         group_consumer_max_assignment_interval_ms: i32 = K::new("group.consumer.max.assignment.interval.ms", Int)
             .default("15000").ms().at_least(0);
@@ -55,6 +63,15 @@ settings! {
         /// Largest value that consumer.session.timeout.ms may have, for consumer groups (KIP-848).
         group_consumer_max_session_timeout_ms: i32 = K::new("group.consumer.max.session.timeout.ms", Int)
             .default("60000").ms().at_least(1);
+        /// Members of a consumer group (KIP-848). Further ones are refused with GROUP_MAX_SIZE_REACHED. Never more than
+        /// 100,000.
+        group_consumer_max_size: i32 = K::new("group.consumer.max.size", Int).default("2147483647").count("members")
+            .at_least(1);
+        /// Whether a group changes its kind while it has members: upgrade (a classic group becomes a consumer group when a
+        /// member of the new protocol joins), downgrade (and a classic group again when the last of those goes),
+        /// bidirectional or disabled.
+        group_consumer_migration_policy: MigrationPolicy = K::new("group.consumer.migration.policy", Text)
+            .default("bidirectional").one_of(&["disabled", "upgrade", "downgrade", "bidirectional"]);
         /// Smallest value that consumer.assignment.interval.ms may have, for consumer groups (KIP-848).
         group_consumer_min_assignment_interval_ms: i32 = K::new("group.consumer.min.assignment.interval.ms", Int)
             .default("0").ms().at_least(0);
@@ -64,6 +81,10 @@ settings! {
         /// Smallest value that consumer.session.timeout.ms may have, for consumer groups (KIP-848).
         group_consumer_min_session_timeout_ms: i32 = K::new("group.consumer.min.session.timeout.ms", Int)
             .default("45000").ms().at_least(1);
+        /// Time after which it is looked up again what the regular expressions of a consumer group match. New topics are noticed
+        /// at once; this is for all else.
+        group_consumer_regex_refresh_interval_ms: i32 = K::new("group.consumer.regex.refresh.interval.ms", Int)
+            .default("600000").ms().at_least(10_000);
         /// Time that Kafka's group coordinator waits for more writes to append them together. Here writes are appended at once
         /// and synced together.
         group_coordinator_append_linger_ms: i32 = K::new("group.coordinator.append.linger.ms", Int).default("-1").ms()
@@ -88,6 +109,16 @@ settings! {
         /// Shortest session timeout that a member of a classic group may ask for. A short one notices dead members early,
         /// at the price of more heartbeats.
         group_min_session_timeout_ms: i32 = K::new("group.min.session.timeout.ms", Int).default("6000").ms();
+        /// Whether Kafka computes assignments of share groups on a thread of their own. Here they are computed where they are
+        /// needed.
+        group_share_assignor_offload_enable: bool = K::new("group.share.assignor.offload.enable", Boolean)
+            .default("true").accepted();
+        /// The assignor of share groups. There is only simple.
+        group_share_assignors: Vec<String> = K::new("group.share.assignors", List).default("simple")
+            .one_of(&["simple"]);
+        /// Time after which the state of a share group's new partitions is asked for again, if it is not there by then.
+        group_share_initialize_retry_interval_ms: i32 = K::new("group.share.initialize.retry.interval.ms", Int)
+            .default("30000").ms().at_least(1);
         /// Largest value that share.assignment.interval.ms may have, for share groups.
         group_share_max_assignment_interval_ms: i32 = K::new("group.share.max.assignment.interval.ms", Int)
             .default("15000").ms().at_least(0);
@@ -109,6 +140,8 @@ settings! {
         /// Share sessions of all groups together. Beyond it, consumers get SHARE_SESSION_LIMIT_REACHED and try again.
         group_share_max_share_sessions: u32 = K::new("group.share.max.share.sessions", Int).default("2000")
             .count("sessions").at_least(1);
+        /// Members of a share group. Further ones are refused with GROUP_MAX_SIZE_REACHED.
+        group_share_max_size: i32 = K::new("group.share.max.size", Int).default("200").count("members").between(1, 1000);
         /// Smallest value that share.assignment.interval.ms may have, for share groups.
         group_share_min_assignment_interval_ms: i32 = K::new("group.share.min.assignment.interval.ms", Int)
             .default("0").ms().at_least(0);

@@ -73,6 +73,32 @@ choice! {
 }
 
 choice! {
+    /// Values of `group.consumer.migration.policy`.
+    MigrationPolicy {
+        /// Groups do not change their kind.
+        Disabled = "disabled",
+        /// Classic groups become consumer groups.
+        Upgrade = "upgrade",
+        /// Consumer groups become classic groups.
+        Downgrade = "downgrade",
+        /// Both.
+        Bidirectional = "bidirectional",
+    }
+}
+
+impl MigrationPolicy {
+    /// True if classic groups become consumer groups.
+    pub const fn upgrades(self) -> bool {
+        matches!(self, Self::Upgrade | Self::Bidirectional)
+    }
+
+    /// True if consumer groups become classic groups.
+    pub const fn downgrades(self) -> bool {
+        matches!(self, Self::Downgrade | Self::Bidirectional)
+    }
+}
+
+choice! {
     /// Values of `log.format`.
     LogFormat {
         /// Lines for people.

@@ -20,7 +20,7 @@ mod value;
 pub use broker::{BrokerConfig, broker_key, broker_key_of_variable, broker_keys};
 pub use choice::{
     AdvertisedListener, CleanupPolicy, CompressionType, GroupIsolationLevel, LogFormat, MessageTimestampType,
-    NatsTls, Secret, TlsClientAuth,
+    MigrationPolicy, NatsTls, Secret, TlsClientAuth,
 };
 pub use describe::{
     ConfigSynonym, DescribedConfig, describe_broker, describe_cluster, describe_group, describe_topic,

@@ -19,6 +19,14 @@ pub enum GroupError {
         /// Empty, or the kind that was expected, with a space behind it.
         kind: &'static str,
     },
+    /// A member of the consumer protocol cannot join the classic group, which would have to become a consumer group.
+    #[error("the classic group '{group}' cannot become a consumer group: {reason}")]
+    NotUpgradable {
+        /// The group.
+        group: Arc<str>,
+        /// Why.
+        reason: &'static str,
+    },
     /// The group has no such member.
     #[error("group '{group}' has no member '{member}'")]
     UnknownMember {

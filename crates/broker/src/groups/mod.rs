@@ -9,6 +9,7 @@
 //! them into abilities), randomness (fresh member ids come in with events).
 
 mod admin;
+mod assignors;
 mod classic;
 mod consumer;
 mod error;
@@ -24,11 +25,15 @@ use std::sync::Arc;
 
 use tailrace_types::TimestampMs;
 
+pub use assignors::Partitions;
 pub use classic::{
     ClassicDescription, ClassicEvent, ClassicMemberDescription, ClassicReply, JoinAbilities, JoinRequest,
     Joined, JoinedMember, LeavingMember, MemberReference, SyncRequest, Synced,
 };
-pub use consumer::{ConsumerEvent, ConsumerReply};
+pub use consumer::{
+    ConsumerAnswer, ConsumerDescription, ConsumerEvent, ConsumerHeartbeat, ConsumerMemberDescription,
+    ConsumerReply, EXPRESSION_BYTES_MAX, EXPRESSIONS_PER_GROUP_MAX, NamedPartitions,
+};
 pub use error::GroupError;
 pub use event::{ClientIdentity, GroupEvent, GroupFilter, GroupReply, GroupSummary, GroupWork, NamedBytes};
 pub use group::{GroupKind, GroupState};

@@ -5,13 +5,24 @@
 //! tools read what is written here.
 
 mod codec;
+mod consumer_group;
 mod group;
 mod offsets;
+mod share_group;
 mod share_state;
 
 pub use codec::{FieldReader, FieldWriter, InternalRecordError, Layout, WriteField};
+pub use consumer_group::{
+    ClassicMemberMetadata, ConsumerGroupKey, ConsumerGroupMember, ConsumerGroupMetadata,
+    CurrentMemberAssignment, HeldPartitions, RegularExpression, TargetAssignmentMember,
+    TargetAssignmentMetadata, TopicPartitionsById, TopicUuid,
+};
 pub use group::{GroupKey, GroupMemberValue, GroupValue};
 pub use offsets::{OffsetKey, OffsetValue};
+pub use share_group::{
+    NamedTopicPartitions, ShareCurrentMemberAssignment, ShareGroupKey, ShareGroupMember, ShareGroupMetadata,
+    ShareGroupStatePartitions,
+};
 pub use share_state::{
     DELIVERY_COMPLETE_COUNT_UNKNOWN, ShareSnapshotValue, ShareStateBatch, ShareStateKey, ShareStateKind,
     ShareUpdateValue,

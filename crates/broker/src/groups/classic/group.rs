@@ -311,7 +311,7 @@ impl ClassicGroup {
         self.enter(next, now);
     }
 
-    fn resubscribe(&mut self) {
+    pub(super) fn resubscribe(&mut self) {
         self.subscribed = match (&self.protocol_type, &self.protocol) {
             (None, _) => None,
             (Some(_), _) if self.members.is_empty() => Some(BTreeSet::new()),

@@ -4,6 +4,7 @@
 //! `sync.rs`, `heartbeat.rs`, `leave.rs` one request each. A group is written to the log when it is stable or empty; what happens in
 //! between lives in memory, and after a restart members find themselves in the generation that was written last.
 
+mod convert;
 mod event;
 mod group;
 mod heartbeat;
@@ -19,11 +20,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tailrace_records::internal::{GroupKey, GroupValue};
 
+pub(in crate::groups) use convert::ClassicSeed;
 pub use event::{
     ClassicDescription, ClassicEvent, ClassicMemberDescription, ClassicReply, JoinAbilities, JoinRequest,
     Joined, JoinedMember, LeavingMember, MemberReference, SyncRequest, Synced,
 };
-pub(in crate::groups) use group::ClassicGroup;
+pub(in crate::groups) use group::{CONSUMER_PROTOCOL, ClassicGroup};
 use turn::Turn;
 
 use crate::coordinator::{CoordinatorRecord, Effects, Moment, ReplayError, Token};

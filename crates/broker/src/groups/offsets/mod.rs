@@ -60,7 +60,7 @@ fn tombstone(group: &str, topic: &str, partition: i32) -> CoordinatorRecord {
 }
 
 /// Appends many records in batches of bounded size.
-fn append_in_batches(
+pub(in crate::groups) fn append_in_batches(
     effects: &mut Effects<GroupCoordinator>,
     producer: Option<TransactionalProducer>,
     records: Vec<CoordinatorRecord>,

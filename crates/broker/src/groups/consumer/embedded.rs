@@ -1,0 +1,141 @@
+//! What members of the classic protocol tell each other in bytes that brokers need not understand, except where such a
+//! member is in a consumer group: subscriptions and assignments of the embedded protocol `consumer`, versions 0 to 3.
+//! Later versions only add to it.
+
+use bytes::Bytes;
+use tailrace_records::internal::{FieldReader, FieldWriter, InternalRecordError, Layout};
+
+/// The protocol type of members that speak it.
+pub(crate) const PROTOCOL_TYPE: &str = "consumer";
+
+/// Highest version known.
+const VERSION_MAX: i16 = 3;
+
+type Result<T> = std::result::Result<T, InternalRecordError>;
+
+/// What a member wants to read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Subscription {
+    pub(crate) version: i16,
+    pub(crate) topics: Vec<String>,
+    /// What it has, by name. Older members do not say: they give up everything before they join.
+    pub(crate) owned: Vec<(String, Vec<i32>)>,
+    /// Data of the client's own assignor.
+    pub(crate) has_user_data: bool,
+    pub(crate) rack: Option<String>,
+}
+
+impl Subscription {
+    /// Reads one.
+    ///
+    /// # Errors
+    /// It is damaged.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
+        let mut reader = FieldReader::new(bytes);
+        let version = read_version(&mut reader)?;
+        let topics = reader.array("topics", |reader| reader.string("topic").map(str::to_owned))?;
+        let has_user_data = reader.nullable_bytes("user data")?.is_some_and(|data| !data.is_empty());
+        let owned = if version >= 1 { read_topics(&mut reader)? } else { Vec::new() };
+        if version >= 2 {
+            reader.i32("generation")?;
+        }
+        let rack = if version >= 3 { reader.nullable_string("rack id")?.map(str::to_owned) } else { None };
+        Ok(Self { version, topics, owned, has_user_data, rack })
+    }
+
+    /// Writes one, without user data.
+    #[cfg(test)]
+    pub(crate) fn encode(&self) -> Bytes {
+        let mut writer = FieldWriter::new(self.version, Layout::Fixed);
+        writer.array(self.topics.iter(), |writer, topic| {
+            writer.string(topic);
+        });
+        writer.nullable_bytes(None);
+        if self.version >= 1 {
+            write_topics(&mut writer, &self.owned);
+        }
+        if self.version >= 2 {
+            writer.i32(-1);
+        }
+        if self.version >= 3 {
+            writer.nullable_string(self.rack.as_deref());
+        }
+        writer.finish()
+    }
+}
+
+fn read_version(reader: &mut FieldReader<'_>) -> Result<i16> {
+    let version = reader.version()?;
+    if version < 0 {
+        return Err(InternalRecordError::Invalid { field: "version", reason: "is negative" });
+    }
+    Ok(version.min(VERSION_MAX))
+}
+
+fn read_topics(reader: &mut FieldReader<'_>) -> Result<Vec<(String, Vec<i32>)>> {
+    reader.array("topic partitions", |reader| {
+        let name = reader.string("topic")?.to_owned();
+        Ok((name, reader.array("partitions", |reader| reader.i32("partition"))?))
+    })
+}
+
+fn write_topics(writer: &mut FieldWriter, topics: &[(String, Vec<i32>)]) {
+    writer.array(topics.iter(), |writer, (name, partitions)| {
+        writer.string(name);
+        writer.array(partitions.iter(), |writer, partition| {
+            writer.i32(*partition);
+        });
+    });
+}
+
+/// Reads an assignment: partitions by the name of their topic. Empty bytes are an empty assignment.
+///
+/// # Errors
+/// It is damaged.
+pub(crate) fn decode_assignment(bytes: &[u8]) -> Result<Vec<(String, Vec<i32>)>> {
+    if bytes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut reader = FieldReader::new(bytes);
+    read_version(&mut reader)?;
+    read_topics(&mut reader)
+}
+
+/// Writes an assignment, in the version of a member's subscription.
+pub(crate) fn encode_assignment(version: i16, topics: &[(String, Vec<i32>)]) -> Bytes {
+    let mut writer = FieldWriter::new(version, Layout::Fixed);
+    write_topics(&mut writer, topics);
+    writer.nullable_bytes(None);
+    writer.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subscriptions_of_all_versions_come_back() {
+        for version in 0..=3 {
+            let subscription = Subscription {
+                version,
+                topics: vec!["a".to_owned()],
+                owned: if version >= 1 { vec![("a".to_owned(), vec![0, 2])] } else { Vec::new() },
+                has_user_data: false,
+                rack: (version >= 3).then(|| "r".to_owned()),
+            };
+            let bytes = subscription.encode();
+            assert_eq!(Subscription::decode(&bytes), Ok(subscription));
+            for cut in 0..bytes.len() {
+                assert!(Subscription::decode(&bytes[..cut]).is_err(), "version {version} cut at {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn assignments_come_back() {
+        let topics = vec![("a".to_owned(), vec![0, 1]), ("b".to_owned(), vec![])];
+        assert_eq!(decode_assignment(&encode_assignment(1, &topics)), Ok(topics));
+        assert_eq!(decode_assignment(b""), Ok(vec![]));
+        assert!(decode_assignment(&[0]).is_err());
+    }
+}

@@ -1,0 +1,133 @@
+//! A member of a consumer group.
+
+use std::sync::Arc;
+
+use tailrace_records::internal::{self, ConsumerGroupMember, CurrentMemberAssignment, HeldPartitions};
+use tailrace_types::{TimestampMs, TopicId};
+
+use super::embedded::Subscription;
+use super::reconcile::{Held, MemberState, Standing};
+use crate::groups::assignors::Partitions;
+
+/// Epoch of a static member that has gone and will come back.
+pub(crate) const EPOCH_AWAY: i32 = -2;
+
+/// A member: what it said of itself, what it has, and how long it may be silent.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Member {
+    /// What it said of itself, as it is written.
+    pub(crate) details: ConsumerGroupMember,
+    /// What it has.
+    pub(crate) standing: Standing,
+    /// Until when it must give a sign of life. A timer that goes off earlier is set again.
+    pub(crate) alive_until: Option<TimestampMs>,
+}
+
+impl Member {
+    pub(crate) fn instance(&self) -> Option<&str> {
+        self.details.instance_id.as_deref()
+    }
+
+    /// The regular expression that it subscribes with.
+    pub(crate) fn expression(&self) -> Option<&str> {
+        expression_of(&self.details)
+    }
+
+    /// True if it uses JoinGroup and SyncGroup.
+    pub(crate) fn is_classic(&self) -> bool {
+        self.details.classic.is_some()
+    }
+
+    /// The protocols that it knows, if it is a classic one.
+    pub(crate) fn protocols(&self) -> &[(String, bytes::Bytes)] {
+        self.details.classic.as_ref().map_or(&[], |classic| &classic.protocols)
+    }
+
+    /// The version in which it understands assignments, if it is a classic one.
+    pub(crate) fn embedded_version(&self) -> i16 {
+        let first = self.protocols().first();
+        first
+            .and_then(|(_, bytes)| Subscription::decode(bytes).ok())
+            .map_or(0, |subscription| subscription.version)
+    }
+
+    /// True if it is where the target of this epoch wants it.
+    pub(crate) fn has_arrived(&self, epoch: i32) -> bool {
+        self.standing.state == MemberState::Stable && self.standing.epoch == epoch
+    }
+}
+
+/// The regular expression of a subscription. The empty one is none: that is how a member takes it back.
+pub(crate) fn expression_of(details: &ConsumerGroupMember) -> Option<&str> {
+    details.subscribed_topic_regex.as_deref().filter(|expression| !expression.is_empty())
+}
+
+/// The record of what a member has.
+pub(crate) fn standing_to_record(standing: &Standing) -> CurrentMemberAssignment {
+    CurrentMemberAssignment {
+        epoch: standing.epoch,
+        previous_epoch: standing.previous_epoch,
+        state: standing.state.number(),
+        assigned: held_to_record(&standing.assigned),
+        pending_revocation: held_to_record(&standing.revoking),
+    }
+}
+
+fn held_to_record(held: &Held) -> Vec<HeldPartitions> {
+    let topic = |(topic, partitions): (&TopicId, &std::collections::BTreeMap<i32, i32>)| HeldPartitions {
+        topic: topic.0,
+        partitions: partitions.keys().copied().collect(),
+        epochs: Some(partitions.values().copied().collect()),
+    };
+    held.iter().map(topic).collect()
+}
+
+/// What a record says of what a member has. Where it does not say since when, it is the member's epoch.
+pub(crate) fn standing_of_record(record: &CurrentMemberAssignment) -> Standing {
+    Standing {
+        epoch: record.epoch,
+        previous_epoch: record.previous_epoch,
+        state: MemberState::of_number(record.state),
+        assigned: held_of_record(&record.assigned, record.epoch),
+        revoking: held_of_record(&record.pending_revocation, record.epoch),
+    }
+}
+
+fn held_of_record(held: &[HeldPartitions], epoch: i32) -> Held {
+    let mut topics = Held::new();
+    for topic in held.iter().filter(|topic| !topic.partitions.is_empty()) {
+        let epochs = topic.epochs.as_deref().unwrap_or_default();
+        let epochs = epochs.iter().copied().chain(std::iter::repeat(epoch));
+        topics.entry(TopicId(topic.topic)).or_default().extend(topic.partitions.iter().copied().zip(epochs));
+    }
+    topics
+}
+
+/// The record of a target.
+pub(crate) fn target_to_record(target: &Partitions) -> internal::TargetAssignmentMember {
+    let partitions = target.iter().map(|(topic, partitions)| (topic.0, partitions.clone())).collect();
+    internal::TargetAssignmentMember { partitions }
+}
+
+/// What a record says of a target.
+pub(crate) fn target_of_record(record: internal::TargetAssignmentMember) -> Partitions {
+    let mut target = Partitions::new();
+    for (topic, mut partitions) in record.partitions {
+        partitions.sort_unstable();
+        partitions.dedup();
+        if !partitions.is_empty() {
+            target.insert(TopicId(topic), partitions);
+        }
+    }
+    target
+}
+
+/// What a member has, without the epochs.
+pub(crate) fn partitions_of(held: &Held) -> Partitions {
+    held.iter().map(|(topic, partitions)| (*topic, partitions.keys().copied().collect())).collect()
+}
+
+/// Texts that are kept for every member.
+pub(crate) fn shared(text: &str) -> Arc<str> {
+    Arc::from(text)
+}
