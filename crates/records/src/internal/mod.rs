@@ -8,6 +8,7 @@ mod codec;
 mod group;
 mod offsets;
 mod share_state;
+mod transaction;
 
 pub use codec::{FieldReader, FieldWriter, InternalRecordError, Layout, WriteField};
 pub use group::{GroupKey, GroupMemberValue, GroupValue};
@@ -16,3 +17,4 @@ pub use share_state::{
     DELIVERY_COMPLETE_COUNT_UNKNOWN, ShareSnapshotValue, ShareStateBatch, ShareStateKey, ShareStateKind,
     ShareUpdateValue,
 };
+pub use transaction::{TransactionLogKey, TransactionLogPartitions, TransactionLogValue};
