@@ -6,17 +6,13 @@ use std::sync::Arc;
 use tailrace_records::internal::TransactionLogKey;
 use tailrace_types::TimestampMs;
 
-use super::event::{
-    TransactionError, TransactionEvent, TransactionReply, TransactionWork, WriteMarkers,
-};
+use super::TRANSACTIONAL_ID_BYTES_MAX;
+use super::event::{TransactionError, TransactionEvent, TransactionReply, TransactionWork, WriteMarkers};
 use super::state::TransactionState;
 use super::timers::Timers;
 use super::transaction::Transaction;
 use super::waiting::Waiting;
-use super::TRANSACTIONAL_ID_BYTES_MAX;
-use crate::coordinator::{
-    Coordinator, Effects, Moment, Replayed, ReplayError, Token, TransactionalProducer,
-};
+use crate::coordinator::{Coordinator, Effects, Moment, ReplayError, Replayed, Token, TransactionalProducer};
 
 /// The transactions of one partition of `__transaction_state`.
 #[derive(Debug, Default)]
@@ -138,6 +134,7 @@ fn markers(transactional_id: &str, transaction: &Transaction) -> Option<Transact
             transactional_id: transactional_id.to_owned(),
             producer: transaction.producer,
             committed: transaction.state == TransactionState::PrepareCommit,
+            protocol: transaction.protocol,
             partitions: transaction.partitions.clone(),
         })
     })
@@ -181,7 +178,8 @@ impl Coordinator for TransactionCoordinator {
         self.timers.follow(moment.image.broker());
         let mut effects = Effects::default();
         let prepared = self.transactions.iter().filter(|(_, transaction)| transaction.state.is_prepared());
-        let work = prepared.filter_map(|(transactional_id, transaction)| markers(transactional_id, transaction));
+        let work =
+            prepared.filter_map(|(transactional_id, transaction)| markers(transactional_id, transaction));
         effects.work.extend(work);
         effects
     }

@@ -198,6 +198,9 @@ pub struct WriteMarkers {
     pub producer: TransactionalProducer,
     /// Commit, or abort.
     pub committed: bool,
+    /// With an epoch per transaction the markers' epoch is above that of the transaction: a partition that knows the
+    /// epoch already has its marker, and what is open there by that epoch is the next transaction (KIP-1228).
+    pub protocol: TransactionProtocol,
     /// Where.
     pub partitions: BTreeSet<TopicPartition>,
 }

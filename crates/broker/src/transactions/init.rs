@@ -86,9 +86,7 @@ impl TransactionCoordinator {
             | TransactionState::CompleteCommit
             | TransactionState::CompleteAbort
             | TransactionState::Dead
-            | TransactionState::PrepareEpochFence => {
-                self.next_generation(transaction, init, moment, effects)
-            }
+            | TransactionState::PrepareEpochFence => self.next_generation(transaction, init, moment, effects),
         }
     }
 

@@ -58,7 +58,8 @@ impl TransactionFilter {
 
 impl TransactionCoordinator {
     pub(super) fn list(&self, filter: &TransactionFilter, now: TimestampMs) -> Vec<TransactionListing> {
-        let listed = self.transactions.iter().filter(|(_, transaction)| filter.lets_through(transaction, now));
+        let listed =
+            self.transactions.iter().filter(|(_, transaction)| filter.lets_through(transaction, now));
         listed
             .map(|(transactional_id, transaction)| TransactionListing {
                 transactional_id: transactional_id.to_string(),

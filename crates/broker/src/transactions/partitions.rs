@@ -4,14 +4,12 @@ use std::collections::BTreeSet;
 
 use tailrace_types::ProducerEpoch;
 
+use super::PARTITIONS_PER_TRANSACTION_MAX;
 use super::coordinator::{Outcome, TransactionCoordinator, answer, legal_id};
-use super::event::{
-    AddPartitions, TransactionError, TransactionEvent, TransactionReply, VerifyPartitions,
-};
+use super::event::{AddPartitions, TransactionError, TransactionEvent, TransactionReply, VerifyPartitions};
 use super::state::TransactionState;
 use super::transaction::Transaction;
 use super::waiting::Waiting;
-use super::PARTITIONS_PER_TRANSACTION_MAX;
 use crate::coordinator::{Effects, Moment, TransactionalProducer};
 
 impl TransactionCoordinator {

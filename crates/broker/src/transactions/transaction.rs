@@ -206,7 +206,9 @@ impl Transaction {
 
     /// True if `producer` is the generation whose EndTxn brought about the present one (KIP-890).
     pub(super) fn was_ended_by(&self, producer: TransactionalProducer) -> bool {
-        let Some(previous) = self.previous_id.filter(|&previous| previous == producer.id) else { return false };
+        let Some(previous) = self.previous_id.filter(|&previous| previous == producer.id) else {
+            return false;
+        };
         let rotated = self.producer.id != previous
             && self.producer.epoch == ProducerEpoch(0)
             && producer.epoch == ProducerEpoch(EPOCH_LAST);

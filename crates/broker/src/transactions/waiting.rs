@@ -2,10 +2,10 @@
 
 use tailrace_types::TimestampMs;
 
+use super::WAITING_MAX;
 use super::coordinator::{TransactionCoordinator, answer};
 use super::event::{TransactionError, TransactionEvent};
 use super::timers::Timers;
-use super::WAITING_MAX;
 use crate::coordinator::{Coordinator, Effects, Moment, Token};
 
 /// One request that waits.

@@ -14,4 +14,13 @@ macro_rules! conversations {
     };
 }
 
-conversations!(classic, epoch_per_transaction, initialization, exhaustion, time, restarts, questions, waiting);
+conversations!(
+    classic,
+    epoch_per_transaction,
+    initialization,
+    exhaustion,
+    time,
+    restarts,
+    questions,
+    waiting
+);

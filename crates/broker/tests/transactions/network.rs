@@ -48,12 +48,11 @@ impl Partition {
     }
 
     fn mark(&mut self, (id, epoch): Name, committed: bool) {
-        let present = self.epochs.entry(id).or_insert(epoch);
-        if epoch < *present {
-            // Refused by the partition: a marker that was repeated after a later transaction had begun.
+        if self.epochs.get(&id).is_some_and(|&present| epoch <= present) {
+            // A marker that was repeated, perhaps after a later transaction had begun: the partition knows the epoch.
             return;
         }
-        *present = epoch;
+        self.epochs.insert(id, epoch);
         let Some(open) = self.open.remove(&id) else { return };
         assert!(open.1 < epoch, "a marker {id}/{epoch} ends {open:?}, which came after it");
         let decided = if committed { &mut self.committed } else { &mut self.aborted };
@@ -169,8 +168,7 @@ impl Net {
             return;
         }
         let at = at % self.requests.len();
-        let (who, event) =
-            if keep { self.requests[at].clone() } else { self.requests.swap_remove(at) };
+        let (who, event) = if keep { self.requests[at].clone() } else { self.requests.swap_remove(at) };
         let token = self.world.token();
         let original = event.clone();
         let event = with_token(event, token);
@@ -222,11 +220,11 @@ impl Net {
                 self.producers[who].stage = Stage::Free(next);
             }
             TransactionReply::Refused(TransactionError::State { .. }) => {
-                // Nothing was in it; it goes on with the epoch it has.
-                let (Stage::Ending(producer, true) | Stage::Free(producer)) = self.producers[who].stage else {
+                let Stage::Ending(_, true) = self.producers[who].stage else {
                     panic!("an abort is never refused for the state")
                 };
-                self.producers[who].stage = Stage::Free(producer);
+                // A commit of nothing. Clients give up at that: the epoch might be committed yet, by a repetition.
+                self.producers[who].stage = Stage::Gone;
             }
             TransactionReply::Refused(_) => self.producers[who].stage = Stage::Gone,
             other => panic!("{other:?} to {event:?}"),
@@ -388,7 +386,9 @@ fn run(happenings: &[Happening], epoch: i16) {
                 net.gather();
             }
             // Lost.
-            _ if b % 2 == 0 && !net.requests.is_empty() => drop(net.requests.swap_remove(a % net.requests.len())),
+            _ if b % 2 == 0 && !net.requests.is_empty() => {
+                drop(net.requests.swap_remove(a % net.requests.len()))
+            }
             _ if !net.answers.is_empty() => drop(net.answers.swap_remove(a % net.answers.len())),
             _ => {}
         }

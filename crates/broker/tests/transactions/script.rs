@@ -71,7 +71,9 @@ impl Player {
     fn bump(&mut self, transactional_id: &str, epoch: i16) {
         let token = self.world.token();
         self.world.step(TransactionEvent::Describe { token, transactional_id: transactional_id.to_owned() });
-        let Some((_, TransactionReply::Described(one))) = self.world.replies.pop() else { panic!("unknown id") };
+        let Some((_, TransactionReply::Described(one))) = self.world.replies.pop() else {
+            panic!("unknown id")
+        };
         let value = TransactionLogValue {
             producer_id: one.producer.id.get(),
             previous_producer_id: one.producer.id.get(),
@@ -173,8 +175,7 @@ fn event(token: Token, verb: &str, words: &[&str]) -> TransactionEvent {
 
 fn filter<'a>(option: &dyn Fn(&str) -> Option<&'a str>) -> TransactionFilter {
     TransactionFilter {
-        states: option("state")
-            .map(|names| names.split(',').filter_map(TransactionState::named).collect()),
+        states: option("state").map(|names| names.split(',').filter_map(TransactionState::named).collect()),
         producers: option("producer").map(|id| BTreeSet::from([ProducerId(id.parse().unwrap())])),
         longer_than_ms: option("longer").map(|ms| ms.parse().unwrap()),
     }
@@ -182,7 +183,10 @@ fn filter<'a>(option: &dyn Fn(&str) -> Option<&'a str>) -> TransactionFilter {
 
 fn producer(text: &str) -> TransactionalProducer {
     let (id, epoch) = text.split_once('/').unwrap();
-    TransactionalProducer { id: ProducerId(id.parse().unwrap()), epoch: ProducerEpoch(epoch.parse().unwrap()) }
+    TransactionalProducer {
+        id: ProducerId(id.parse().unwrap()),
+        epoch: ProducerEpoch(epoch.parse().unwrap()),
+    }
 }
 
 fn place(text: &str) -> TopicPartition {

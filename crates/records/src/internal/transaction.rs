@@ -201,7 +201,10 @@ mod tests {
             next_producer_epoch: -1,
             timeout_ms: 60_000,
             status: 2,
-            partitions: Some(vec![TransactionLogPartitions { topic: "out".into(), partitions: vec![0, 258] }]),
+            partitions: Some(vec![TransactionLogPartitions {
+                topic: "out".into(),
+                partitions: vec![0, 258],
+            }]),
             last_update_ms: 1_700_000_000_001,
             start_ms: 1_700_000_000_000,
             client_transaction_version: 2,
@@ -276,7 +279,10 @@ mod tests {
         for version in [0, 1] {
             let bytes = sample().encode(version);
             for cut in 0..bytes.len() {
-                assert!(TransactionLogValue::decode(&bytes[..cut]).is_err(), "version {version} cut at {cut}");
+                assert!(
+                    TransactionLogValue::decode(&bytes[..cut]).is_err(),
+                    "version {version} cut at {cut}"
+                );
             }
         }
         assert!(matches!(
