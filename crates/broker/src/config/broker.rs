@@ -28,6 +28,10 @@ settings! {
     /// What holds for this process, after dynamic settings, the start configuration and the defaults were merged.
     #[derive(Clone, Debug, PartialEq)]
     pub struct BrokerConfig, table BROKER_KEYS {
+        /// Time for which a request waits for the markers of the producer's previous transaction. Then it is answered with
+        /// CONCURRENT_TRANSACTIONS, and the client tries again.
+        add_partitions_to_txn_max_timeout_ms: i64 = K::new("add.partitions.to.txn.max.timeout.ms", Int).default("100").ms()
+            .at_least(1);
         /// The address that clients are told to connect to, HOST:PORT or PLAINTEXT://HOST:PORT. Set it behind a
         /// proxy, in a container, or when listening on all addresses. Without it clients are told the address that
         /// they reached.
@@ -312,9 +316,6 @@ settings! {
         /// Threads that sync partitions to stable storage. As many syncs run at the same time.
         tailrace_flush_threads: u32 = K::new("tailrace.flush.threads", Int).default("8").count("threads")
             .between(1, 256);
-
-        // TLS and who may connect: checked together in `security`.
-
         /// Whether the HTTP listener (health, metrics, WebSocket) speaks TLS only.
         tailrace_http_tls: bool = K::new("tailrace.http.tls", Boolean).default("false");
         /// Threads for reads that miss the page cache and for other work that may block on a disk.
@@ -434,8 +435,36 @@ settings! {
         /// Partitions of one topic. Creating more is refused with POLICY_VIOLATION.
         tailrace_topic_partitions_max: u32 = K::new("tailrace.topic.partitions.max", Int).default("10000")
             .count("partitions").between(1, 1_000_000);
+        /// Transactional ids in one partition of `__transaction_state`. Where there are as many, InitProducerId of a new one is
+        /// refused with POLICY_VIOLATION until some have expired. Each takes about 300 bytes of memory and its id.
+        tailrace_transactional_ids_max: u32 = K::new("tailrace.transactional.ids.max", Int).default("20000")
+            .count("transactional ids").between(1, 10_000_000);
         /// Threads that run connections. 0 starts one per processor.
         tailrace_worker_threads: u32 = K::new("tailrace.worker.threads", Int).default("0").count("threads").between(0, 1024);
+        /// Time between two looks for transactions that have been open for longer than their producer's transaction timeout.
+        transaction_abort_timed_out_transaction_cleanup_interval_ms: i64 =
+            K::new("transaction.abort.timed.out.transaction.cleanup.interval.ms", Int).default("10000").ms().at_least(1);
+        /// Longest transaction timeout that a producer may ask for. Longer ones are refused with
+        /// INVALID_TRANSACTION_TIMEOUT.
+        transaction_max_timeout_ms: i32 = K::new("transaction.max.timeout.ms", Int).default("900000").ms().at_least(1);
+        /// Time between two looks for transactional ids that have expired.
+        transaction_remove_expired_transaction_cleanup_interval_ms: i64 =
+            K::new("transaction.remove.expired.transaction.cleanup.interval.ms", Int).default("3600000").ms().at_least(1);
+        /// Default of min.insync.replicas for `__transaction_state`. One node is one replica.
+        transaction_state_log_min_isr: i32 = K::new("transaction.state.log.min.isr", Int).default("1").count("replicas")
+            .at_least(1);
+        /// Partitions of `__transaction_state`, when it is created. It must not change afterwards.
+        transaction_state_log_num_partitions: i32 = K::new("transaction.state.log.num.partitions", Int).default("50")
+            .count("partitions").between(1, 10_000);
+        /// Replicas of `__transaction_state`. On one node there is one, whatever is set here.
+        transaction_state_log_replication_factor: i16 = K::new("transaction.state.log.replication.factor", Short)
+            .default("1").count("replicas").at_least(1);
+        /// Size at which a segment of `__transaction_state` is closed and a new one begun.
+        transaction_state_log_segment_bytes: i32 = K::new("transaction.state.log.segment.bytes", Int).default("104857600")
+            .bytes().at_least(1_048_576);
+        /// Time after its last use at which a transactional id is forgotten.
+        transactional_id_expiration_ms: i64 = K::new("transactional.id.expiration.ms", Int).default("604800000").ms()
+            .at_least(1);
     }
     with {
         /// What holds for a topic without overrides.
