@@ -21,15 +21,22 @@ mod errors;
 mod fetch;
 mod fetch_session;
 mod find_coordinator;
+mod groups;
+mod heartbeat;
 mod incremental_alter_configs;
 mod init_producer_id;
+mod join_group;
+mod leave_group;
 mod list_config_resources;
 mod list_offsets;
 mod lookup;
 mod metadata;
+mod offset_commit;
+mod offset_fetch;
 mod offset_for_leader_epoch;
 mod produce;
 mod replicas;
+mod sync_group;
 mod table;
 mod transactions;
 
@@ -153,6 +160,15 @@ where
     let context = Arc::new(context);
     let response = handle(Arc::clone(&context), request).await;
     Ok(Decided::Reply(context.reply(&response)?))
+}
+
+/// Answers when `response` is there; later requests are decided meanwhile. What must keep the connection's order has to be done
+/// before: the future is not looked at while an earlier answer is due.
+fn answer_later<R: Response>(
+    context: Context,
+    response: impl Future<Output = R> + Send + 'static,
+) -> Decided {
+    Decided::Later(Box::pin(async move { context.reply(&response.await) }))
 }
 
 /// Decodes a body. Bytes behind it are ignored, as Kafka ignores them.

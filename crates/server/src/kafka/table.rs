@@ -7,8 +7,9 @@ use crate::kafka::{Context, Decided, answer};
 use crate::kafka::{
     alter_configs, api_versions, create_partitions, create_topics, delete_records, delete_topics,
     describe_cluster, describe_configs, describe_log_dirs, describe_producers, describe_topic_partitions,
-    fetch, find_coordinator, incremental_alter_configs, init_producer_id, list_config_resources,
-    list_offsets, metadata, offset_for_leader_epoch, produce,
+    fetch, find_coordinator, heartbeat, incremental_alter_configs, init_producer_id, join_group, leave_group,
+    list_config_resources, list_offsets, metadata, offset_commit, offset_fetch, offset_for_leader_epoch,
+    produce, sync_group,
 };
 
 /// One served API.
@@ -33,7 +34,13 @@ pub(crate) const SERVED: &[Served] = &[
     served(ApiKey::Fetch, 4, 18),
     served(ApiKey::ListOffsets, 1, 11),
     served(ApiKey::Metadata, 0, 13),
+    served(ApiKey::OffsetCommit, 2, 10),
+    served(ApiKey::OffsetFetch, 1, 10),
     served(ApiKey::FindCoordinator, 0, 6),
+    served(ApiKey::JoinGroup, 0, 9),
+    served(ApiKey::Heartbeat, 0, 4),
+    served(ApiKey::LeaveGroup, 0, 5),
+    served(ApiKey::SyncGroup, 0, 5),
     served(ApiKey::ApiVersions, 0, 4),
     served(ApiKey::CreateTopics, 2, 7),
     served(ApiKey::DeleteTopics, 1, 6),
@@ -70,6 +77,12 @@ pub(crate) async fn dispatch(context: Context, reader: Reader) -> Result<Decided
         ApiKey::ListOffsets => answer(context, reader, list_offsets::handle).await,
         ApiKey::Metadata => answer(context, reader, metadata::handle).await,
         ApiKey::FindCoordinator => answer(context, reader, find_coordinator::handle).await,
+        ApiKey::OffsetCommit => offset_commit::decide(context, reader).await,
+        ApiKey::OffsetFetch => offset_fetch::decide(context, reader).await,
+        ApiKey::JoinGroup => join_group::decide(context, reader).await,
+        ApiKey::Heartbeat => heartbeat::decide(context, reader).await,
+        ApiKey::LeaveGroup => leave_group::decide(context, reader).await,
+        ApiKey::SyncGroup => sync_group::decide(context, reader).await,
         ApiKey::ApiVersions => answer(context, reader, api_versions::handle).await,
         ApiKey::CreateTopics => answer(context, reader, create_topics::handle).await,
         ApiKey::DeleteTopics => answer(context, reader, delete_topics::handle).await,
