@@ -5,6 +5,8 @@ mod flusher;
 mod handle;
 mod open;
 mod table;
+#[cfg(test)]
+mod tests;
 mod upkeep;
 
 #[allow(unused_imports, reason = "the coordinator of transactions writes markers")]
