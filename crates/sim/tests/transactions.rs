@@ -83,9 +83,9 @@ impl World {
                 Kind::Transactional => state.open = state.open.or(Some(entry.base)),
                 Kind::Plain => {}
             }
-            if entry.sequence >= 0 {
-                state.next_sequence = entry.sequence + i32::try_from(entry.records).unwrap();
-            }
+            // A coordinator's batch has no sequence, and 0 follows it.
+            let after = entry.sequence + i32::try_from(entry.records).unwrap();
+            state.next_sequence = if entry.sequence < 0 { 0 } else { after };
         }
         known
     }
