@@ -14,6 +14,7 @@ mod runtime;
 mod shard;
 #[cfg(test)]
 mod tests;
+mod transactions;
 
 use std::sync::Arc;
 
@@ -24,23 +25,30 @@ use crate::broker::Broker;
 pub(crate) use clock::SteadyClock;
 pub(crate) use runtime::{Kind, Runtime};
 pub(crate) use shard::{MarkerFailure, Pending};
+pub(crate) use transactions::{MarkerWriters, Transactions, append_any_marker, committed};
 
 /// All coordinators of a server.
 pub(crate) struct Coordinators {
     /// What their deadlines are counted by.
     pub(crate) clock: SteadyClock,
+    /// Of transactions.
+    pub(crate) transactions: Transactions,
+    /// Who completes transactions.
+    pub(crate) marker_writers: MarkerWriters,
 }
 
 impl Coordinators {
     /// None is loaded yet.
     pub(crate) fn new() -> Self {
-        Self { clock: SteadyClock::start() }
+        let clock = SteadyClock::start();
+        let transactions = Runtime::new(&transactions::TRANSACTIONS, clock);
+        Self { clock, transactions, marker_writers: MarkerWriters::default() }
     }
 
     /// Loads all of them and keeps them going until the server stops.
-    #[expect(clippy::unused_async, reason = "the kinds of coordinators come next")]
-    pub(crate) async fn run(&self, _broker: &Arc<Broker>) {
+    pub(crate) async fn run(&self, broker: &Arc<Broker>) {
         // One `runtime.run(broker)` for each kind, side by side.
+        self.transactions.run(broker).await;
     }
 }
 

@@ -3,6 +3,8 @@
 //! This module reads the header, refuses what is not served, and hands the body to its API's file. Every request's
 //! road passes through [`Context`], which is where a principal will sit once there are users.
 
+mod add_offsets_to_txn;
+mod add_partitions_to_txn;
 mod alter_configs;
 mod api_versions;
 mod commands;
@@ -16,6 +18,8 @@ mod describe_configs;
 mod describe_log_dirs;
 mod describe_producers;
 mod describe_topic_partitions;
+mod describe_transactions;
+mod end_txn;
 mod epochs;
 mod errors;
 mod fetch;
@@ -25,6 +29,7 @@ mod incremental_alter_configs;
 mod init_producer_id;
 mod list_config_resources;
 mod list_offsets;
+mod list_transactions;
 mod lookup;
 mod metadata;
 mod offset_for_leader_epoch;
@@ -32,6 +37,7 @@ mod produce;
 mod replicas;
 mod table;
 mod transactions;
+mod write_txn_markers;
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -153,6 +159,14 @@ where
     let context = Arc::new(context);
     let response = handle(Arc::clone(&context), request).await;
     Ok(Decided::Reply(context.reply(&response)?))
+}
+
+/// An answer that will be there later: what `answer` returns.
+fn answer_later<R: Response + Send + 'static>(
+    context: Arc<Context>,
+    answer: impl Future<Output = R> + Send + 'static,
+) -> Decided {
+    Decided::Later(Box::pin(async move { context.reply(&answer.await) }))
 }
 
 /// Decodes a body. Bytes behind it are ignored, as Kafka ignores them.
