@@ -15,6 +15,7 @@ mod runtime;
 mod shard;
 #[cfg(test)]
 mod tests;
+mod transactions;
 mod work;
 
 use std::sync::Arc;
@@ -27,23 +28,32 @@ pub(crate) use clock::SteadyClock;
 pub(crate) use groups::Groups;
 pub(crate) use runtime::{Kind, Runtime};
 pub(crate) use shard::{MarkerFailure, Pending};
+pub(crate) use transactions::{MarkerWriters, Transactions, append_any_marker, committed};
 
 /// All coordinators of a server.
 pub(crate) struct Coordinators {
     /// Groups and their offsets.
     pub(crate) groups: Groups,
+    /// Of transactions.
+    pub(crate) transactions: Transactions,
+    /// Who completes transactions.
+    pub(crate) marker_writers: MarkerWriters,
 }
 
 impl Coordinators {
     /// None is loaded yet.
     pub(crate) fn new() -> Self {
         let clock = SteadyClock::start();
-        Self { groups: Runtime::new(&groups::GROUPS, clock) }
+        Self {
+            groups: Runtime::new(&groups::GROUPS, clock),
+            transactions: Runtime::new(&transactions::TRANSACTIONS, clock),
+            marker_writers: MarkerWriters::default(),
+        }
     }
 
     /// Loads all of them and keeps them going until the server stops.
     pub(crate) async fn run(&self, broker: &Arc<Broker>) {
-        self.groups.run(broker).await;
+        tokio::join!(self.groups.run(broker), self.transactions.run(broker));
     }
 }
 

@@ -5,11 +5,7 @@ use tailrace_kafka_wire::{ApiKey, Reader};
 use crate::connection::Closed;
 use crate::kafka::{Context, Decided, answer};
 use crate::kafka::{
-    alter_configs, api_versions, create_partitions, create_topics, delete_records, delete_topics,
-    describe_cluster, describe_configs, describe_log_dirs, describe_producers, describe_topic_partitions,
-    fetch, find_coordinator, heartbeat, incremental_alter_configs, init_producer_id, join_group, leave_group,
-    list_config_resources, list_offsets, metadata, offset_commit, offset_fetch, offset_for_leader_epoch,
-    produce, sync_group,
+    add_offsets_to_txn, add_partitions_to_txn, alter_configs, api_versions, create_partitions, create_topics, delete_records, delete_topics, describe_cluster, describe_configs, describe_log_dirs, describe_producers, describe_topic_partitions, describe_transactions, end_txn, fetch, find_coordinator, heartbeat, incremental_alter_configs, init_producer_id, join_group, leave_group, list_config_resources, list_offsets, list_transactions, metadata, offset_commit, offset_fetch, offset_for_leader_epoch, produce, sync_group, write_txn_markers,
 };
 
 /// One served API.
@@ -48,6 +44,10 @@ pub(crate) const SERVED: &[Served] = &[
     // Version 6 (KIP-939) is not released in Kafka 4.3.
     served(ApiKey::InitProducerId, 0, 5),
     served(ApiKey::OffsetForLeaderEpoch, 2, 4),
+    served(ApiKey::AddPartitionsToTxn, 0, 5),
+    served(ApiKey::AddOffsetsToTxn, 0, 4),
+    served(ApiKey::EndTxn, 0, 5),
+    served(ApiKey::WriteTxnMarkers, 1, 2),
     served(ApiKey::DescribeConfigs, 1, 4),
     served(ApiKey::AlterConfigs, 0, 2),
     served(ApiKey::DescribeLogDirs, 1, 5),
@@ -55,6 +55,8 @@ pub(crate) const SERVED: &[Served] = &[
     served(ApiKey::IncrementalAlterConfigs, 0, 1),
     served(ApiKey::DescribeCluster, 0, 2),
     served(ApiKey::DescribeProducers, 0, 0),
+    served(ApiKey::DescribeTransactions, 0, 0),
+    served(ApiKey::ListTransactions, 0, 2),
     served(ApiKey::ListConfigResources, 0, 1),
     served(ApiKey::DescribeTopicPartitions, 0, 0),
 ];
@@ -87,8 +89,12 @@ pub(crate) async fn dispatch(context: Context, reader: Reader) -> Result<Decided
         ApiKey::CreateTopics => answer(context, reader, create_topics::handle).await,
         ApiKey::DeleteTopics => answer(context, reader, delete_topics::handle).await,
         ApiKey::DeleteRecords => answer(context, reader, delete_records::handle).await,
-        ApiKey::InitProducerId => answer(context, reader, init_producer_id::handle).await,
+        ApiKey::InitProducerId => init_producer_id::decide(context, reader).await,
         ApiKey::OffsetForLeaderEpoch => answer(context, reader, offset_for_leader_epoch::handle).await,
+        ApiKey::AddPartitionsToTxn => add_partitions_to_txn::decide(context, reader).await,
+        ApiKey::AddOffsetsToTxn => add_offsets_to_txn::decide(context, reader).await,
+        ApiKey::EndTxn => end_txn::decide(context, reader).await,
+        ApiKey::WriteTxnMarkers => write_txn_markers::decide(context, reader).await,
         ApiKey::DescribeConfigs => answer(context, reader, describe_configs::handle).await,
         ApiKey::AlterConfigs => answer(context, reader, alter_configs::handle).await,
         ApiKey::DescribeLogDirs => answer(context, reader, describe_log_dirs::handle).await,
@@ -96,6 +102,8 @@ pub(crate) async fn dispatch(context: Context, reader: Reader) -> Result<Decided
         ApiKey::IncrementalAlterConfigs => answer(context, reader, incremental_alter_configs::handle).await,
         ApiKey::DescribeCluster => answer(context, reader, describe_cluster::handle).await,
         ApiKey::DescribeProducers => answer(context, reader, describe_producers::handle).await,
+        ApiKey::DescribeTransactions => describe_transactions::decide(context, reader).await,
+        ApiKey::ListTransactions => list_transactions::decide(context, reader).await,
         ApiKey::ListConfigResources => answer(context, reader, list_config_resources::handle).await,
         ApiKey::DescribeTopicPartitions => answer(context, reader, describe_topic_partitions::handle).await,
         key => Err(Closed::Protocol(format!("{} is not served", key.name()))),
