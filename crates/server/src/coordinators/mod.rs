@@ -19,9 +19,11 @@ mod work;
 
 use std::sync::Arc;
 
+use tailrace_broker::share::ShareCoordinator;
 use tailrace_kafka_wire::ErrorCode;
 
 use crate::broker::Broker;
+use crate::share::state::SHARES;
 
 pub(crate) use clock::SteadyClock;
 pub(crate) use groups::Groups;
@@ -32,18 +34,20 @@ pub(crate) use shard::{MarkerFailure, Pending};
 pub(crate) struct Coordinators {
     /// Groups and their offsets.
     pub(crate) groups: Groups,
+    /// What is kept of share groups.
+    pub(crate) shares: Runtime<ShareCoordinator>,
 }
 
 impl Coordinators {
     /// None is loaded yet.
     pub(crate) fn new() -> Self {
         let clock = SteadyClock::start();
-        Self { groups: Runtime::new(&groups::GROUPS, clock) }
+        Self { groups: Runtime::new(&groups::GROUPS, clock), shares: Runtime::new(&SHARES, clock) }
     }
 
     /// Loads all of them and keeps them going until the server stops.
     pub(crate) async fn run(&self, broker: &Arc<Broker>) {
-        self.groups.run(broker).await;
+        tokio::join!(self.groups.run(broker), self.shares.run(broker));
     }
 }
 

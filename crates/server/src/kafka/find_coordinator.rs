@@ -30,7 +30,8 @@ pub(crate) async fn handle(
         TRANSACTION => {
             Some("Transactions are not supported yet: remove transactional.id from the configuration.")
         }
-        SHARE => Some("Share groups are not supported yet."),
+        // Keys are GROUP:TOPIC_ID:PARTITION (KIP-932); the state of every share-partition is here.
+        SHARE => None,
         _ => Some("Unknown coordinator type."),
     };
     let this = Coordinator {
