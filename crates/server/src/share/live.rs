@@ -84,7 +84,7 @@ impl LivePartition {
             Some(start) => SharePartition::restore(start, &kept.batches),
             None => {
                 let settings = GroupSettings::of(&broker.image(), &key.group);
-                SharePartition::new(first_offset(&handle, &settings).await?)
+                SharePartition::new(first_offset(broker, &handle, &settings).await?)
             }
         };
         let live = Arc::new(Self {
@@ -115,7 +115,7 @@ impl LivePartition {
 
     /// It was asked for.
     pub(super) fn touch(&self, broker: &Broker) {
-        self.used_at.store(broker.coordinators.clock.now().0, Ordering::Relaxed);
+        self.used_at.store(broker.share.clock.now().0, Ordering::Relaxed);
     }
 
     /// True if nobody holds records, everything is kept, and nobody asked for so long.
@@ -156,11 +156,18 @@ impl LivePartition {
         member: &str,
         batches: &[Acknowledgement],
     ) -> Result<(), AcknowledgeFailure> {
-        let now = broker.coordinators.clock.now();
-        let step = |core: &mut SharePartition| core.acknowledge(member, batches, &settings.terms, now);
-        let result = self.with_core(step).ok_or(AcknowledgeFailure::Gone)?;
-        // Also when nothing was released: room for fresh records may have been made.
-        self.wake();
+        let now = broker.share.clock.now();
+        let step = |core: &mut SharePartition| {
+            let before = core.next_fetch(&settings.terms);
+            let result = core.acknowledge(member, batches, &settings.terms, now);
+            // Those who wait look again if records were released, or if there is room for fresh ones now.
+            let news = result == Ok(true) || core.next_fetch(&settings.terms) != before;
+            (result, news)
+        };
+        let (result, news) = self.with_core(step).ok_or(AcknowledgeFailure::Gone)?;
+        if news {
+            self.wake();
+        }
         result.map(drop).map_err(AcknowledgeFailure::Refused)
     }
 
@@ -206,7 +213,7 @@ impl LivePartition {
 
     async fn run_watch(self: Arc<Self>, broker: Arc<Broker>) {
         let mut stopping = broker.stopping.subscribe();
-        let clock = broker.coordinators.clock;
+        let clock = broker.share.clock;
         loop {
             let Some(deadline) = self.with_core(|core| core.deadline()).flatten() else {
                 self.watched.store(false, Ordering::Release);

@@ -19,6 +19,8 @@ pub(crate) mod sessions;
 mod settings;
 mod start;
 pub(crate) mod state;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,6 +35,7 @@ pub(crate) use reading::{Acquisition, acquire};
 pub(crate) use settings::GroupSettings;
 
 use crate::broker::Broker;
+use crate::coordinators::SteadyClock;
 use crate::share::sessions::ShareSessions;
 
 /// A share-partition that nobody holds records of, and nobody asked for, is dropped after this time.
@@ -47,11 +50,13 @@ type Slot = Arc<OnceCell<Arc<LivePartition>>>;
 pub(crate) struct ShareGroups {
     slots: Mutex<HashMap<SharePartitionKey, Slot>>,
     pub(crate) sessions: ShareSessions,
+    /// What acquisition locks are timed by.
+    clock: SteadyClock,
 }
 
 impl ShareGroups {
     pub(crate) fn new() -> Self {
-        Self { slots: Mutex::default(), sessions: ShareSessions::default() }
+        Self { slots: Mutex::default(), sessions: ShareSessions::default(), clock: SteadyClock::start() }
     }
 
     /// The share-partition, loaded if it is not in use yet.
@@ -155,7 +160,7 @@ impl ShareGroups {
                 () = tokio::time::sleep(SWEEP_INTERVAL) => {}
                 () = Broker::stopped(&mut stopping) => return,
             }
-            let now = broker.coordinators.clock.now();
+            let now = broker.share.clock.now();
             let topics = broker.topics();
             // One that somebody else holds, to load it or to use it, stays: there must never be two of one key.
             broker.share.lock().retain(|key, slot| {

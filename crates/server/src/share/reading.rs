@@ -11,6 +11,7 @@ use tailrace_broker::share::{AcquireTerms, AcquiredBatch, Fetched, FetchedBatch}
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_log::{LogSlice, read_full_at};
 use tailrace_records::{BatchHeader, HEADER_BYTES};
+use tailrace_replication::AbortedTransaction;
 use tailrace_types::Offset;
 
 use super::live::LivePartition;
@@ -89,7 +90,12 @@ pub(crate) async fn acquire(
                 return Err(log_code(&error));
             }
         };
-        let scanned = scan(slice, plan.enough).await.map_err(|error| {
+        let aborted = if settings.committed_only {
+            reader.aborted_transactions(slice.base_offset, slice.next_offset)
+        } else {
+            Vec::new()
+        };
+        let scanned = scan(slice, aborted, plan.enough).await.map_err(|error| {
             tracing::error!(share_partition = %live.key, %error, "reading failed");
             ErrorCode::KafkaStorageError
         })?;
@@ -126,7 +132,7 @@ fn take(
     terms: &AcquireTerms,
     fetched: Fetched<'_>,
 ) -> Result<Vec<AcquiredBatch>, ErrorCode> {
-    let now = broker.coordinators.clock.now();
+    let now = broker.share.clock.now();
     let step = |core: &mut tailrace_broker::share::SharePartition| {
         let acquired = core.acquire(terms, &settings.terms, fetched, now);
         (acquired, core.has_unsaved())
@@ -145,17 +151,25 @@ struct Scanned {
 }
 
 /// Looks at the batches of `slice`, until one ends at `enough` or beyond.
-async fn scan(slice: LogSlice<ServerDisk>, enough: i64) -> io::Result<Scanned> {
+async fn scan(
+    slice: LogSlice<ServerDisk>,
+    aborted: Vec<AbortedTransaction>,
+    enough: i64,
+) -> io::Result<Scanned> {
     // The disk is never waited for on an event loop.
     let is_in_memory = residency::is_resident(slice.files.log.as_fd(), slice.position, slice.bytes.into());
     let look = move || {
-        let places = places_of(&slice, enough)?;
+        let places = places_of(&slice, &aborted, enough)?;
         Ok(Scanned { slice, places })
     };
     if is_in_memory { look() } else { tokio::task::spawn_blocking(look).await.map_err(io::Error::other)? }
 }
 
-fn places_of(slice: &LogSlice<ServerDisk>, enough: i64) -> io::Result<Vec<Place>> {
+fn places_of(
+    slice: &LogSlice<ServerDisk>,
+    aborted: &[AbortedTransaction],
+    enough: i64,
+) -> io::Result<Vec<Place>> {
     let end = slice.position + u64::from(slice.bytes);
     let mut places = Vec::new();
     let (mut position, mut piece, mut piece_at) = (slice.position, Vec::new(), slice.position);
@@ -173,8 +187,8 @@ fn places_of(slice: &LogSlice<ServerDisk>, enough: i64) -> io::Result<Vec<Place>
         let bytes = piece.get(at..at + HEADER_BYTES).ok_or(io::ErrorKind::UnexpectedEof)?;
         let header = BatchHeader::parse(bytes).map_err(io::Error::other)?;
         let last = header.base_offset.plus(i64::from(header.last_offset_delta));
-        let batch =
-            FetchedBatch { first: header.base_offset, last, visible: !header.attributes.is_control() };
+        let visible = !header.attributes.is_control() && !is_aborted(&header, aborted);
+        let batch = FetchedBatch { first: header.base_offset, last, visible };
         let batch_end = position + header.total_bytes() as u64;
         places.push(Place { batch, position, end: batch_end });
         if last.get().saturating_add(1) >= enough {
@@ -183,6 +197,15 @@ fn places_of(slice: &LogSlice<ServerDisk>, enough: i64) -> io::Result<Vec<Place>
         position = batch_end;
     }
     Ok(places)
+}
+
+/// True if the batch belongs to a transaction that was aborted.
+fn is_aborted(header: &BatchHeader, aborted: &[AbortedTransaction]) -> bool {
+    header.attributes.is_transactional()
+        && aborted.iter().any(|transaction| {
+            transaction.producer_id == header.producer_id
+                && (transaction.first_offset..=transaction.last_offset).contains(&header.base_offset)
+        })
 }
 
 /// How much to read at once, by the size of the last batch.

@@ -7,7 +7,7 @@ use tailrace_broker::share::{
     KeptState, ShareAnswer, ShareCoordinator, ShareEvent, SharePartitionKey, ShareRequest, ShareStateError,
 };
 use tailrace_kafka_wire::ErrorCode;
-use tailrace_types::Offset;
+use tailrace_types::{Offset, TopicId};
 
 use crate::broker::Broker;
 use crate::coordinators::{CoordinatorFailure, Kind};
@@ -20,7 +20,7 @@ pub(crate) static SHARES: Kind<ShareCoordinator> = Kind {
     partitions: |config| config.share_coordinator_state_topic_num_partitions,
     settings: |config| {
         let segment_bytes = config.share_coordinator_state_topic_segment_bytes.to_string();
-        vec![("retention.ms", "-1".to_owned()), ("segment.bytes", segment_bytes)]
+        vec![("cleanup.policy", "compact".to_owned()), ("segment.bytes", segment_bytes)]
     },
     new: ShareCoordinator::new,
     perform: |_, _, work| match work {},
@@ -75,6 +75,30 @@ pub(crate) async fn initialize(
 ) -> Result<KeptState, StateFailure> {
     let request = ShareRequest::Initialize { key: key.clone(), state_epoch: 0, start: None };
     ask_for_state(broker, key, request).await
+}
+
+/// Makes states of a group's share-partitions, where there are none. Returns those that are there then.
+#[allow(dead_code, reason = "called by the groups' coordinator, which is about to come")]
+pub(crate) async fn initialize_all(
+    broker: &Arc<Broker>,
+    group: &Arc<str>,
+    topics: Vec<(TopicId, Vec<i32>)>,
+) -> Vec<(TopicId, Vec<i32>)> {
+    let mut made = Vec::with_capacity(topics.len());
+    for (topic, partitions) in topics {
+        let mut there = Vec::with_capacity(partitions.len());
+        for partition in partitions {
+            let key = SharePartitionKey { group: Arc::clone(group), topic, partition };
+            match initialize(broker, &key).await {
+                Ok(_) => there.push(partition),
+                Err(failure) => {
+                    tracing::warn!(share_partition = %key, %failure, "a share-partition's state was not made");
+                }
+            }
+        }
+        made.push((topic, there));
+    }
+    made
 }
 
 /// The state without its batches, `None` if there is none.
