@@ -18,6 +18,7 @@ use crate::kafka::FetchSessions;
 use crate::metrics::Metrics;
 use crate::nats::NatsFront;
 use crate::partitions::{Flusher, PartitionSlot, TopicTable};
+use crate::share::ShareGroups;
 use crate::tls::Tls;
 
 /// Settings of every connection, fixed at start.
@@ -58,6 +59,8 @@ pub(crate) struct Broker {
     pub(crate) budget: Arc<RequestBudget>,
     pub(crate) controller: ControllerShell,
     pub(crate) coordinators: Coordinators,
+    /// Share groups' records in flight, and their clients' sessions.
+    pub(crate) share: ShareGroups,
     pub(crate) flusher: Flusher,
     pub(crate) dirty: Arc<DirtyPages>,
     pub(crate) fetch_sessions: FetchSessions,

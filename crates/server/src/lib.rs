@@ -27,6 +27,7 @@ mod partitions;
 mod random;
 mod residency;
 mod runtime;
+mod share;
 mod start;
 mod tls;
 mod transport;

@@ -27,6 +27,7 @@ use crate::metadata_log::{MetadataError, MetadataLog};
 use crate::metrics::Metrics;
 use crate::nats::{self, Auth, AuthError, NatsFront};
 use crate::partitions::{Flusher, Opener, close_all, keep_up};
+use crate::share::ShareGroups;
 use crate::tls::{Tls, TlsError};
 use crate::{http, listener};
 
@@ -186,6 +187,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         ),
         controller,
         coordinators: Coordinators::new(),
+        share: ShareGroups::new(),
         flusher: Flusher::start(flush_threads, Arc::clone(&metrics)).map_err(StartError::Threads)?,
         dirty: Arc::new(DirtyPages::default()),
         fetch_sessions: FetchSessions::new(slots, Arc::clone(&metrics)),
@@ -206,6 +208,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         tokio::spawn(keep_up(Arc::clone(&broker))),
         tokio::spawn(nats::give_back(Arc::clone(&broker))),
         tokio::spawn(run_coordinators(Arc::clone(&broker))),
+        tokio::spawn(ShareGroups::sweep(Arc::clone(&broker))),
         tokio::spawn(Arc::clone(&broker.dirty).watch()),
     ];
     if let Some(listener) = nats {

@@ -6,17 +6,20 @@
 mod add_offsets_to_txn;
 mod add_partitions_to_txn;
 mod alter_configs;
+mod alter_share_group_offsets;
 mod api_versions;
 mod commands;
 mod config_resources;
 mod create_partitions;
 mod create_topics;
 mod delete_records;
+mod delete_share_group_offsets;
 mod delete_topics;
 mod describe_cluster;
 mod describe_configs;
 mod describe_log_dirs;
 mod describe_producers;
+mod describe_share_group_offsets;
 mod describe_topic_partitions;
 mod describe_transactions;
 mod end_txn;
@@ -42,6 +45,9 @@ mod offset_for_leader_epoch;
 mod produce;
 mod replicas;
 mod sync_group;
+mod share_acknowledge;
+mod share_acknowledgements;
+mod share_fetch;
 mod table;
 mod transactions;
 mod write_txn_markers;
@@ -49,11 +55,14 @@ mod write_txn_markers;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use tailrace_kafka_wire::{ApiKey, Frame, Part, Reader, Request, RequestHeader, Response, response_frame};
 
+pub(crate) use commands::Refusal;
+pub(crate) use errors::{log_code, share_state_code};
 pub(crate) use fetch_session::FetchSessions;
 pub(crate) use table::api_name;
 
@@ -85,11 +94,32 @@ pub(crate) enum Decided {
 /// What is known of the client at the other end of a connection.
 #[derive(Debug)]
 pub(crate) struct ClientSession {
+    /// Number of the connection, unique in the process.
+    pub(crate) id: u64,
     pub(crate) peer: SocketAddr,
     /// The address that the client reached, told to it where no advertised listener is set.
     pub(crate) local: SocketAddr,
     /// Name and version that the client gave in ApiVersions.
     pub(crate) software: OnceLock<(String, String)>,
+    /// Share sessions were opened or continued here.
+    share_sessions: AtomicBool,
+}
+
+impl ClientSession {
+    pub(crate) fn new(peer: SocketAddr, local: SocketAddr) -> Self {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        Self { id, peer, local, software: OnceLock::new(), share_sessions: AtomicBool::new(false) }
+    }
+
+    /// A share session was opened or continued here.
+    pub(crate) fn uses_share_sessions(&self) {
+        self.share_sessions.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_share_sessions(&self) -> bool {
+        self.share_sessions.load(Ordering::Relaxed)
+    }
 }
 
 /// One request on its road.

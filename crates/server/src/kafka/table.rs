@@ -5,7 +5,7 @@ use tailrace_kafka_wire::{ApiKey, Reader};
 use crate::connection::Closed;
 use crate::kafka::{Context, Decided, answer};
 use crate::kafka::{
-    add_offsets_to_txn, add_partitions_to_txn, alter_configs, api_versions, create_partitions, create_topics, delete_records, delete_topics, describe_cluster, describe_configs, describe_log_dirs, describe_producers, describe_topic_partitions, describe_transactions, end_txn, fetch, find_coordinator, heartbeat, incremental_alter_configs, init_producer_id, join_group, leave_group, list_config_resources, list_offsets, list_transactions, metadata, offset_commit, offset_fetch, offset_for_leader_epoch, produce, sync_group, write_txn_markers,
+    add_offsets_to_txn, add_partitions_to_txn, alter_configs, alter_share_group_offsets, api_versions, create_partitions, create_topics, delete_records, delete_share_group_offsets, delete_topics, describe_cluster, describe_configs, describe_log_dirs, describe_producers, describe_share_group_offsets, describe_topic_partitions, describe_transactions, end_txn, fetch, find_coordinator, heartbeat, incremental_alter_configs, init_producer_id, join_group, leave_group, list_config_resources, list_offsets, list_transactions, metadata, offset_commit, offset_fetch, offset_for_leader_epoch, produce, share_acknowledge, share_fetch, sync_group, write_txn_markers,
 };
 
 /// One served API.
@@ -59,6 +59,11 @@ pub(crate) const SERVED: &[Served] = &[
     served(ApiKey::ListTransactions, 0, 2),
     served(ApiKey::ListConfigResources, 0, 1),
     served(ApiKey::DescribeTopicPartitions, 0, 0),
+    served(ApiKey::ShareFetch, 1, 2),
+    served(ApiKey::ShareAcknowledge, 1, 2),
+    served(ApiKey::DescribeShareGroupOffsets, 0, 1),
+    served(ApiKey::AlterShareGroupOffsets, 0, 0),
+    served(ApiKey::DeleteShareGroupOffsets, 0, 0),
 ];
 
 /// True if a request of this version is answered.
@@ -106,6 +111,13 @@ pub(crate) async fn dispatch(context: Context, reader: Reader) -> Result<Decided
         ApiKey::ListTransactions => list_transactions::decide(context, reader).await,
         ApiKey::ListConfigResources => answer(context, reader, list_config_resources::handle).await,
         ApiKey::DescribeTopicPartitions => answer(context, reader, describe_topic_partitions::handle).await,
+        ApiKey::ShareFetch => share_fetch::decide(context, reader).await,
+        ApiKey::ShareAcknowledge => share_acknowledge::decide(context, reader).await,
+        ApiKey::DescribeShareGroupOffsets => {
+            answer(context, reader, describe_share_group_offsets::handle).await
+        }
+        ApiKey::AlterShareGroupOffsets => answer(context, reader, alter_share_group_offsets::handle).await,
+        ApiKey::DeleteShareGroupOffsets => answer(context, reader, delete_share_group_offsets::handle).await,
         key => Err(Closed::Protocol(format!("{} is not served", key.name()))),
     }
 }
