@@ -105,6 +105,12 @@ offsets.topic.num.partitions=1
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 group.initial.rebalance.delay.ms=0
+group.consumer.min.session.timeout.ms=6000
+group.consumer.session.timeout.ms=6000
+group.consumer.min.heartbeat.interval.ms=500
+group.consumer.heartbeat.interval.ms=500
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
 ${KAFKA_EXTRA:-}
 P
     kafka_java kafka.tools.StorageTool format -t AAAAAAAAAAAAAAAAAAAAAA -c "$state/server.properties" >> "$state/log" 2>&1 || die "format failed: $(tail -3 "$state/log")"

@@ -1,22 +1,11 @@
 #!/bin/bash
 # Kafka's own console tools against the server, as a user types them; then DumpLogSegments over every segment on disk.
-# Run by interop/run.sh. Deliberately absent: tools for groups, transactions, quotas and ACLs.
+# Run by interop/run.sh. Deliberately absent: tools for groups and transactions (groups.sh), quotas and ACLs.
 set -uo pipefail
 STATE=${INTEROP_STATE:?} FAILED=0 TMP=$(mktemp -d)
-trap 'rm -rf "$TMP"' EXIT
-tool() { timeout 60 java -Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp "$KAFKA_LIBS/*" "$@" 2>&1; }
-topics() { tool org.apache.kafka.tools.TopicCommand --bootstrap-server "$BOOTSTRAP" "$@"; }
-configs() { tool kafka.admin.ConfigCommand --bootstrap-server "$BOOTSTRAP" "$@"; }
-produce() { tool org.apache.kafka.tools.ConsoleProducer --bootstrap-server "$BOOTSTRAP" "$@"; }
-consume() { tool org.apache.kafka.tools.consumer.ConsoleConsumer --bootstrap-server "$BOOTSTRAP" --timeout-ms 20000 "$@" | grep -v '^Processed a total'; }
-offsets() { tool org.apache.kafka.tools.GetOffsetShell --bootstrap-server "$BOOTSTRAP" "$@"; }
-
-# verdict NAME: reads the last command's output from $TMP/out; has TEXT and lacks TEXT judge it.
-begin() { NAME=$1 BAD=; }
-has() { grep -qF -- "$1" "$TMP/out" || BAD="no '$1' in: $(tail -5 "$TMP/out" | tr '\n' '|')"; }
-lacks() { ! grep -qF -- "$1" "$TMP/out" || BAD="'$1' in: $(grep -F -- "$1" "$TMP/out" | head -3 | tr '\n' '|')"; }
-verdict() { if [ -z "$BAD" ]; then echo "PASS tools: $NAME"; else echo "FAIL tools: $NAME: $BAD"; FAILED=$((FAILED + 1)); fi; }
-wanted() { [[ $1 =~ ${ONLY:-} ]] && { [ "${2:-full}" = smoke ] || [ "$INTEROP_MODE" = full ]; }; }
+trap 'stop_tools; rm -rf "$TMP"' EXIT
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+start_tools
 
 topic_tool() {
   begin "kafka-topics creates, lists, describes, alters"

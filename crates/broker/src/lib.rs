@@ -12,6 +12,7 @@ pub mod groups;
 mod image;
 mod record;
 pub mod share;
+pub mod transactions;
 
 pub use controller::{
     ApplyError, BrokerScope, Command, ConfigAction, ConfigChange, ConfigOp, ControlError, Controller,

@@ -197,7 +197,6 @@ fn settings_of_a_new_topic() {
     );
     assert_eq!(with("retention.ms", None), "Null value not supported for topic configs: retention.ms");
     assert!(with("retention.ms", Some("")).contains("Not a number of type LONG"));
-    assert!(with("cleanup.policy", Some("compact")).contains("compact is not supported yet"));
     assert!(with("remote.storage.enable", Some("true")).contains("not supported yet"));
     // Of a key that comes twice the last counts; values are trimmed.
     let mut create = f.create("a");
@@ -240,9 +239,8 @@ fn changes_of_a_topics_settings() {
         "Invalid value x for configuration retention.ms: Not a number of type LONG"
     );
     assert!(
-        f.refusal(&alter("a", &[op("cleanup.policy", ConfigAction::Append, Some("compact"))])).contains(
-            "Invalid value delete,compact for configuration cleanup.policy: compact is not supported"
-        )
+        f.refusal(&alter("a", &[op("cleanup.policy", ConfigAction::Append, Some("shrink"))]))
+            .contains("Invalid value delete,shrink for configuration cleanup.policy: String must be one of")
     );
     assert_eq!(f.refusal(&replace("a", &[("flush.ms", None)])), "Null value not supported for : flush.ms");
     assert_eq!(

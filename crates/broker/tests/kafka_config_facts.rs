@@ -73,8 +73,7 @@ fn topic_settings_take_the_values_that_kafka_takes() {
     for [name, value, verdict, shown] in rows::<4>(TOPIC_VALUES) {
         let parsed = topic_key(name).unwrap().parse(value);
         let lower = value.trim().to_ascii_lowercase();
-        let not_yet = (name == "cleanup.policy" && lower.contains("compact"))
-            || (name.starts_with("remote.") && lower == "true");
+        let not_yet = name.starts_with("remote.") && lower == "true";
         match verdict {
             "ok" if not_yet => {
                 let error = parsed.unwrap_err().to_string();
@@ -136,11 +135,6 @@ fn refusals_read_as_kafkas_do() {
             "cleanup.policy",
             "foo",
             "Invalid value foo for configuration cleanup.policy: String must be one of: compact, delete",
-        ),
-        (
-            "cleanup.policy",
-            "compact,delete",
-            "Invalid value compact,delete for configuration cleanup.policy: compact is not supported yet; use delete instead",
         ),
         (
             "remote.storage.enable",

@@ -8,7 +8,7 @@ use tailrace_types::NodeId;
 use super::choice::{AdvertisedListener, LogFormat, MigrationPolicy, NatsTls, Secret, TlsClientAuth};
 use super::error::{ConfigError, ConfigScope};
 use super::group::{self, GROUP_KEYS, GroupConfig};
-use super::key::ConfigKind::{Boolean, Int, List, Long, Password, Short, String as Text};
+use super::key::ConfigKind::{Boolean, Double, Int, List, Long, Password, Short, String as Text};
 use super::key::{self, ConfigKey, Unit};
 use super::layers::{self, DynamicConfigs, Layers};
 use super::security;
@@ -28,6 +28,10 @@ settings! {
     /// What holds for this process, after dynamic settings, the start configuration and the defaults were merged.
     #[derive(Clone, Debug, PartialEq)]
     pub struct BrokerConfig, table BROKER_KEYS {
+        /// Time for which a request waits for the markers of the producer's previous transaction. Then it is answered with
+        /// CONCURRENT_TRANSACTIONS, and the client tries again.
+        add_partitions_to_txn_max_timeout_ms: i64 = K::new("add.partitions.to.txn.max.timeout.ms", Int).default("100").ms()
+            .at_least(1);
         /// The address that clients are told to connect to, HOST:PORT or PLAINTEXT://HOST:PORT. Set it behind a
         /// proxy, in a container, or when listening on all addresses. Without it clients are told the address that
         /// they reached.
@@ -54,30 +58,6 @@ settings! {
         /// members do not ask for one.
         group_consumer_assignors: Vec<String> = K::new("group.consumer.assignors", List).default("uniform,range")
             .one_of(&["uniform", "range"]);
-        /// Time that Kafka's group coordinator waits for more writes to append them together. Here writes are appended at once
-        /// and synced together.
-        group_coordinator_append_linger_ms: i32 = K::new("group.coordinator.append.linger.ms", Int).default("-1").ms()
-            .at_least(-1).accepted();
-        /// Threads of Kafka's group coordinator for background work. Here groups share the worker threads.
-        group_coordinator_background_threads: i32 = K::new("group.coordinator.background.threads", Int).default("2")
-            .count("threads").at_least(1).accepted();
-        /// Largest buffer that Kafka's group coordinator keeps for its writes. Here none is kept.
-        group_coordinator_cached_buffer_max_bytes: i32 = K::new("group.coordinator.cached.buffer.max.bytes", Int)
-            .default("1048588").bytes().at_least(524_288).accepted();
-        /// Threads of Kafka's group coordinator. Here groups share the worker threads.
-        group_coordinator_threads: i32 = K::new("group.coordinator.threads", Int).default("4").count("threads").at_least(1)
-            .accepted();
-        /// Time for which a classic group that was empty waits for more members, before its first generation begins. Each
-        /// member that joins meanwhile extends the wait by as much, up to the longest rebalance timeout of the members.
-        group_initial_rebalance_delay_ms: i32 = K::new("group.initial.rebalance.delay.ms", Int).default("3000").ms()
-            .at_least(0);
-        /// Longest session timeout that a member of a classic group may ask for.
-        group_max_session_timeout_ms: i32 = K::new("group.max.session.timeout.ms", Int).default("1800000").ms();
-        /// Members of a classic group. Further ones are refused with GROUP_MAX_SIZE_REACHED. Never more than 100,000.
-        group_max_size: i32 = K::new("group.max.size", Int).default("2147483647").count("members").at_least(1);
-        /// Shortest session timeout that a member of a classic group may ask for. A short one notices dead members early,
-        /// at the price of more heartbeats.
-        group_min_session_timeout_ms: i32 = K::new("group.min.session.timeout.ms", Int).default("6000").ms();
         /// Largest value that consumer.assignment.interval.ms may have, for consumer groups (KIP-848).
         group_consumer_max_assignment_interval_ms: i32 = K::new("group.consumer.max.assignment.interval.ms", Int)
             .default("15000").ms().at_least(0);
@@ -109,6 +89,30 @@ settings! {
         /// at once; this is for all else.
         group_consumer_regex_refresh_interval_ms: i32 = K::new("group.consumer.regex.refresh.interval.ms", Int)
             .default("600000").ms().at_least(10_000);
+        /// Time that Kafka's group coordinator waits for more writes to append them together. Here writes are appended at once
+        /// and synced together.
+        group_coordinator_append_linger_ms: i32 = K::new("group.coordinator.append.linger.ms", Int).default("-1").ms()
+            .at_least(-1).accepted();
+        /// Threads of Kafka's group coordinator for background work. Here groups share the worker threads.
+        group_coordinator_background_threads: i32 = K::new("group.coordinator.background.threads", Int).default("2")
+            .count("threads").at_least(1).accepted();
+        /// Largest buffer that Kafka's group coordinator keeps for its writes. Here none is kept.
+        group_coordinator_cached_buffer_max_bytes: i32 = K::new("group.coordinator.cached.buffer.max.bytes", Int)
+            .default("1048588").bytes().at_least(524_288).accepted();
+        /// Threads of Kafka's group coordinator. Here groups share the worker threads.
+        group_coordinator_threads: i32 = K::new("group.coordinator.threads", Int).default("4").count("threads").at_least(1)
+            .accepted();
+        /// Time for which a classic group that was empty waits for more members, before its first generation begins. Each
+        /// member that joins meanwhile extends the wait by as much, up to the longest rebalance timeout of the members.
+        group_initial_rebalance_delay_ms: i32 = K::new("group.initial.rebalance.delay.ms", Int).default("3000").ms()
+            .at_least(0);
+        /// Longest session timeout that a member of a classic group may ask for.
+        group_max_session_timeout_ms: i32 = K::new("group.max.session.timeout.ms", Int).default("1800000").ms();
+        /// Members of a classic group. Further ones are refused with GROUP_MAX_SIZE_REACHED. Never more than 100,000.
+        group_max_size: i32 = K::new("group.max.size", Int).default("2147483647").count("members").at_least(1);
+        /// Shortest session timeout that a member of a classic group may ask for. A short one notices dead members early,
+        /// at the price of more heartbeats.
+        group_min_session_timeout_ms: i32 = K::new("group.min.session.timeout.ms", Int).default("6000").ms();
         /// Whether Kafka computes assignments of share groups on a thread of their own. Here they are computed where they are
         /// needed.
         group_share_assignor_offload_enable: bool = K::new("group.share.assignor.offload.enable", Boolean)
@@ -137,6 +141,9 @@ settings! {
         /// Largest value that share.session.timeout.ms may have, for share groups.
         group_share_max_session_timeout_ms: i32 = K::new("group.share.max.session.timeout.ms", Int)
             .default("60000").ms().at_least(1);
+        /// Share sessions of all groups together. Beyond it, consumers get SHARE_SESSION_LIMIT_REACHED and try again.
+        group_share_max_share_sessions: u32 = K::new("group.share.max.share.sessions", Int).default("2000")
+            .count("sessions").at_least(1);
         /// Members of a share group. Further ones are refused with GROUP_MAX_SIZE_REACHED.
         group_share_max_size: i32 = K::new("group.share.max.size", Int).default("200").count("members").between(1, 1000);
         /// Smallest value that share.assignment.interval.ms may have, for share groups.
@@ -178,25 +185,32 @@ settings! {
         /// Smallest value that streams.session.timeout.ms may have, for streams groups.
         group_streams_min_session_timeout_ms: i32 = K::new("group.streams.min.session.timeout.ms", Int)
             .default("45000").ms().at_least(1).accepted();
-        /// How often a record is delivered to the consumers of a share group before it is given up, unless the group sets
-        /// share.delivery.count.limit.
-        group_share_delivery_count_limit: i32 = K::new("group.share.delivery.count.limit", Int).default("5")
-            .count("deliveries").between(2, 10);
-        /// Share sessions of all groups together. Beyond it, consumers get SHARE_SESSION_LIMIT_REACHED and try again.
-        group_share_max_share_sessions: u32 = K::new("group.share.max.share.sessions", Int).default("2000")
-            .count("sessions").at_least(1);
-        /// Records of one partition that may be acquired, or be waiting for another delivery, in one share group, unless
-        /// the group sets share.partition.max.record.locks. The batch that reaches it is acquired as a whole.
-        group_share_partition_max_record_locks: i32 = K::new("group.share.partition.max.record.locks", Int)
-            .default("2000").count("records").between(100, 10_000);
-        /// Time for which a consumer of a share group has records to itself, unless the group sets
-        /// share.record.lock.duration.ms. Those it has not acknowledged by then are delivered again.
-        group_share_record_lock_duration_ms: i32 = K::new("group.share.record.lock.duration.ms", Int).default("30000")
-            .ms().between(1000, HOUR_MS);
         /// Address of the HTTP listener (health and metrics), HOST:PORT. Port 0 picks a free one.
         http: String = K::new("http", Text).default("127.0.0.1:8222");
         /// Address of the Kafka listener, HOST:PORT. Port 0 picks a free one.
         kafka: String = K::new("kafka", Text).default("127.0.0.1:9092");
+        /// Time between two looks for partitions that are worth compacting, when the last one found none.
+        log_cleaner_backoff_ms: u64 = K::new("log.cleaner.backoff.ms", Long).default("15000").ms().at_least(0).dynamic();
+        /// Memory for the keys of the partitions that are being compacted, of all threads together. A key takes 24 bytes; with
+        /// room for fewer keys than a partition has, compaction needs several rounds. It is taken as needed, and while it grows, half
+        /// as much again for a moment.
+        log_cleaner_dedupe_buffer_size: u64 = K::new("log.cleaner.dedupe.buffer.size", Long).default("134217728").bytes()
+            .at_least(1_048_576).dynamic();
+        /// Whether topics with cleanup.policy=compact are compacted at all.
+        log_cleaner_enable: bool = K::new("log.cleaner.enable", Boolean).default("true");
+        /// Share of the memory for keys that may be used. Values above 0.95 count as 0.95.
+        log_cleaner_io_buffer_load_factor: f64 = K::new("log.cleaner.io.buffer.load.factor", Double).default("0.9")
+            .dynamic();
+        /// Memory for reading and writing while compacting, of all threads together. A thread takes 64 KiB at least, and enough
+        /// for one batch.
+        log_cleaner_io_buffer_size: u64 = K::new("log.cleaner.io.buffer.size", Int).default("524288").bytes().at_least(0)
+            .dynamic();
+        /// Bytes per second that compaction may read and write, of all threads together.
+        log_cleaner_io_max_bytes_per_second: f64 = K::new("log.cleaner.io.max.bytes.per.second", Double)
+            .default("1.7976931348623157E308").dynamic();
+        /// Partitions that are compacted at the same time, each by a thread of its own. 0 compacts none.
+        log_cleaner_threads: u32 = K::new("log.cleaner.threads", Int).default("1").count("threads").between(0, 64)
+            .dynamic();
         /// Default of flush.ms for topics when log.flush.interval.ms is not set.
         log_flush_scheduler_interval_ms: i64 = K::new("log.flush.scheduler.interval.ms", Long)
             .default("9223372036854775807").ms().at_least(0);
@@ -285,10 +299,10 @@ settings! {
         /// Size of the kernel's buffer for what a client sends on one connection. -1 leaves it to the kernel, which adapts
         /// it; other values up to 1023 are raised to the kernel's least.
         socket_receive_buffer_bytes: i32 = K::new("socket.receive.buffer.bytes", Int).default("-1").bytes().at_least(-1);
-        /// Size of the kernel's buffer for answers on one connection. -1 leaves it to the kernel, which adapts it.
-        socket_send_buffer_bytes: i32 = K::new("socket.send.buffer.bytes", Int).default("-1").bytes().at_least(-1);
         /// Size of the largest request. A connection that announces a larger one is closed.
         socket_request_max_bytes: u32 = K::new("socket.request.max.bytes", Int).default("104857600").bytes().at_least(1);
+        /// Size of the kernel's buffer for answers on one connection. -1 leaves it to the kernel, which adapts it.
+        socket_send_buffer_bytes: i32 = K::new("socket.send.buffer.bytes", Int).default("-1").bytes().at_least(-1);
         /// Time between two checkpoints of a partition. What was written since the last one is read again after a crash.
         tailrace_checkpoint_interval_ms: u64 = K::new("tailrace.checkpoint.interval.ms", Long).default("5000").ms()
             .at_least(1);
@@ -302,23 +316,27 @@ settings! {
         /// Threads that sync partitions to stable storage. As many syncs run at the same time.
         tailrace_flush_threads: u32 = K::new("tailrace.flush.threads", Int).default("8").count("threads")
             .between(1, 256);
+        /// Whether the HTTP listener (health, metrics, WebSocket) speaks TLS only.
+        tailrace_http_tls: bool = K::new("tailrace.http.tls", Boolean).default("false");
         /// Threads for reads that miss the page cache and for other work that may block on a disk.
         tailrace_io_threads: u32 = K::new("tailrace.io.threads", Int).default("4").count("threads").between(1, 256);
+        /// Whether the Kafka listener speaks TLS only. Kafka clients call it security.protocol=SSL.
+        tailrace_kafka_tls: bool = K::new("tailrace.kafka.tls", Boolean).default("false");
+        /// Time from the acceptance of a NATS connection until its CONNECT, if authentication is on; then it is closed with
+        /// 'Authentication Timeout'.
+        tailrace_nats_auth_timeout_ms: u64 = K::new("tailrace.nats.auth.timeout.ms", Long).default("2000").ms()
+            .between(1, HOUR_MS);
         /// Publish acknowledgements of captured messages that may wait for durable records, for the whole process. While as
         /// many wait, connections that publish further messages with a reply subject are not read from. Each takes about 100
         /// bytes and its reply subject.
         tailrace_nats_capture_acks_max: u32 = K::new("tailrace.nats.capture.acks.max", Int).default("65536")
             .count("acknowledgements").between(1, 16_777_216);
-        /// Time from the acceptance of a NATS connection until its CONNECT, if authentication is on; then it is closed with
-        /// 'Authentication Timeout'.
-        tailrace_nats_auth_timeout_ms: u64 = K::new("tailrace.nats.auth.timeout.ms", Long).default("2000").ms()
-            .between(1, HOUR_MS);
-        /// Time for which a server in lame duck mode goes on serving everybody, before it begins to close connections.
-        tailrace_nats_lame_duck_grace_ms: u64 = K::new("tailrace.nats.lame.duck.grace.ms", Long).default("10000").ms()
-            .between(0, DAY_MS);
         /// Time over which a server in lame duck mode closes its NATS connections, one after the other, so that their
         /// clients do not all go to the next server in the same moment.
         tailrace_nats_lame_duck_duration_ms: u64 = K::new("tailrace.nats.lame.duck.duration.ms", Long).default("120000").ms()
+            .between(0, DAY_MS);
+        /// Time for which a server in lame duck mode goes on serving everybody, before it begins to close connections.
+        tailrace_nats_lame_duck_grace_ms: u64 = K::new("tailrace.nats.lame.duck.grace.ms", Long).default("10000").ms()
             .between(0, DAY_MS);
         /// Bytes of Kafka batches that may wait for their delivery to live NATS subscribers, for the whole process. Beyond
         /// it the oldest are skipped: subscribers miss them, the log keeps them, and a metric counts them.
@@ -342,6 +360,12 @@ settings! {
         /// Subscriptions of one NATS connection at most. Further ones are refused with 'maximum subscriptions exceeded'.
         tailrace_nats_max_subscriptions: u32 = K::new("tailrace.nats.max.subscriptions", Int).default("2097152")
             .count("subscriptions").between(1, 100_000_000);
+        /// Public nkey (it begins with U) of the one user that may connect to the NATS listener by signing the server's
+        /// challenge. More users, and permissions, are in tailrace.nats.users.file.
+        tailrace_nats_nkey: String = K::new("tailrace.nats.nkey", Text).default("");
+        /// Password of tailrace.nats.user: plain, or a bcrypt hash. Better set in the environment or in a file that only
+        /// the server can read than on the command line.
+        tailrace_nats_password: Secret = K::new("tailrace.nats.password", Password);
         /// Time between two PINGs to a NATS client that sends nothing.
         tailrace_nats_ping_interval_ms: u64 = K::new("tailrace.nats.ping.interval.ms", Long).default("120000").ms()
             .between(1, DAY_MS);
@@ -349,6 +373,28 @@ settings! {
         tailrace_nats_ping_max: u32 = K::new("tailrace.nats.ping.max", Int).default("2").count("PINGs").between(1, 1000);
         /// Name of this server in its NATS INFO. Empty: tailrace- and the number of the node.
         tailrace_nats_server_name: String = K::new("tailrace.nats.server.name", Text).default("");
+        /// Whether NATS connections must be encrypted: off, or required. Clients learn it from the server's first line and
+        /// upgrade then, unless tailrace.nats.tls.handshake.first is set.
+        tailrace_nats_tls: NatsTls = K::new("tailrace.nats.tls", Text).default("off").one_of(&["off", "required"]);
+        /// Whether a NATS connection begins with the TLS handshake, so that not even the server's first line is readable.
+        /// Clients must be told (tls_first, tlsHandshakeFirst).
+        tailrace_nats_tls_handshake_first: bool = K::new("tailrace.nats.tls.handshake.first", Boolean).default("false");
+        /// Token that everybody who connects to the NATS listener must present: plain, or a bcrypt hash. It excludes
+        /// users.
+        tailrace_nats_token: Secret = K::new("tailrace.nats.token", Password);
+        /// Name of the one user that may connect to the NATS listener, with tailrace.nats.password. More users, and
+        /// permissions, are in tailrace.nats.users.file.
+        tailrace_nats_user: String = K::new("tailrace.nats.user", Text).default("");
+        /// TOML file of the users that may connect to the NATS listener, with their passwords or nkeys and their
+        /// permissions: see docs/security.md. It is read at the start.
+        tailrace_nats_users_file: String = K::new("tailrace.nats.users.file", Text).default("");
+        /// Whether NATS clients may connect to the HTTP listener by WebSocket.
+        tailrace_nats_websocket: bool = K::new("tailrace.nats.websocket", Boolean).default("true");
+        /// Whether WebSocket messages are compressed (permessage-deflate) for clients that ask for it.
+        tailrace_nats_websocket_compression: bool = K::new("tailrace.nats.websocket.compression", Boolean).default("true");
+        /// Origins (SCHEME://HOST:PORT) whose web pages may open a WebSocket; * allows all. Empty: only pages that this
+        /// server's own address served. Programs that are no browser send no origin and are not held back.
+        tailrace_nats_websocket_origins: Vec<String> = K::new("tailrace.nats.websocket.origins", List).default("");
         /// Time for which a NATS client may take no byte of what waits for it; then it is cut off as a slow consumer.
         tailrace_nats_write_deadline_ms: u64 = K::new("tailrace.nats.write.deadline.ms", Long).default("10000").ms()
             .between(1, DAY_MS);
@@ -372,46 +418,6 @@ settings! {
         /// Time that a stop may take to answer what is in flight. After it, connections are cut; what was acknowledged
         /// is on disk in any case.
         tailrace_shutdown_grace_ms: u64 = K::new("tailrace.shutdown.grace.ms", Long).default("10000").ms().at_least(0);
-        /// Partitions of one topic. Creating more is refused with POLICY_VIOLATION.
-        tailrace_topic_partitions_max: u32 = K::new("tailrace.topic.partitions.max", Int).default("10000")
-            .count("partitions").between(1, 1_000_000);
-        /// Threads that run connections. 0 starts one per processor.
-        tailrace_worker_threads: u32 = K::new("tailrace.worker.threads", Int).default("0").count("threads").between(0, 1024);
-
-        // TLS and who may connect: checked together in `security`.
-
-        /// Whether the HTTP listener (health, metrics, WebSocket) speaks TLS only.
-        tailrace_http_tls: bool = K::new("tailrace.http.tls", Boolean).default("false");
-        /// Whether the Kafka listener speaks TLS only. Kafka clients call it security.protocol=SSL.
-        tailrace_kafka_tls: bool = K::new("tailrace.kafka.tls", Boolean).default("false");
-        /// Public nkey (it begins with U) of the one user that may connect to the NATS listener by signing the server's
-        /// challenge. More users, and permissions, are in tailrace.nats.users.file.
-        tailrace_nats_nkey: String = K::new("tailrace.nats.nkey", Text).default("");
-        /// Password of tailrace.nats.user: plain, or a bcrypt hash. Better set in the environment or in a file that only
-        /// the server can read than on the command line.
-        tailrace_nats_password: Secret = K::new("tailrace.nats.password", Password);
-        /// Whether NATS connections must be encrypted: off, or required. Clients learn it from the server's first line and
-        /// upgrade then, unless tailrace.nats.tls.handshake.first is set.
-        tailrace_nats_tls: NatsTls = K::new("tailrace.nats.tls", Text).default("off").one_of(&["off", "required"]);
-        /// Whether a NATS connection begins with the TLS handshake, so that not even the server's first line is readable.
-        /// Clients must be told (tls_first, tlsHandshakeFirst).
-        tailrace_nats_tls_handshake_first: bool = K::new("tailrace.nats.tls.handshake.first", Boolean).default("false");
-        /// Token that everybody who connects to the NATS listener must present: plain, or a bcrypt hash. It excludes
-        /// users.
-        tailrace_nats_token: Secret = K::new("tailrace.nats.token", Password);
-        /// Name of the one user that may connect to the NATS listener, with tailrace.nats.password. More users, and
-        /// permissions, are in tailrace.nats.users.file.
-        tailrace_nats_user: String = K::new("tailrace.nats.user", Text).default("");
-        /// TOML file of the users that may connect to the NATS listener, with their passwords or nkeys and their
-        /// permissions: see docs/security.md. It is read at the start.
-        tailrace_nats_users_file: String = K::new("tailrace.nats.users.file", Text).default("");
-        /// Whether NATS clients may connect to the HTTP listener by WebSocket.
-        tailrace_nats_websocket: bool = K::new("tailrace.nats.websocket", Boolean).default("true");
-        /// Whether WebSocket messages are compressed (permessage-deflate) for clients that ask for it.
-        tailrace_nats_websocket_compression: bool = K::new("tailrace.nats.websocket.compression", Boolean).default("true");
-        /// Origins (SCHEME://HOST:PORT) whose web pages may open a WebSocket; * allows all. Empty: only pages that this
-        /// server's own address served. Programs that are no browser send no origin and are not held back.
-        tailrace_nats_websocket_origins: Vec<String> = K::new("tailrace.nats.websocket.origins", List).default("");
         /// PEM file of the authorities whose client certificates are accepted. Read with tailrace.tls.client.auth=required.
         tailrace_tls_ca_file: String = K::new("tailrace.tls.ca.file", Text).default("");
         /// PEM file of the certificate that every TLS listener shows, followed by those of the authorities between it and
@@ -426,6 +432,39 @@ settings! {
             .between(1, 600_000);
         /// PEM file of the certificate's private key, unencrypted. Nobody but the server should be able to read it.
         tailrace_tls_key_file: String = K::new("tailrace.tls.key.file", Text).default("");
+        /// Partitions of one topic. Creating more is refused with POLICY_VIOLATION.
+        tailrace_topic_partitions_max: u32 = K::new("tailrace.topic.partitions.max", Int).default("10000")
+            .count("partitions").between(1, 1_000_000);
+        /// Transactional ids in one partition of `__transaction_state`. Where there are as many, InitProducerId of a new one is
+        /// refused with POLICY_VIOLATION until some have expired. Each takes about 300 bytes of memory and its id.
+        tailrace_transactional_ids_max: u32 = K::new("tailrace.transactional.ids.max", Int).default("20000")
+            .count("transactional ids").between(1, 10_000_000);
+        /// Threads that run connections. 0 starts one per processor.
+        tailrace_worker_threads: u32 = K::new("tailrace.worker.threads", Int).default("0").count("threads").between(0, 1024);
+        /// Time between two looks for transactions that have been open for longer than their producer's transaction timeout.
+        transaction_abort_timed_out_transaction_cleanup_interval_ms: i64 =
+            K::new("transaction.abort.timed.out.transaction.cleanup.interval.ms", Int).default("10000").ms().at_least(1);
+        /// Longest transaction timeout that a producer may ask for. Longer ones are refused with
+        /// INVALID_TRANSACTION_TIMEOUT.
+        transaction_max_timeout_ms: i32 = K::new("transaction.max.timeout.ms", Int).default("900000").ms().at_least(1);
+        /// Time between two looks for transactional ids that have expired.
+        transaction_remove_expired_transaction_cleanup_interval_ms: i64 =
+            K::new("transaction.remove.expired.transaction.cleanup.interval.ms", Int).default("3600000").ms().at_least(1);
+        /// Default of min.insync.replicas for `__transaction_state`. One node is one replica.
+        transaction_state_log_min_isr: i32 = K::new("transaction.state.log.min.isr", Int).default("1").count("replicas")
+            .at_least(1);
+        /// Partitions of `__transaction_state`, when it is created. It must not change afterwards.
+        transaction_state_log_num_partitions: i32 = K::new("transaction.state.log.num.partitions", Int).default("50")
+            .count("partitions").between(1, 10_000);
+        /// Replicas of `__transaction_state`. On one node there is one, whatever is set here.
+        transaction_state_log_replication_factor: i16 = K::new("transaction.state.log.replication.factor", Short)
+            .default("1").count("replicas").at_least(1);
+        /// Size at which a segment of `__transaction_state` is closed and a new one begun.
+        transaction_state_log_segment_bytes: i32 = K::new("transaction.state.log.segment.bytes", Int).default("104857600")
+            .bytes().at_least(1_048_576);
+        /// Time after its last use at which a transactional id is forgotten.
+        transactional_id_expiration_ms: i64 = K::new("transactional.id.expiration.ms", Int).default("604800000").ms()
+            .at_least(1);
     }
     with {
         /// What holds for a topic without overrides.

@@ -33,9 +33,9 @@ settings! {
     #[derive(Clone, Debug, PartialEq)]
     pub struct TopicConfig, table TOPIC_KEYS {
         /// What happens to segments that have outlived their retention: `delete` removes them; the empty list keeps
-        /// everything for ever. Kafka's `compact` keeps the last record of every key.
+        /// everything for ever. `compact` keeps the last record of every key, and refuses records without one.
         cleanup_policy: CleanupPolicy = key("cleanup.policy", List).default("delete").one_of(&["compact", "delete"])
-            .not_yet(&["compact"]).synonyms(from!("log.cleanup.policy"));
+            .synonyms(from!("log.cleanup.policy"));
         /// Effort of gzip when the broker compresses: 1 is fastest, 9 smallest, -1 is the codec's own choice.
         compression_gzip_level: i32 = key("compression.gzip.level", Int).default("-1").bounds(MinusOneOr(1, 9))
             .synonyms(from!("compression.gzip.level"));
@@ -49,8 +49,9 @@ settings! {
         /// Effort of Zstandard when the broker compresses: higher is smaller and slower.
         compression_zstd_level: i32 = key("compression.zstd.level", Int).default("3").between(-131_072, 22)
             .synonyms(from!("compression.zstd.level"));
-        /// How long compaction keeps the marker of a deleted key, so that readers can see the deletion.
-        delete_retention_ms: i64 = key("delete.retention.ms", Long).default("86400000").ms().at_least(0).accepted()
+        /// How long compaction keeps the marker of a deleted key (a record without a value), and of a finished transaction,
+        /// after the round that left nothing else of it. A reader from the beginning that takes longer may miss deletions.
+        delete_retention_ms: i64 = key("delete.retention.ms", Long).default("86400000").ms().at_least(0)
             .synonyms(from!("log.cleaner.delete.retention.ms"));
         /// How long the files of a removed segment stay on disk. tailrace frees them when the last reader that has
         /// them open is done.
@@ -86,8 +87,9 @@ settings! {
         /// Time that records stay on local disks when older segments move to remote storage; -2 means retention.ms.
         local_retention_ms: i64 = key("local.retention.ms", Long).default("-2").ms().at_least(-2).accepted()
             .synonyms(from!("log.local.retention.ms"));
-        /// How long a record may escape compaction at most.
-        max_compaction_lag_ms: i64 = key("max.compaction.lag.ms", Long).default(MAX).ms().at_least(1).accepted()
+        /// Age from which a record is compacted whatever min.cleanable.dirty.ratio says. Segments are closed at this age, too,
+        /// since only closed ones are compacted.
+        max_compaction_lag_ms: i64 = key("max.compaction.lag.ms", Long).default(MAX).ms().at_least(1)
             .synonyms(from!("log.cleaner.max.compaction.lag.ms"));
         /// Size of the largest batch that is accepted, after compression if it is compressed. Larger ones are answered
         /// with MESSAGE_TOO_LARGE. A topic with tailrace.subjects takes at least a batch with the largest NATS message, which
@@ -106,11 +108,12 @@ settings! {
         /// Whose clock timestamps a record: the producer's (CreateTime), or the broker's at the append (LogAppendTime).
         message_timestamp_type: MessageTimestampType = key("message.timestamp.type", Text).default("CreateTime")
             .one_of(&["CreateTime", "LogAppendTime"]).synonyms(from!("log.message.timestamp.type"));
-        /// Share of a log that must be uncompacted before compaction is worth its while.
+        /// Share of a log that must be uncompacted before compaction is worth its while: lower values keep fewer superseded
+        /// records, at the price of more reading and writing.
         min_cleanable_dirty_ratio: f64 = key("min.cleanable.dirty.ratio", Double).default("0.5")
-            .bounds(Share(0.0, 1.0)).accepted().synonyms(from!("log.cleaner.min.cleanable.ratio"));
-        /// How long a record is safe from compaction at least.
-        min_compaction_lag_ms: i64 = key("min.compaction.lag.ms", Long).default("0").ms().at_least(0).accepted()
+            .bounds(Share(0.0, 1.0)).synonyms(from!("log.cleaner.min.cleanable.ratio"));
+        /// How long a record is safe from compaction at least. Whole segments are, by their newest record.
+        min_compaction_lag_ms: i64 = key("min.compaction.lag.ms", Long).default("0").ms().at_least(0)
             .synonyms(from!("log.cleaner.min.compaction.lag.ms"));
         /// In-sync replicas that Kafka demands before it answers acks=all. tailrace waits for a majority of the
         /// replicas instead.

@@ -35,8 +35,8 @@ impl fmt::Display for Value {
             Self::Null => f.write_str("null"),
             Self::Boolean(value) => value.fmt(f),
             Self::Number(value) => value.fmt(f),
-            // `Debug` prints 1.0 as "1.0", which is what Java prints.
-            Self::Double(value) => write!(f, "{value:?}"),
+            // `Debug` prints 1.0 as "1.0", which is what Java prints, but for the exponent.
+            Self::Double(value) => f.write_str(&format!("{value:?}").replace('e', "E")),
             Self::Text(value) => f.write_str(value),
             Self::List(values) => f.write_str(&values.join(",")),
         }

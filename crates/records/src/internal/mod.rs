@@ -10,6 +10,7 @@ mod group;
 mod offsets;
 mod share_group;
 mod share_state;
+mod transaction;
 
 pub use codec::{FieldReader, FieldWriter, InternalRecordError, Layout, WriteField};
 pub use consumer_group::{
@@ -27,3 +28,4 @@ pub use share_state::{
     DELIVERY_COMPLETE_COUNT_UNKNOWN, ShareSnapshotValue, ShareStateBatch, ShareStateKey, ShareStateKind,
     ShareUpdateValue,
 };
+pub use transaction::{TransactionLogKey, TransactionLogPartitions, TransactionLogValue};

@@ -1,6 +1,8 @@
 //! Helpers of the tests of the log over a simulated disk.
 #![allow(dead_code, reason = "each test file uses some of it")]
 
+pub(crate) mod compaction;
+
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;

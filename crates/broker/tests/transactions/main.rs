@@ -1,0 +1,26 @@
+//! The coordinator of transactions, without I/O: conversations with golden answers, and a network that loses, delays and
+//! repeats what it carries.
+
+mod network;
+mod script;
+mod world;
+
+macro_rules! conversations {
+    ($($name:ident),* $(,)?) => {
+        $(#[test]
+        fn $name() {
+            script::play(stringify!($name), include_str!(concat!("conversations/", stringify!($name), ".txt")));
+        })*
+    };
+}
+
+conversations!(
+    classic,
+    epoch_per_transaction,
+    initialization,
+    exhaustion,
+    time,
+    restarts,
+    questions,
+    waiting
+);
