@@ -32,9 +32,9 @@ pub const NO_COORDINATOR_EPOCH: i32 = -1;
 /// One remembered batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RememberedBatch {
-    /// Sequence of its first record.
+    /// Sequence of its first record, -1 in a coordinator's batch.
     pub first_sequence: i32,
-    /// Sequence of its last record.
+    /// Sequence of its last record, -1 in a coordinator's batch.
     pub last_sequence: i32,
     /// Offset of its first record.
     pub base_offset: Offset,
@@ -49,7 +49,7 @@ pub struct RememberedBatch {
 pub struct ProducerState {
     /// Its newest generation seen.
     pub epoch: ProducerEpoch,
-    /// Its last batches, oldest first; empty for a producer whose epoch was raised by a marker, and for coordinators.
+    /// Its last batches, oldest first; empty for a producer whose epoch was raised by a marker.
     pub batches: VecDeque<RememberedBatch>,
     /// When it last appended, or a marker was appended for it, by this node's clock; what expiry counts from.
     pub last_append: TimestampMs,
@@ -295,18 +295,16 @@ impl Producers {
             return;
         }
         let Some(state) = self.state_of(batch.producer_id, batch.producer_epoch, now) else { return };
-        if batch.base_sequence != NO_SEQUENCE {
-            if state.batches.len() == BATCHES_REMEMBERED {
-                state.batches.pop_front();
-            }
-            state.batches.push_back(RememberedBatch {
-                first_sequence: batch.base_sequence,
-                last_sequence: batch.last_sequence(),
-                base_offset: batch.base_offset,
-                last_offset: batch.last_offset(),
-                timestamp: batch.max_timestamp,
-            });
+        if state.batches.len() == BATCHES_REMEMBERED {
+            state.batches.pop_front();
         }
+        state.batches.push_back(RememberedBatch {
+            first_sequence: batch.base_sequence,
+            last_sequence: batch.last_sequence(),
+            base_offset: batch.base_offset,
+            last_offset: batch.last_offset(),
+            timestamp: batch.max_timestamp,
+        });
         // Compaction goes no further than the last stable offset: what it has emptied belongs to a decided transaction,
         // whose marker may be gone.
         if batch.attributes.is_transactional()
@@ -338,6 +336,11 @@ impl Producers {
                 last_stable_offset: next_open.unwrap_or(last_offset.plus(1)),
             });
         }
+    }
+
+    /// Remembers the epoch of a control batch that compaction has emptied: nothing else is left of its transaction.
+    pub(crate) fn remember_epoch(&mut self, batch: &BatchHeader, now: TimestampMs) {
+        self.state_of(batch.producer_id, batch.producer_epoch, now);
     }
 
     /// The producer's state, with this epoch if it is newer. `None` if the table is full of open transactions.

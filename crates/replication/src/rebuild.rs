@@ -34,6 +34,7 @@ pub(crate) fn rebuild_producers<D: Disk>(
         } else if header.has_producer_id() {
             match read_marker(&reader, &header)? {
                 Ok(Some(marker)) => producers.remember_marker(&header, marker, appended),
+                Ok(None) if header.record_count == 0 => producers.remember_epoch(&header, appended),
                 Ok(None) => {}
                 Err(note) => recovery.notes.push(note),
             }

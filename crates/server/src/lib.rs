@@ -13,7 +13,6 @@ mod budget;
 mod collector;
 mod connection;
 mod controller;
-#[allow(dead_code, unused_imports, reason = "the kinds of coordinators are about to come")]
 mod coordinators;
 mod dirty;
 mod disk;

@@ -201,7 +201,6 @@ impl Metrics {
     }
 
     /// Takes note of the end of a transaction in one partition.
-    #[allow(dead_code, reason = "the coordinator of transactions writes markers")]
     pub(crate) fn transaction_marker(&self, committed: bool) {
         let reason = if committed { "commit" } else { "abort" };
         self.transaction_markers.get_or_create(&ReasonLabel { reason }).inc();

@@ -229,6 +229,12 @@ impl Server {
         self.addresses
     }
 
+    /// What the listeners share, for tests from within.
+    #[cfg(test)]
+    pub(crate) fn broker(&self) -> &Arc<Broker> {
+        &self.broker
+    }
+
     /// Lame duck mode for NATS clients: they are told that the server is about to stop, and closed one after the other, over
     /// `tailrace.nats.lame.duck.duration.ms`. The task ends when they are gone; then [`Server::stop`] is due.
     pub fn lame_duck(&self) -> JoinHandle<()> {

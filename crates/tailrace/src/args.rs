@@ -10,6 +10,7 @@ use crate::nats::{PublishArguments, ReplyArguments, RequestArguments, SubscribeA
 use crate::offline::LogArguments;
 use crate::produce::ProduceArguments;
 use crate::topic::TopicArguments;
+use crate::txn::TxnArguments;
 
 /// A message system in one binary: a durable log for Kafka clients, and a bus for NATS clients on top of it.
 #[derive(Debug, Parser)]
@@ -33,6 +34,8 @@ pub(crate) enum Verb {
     Serve(ServeArguments),
     /// Make, show, change and delete topics.
     Topic(TopicArguments),
+    /// Show transactions, and end those that hang.
+    Txn(TxnArguments),
     /// Send lines or files from standard input to a topic.
     Produce(ProduceArguments),
     /// Write the records of a topic to standard output.

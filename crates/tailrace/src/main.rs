@@ -14,6 +14,7 @@ mod serve;
 mod settings;
 mod text;
 mod topic;
+mod txn;
 
 use std::process::ExitCode;
 
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         None => return serve(&arguments.serve),
         Some(Verb::Serve(arguments)) => return serve(&arguments),
         Some(Verb::Topic(arguments)) => topic::run(&arguments),
+        Some(Verb::Txn(arguments)) => txn::run(&arguments),
         Some(Verb::Produce(arguments)) => produce::run(&arguments),
         Some(Verb::Consume(arguments)) => consume::run(&arguments),
         Some(Verb::Pub(arguments)) => nats::publish(&arguments),

@@ -96,6 +96,12 @@ impl TransactionCoordinator {
                 let outcome = self.end(&end, moment, effects);
                 answer(effects, end.token, outcome);
             }
+            TransactionEvent::AskMarkers { token, transactional_id } => {
+                let transaction = self.get(&transactional_id);
+                let needed =
+                    transaction.and_then(|transaction| needed_markers(&transactional_id, transaction));
+                answer(effects, token, Ok(TransactionReply::Markers(needed)));
+            }
             TransactionEvent::MarkersWritten { token, transactional_id, producer } => {
                 self.markers_written(&transactional_id, producer, moment, effects);
                 answer(effects, token, Ok(TransactionReply::MarkersNoted));
@@ -128,16 +134,18 @@ impl TransactionCoordinator {
 }
 
 /// The markers that a prepared transaction needs.
-fn markers(transactional_id: &str, transaction: &Transaction) -> Option<TransactionWork> {
-    transaction.state.is_prepared().then(|| {
-        TransactionWork::WriteMarkers(WriteMarkers {
-            transactional_id: transactional_id.to_owned(),
-            producer: transaction.producer,
-            committed: transaction.state == TransactionState::PrepareCommit,
-            protocol: transaction.protocol,
-            partitions: transaction.partitions.clone(),
-        })
+fn needed_markers(transactional_id: &str, transaction: &Transaction) -> Option<WriteMarkers> {
+    transaction.state.is_prepared().then(|| WriteMarkers {
+        transactional_id: transactional_id.to_owned(),
+        producer: transaction.producer,
+        committed: transaction.state == TransactionState::PrepareCommit,
+        protocol: transaction.protocol,
+        partitions: transaction.partitions.clone(),
     })
+}
+
+fn markers(transactional_id: &str, transaction: &Transaction) -> Option<TransactionWork> {
+    needed_markers(transactional_id, transaction).map(TransactionWork::WriteMarkers)
 }
 
 /// Adds an answer.

@@ -80,6 +80,13 @@ pub enum TransactionEvent {
     Verify(VerifyPartitions),
     /// A transaction is committed or aborted.
     End(EndTransaction),
+    /// What is to be written now? Answered with [`TransactionReply::Markers`].
+    AskMarkers {
+        /// Whom to answer.
+        token: Token,
+        /// The transactional id.
+        transactional_id: String,
+    },
     /// All markers of a [`WriteMarkers`] are written, committed, or no longer needed. Answered with
     /// [`TransactionReply::MarkersNoted`] even if it is no news.
     MarkersWritten {
@@ -120,6 +127,8 @@ pub enum TransactionReply {
     },
     /// The outcome is final. The producer's next transaction is as this.
     Ended(TransactionalProducer),
+    /// The markers that the transaction needs; none if it is not prepared.
+    Markers(Option<WriteMarkers>),
     /// The transaction is complete, or was before.
     MarkersNoted,
     /// Transactions.

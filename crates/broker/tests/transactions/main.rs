@@ -1,6 +1,8 @@
 //! The coordinator of transactions, without I/O: conversations with golden answers, and a network that loses, delays and
 //! repeats what it carries.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
 mod network;
 mod script;
 mod world;

@@ -151,7 +151,7 @@ impl Net {
                 self.ask(who, TransactionEvent::Add(add));
             }
             Stage::Free(producer) => {
-                let committed = choice % 2 == 0;
+                let committed = choice.is_multiple_of(2);
                 self.producers[who].stage = Stage::Ending(producer, committed);
                 if committed {
                     self.commits_asked.insert(name(producer));

@@ -167,6 +167,7 @@ fn event(token: Token, verb: &str, words: &[&str]) -> TransactionEvent {
             fresh,
         }),
         "written" => TransactionEvent::MarkersWritten { token, transactional_id, producer: producer() },
+        "ask" => TransactionEvent::AskMarkers { token, transactional_id },
         "describe" => TransactionEvent::Describe { token, transactional_id },
         "list" => TransactionEvent::List { token, filter: filter(&option) },
         other => panic!("unknown verb {other}"),
@@ -210,6 +211,11 @@ fn text(reply: TransactionReply) -> String {
         TransactionReply::Verified { missing } => format!("missing {}", names(&missing)),
         TransactionReply::Ended(producer) => format!("ended, next {}", who(producer)),
         TransactionReply::MarkersNoted => "noted".to_owned(),
+        TransactionReply::Markers(None) => "nothing to write".to_owned(),
+        TransactionReply::Markers(Some(markers)) => {
+            let end = if markers.committed { "commit" } else { "abort" };
+            format!("to write: {end} {} to {}", who(markers.producer), names(&markers.partitions))
+        }
         TransactionReply::Listed(all) => {
             let one = |one: &TransactionListing| {
                 format!("{} {} {}", one.transactional_id, one.producer_id, one.state.name())

@@ -9,11 +9,14 @@
 
 mod batch;
 mod clock;
+mod groups;
 mod replay;
 mod runtime;
 mod shard;
 #[cfg(test)]
 mod tests;
+mod transactions;
+mod work;
 
 use std::sync::Arc;
 
@@ -22,25 +25,35 @@ use tailrace_kafka_wire::ErrorCode;
 use crate::broker::Broker;
 
 pub(crate) use clock::SteadyClock;
+pub(crate) use groups::Groups;
 pub(crate) use runtime::{Kind, Runtime};
 pub(crate) use shard::{MarkerFailure, Pending};
+pub(crate) use transactions::{MarkerWriters, Transactions, append_any_marker, committed};
 
 /// All coordinators of a server.
 pub(crate) struct Coordinators {
-    /// What their deadlines are counted by.
-    pub(crate) clock: SteadyClock,
+    /// Groups and their offsets.
+    pub(crate) groups: Groups,
+    /// Of transactions.
+    pub(crate) transactions: Transactions,
+    /// Who completes transactions.
+    pub(crate) marker_writers: MarkerWriters,
 }
 
 impl Coordinators {
     /// None is loaded yet.
     pub(crate) fn new() -> Self {
-        Self { clock: SteadyClock::start() }
+        let clock = SteadyClock::start();
+        Self {
+            groups: Runtime::new(&groups::GROUPS, clock),
+            transactions: Runtime::new(&transactions::TRANSACTIONS, clock),
+            marker_writers: MarkerWriters::default(),
+        }
     }
 
     /// Loads all of them and keeps them going until the server stops.
-    #[expect(clippy::unused_async, reason = "the kinds of coordinators come next")]
-    pub(crate) async fn run(&self, _broker: &Arc<Broker>) {
-        // One `runtime.run(broker)` for each kind, side by side.
+    pub(crate) async fn run(&self, broker: &Arc<Broker>) {
+        tokio::join!(self.groups.run(broker), self.transactions.run(broker));
     }
 }
 

@@ -1,5 +1,6 @@
 //! Where facts become protocol error codes. No wildcard arms: a new error demands a decision.
 
+use tailrace_broker::transactions::TransactionError;
 use tailrace_broker::{ControlError, FeatureError};
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_log::LogError;
@@ -53,6 +54,24 @@ fn producer_code(error: &ProducerError) -> ErrorCode {
         ProducerError::CoordinatorFenced { .. } => ErrorCode::TransactionCoordinatorFenced,
         // Kafka has no such limit.
         ProducerError::TooManyTransactions { .. } => ErrorCode::PolicyViolation,
+    }
+}
+
+/// What Kafka's coordinator of transactions answers. PRODUCER_FENCED is for newer versions of the requests: see
+/// `kafka/transactions.rs`.
+pub(crate) fn transaction_code(error: &TransactionError) -> ErrorCode {
+    match error {
+        TransactionError::TransactionalId { .. } => ErrorCode::InvalidRequest,
+        TransactionError::Timeout { .. } => ErrorCode::InvalidTransactionTimeout,
+        TransactionError::UnknownTransactionalId => ErrorCode::TransactionalIdNotFound,
+        TransactionError::ProducerIdMapping => ErrorCode::InvalidProducerIdMapping,
+        TransactionError::Fenced => ErrorCode::ProducerFenced,
+        TransactionError::Concurrent => ErrorCode::ConcurrentTransactions,
+        TransactionError::State { .. } => ErrorCode::InvalidTxnState,
+        // Kafka has no such limits.
+        TransactionError::TooManyPartitions { .. } | TransactionError::TooManyTransactionalIds { .. } => {
+            ErrorCode::PolicyViolation
+        }
     }
 }
 

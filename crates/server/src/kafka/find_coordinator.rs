@@ -1,8 +1,8 @@
-//! FindCoordinator (10). This node coordinates every group, as the only node does in Kafka.
+//! FindCoordinator (10). This node coordinates every group and transaction, as the only node does in Kafka.
 //!
 //! There are no groups yet: JoinGroup and its kin are not served. A client that assigns partitions by hand but has a group
 //! id (librdkafka demands one) needs this answer to work in peace; one that subscribes is told at its next step that
-//! the broker does not support JoinGroup. Transactions and share groups are refused here, with a text.
+//! the broker does not support JoinGroup. Share groups are refused here, with a text.
 
 use std::sync::Arc;
 
@@ -26,10 +26,7 @@ pub(crate) async fn handle(
     request: FindCoordinatorRequest,
 ) -> FindCoordinatorResponse {
     let refusal = match request.key_type {
-        GROUP => None,
-        TRANSACTION => {
-            Some("Transactions are not supported yet: remove transactional.id from the configuration.")
-        }
+        GROUP | TRANSACTION => None,
         SHARE => Some("Share groups are not supported yet."),
         _ => Some("Unknown coordinator type."),
     };

@@ -1,43 +1,71 @@
-//! InitProducerId (22): a producer id for an idempotent producer.
-//!
-//! There are no transactions yet. A producer that asks for them is refused with INVALID_REQUEST, which every client
-//! reports at once; an answer such as COORDINATOR_NOT_AVAILABLE would make it try again for ever.
+//! InitProducerId (22): a producer id for an idempotent producer, or the right to write under a transactional id.
 
 use std::sync::Arc;
 
-use tailrace_kafka_wire::ErrorCode;
+use tailrace_broker::coordinator::TransactionalProducer;
+use tailrace_broker::transactions::{InitProducer, TransactionEvent, TransactionReply};
 use tailrace_kafka_wire::messages::init_producer_id_request::InitProducerIdRequest;
 use tailrace_kafka_wire::messages::init_producer_id_response::InitProducerIdResponse;
+use tailrace_kafka_wire::{ErrorCode, Reader};
 
-use crate::kafka::Context;
-use crate::kafka::errors::command_code;
+use crate::connection::Closed;
+use crate::kafka::commands::Refusal;
+use crate::kafka::transactions::{ask, fenced_from, fresh_id, producer, unexpected};
+use crate::kafka::{Context, Decided, answer_later, decode};
 
-pub(crate) async fn handle(context: Arc<Context>, request: InitProducerIdRequest) -> InitProducerIdResponse {
-    if let Some(id) = &request.transactional_id {
-        tracing::warn!(
-            peer = %context.session.peer, transactional_id = %id,
-            "a client asks for transactions, which are not supported yet: remove transactional.id from its configuration"
-        );
-        return refused(ErrorCode::InvalidRequest);
-    }
-    // Both or none: an id to be continued, which without a transactional id is answered with a fresh one.
+/// First version whose clients know PRODUCER_FENCED.
+const FENCED_FROM: i16 = 4;
+
+pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
+    let request: InitProducerIdRequest = decode(&context, reader)?;
+    let context = Arc::new(context);
+    // Both or none: who the client thinks it is. Without a transactional id it gets a fresh id in any case.
     if (request.producer_id < 0) != (request.producer_epoch < 0) {
-        return refused(ErrorCode::InvalidRequest);
+        return Ok(Decided::Reply(context.reply(&refused(ErrorCode::InvalidRequest))?));
     }
-    let broker = Arc::clone(&context.broker);
-    // Spawned, so that a block of ids that was reserved is noted even if the client goes away meanwhile.
-    let work = async move { broker.controller.next_producer_id(&broker.producer_ids, broker.now()).await };
-    match tokio::spawn(work).await {
-        Ok(Ok(id)) => InitProducerIdResponse { producer_id: id.get(), ..Default::default() },
-        Ok(Err(error)) => {
-            tracing::error!(%error, "no producer id could be handed out");
-            refused(command_code(&error))
-        }
-        Err(error) => {
-            tracing::error!(%error, "handing out a producer id panicked");
-            refused(ErrorCode::UnknownServerError)
-        }
+    match request.transactional_id.clone() {
+        None => Ok(Decided::Reply(context.reply(&idempotent(&context).await)?)),
+        Some(transactional_id) => Ok(transactional(context, request, transactional_id).await),
     }
+}
+
+async fn idempotent(context: &Context) -> InitProducerIdResponse {
+    match fresh_id(&context.broker).await {
+        Ok(id) => InitProducerIdResponse { producer_id: id.get(), ..Default::default() },
+        Err(Refusal { code, .. }) => refused(code),
+    }
+}
+
+async fn transactional(
+    context: Arc<Context>,
+    request: InitProducerIdRequest,
+    transactional_id: String,
+) -> Decided {
+    let expected = (request.producer_id >= 0).then(|| producer(request.producer_id, request.producer_epoch));
+    let (id, timeout_ms) = (transactional_id.clone(), request.transaction_timeout_ms);
+    let event = move |token, fresh| {
+        let transactional_id = id.clone();
+        TransactionEvent::Init(InitProducer { token, transactional_id, timeout_ms, expected, fresh })
+    };
+    let asked = ask(&context.broker, &transactional_id, event).await;
+    let version = context.version();
+    answer_later(context, async move {
+        match asked.reply().await {
+            Ok(TransactionReply::Initialized(TransactionalProducer { id, epoch })) => {
+                tracing::debug!(transactional_id, producer = %id, %epoch, "a transactional producer begins");
+                InitProducerIdResponse {
+                    producer_id: id.get(),
+                    producer_epoch: epoch.get(),
+                    ..Default::default()
+                }
+            }
+            Ok(reply) => refused(unexpected(&reply).code),
+            Err(Refusal { code, message }) => {
+                tracing::info!(transactional_id, %message, "a transactional producer cannot begin");
+                refused(fenced_from(version, FENCED_FROM, code))
+            }
+        }
+    })
 }
 
 fn refused(code: ErrorCode) -> InitProducerIdResponse {

@@ -3,6 +3,8 @@
 //! This module reads the header, refuses what is not served, and hands the body to its API's file. Every request's
 //! road passes through [`Context`], which is where a principal will sit once there are users.
 
+mod add_offsets_to_txn;
+mod add_partitions_to_txn;
 mod alter_configs;
 mod api_versions;
 mod commands;
@@ -16,22 +18,33 @@ mod describe_configs;
 mod describe_log_dirs;
 mod describe_producers;
 mod describe_topic_partitions;
+mod describe_transactions;
+mod end_txn;
 mod epochs;
 mod errors;
 mod fetch;
 mod fetch_session;
 mod find_coordinator;
+mod groups;
+mod heartbeat;
 mod incremental_alter_configs;
 mod init_producer_id;
+mod join_group;
+mod leave_group;
 mod list_config_resources;
 mod list_offsets;
+mod list_transactions;
 mod lookup;
 mod metadata;
+mod offset_commit;
+mod offset_fetch;
 mod offset_for_leader_epoch;
 mod produce;
 mod replicas;
+mod sync_group;
 mod table;
 mod transactions;
+mod write_txn_markers;
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -153,6 +166,16 @@ where
     let context = Arc::new(context);
     let response = handle(Arc::clone(&context), request).await;
     Ok(Decided::Reply(context.reply(&response)?))
+}
+
+/// Answers when `response` is there; later requests are decided meanwhile. What must keep the connection's order has to be done
+/// before: the future is not looked at while an earlier answer is due.
+fn answer_later<R: Response + Send + 'static>(
+    context: impl Into<Arc<Context>>,
+    response: impl Future<Output = R> + Send + 'static,
+) -> Decided {
+    let context = context.into();
+    Decided::Later(Box::pin(async move { context.reply(&response.await) }))
 }
 
 /// Decodes a body. Bytes behind it are ignored, as Kafka ignores them.

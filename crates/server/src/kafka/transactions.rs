@@ -1,19 +1,135 @@
-//! What the data path asks of a transaction's coordinator.
+//! What the APIs of transactions share, and what the data path asks of a transaction's coordinator.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tailrace_broker::CONSUMER_OFFSETS_TOPIC;
+use tailrace_broker::coordinator::{Token, TransactionalProducer, partition_of_name};
+use tailrace_broker::transactions::{
+    AddPartitions, TransactionError, TransactionEvent, TransactionProtocol, TransactionReply,
+    VerifyPartitions,
+};
 use tailrace_kafka_wire::ErrorCode;
-use tailrace_types::{ProducerEpoch, ProducerId};
+use tailrace_types::{PartitionId, ProducerEpoch, ProducerId, TopicName, TopicPartition};
 
+use crate::broker::Broker;
+use crate::coordinators::{CoordinatorFailure, Pending};
 use crate::kafka::Context;
 use crate::kafka::commands::Refusal;
+use crate::kafka::errors::{command_code, transaction_code};
 use crate::partitions::Topic;
 
 /// First version of Produce whose producers raise their epoch with each transaction, and whose batches add their partition
 /// to the transaction by themselves (`transaction.version` 2, KIP-890).
 pub(crate) const ADDS_PARTITIONS_FROM: i16 = 12;
 
+/// First version of Produce whose clients know TRANSACTION_ABORTABLE (KIP-890).
+const ABORTABLE_FROM: i16 = 11;
+
+/// Times that a request is submitted with a fresh producer id, at most. Each time but the last, another request used up
+/// epochs in between.
+const FRESH_IDS_MAX: usize = 5;
+
+/// An event, given whom to answer and a producer id that nobody has.
+pub(crate) trait MakeEvent:
+    Fn(Token, Option<ProducerId>) -> TransactionEvent + Clone + Send + 'static
+{
+}
+
+impl<F: Fn(Token, Option<ProducerId>) -> TransactionEvent + Clone + Send + 'static> MakeEvent for F {}
+
+/// A request that the coordinator has, in the order in which the connection sent it.
+pub(crate) struct Asked<E> {
+    broker: Arc<Broker>,
+    transactional_id: String,
+    event: E,
+    pending: Result<Pending<TransactionReply>, CoordinatorFailure>,
+}
+
+/// Submits an event. It may be submitted again with a fresh producer id, if one is needed: ids are not drawn in advance.
+pub(crate) async fn ask<E: MakeEvent>(broker: &Arc<Broker>, transactional_id: &str, event: E) -> Asked<E> {
+    let pending = submit(broker, transactional_id, event.clone(), None).await;
+    Asked { broker: Arc::clone(broker), transactional_id: transactional_id.to_owned(), event, pending }
+}
+
+async fn submit<E: MakeEvent>(
+    broker: &Arc<Broker>,
+    transactional_id: &str,
+    event: E,
+    fresh: Option<ProducerId>,
+) -> Result<Pending<TransactionReply>, CoordinatorFailure> {
+    let event = move |token| event(token, fresh);
+    broker.coordinators.transactions.submit(broker, transactional_id, event).await
+}
+
+impl<E: MakeEvent> Asked<E> {
+    /// The answer.
+    ///
+    /// # Errors
+    /// Why there is none, as a client is told.
+    pub(crate) async fn reply(self) -> Result<TransactionReply, Refusal> {
+        let mut pending = self.pending;
+        for _ in 0..FRESH_IDS_MAX {
+            let reply = pending.map_err(unavailable)?.reply().await.map_err(unavailable)?;
+            match reply {
+                TransactionReply::FreshIdNeeded => {}
+                TransactionReply::Refused(error) => return Err(refused(&error)),
+                reply => return Ok(reply),
+            }
+            let fresh = Some(fresh_id(&self.broker).await?);
+            pending = submit(&self.broker, &self.transactional_id, self.event.clone(), fresh).await;
+        }
+        Err(refused(&TransactionError::Concurrent))
+    }
+}
+
+/// A producer id that nobody has.
+pub(crate) async fn fresh_id(broker: &Arc<Broker>) -> Result<ProducerId, Refusal> {
+    let broker = Arc::clone(broker);
+    // Spawned, so that a block of ids that was reserved is noted even if the client goes away meanwhile.
+    let work = async move { broker.controller.next_producer_id(&broker.producer_ids, broker.now()).await };
+    match tokio::spawn(work).await {
+        Ok(Ok(id)) => Ok(id),
+        Ok(Err(error)) => {
+            tracing::error!(%error, "no producer id could be handed out");
+            Err(Refusal::new(command_code(&error), error.to_string()))
+        }
+        Err(error) => {
+            tracing::error!(%error, "handing out a producer id panicked");
+            Err(Refusal::new(ErrorCode::UnknownServerError, "handing out a producer id failed"))
+        }
+    }
+}
+
+fn unavailable(failure: CoordinatorFailure) -> Refusal {
+    Refusal::new(failure.code(), failure.to_string())
+}
+
+fn refused(error: &TransactionError) -> Refusal {
+    Refusal::new(transaction_code(error), error.to_string())
+}
+
+/// An answer that the coordinator never gives to this question.
+pub(crate) fn unexpected(reply: &TransactionReply) -> Refusal {
+    tracing::error!(?reply, "the coordinator of transactions gave an answer that does not fit");
+    Refusal::new(ErrorCode::UnknownServerError, "the coordinator gave an answer that does not fit")
+}
+
+/// PRODUCER_FENCED is known to clients from some version of each request on.
+pub(crate) fn fenced_from(version: i16, first: i16, code: ErrorCode) -> ErrorCode {
+    match code {
+        ErrorCode::ProducerFenced if version < first => ErrorCode::InvalidProducerEpoch,
+        code => code,
+    }
+}
+
+/// The producer that a request names.
+pub(crate) fn producer(id: i64, epoch: i16) -> TransactionalProducer {
+    TransactionalProducer { id: ProducerId(id), epoch: ProducerEpoch(epoch) }
+}
+
 /// A batch that would be the first of its transaction in its partition.
 #[derive(Clone, Copy, Debug)]
-#[expect(dead_code, reason = "nobody is asked yet")]
 pub(crate) struct FirstBatch<'a> {
     pub(crate) transactional_id: &'a str,
     pub(crate) topic: &'a Topic,
@@ -28,7 +144,92 @@ pub(crate) struct FirstBatch<'a> {
 ///
 /// # Errors
 /// The answer for the producer.
-pub(crate) async fn verify_transaction(_context: &Context, _batch: FirstBatch<'_>) -> Result<(), Refusal> {
-    let message = "transactions are not supported yet".to_owned();
-    Err(Refusal::new(ErrorCode::TransactionalIdAuthorizationFailed, message))
+pub(crate) async fn verify_transaction(context: &Context, batch: FirstBatch<'_>) -> Result<(), Refusal> {
+    let partition = TopicPartition::new(batch.topic.name.clone(), PartitionId(batch.partition));
+    let question = Question {
+        transactional_id: batch.transactional_id.to_owned(),
+        producer: TransactionalProducer { id: batch.producer_id, epoch: batch.producer_epoch },
+        partition,
+        adds_partition: batch.adds_partition,
+    };
+    let knows_abortable = context.version() >= ABORTABLE_FROM;
+    put(&context.broker, question, knows_abortable).await
+}
+
+/// Makes sure that the partition of `__consumer_offsets` to which `group_id` belongs is in the transaction: for
+/// TxnOffsetCommit. From version 5 on (`adds_partition`) it is added; before, it must be there.
+///
+/// # Errors
+/// The answer for the client.
+#[allow(dead_code, reason = "for TxnOffsetCommit, which comes with the groups")]
+pub(crate) async fn add_offsets_partition(
+    context: &Context,
+    (transactional_id, producer): (&str, TransactionalProducer),
+    group_id: &str,
+    adds_partition: bool,
+) -> Result<(), Refusal> {
+    let partition = group_partition(&context.broker, group_id).await?;
+    let transactional_id = transactional_id.to_owned();
+    let question = Question { transactional_id, producer, partition, adds_partition };
+    // Version 4 of TxnOffsetCommit, which does not add partitions yet, is the first to know TRANSACTION_ABORTABLE.
+    put(&context.broker, question, context.version() >= 4).await
+}
+
+/// Whether one partition is in a transaction.
+struct Question {
+    transactional_id: String,
+    producer: TransactionalProducer,
+    partition: TopicPartition,
+    /// If it is not, it becomes so.
+    adds_partition: bool,
+}
+
+async fn put(broker: &Arc<Broker>, question: Question, knows_abortable: bool) -> Result<(), Refusal> {
+    let Question { transactional_id, producer, partition, adds_partition } = question;
+    let id = transactional_id.clone();
+    let event = move |token, _| {
+        let (transactional_id, partitions) = (id.clone(), BTreeSet::from([partition.clone()]));
+        if adds_partition {
+            let protocol = TransactionProtocol::EpochPerTransaction;
+            TransactionEvent::Add(AddPartitions { token, transactional_id, producer, partitions, protocol })
+        } else {
+            TransactionEvent::Verify(VerifyPartitions { token, transactional_id, producer, partitions })
+        }
+    };
+    match ask(broker, &transactional_id, event).await.reply().await {
+        Ok(TransactionReply::Added) => Ok(()),
+        Ok(TransactionReply::Verified { missing }) if missing.is_empty() => Ok(()),
+        Ok(TransactionReply::Verified { .. }) => {
+            let code =
+                if knows_abortable { ErrorCode::TransactionAbortable } else { ErrorCode::InvalidTxnState };
+            Err(Refusal::new(code, "The partition was not added to the transaction."))
+        }
+        Ok(reply) => Err(unexpected(&reply)),
+        Err(refusal) => Err(Refusal { code: data_path_code(refusal.code, adds_partition), ..refusal }),
+    }
+}
+
+/// How what the coordinator says is told to one who writes data. Older clients would not try again at some codes that
+/// mean just that; Kafka answers them with NOT_ENOUGH_REPLICAS, upon which they do.
+fn data_path_code(code: ErrorCode, adds_partition: bool) -> ErrorCode {
+    match code {
+        ErrorCode::ProducerFenced => ErrorCode::InvalidProducerEpoch,
+        ErrorCode::ConcurrentTransactions if adds_partition => ErrorCode::ConcurrentTransactions,
+        ErrorCode::ConcurrentTransactions
+        | ErrorCode::CoordinatorLoadInProgress
+        | ErrorCode::CoordinatorNotAvailable
+        | ErrorCode::NotCoordinator => ErrorCode::NotEnoughReplicas,
+        code => code,
+    }
+}
+
+/// The partition of `__consumer_offsets` to which a group belongs.
+pub(crate) async fn group_partition(broker: &Arc<Broker>, group_id: &str) -> Result<TopicPartition, Refusal> {
+    let image = broker.image();
+    let unavailable =
+        || Refusal::new(ErrorCode::CoordinatorNotAvailable, "The groups' offsets are not available.");
+    let topic = image.topic(CONSUMER_OFFSETS_TOPIC).ok_or_else(unavailable)?;
+    let partition = partition_of_name(group_id, topic.partitions);
+    let name = TopicName::new(CONSUMER_OFFSETS_TOPIC).map_err(|_| unavailable())?;
+    Ok(TopicPartition::new(name, PartitionId(partition)))
 }

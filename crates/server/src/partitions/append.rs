@@ -32,7 +32,6 @@ pub(crate) enum Onward {
 }
 
 /// What is appended.
-#[allow(dead_code, reason = "the coordinator of transactions writes markers")]
 enum Entry {
     Batch { batch: Validated, guard: Option<VerificationGuard>, now: TimestampMs, onward: Onward },
     Marker { marker: TransactionMarker, now: TimestampMs },
@@ -80,7 +79,6 @@ pub(crate) async fn append_verified(
 /// Appends the marker that ends a producer's transaction, and sets off what follows from it, as [`append`] does.
 ///
 /// The transaction is decided for readers when the marker is committed: see [`PartitionHandle::wait_committed`].
-#[allow(dead_code, reason = "the coordinator of transactions writes markers")]
 pub(crate) async fn append_marker(
     broker: &Arc<Broker>,
     partition: &Arc<PartitionHandle>,
@@ -139,7 +137,8 @@ fn pass_on(
     {
         let to = appended.base_offset.plus(i64::from(batch.header.last_offset_delta) + 1);
         let range = LiveRange::new(appended.base_offset, to, batch.bytes.len());
-        let skipped = partition.live.push(range, &broker.nats.live().budget);
+        let held = partition.reader.last_stable_offset() < partition.reader.high_watermark().offset();
+        let skipped = partition.live.push(range, &broker.nats.live().budget, held);
         if skipped > 0 {
             broker.nats.metrics().live.skipped.inc_by(skipped);
         }

@@ -5,11 +5,11 @@ mod flusher;
 mod handle;
 mod open;
 mod table;
+#[cfg(test)]
+mod tests;
 mod upkeep;
 
-#[allow(unused_imports, reason = "the coordinator of transactions writes markers")]
-pub(crate) use append::append_marker;
-pub(crate) use append::{AppendFailure, Onward, append, append_verified, begin_verification};
+pub(crate) use append::{AppendFailure, Onward, append, append_marker, append_verified, begin_verification};
 pub(crate) use flusher::Flusher;
 pub(crate) use handle::{PartitionHandle, WaitOutcome};
 pub(crate) use open::{Opener, log_config, policy};

@@ -15,6 +15,10 @@ const JOINED_BYTES_MAX: u64 = 256 * 1024;
 /// ... and up to this part of what may wait, since whole ranges are skipped.
 const JOINED_PART: u64 = 16;
 
+/// What an undecided transaction holds back takes at most this part of what may wait: it may stay open for long, and
+/// other partitions need room as well.
+const HELD_PART: u64 = 4;
+
 /// Whole batches of one partition, one behind the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LiveRange {
@@ -68,6 +72,10 @@ impl LiveBudget {
     fn is_exceeded(&self) -> bool {
         self.waiting() > self.max
     }
+
+    fn held_max(&self) -> u64 {
+        self.max / HELD_PART
+    }
 }
 
 /// The queue of one partition. Filled under the partition's lock, emptied by one task at a time.
@@ -77,16 +85,19 @@ pub(crate) struct LiveQueue(Mutex<Queue>);
 #[derive(Debug, Default)]
 struct Queue {
     ranges: VecDeque<LiveRange>,
+    /// Of all ranges.
+    bytes: u64,
     /// A task is busy with this partition.
     running: bool,
 }
 
 impl LiveQueue {
     /// Adds what was just appended. Returns the number of records that are skipped for it: the oldest of this partition, if as
-    /// much waits as may.
-    pub(crate) fn push(&self, range: LiveRange, budget: &LiveBudget) -> u64 {
+    /// much waits as may. `held`: an undecided transaction lies before it.
+    pub(crate) fn push(&self, range: LiveRange, budget: &LiveBudget, held: bool) -> u64 {
         let mut queue = self.lock();
         budget.take(range.bytes);
+        queue.bytes += range.bytes;
         match queue.ranges.back_mut() {
             Some(last) if last.to == range.from && last.bytes + range.bytes <= budget.joined_max() => {
                 last.to = range.to;
@@ -95,9 +106,10 @@ impl LiveQueue {
             _ => queue.ranges.push_back(range),
         }
         let mut skipped = 0;
-        while budget.is_exceeded()
+        while (budget.is_exceeded() || (held && queue.bytes > budget.held_max()))
             && let Some(oldest) = queue.ranges.pop_front()
         {
+            queue.bytes -= oldest.bytes;
             budget.release(oldest.bytes);
             skipped += oldest.records();
         }
@@ -116,6 +128,7 @@ impl LiveQueue {
     pub(crate) fn next(&self) -> Option<LiveRange> {
         let mut queue = self.lock();
         let next = queue.ranges.pop_front();
+        queue.bytes -= next.map_or(0, |range| range.bytes);
         queue.running = next.is_some();
         if next.is_none() {
             queue.ranges = VecDeque::new();
@@ -141,7 +154,7 @@ mod tests {
     fn neighbours_are_joined_and_come_out_in_order() {
         let (queue, budget) = (LiveQueue::default(), LiveBudget::new(1 << 30));
         for (from, to) in [(0, 2), (2, 5), (7, 8)] {
-            assert_eq!(queue.push(range(from, to, 1000), &budget), 0);
+            assert_eq!(queue.push(range(from, to, 1000), &budget, false), 0);
         }
         assert_eq!(queue.next(), Some(range(0, 5, 2000)));
         assert_eq!(queue.next(), Some(range(7, 8, 1000)));
@@ -153,29 +166,41 @@ mod tests {
     fn one_task_at_a_time() {
         let (queue, budget) = (LiveQueue::default(), LiveBudget::new(1 << 30));
         assert!(!queue.begin());
-        queue.push(range(0, 1, 1), &budget);
+        queue.push(range(0, 1, 1), &budget, false);
         assert!(queue.begin());
         assert!(!queue.begin());
         assert!(queue.next().is_some());
-        queue.push(range(1, 2, 1), &budget);
+        queue.push(range(1, 2, 1), &budget, false);
         assert!(!queue.begin());
         assert!(queue.next().is_some());
         assert!(queue.next().is_none());
-        queue.push(range(2, 3, 1), &budget);
+        queue.push(range(2, 3, 1), &budget, false);
         assert!(queue.begin());
     }
 
     #[test]
     fn the_oldest_is_skipped_when_too_much_waits() {
         let (queue, budget) = (LiveQueue::default(), LiveBudget::new(600_000));
-        assert_eq!(queue.push(range(0, 10, 200_000), &budget), 0);
-        assert_eq!(queue.push(range(10, 20, 200_000), &budget), 0);
-        assert_eq!(queue.push(range(20, 30, 200_000), &budget), 0);
-        assert_eq!(queue.push(range(30, 37, 200_000), &budget), 10);
+        assert_eq!(queue.push(range(0, 10, 200_000), &budget, false), 0);
+        assert_eq!(queue.push(range(10, 20, 200_000), &budget, false), 0);
+        assert_eq!(queue.push(range(20, 30, 200_000), &budget, false), 0);
+        assert_eq!(queue.push(range(30, 37, 200_000), &budget, false), 10);
         assert_eq!(queue.next(), Some(range(10, 20, 200_000)));
         // One that is too large by itself is skipped with all before it.
-        assert_eq!(queue.push(range(37, 38, 700_000), &budget), 18);
+        assert_eq!(queue.push(range(37, 38, 700_000), &budget, false), 18);
         assert_eq!(queue.next(), None);
         assert_eq!(budget.waiting(), 200_000);
+    }
+
+    #[test]
+    fn an_open_transaction_does_not_take_the_room_of_other_partitions() {
+        let (held, other, budget) = (LiveQueue::default(), LiveQueue::default(), LiveBudget::new(800_000));
+        assert_eq!(held.push(range(0, 10, 150_000), &budget, true), 0);
+        assert_eq!(held.push(range(10, 20, 150_000), &budget, true), 10);
+        for n in 0..4 {
+            assert_eq!(other.push(range(n, n + 1, 150_000), &budget, false), 0);
+        }
+        assert_eq!(held.next(), Some(range(10, 20, 150_000)));
+        assert_eq!(held.push(range(20, 30, 60_000), &budget, true), 0);
     }
 }

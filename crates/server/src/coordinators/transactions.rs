@@ -1,0 +1,286 @@
+//! Coordinators of transactions as the shell runs them, and the writing of their markers.
+//!
+//! A prepared transaction is completed by a writer: a task that asks the coordinator what is to be written, appends a
+//! marker to each partition, waits until all are committed, and reports that. For one transactional id there is never
+//! more than one writer, because a marker that is written again later could end the next transaction of a producer of
+//! the classic protocol. What the coordinator wants done is therefore only word that there is something to write.
+//!
+//! A writer tries until it succeeds or the server stops; after a start the coordinator asks again.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tailrace_broker::config::BrokerConfig;
+use tailrace_broker::transactions::{
+    TransactionCoordinator, TransactionEvent, TransactionProtocol, TransactionReply, TransactionWork,
+    WriteMarkers,
+};
+use tailrace_broker::{CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC};
+use tailrace_replication::{AppendError, ProducerError, TransactionMarker};
+use tailrace_types::{HighWatermark, TopicPartition};
+
+use super::runtime::{Kind, Performed};
+use super::{CoordinatorFailure, Runtime};
+use crate::broker::Broker;
+use crate::partitions::{AppendFailure, PartitionHandle, PartitionSlot, WaitOutcome, append_marker};
+
+/// Pauses between two attempts: the first, and the longest; each is twice the one before.
+const PAUSE_FIRST: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// Coordinators of transactions.
+pub(super) static TRANSACTIONS: Kind<TransactionCoordinator> = Kind {
+    name: "transaction",
+    topic: TRANSACTION_STATE_TOPIC,
+    partitions: |config| config.transaction_state_log_num_partitions,
+    settings,
+    new: TransactionCoordinator::new,
+    perform,
+};
+
+fn settings(config: &BrokerConfig) -> Vec<(&'static str, String)> {
+    vec![
+        ("cleanup.policy", "compact".to_owned()),
+        ("segment.bytes", config.transaction_state_log_segment_bytes.to_string()),
+    ]
+}
+
+/// Who is writing markers. One entry per transaction that is being completed.
+#[derive(Debug, Default)]
+pub(crate) struct MarkerWriters {
+    /// By transactional id; true if there may be more to write than the writer has looked at.
+    busy: Mutex<HashMap<String, bool>>,
+}
+
+impl MarkerWriters {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, bool>> {
+        self.busy.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// True if the caller is to write; otherwise who writes already looks once more.
+    fn begin(&self, transactional_id: &str) -> bool {
+        let mut busy = self.lock();
+        if let Some(more) = busy.get_mut(transactional_id) {
+            *more = true;
+            return false;
+        }
+        busy.insert(transactional_id.to_owned(), false);
+        true
+    }
+
+    /// True if the writer may go; false if it has to look once more.
+    fn end(&self, transactional_id: &str) -> bool {
+        let mut busy = self.lock();
+        if busy.get_mut(transactional_id).is_some_and(std::mem::take) {
+            return false;
+        }
+        busy.remove(transactional_id);
+        true
+    }
+}
+
+fn perform(broker: Arc<Broker>, shard: i32, work: TransactionWork) -> Performed {
+    let TransactionWork::WriteMarkers(WriteMarkers { transactional_id, .. }) = work;
+    Box::pin(async move {
+        if broker.coordinators.marker_writers.begin(&transactional_id) {
+            tokio::spawn(write_until_done(broker, shard, transactional_id));
+        }
+    })
+}
+
+async fn write_until_done(broker: Arc<Broker>, shard: i32, transactional_id: String) {
+    let mut stopping = broker.stopping.subscribe();
+    loop {
+        tokio::select! {
+            () = complete(&broker, shard, &transactional_id) => {}
+            () = Broker::stopped(&mut stopping) => return,
+        }
+        if broker.coordinators.marker_writers.end(&transactional_id) {
+            return;
+        }
+    }
+}
+
+/// Completes the transaction, if it is prepared.
+async fn complete(broker: &Arc<Broker>, shard: i32, transactional_id: &str) {
+    let mut pause = Pause::default();
+    loop {
+        match attempt(broker, shard, transactional_id).await {
+            Ok(()) => return,
+            Err(failure) => {
+                tracing::warn!(transactional_id, %failure, "a transaction could not be completed yet");
+                pause.wait().await;
+            }
+        }
+    }
+}
+
+async fn attempt(broker: &Arc<Broker>, shard: i32, transactional_id: &str) -> Result<(), CoordinatorFailure> {
+    let runtime = &broker.coordinators.transactions;
+    let id = transactional_id.to_owned();
+    let event = |token| TransactionEvent::AskMarkers { token, transactional_id: id };
+    let asked = runtime.submit_to(broker, shard, event).await?.reply().await?;
+    let TransactionReply::Markers(Some(markers)) = asked else { return Ok(()) };
+    let producer = markers.producer;
+    write_all(broker, shard, markers).await;
+    let id = transactional_id.to_owned();
+    let event = move |token| TransactionEvent::MarkersWritten { token, transactional_id: id, producer };
+    runtime.submit_to(broker, shard, event).await?.reply().await?;
+    Ok(())
+}
+
+/// Writes a marker to every partition, however long it takes.
+async fn write_all(broker: &Arc<Broker>, shard: i32, markers: WriteMarkers) {
+    let marker = TransactionMarker {
+        producer_id: markers.producer.id,
+        producer_epoch: markers.producer.epoch,
+        coordinator_epoch: coordinator_epoch(broker, shard),
+        committed: markers.committed,
+        epochs_are_bumped: markers.protocol == TransactionProtocol::EpochPerTransaction,
+    };
+    let mut left = markers.partitions;
+    let mut pause = Pause::default();
+    loop {
+        left = write_round(broker, marker, left).await;
+        if left.is_empty() {
+            return;
+        }
+        pause.wait().await;
+    }
+}
+
+/// Appends to all partitions, then waits for all of them. Returns those where it has to be done again.
+async fn write_round(
+    broker: &Arc<Broker>,
+    marker: TransactionMarker,
+    partitions: BTreeSet<TopicPartition>,
+) -> BTreeSet<TopicPartition> {
+    let mut appended = Vec::with_capacity(partitions.len());
+    let mut again = BTreeSet::new();
+    for partition in partitions {
+        match mark(broker, &partition, marker).await {
+            Ok(Marked::At(handle, committed_at)) => appended.push((partition, handle, committed_at)),
+            Ok(Marked::NotNeeded) => {}
+            Err(failure) => {
+                tracing::warn!(%partition, ?failure, "a transaction's marker could not be written yet");
+                again.insert(partition);
+            }
+        }
+    }
+    for (partition, handle, committed_at) in appended {
+        if !committed(&handle, committed_at).await {
+            again.insert(partition);
+        }
+    }
+    again
+}
+
+/// What became of a marker.
+pub(crate) enum Marked {
+    /// It counts when it is committed.
+    At(Arc<PartitionHandle>, HighWatermark),
+    /// The partition does not exist any more, or has seen a later generation of the producer, which came after this
+    /// marker's end.
+    NotNeeded,
+}
+
+async fn mark(
+    broker: &Arc<Broker>,
+    partition: &TopicPartition,
+    marker: TransactionMarker,
+) -> Result<Marked, AppendFailure> {
+    let topic = broker.topics().by_name(partition.topic.as_str());
+    let handle = match topic.as_ref().and_then(|topic| topic.partition(partition.partition.0)) {
+        None => return Ok(Marked::NotNeeded),
+        Some(PartitionSlot::Offline(_)) => return Err(AppendFailure::Gone),
+        Some(PartitionSlot::Online(handle)) => Arc::clone(handle),
+    };
+    match append_any_marker(broker, &handle, marker).await {
+        Ok(committed_at) => Ok(Marked::At(handle, committed_at)),
+        Err(AppendFailure::Refused(AppendError::Producer(
+            error @ (ProducerError::StaleEpoch { .. } | ProducerError::CoordinatorFenced { .. }),
+        ))) => {
+            tracing::info!(%partition, %error, "a transaction's marker is not needed");
+            Ok(Marked::NotNeeded)
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Appends a marker to any partition. The coordinator of groups is told of those in its own topic.
+///
+/// # Errors
+/// As `append_marker`.
+pub(crate) async fn append_any_marker(
+    broker: &Arc<Broker>,
+    handle: &Arc<PartitionHandle>,
+    marker: TransactionMarker,
+) -> Result<HighWatermark, AppendFailure> {
+    if handle.id.topic.as_str() == CONSUMER_OFFSETS_TOPIC {
+        return append_group_marker(broker, handle, marker).await;
+    }
+    Ok(append_marker(broker, handle, marker).await?.committed_at)
+}
+
+async fn append_group_marker(
+    broker: &Arc<Broker>,
+    handle: &Arc<PartitionHandle>,
+    marker: TransactionMarker,
+) -> Result<HighWatermark, AppendFailure> {
+    Ok(append_marker(broker, handle, marker).await?.committed_at)
+}
+
+/// Waits for the commit. False if it will not come.
+pub(crate) async fn committed(handle: &PartitionHandle, committed_at: HighWatermark) -> bool {
+    match handle.wait_committed(committed_at) {
+        None => true,
+        Some(wait) => matches!(wait.await, Ok(WaitOutcome::Committed)),
+    }
+}
+
+/// Generation of the coordinator: the epoch of its partition, which rises with every start.
+fn coordinator_epoch(broker: &Broker, shard: i32) -> i32 {
+    let topic = broker.topics().by_name(TRANSACTION_STATE_TOPIC);
+    match topic.as_ref().and_then(|topic| topic.partition(shard)) {
+        Some(PartitionSlot::Online(handle)) => handle.reader.epoch().get(),
+        _ => 0,
+    }
+}
+
+/// A pause that doubles.
+struct Pause(Duration);
+
+impl Default for Pause {
+    fn default() -> Self {
+        Self(PAUSE_FIRST)
+    }
+}
+
+impl Pause {
+    async fn wait(&mut self) {
+        tokio::time::sleep(self.0).await;
+        self.0 = (self.0 * 2).min(PAUSE_MAX);
+    }
+}
+
+/// The type of the runtime, for those who hold it.
+pub(crate) type Transactions = Runtime<TransactionCoordinator>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_writes_and_others_make_it_look_again() {
+        let writers = MarkerWriters::default();
+        assert!(writers.begin("a"));
+        assert!(writers.begin("b"));
+        assert!(!writers.begin("a"));
+        assert!(!writers.begin("a"));
+        assert!(!writers.end("a"));
+        assert!(writers.end("a"));
+        assert!(writers.end("b"));
+        assert!(writers.begin("a"));
+    }
+}

@@ -1,0 +1,126 @@
+//! What the handlers of groups share: the road to the coordinator, and from its refusals to error codes.
+
+use std::sync::Arc;
+
+use tailrace_broker::groups::{
+    ClassicEvent, ClassicReply, ClientIdentity, GroupError, GroupEvent, GroupReply, OffsetsEvent,
+    OffsetsReply,
+};
+use tailrace_kafka_wire::ErrorCode;
+
+use crate::coordinators::{CoordinatorFailure, Pending};
+use crate::kafka::Context;
+
+/// An answer of a group's coordinator that is due, or the reason why none will come.
+pub(crate) struct PendingGroup(Result<Pending<GroupReply>, CoordinatorFailure>);
+
+impl PendingGroup {
+    async fn reply(self) -> Result<GroupReply, ErrorCode> {
+        match self.0 {
+            Ok(pending) => pending.reply().await.map_err(|failure| failure.code()),
+            Err(failure) => Err(failure.code()),
+        }
+    }
+
+    /// The answer to a classic event.
+    pub(crate) async fn classic(self) -> Result<ClassicReply, ErrorCode> {
+        match self.reply().await? {
+            GroupReply::Classic(reply) => Ok(reply),
+            _ => Err(ErrorCode::UnknownServerError),
+        }
+    }
+
+    /// The answer to an event about offsets.
+    pub(crate) async fn offsets(self) -> Result<OffsetsReply, ErrorCode> {
+        match self.reply().await? {
+            GroupReply::Offsets(reply) => Ok(reply),
+            _ => Err(ErrorCode::UnknownServerError),
+        }
+    }
+}
+
+impl Context {
+    /// Submits an event of the classic protocol. Returns when it is decided.
+    pub(crate) async fn submit_classic(&self, group: String, event: ClassicEvent) -> PendingGroup {
+        let id: Arc<str> = Arc::from(group.as_str());
+        let event = move |token| GroupEvent::Classic { token, group: id, event };
+        PendingGroup(self.broker.coordinators.groups.submit(&self.broker, &group, event).await)
+    }
+
+    /// Submits an event about offsets. Returns when it is decided.
+    pub(crate) async fn submit_offsets(&self, group: String, event: OffsetsEvent) -> PendingGroup {
+        let id: Arc<str> = Arc::from(group.as_str());
+        let event = move |token| GroupEvent::Offsets { token, group: id, event };
+        PendingGroup(self.broker.coordinators.groups.submit(&self.broker, &group, event).await)
+    }
+
+    /// Who the client is, as descriptions of groups show it.
+    pub(crate) fn client_identity(&self) -> ClientIdentity {
+        ClientIdentity {
+            client_id: self.header.client_id.clone().unwrap_or_default(),
+            // With the slash that Java puts before addresses.
+            client_host: format!("/{}", self.session.peer.ip().to_canonical()),
+        }
+    }
+}
+
+/// A member id that nobody has: the client's name, or its static identity, and random digits.
+pub(crate) fn fresh_member_id(prefix: &str) -> Arc<str> {
+    format!("{prefix}-{}", uuid_text(crate::random::bytes16())).into()
+}
+
+/// 16 random bytes as a UUID of version 4 (RFC 9562).
+fn uuid_text(mut bytes: [u8; 16]) -> String {
+    bytes[6] = (bytes[6] & 0x0f) | 0x40;
+    bytes[8] = (bytes[8] & 0x3f) | 0x80;
+    let mut text = String::with_capacity(36);
+    for (number, byte) in bytes.iter().enumerate() {
+        if matches!(number, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text.push_str(&format!("{byte:02x}"));
+    }
+    text
+}
+
+/// What Kafka answers where a group's coordinator refuses. No wildcard arm: a new refusal demands a decision.
+pub(crate) fn group_code(error: &GroupError) -> ErrorCode {
+    match error {
+        GroupError::InvalidGroupId { .. } => ErrorCode::InvalidGroupId,
+        GroupError::GroupNotFound { .. } | GroupError::NotUpgradable { .. } => ErrorCode::GroupIdNotFound,
+        GroupError::UnknownMember { .. } => ErrorCode::UnknownMemberId,
+        GroupError::MemberIdRequired { .. } => ErrorCode::MemberIdRequired,
+        GroupError::FencedInstance { .. } => ErrorCode::FencedInstanceId,
+        GroupError::UnreleasedInstance { .. } => ErrorCode::UnreleasedInstanceId,
+        GroupError::IllegalGeneration { .. } => ErrorCode::IllegalGeneration,
+        GroupError::FencedMemberEpoch { .. } => ErrorCode::FencedMemberEpoch,
+        GroupError::StaleMemberEpoch { .. } => ErrorCode::StaleMemberEpoch,
+        GroupError::RebalanceInProgress => ErrorCode::RebalanceInProgress,
+        GroupError::InconsistentProtocol { .. } => ErrorCode::InconsistentGroupProtocol,
+        GroupError::InvalidSessionTimeout { .. } => ErrorCode::InvalidSessionTimeout,
+        GroupError::GroupFull { .. } => ErrorCode::GroupMaxSizeReached,
+        GroupError::GroupDead => ErrorCode::CoordinatorNotAvailable,
+        GroupError::NonEmptyGroup { .. } => ErrorCode::NonEmptyGroup,
+        GroupError::SubscribedToTopic => ErrorCode::GroupSubscribedToTopic,
+        GroupError::OffsetMetadataTooLarge { .. } => ErrorCode::OffsetMetadataTooLarge,
+        GroupError::UnstableOffset => ErrorCode::UnstableOffsetCommit,
+        GroupError::UnknownTopicOrPartition => ErrorCode::UnknownTopicOrPartition,
+        GroupError::UnknownTopicId => ErrorCode::UnknownTopicId,
+        GroupError::ClientTooOld => ErrorCode::UnsupportedVersion,
+        GroupError::TooMany { .. } => ErrorCode::PolicyViolation,
+        GroupError::InvalidRequest { .. } => ErrorCode::InvalidRequest,
+        GroupError::UnsupportedAssignor { .. } => ErrorCode::UnsupportedAssignor,
+        GroupError::InvalidRegularExpression { .. } => ErrorCode::InvalidRegularExpression,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn member_ids_end_in_a_uuid_of_version_4() {
+        assert_eq!(uuid_text([0xff; 16]), "ffffffff-ffff-4fff-bfff-ffffffffffff");
+        assert_ne!(fresh_member_id("a"), fresh_member_id("a"));
+    }
+}

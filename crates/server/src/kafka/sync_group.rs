@@ -1,0 +1,57 @@
+//! SyncGroup (14): a member of a classic group asks for its assignment; the leader brings everybody's.
+
+use std::sync::Arc;
+
+use tailrace_broker::groups::{ClassicEvent, ClassicReply, MemberReference, SyncRequest};
+use tailrace_kafka_wire::messages::sync_group_request::SyncGroupRequest;
+use tailrace_kafka_wire::messages::sync_group_response::SyncGroupResponse;
+use tailrace_kafka_wire::{ErrorCode, Reader};
+
+use crate::connection::Closed;
+use crate::kafka::groups::group_code;
+use crate::kafka::{Context, Decided, answer_later, decode};
+
+/// First version that names the protocol and its type, and must.
+const PROTOCOL_FROM: i16 = 5;
+
+pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
+    let request: SyncGroupRequest = decode(&context, reader)?;
+    if context.version() >= PROTOCOL_FROM
+        && (request.protocol_type.is_none() || request.protocol_name.is_none())
+    {
+        let response = refused(ErrorCode::InconsistentGroupProtocol);
+        return Ok(Decided::Reply(context.reply(&response)?));
+    }
+    let sync = SyncRequest {
+        by: MemberReference {
+            member: request.member_id.into(),
+            instance: request.group_instance_id.map(Arc::from),
+            generation: request.generation_id,
+        },
+        protocol_type: request.protocol_type,
+        protocol: request.protocol_name,
+        assignments: request
+            .assignments
+            .into_iter()
+            .map(|given| (Arc::from(given.member_id), given.assignment))
+            .collect(),
+    };
+    let pending = context.submit_classic(request.group_id, ClassicEvent::Sync(sync)).await;
+    Ok(answer_later(context, async move {
+        match pending.classic().await {
+            Ok(ClassicReply::Sync(Ok(synced))) => SyncGroupResponse {
+                protocol_type: synced.protocol_type.map(|name| name.to_string()),
+                protocol_name: synced.protocol.map(|name| name.to_string()),
+                assignment: synced.assignment,
+                ..Default::default()
+            },
+            Ok(ClassicReply::Sync(Err(error))) => refused(group_code(&error)),
+            Ok(_) => refused(ErrorCode::UnknownServerError),
+            Err(code) => refused(code),
+        }
+    }))
+}
+
+fn refused(code: ErrorCode) -> SyncGroupResponse {
+    SyncGroupResponse { error_code: code.code(), ..Default::default() }
+}
