@@ -42,7 +42,9 @@ pub use offsets::{
     CommitPartition, CommitRequest, CommitTopic, CommittedOffset, CommittedTopic, Committer, FetchRequest,
     FetchTopic, FetchedPartition, FetchedTopic, OffsetsEvent, OffsetsReply, TopicPartitions, TopicReference,
 };
-pub use share::{ShareEvent, ShareReply, ShareWork};
+pub use share::{
+    ShareAnswer, ShareDescription, ShareEvent, ShareHeartbeat, ShareMemberDescription, ShareReply, ShareWork,
+};
 
 use crate::coordinator::{Coordinator, Effects, Moment, ReplayError, Replayed};
 use group::Group;

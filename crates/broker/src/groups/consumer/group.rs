@@ -83,6 +83,16 @@ impl<'a> Journal<'a> {
         self.records.unwrap_or_default()
     }
 
+    /// The group, if records are taken down.
+    pub(crate) fn group(&self) -> Option<&str> {
+        self.records.as_ref().map(|_| &**self.group)
+    }
+
+    /// Takes out what was taken down.
+    pub(crate) fn take(&mut self) -> Vec<CoordinatorRecord> {
+        self.records.take().unwrap_or_default()
+    }
+
     pub(crate) fn push(&mut self, record: CoordinatorRecord) {
         if let Some(records) = &mut self.records {
             records.push(record);

@@ -28,6 +28,7 @@ use std::sync::Arc;
 
 use tailrace_types::TopicId;
 
+pub(crate) use describe::named;
 pub use describe::{ConsumerDescription, ConsumerMemberDescription, NamedPartitions};
 pub use expression::{EXPRESSION_BYTES_MAX, EXPRESSIONS_PER_GROUP_MAX};
 pub(crate) use group::{ConsumerGroup, Journal, hash_of_topics};

@@ -110,6 +110,9 @@ impl Commit<'_> {
         partition: CommitPartition,
     ) -> Result<(), GroupError> {
         self.check_size(topic, &partition)?;
+        if let Some(Group::Consumer(group)) = self.coordinator.groups.get(self.group) {
+            group.check_commit_of(self.by, id, partition.index)?;
+        }
         let with_expiry = self.expires_at != TimestampMs::NONE;
         let offset = CommittedOffset {
             offset: partition.offset,
