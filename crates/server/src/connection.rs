@@ -158,7 +158,12 @@ impl Connection {
             limits: Box::pin(tokio::time::sleep(LIMITS_INTERVAL)),
             last_request: Instant::now(),
             stopping: false,
-            session: Arc::new(kafka::ClientSession { peer, local, software: OnceLock::new() }),
+            session: Arc::new(kafka::ClientSession {
+                peer,
+                local,
+                principal: Arc::default(),
+                software: OnceLock::new(),
+            }),
             broker,
         }
     }

@@ -1,10 +1,14 @@
-//! The Kafka protocol's requests: one file per API, each from decoded request to response.
+//! The Kafka protocol's requests: one file per API, each from decoded request to response. (Permissions, quotas and credentials, which
+//! are not there yet, have a file per kind.)
 //!
 //! This module reads the header, refuses what is not served, and hands the body to its API's file. Every request's
-//! road passes through [`Context`], which is where a principal will sit once there are users.
+//! road passes through [`Context`], whose session names the principal.
 
+mod acls;
 mod alter_configs;
+mod alter_partition_reassignments;
 mod api_versions;
+mod client_quotas;
 mod commands;
 mod config_resources;
 mod create_partitions;
@@ -15,7 +19,9 @@ mod describe_cluster;
 mod describe_configs;
 mod describe_log_dirs;
 mod describe_producers;
+mod describe_quorum;
 mod describe_topic_partitions;
+mod elect_leaders;
 mod epochs;
 mod errors;
 mod fetch;
@@ -25,13 +31,17 @@ mod incremental_alter_configs;
 mod init_producer_id;
 mod list_config_resources;
 mod list_offsets;
+mod list_partition_reassignments;
 mod lookup;
 mod metadata;
 mod offset_for_leader_epoch;
 mod produce;
 mod replicas;
+mod scram_credentials;
 mod table;
 mod transactions;
+mod unregister_broker;
+mod update_features;
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -47,6 +57,7 @@ pub(crate) use table::api_name;
 use crate::broker::Broker;
 use crate::budget::Reservation;
 use crate::connection::Closed;
+use crate::nats::Principal;
 use crate::outbox::{FileSlice, ReplyPart};
 
 /// A frame as it arrived, without its length field.
@@ -70,11 +81,17 @@ pub(crate) enum Decided {
 }
 
 /// What is known of the client at the other end of a connection.
+///
+/// Who it is belongs here and not to the single request: a connection is authenticated once, and every request's [`Context`]
+/// leads here. There is deliberately no function yet that grants or denies: without a model of permissions, which is to be
+/// the same for both protocols, its parameters would be guesses and each call a line that does nothing.
 #[derive(Debug)]
 pub(crate) struct ClientSession {
     pub(crate) peer: SocketAddr,
     /// The address that the client reached, told to it where no advertised listener is set.
     pub(crate) local: SocketAddr,
+    /// Whose connection it is. For now nobody has to say who he is, and everybody may do everything.
+    pub(crate) principal: Arc<Principal>,
     /// Name and version that the client gave in ApiVersions.
     pub(crate) software: OnceLock<(String, String)>,
 }
