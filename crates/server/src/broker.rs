@@ -11,6 +11,7 @@ use tailrace_types::{NodeId, TimestampMs};
 use tokio::sync::Mutex;
 
 use crate::budget::RequestBudget;
+use crate::cleaner::Cleaner;
 use crate::controller::{ControllerShell, ProducerIdBlock};
 use crate::coordinators::Coordinators;
 use crate::dirty::DirtyPages;
@@ -57,6 +58,7 @@ pub(crate) struct Broker {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) budget: Arc<RequestBudget>,
     pub(crate) controller: ControllerShell,
+    pub(crate) cleaner: Cleaner,
     pub(crate) coordinators: Coordinators,
     pub(crate) flusher: Flusher,
     pub(crate) dirty: Arc<DirtyPages>,
