@@ -11,6 +11,7 @@ use tailrace_types::{NodeId, TimestampMs};
 use tokio::sync::Mutex;
 
 use crate::budget::RequestBudget;
+use crate::cleaner::Cleaner;
 use crate::controller::{ControllerShell, ProducerIdBlock};
 use crate::coordinators::Coordinators;
 use crate::dirty::DirtyPages;
@@ -58,6 +59,7 @@ pub(crate) struct Broker {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) budget: Arc<RequestBudget>,
     pub(crate) controller: ControllerShell,
+    pub(crate) cleaner: Cleaner,
     pub(crate) coordinators: Coordinators,
     /// Share groups' records in flight, and their clients' sessions.
     pub(crate) share: ShareGroups,

@@ -10,6 +10,7 @@
 
 mod broker;
 mod budget;
+mod cleaner;
 mod collector;
 mod connection;
 mod controller;

@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 
 use crate::broker::{Broker, Limits};
 use crate::budget::RequestBudget;
+use crate::cleaner::Cleaner;
 use crate::collector::BrokerCollector;
 use crate::controller::{ControllerShell, ProducerIdBlock};
 use crate::coordinators::Coordinators;
@@ -186,6 +187,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
             metrics.request_memory.clone(),
         ),
         controller,
+        cleaner: Cleaner::default(),
         coordinators: Coordinators::new(),
         share: ShareGroups::new(),
         flusher: Flusher::start(flush_threads, Arc::clone(&metrics)).map_err(StartError::Threads)?,
@@ -202,6 +204,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
     });
     broker.metrics.add(|registry| broker.nats.metrics().register_into(registry));
     broker.metrics.register_collector(Box::new(BrokerCollector(Arc::downgrade(&broker))));
+    broker.cleaner.start(&broker).map_err(StartError::Threads)?;
     let grace = Duration::from_millis(config.tailrace_shutdown_grace_ms);
     let mut others = vec![
         tokio::spawn(http::serve(http, Arc::clone(&broker))),
@@ -257,8 +260,12 @@ impl Server {
             task.abort();
         }
         let broker = Arc::clone(&self.broker);
-        if tokio::task::spawn_blocking(move || broker.flusher.stop()).await.is_err() {
-            tracing::error!("stopping the flusher panicked");
+        let stop = move || {
+            broker.cleaner.stop();
+            broker.flusher.stop();
+        };
+        if tokio::task::spawn_blocking(stop).await.is_err() {
+            tracing::error!("stopping the cleaner or the flusher panicked");
         }
         let failed = close_all(&self.broker).await;
         self.broker.controller.close().await;
