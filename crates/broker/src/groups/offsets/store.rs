@@ -164,11 +164,14 @@ impl Offsets {
             self.discount_topic(&topic.into(), stored.offset.topic_id);
         }
         for producer in producers.into_iter().flatten() {
-            if let Some(groups) = self.transactions.get_mut(&producer)
-                && let Some(topics) = groups.get_mut(group)
-                && take(topics, topic, partition).is_some()
-            {
-                self.pending_count -= 1;
+            let Some(groups) = self.transactions.get_mut(&producer) else { continue };
+            let Some(topics) = groups.get_mut(group) else { continue };
+            self.pending_count -= usize::from(take(topics, topic, partition).is_some());
+            if topics.is_empty() {
+                groups.remove(group);
+            }
+            if groups.is_empty() {
+                self.transactions.remove(&producer);
             }
         }
         self.drop_if_empty(group);
