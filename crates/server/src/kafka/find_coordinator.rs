@@ -1,8 +1,6 @@
 //! FindCoordinator (10). This node coordinates every group, as the only node does in Kafka.
 //!
-//! There are no groups yet: JoinGroup and its kin are not served. A client that assigns partitions by hand but has a group
-//! id (librdkafka demands one) needs this answer to work in peace; one that subscribes is told at its next step that
-//! the broker does not support JoinGroup. Transactions and share groups are refused here, with a text.
+//! Transactions and share groups are refused here, with a text.
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
 //! What the data path asks of a transaction's coordinator.
 
+use tailrace_broker::coordinator::TransactionalProducer;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_types::{ProducerEpoch, ProducerId};
 
@@ -29,6 +30,21 @@ pub(crate) struct FirstBatch<'a> {
 /// # Errors
 /// The answer for the producer.
 pub(crate) async fn verify_transaction(_context: &Context, _batch: FirstBatch<'_>) -> Result<(), Refusal> {
+    let message = "transactions are not supported yet".to_owned();
+    Err(Refusal::new(ErrorCode::TransactionalIdAuthorizationFailed, message))
+}
+
+/// Makes sure that the partition of `__consumer_offsets` to which `group_id` belongs is in the transaction: for
+/// TxnOffsetCommit.
+///
+/// # Errors
+/// The answer for the client.
+pub(crate) async fn add_offsets_partition(
+    _context: &Context,
+    (_transactional_id, _producer): (&str, TransactionalProducer),
+    _group_id: &str,
+    _adds_partition: bool,
+) -> Result<(), Refusal> {
     let message = "transactions are not supported yet".to_owned();
     Err(Refusal::new(ErrorCode::TransactionalIdAuthorizationFailed, message))
 }
