@@ -23,6 +23,7 @@ use crate::controller::{ControllerShell, ProducerIdBlock};
 use crate::coordinators::Coordinators;
 use crate::dirty::DirtyPages;
 use crate::disk::ServerDisk;
+use crate::group_collector::GroupCollector;
 use crate::kafka::{FetchSessions, api_name};
 use crate::metadata_log::{MetadataError, MetadataLog};
 use crate::metrics::Metrics;
@@ -205,6 +206,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
     broker.metrics.add(|registry| broker.nats.metrics().register_into(registry));
     broker.metrics.register_collector(Box::new(BrokerCollector(Arc::downgrade(&broker))));
     broker.cleaner.start(&broker).map_err(StartError::Threads)?;
+    broker.metrics.register_collector(Box::new(GroupCollector::new(&broker)));
     let grace = Duration::from_millis(config.tailrace_shutdown_grace_ms);
     let mut others = vec![
         tokio::spawn(http::serve(http, Arc::clone(&broker))),
