@@ -18,7 +18,7 @@ while [ $# -gt 0 ]; do case $1 in
   -*) die "unknown flag $1" ;;
   *) SUITES+=("$1") ;;
 esac; shift; done
-KAFKA_SUITES=(python go java tools js raw groups transactions group-tools) NATS_SUITES=(nats-python nats-go nats-js nats-java)
+KAFKA_SUITES=(python go java tools js raw groups transactions group-tools streams) NATS_SUITES=(nats-python nats-go nats-js nats-java)
 [ ${#SUITES[@]} -gt 0 ] || case $TARGET in
   kafka) SUITES=("${KAFKA_SUITES[@]}") ;;
   nats) SUITES=("${NATS_SUITES[@]}") ;;
@@ -26,7 +26,7 @@ KAFKA_SUITES=(python go java tools js raw groups transactions group-tools) NATS_
 esac
 export INTEROP_TARGET=$TARGET
 
-needs() { case $1 in tools|group-tools|raw) echo java ;; mixed) echo python go java ;; groups|transactions) echo python go java js ;; *) echo "${1#nats-}" ;; esac; }
+needs() { case $1 in tools|group-tools|raw) echo java ;; mixed) echo python go java ;; groups|transactions) echo python go java js ;; streams) echo python java ;; *) echo "${1#nats-}" ;; esac; }
 install_for() { local what; for what in $(needs "$1"); do "install_$what" || return 1; done; }
 suite_python() { "$PYTHON" "$INTEROP/python/main.py"; }
 suite_go() { "$GO_BIN"; }
@@ -41,6 +41,7 @@ suite_nats-js() { (cd "$INTEROP/js" && node nats.js); }
 suite_mixed() { GO_NATS_BIN=$GO_NATS_BIN "$PYTHON" "$INTEROP/python/mixed.py"; }
 suite_groups() { "$PYTHON" "$INTEROP/python/groups.py"; }
 suite_transactions() { "$PYTHON" "$INTEROP/python/transactions.py"; }
+suite_streams() { "$PYTHON" "$INTEROP/python/streams.py"; }
 suite_raw() { python3 "$INTEROP/raw/main.py"; }
 
 STATE=
