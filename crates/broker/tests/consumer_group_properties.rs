@@ -199,7 +199,10 @@ impl Client {
 }
 
 fn flat(partitions: &Partitions) -> Owned {
-    partitions.iter().flat_map(|(topic, partitions)| partitions.iter().map(|number| (*topic, *number))).collect()
+    partitions
+        .iter()
+        .flat_map(|(topic, partitions)| partitions.iter().map(|number| (*topic, *number)))
+        .collect()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -340,7 +343,8 @@ impl World {
             }
             Action::Expression(number, which) => {
                 let expressions = ["a.*", "b|ab", "nothing"];
-                self.clients[number].expression = which.map(|which| expressions[usize::from(which)].to_owned());
+                self.clients[number].expression =
+                    which.map(|which| expressions[usize::from(which)].to_owned());
             }
             Action::Wait(ms) => {
                 self.rig.wait(ms);

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use groups::{Rig, shared, subscription};
 use tailrace_broker::groups::{
-    ClassicEvent, ClassicReply, ClientIdentity, GroupEvent, GroupReply, JoinAbilities, JoinRequest, MemberReference,
-    SyncRequest,
+    ClassicEvent, ClassicReply, ClientIdentity, GroupEvent, GroupReply, JoinAbilities, JoinRequest,
+    MemberReference, SyncRequest,
 };
 
 fn join(rig: &mut Rig, fresh: &str, member: &str) -> usize {
@@ -30,7 +30,12 @@ fn join(rig: &mut Rig, fresh: &str, member: &str) -> usize {
     rig.step(GroupEvent::Classic { token, group: shared("g"), event }).replies.len()
 }
 
-fn sync(rig: &mut Rig, member: &str, generation: i32, assignments: Vec<(std::sync::Arc<str>, Bytes)>) -> usize {
+fn sync(
+    rig: &mut Rig,
+    member: &str,
+    generation: i32,
+    assignments: Vec<(std::sync::Arc<str>, Bytes)>,
+) -> usize {
     let token = rig.token();
     let by = MemberReference { member: shared(member), instance: None, generation };
     let event = ClassicEvent::Sync(SyncRequest { by, protocol_type: None, protocol: None, assignments });

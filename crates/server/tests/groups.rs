@@ -128,7 +128,11 @@ async fn committed(client: &mut Client, version: i16, request: &OffsetCommitRequ
 /// What version 8 finds: partition, offset, code.
 async fn fetched(client: &mut Client, group: &str) -> Vec<(i32, i64, i16)> {
     let request = OffsetFetchRequest {
-        groups: vec![OffsetFetchRequestGroup { group_id: group.to_owned(), topics: None, ..Default::default() }],
+        groups: vec![OffsetFetchRequestGroup {
+            group_id: group.to_owned(),
+            topics: None,
+            ..Default::default()
+        }],
         ..Default::default()
     };
     let answer = client.call(8, &request).await;
@@ -145,7 +149,11 @@ async fn a_member_of_every_version_joins_syncs_and_leaves() {
         let joined = joined(&mut client, version, &group).await;
         assert_eq!((joined.generation_id, &joined.leader), (1, &joined.member_id), "version {version}");
         assert_eq!(joined.protocol_name.as_deref(), Some("range"));
-        assert_eq!(joined.protocol_type.as_deref(), (version >= 7).then_some("consumer"), "version {version}");
+        assert_eq!(
+            joined.protocol_type.as_deref(),
+            (version >= 7).then_some("consumer"),
+            "version {version}"
+        );
         assert_eq!(joined.members.len(), 1);
         let synced = client.call(version.min(5), &sync(&group, &joined, b"assignment")).await;
         assert_eq!((synced.error_code, &synced.assignment[..]), (0, &b"assignment"[..]), "version {version}");
@@ -176,7 +184,11 @@ async fn offsets_of_every_version_are_stored_and_found() {
     let unknown = committed(&mut client, 10, &commit("g", ("", [9; 16]), &[(0, 1)])).await;
     assert_eq!(unknown, [ErrorCode::UnknownTopicId.code()]);
     let with_topics = |partition_indexes: Vec<i32>| {
-        Some(vec![OffsetFetchRequestTopic { name: TOPIC.to_owned(), partition_indexes, ..Default::default() }])
+        Some(vec![OffsetFetchRequestTopic {
+            name: TOPIC.to_owned(),
+            partition_indexes,
+            ..Default::default()
+        }])
     };
     for version in 1..=7_i16 {
         let request = OffsetFetchRequest {
@@ -212,7 +224,8 @@ async fn offsets_of_every_version_are_stored_and_found() {
         let found: Vec<_> = answer.groups.iter().map(|group| group.topics.first()).collect();
         let first = found[0].expect("a topic");
         assert_eq!(first.topic_id, if version >= 10 { id } else { [0; 16] });
-        let offsets: Vec<_> = first.partitions.iter().map(|p| (p.partition_index, p.committed_offset)).collect();
+        let offsets: Vec<_> =
+            first.partitions.iter().map(|p| (p.partition_index, p.committed_offset)).collect();
         assert_eq!(offsets, [(1, 100), (0, 3)], "version {version}");
         assert_eq!(found[1].expect("a topic").partitions.len(), 2);
         assert!(found[2].is_none() && answer.groups.iter().all(|group| group.error_code == 0));
@@ -249,7 +262,10 @@ async fn administrators_list_describe_and_delete() {
         assert_eq!(groups[0].authorized_operations, if version >= 3 { 3400 } else { i32::MIN });
         let described = &groups[0].members[0];
         assert_eq!((&described.member_id, described.client_id.as_str()), (&member.member_id, "test"));
-        assert_eq!((described.client_host.as_str(), &described.member_assignment[..]), ("/127.0.0.1", &b"a"[..]));
+        assert_eq!(
+            (described.client_host.as_str(), &described.member_assignment[..]),
+            ("/127.0.0.1", &b"a"[..])
+        );
         let expected = if version >= 6 { ErrorCode::GroupIdNotFound.code() } else { 0 };
         assert_eq!((groups[1].error_code, groups[1].group_state.as_str()), (expected, "Dead"));
     }

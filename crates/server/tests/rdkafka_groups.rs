@@ -158,7 +158,10 @@ async fn commits_survive_a_restart_and_reading_goes_on_behind_them() {
     }
     let consumer = member(&server, &[]);
     let committed = consumer.committed_offsets(all_partitions(), PATIENCE).expect("offsets");
-    assert!(committed.elements().iter().all(|partition| partition.offset() == Offset::Offset(10)), "{committed:?}");
+    assert!(
+        committed.elements().iter().all(|partition| partition.offset() == Offset::Offset(10)),
+        "{committed:?}"
+    );
     let mut rest = Vec::new();
     let began = Instant::now();
     while rest.len() < 30 {

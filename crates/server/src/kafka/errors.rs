@@ -1,7 +1,7 @@
 //! Where facts become protocol error codes. No wildcard arms: a new error demands a decision.
 
-use tailrace_broker::transactions::TransactionError;
 use tailrace_broker::share::{AcknowledgeError, ShareStateError};
+use tailrace_broker::transactions::TransactionError;
 use tailrace_broker::{ControlError, FeatureError};
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_log::LogError;

@@ -23,7 +23,8 @@ pub(crate) async fn handle(context: Arc<Context>, request: UpdateFeaturesRequest
     let names: Vec<String> = request.feature_updates.iter().map(|update| update.feature.clone()).collect();
     match update(&context, request).await {
         Ok(()) => {
-            let result = |feature| UpdatableFeatureResult { feature, error_message: None, ..Default::default() };
+            let result =
+                |feature| UpdatableFeatureResult { feature, error_message: None, ..Default::default() };
             let results = if version <= RESULTS_UP_TO { names } else { Vec::new() };
             UpdateFeaturesResponse {
                 error_message: None,

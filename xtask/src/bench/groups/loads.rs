@@ -148,8 +148,7 @@ fn commits(lab: &mut Lab, program: &Path) -> Result<(), String> {
     let seconds = if lab.quick { "3" } else { "10" };
     relaxed_and_strict(lab, program, "commits", &[("relaxed", Some("strict"))], &|_, endpoint, name| {
         let address = &endpoint.address;
-        let fixed =
-            ["commits", "-addr", address, "-name", name, "-members", MEMBERS, "-rate", COMMITS_PER_S];
+        let fixed = ["commits", "-addr", address, "-name", name, "-members", MEMBERS, "-rate", COMMITS_PER_S];
         words(&[&fixed[..], &["-seconds", seconds]].concat())
     })
 }
