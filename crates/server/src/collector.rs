@@ -41,6 +41,9 @@ const PARTITION_GAUGES: &[(&str, &str, PartitionValue)] = &[
     ("log_start_offset", "First offset that can be read", |p| p.reader.log_start().get()),
     ("log_end_offset", "One past the last offset appended", |p| p.reader.log_end().get()),
     ("high_watermark", "One past the last offset committed", |p| p.reader.high_watermark().get()),
+    ("last_stable_offset", "One past the last offset that no undecided transaction precedes", |p| {
+        p.reader.last_stable_offset().get()
+    }),
 ];
 
 impl Collector for BrokerCollector {

@@ -199,7 +199,7 @@ impl Metrics {
         r.register("produce_errors", "Batches refused, by reason", self.produce_errors.clone());
         r.register(
             "transaction_markers",
-            "Ends of transactions written to partitions, by reason",
+            "Ends of transactions written to partitions: commit or abort",
             self.transaction_markers.clone(),
         );
         r.register("fetched_bytes", "Bytes of record batches sent to consumers", self.bytes_fetched.clone());
