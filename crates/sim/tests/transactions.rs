@@ -199,7 +199,8 @@ fn produce(world: &mut World, core: &mut Solo<SimDisk>) {
     if epoch < 0 {
         return;
     }
-    let from_coordinator = world.rng.percent(15);
+    // Coordinators and clients never write to the same partition on behalf of one producer.
+    let from_coordinator = id == PRODUCERS;
     let next = if known.is_some_and(|known| epoch > known.epoch) { 0 } else { next };
     let sequence = if from_coordinator { -1 } else { next + i32::from(world.rng.percent(5)) };
     let transactional = from_coordinator || world.rng.percent(65);
