@@ -217,7 +217,7 @@ fn dump(dir: &Path) {
     let output = Command::new("java")
         .arg("-cp")
         .arg(Path::new(&libs).join("*"))
-        .args(["", "--deep-iteration", "--print-data-log", "--files"])
+        .args(["org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--print-data-log", "--files"])
         .arg(names.join(","))
         .output()
         .unwrap();
