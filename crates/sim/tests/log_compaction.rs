@@ -40,7 +40,7 @@ fn names(keyed: &Keyed) -> Vec<String> {
 
 #[test]
 fn after_any_number_of_rounds_the_last_of_each_key_is_there_and_nothing_else() {
-    each_seed(60, |seed| {
+    each_seed(40, |seed| {
         let mut keyed = Keyed::new(seed);
         for _ in 0..6 {
             let batches = keyed.rng.between(1, 80);
@@ -70,11 +70,11 @@ fn after_any_number_of_rounds_the_last_of_each_key_is_there_and_nothing_else() {
 /// With memory for a few keys only, the rounds get through all the same, each a little further.
 #[test]
 fn a_map_that_fills_up_ends_the_round_and_the_next_goes_on() {
-    each_seed(30, |seed| {
+    each_seed(8, |seed| {
         let mut keyed = Keyed::new(seed);
-        keyed.append_some(120);
+        keyed.append_some(60);
         keyed.end_all_transactions();
-        keyed.append_some(40);
+        keyed.append_some(30);
         let mut rounds = 0;
         let mut last = 0;
         while keyed.clean(24 * 12).unwrap().is_some() {

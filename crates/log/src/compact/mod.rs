@@ -7,7 +7,7 @@
 //! `Cleaner`: offsets never change, the batch that holds a producer's last sequence stays if only as a header, and
 //! tombstones and transaction markers stay for `delete.retention.ms` after the round that made them superfluous (KIP-534).
 //!
-//! docs/adr/0006 tells how segments are exchanged so that a crash leaves the old or the new ones.
+//! docs/adr/0007 tells how segments are exchanged so that a crash leaves the old or the new ones.
 
 mod cleanable;
 mod fate;

@@ -1,0 +1,234 @@
+//! Compaction on a real disk: of what Kafka wrote, and so that Kafka can read it.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tailrace_log::{
+    CompactionLimits, CompactionSettings, CompactionStats, HashSecret, KeyMap, LastOfProducer, Log,
+    LogConfig, LogStore, PartitionIdentity, RealDisk, Unhurried, inspect,
+};
+use tailrace_records::{BatchBuilder, BatchHeader, BatchOptions, Compression, DecodedBatch, split_batches};
+use tailrace_types::{
+    HighWatermark, LeaderEpoch, Offset, PartitionId, ProducerEpoch, ProducerId, RaftIndex, TimestampMs,
+    TopicId, TopicName, TopicPartition,
+};
+
+const NOW: i64 = 1_800_000_000_000;
+
+fn identity(name: &str) -> PartitionIdentity {
+    PartitionIdentity {
+        topic_id: TopicId([1; 16]),
+        topic_partition: TopicPartition::new(TopicName::new(name).unwrap(), PartitionId(0)),
+    }
+}
+
+fn clean(
+    log: &mut Log<RealDisk>,
+    now: i64,
+    producers: HashMap<ProducerId, LastOfProducer>,
+) -> CompactionStats {
+    let end = log.log_end();
+    let settings = CompactionSettings {
+        limits: CompactionLimits {
+            stable: end.offset(),
+            min_lag_ms: 0,
+            max_lag_ms: i64::MAX,
+            now: TimestampMs(now),
+        },
+        committed: HighWatermark(end.get()),
+        delete_retention_ms: 1000,
+        io_bytes: 4096,
+        producers,
+    };
+    let mut map = KeyMap::new(1 << 20, 0.9, HashSecret([5, 6]));
+    let mut round = log.begin_compaction(settings).unwrap().expect("something to do");
+    round.index(&mut map, &mut Unhurried).unwrap();
+    while let Some(rewritten) = round.rewrite_next(&map, &mut Unhurried).unwrap() {
+        let trim = log.install_compacted(rewritten, None).unwrap().ok().unwrap();
+        trim.run().unwrap();
+        log.mark_checkpointed(trim.checkpoint());
+    }
+    round.stats()
+}
+
+type Content = BTreeMap<Vec<u8>, (i64, Option<Vec<u8>>)>;
+
+/// The last record of each key, and how many records there are.
+fn content(log: &Log<RealDisk>) -> (Content, usize) {
+    let (reader, end) = (log.reader(), log.log_end().offset());
+    let (mut next, mut content, mut records) = (log.log_start(), Content::new(), 0);
+    while let Some(slice) = reader.read(next, end, 1 << 20, true).unwrap() {
+        for split in split_batches(&slice.read().unwrap()) {
+            let (header, bytes) = split.unwrap();
+            let batch = DecodedBatch::new(bytes, 1 << 20).unwrap();
+            for record in batch.records().map(Result::unwrap).filter(|_| !header.attributes.is_control()) {
+                records += 1;
+                let key = record.key.map(<[u8]>::to_vec).unwrap_or_default();
+                content.insert(key, (record.offset.0, record.value.map(<[u8]>::to_vec)));
+            }
+        }
+        next = slice.next_offset;
+    }
+    assert_eq!(next, end);
+    (content, records)
+}
+
+#[test]
+fn segments_that_kafka_wrote_are_compacted() {
+    for name in ["plain-0", "compacted-0"] {
+        let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/kafka-4.3.1").join(name);
+        let dir = tempfile::tempdir().unwrap();
+        for entry in std::fs::read_dir(fixture).unwrap() {
+            let path = entry.unwrap().path();
+            std::fs::copy(&path, dir.path().join(path.file_name().unwrap())).unwrap();
+        }
+        let store = LogStore::new(RealDisk, 16);
+        let identity = identity(name.strip_suffix("-0").unwrap());
+        let config = LogConfig::default();
+        let (mut log, _) =
+            Log::import(&store, dir.path(), &identity, config.clone(), TimestampMs(NOW)).unwrap();
+        let (before, records) = content(&log);
+        let stats = clean(&mut log, NOW, HashMap::new());
+        let (after, left) = content(&log);
+        assert!(stats.keys > 0 && left <= records, "{stats:?}");
+        // The active segment is as it was, and records without a key are gone from the rest.
+        for (key, record) in before.iter().filter(|(key, _)| !key.is_empty()) {
+            assert_eq!(after.get(key), Some(record), "{name}");
+        }
+        log.close(None).unwrap();
+        assert!(inspect::verify_dir(&RealDisk, dir.path()).unwrap().is_sound());
+        let (log, recovery) = Log::open(&store, dir.path(), &identity, config, TimestampMs(NOW)).unwrap();
+        assert!(recovery.clean, "{recovery:?}");
+        assert_eq!(content(&log), (after, left));
+    }
+}
+
+/// A log of every codec, with tombstones, sequences, transactions and keys that come again.
+struct Writer {
+    log: Log<RealDisk>,
+    last_data: HashMap<ProducerId, LastOfProducer>,
+    sequence: i32,
+}
+
+impl Writer {
+    fn append(&mut self, options: BatchOptions, records: &[(&str, Option<&str>)], time: i64) {
+        let mut builder = BatchBuilder::new(options);
+        for (key, value) in records {
+            builder
+                .push(TimestampMs(time), Some(key.as_bytes()), value.map(str::as_bytes), &[(b"h", None)])
+                .unwrap();
+        }
+        let bytes = builder.build();
+        let header = BatchHeader {
+            base_offset: self.log.log_end().offset(),
+            leader_epoch: LeaderEpoch(1),
+            ..BatchHeader::parse(&bytes).unwrap()
+        };
+        let index: RaftIndex = self.log.next_raft_index();
+        self.log.append(&header, index, &bytes, TimestampMs(time)).unwrap();
+        if header.has_producer_id() && !header.attributes.is_control() {
+            let last_data_offset = Some(header.last_offset());
+            let last = LastOfProducer { last_data_offset, epoch: header.producer_epoch };
+            self.last_data.insert(header.producer_id, last);
+        }
+    }
+
+    fn write(&mut self, rounds: std::ops::Range<i64>) {
+        for round in rounds {
+            let compression = Compression::ALL[round as usize % 5];
+            let keys: Vec<String> = (0..10).map(|n| format!("key-{}", (round * 3 + n) % 25)).collect();
+            let value = format!("value-{round}").repeat(8);
+            let records: Vec<_> = keys
+                .iter()
+                .enumerate()
+                .map(|(n, key)| (key.as_str(), (n % 5 != 4).then_some(value.as_str())))
+                .collect();
+            let log_append_time = (round % 7 == 0).then_some(TimestampMs(NOW + round));
+            let plain = BatchOptions { compression, log_append_time, ..BatchOptions::default() };
+            let mine = BatchOptions {
+                producer_id: ProducerId(5 + round % 2),
+                producer_epoch: ProducerEpoch(0),
+                base_sequence: self.sequence,
+                transactional: round % 2 == 1,
+                ..plain
+            };
+            self.append(plain, &records, NOW + round);
+            self.append(mine, &records[2..], NOW + round);
+            self.sequence += 8;
+            if round % 2 == 1 {
+                self.end(round % 4 == 1, NOW + round);
+            }
+        }
+    }
+
+    fn end(&mut self, commit: bool, time: i64) {
+        let mut builder = BatchBuilder::new(BatchOptions {
+            producer_id: ProducerId(6),
+            producer_epoch: ProducerEpoch(0),
+            transactional: true,
+            control: true,
+            ..BatchOptions::default()
+        });
+        builder
+            .push(TimestampMs(time), Some(&[0, 0, 0, u8::from(commit)]), Some(&[0, 0, 0, 0, 0, 1]), &[])
+            .unwrap();
+        let bytes = builder.build();
+        let header = BatchHeader {
+            base_offset: self.log.log_end().offset(),
+            leader_epoch: LeaderEpoch(1),
+            ..BatchHeader::parse(&bytes).unwrap()
+        };
+        let index = self.log.next_raft_index();
+        self.log.append(&header, index, &bytes, TimestampMs(time)).unwrap();
+    }
+}
+
+/// With `TAILRACE_KAFKA_LIBS` (the `libs` folder of a Kafka), its DumpLogSegments reads what was written.
+#[test]
+fn what_compaction_writes_is_what_kafka_reads() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = LogConfig { segment_bytes: 6000, preallocate_bytes: 0, ..LogConfig::default() };
+    let store = LogStore::new(RealDisk, 16);
+    let (log, _) = Log::open(&store, dir.path(), &identity("t"), config, TimestampMs(NOW)).unwrap();
+    let mut writer = Writer { log, last_data: HashMap::new(), sequence: 0 };
+    let mut horizons = 0;
+    for round in 0..4 {
+        writer.write(round * 30..(round + 1) * 30);
+        clean(&mut writer.log, NOW + round * 700, writer.last_data.clone());
+        let reader = writer.log.reader();
+        let headers: Vec<_> = reader.headers(Offset(0)).map(|found| found.unwrap().1).collect();
+        horizons += headers.iter().filter(|h| h.attributes.has_delete_horizon()).count();
+        assert!(headers.iter().any(|h| h.record_count == 0), "an empty batch stays");
+        assert!(inspect::verify_dir(&RealDisk, dir.path()).unwrap().is_sound());
+        dump(dir.path());
+    }
+    assert!(horizons > 0);
+}
+
+fn dump(dir: &Path) {
+    let Some(libs) = std::env::var_os("TAILRACE_KAFKA_LIBS") else { return };
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "log"));
+    assert!(files.iter().any(|path| path.to_string_lossy().ends_with(".1.log") || files.len() > 1));
+    let names: Vec<_> = files.iter().map(|path| path.display().to_string()).collect();
+    let output = Command::new("java")
+        .arg("-cp")
+        .arg(Path::new(&libs).join("*"))
+        .args(["org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--print-data-log", "--files"])
+        .arg(names.join(","))
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}{errors}");
+    for complaint in ["isvalid: false", "Found", "invalid", "Exception", "non-consecutive"] {
+        assert!(!text.contains(complaint) && !errors.contains(complaint), "{complaint}: {text}{errors}");
+    }
+    let batches = text.lines().filter(|line| line.starts_with("baseOffset:")).count();
+    let wanted: usize =
+        inspect::dump_dir(&RealDisk, dir).unwrap().filter(|batch| batch.as_ref().is_ok()).count();
+    assert_eq!(batches, wanted, "{text}");
+}

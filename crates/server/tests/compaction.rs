@@ -1,0 +1,187 @@
+//! Compacted topics, seen through librdkafka: of every key the last record stays, whatever the cleaner does meanwhile.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use common::TestServer;
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::config::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
+use rdkafka::message::Message;
+use rdkafka::producer::{BaseRecord, Producer, ThreadedProducer};
+use rdkafka::types::RDKafkaErrorCode;
+use rdkafka::{Offset, TopicPartitionList};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const KEYS: usize = 50;
+
+type Content = BTreeMap<i64, (String, Option<String>)>;
+
+async fn server() -> TestServer {
+    TestServer::with(&[("log.cleaner.backoff.ms", "20"), ("log.cleaner.threads", "2")]).await
+}
+
+fn config(server: &TestServer) -> ClientConfig {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", server.kafka().to_string());
+    config
+}
+
+async fn create(server: &TestServer, name: &str, more: &[(&str, &str)]) {
+    let admin: AdminClient<DefaultClientContext> = config(server).create().unwrap();
+    let mut topic = NewTopic::new(name, 1, TopicReplication::Fixed(1));
+    topic.config = [
+        ("cleanup.policy", "compact"),
+        ("internal.segment.bytes", "20000"),
+        ("min.cleanable.dirty.ratio", "0.01"),
+        ("delete.retention.ms", "0"),
+    ]
+    .to_vec();
+    topic.config.extend(more);
+    let created = admin.create_topics([&topic], &AdminOptions::new()).await.unwrap();
+    assert_eq!(created, [Ok(name.to_owned())]);
+}
+
+/// Produces `records` records over the keys and returns what each key says last. Every tenth is a tombstone.
+fn produce(server: &TestServer, topic: &str, records: std::ops::Range<usize>, codec: &str) {
+    let producer: ThreadedProducer<_> = config(server)
+        .set("enable.idempotence", "true")
+        .set("compression.type", codec)
+        .set("batch.num.messages", "20")
+        .set("linger.ms", "2")
+        .create()
+        .unwrap();
+    for number in records {
+        let key = format!("key-{}", number * 7919 % KEYS);
+        let value = format!("value-{number}-{}", "x".repeat(80));
+        let record = BaseRecord::to(topic).partition(0).key(&key);
+        let record = if number % 10 == 3 { record } else { record.payload(&value) };
+        let mut record = record;
+        while let Err((error, back)) = producer.send(record) {
+            assert_eq!(error.rdkafka_error_code(), Some(RDKafkaErrorCode::QueueFull), "{error}");
+            std::thread::sleep(Duration::from_millis(5));
+            record = back;
+        }
+    }
+    producer.flush(PATIENCE).unwrap();
+}
+
+fn wanted(records: usize) -> BTreeMap<String, Option<String>> {
+    (0..records)
+        .map(|number| {
+            let value = (number % 10 != 3).then(|| format!("value-{number}-{}", "x".repeat(80)));
+            (format!("key-{}", number * 7919 % KEYS), value)
+        })
+        .collect()
+}
+
+/// Everything that a consumer from the beginning is given.
+fn read(server: &TestServer, topic: &str) -> Content {
+    let consumer: BaseConsumer = config(server)
+        .set("group.id", "nobody")
+        .set("enable.auto.commit", "false")
+        .set("enable.partition.eof", "true")
+        .set("check.crcs", "true")
+        .set("fetch.wait.max.ms", "50")
+        .create()
+        .unwrap();
+    let mut list = TopicPartitionList::new();
+    list.add_partition_offset(topic, 0, Offset::Beginning).unwrap();
+    consumer.assign(&list).unwrap();
+    let mut content = Content::new();
+    loop {
+        match consumer.poll(PATIENCE).expect("an answer in time") {
+            Ok(message) => {
+                let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+                let key = text(message.key().unwrap());
+                let before = content.insert(message.offset(), (key, message.payload().map(text)));
+                assert!(before.is_none(), "offset {} came twice", message.offset());
+            }
+            Err(KafkaError::PartitionEOF(_)) => return content,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+fn last_values(content: &Content) -> BTreeMap<String, Option<String>> {
+    content.values().cloned().collect()
+}
+
+/// Reads until the cleaner has left at most `records` records.
+fn read_until_compacted(server: &TestServer, topic: &str, records: usize) -> Content {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let content = read(server, topic);
+        if content.len() <= records {
+            return content;
+        }
+        assert!(Instant::now() < until, "{} records are left, {records} wanted", content.len());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Tombstones may be there or not; everything else must be as it was sent.
+fn assert_same(found: &BTreeMap<String, Option<String>>, wanted: &BTreeMap<String, Option<String>>) {
+    for (key, value) in wanted {
+        match value {
+            Some(_) => assert_eq!(found.get(key), Some(value), "{key}"),
+            None => assert!(found.get(key).is_none_or(Option::is_none), "{key} was deleted"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_last_record_of_each_key_stays_also_over_restarts() {
+    let mut server = server().await;
+    for codec in ["none", "lz4"] {
+        create(&server, codec, &[]).await;
+        produce(&server, codec, 0..4000, codec);
+        // What the active segment holds is not compacted: some 20 KB.
+        let content = read_until_compacted(&server, codec, 1000);
+        assert_same(&last_values(&content), &wanted(4000));
+        assert_eq!(content.keys().next_back(), Some(&3999), "offsets stay");
+    }
+    server.restart().await;
+    for codec in ["none", "lz4"] {
+        assert_same(&last_values(&read(&server, codec)), &wanted(4000));
+        produce(&server, codec, 4000..8000, codec);
+        let content = read_until_compacted(&server, codec, 1000);
+        assert_same(&last_values(&content), &wanted(8000));
+        assert_eq!(content.keys().next_back(), Some(&7999));
+    }
+    assert_eq!(server.metric("tailrace_compaction_uncleanable_partitions").await, 0.0);
+    assert_eq!(server.metric("tailrace_compaction_failures_total").await, 0.0);
+    assert!(server.metric("tailrace_compactions_total").await >= 2.0);
+    assert!(server.metric("tailrace_compaction_removed_records_total").await >= 5000.0);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_consumer_and_the_cleaner_do_not_get_in_each_others_way() {
+    let mut server = server().await;
+    create(&server, "t", &[]).await;
+    for round in 0..8 {
+        produce(&server, "t", round * 1000..(round + 1) * 1000, "lz4");
+        // Read while segments are exchanged.
+        assert_same(&last_values(&read(&server, "t")), &wanted((round + 1) * 1000));
+    }
+    let content = read_until_compacted(&server, "t", 1000);
+    assert_same(&last_values(&content), &wanted(8000));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn records_without_a_key_are_refused() {
+    let mut server = server().await;
+    create(&server, "t", &[]).await;
+    let producer: rdkafka::producer::FutureProducer = config(&server).create().unwrap();
+    let record = rdkafka::producer::FutureRecord::<[u8], [u8]>::to("t").payload(b"x");
+    let (error, _) = producer.send(record, PATIENCE).await.unwrap_err();
+    assert_eq!(error.rdkafka_error_code(), Some(RDKafkaErrorCode::InvalidRecord), "{error}");
+    server.stop().await;
+}
