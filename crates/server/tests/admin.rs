@@ -299,6 +299,57 @@ async fn levels_that_kafka_refuses_are_refused() {
 }
 
 #[tokio::test]
+async fn what_needs_a_feature_is_refused_without_it() {
+    const UNSUPPORTED_VERSION: i16 = 35;
+    let server = TestServer::start().await;
+    let mut client = server.connect().await;
+    let named = client.call(0, &ApiVersionsRequest::default()).await.api_keys;
+    let serves = |key: i16| named.iter().any(|api| api.api_key == key);
+    for name in ["group.version", "share.version"] {
+        assert_eq!(client.call(2, &update(2, name, 0, 2)).await.error_code, 0);
+    }
+    if serves(68) {
+        let answer = client.call(1, &ConsumerGroupHeartbeatRequest::default()).await;
+        assert_eq!(answer.error_code, UNSUPPORTED_VERSION);
+    }
+    if serves(69) {
+        let request = ConsumerGroupDescribeRequest { group_ids: vec!["g".to_owned()], ..Default::default() };
+        let groups = client.call(1, &request).await.groups;
+        assert_eq!((groups[0].group_id.as_str(), groups[0].error_code), ("g", UNSUPPORTED_VERSION));
+    }
+    if serves(76) {
+        let answer = client.call(1, &ShareGroupHeartbeatRequest::default()).await;
+        assert_eq!(answer.error_code, UNSUPPORTED_VERSION);
+    }
+    if serves(77) {
+        let request = ShareGroupDescribeRequest { group_ids: vec!["g".to_owned()], ..Default::default() };
+        let groups = client.call(1, &request).await.groups;
+        assert_eq!((groups[0].group_id.as_str(), groups[0].error_code), ("g", UNSUPPORTED_VERSION));
+    }
+    for version in 1..=2 {
+        let answer = client.call(version, &ShareFetchRequest::default()).await;
+        assert_eq!(answer.error_code, UNSUPPORTED_VERSION);
+        let answer = client.call(version, &ShareAcknowledgeRequest::default()).await;
+        assert_eq!(answer.error_code, UNSUPPORTED_VERSION);
+    }
+    let group = describe_share_group_offsets_request::DescribeShareGroupOffsetsRequestGroup {
+        group_id: "g".to_owned(),
+        ..Default::default()
+    };
+    let request = DescribeShareGroupOffsetsRequest { groups: vec![group], ..Default::default() };
+    let groups = client.call(1, &request).await.groups;
+    assert_eq!((groups[0].group_id.as_str(), groups[0].error_code), ("g", UNSUPPORTED_VERSION));
+    let answer = client.call(0, &AlterShareGroupOffsetsRequest::default()).await;
+    assert_eq!(answer.error_code, UNSUPPORTED_VERSION);
+    let answer = client.call(0, &DeleteShareGroupOffsetsRequest::default()).await;
+    assert_eq!(answer.error_code, UNSUPPORTED_VERSION);
+
+    assert_eq!(client.call(2, &update(2, "share.version", 1, 1)).await.error_code, 0);
+    let answer = client.call(2, &ShareFetchRequest::default()).await;
+    assert_ne!(answer.error_code, UNSUPPORTED_VERSION, "in force again, on the same connection");
+}
+
+#[tokio::test]
 async fn permissions_are_those_of_a_broker_without_an_authorizer() {
     let server = TestServer::start().await;
     let mut client = server.connect().await;

@@ -33,6 +33,7 @@ mod elect_leaders;
 mod end_txn;
 mod epochs;
 mod errors;
+mod feature_gate;
 mod fetch;
 mod fetch_session;
 mod find_coordinator;
@@ -205,6 +206,9 @@ pub(crate) async fn decide(
             return api_versions::unsupported(&context);
         }
         return Err(Closed::Protocol(format!("{} version {version} is not served", key.name())));
+    }
+    if feature_gate::is_shut(&context) {
+        return feature_gate::refuse(&context, reader);
     }
     let decided = table::dispatch(context, reader).await;
     drop(reservation);

@@ -47,13 +47,14 @@ pub(crate) async fn committed_offsets(
     retrying(cluster, async |cluster| {
         let (_, connection) = cluster.coordinator(group).await?;
         let version = connection.version_up_to::<OffsetFetchRequest>(FETCH_NAMES_UP_TO)?;
-        let mut request = OffsetFetchRequest { topics: None, ..Default::default() };
+        let mut request = OffsetFetchRequest::default();
         if version >= FETCH_GROUPS_FROM {
             let all =
                 OffsetFetchRequestGroup { group_id: group.to_owned(), topics: None, ..Default::default() };
             request.groups = vec![all];
         } else {
             request.group_id = group.to_owned();
+            request.topics = None;
         }
         let answer = connection.begin(&request, version).await?.answer().await?;
         let what = || format!("cannot read the offsets of group '{group}'");
