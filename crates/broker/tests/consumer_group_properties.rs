@@ -199,7 +199,10 @@ impl Client {
 }
 
 fn flat(partitions: &Partitions) -> Owned {
-    partitions.iter().flat_map(|(topic, partitions)| partitions.iter().map(|number| (*topic, *number))).collect()
+    partitions
+        .iter()
+        .flat_map(|(topic, partitions)| partitions.iter().map(|number| (*topic, *number)))
+        .collect()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -297,8 +300,10 @@ impl World {
             Luck::AnswerLost => self.rig.heartbeat(&beat).err().map(Err),
             Luck::Fine => Some(self.rig.heartbeat(&beat)),
             Luck::Twice => {
+                // The answer to the second one is for nobody: a client that sends again says everything again.
+                let answer = self.rig.heartbeat(&beat);
                 let _ = self.rig.heartbeat(&beat);
-                Some(self.rig.heartbeat(&beat))
+                Some(answer)
             }
             Luck::Crash(lost) => {
                 let _ = self.rig.heartbeat(&beat);
@@ -340,7 +345,8 @@ impl World {
             }
             Action::Expression(number, which) => {
                 let expressions = ["a.*", "b|ab", "nothing"];
-                self.clients[number].expression = which.map(|which| expressions[usize::from(which)].to_owned());
+                self.clients[number].expression =
+                    which.map(|which| expressions[usize::from(which)].to_owned());
             }
             Action::Wait(ms) => {
                 self.rig.wait(ms);

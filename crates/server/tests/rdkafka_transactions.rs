@@ -71,7 +71,8 @@ async fn read(server: &TestServer, partition: i32, count: usize) -> Vec<String> 
     consumer.assign(&list).expect("it is assigned");
     let mut all = Vec::new();
     while all.len() < count {
-        let record = tokio::time::timeout(PATIENCE, consumer.recv()).await.expect("in time").expect("a record");
+        let record =
+            tokio::time::timeout(PATIENCE, consumer.recv()).await.expect("in time").expect("a record");
         all.push(String::from_utf8_lossy(record.payload().unwrap_or_default()).into_owned());
     }
     // Nothing else is visible.

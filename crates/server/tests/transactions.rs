@@ -5,8 +5,8 @@ mod common;
 use common::rig::{eventually, fetch_request, only_partition};
 use common::{Client, OK, TestServer, batch, error};
 use tailrace_kafka_wire::ErrorCode::{
-    self, InvalidProducerEpoch, InvalidTransactionTimeout, InvalidTxnState, ProducerFenced, TransactionAbortable,
-    TransactionalIdNotFound,
+    self, InvalidProducerEpoch, InvalidTransactionTimeout, InvalidTxnState, ProducerFenced,
+    TransactionAbortable, TransactionalIdNotFound,
 };
 use tailrace_kafka_wire::Records;
 use tailrace_kafka_wire::messages::add_partitions_to_txn_request::{
@@ -52,7 +52,13 @@ async fn init_with(client: &mut Client, id: &str, timeout_ms: i32) -> Result<Who
 }
 
 /// Ends a transaction, asking again while it cannot be told yet. Who goes on is told in new versions only.
-async fn end(client: &mut Client, version: i16, id: &str, who: Who, committed: bool) -> Result<Who, ErrorCode> {
+async fn end(
+    client: &mut Client,
+    version: i16,
+    id: &str,
+    who: Who,
+    committed: bool,
+) -> Result<Who, ErrorCode> {
     let request = EndTxnRequest {
         transactional_id: id.to_owned(),
         producer_id: who.0,
@@ -71,8 +77,11 @@ async fn end(client: &mut Client, version: i16, id: &str, who: Who, committed: b
 }
 
 async fn add(client: &mut Client, id: &str, who: Who, partitions: &[i32]) -> Vec<ErrorCode> {
-    let topic =
-        AddPartitionsToTxnTopic { name: "t".to_owned(), partitions: partitions.to_vec(), ..Default::default() };
+    let topic = AddPartitionsToTxnTopic {
+        name: "t".to_owned(),
+        partitions: partitions.to_vec(),
+        ..Default::default()
+    };
     let request = AddPartitionsToTxnRequest {
         v3_and_below_transactional_id: id.to_owned(),
         v3_and_below_producer_id: who.0,
@@ -383,8 +392,11 @@ async fn administrators_end_transactions_in_a_partition() {
     let who = init(&mut client, "tx").await.expect("a producer");
     assert_eq!(produce(&mut client, 12, "tx", who, (0, 0)).await, OK);
     let marker = |producer_epoch, index| {
-        let topic =
-            WritableTxnMarkerTopic { name: "t".to_owned(), partition_indexes: vec![index], ..Default::default() };
+        let topic = WritableTxnMarkerTopic {
+            name: "t".to_owned(),
+            partition_indexes: vec![index],
+            ..Default::default()
+        };
         let marker = WritableTxnMarker {
             producer_id: who.0,
             producer_epoch,
@@ -395,9 +407,10 @@ async fn administrators_end_transactions_in_a_partition() {
         };
         WriteTxnMarkersRequest { markers: vec![marker], ..Default::default() }
     };
-    let code = |mut answer: tailrace_kafka_wire::messages::write_txn_markers_response::WriteTxnMarkersResponse| {
-        error(answer.markers.remove(0).topics.remove(0).partitions.remove(0).error_code)
-    };
+    let code =
+        |mut answer: tailrace_kafka_wire::messages::write_txn_markers_response::WriteTxnMarkersResponse| {
+            error(answer.markers.remove(0).topics.remove(0).partitions.remove(0).error_code)
+        };
     assert_eq!(code(client.call(1, &marker(-1, 0)).await), ErrorCode::InvalidRequest);
     assert_eq!(code(client.call(1, &marker(who.1, 9)).await), ErrorCode::UnknownTopicOrPartition);
     assert_eq!(code(client.call(1, &marker(who.1, 0)).await), OK);

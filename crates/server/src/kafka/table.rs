@@ -5,7 +5,13 @@ use tailrace_kafka_wire::{ApiKey, Reader};
 use crate::connection::Closed;
 use crate::kafka::{Context, Decided, answer};
 use crate::kafka::{
-    add_offsets_to_txn, add_partitions_to_txn, alter_configs, api_versions, create_partitions, create_topics, delete_records, delete_topics, describe_cluster, describe_configs, describe_log_dirs, describe_producers, describe_topic_partitions, describe_transactions, end_txn, fetch, find_coordinator, heartbeat, incremental_alter_configs, init_producer_id, join_group, leave_group, list_config_resources, list_offsets, list_transactions, metadata, offset_commit, offset_fetch, offset_for_leader_epoch, produce, sync_group, write_txn_markers,
+    add_offsets_to_txn, add_partitions_to_txn, alter_configs, api_versions, consumer_group_describe,
+    consumer_group_heartbeat, create_partitions, create_topics, delete_records, delete_topics,
+    describe_cluster, describe_configs, describe_log_dirs, describe_producers, describe_topic_partitions,
+    describe_transactions, end_txn, fetch, find_coordinator, heartbeat, incremental_alter_configs,
+    init_producer_id, join_group, leave_group, list_config_resources, list_offsets, list_transactions,
+    metadata, offset_commit, offset_fetch, offset_for_leader_epoch, produce, share_group_describe,
+    share_group_heartbeat, sync_group, write_txn_markers,
 };
 
 /// One served API.
@@ -57,8 +63,12 @@ pub(crate) const SERVED: &[Served] = &[
     served(ApiKey::DescribeProducers, 0, 0),
     served(ApiKey::DescribeTransactions, 0, 0),
     served(ApiKey::ListTransactions, 0, 2),
+    served(ApiKey::ConsumerGroupHeartbeat, 0, 1),
+    served(ApiKey::ConsumerGroupDescribe, 0, 1),
     served(ApiKey::ListConfigResources, 0, 1),
     served(ApiKey::DescribeTopicPartitions, 0, 0),
+    served(ApiKey::ShareGroupHeartbeat, 1, 1),
+    served(ApiKey::ShareGroupDescribe, 1, 1),
 ];
 
 /// True if a request of this version is answered.
@@ -106,6 +116,10 @@ pub(crate) async fn dispatch(context: Context, reader: Reader) -> Result<Decided
         ApiKey::ListTransactions => list_transactions::decide(context, reader).await,
         ApiKey::ListConfigResources => answer(context, reader, list_config_resources::handle).await,
         ApiKey::DescribeTopicPartitions => answer(context, reader, describe_topic_partitions::handle).await,
+        ApiKey::ConsumerGroupHeartbeat => consumer_group_heartbeat::decide(context, reader).await,
+        ApiKey::ConsumerGroupDescribe => answer(context, reader, consumer_group_describe::handle).await,
+        ApiKey::ShareGroupHeartbeat => share_group_heartbeat::decide(context, reader).await,
+        ApiKey::ShareGroupDescribe => answer(context, reader, share_group_describe::handle).await,
         key => Err(Closed::Protocol(format!("{} is not served", key.name()))),
     }
 }
