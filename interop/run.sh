@@ -2,11 +2,11 @@
 # Real clients against the server: interop/run.sh [--target tailrace|kafka|nats] [--smoke|--full] [SUITE...]
 #
 # Suites: python (confluent-kafka, kafka-python, aiokafka), go (franz-go), java (kafka-clients), tools (Kafka's console
-# tools, DumpLogSegments), js (kafkajs), raw (every API at every version, and input that no client sends);
+# tools, DumpLogSegments), js (kafkajs), groups and transactions (members and copiers of every client in processes of their
+# own, killed under load), group-tools (console tools for groups and transactions), streams (Kafka Streams, Connect), raw (every API at every version, and input that no client sends);
 # nats-python (nats-py), nats-go (nats.go), nats-js (nats.js), nats-java (jnats), mixed (NATS clients and Kafka clients).
 # Each suite installs what it needs, gets a fresh server, prints PASS or FAIL per test and a summary line.
 # Real Kafka and nats-server are other targets: they prove the tests. ONLY=REGEX runs the tests whose names match.
-# Deliberately absent: consumer groups; every consumer here uses manual assignment.
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 TARGET=tailrace; export INTEROP_MODE=full; SUITES=()
@@ -14,11 +14,11 @@ while [ $# -gt 0 ]; do case $1 in
   --target) TARGET=${2:?}; shift ;;
   --smoke) INTEROP_MODE=smoke ;;
   --full) INTEROP_MODE=full ;;
-  -h|--help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  -h|--help) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 0 ;;
   -*) die "unknown flag $1" ;;
   *) SUITES+=("$1") ;;
 esac; shift; done
-KAFKA_SUITES=(python go java tools js raw groups transactions group-tools) NATS_SUITES=(nats-python nats-go nats-js nats-java)
+KAFKA_SUITES=(python go java tools js raw groups transactions group-tools streams) NATS_SUITES=(nats-python nats-go nats-js nats-java)
 [ ${#SUITES[@]} -gt 0 ] || case $TARGET in
   kafka) SUITES=("${KAFKA_SUITES[@]}") ;;
   nats) SUITES=("${NATS_SUITES[@]}") ;;
@@ -26,7 +26,7 @@ KAFKA_SUITES=(python go java tools js raw groups transactions group-tools) NATS_
 esac
 export INTEROP_TARGET=$TARGET
 
-needs() { case $1 in tools|group-tools|raw) echo java ;; mixed) echo python go java ;; groups|transactions) echo python go java js ;; *) echo "${1#nats-}" ;; esac; }
+needs() { case $1 in tools|group-tools|raw) echo java ;; mixed) echo python go java ;; groups|transactions) echo python go java js ;; streams) echo python java ;; *) echo "${1#nats-}" ;; esac; }
 install_for() { local what; for what in $(needs "$1"); do "install_$what" || return 1; done; }
 suite_python() { "$PYTHON" "$INTEROP/python/main.py"; }
 suite_go() { "$GO_BIN"; }
@@ -41,6 +41,7 @@ suite_nats-js() { (cd "$INTEROP/js" && node nats.js); }
 suite_mixed() { GO_NATS_BIN=$GO_NATS_BIN "$PYTHON" "$INTEROP/python/mixed.py"; }
 suite_groups() { "$PYTHON" "$INTEROP/python/groups.py"; }
 suite_transactions() { "$PYTHON" "$INTEROP/python/transactions.py"; }
+suite_streams() { "$PYTHON" "$INTEROP/python/streams.py"; }
 suite_raw() { python3 "$INTEROP/raw/main.py"; }
 
 STATE=

@@ -18,7 +18,6 @@ import (
 var (
 	bootstrap = os.Getenv("BOOTSTRAP")
 	smoke     = os.Getenv("INTEROP_MODE") == "smoke"
-	compacts  = os.Getenv("INTEROP_TARGET") == "kafka" // tailrace has no compaction yet
 	only      = regexp.MustCompile(os.Getenv("ONLY"))
 	failed    = 0
 )

@@ -63,8 +63,8 @@ class Load:
         return dict(enumerate(self.sent))
 
 
-def committed(group, topic, partitions=PARTITIONS, stable=False):
-    c = Consumer({**NAMES, "group.id": group, "enable.auto.commit": False, "isolation.level": "read_committed" if stable else "read_uncommitted"})
+def committed(group, topic, partitions=PARTITIONS):
+    c = Consumer({**NAMES, "group.id": group, "enable.auto.commit": False, "isolation.level": "read_uncommitted"})
     try:
         return {tp.partition: tp.offset for tp in c.committed([TopicPartition(topic, p) for p in range(partitions)], 30)}
     finally:

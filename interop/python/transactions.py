@@ -72,7 +72,7 @@ class Copying:
     def finish(self):
         ends = self.load.stop()
         end = time.monotonic() + 100
-        while (found := committed(self.group, self.topic, PARTITIONS, stable=True)) != ends:
+        while (found := committed(self.group, self.topic, PARTITIONS)) != ends:
             self.tend()
             check(time.monotonic() < end, f"committed {found} of {ends} after 100 s; {self.restarts} restarts, {self.failures[-3:]}; {[m.tail()[-200:] for m in self.members]}")
             time.sleep(0.2)

@@ -23,10 +23,10 @@ seen() {
 
 verifiable_tools() {
   begin "kafka-verifiable-producer and -consumer"
-  tool $T.VerifiableProducer --bootstrap-server "$BOOTSTRAP" --topic tool-group --max-messages 600 --acks -1 > "$TMP/out"; has '"sent":600'; has '"acked":600'
-  tool $T.VerifiableConsumer --bootstrap-server "$BOOTSTRAP" --topic tool-group --group-id tool-classic --group-protocol classic --max-messages 600 --reset-policy earliest > "$TMP/out"
+  tool_alone $T.VerifiableProducer --bootstrap-server "$BOOTSTRAP" --topic tool-group --max-messages 600 --acks -1 > "$TMP/out"; has '"sent":600'; has '"acked":600'
+  tool_alone $T.VerifiableConsumer --bootstrap-server "$BOOTSTRAP" --topic tool-group --group-id tool-classic --group-protocol classic --max-messages 600 --reset-policy earliest > "$TMP/out"
   has partitions_assigned; has '"name":"records_consumed"'; has '"success":true'; has shutdown_complete
-  tool $T.VerifiableConsumer --bootstrap-server "$BOOTSTRAP" --topic tool-group --group-id tool-modern --group-protocol consumer --max-messages 600 --reset-policy earliest > "$TMP/out"
+  tool_alone $T.VerifiableConsumer --bootstrap-server "$BOOTSTRAP" --topic tool-group --group-id tool-modern --group-protocol consumer --max-messages 600 --reset-policy earliest > "$TMP/out"
   has partitions_assigned; has '"success":true'; lacks '"success":false'
   verdict
 }
@@ -128,7 +128,7 @@ share_tools() {
   shares --delete-offsets --group tool-share --topic tool-group > "$TMP/out"; has Successful
   shares --delete --group tool-share > "$TMP/out"; has uccessful
   shares --list > "$TMP/out"; lacks tool-share
-  tool $T.VerifiableShareConsumer --bootstrap-server "$BOOTSTRAP" --topic tool-group --group-id tool-share-2 --offset-reset-strategy earliest --max-messages 300 > "$TMP/out"; has records_consumed; has offsets_acknowledged; lacks '"success":false'
+  tool_alone $T.VerifiableShareConsumer --bootstrap-server "$BOOTSTRAP" --topic tool-group --group-id tool-share-2 --offset-reset-strategy earliest --max-messages 300 > "$TMP/out"; has records_consumed; has offsets_acknowledged; lacks '"success":false'
   verdict
 }
 cluster_tools() {

@@ -25,6 +25,8 @@ tool() {
   cat "$out"; rm -f "$out" "$out.in"
   return "$status"
 }
+# In a JVM of its own: for tools that print when their process ends.
+tool_alone() { timeout 60 java "${JVM[@]}" -cp "$KAFKA_LIBS/*" "$@" 2>&1; }
 # The same without a limit, and with our own programs.
 tool_now() { exec java "${JVM[@]}" -cp "$INTEROP_CLASSES:$KAFKA_LIBS/*" "$@" > "$TMP/background" 2>&1; }
 topics() { tool org.apache.kafka.tools.TopicCommand --bootstrap-server "$BOOTSTRAP" "$@"; }

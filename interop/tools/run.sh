@@ -98,7 +98,7 @@ dump_segments() {
     case $file in */__cluster_metadata-0/*) continue ;; esac
     count=$((count + 1))
     [ -s "$file" ] || continue
-    tool org.apache.kafka.tools.DumpLogSegments --deep-iteration --files "$file" > "$TMP/out"
+    tool org.apache.kafka.tools.DumpLogSegments --deep-iteration --files "$file" < /dev/null > "$TMP/out"
     lacks "isvalid: false"; lacks Exception; lacks "Mismatches"; lacks "invalid"
     # The tool believes that every file begins at offset 0: "-1 is followed by BASE" is its way to say nothing.
     ! grep 'is followed by' "$TMP/out" | grep -qv '^ *-1 is followed' || BAD="a gap in $file: $(grep 'is followed by' "$TMP/out" | head -2 | tr '\n' '|')"

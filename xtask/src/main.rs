@@ -21,6 +21,7 @@ const USAGE: &str = "usage: cargo xtask TASK
                            Rust); miri: its tests under the interpreter that finds undefined behaviour (hours)
   bench kafka [OPTIONS]    compare with Apache Kafka on this machine: see docs/benchmarks/kafka.md
   bench nats [OPTIONS]     compare with nats-server on this machine: see docs/benchmarks/nats.md
+  bench groups [OPTIONS]   compare groups, transactions and compaction with Apache Kafka's: see docs/benchmarks/groups.md
   bench subjects [OPTIONS] compare the subject matcher with nats-server's: see docs/benchmarks/subjects.md";
 
 fn main() -> ExitCode {

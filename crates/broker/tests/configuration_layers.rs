@@ -22,7 +22,7 @@ fn refusal(fixed: &[(&str, &str)]) -> String {
 
 #[test]
 fn every_key_has_a_default_that_is_legal_and_documentation() {
-    for key in topic_keys().iter().chain(broker_keys()) {
+    for key in topic_keys().iter().chain(group_keys()).chain(broker_keys()) {
         key.default_value();
         assert!(key.documentation_text().ends_with('.'), "{}", key.name);
         assert!(!key.documentation.contains("  "), "{}", key.name);
@@ -235,7 +235,7 @@ fn environment_variables_name_one_key_each() {
 #[test]
 fn the_documentation_names_every_setting() {
     let text = configuration_markdown();
-    for key in topic_keys().iter().filter(|key| !key.internal) {
+    for key in topic_keys().iter().chain(group_keys()).filter(|key| !key.internal) {
         assert!(text.contains(&format!("`{}`", key.name)), "{}", key.name);
     }
     for key in broker_keys().iter().filter(|key| key.default_of.is_none()) {

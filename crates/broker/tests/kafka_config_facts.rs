@@ -4,11 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tailrace_broker::config::{
-    BrokerConfig, ConfigSource, DynamicConfigs, TopicConfig, Value, broker_key, describe_topic, topic_key,
-    topic_keys,
+    BrokerConfig, ConfigSource, DynamicConfigs, TopicConfig, Value, broker_key, describe_group,
+    describe_topic, group_key, topic_key, topic_keys,
 };
 
 const TOPIC_CONFIGS: &str = include_str!("data/kafka-topic-configs.txt");
+const GROUP_CONFIGS: &str = include_str!("data/kafka-group-configs.txt");
 const BROKER_CONFIGS: &str = include_str!("data/kafka-broker-configs.txt");
 const TOPIC_VALUES: &str = include_str!("data/kafka-topic-values.txt");
 
@@ -44,6 +45,28 @@ fn topic_settings_are_described_as_kafka_describes_them() {
         let expected = synonyms
             .replace("log.flush.interval.messages=9223372036854775807", "log.flush.interval.messages=1");
         assert_eq!(shown.collect::<Vec<_>>().join(" "), expected, "{name}");
+    }
+}
+
+#[test]
+fn groups_have_exactly_kafkas_settings_described_as_kafka_describes_them() {
+    let described = describe_group(&BTreeMap::new(), &defaults()).unwrap();
+    let rows = rows::<5>(GROUP_CONFIGS);
+    let names = described.iter().map(|entry| entry.name);
+    assert_eq!(names.collect::<Vec<_>>(), rows.iter().map(|row| row[0]).collect::<Vec<_>>());
+    for ([name, kind, value, least, synonym], ours) in rows.into_iter().zip(described) {
+        assert_eq!(ours.value.as_deref(), Some(value), "{name}");
+        assert_eq!(ours.kind.code().to_string(), kind, "{name}");
+        assert_eq!(ours.source, ConfigSource::Default, "{name}");
+        assert!(!ours.read_only && !ours.sensitive, "{name}");
+        let shown = ours.synonyms.iter().map(|s| format!("{}={}", s.name, s.value.clone().unwrap()));
+        assert_eq!(shown.collect::<Vec<_>>(), [synonym], "{name}");
+        if let Ok(least) = least.parse::<i64>() {
+            let key = group_key(name).unwrap();
+            assert_eq!(key.parse(&least.to_string()), Ok(Value::Number(least)), "{name}");
+            let error = key.parse(&(least - 1).to_string()).unwrap_err().to_string();
+            assert!(error.ends_with(&format!("Value must be at least {least}")), "{error}");
+        }
     }
 }
 

@@ -20,6 +20,8 @@ const SETTINGS: &[(&str, &str)] = &[
     ("log.cleaner.max.compaction.lag.ms", "7"),
     ("max.connections", "5"),
     ("log.retention.ms", "77"),
+    ("share.delivery.count.limit", "7"),
+    ("share.session.timeout.ms", "50000"),
     ("nope", "1"),
 ];
 
@@ -74,6 +76,15 @@ fn command() -> impl Strategy<Value = Command> {
             .prop_map(|(topic, count, by)| Command::CreatePartitions { topic, count, by }),
         3 => (name(), change()).prop_map(|(topic, change)| Command::AlterTopicConfigs { topic, change }),
         3 => (scope, change()).prop_map(|(scope, change)| Command::AlterBrokerConfigs { scope, change }),
+        3 => (prop::sample::select(&["", "g", "h"][..]), change())
+            .prop_map(|(group, change)| Command::AlterGroupConfigs { group: group.to_owned(), change }),
+        1 => Just(Command::FinalizeFeatures),
+        2 => (prop::sample::select(&["group.version", "metadata.version", "nope"][..]), -1..3_i16, any::<bool>())
+            .prop_map(|(name, level, up)| Command::UpdateFeatures(vec![FeatureUpdate {
+                name: name.to_owned(),
+                level,
+                direction: if up { FeatureDirection::Upgrade } else { FeatureDirection::SafeDowngrade },
+            }])),
         1 => Just(Command::AllocateProducerIds),
     ]
 }
@@ -183,6 +194,20 @@ fn the_encoding_is_fixed() {
             MetadataRecord::ProducerIds { first: 0.into(), next: 1000.into() },
             r#"{"version":1,"type":"producer-ids","first":0,"next":1000}"#,
         ),
+        (
+            MetadataRecord::GroupConfigs {
+                group: "g".to_owned(),
+                configs: BTreeMap::from([("share.auto.offset.reset".to_owned(), "earliest".to_owned())]),
+            },
+            r#"{"version":2,"type":"group-configs","group":"g","configs":{"share.auto.offset.reset":"earliest"}}"#,
+        ),
+        (
+            MetadataRecord::Features {
+                epoch: 3,
+                levels: BTreeMap::from([("transaction.version".to_owned(), 2)]),
+            },
+            r#"{"version":2,"type":"features","epoch":3,"levels":{"transaction.version":2}}"#,
+        ),
     ];
     for (record, text) in cases {
         assert_eq!(String::from_utf8(record.encode()).unwrap(), text);
@@ -192,10 +217,10 @@ fn the_encoding_is_fixed() {
 
 #[test]
 fn a_newer_version_is_named_beside_ours() {
-    let newer = br#"{"version":2,"type":"something-new","x":[1,2]}"#;
+    let newer = br#"{"version":3,"type":"something-new","x":[1,2]}"#;
     assert_eq!(
         MetadataRecord::decode(newer).unwrap_err().to_string(),
-        "metadata record has version 2, this build reads up to 1; start a newer tailrace"
+        "metadata record has version 3, this build reads up to 2; start a newer tailrace"
     );
     let damaged: &[&[u8]] = &[
         b"",

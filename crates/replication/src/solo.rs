@@ -507,7 +507,13 @@ impl<D: Disk> Solo<D> {
         rewritten: Rewritten<D>,
     ) -> Result<Result<Trim<D>, Discarded<D>>, AppendError> {
         let snapshot = self.snapshot();
-        self.log.install_compacted(rewritten, snapshot).map_err(refusal)
+        let removed = rewritten.removed_aborts().to_vec();
+        let installed = self.log.install_compacted(rewritten, snapshot).map_err(refusal)?;
+        if installed.is_ok() && !removed.is_empty() {
+            // Their records went in an earlier round.
+            self.retain_aborted(|transaction| removed.binary_search(&transaction.last_offset).is_err());
+        }
+        Ok(installed)
     }
 
     /// True if `flush.ms` asks for a sync now.

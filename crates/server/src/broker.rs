@@ -11,6 +11,7 @@ use tailrace_types::{NodeId, TimestampMs};
 use tokio::sync::Mutex;
 
 use crate::budget::RequestBudget;
+use crate::cleaner::Cleaner;
 use crate::controller::{ControllerShell, ProducerIdBlock};
 use crate::coordinators::Coordinators;
 use crate::dirty::DirtyPages;
@@ -18,6 +19,7 @@ use crate::kafka::FetchSessions;
 use crate::metrics::Metrics;
 use crate::nats::NatsFront;
 use crate::partitions::{Flusher, PartitionSlot, TopicTable};
+use crate::share::ShareGroups;
 use crate::tls::Tls;
 
 /// Settings of every connection, fixed at start.
@@ -57,7 +59,10 @@ pub(crate) struct Broker {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) budget: Arc<RequestBudget>,
     pub(crate) controller: ControllerShell,
+    pub(crate) cleaner: Cleaner,
     pub(crate) coordinators: Coordinators,
+    /// Share groups' records in flight, and their clients' sessions.
+    pub(crate) share: ShareGroups,
     pub(crate) flusher: Flusher,
     pub(crate) dirty: Arc<DirtyPages>,
     pub(crate) fetch_sessions: FetchSessions,

@@ -51,6 +51,18 @@ impl Collector for BrokerCollector {
         let pending: usize = broker.nats.clients().iter().map(|client| client.pending_bytes()).sum();
         let pending = i64::try_from(pending).unwrap_or(i64::MAX);
         gauge(&mut encoder, "nats_pending_bytes", "Bytes that wait for NATS clients, all together", pending)?;
+        gauge(
+            &mut encoder,
+            "compaction_uncleanable_partitions",
+            "Partitions that the cleaner leaves alone until the next start, because compaction failed",
+            i64::try_from(broker.cleaner.uncleanable().len()).unwrap_or(i64::MAX),
+        )?;
+        gauge(
+            &mut encoder,
+            "compaction_dirty_percent_max",
+            "Largest dirty share of a compacted partition",
+            broker.cleaner.dirty_percent_max(&broker),
+        )?;
         let (mut online, mut offline, mut halted) = (0, 0, 0);
         for slot in topics.iter().flat_map(|topic| &topic.partitions) {
             match slot {

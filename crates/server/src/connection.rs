@@ -13,7 +13,7 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -158,7 +158,7 @@ impl Connection {
             limits: Box::pin(tokio::time::sleep(LIMITS_INTERVAL)),
             last_request: Instant::now(),
             stopping: false,
-            session: Arc::new(kafka::ClientSession { peer, local, software: OnceLock::new() }),
+            session: Arc::new(kafka::ClientSession::new(peer, local)),
             broker,
         }
     }
@@ -175,6 +175,10 @@ impl Connection {
             }
         };
         self.transport.close().await;
+        // Nothing of what still waits here acquires anything from now on.
+        if self.session.has_share_sessions() {
+            self.broker.share.connection_closed(&self.broker, self.session.id);
+        }
         closed
     }
 

@@ -9,7 +9,7 @@ use tailrace_log::delete_partition;
 use tailrace_types::{ProducerId, TimestampMs, TopicName};
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 
-use crate::metadata_log::{MetadataError, MetadataLog};
+use crate::metadata_log::{LogPosition, MetadataError, MetadataLog};
 use crate::nats::NatsFront;
 use crate::partitions::{Opener, PartitionHandle, PartitionSlot, Topic, TopicTable, log_config, policy};
 
@@ -91,6 +91,11 @@ impl ControllerShell {
 
     pub(crate) fn topics(&self) -> arc_swap::Guard<Arc<TopicTable>> {
         self.topics.load()
+    }
+
+    /// Where the metadata log stands; `None` while the server stops.
+    pub(crate) async fn log_position(&self) -> Option<LogPosition> {
+        self.state.lock().await.as_ref().map(|state| state.log.position())
     }
 
     /// Decides about a command without carrying it out (`validate_only`). Returns the image that would hold then.

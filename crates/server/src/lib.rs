@@ -10,6 +10,7 @@
 
 mod broker;
 mod budget;
+mod cleaner;
 mod collector;
 mod connection;
 mod controller;
@@ -27,6 +28,7 @@ mod partitions;
 mod random;
 mod residency;
 mod runtime;
+mod share;
 mod start;
 mod tls;
 mod transport;

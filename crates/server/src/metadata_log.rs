@@ -27,6 +27,17 @@ const REPLAY_BYTES: u64 = 1 << 20;
 /// The topic id of the metadata log: the one that Kafka gives its own.
 const METADATA_TOPIC_ID: TopicId = TopicId([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
 
+/// Where the metadata log stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LogPosition {
+    /// Grows with every start that writes.
+    pub(crate) epoch: i32,
+    /// The next offset.
+    pub(crate) end: i64,
+    /// One past the last durable record.
+    pub(crate) high_watermark: i64,
+}
+
 /// Why the metadata could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum MetadataError {
@@ -190,6 +201,16 @@ impl MetadataLog {
         let result = trim.run();
         self.core.finish_trim(&trim, &result);
         Ok(result?)
+    }
+
+    /// Where it stands.
+    pub(crate) fn position(&self) -> LogPosition {
+        let reader = self.core.reader();
+        LogPosition {
+            epoch: reader.epoch().0,
+            end: reader.log_end().get(),
+            high_watermark: reader.high_watermark().get(),
+        }
     }
 
     /// The failure that stopped writing, if there was one.

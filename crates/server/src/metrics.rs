@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use tailrace_log::CompactionStats;
+
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -39,6 +41,58 @@ pub(crate) struct ApiMetrics {
     response_seconds: Histogram,
 }
 
+/// What the cleaner does.
+#[derive(Debug)]
+pub(crate) struct CompactionMetrics {
+    rounds: Counter,
+    seconds: Histogram,
+    bytes_before: Counter,
+    bytes_after: Counter,
+    records_removed: Counter,
+    pub(crate) failures: Counter,
+}
+
+impl Default for CompactionMetrics {
+    fn default() -> Self {
+        Self {
+            rounds: Counter::default(),
+            seconds: times(),
+            bytes_before: Counter::default(),
+            bytes_after: Counter::default(),
+            records_removed: Counter::default(),
+            failures: Counter::default(),
+        }
+    }
+}
+
+impl CompactionMetrics {
+    /// Takes note of a round that came to its end.
+    pub(crate) fn ran(&self, took: Duration, stats: &CompactionStats) {
+        self.rounds.inc();
+        self.seconds.observe(took.as_secs_f64());
+        self.bytes_before.inc_by(stats.bytes_before);
+        self.bytes_after.inc_by(stats.bytes_after);
+        self.records_removed.inc_by(stats.records_before.saturating_sub(stats.records_after));
+    }
+
+    fn register_into(&self, r: &mut Registry) {
+        r.register("compactions", "Rounds of compaction that came to their end", self.rounds.clone());
+        r.register_with_unit("compaction", "Time of one round", Unit::Seconds, self.seconds.clone());
+        r.register(
+            "compaction_before_bytes",
+            "Bytes of the segments that rounds of compaction looked at",
+            self.bytes_before.clone(),
+        );
+        r.register("compaction_after_bytes", "Bytes that were left of them", self.bytes_after.clone());
+        r.register(
+            "compaction_removed_records",
+            "Records that compaction removed",
+            self.records_removed.clone(),
+        );
+        r.register("compaction_failures", "Rounds of compaction that failed", self.failures.clone());
+    }
+}
+
 /// All metrics of one server, and the registry that shows them.
 #[derive(Debug)]
 pub(crate) struct Metrics {
@@ -62,6 +116,7 @@ pub(crate) struct Metrics {
     pub(crate) fetch_sessions: Gauge,
     fsync_seconds: Histogram,
     fsync_failures: Counter,
+    pub(crate) compaction: CompactionMetrics,
 }
 
 pub(crate) fn times() -> Histogram {
@@ -112,6 +167,7 @@ impl Metrics {
             fetch_sessions: Gauge::default(),
             fsync_seconds: times(),
             fsync_failures: Counter::default(),
+            compaction: CompactionMetrics::default(),
         };
         metrics.register_into(&mut registry);
         metrics.registry = std::sync::Mutex::new(registry);
@@ -167,6 +223,7 @@ impl Metrics {
         r.register("fetch_sessions", "Incremental fetch sessions held", self.fetch_sessions.clone());
         r.register_with_unit("fsync", "Time of one sync", Unit::Seconds, self.fsync_seconds.clone());
         r.register("fsync_failures", "Syncs that failed", self.fsync_failures.clone());
+        self.compaction.register_into(r);
     }
 
     /// Adds the metrics of another part of the server.

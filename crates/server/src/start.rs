@@ -17,16 +17,19 @@ use tokio::task::JoinHandle;
 
 use crate::broker::{Broker, Limits};
 use crate::budget::RequestBudget;
+use crate::cleaner::Cleaner;
 use crate::collector::BrokerCollector;
 use crate::controller::{ControllerShell, ProducerIdBlock};
 use crate::coordinators::Coordinators;
 use crate::dirty::DirtyPages;
 use crate::disk::ServerDisk;
+use crate::group_collector::GroupCollector;
 use crate::kafka::{FetchSessions, api_name};
 use crate::metadata_log::{MetadataError, MetadataLog};
 use crate::metrics::Metrics;
 use crate::nats::{self, Auth, AuthError, NatsFront};
 use crate::partitions::{Flusher, Opener, close_all, keep_up};
+use crate::share::ShareGroups;
 use crate::tls::{Tls, TlsError};
 use crate::{http, listener};
 
@@ -185,7 +188,9 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
             metrics.request_memory.clone(),
         ),
         controller,
+        cleaner: Cleaner::default(),
         coordinators: Coordinators::new(),
+        share: ShareGroups::new(),
         flusher: Flusher::start(flush_threads, Arc::clone(&metrics)).map_err(StartError::Threads)?,
         dirty: Arc::new(DirtyPages::default()),
         fetch_sessions: FetchSessions::new(slots, Arc::clone(&metrics)),
@@ -200,12 +205,15 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
     });
     broker.metrics.add(|registry| broker.nats.metrics().register_into(registry));
     broker.metrics.register_collector(Box::new(BrokerCollector(Arc::downgrade(&broker))));
+    broker.cleaner.start(&broker).map_err(StartError::Threads)?;
+    broker.metrics.register_collector(Box::new(GroupCollector::new(&broker)));
     let grace = Duration::from_millis(config.tailrace_shutdown_grace_ms);
     let mut others = vec![
         tokio::spawn(http::serve(http, Arc::clone(&broker))),
         tokio::spawn(keep_up(Arc::clone(&broker))),
         tokio::spawn(nats::give_back(Arc::clone(&broker))),
         tokio::spawn(run_coordinators(Arc::clone(&broker))),
+        tokio::spawn(ShareGroups::sweep(Arc::clone(&broker))),
         tokio::spawn(Arc::clone(&broker.dirty).watch()),
     ];
     if let Some(listener) = nats {
@@ -254,8 +262,12 @@ impl Server {
             task.abort();
         }
         let broker = Arc::clone(&self.broker);
-        if tokio::task::spawn_blocking(move || broker.flusher.stop()).await.is_err() {
-            tracing::error!("stopping the flusher panicked");
+        let stop = move || {
+            broker.cleaner.stop();
+            broker.flusher.stop();
+        };
+        if tokio::task::spawn_blocking(stop).await.is_err() {
+            tracing::error!("stopping the cleaner or the flusher panicked");
         }
         let failed = close_all(&self.broker).await;
         self.broker.controller.close().await;

@@ -147,7 +147,7 @@ async fn resources_that_are_not_there() {
         (BROKER, "x", InvalidRequest),
         (LOGGER, "1", InvalidRequest),
         (16, "m", InvalidRequest),
-        (32, "g", InvalidRequest),
+        (32, "", InvalidRequest),
         (0, "x", InvalidRequest),
         (99, "x", InvalidRequest),
     ] {

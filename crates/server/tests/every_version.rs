@@ -323,7 +323,7 @@ async fn cluster_and_producers() {
 async fn other_versions_close_the_connection() {
     let server = TestServer::start().await;
     let versions = server.connect().await.call(0, &ApiVersionsRequest::default()).await.api_keys;
-    assert_eq!(versions.len(), 20);
+    assert!(versions.len() >= 20);
     for api in versions.iter().filter(|api| api.api_key != ApiKey::ApiVersions.code()) {
         for version in [-1, api.max_version + 1] {
             let mut bytes = Vec::from(api.api_key.to_be_bytes());

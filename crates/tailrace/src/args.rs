@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::bench::BenchArguments;
 use crate::consume::ConsumeArguments;
+use crate::group::GroupArguments;
 use crate::nats::{PublishArguments, ReplyArguments, RequestArguments, SubscribeArguments, TopArguments};
 use crate::offline::LogArguments;
 use crate::produce::ProduceArguments;
@@ -34,6 +35,8 @@ pub(crate) enum Verb {
     Serve(ServeArguments),
     /// Make, show, change and delete topics.
     Topic(TopicArguments),
+    /// Show groups of consumers and how far they are behind, set their offsets, delete them.
+    Group(GroupArguments),
     /// Show transactions, and end those that hang.
     Txn(TxnArguments),
     /// Send lines or files from standard input to a topic.

@@ -6,6 +6,7 @@ mod client;
 mod config_command;
 mod consume;
 mod failure;
+mod group;
 mod nats;
 mod offline;
 mod output;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         None => return serve(&arguments.serve),
         Some(Verb::Serve(arguments)) => return serve(&arguments),
         Some(Verb::Topic(arguments)) => topic::run(&arguments),
+        Some(Verb::Group(arguments)) => group::run(&arguments),
         Some(Verb::Txn(arguments)) => txn::run(&arguments),
         Some(Verb::Produce(arguments)) => produce::run(&arguments),
         Some(Verb::Consume(arguments)) => consume::run(&arguments),

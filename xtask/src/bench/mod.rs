@@ -1,11 +1,13 @@
 //! `cargo xtask bench kafka`: tailrace beside Apache Kafka on this machine, as ratios with their spread.
 //! `cargo xtask bench nats`: tailrace beside nats-server; see `nats`.
+//! `cargo xtask bench groups`: groups, transactions and compaction beside Apache Kafka; see `groups`.
 //! `cargo xtask bench subjects`: the subject matcher beside others; see `subjects`.
 //!
 //! Nothing here judges a commit: these are measurements to be read, and a missed target is reported, never a failure.
 //! What is measured lies in `parts`, what is aimed at in `targets`.
 
 mod client;
+mod groups;
 mod lab;
 mod limits;
 mod machine;
@@ -61,8 +63,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         [first, rest @ ..] if process::is_become(first) => process::r#become(rest),
         [first, rest @ ..] if first == "kafka" => kafka(&Options::parse(rest)?),
         [first, rest @ ..] if first == "nats" => nats::run(rest),
+        [first, rest @ ..] if first == "groups" => groups::run(rest),
         [first, rest @ ..] if first == "subjects" => subjects::run(rest),
-        _ => Err(format!("{USAGE}\n{}\n{}", nats::USAGE, subjects::USAGE)),
+        _ => Err([USAGE, nats::USAGE, groups::USAGE, subjects::USAGE].join("\n")),
     }
 }
 

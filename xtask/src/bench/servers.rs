@@ -87,7 +87,7 @@ fn server(system: &'static str, address: String, data: &Path, ready: Duration, r
 }
 
 /// A folder for one server's data, empty.
-fn empty(folder: PathBuf) -> Result<PathBuf, String> {
+pub(super) fn empty(folder: PathBuf) -> Result<PathBuf, String> {
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     Ok(folder)
@@ -100,12 +100,26 @@ pub(super) fn tailrace(
     data: &Path,
     durability: Durability,
 ) -> Result<Server, String> {
+    tailrace_with(binary, scratch, data, durability, &[])
+}
+
+/// The same with more settings, each `name=value`.
+pub(super) fn tailrace_with(
+    binary: &Path,
+    scratch: &Path,
+    data: &Path,
+    durability: Durability,
+    settings: &[&str],
+) -> Result<Server, String> {
     let mut command = command(binary)?;
     command.args(["serve", "--kafka", "127.0.0.1:0", "--nats", "127.0.0.1:0", "--http", "127.0.0.1:0"]);
     command.arg("--data-dir").arg(data);
     if durability == Durability::Relaxed {
         command.args(["--set", NEVER]);
     }
+    settings.iter().for_each(|setting| {
+        command.args(["--set", setting]);
+    });
     let log = scratch.join("tailrace.log");
     command.stdout(Stdio::piped()).stderr(create(&log)?);
     let began = Instant::now();
@@ -145,26 +159,47 @@ fn ready_address(line: &str, listener: &str) -> Option<String> {
 
 /// Kafka on an empty, formatted folder; formatting does not count as starting.
 pub(super) fn kafka(peers: &Peers, scratch: &Path, flush: Flush) -> Result<Server, String> {
+    kafka_with(peers, scratch, flush, "", JVM)
+}
+
+/// The same with more lines of properties and with other options of the JVM.
+pub(super) fn kafka_with(
+    peers: &Peers,
+    scratch: &Path,
+    flush: Flush,
+    properties_more: &str,
+    jvm: &[&str],
+) -> Result<Server, String> {
     let data = empty(scratch.join("kafka"))?;
     let (port, controller) = (free_port()?, free_port()?);
     let properties = scratch.join("server.properties");
-    write(&properties, &kafka_properties(port, controller, &data, flush))?;
+    write(&properties, &(kafka_properties(port, controller, &data, flush) + properties_more))?;
     write(&scratch.join("log4j2.xml"), LOG4J)?;
     let mut format = java(peers, scratch, &["-Xmx512m"])?;
     format.args(["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c"]).arg(&properties);
     format.stdout(Stdio::null()).stderr(create(&scratch.join("kafka-format.log"))?);
     crate::run::run(&mut format)?;
-    let log = scratch.join("kafka.log");
-    let mut serve = java(peers, scratch, JVM)?;
-    serve.arg("kafka.Kafka").arg(&properties).stdout(Stdio::null()).stderr(create(&log)?);
-    let began = Instant::now();
-    let mut running = Running::start("kafka", &mut serve)?;
-    let address = format!("127.0.0.1:{port}");
-    running.until(START_LIMIT, || TcpStream::connect(&address).is_ok())?;
-    Ok(server("kafka", address, &data, began.elapsed(), running))
+    kafka_again(peers, scratch, &format!("127.0.0.1:{port}"), &data, jvm)
 }
 
-const JVM: &[&str] = &[
+/// Kafka once more, after `Server::stop`: on the same address, with the properties and the data that it had.
+pub(super) fn kafka_again(
+    peers: &Peers,
+    scratch: &Path,
+    address: &str,
+    data: &Path,
+    jvm: &[&str],
+) -> Result<Server, String> {
+    let mut serve = java(peers, scratch, jvm)?;
+    serve.arg("kafka.Kafka").arg(scratch.join("server.properties"));
+    serve.stdout(Stdio::null()).stderr(create(&scratch.join("kafka.log"))?);
+    let began = Instant::now();
+    let mut running = Running::start("kafka", &mut serve)?;
+    running.until(START_LIMIT, || TcpStream::connect(address).is_ok())?;
+    Ok(server("kafka", address.to_owned(), data, began.elapsed(), running))
+}
+
+pub(super) const JVM: &[&str] = &[
     "-Xms1g",
     "-Xmx2g",
     "-XX:+UseG1GC",

@@ -79,6 +79,14 @@ pub enum GroupError {
         /// The request's.
         found: i32,
     },
+    /// A newer generation of the producer has written, or its transaction has ended.
+    #[error("the producer's epoch {found} is fenced off by {current}")]
+    FencedProducer {
+        /// The newest that is known.
+        current: i16,
+        /// The request's.
+        found: i16,
+    },
     /// The group is being rebalanced.
     #[error("the group is being rebalanced")]
     RebalanceInProgress,

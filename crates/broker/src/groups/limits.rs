@@ -16,6 +16,10 @@ pub const OFFSETS_PER_GROUP_MAX: usize = 1_000_000;
 /// Offsets in open transactions, of all groups of a coordinator.
 pub(crate) const PENDING_OFFSETS_MAX: usize = 1_000_000;
 
+/// Producers whose epochs are remembered. Of forgotten ones the partition itself refuses stale writes, at the price of
+/// reading the coordinator back.
+pub(crate) const PRODUCERS_REMEMBERED_MAX: usize = 100_000;
+
 /// Members that have been given an id and have not come back with it, per group. Each is forgotten after its session
 /// timeout. Kafka has no bound; a client that joins again and again without an id would fill the memory.
 pub(crate) const PENDING_MEMBERS_MAX: usize = 10_000;

@@ -75,6 +75,24 @@ pub struct GroupCounts {
     pub offset_deletions: u64,
 }
 
+impl GroupCounts {
+    /// Adds those of another coordinator.
+    pub fn add(&mut self, other: Self) {
+        self.classic_rebalances += other.classic_rebalances;
+        self.offset_commits += other.offset_commits;
+        self.offset_expirations += other.offset_expirations;
+        self.offset_deletions += other.offset_deletions;
+    }
+
+    /// Raises each count to another's, where that is larger.
+    pub fn raise_to(&mut self, other: Self) {
+        self.classic_rebalances = self.classic_rebalances.max(other.classic_rebalances);
+        self.offset_commits = self.offset_commits.max(other.offset_commits);
+        self.offset_expirations = self.offset_expirations.max(other.offset_expirations);
+        self.offset_deletions = self.offset_deletions.max(other.offset_deletions);
+    }
+}
+
 impl GroupCoordinator {
     /// A coordinator that knows nothing yet.
     pub fn new() -> Self {

@@ -67,10 +67,10 @@ pub enum ShareRequest {
         /// Of which share-partition.
         key: SharePartitionKey,
     },
-    /// Forgets all states of a topic that is no more.
-    TopicDeleted {
-        /// The topic.
-        topic: TopicId,
+    /// Answered with everything that a group has a state of.
+    List {
+        /// The group.
+        group: Arc<str>,
     },
     /// Forgets all states of a group.
     GroupDeleted {
@@ -95,6 +95,8 @@ pub enum ShareAnswer {
     Done,
     /// The state.
     State(KeptState),
+    /// Share-partitions, in order.
+    Partitions(Vec<SharePartitionKey>),
 }
 
 /// Why a request was refused.
@@ -311,9 +313,9 @@ impl ShareCoordinator {
                 let entry = self.entries.get(&key).ok_or(ShareStateError::NotInitialized)?;
                 Ok(ShareAnswer::State(entry.kept(false)))
             }
-            ShareRequest::TopicDeleted { topic } => {
-                self.forget(|key| key.topic == topic, records);
-                Ok(ShareAnswer::Done)
+            ShareRequest::List { group } => {
+                let of_group = self.entries.keys().filter(|key| key.group == group);
+                Ok(ShareAnswer::Partitions(of_group.cloned().collect()))
             }
             ShareRequest::GroupDeleted { group } => {
                 self.forget(|key| key.group == group, records);
@@ -437,6 +439,14 @@ fn fence_leader(entry: &Entry, leader_epoch: i32) -> Result<(), ShareStateError>
     Ok(())
 }
 
+/// Only deletions have more than one record. Those of one share-partition stay together; all of them may be more than a
+/// batch holds.
+fn append_pairs(effects: &mut Effects<ShareCoordinator>, records: &[CoordinatorRecord]) {
+    for pair in records.chunks(2) {
+        effects.append(pair.to_vec());
+    }
+}
+
 impl Coordinator for ShareCoordinator {
     type Event = ShareEvent;
     type Reply = ShareReply;
@@ -465,13 +475,14 @@ impl Coordinator for ShareCoordinator {
 
     /// Forgets what belongs to topics that were deleted while nobody told.
     fn loaded(&mut self, moment: &Moment<'_>) -> Effects<Self> {
+        self.metadata_changed(moment)
+    }
+
+    fn metadata_changed(&mut self, moment: &Moment<'_>) -> Effects<Self> {
         let mut records = Vec::new();
         self.forget(|key| moment.image.topic_by_id(key.topic).is_none(), &mut records);
         let mut effects = Effects::default();
-        // One batch per share-partition: there may be many.
-        for pair in records.chunks(2) {
-            effects.append(pair.to_vec());
-        }
+        append_pairs(&mut effects, &records);
         effects
     }
 
@@ -479,10 +490,7 @@ impl Coordinator for ShareCoordinator {
         let mut records = Vec::new();
         let reply = self.answer(event.request, moment, &mut records);
         let mut effects = Effects::reply(event.token, reply);
-        // Only deletions have more than one record; those of one share-partition stay together.
-        for pair in records.chunks(2) {
-            effects.append(pair.to_vec());
-        }
+        append_pairs(&mut effects, &records);
         effects
     }
 

@@ -199,11 +199,7 @@ fn a_snapshot_follows_so_many_updates() {
 #[test]
 fn what_is_deleted_is_gone() {
     let mut rig = Rig::new(500);
-    let requests = [
-        ShareRequest::Delete { key: key() },
-        ShareRequest::GroupDeleted { group: "g".into() },
-        ShareRequest::TopicDeleted { topic: TOPIC },
-    ];
+    let requests = [ShareRequest::Delete { key: key() }, ShareRequest::GroupDeleted { group: "g".into() }];
     for request in requests {
         rig.initialize().expect("it is made");
         rig.write(0, 0, 5).expect("it is kept");
@@ -219,7 +215,7 @@ fn what_is_deleted_is_gone() {
 }
 
 #[test]
-fn states_of_topics_that_are_gone_are_forgotten_at_the_start() {
+fn states_of_topics_that_are_gone_are_forgotten() {
     let mut rig = Rig::new(500);
     rig.initialize().expect("it is made");
     let empty = crate::Controller::new(std::collections::BTreeMap::new()).expect("legal");
@@ -227,4 +223,9 @@ fn states_of_topics_that_are_gone_are_forgotten_at_the_start() {
     rig.restart(false);
     assert!(rig.coordinator.is_empty());
     assert_eq!(rig.log.iter().filter(|(_, value)| value.is_none()).count(), 2);
+    rig.image = image(500);
+    rig.initialize().expect("it is made");
+    let image = empty.image();
+    let effects = rig.coordinator.metadata_changed(&Moment { now: TimestampMs(9), image: &image });
+    assert_eq!((effects.appends.len(), rig.coordinator.len()), (1, 0));
 }

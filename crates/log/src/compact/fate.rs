@@ -4,7 +4,7 @@ use tailrace_records::{BatchHeader, BatchRewriter, RawRecord, RawRecords, write_
 use tailrace_types::{Offset, TimestampMs};
 
 use super::key_map::{KeyHash, KeyMap};
-use super::transactions::{Aborted, SeenData, marker};
+use super::transactions::{Aborted, Marker, SeenData, marker};
 use super::{CompactionSettings, CompactionStats, body_of, damaged, later};
 use crate::disk::Disk;
 use crate::error::LogError;
@@ -30,6 +30,8 @@ pub(crate) struct Judge<'c> {
     pub(crate) aborted: &'c Aborted,
     pub(crate) seen: &'c mut SeenData,
     pub(crate) stats: &'c mut CompactionStats,
+    /// Offsets of abort markers that went.
+    pub(crate) removed_aborts: Vec<Offset>,
     pub(crate) scratch: Vec<u8>,
     pub(crate) rewriter: BatchRewriter,
     /// Of each record: its key's hash, if it has one.
@@ -55,8 +57,12 @@ impl Judge<'_> {
         let expired = header.attributes.has_delete_horizon() && header.base_timestamp <= now;
         let mut horizon_due = false;
         if header.attributes.is_control() {
-            let may_go = self.seen.ends(header, marker(header, bytes));
+            let marker = marker(header, bytes);
+            let may_go = self.seen.ends(header, marker);
             if header.record_count == 0 || (may_go && expired) {
+                if marker == Marker::Abort {
+                    self.removed_aborts.push(header.base_offset);
+                }
                 return Ok(emptied(header, keep_header, out));
             }
             horizon_due = may_go;

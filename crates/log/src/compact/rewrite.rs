@@ -25,10 +25,19 @@ pub struct Rewritten<D: Disk> {
     pub(crate) segment: Option<Arc<Segment<D>>>,
     /// What the round has seen to, with its last group.
     pub(crate) first_dirty: Option<Offset>,
+    pub(crate) removed_aborts: Vec<Offset>,
     pub(crate) _token: Arc<()>,
 }
 
+/// A new segment, and the offsets of the abort markers that are no longer in it.
+type Group<D> = (Arc<Segment<D>>, Vec<Offset>);
+
 impl<D: Disk> Rewritten<D> {
+    /// Offsets of the abort markers that are no longer in it, ascending: their transactions need not be remembered.
+    pub fn removed_aborts(&self) -> &[Offset] {
+        &self.removed_aborts
+    }
+
     /// Removes the files again. What cannot be removed goes at the next start.
     pub(crate) fn discard(&self) {
         if let Some(segment) = &self.segment {
@@ -55,7 +64,10 @@ impl<D: Disk> Compaction<D> {
     fn next_group(&mut self, map: &KeyMap, pace: &mut impl Pace) -> Result<Option<Rewritten<D>>, LogError> {
         while let Some(sources) = self.groups.pop_front() {
             let is_last = self.groups.is_empty();
-            let segment = self.rewrite(&sources, map, pace)?;
+            let (segment, removed_aborts) = match self.rewrite(&sources, map, pace)? {
+                Some((segment, removed)) => (Some(segment), removed),
+                None => (None, Vec::new()),
+            };
             if segment.is_none() && !is_last {
                 continue;
             }
@@ -64,6 +76,7 @@ impl<D: Disk> Compaction<D> {
                 sources: if segment.is_some() { sources } else { Vec::new() },
                 segment,
                 first_dirty: is_last.then_some(self.mapped_end),
+                removed_aborts,
                 _token: Arc::clone(&self.token),
             }));
         }
@@ -76,11 +89,11 @@ impl<D: Disk> Compaction<D> {
         sources: &[Arc<Segment<D>>],
         map: &KeyMap,
         pace: &mut impl Pace,
-    ) -> Result<Option<Arc<Segment<D>>>, LogError> {
+    ) -> Result<Option<Group<D>>, LogError> {
         let reader = Arc::clone(&self.reader);
         let mut output = Output::create(&reader, sources)?;
-        let changed = match self.fill(&mut output, sources, map, pace) {
-            Ok(changed) => changed || sources.len() > 1,
+        let (changed, removed_aborts) = match self.fill(&mut output, sources, map, pace) {
+            Ok((changed, removed)) => (changed || sources.len() > 1, removed),
             Err(error) => {
                 output.abandon();
                 return Err(error);
@@ -93,17 +106,17 @@ impl<D: Disk> Compaction<D> {
             output.abandon();
             return Ok(None);
         }
-        output.finish(sources, pace).map(Some)
+        output.finish(sources, pace).map(|segment| Some((segment, removed_aborts)))
     }
 
-    /// True if anything is not as it was.
+    /// Whether anything is not as it was, and the abort markers that went.
     fn fill(
         &mut self,
         output: &mut Output<'_, D>,
         sources: &[Arc<Segment<D>>],
         map: &KeyMap,
         pace: &mut impl Pace,
-    ) -> Result<bool, LogError> {
+    ) -> Result<(bool, Vec<Offset>), LogError> {
         let io_bytes = self.settings.io_bytes;
         let mut judge = Judge {
             map,
@@ -112,6 +125,7 @@ impl<D: Disk> Compaction<D> {
             aborted: &self.aborted,
             seen: &mut self.seen,
             stats: &mut self.stats,
+            removed_aborts: Vec::new(),
             scratch: Vec::new(),
             rewriter: BatchRewriter::default(),
             hashes: Vec::new(),
@@ -141,6 +155,6 @@ impl<D: Disk> Compaction<D> {
                 output.push(&header, &row, io_bytes, pace)?;
             }
         }
-        Ok(changed)
+        Ok((changed, judge.removed_aborts))
     }
 }

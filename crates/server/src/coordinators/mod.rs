@@ -20,9 +20,11 @@ mod work;
 
 use std::sync::Arc;
 
+use tailrace_broker::share::ShareCoordinator;
 use tailrace_kafka_wire::ErrorCode;
 
 use crate::broker::Broker;
+use crate::share::state::SHARES;
 
 pub(crate) use clock::SteadyClock;
 pub(crate) use groups::Groups;
@@ -38,6 +40,8 @@ pub(crate) struct Coordinators {
     pub(crate) transactions: Transactions,
     /// Who completes transactions.
     pub(crate) marker_writers: MarkerWriters,
+    /// What is kept of share groups.
+    pub(crate) shares: Runtime<ShareCoordinator>,
 }
 
 impl Coordinators {
@@ -46,6 +50,7 @@ impl Coordinators {
         let clock = SteadyClock::start();
         Self {
             groups: Runtime::new(&groups::GROUPS, clock),
+            shares: Runtime::new(&SHARES, clock),
             transactions: Runtime::new(&transactions::TRANSACTIONS, clock),
             marker_writers: MarkerWriters::default(),
         }
@@ -53,7 +58,7 @@ impl Coordinators {
 
     /// Loads all of them and keeps them going until the server stops.
     pub(crate) async fn run(&self, broker: &Arc<Broker>) {
-        tokio::join!(self.groups.run(broker), self.transactions.run(broker));
+        tokio::join!(self.groups.run(broker), self.shares.run(broker), self.transactions.run(broker));
     }
 }
 

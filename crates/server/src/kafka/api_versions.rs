@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use tailrace_broker::{Feature, FeatureLevels};
 use tailrace_kafka_wire::messages::api_versions_request::ApiVersionsRequest;
-use tailrace_kafka_wire::messages::api_versions_response::{ApiVersion, ApiVersionsResponse};
+use tailrace_kafka_wire::messages::api_versions_response::{
+    ApiVersion, ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey,
+};
 use tailrace_kafka_wire::{ApiKey, ErrorCode, response_frame};
 
 use crate::connection::Closed;
@@ -12,6 +15,9 @@ use crate::kafka::{Context, Decided, parts_of};
 
 /// First version in which clients name themselves (KIP-511).
 const NAMES_FROM: i16 = 3;
+
+/// First version in which a feature's lowest level may be 0 (KIP-1022, KAFKA-17492).
+const LEVEL_ZERO_FROM: i16 = 4;
 
 pub(crate) async fn handle(context: Arc<Context>, request: ApiVersionsRequest) -> ApiVersionsResponse {
     let (name, version) = (request.client_software_name, request.client_software_version);
@@ -22,7 +28,8 @@ pub(crate) async fn handle(context: Arc<Context>, request: ApiVersionsRequest) -
                 ..Default::default()
             };
         }
-        tracing::debug!(peer = %context.session.peer, %name, %version, "client");
+        let principal = context.session.principal.name().unwrap_or("anonymous");
+        tracing::debug!(peer = %context.session.peer, principal, %name, %version, "client");
         // A second ApiVersions on the same connection does not rename the client.
         let _ = context.session.software.set((name, version));
     }
@@ -35,7 +42,37 @@ pub(crate) async fn handle(context: Arc<Context>, request: ApiVersionsRequest) -
             ..Default::default()
         })
         .collect();
-    ApiVersionsResponse { api_keys, finalized_features_epoch: 0, ..Default::default() }
+    let image = context.broker.image();
+    ApiVersionsResponse {
+        api_keys,
+        supported_features: supported_features(context.version()),
+        finalized_features_epoch: image.features().epoch(),
+        finalized_features: finalized_features(image.features()),
+        ..Default::default()
+    }
+}
+
+/// Clients that ask in a version before [`LEVEL_ZERO_FROM`] cannot read a range that begins at 0.
+fn supported_features(version: i16) -> Vec<SupportedFeatureKey> {
+    let ranges = Feature::all().map(|feature| (feature.name(), feature.supported()));
+    let legible = ranges.filter(|(_, (min, _))| version >= LEVEL_ZERO_FROM || *min > 0);
+    let key = |(name, (min_version, max_version)): (&str, _)| SupportedFeatureKey {
+        name: name.to_owned(),
+        min_version,
+        max_version,
+        ..Default::default()
+    };
+    legible.map(key).collect()
+}
+
+fn finalized_features(levels: &FeatureLevels) -> Vec<FinalizedFeatureKey> {
+    let key = |(name, level): (&str, i16)| FinalizedFeatureKey {
+        name: name.to_owned(),
+        max_version_level: level,
+        min_version_level: level,
+        ..Default::default()
+    };
+    levels.iter().map(key).collect()
 }
 
 /// An unknown version is answered in the layout of version 0, with the versions of this one API (KIP-511).

@@ -1,5 +1,6 @@
 //! Where facts become protocol error codes. No wildcard arms: a new error demands a decision.
 
+use tailrace_broker::share::{AcknowledgeError, ShareStateError};
 use tailrace_broker::transactions::TransactionError;
 use tailrace_broker::{ControlError, FeatureError};
 use tailrace_kafka_wire::ErrorCode;
@@ -9,6 +10,8 @@ use tailrace_replication::{AppendError, ProducerError};
 
 use crate::controller::CommandError;
 use crate::partitions::AppendFailure;
+use crate::share::AcknowledgeFailure;
+use crate::share::state::StateFailure;
 
 /// What Kafka 4.3 answers to a producer of such a batch. Where Kafka has no answer (an exception that reaches the client
 /// as UNKNOWN_SERVER_ERROR), the code that names the defect.
@@ -97,6 +100,33 @@ pub(crate) fn failure_code(failure: &AppendFailure) -> ErrorCode {
     match failure {
         AppendFailure::Gone => ErrorCode::NotLeaderOrFollower,
         AppendFailure::Refused(error) => append_code(error),
+    }
+}
+
+/// What members of share groups are told, who know nothing of the share coordinator: the Java client takes codes of
+/// coordinators in a ShareFetch for a broker's mistake, and these for a reason to try again.
+pub(crate) fn share_state_code(failure: &StateFailure) -> ErrorCode {
+    match failure {
+        StateFailure::Coordinator(_) => ErrorCode::KafkaStorageError,
+        StateFailure::Refused(error) => match error {
+            ShareStateError::UnknownPartition => ErrorCode::UnknownTopicOrPartition,
+            ShareStateError::NotInitialized
+            | ShareStateError::FencedStateEpoch { .. }
+            | ShareStateError::FencedLeaderEpoch { .. } => ErrorCode::NotLeaderOrFollower,
+            ShareStateError::GroupName => ErrorCode::InvalidRequest,
+        },
+    }
+}
+
+pub(crate) fn acknowledge_code(failure: &AcknowledgeFailure) -> ErrorCode {
+    match failure {
+        AcknowledgeFailure::Gone => ErrorCode::NotLeaderOrFollower,
+        AcknowledgeFailure::Refused(error) => match error {
+            AcknowledgeError::NotAcquired { .. } => ErrorCode::InvalidRecordState,
+            AcknowledgeError::Malformed { .. }
+            | AcknowledgeError::Beyond { .. }
+            | AcknowledgeError::RenewalForbidden => ErrorCode::InvalidRequest,
+        },
     }
 }
 

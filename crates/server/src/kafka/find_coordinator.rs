@@ -1,11 +1,10 @@
 //! FindCoordinator (10). This node coordinates every group and transaction, as the only node does in Kafka.
 //!
-//! There are no groups yet: JoinGroup and its kin are not served. A client that assigns partitions by hand but has a group
-//! id (librdkafka demands one) needs this answer to work in peace; one that subscribes is told at its next step that
-//! the broker does not support JoinGroup. Share groups are refused here, with a text.
+//! Any id is answered, whether its group exists or not. The keys of share groups' state are GROUP:TOPIC_ID:PARTITION (KIP-932).
 
 use std::sync::Arc;
 
+use tailrace_broker::share::SharePartitionKey;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::find_coordinator_request::FindCoordinatorRequest;
 use tailrace_kafka_wire::messages::find_coordinator_response::{Coordinator, FindCoordinatorResponse};
@@ -26,18 +25,10 @@ pub(crate) async fn handle(
     request: FindCoordinatorRequest,
 ) -> FindCoordinatorResponse {
     let refusal = match request.key_type {
-        GROUP | TRANSACTION => None,
-        SHARE => Some("Share groups are not supported yet."),
+        GROUP | TRANSACTION | SHARE => None,
         _ => Some("Unknown coordinator type."),
     };
-    let this = Coordinator {
-        node_id: -1,
-        port: -1,
-        error_code: ErrorCode::InvalidRequest.code(),
-        error_message: refusal.map(str::to_owned),
-        ..Default::default()
-    };
-    let this = if refusal.is_some() { this } else { myself(&context) };
+    let this = refusal.map_or_else(|| myself(&context), refused);
     if context.version() < KEYS_FROM {
         return FindCoordinatorResponse {
             error_code: this.error_code,
@@ -48,10 +39,24 @@ pub(crate) async fn handle(
             ..Default::default()
         };
     }
-    let coordinator = |key| Coordinator { key, ..this.clone() };
+    let is_malformed = |key: &str| request.key_type == SHARE && SharePartitionKey::parse(key).is_none();
+    let coordinator = |key: String| match is_malformed(&key) {
+        true => Coordinator { key, ..refused("The key is not GROUP:TOPIC_ID:PARTITION.") },
+        false => Coordinator { key, ..this.clone() },
+    };
     // Each answer is longer than its question; nobody has this many groups.
     let keys = request.coordinator_keys.into_iter().take(ITEMS_MAX);
     FindCoordinatorResponse { coordinators: keys.map(coordinator).collect(), ..Default::default() }
+}
+
+fn refused(reason: &str) -> Coordinator {
+    Coordinator {
+        node_id: -1,
+        port: -1,
+        error_code: ErrorCode::InvalidRequest.code(),
+        error_message: Some(reason.to_owned()),
+        ..Default::default()
+    }
 }
 
 fn myself(context: &Context) -> Coordinator {

@@ -16,6 +16,9 @@ pub(crate) const TOPIC_OPERATIONS: i32 = 0b1101_1111_1000;
 /// its configuration, write idempotently.
 pub(crate) const CLUSTER_OPERATIONS: i32 = 0b1_1111_1010_0000;
 
+/// Everything that a client may do with a group: read, delete, describe, describe and alter its configuration.
+pub(crate) const GROUP_OPERATIONS: i32 = 0b1101_0100_1000;
+
 /// "Not asked for" in a field of operations.
 pub(crate) const OPERATIONS_NOT_ASKED: i32 = i32::MIN;
 
@@ -57,5 +60,6 @@ mod tests {
     #[test]
     fn operations_are_those_that_kafka_reports() {
         assert_eq!((TOPIC_OPERATIONS, CLUSTER_OPERATIONS), (3576, 8096));
+        assert_eq!(GROUP_OPERATIONS, 3400);
     }
 }

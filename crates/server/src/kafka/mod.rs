@@ -1,12 +1,17 @@
-//! The Kafka protocol's requests: one file per API, each from decoded request to response.
+//! The Kafka protocol's requests: one file per API, each from decoded request to response. (Permissions, quotas and credentials, which
+//! are not there yet, have a file per kind.)
 //!
 //! This module reads the header, refuses what is not served, and hands the body to its API's file. Every request's
-//! road passes through [`Context`], which is where a principal will sit once there are users.
+//! road passes through [`Context`], whose session names the principal.
 
+mod acls;
 mod add_offsets_to_txn;
 mod add_partitions_to_txn;
 mod alter_configs;
+mod alter_partition_reassignments;
+mod alter_share_group_offsets;
 mod api_versions;
+mod client_quotas;
 mod commands;
 mod config_resources;
 mod consumer_group_describe;
@@ -14,13 +19,17 @@ mod consumer_group_heartbeat;
 mod create_partitions;
 mod create_topics;
 mod delete_records;
+mod delete_share_group_offsets;
 mod delete_topics;
 mod describe_cluster;
 mod describe_configs;
 mod describe_log_dirs;
 mod describe_producers;
+mod describe_quorum;
+mod describe_share_group_offsets;
 mod describe_topic_partitions;
 mod describe_transactions;
+mod elect_leaders;
 mod end_txn;
 mod epochs;
 mod errors;
@@ -35,6 +44,7 @@ mod join_group;
 mod leave_group;
 mod list_config_resources;
 mod list_offsets;
+mod list_partition_reassignments;
 mod list_transactions;
 mod lookup;
 mod metadata;
@@ -43,27 +53,37 @@ mod offset_fetch;
 mod offset_for_leader_epoch;
 mod produce;
 mod replicas;
+mod scram_credentials;
+mod share_acknowledge;
+mod share_acknowledgements;
+mod share_fetch;
 mod share_group_describe;
 mod share_group_heartbeat;
 mod sync_group;
 mod table;
 mod transactions;
+mod unregister_broker;
+mod update_features;
 mod write_txn_markers;
 
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use tailrace_kafka_wire::{ApiKey, Frame, Part, Reader, Request, RequestHeader, Response, response_frame};
 
+pub(crate) use commands::Refusal;
+pub(crate) use errors::{log_code, share_state_code};
 pub(crate) use fetch_session::FetchSessions;
 pub(crate) use table::api_name;
 
 use crate::broker::Broker;
 use crate::budget::Reservation;
 use crate::connection::Closed;
+use crate::nats::Principal;
 use crate::outbox::{FileSlice, ReplyPart};
 
 /// A frame as it arrived, without its length field.
@@ -87,13 +107,47 @@ pub(crate) enum Decided {
 }
 
 /// What is known of the client at the other end of a connection.
+///
+/// Who it is belongs here and not to the single request: a connection is authenticated once, and every request's [`Context`]
+/// leads here. There is deliberately no function yet that grants or denies: without a model of permissions, which is to be
+/// the same for both protocols, its parameters would be guesses and each call a line that does nothing.
 #[derive(Debug)]
 pub(crate) struct ClientSession {
+    /// Number of the connection, unique in the process.
+    pub(crate) id: u64,
     pub(crate) peer: SocketAddr,
     /// The address that the client reached, told to it where no advertised listener is set.
     pub(crate) local: SocketAddr,
+    /// Whose connection it is. For now nobody has to say who he is, and everybody may do everything.
+    pub(crate) principal: Arc<Principal>,
     /// Name and version that the client gave in ApiVersions.
     pub(crate) software: OnceLock<(String, String)>,
+    /// Share sessions were opened or continued here.
+    share_sessions: AtomicBool,
+}
+
+impl ClientSession {
+    pub(crate) fn new(peer: SocketAddr, local: SocketAddr) -> Self {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        Self {
+            id,
+            peer,
+            local,
+            principal: Arc::default(),
+            software: OnceLock::new(),
+            share_sessions: AtomicBool::new(false),
+        }
+    }
+
+    /// A share session was opened or continued here.
+    pub(crate) fn uses_share_sessions(&self) {
+        self.share_sessions.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_share_sessions(&self) -> bool {
+        self.share_sessions.load(Ordering::Relaxed)
+    }
 }
 
 /// One request on its road.

@@ -5,13 +5,16 @@ use tailrace_kafka_wire::{ApiKey, Reader};
 use crate::connection::Closed;
 use crate::kafka::{Context, Decided, answer};
 use crate::kafka::{
-    add_offsets_to_txn, add_partitions_to_txn, alter_configs, api_versions, consumer_group_describe,
-    consumer_group_heartbeat, create_partitions, create_topics, delete_records, delete_topics,
-    describe_cluster, describe_configs, describe_log_dirs, describe_producers, describe_topic_partitions,
-    describe_transactions, end_txn, fetch, find_coordinator, heartbeat, incremental_alter_configs,
-    init_producer_id, join_group, leave_group, list_config_resources, list_offsets, list_transactions,
-    metadata, offset_commit, offset_fetch, offset_for_leader_epoch, produce, share_group_describe,
-    share_group_heartbeat, sync_group, write_txn_markers,
+    acls, add_offsets_to_txn, add_partitions_to_txn, alter_configs, alter_partition_reassignments,
+    alter_share_group_offsets, api_versions, client_quotas, consumer_group_describe,
+    consumer_group_heartbeat, create_partitions, create_topics, delete_records, delete_share_group_offsets,
+    delete_topics, describe_cluster, describe_configs, describe_log_dirs, describe_producers,
+    describe_quorum, describe_share_group_offsets, describe_topic_partitions, describe_transactions,
+    elect_leaders, end_txn, fetch, find_coordinator, heartbeat, incremental_alter_configs, init_producer_id,
+    join_group, leave_group, list_config_resources, list_offsets, list_partition_reassignments,
+    list_transactions, metadata, offset_commit, offset_fetch, offset_for_leader_epoch, produce,
+    scram_credentials, share_acknowledge, share_fetch, share_group_describe, share_group_heartbeat,
+    sync_group, unregister_broker, update_features, write_txn_markers,
 };
 
 /// One served API.
@@ -54,21 +57,39 @@ pub(crate) const SERVED: &[Served] = &[
     served(ApiKey::AddOffsetsToTxn, 0, 4),
     served(ApiKey::EndTxn, 0, 5),
     served(ApiKey::WriteTxnMarkers, 1, 2),
+    served(ApiKey::DescribeAcls, 1, 3),
+    served(ApiKey::CreateAcls, 1, 3),
+    served(ApiKey::DeleteAcls, 1, 3),
     served(ApiKey::DescribeConfigs, 1, 4),
     served(ApiKey::AlterConfigs, 0, 2),
     served(ApiKey::DescribeLogDirs, 1, 5),
     served(ApiKey::CreatePartitions, 0, 3),
+    served(ApiKey::ElectLeaders, 0, 2),
     served(ApiKey::IncrementalAlterConfigs, 0, 1),
+    served(ApiKey::AlterPartitionReassignments, 0, 1),
+    served(ApiKey::ListPartitionReassignments, 0, 0),
+    served(ApiKey::DescribeClientQuotas, 0, 1),
+    served(ApiKey::AlterClientQuotas, 0, 1),
+    served(ApiKey::DescribeUserScramCredentials, 0, 0),
+    served(ApiKey::AlterUserScramCredentials, 0, 0),
+    served(ApiKey::DescribeQuorum, 0, 2),
+    served(ApiKey::UpdateFeatures, 0, 2),
     served(ApiKey::DescribeCluster, 0, 2),
     served(ApiKey::DescribeProducers, 0, 0),
     served(ApiKey::DescribeTransactions, 0, 0),
     served(ApiKey::ListTransactions, 0, 2),
+    served(ApiKey::UnregisterBroker, 0, 0),
     served(ApiKey::ConsumerGroupHeartbeat, 0, 1),
     served(ApiKey::ConsumerGroupDescribe, 0, 1),
     served(ApiKey::ListConfigResources, 0, 1),
     served(ApiKey::DescribeTopicPartitions, 0, 0),
     served(ApiKey::ShareGroupHeartbeat, 1, 1),
     served(ApiKey::ShareGroupDescribe, 1, 1),
+    served(ApiKey::ShareFetch, 1, 2),
+    served(ApiKey::ShareAcknowledge, 1, 2),
+    served(ApiKey::DescribeShareGroupOffsets, 0, 1),
+    served(ApiKey::AlterShareGroupOffsets, 0, 0),
+    served(ApiKey::DeleteShareGroupOffsets, 0, 0),
 ];
 
 /// True if a request of this version is answered.
@@ -105,17 +126,41 @@ pub(crate) async fn dispatch(context: Context, reader: Reader) -> Result<Decided
         ApiKey::AddOffsetsToTxn => add_offsets_to_txn::decide(context, reader).await,
         ApiKey::EndTxn => end_txn::decide(context, reader).await,
         ApiKey::WriteTxnMarkers => write_txn_markers::decide(context, reader).await,
+        ApiKey::DescribeAcls => answer(context, reader, acls::describe).await,
+        ApiKey::CreateAcls => answer(context, reader, acls::create).await,
+        ApiKey::DeleteAcls => answer(context, reader, acls::delete).await,
         ApiKey::DescribeConfigs => answer(context, reader, describe_configs::handle).await,
         ApiKey::AlterConfigs => answer(context, reader, alter_configs::handle).await,
         ApiKey::DescribeLogDirs => answer(context, reader, describe_log_dirs::handle).await,
         ApiKey::CreatePartitions => answer(context, reader, create_partitions::handle).await,
+        ApiKey::ElectLeaders => answer(context, reader, elect_leaders::handle).await,
         ApiKey::IncrementalAlterConfigs => answer(context, reader, incremental_alter_configs::handle).await,
+        ApiKey::AlterPartitionReassignments => {
+            answer(context, reader, alter_partition_reassignments::handle).await
+        }
+        ApiKey::ListPartitionReassignments => {
+            answer(context, reader, list_partition_reassignments::handle).await
+        }
+        ApiKey::DescribeClientQuotas => answer(context, reader, client_quotas::describe).await,
+        ApiKey::AlterClientQuotas => answer(context, reader, client_quotas::alter).await,
+        ApiKey::DescribeUserScramCredentials => answer(context, reader, scram_credentials::describe).await,
+        ApiKey::AlterUserScramCredentials => answer(context, reader, scram_credentials::alter).await,
+        ApiKey::DescribeQuorum => answer(context, reader, describe_quorum::handle).await,
+        ApiKey::UpdateFeatures => answer(context, reader, update_features::handle).await,
         ApiKey::DescribeCluster => answer(context, reader, describe_cluster::handle).await,
         ApiKey::DescribeProducers => answer(context, reader, describe_producers::handle).await,
         ApiKey::DescribeTransactions => describe_transactions::decide(context, reader).await,
         ApiKey::ListTransactions => list_transactions::decide(context, reader).await,
+        ApiKey::UnregisterBroker => answer(context, reader, unregister_broker::handle).await,
         ApiKey::ListConfigResources => answer(context, reader, list_config_resources::handle).await,
         ApiKey::DescribeTopicPartitions => answer(context, reader, describe_topic_partitions::handle).await,
+        ApiKey::ShareFetch => share_fetch::decide(context, reader).await,
+        ApiKey::ShareAcknowledge => share_acknowledge::decide(context, reader).await,
+        ApiKey::DescribeShareGroupOffsets => {
+            answer(context, reader, describe_share_group_offsets::handle).await
+        }
+        ApiKey::AlterShareGroupOffsets => answer(context, reader, alter_share_group_offsets::handle).await,
+        ApiKey::DeleteShareGroupOffsets => answer(context, reader, delete_share_group_offsets::handle).await,
         ApiKey::ConsumerGroupHeartbeat => consumer_group_heartbeat::decide(context, reader).await,
         ApiKey::ConsumerGroupDescribe => answer(context, reader, consumer_group_describe::handle).await,
         ApiKey::ShareGroupHeartbeat => share_group_heartbeat::decide(context, reader).await,

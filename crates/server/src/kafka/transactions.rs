@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tailrace_broker::CONSUMER_OFFSETS_TOPIC;
-use tailrace_broker::coordinator::{Token, TransactionalProducer, partition_of_name};
+use tailrace_broker::coordinator::{Token, TransactionalProducer};
 use tailrace_broker::transactions::{
     AddPartitions, TransactionError, TransactionEvent, TransactionProtocol, TransactionReply,
     VerifyPartitions,
@@ -161,7 +161,6 @@ pub(crate) async fn verify_transaction(context: &Context, batch: FirstBatch<'_>)
 ///
 /// # Errors
 /// The answer for the client.
-#[allow(dead_code, reason = "for TxnOffsetCommit, which comes with the groups")]
 pub(crate) async fn add_offsets_partition(
     context: &Context,
     (transactional_id, producer): (&str, TransactionalProducer),
@@ -225,11 +224,10 @@ fn data_path_code(code: ErrorCode, adds_partition: bool) -> ErrorCode {
 
 /// The partition of `__consumer_offsets` to which a group belongs.
 pub(crate) async fn group_partition(broker: &Arc<Broker>, group_id: &str) -> Result<TopicPartition, Refusal> {
-    let image = broker.image();
     let unavailable =
         || Refusal::new(ErrorCode::CoordinatorNotAvailable, "The groups' offsets are not available.");
-    let topic = image.topic(CONSUMER_OFFSETS_TOPIC).ok_or_else(unavailable)?;
-    let partition = partition_of_name(group_id, topic.partitions);
+    let partition = broker.coordinators.groups.partition_of(broker, group_id).await;
+    let partition = partition.map_err(|failure| Refusal::new(failure.code(), failure.to_string()))?;
     let name = TopicName::new(CONSUMER_OFFSETS_TOPIC).map_err(|_| unavailable())?;
     Ok(TopicPartition::new(name, PartitionId(partition)))
 }

@@ -37,7 +37,7 @@ use tailrace_broker::config::{BrokerConfig, NatsTls, TlsClientAuth};
 use tailrace_nats_wire::{Message, ServerInfo};
 use tokio::sync::watch;
 
-pub(crate) use self::auth::{Auth, AuthError};
+pub(crate) use self::auth::{Auth, AuthError, Principal};
 pub(crate) use self::burst::Burst;
 use self::capture::Captures;
 pub(crate) use self::client::Client;

@@ -74,7 +74,12 @@ impl Opener {
 pub(crate) fn log_config(topic: &TopicConfig, broker: &BrokerConfig, id: &TopicPartition) -> LogConfig {
     LogConfig {
         segment_bytes: topic.segment_bytes,
-        segment_ms: topic.segment_ms,
+        // Only closed segments are compacted (KIP-354).
+        segment_ms: if topic.cleanup_policy.compact {
+            topic.segment_ms.min(topic.max_compaction_lag_ms)
+        } else {
+            topic.segment_ms
+        },
         segment_jitter_ms: jitter(topic.segment_jitter_ms.min(topic.segment_ms), id),
         preallocate_bytes: broker.tailrace_segment_preallocate_bytes,
         delete: topic.cleanup_policy.delete,

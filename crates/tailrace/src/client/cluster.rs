@@ -4,11 +4,15 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tailrace_kafka_wire::messages::find_coordinator_response::Coordinator;
 use tailrace_kafka_wire::messages::metadata_request::MetadataRequestTopic;
-use tailrace_kafka_wire::messages::{MetadataRequest, MetadataResponse};
+use tailrace_kafka_wire::messages::{FindCoordinatorRequest, MetadataRequest, MetadataResponse};
 
 use super::tls::Tls;
-use super::{ClientError, ConnectArguments, Connection, address};
+use super::{ClientError, ConnectArguments, Connection, address, check};
+
+/// First version of FindCoordinator that asks for several groups.
+const COORDINATOR_KEYS_FROM: i16 = 4;
 
 /// What is known of a cluster. One connection per node, opened when it is needed.
 #[derive(Debug)]
@@ -74,6 +78,36 @@ impl Cluster {
         } else {
             self.any().await
         }
+    }
+
+    /// The ids of the nodes, as the newest metadata has them.
+    pub(crate) fn node_ids(&self) -> Vec<i32> {
+        self.nodes.keys().copied().collect()
+    }
+
+    /// The node that coordinates a group, and the connection to it.
+    pub(crate) async fn coordinator(&mut self, group: &str) -> Result<(i32, Arc<Connection>), ClientError> {
+        let connection = self.any().await?;
+        let version = connection.version::<FindCoordinatorRequest>()?;
+        let mut request = FindCoordinatorRequest::default();
+        if version >= COORDINATOR_KEYS_FROM {
+            request.coordinator_keys = vec![group.to_owned()];
+        } else {
+            request.key = group.to_owned();
+        }
+        let answer = connection.begin(&request, version).await?.answer().await?;
+        let found = answer.coordinators.into_iter().next().unwrap_or(Coordinator {
+            node_id: answer.node_id,
+            host: answer.host,
+            port: answer.port,
+            error_code: answer.error_code,
+            error_message: answer.error_message,
+            ..Default::default()
+        });
+        let what = || format!("cannot find the coordinator of group '{group}'");
+        check(found.error_code, found.error_message.as_ref(), what)?;
+        self.nodes.insert(found.node_id, address::join(&found.host, found.port));
+        Ok((found.node_id, self.node(found.node_id).await?))
     }
 
     /// Asks for metadata: of all topics, or of those named.

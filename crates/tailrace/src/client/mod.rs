@@ -1,12 +1,14 @@
 //! A small Kafka client for the verbs: connections, versions, metadata, retries, and the calls that several verbs need.
 //!
 //! It works with tailrace and with Kafka 2.1 or newer: versions are negotiated per connection. Deliberately absent:
-//! groups, transactions, passwords, and anything that outlives one run of the program.
+//! joining groups, transactions, passwords, and anything that outlives one run of the program.
 
 pub(crate) mod address;
+mod backlog;
 mod cluster;
 mod connection;
 mod error;
+mod groups;
 mod offsets;
 mod retry;
 mod tls;
@@ -16,9 +18,15 @@ use std::time::Duration;
 
 use clap::Args;
 
+pub(crate) use backlog::records_between;
 pub(crate) use cluster::Cluster;
 pub(crate) use connection::Connection;
 pub(crate) use error::ClientError;
+pub(crate) use groups::{
+    Assignment, Group, GroupKind, ListedGroup, Member, Position, commit_offsets, committed_offsets,
+    delete_group, delete_offsets, delete_share_offsets, describe_group, find_group, list_groups,
+    set_share_offsets, share_offsets,
+};
 pub(crate) use offsets::{OffsetQuery, list_offsets};
 pub(crate) use retry::{Backoff, check, retrying};
 pub(crate) use tls::{Tls, TlsArguments};

@@ -94,7 +94,9 @@ async fn in_partition(
         let open: Vec<_> = producers
             .iter()
             .filter(|producer| producer.current_txn_start_offset >= 0)
-            .map(|producer| format!("{} at offset {}", producer.producer_id, producer.current_txn_start_offset))
+            .map(|producer| {
+                format!("{} at offset {}", producer.producer_id, producer.current_txn_start_offset)
+            })
             .collect();
         let open = if open.is_empty() { "none is".to_owned() } else { format!("open: {}", open.join(", ")) };
         return Err(format!("no such transaction is open in {topic}-{partition}; {open}").into());

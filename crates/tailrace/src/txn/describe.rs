@@ -25,7 +25,9 @@ pub(super) async fn run(cluster: &mut Cluster, arguments: &DescribeArguments) ->
             Ok(state) => all.push(state),
             Err(error) if error.code() == Some(ErrorCode::TransactionalIdNotFound) => {
                 failed = true;
-                complain(&format!("there is no transactional id '{id}'; `tailrace txn list` shows those there are"));
+                complain(&format!(
+                    "there is no transactional id '{id}'; `tailrace txn list` shows those there are"
+                ));
             }
             Err(error) => return Err(error.into()),
         }
@@ -33,7 +35,9 @@ pub(super) async fn run(cluster: &mut Cluster, arguments: &DescribeArguments) ->
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as i64);
     match arguments.common.output {
         Output::Json => print_json(&all.iter().map(json_of).collect::<Vec<_>>())?,
-        Output::Text => print(&all.iter().map(|state| text_of(state, now_ms)).collect::<Vec<_>>().join("\n"))?,
+        Output::Text => {
+            print(&all.iter().map(|state| text_of(state, now_ms)).collect::<Vec<_>>().join("\n"))?
+        }
     }
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

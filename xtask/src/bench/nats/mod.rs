@@ -101,11 +101,16 @@ fn measure(lab: &mut Lab, options: &Options<&'static str>, natsload: &std::path:
 }
 
 fn build_go() -> Result<PathBuf, String> {
+    go_program("natsload", GO_PROGRAM)
+}
+
+/// Builds one of the Go programs; `target` is relative to their folder.
+pub(super) fn go_program(package: &str, target: &str) -> Result<PathBuf, String> {
     let folder = root().join(GO_FOLDER);
     let mut go = std::process::Command::new("go");
-    go.args(["build", "-o", GO_PROGRAM, "./natsload"]).current_dir(&folder);
+    go.args(["build", "-o", target, &format!("./{package}")]).current_dir(&folder);
     crate::run::run(&mut go)?;
-    Ok(folder.join(GO_PROGRAM))
+    Ok(folder.join(target))
 }
 
 /// Runs a measuring program against a server and keeps what it gave and what it cost. `delivered` messages are what the
@@ -114,10 +119,34 @@ fn measured(
     lab: &mut Lab,
     slot: Slot,
     endpoint: &Endpoint,
-    (program, arguments): (&std::path::Path, &[String]),
+    load: (&std::path::Path, &[String]),
     parse: fn(&str) -> Option<Figures>,
     delivered: Option<u64>,
 ) -> Result<Figures, String> {
+    let Outcome { mut figures, failed, line } = outcome(lab, endpoint, load, parse)?;
+    if let (Some(delivered), Some(cpu)) = (delivered, figures.get("server_cpu_s").copied()) {
+        figures.insert("server_cpu_s_per_m_delivered".to_owned(), cpu / (delivered as f64 / 1e6));
+    }
+    lab.keep(slot, endpoint.system, figures.clone(), failed, line)?;
+    Ok(figures)
+}
+
+/// What a run of a measuring program gave, and what it cost the server.
+pub(super) struct Outcome {
+    pub(super) figures: Figures,
+    /// Why the figures do not count, if they do not.
+    pub(super) failed: Option<String>,
+    /// What the program printed last.
+    pub(super) line: String,
+}
+
+/// Runs a measuring program against a server.
+pub(super) fn outcome(
+    lab: &Lab,
+    endpoint: &Endpoint,
+    (program, arguments): (&std::path::Path, &[String]),
+    parse: fn(&str) -> Option<Figures>,
+) -> Result<Outcome, String> {
     proc::reset_peak(endpoint.pid);
     let meter = Meter::start(endpoint.pid);
     let finished = Tool::start(&lab.scratch, "load", program, arguments)?.finish(RUN_LIMIT)?;
@@ -126,14 +155,10 @@ fn measured(
     let parsed = parse(&line);
     let failed = failure(&finished, parsed.is_some());
     figures.append(&mut parsed.unwrap_or_default());
-    if let (Some(delivered), Some(cpu)) = (delivered, figures.get("server_cpu_s").copied()) {
-        figures.insert("server_cpu_s_per_m_delivered".to_owned(), cpu / (delivered as f64 / 1e6));
-    }
     if let Some(peak) = proc::memory_mib(endpoint.pid, "VmHWM") {
         figures.insert("peak_rss_mib".to_owned(), peak);
     }
-    lab.keep(slot, endpoint.system, figures.clone(), failed, line)?;
-    Ok(figures)
+    Ok(Outcome { figures, failed, line })
 }
 
 #[cfg(test)]

@@ -264,9 +264,9 @@ impl ClassicGroup {
         self.subscription_bytes - before + fresh
     }
 
-    /// Can somebody with these protocols be a member?
+    /// Can somebody with these protocols be a member? Where there is none, whatever the state, the first one decides.
     pub(super) fn accepts_protocols(&self, protocol_type: &str, protocols: &[(String, Bytes)]) -> bool {
-        if self.state == GroupState::Empty {
+        if self.members.is_empty() {
             return !protocol_type.is_empty() && !protocols.is_empty();
         }
         let all = self.members.len();

@@ -10,7 +10,7 @@ use super::{
     append_in_batches, key,
 };
 use crate::TopicRef;
-use crate::coordinator::{CoordinatorRecord, Effects, Moment};
+use crate::coordinator::{CoordinatorRecord, Effects, Moment, TransactionalProducer};
 use crate::groups::classic::ClassicGroup;
 use crate::groups::group::Group;
 use crate::groups::limits::{OFFSETS_PER_GROUP_MAX, PENDING_OFFSETS_MAX, check_group_id};
@@ -29,6 +29,9 @@ impl GroupCoordinator {
     ) -> Result<Vec<CommittedTopic>, GroupError> {
         let by = request.by;
         check_group_id(group, by.transaction.is_none())?;
+        if let Some(producer) = by.transaction {
+            self.check_producer(producer)?;
+        }
         self.check_committer(group, &by)?;
         if !self.groups.contains_key(group) {
             self.groups.insert(Arc::clone(group), Group::Classic(ClassicGroup::new(moment.now)));
@@ -42,10 +45,22 @@ impl GroupCoordinator {
             Commit { coordinator: self, group, by: &by, moment, expires_at, records: Vec::new() };
         let topics = request.topics.into_iter().map(|topic| commit.topic(topic)).collect();
         let records = commit.records;
+        if let Some(producer) = by.transaction.filter(|_| !records.is_empty()) {
+            self.offsets.note_epoch(producer);
+        }
         append_in_batches(effects, by.transaction, records);
         // Every partition may have been refused.
         self.forget_idle_classic(group);
         Ok(topics)
+    }
+
+    fn check_producer(&self, producer: TransactionalProducer) -> Result<(), GroupError> {
+        match self.offsets.epoch(producer.id) {
+            Some(current) if producer.epoch < current => {
+                Err(GroupError::FencedProducer { current: current.0, found: producer.epoch.0 })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// May this one commit? Whoever names neither member nor generation may make a group by it.

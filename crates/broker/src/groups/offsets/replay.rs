@@ -33,6 +33,9 @@ impl GroupCoordinator {
             expires_at: TimestampMs(value.expire_timestamp),
             topic_id: TopicId(value.topic_id),
         };
+        if let Some(producer) = producer {
+            self.offsets.note_epoch(producer);
+        }
         let (group, topic) = (self.group_with_offsets(key.group), Arc::from(key.topic));
         match producer {
             Some(producer) => self.offsets.put_pending(producer.id, &group, &topic, key.partition, offset),
@@ -52,6 +55,7 @@ impl GroupCoordinator {
     }
 
     pub(in crate::groups) fn finish_transaction(&mut self, producer: TransactionalProducer, committed: bool) {
+        self.offsets.note_epoch(producer);
         for group in self.offsets.finish(producer.id, committed) {
             self.group_with_offsets(&group);
         }

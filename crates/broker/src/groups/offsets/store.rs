@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tailrace_types::{ProducerId, TopicId};
+use tailrace_types::{ProducerEpoch, ProducerId, TopicId};
 
 use super::CommittedOffset;
+use crate::coordinator::TransactionalProducer;
+use crate::groups::limits::PRODUCERS_REMEMBERED_MAX;
 
 type Partitions<T> = BTreeMap<i32, T>;
 type Topics<T> = BTreeMap<Arc<str>, Partitions<T>>;
@@ -36,9 +38,27 @@ pub(in crate::groups) struct Offsets {
     /// Of all that are pending.
     pending_count: usize,
     next_order: u64,
+    /// Newest epoch of each producer that has written here. The partition refuses older ones, which must not come as a
+    /// surprise after a decision.
+    epochs: BTreeMap<ProducerId, ProducerEpoch>,
 }
 
 impl Offsets {
+    /// The newest epoch that is known of a producer.
+    pub(super) fn epoch(&self, producer: ProducerId) -> Option<ProducerEpoch> {
+        self.epochs.get(&producer).copied()
+    }
+
+    /// A producer has written, or its transaction has ended.
+    pub(super) fn note_epoch(&mut self, producer: TransactionalProducer) {
+        let epoch = self.epochs.entry(producer.id).or_insert(producer.epoch);
+        *epoch = producer.epoch.max(*epoch);
+        if self.epochs.len() > PRODUCERS_REMEMBERED_MAX {
+            // Ids are given in order: the oldest.
+            self.epochs.pop_first();
+        }
+    }
+
     /// Whether a group has any, or will have when a transaction is committed.
     pub(in crate::groups) fn has_any(&self, group: &str) -> bool {
         self.groups.contains_key(group)
@@ -164,11 +184,14 @@ impl Offsets {
             self.discount_topic(&topic.into(), stored.offset.topic_id);
         }
         for producer in producers.into_iter().flatten() {
-            if let Some(groups) = self.transactions.get_mut(&producer)
-                && let Some(topics) = groups.get_mut(group)
-                && take(topics, topic, partition).is_some()
-            {
-                self.pending_count -= 1;
+            let Some(groups) = self.transactions.get_mut(&producer) else { continue };
+            let Some(topics) = groups.get_mut(group) else { continue };
+            self.pending_count -= usize::from(take(topics, topic, partition).is_some());
+            if topics.is_empty() {
+                groups.remove(group);
+            }
+            if groups.is_empty() {
+                self.transactions.remove(&producer);
             }
         }
         self.drop_if_empty(group);

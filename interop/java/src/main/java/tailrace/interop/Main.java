@@ -5,6 +5,7 @@ public final class Main {
     public static void main(String[] args) {
         RecordTests.all();
         AdminTests.all();
+        ShareTests.all();
         System.exit(Check.failed == 0 ? 0 : 1);
     }
 }

@@ -1,0 +1,103 @@
+//! Which partition is cleaned next: of those that are worth it, the one with the largest dirty share, as in Kafka.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tailrace_broker::config::{BrokerConfig, TopicConfig};
+use tailrace_log::Cleanable;
+use tailrace_replication::CompactionPolicy;
+
+use super::{Cleaner, Shared, State, Which};
+use crate::broker::Broker;
+use crate::partitions::{PartitionHandle, PartitionSlot};
+
+/// Least buffer of a thread, in bytes.
+const IO_BYTES_MIN: u64 = 64 * 1024;
+/// Largest buffer of a thread, in bytes.
+const IO_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// A partition that is to be cleaned.
+pub(super) struct Candidate {
+    pub(super) which: Which,
+    pub(super) handle: Arc<PartitionHandle>,
+    pub(super) policy: CompactionPolicy,
+}
+
+/// What the settings mean for a round.
+fn policy(topic: &TopicConfig, broker: &BrokerConfig) -> CompactionPolicy {
+    let each = broker.log_cleaner_io_buffer_size / u64::from(broker.log_cleaner_threads.max(1));
+    CompactionPolicy {
+        min_lag_ms: topic.min_compaction_lag_ms,
+        max_lag_ms: topic.max_compaction_lag_ms,
+        delete_retention_ms: topic.delete_retention_ms,
+        // One for reading, one for writing.
+        io_bytes: usize::try_from((each / 2).clamp(IO_BYTES_MIN, IO_BYTES_MAX)).unwrap_or(usize::MAX),
+    }
+}
+
+fn is_worth_it(cleanable: &Cleanable, ratio_min: f64) -> bool {
+    cleanable.dirty_bytes > 0 && (cleanable.dirty_ratio() > ratio_min || cleanable.overdue_ms > 0)
+}
+
+impl Shared {
+    /// Takes the dirtiest partition that no other thread has.
+    pub(super) fn take_candidate(&self, broker: &Broker) -> Option<Candidate> {
+        let (topics, config, now) = (broker.topics(), broker.config(), broker.now());
+        let mut state = self.lock();
+        state.forget_deleted(|which| {
+            topics.by_name(which.0.topic.as_str()).is_some_and(|topic| topic.id == which.1)
+        });
+        let mut best: Option<(f64, Candidate)> = None;
+        for topic in topics.iter().filter(|topic| topic.config.cleanup_policy.compact) {
+            let policy = policy(&topic.config, &config);
+            for slot in &topic.partitions {
+                let PartitionSlot::Online(handle) = slot else { continue };
+                let which = (handle.id.clone(), topic.id);
+                if state.is_barred(&which) || handle.halted.load(std::sync::atomic::Ordering::Acquire) {
+                    continue;
+                }
+                let cleanable = handle.reader.cleanable(&policy, now);
+                if !is_worth_it(&cleanable, topic.config.min_cleanable_dirty_ratio) {
+                    continue;
+                }
+                let ratio = cleanable.dirty_ratio();
+                if best.as_ref().is_none_or(|(largest, _)| ratio > *largest) {
+                    best = Some((ratio, Candidate { which, handle: Arc::clone(handle), policy }));
+                }
+            }
+        }
+        let (_, candidate) = best?;
+        state.taken.push(candidate.which.clone());
+        Some(candidate)
+    }
+}
+
+impl Cleaner {
+    /// The largest dirty share of a partition that is compacted, in percent.
+    pub(crate) fn dirty_percent_max(&self, broker: &Broker) -> i64 {
+        let (topics, config, now) = (broker.topics(), broker.config(), broker.now());
+        let mut largest: f64 = 0.0;
+        for topic in topics.iter().filter(|topic| topic.config.cleanup_policy.compact) {
+            let policy = policy(&topic.config, &config);
+            for slot in &topic.partitions {
+                if let PartitionSlot::Online(handle) = slot {
+                    largest = largest.max(handle.reader.cleanable(&policy, now).dirty_ratio());
+                }
+            }
+        }
+        (largest * 100.0) as i64
+    }
+}
+
+impl State {
+    fn is_barred(&self, which: &Which) -> bool {
+        self.taken.contains(which)
+            || self.uncleanable.contains_key(which)
+            || self.retry_at.get(which).is_some_and(|at| Instant::now() < *at)
+    }
+
+    fn forget_deleted(&mut self, is_there: impl Fn(&Which) -> bool) {
+        self.uncleanable.retain(|which, _| is_there(which));
+        self.retry_at.retain(|which, at| Instant::now() < *at && is_there(which));
+    }
+}

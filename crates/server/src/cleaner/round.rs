@@ -1,0 +1,110 @@
+//! One round of compaction of one partition: planned under its lock, run without.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use tailrace_log::{CompactionStats, KeyMap, LogError, Trim};
+use tailrace_replication::AppendError;
+
+use super::Shared;
+use super::pace::Throttle;
+use super::pick::Candidate;
+use crate::broker::Broker;
+use crate::disk::ServerDisk;
+use crate::partitions::PartitionHandle;
+
+/// Why a round did not come to its end.
+#[derive(Debug)]
+pub(super) enum RoundError {
+    /// It is no longer wanted, or was overtaken: no failure.
+    Stopped(&'static str),
+    /// The disk is full; later it may work.
+    Full(String),
+    /// It will fail again.
+    Failed(String),
+}
+
+impl From<LogError> for RoundError {
+    fn from(error: LogError) -> Self {
+        match error {
+            LogError::CompactionStopped { reason } => Self::Stopped(reason),
+            error if error.is_no_space() => Self::Full(error.to_string()),
+            error => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+impl From<AppendError> for RoundError {
+    fn from(error: AppendError) -> Self {
+        match error {
+            AppendError::Full => Self::Full(error.to_string()),
+            AppendError::Log(error) => error.into(),
+            // What halted it is reported elsewhere.
+            AppendError::Halted { .. } => Self::Stopped("the partition takes no writes"),
+            error => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+const GONE: RoundError = RoundError::Stopped("the partition is closed");
+
+/// Cleans `candidate`. A broken invariant costs this partition its compaction, not the process.
+pub(super) fn run(
+    shared: &Shared,
+    broker: &Arc<Broker>,
+    candidate: &Candidate,
+    map: &mut KeyMap,
+) -> Result<CompactionStats, RoundError> {
+    let work = AssertUnwindSafe(|| clean(shared, broker, candidate, map));
+    catch_unwind(work).unwrap_or_else(|_| Err(RoundError::Failed("compaction panicked".to_owned())))
+}
+
+fn clean(
+    shared: &Shared,
+    broker: &Arc<Broker>,
+    candidate: &Candidate,
+    map: &mut KeyMap,
+) -> Result<CompactionStats, RoundError> {
+    let handle = &candidate.handle;
+    let mut pace = Throttle { shared, broker, handle };
+    let now = broker.now();
+    let begun = {
+        let mut core = handle.core.blocking_lock();
+        core.as_mut().ok_or(GONE)?.begin_compaction(&candidate.policy, now)?
+    };
+    let mut round = begun.ok_or(RoundError::Stopped("there is nothing to do"))?;
+    round.index(map, &mut pace)?;
+    while let Some(rewritten) = round.rewrite_next(map, &mut pace)? {
+        let installed = {
+            let mut core = handle.core.blocking_lock();
+            core.as_mut().ok_or(GONE)?.install_compacted(rewritten)?
+        };
+        let trim = match installed {
+            Ok(trim) => trim,
+            Err(discarded) => {
+                discarded.run();
+                return Err(RoundError::Stopped("a segment was removed meanwhile"));
+            }
+        };
+        let result = trim.run();
+        finish(handle, &trim, &result);
+        if let Err(error) = result {
+            if error.is_no_space() {
+                shared.lock().unfinished.push((Arc::clone(handle), trim));
+            }
+            return Err(error.into());
+        }
+    }
+    Ok(round.stats())
+}
+
+/// Takes note of an exchange that became durable, or not.
+pub(super) fn finish(handle: &PartitionHandle, trim: &Trim<ServerDisk>, result: &Result<(), LogError>) {
+    if let Some(core) = handle.core.blocking_lock().as_mut() {
+        core.finish_trim(trim, result);
+    }
+    match result {
+        Err(error) if !error.is_no_space() => handle.stop_waiters(),
+        _ => handle.watermark_moved(),
+    }
+}

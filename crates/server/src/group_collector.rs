@@ -1,0 +1,87 @@
+//! Groups and offsets, as they are when Prometheus asks.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use tailrace_broker::groups::{GroupCounts, GroupKind, GroupState};
+
+use crate::broker::Broker;
+
+/// Asks the coordinators of groups. One that is busy is left out this time.
+pub(crate) struct GroupCollector {
+    broker: Weak<Broker>,
+    /// The largest counts so far: counters do not go back because a coordinator is busy or was read again.
+    seen: Mutex<GroupCounts>,
+}
+
+impl GroupCollector {
+    pub(crate) fn new(broker: &Arc<Broker>) -> Self {
+        Self { broker: Arc::downgrade(broker), seen: Mutex::default() }
+    }
+}
+
+impl fmt::Debug for GroupCollector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("GroupCollector")
+    }
+}
+
+#[derive(Debug, EncodeLabelSet)]
+struct GroupLabels {
+    kind: &'static str,
+    state: &'static str,
+}
+
+impl Collector for GroupCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let Some(broker) = self.broker.upgrade() else { return Ok(()) };
+        let mut groups: BTreeMap<(GroupKind, GroupState), usize> = BTreeMap::new();
+        let (mut counts, mut offsets, mut coordinators) = (GroupCounts::default(), 0, 0);
+        broker.coordinators.groups.look(|core| {
+            for (key, count) in core.census() {
+                *groups.entry(key).or_default() += count;
+            }
+            counts.add(core.counts());
+            offsets += core.offsets();
+            coordinators += 1;
+        });
+        let mut family =
+            encoder.encode_descriptor("groups", "Groups, by kind and state", None, MetricType::Gauge)?;
+        for ((kind, state), count) in groups {
+            let labels = GroupLabels { kind: kind.name(), state: state.name() };
+            gauge(count).encode(family.encode_family(&labels)?)?;
+        }
+        for (name, help, value) in [
+            ("committed_offsets", "Offsets that groups have committed", offsets),
+            ("group_coordinators", "Coordinators of groups that are loaded and not busy", coordinators),
+        ] {
+            gauge(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
+        }
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.raise_to(counts);
+        for (name, help, value) in [
+            ("classic_group_rebalances", "Rebalances of classic groups completed", seen.classic_rebalances),
+            ("offset_commits", "Offsets committed, each partition counted", seen.offset_commits),
+            ("offset_expirations", "Offsets that have expired", seen.offset_expirations),
+            ("offset_deletions", "Offsets deleted on request or with their topic", seen.offset_deletions),
+        ] {
+            ConstCounter::new(value).encode(encoder.encode_descriptor(
+                name,
+                help,
+                None,
+                MetricType::Counter,
+            )?)?;
+        }
+        Ok(())
+    }
+}
+
+fn gauge(value: usize) -> ConstGauge<i64> {
+    ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX))
+}

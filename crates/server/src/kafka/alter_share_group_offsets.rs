@@ -1,0 +1,88 @@
+//! AlterShareGroupOffsets (91): share groups without members begin anew at other offsets.
+
+use std::sync::Arc;
+
+use tailrace_broker::share::SharePartitionKey;
+use tailrace_kafka_wire::ErrorCode;
+use tailrace_kafka_wire::messages::alter_share_group_offsets_request::AlterShareGroupOffsetsRequest;
+use tailrace_kafka_wire::messages::alter_share_group_offsets_response::{
+    AlterShareGroupOffsetsResponse, AlterShareGroupOffsetsResponsePartition,
+    AlterShareGroupOffsetsResponseTopic,
+};
+use tailrace_types::Offset;
+
+use crate::kafka::Context;
+use crate::kafka::commands::{ITEMS_MAX, Refusal};
+use crate::kafka::lookup::online;
+use crate::partitions::Topic;
+use crate::share::state;
+
+pub(crate) async fn handle(
+    context: Arc<Context>,
+    request: AlterShareGroupOffsetsRequest,
+) -> AlterShareGroupOffsetsResponse {
+    let group: Arc<str> = request.group_id.as_str().into();
+    if let Err(Refusal { code, message }) = state::check_unused(&context.broker, &group) {
+        let error_message = Some(message);
+        return AlterShareGroupOffsetsResponse {
+            error_code: code.code(),
+            error_message,
+            ..Default::default()
+        };
+    }
+    let mut left = ITEMS_MAX;
+    let mut responses = Vec::new();
+    for wanted in request.topics {
+        let topic = context.broker.topics().by_name(&wanted.topic_name);
+        let mut partitions = Vec::new();
+        for partition in wanted.partitions {
+            let outcome = if left == 0 {
+                Err(Refusal::too_many("partitions"))
+            } else {
+                left -= 1;
+                let place = (topic.as_deref(), partition.partition_index);
+                alter(&context, &group, place, Offset(partition.start_offset)).await
+            };
+            partitions.push(answer(partition.partition_index, outcome));
+        }
+        responses.push(AlterShareGroupOffsetsResponseTopic {
+            topic_name: wanted.topic_name,
+            topic_id: topic.map_or([0; 16], |topic| topic.id.0),
+            partitions,
+            ..Default::default()
+        });
+    }
+    AlterShareGroupOffsetsResponse { responses, ..Default::default() }
+}
+
+async fn alter(
+    context: &Context,
+    group: &Arc<str>,
+    (topic, index): (Option<&Topic>, i32),
+    start: Offset,
+) -> Result<(), Refusal> {
+    let unknown = || Refusal::new(ErrorCode::UnknownTopicOrPartition, "There is no such topic or partition.");
+    let topic = topic.ok_or_else(unknown)?;
+    let handle = online(topic, index).map_err(|code| Refusal::new(code, "The partition cannot be used."))?;
+    if start.get() < 0 {
+        return Err(Refusal::invalid_request(format!("The start offset {start} is negative.")));
+    }
+    // Beyond the end there is nothing to begin at: records that come later would be passed over.
+    let start = start.min(handle.reader.high_watermark().offset());
+    let key = SharePartitionKey { group: Arc::clone(group), topic: topic.id, partition: index };
+    let reset = state::reset(&context.broker, &key, start).await;
+    reset.map_err(|failure| Refusal::new(failure.code(), failure.to_string()))
+}
+
+fn answer(index: i32, outcome: Result<(), Refusal>) -> AlterShareGroupOffsetsResponsePartition {
+    let (code, message) = match outcome {
+        Ok(()) => (ErrorCode::None, None),
+        Err(Refusal { code, message }) => (code, Some(message)),
+    };
+    AlterShareGroupOffsetsResponsePartition {
+        partition_index: index,
+        error_code: code.code(),
+        error_message: message,
+        ..Default::default()
+    }
+}

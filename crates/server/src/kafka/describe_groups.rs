@@ -1,0 +1,102 @@
+//! DescribeGroups (15): classic groups, their members, and what these read.
+
+use std::sync::Arc;
+
+use tailrace_broker::groups::{
+    ClassicDescription, ClassicMemberDescription, GroupError, GroupEvent, GroupReply, GroupState,
+};
+use tailrace_kafka_wire::messages::describe_groups_request::DescribeGroupsRequest;
+use tailrace_kafka_wire::messages::describe_groups_response::{
+    DescribeGroupsResponse, DescribedGroup, DescribedGroupMember,
+};
+use tailrace_kafka_wire::{ErrorCode, Reader};
+
+use crate::connection::Closed;
+use crate::kafka::commands::ITEMS_MAX;
+use crate::kafka::errors::group_code;
+use crate::kafka::groups::{ask, later, reply, unexpected};
+use crate::kafka::lookup::{GROUP_OPERATIONS, OPERATIONS_NOT_ASKED};
+use crate::kafka::{Context, Decided, decode};
+
+/// First version in which a group that does not exist is an error. Before, it is a dead one.
+const NOT_FOUND_FROM: i16 = 6;
+
+pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
+    let request: DescribeGroupsRequest = decode(&context, reader)?;
+    let context = Arc::new(context);
+    let version = context.version();
+    let operations =
+        if request.include_authorized_operations { GROUP_OPERATIONS } else { OPERATIONS_NOT_ASKED };
+    let mut asked = Vec::new();
+    for group_id in request.groups.into_iter().take(ITEMS_MAX) {
+        let groups = vec![Arc::<str>::from(group_id.as_str())];
+        let answer = ask(&context, &group_id, move |token| GroupEvent::Describe { token, groups }).await;
+        asked.push((group_id, answer));
+    }
+    Ok(later(context, async move {
+        let mut groups = Vec::with_capacity(asked.len());
+        for (group_id, asked) in asked {
+            let described = match reply(asked).await {
+                Ok(GroupReply::Describe(described)) => described.into_iter().next(),
+                Ok(other) => {
+                    groups.push(refused(group_id, unexpected(&other), None));
+                    continue;
+                }
+                Err(code) => {
+                    groups.push(refused(group_id, code, None));
+                    continue;
+                }
+            };
+            groups.push(match described {
+                Some(Ok(description)) => described_group(group_id, description, operations),
+                Some(Err(error)) => missing(group_id, &error, version),
+                None => refused(group_id, ErrorCode::UnknownServerError, None),
+            });
+        }
+        DescribeGroupsResponse { groups, ..Default::default() }
+    }))
+}
+
+fn described_group(group_id: String, group: ClassicDescription, operations: i32) -> DescribedGroup {
+    DescribedGroup {
+        group_id,
+        group_state: group.state.name().to_owned(),
+        protocol_type: group.protocol_type,
+        protocol_data: group.protocol,
+        members: group.members.into_iter().map(described_member).collect(),
+        authorized_operations: operations,
+        ..Default::default()
+    }
+}
+
+fn described_member(member: ClassicMemberDescription) -> DescribedGroupMember {
+    DescribedGroupMember {
+        member_id: member.member.to_string(),
+        group_instance_id: member.instance.map(|instance| instance.to_string()),
+        client_id: member.client.client_id,
+        client_host: member.client.client_host,
+        member_metadata: member.subscription,
+        member_assignment: member.assignment,
+        ..Default::default()
+    }
+}
+
+fn missing(group_id: String, error: &GroupError, version: i16) -> DescribedGroup {
+    match group_code(error) {
+        ErrorCode::GroupIdNotFound if version < NOT_FOUND_FROM => dead(group_id),
+        code => refused(group_id, code, Some(error.to_string())),
+    }
+}
+
+fn dead(group_id: String) -> DescribedGroup {
+    DescribedGroup {
+        group_id,
+        group_state: GroupState::Dead.name().to_owned(),
+        authorized_operations: OPERATIONS_NOT_ASKED,
+        ..Default::default()
+    }
+}
+
+fn refused(group_id: String, code: ErrorCode, message: Option<String>) -> DescribedGroup {
+    DescribedGroup { error_code: code.code(), error_message: message, ..dead(group_id) }
+}

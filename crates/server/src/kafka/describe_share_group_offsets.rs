@@ -1,0 +1,160 @@
+//! DescribeShareGroupOffsets (90): where share groups are, and how many records are still to be delivered (KIP-1226).
+
+use std::sync::Arc;
+
+use tailrace_broker::share::{KeptState, SharePartitionKey};
+use tailrace_kafka_wire::ErrorCode;
+use tailrace_kafka_wire::messages::describe_share_group_offsets_request::{
+    DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsRequestGroup,
+};
+use tailrace_kafka_wire::messages::describe_share_group_offsets_response::{
+    DescribeShareGroupOffsetsResponse, DescribeShareGroupOffsetsResponseGroup,
+    DescribeShareGroupOffsetsResponsePartition, DescribeShareGroupOffsetsResponseTopic,
+};
+
+use crate::kafka::Context;
+use crate::kafka::commands::ITEMS_MAX;
+use crate::partitions::{PartitionSlot, Topic};
+use crate::share::state;
+
+/// Not known.
+const UNKNOWN: i64 = -1;
+
+pub(crate) async fn handle(
+    context: Arc<Context>,
+    request: DescribeShareGroupOffsetsRequest,
+) -> DescribeShareGroupOffsetsResponse {
+    let mut left = ITEMS_MAX;
+    let mut groups = Vec::new();
+    for group in request.groups.into_iter().take(ITEMS_MAX) {
+        groups.push(describe(&context, group, &mut left).await);
+    }
+    DescribeShareGroupOffsetsResponse { groups, ..Default::default() }
+}
+
+/// Up to `left` partitions.
+async fn describe(
+    context: &Context,
+    wanted: DescribeShareGroupOffsetsRequestGroup,
+    left: &mut usize,
+) -> DescribeShareGroupOffsetsResponseGroup {
+    let mut group =
+        DescribeShareGroupOffsetsResponseGroup { group_id: wanted.group_id, ..Default::default() };
+    let name: Arc<str> = group.group_id.as_str().into();
+    let all = wanted.topics.is_none();
+    let named = wanted.topics.map(|topics| {
+        topics.into_iter().map(|topic| (topic.topic_name, topic.partitions)).collect::<Vec<_>>()
+    });
+    let named = match named {
+        Some(named) => named,
+        None => match state::partitions_of(&context.broker, &name).await {
+            Ok(keys) => by_topic(context, &keys),
+            Err(failure) => {
+                group.error_code = failure.code().code();
+                group.error_message = Some(failure.to_string());
+                return group;
+            }
+        },
+    };
+    for (topic_name, partitions) in named {
+        let topic = context.broker.topics().by_name(&topic_name);
+        let mut answer = DescribeShareGroupOffsetsResponseTopic {
+            topic_name,
+            topic_id: topic.as_ref().map_or([0; 16], |topic| topic.id.0),
+            ..Default::default()
+        };
+        for index in partitions {
+            if *left == 0 {
+                break;
+            }
+            *left -= 1;
+            let partition = describe_partition(context, &name, topic.as_deref(), index).await;
+            if !(all && partition.start_offset == UNKNOWN) {
+                answer.partitions.push(partition);
+            }
+        }
+        group.topics.push(answer);
+    }
+    group
+}
+
+fn by_topic(context: &Context, keys: &[SharePartitionKey]) -> Vec<(String, Vec<i32>)> {
+    let topics = context.broker.topics();
+    let mut named: Vec<(String, Vec<i32>)> = Vec::new();
+    for key in keys {
+        let Some(topic) = topics.by_id(key.topic.0) else { continue };
+        match named.iter_mut().find(|(name, _)| name == topic.name.as_str()) {
+            Some((_, partitions)) => partitions.push(key.partition),
+            None => named.push((topic.name.as_str().to_owned(), vec![key.partition])),
+        }
+    }
+    named
+}
+
+async fn describe_partition(
+    context: &Context,
+    group: &Arc<str>,
+    topic: Option<&Topic>,
+    index: i32,
+) -> DescribeShareGroupOffsetsResponsePartition {
+    let mut answer = DescribeShareGroupOffsetsResponsePartition {
+        partition_index: index,
+        start_offset: UNKNOWN,
+        lag: UNKNOWN,
+        ..Default::default()
+    };
+    let refuse = |mut answer: DescribeShareGroupOffsetsResponsePartition, code: ErrorCode| {
+        answer.error_code = code.code();
+        answer
+    };
+    let Some(topic) = topic else { return refuse(answer, ErrorCode::UnknownTopicOrPartition) };
+    let high_watermark = match topic.partition(index) {
+        Some(PartitionSlot::Online(handle)) => Some(handle.reader.high_watermark().get()),
+        Some(PartitionSlot::Offline(_)) => None,
+        None => return refuse(answer, ErrorCode::UnknownTopicOrPartition),
+    };
+    let key = SharePartitionKey { group: Arc::clone(group), topic: topic.id, partition: index };
+    match state::summary(&context.broker, &key).await {
+        Ok(Some(kept)) => {
+            answer.leader_epoch = kept.leader_epoch;
+            answer.start_offset = kept.start.map_or(UNKNOWN, |start| start.get());
+            answer.lag = high_watermark.and_then(|end| lag(&kept, end)).unwrap_or(UNKNOWN);
+            answer
+        }
+        // Nobody has read it for this group yet.
+        Ok(None) => answer,
+        Err(failure) => {
+            answer.error_message = Some(failure.to_string());
+            refuse(answer, failure.code())
+        }
+    }
+}
+
+/// Records from the start offset on whose delivery is not complete.
+fn lag(kept: &KeptState, end: i64) -> Option<i64> {
+    let complete = i64::from(kept.delivery_complete_count);
+    let start = kept.start?.get();
+    (complete >= 0).then(|| (end - start - complete).max(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use tailrace_types::Offset;
+
+    use super::*;
+
+    #[test]
+    fn lag_leaves_out_what_is_complete() {
+        let kept = |start, complete| KeptState {
+            state_epoch: 0,
+            leader_epoch: 0,
+            start,
+            delivery_complete_count: complete,
+            batches: Vec::new(),
+        };
+        assert_eq!(lag(&kept(Some(Offset(10)), 3), 20), Some(7));
+        assert_eq!(lag(&kept(Some(Offset(10)), -1), 20), None);
+        assert_eq!(lag(&kept(None, 0), 20), None);
+        assert_eq!(lag(&kept(Some(Offset(30)), 0), 20), Some(0));
+    }
+}

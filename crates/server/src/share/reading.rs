@@ -1,0 +1,226 @@
+//! Looking for records that may be acquired, and acquiring them.
+//!
+//! The log is read without the share-partition's lock: first the core says where to read, then the headers of the batches
+//! there are looked at, then the core decides. If somebody else was faster, it is tried again further on.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use tailrace_broker::share::{AcquireTerms, AcquiredBatch, Fetched, FetchedBatch};
+use tailrace_kafka_wire::ErrorCode;
+use tailrace_log::{LogSlice, read_full_at};
+use tailrace_records::{BatchHeader, HEADER_BYTES};
+use tailrace_replication::AbortedTransaction;
+use tailrace_types::Offset;
+
+use super::live::LivePartition;
+use super::settings::GroupSettings;
+use crate::broker::Broker;
+use crate::disk::ServerDisk;
+use crate::kafka::log_code;
+use crate::outbox::FileSlice;
+use crate::residency;
+
+/// Bytes of one partition that are looked at for one fetch. A larger first batch is taken as a whole.
+const BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// Headers are read this many bytes at a time: those of small batches many at once.
+const SCAN_BYTES: usize = 64 * 1024;
+
+/// Looks at one partition in one fetch, when what was found was not for consumers, or others were faster.
+const TRIES: usize = 16;
+
+/// Records of one partition that now belong to a member, and where they lie.
+pub(crate) struct Acquisition {
+    pub(crate) slice: FileSlice,
+    pub(crate) batches: Vec<AcquiredBatch>,
+}
+
+impl Acquisition {
+    /// How many records, at most: holes within batches count.
+    pub(crate) fn records(&self) -> u64 {
+        self.batches.iter().map(|batch| batch.last.get().abs_diff(batch.first.get()) + 1).sum()
+    }
+}
+
+/// A batch and where it lies.
+struct Place {
+    batch: FetchedBatch,
+    position: u64,
+    end: u64,
+}
+
+/// Where to look.
+struct Plan {
+    from: Offset,
+    /// Enough batches have been seen here.
+    enough: i64,
+}
+
+/// Acquires records for a member. `None` if there are none for now.
+///
+/// What has no records for consumers on the way is passed over, which is kept later: it would be found anew.
+pub(crate) async fn acquire(
+    broker: &Arc<Broker>,
+    live: &Arc<LivePartition>,
+    settings: &GroupSettings,
+    terms: &AcquireTerms,
+    bytes_max: u64,
+) -> Result<Option<Acquisition>, ErrorCode> {
+    for _ in 0..TRIES {
+        let Some(plan) = plan(live, settings, terms)? else { return Ok(None) };
+        let reader = &live.handle.reader;
+        let upto = if settings.committed_only {
+            reader.last_stable_offset()
+        } else {
+            reader.high_watermark().offset()
+        };
+        if plan.from >= upto {
+            return Ok(None);
+        }
+        let read = reader.log().read(plan.from, upto, bytes_max.min(BYTES_MAX), true);
+        let slice = match read {
+            Ok(Some(slice)) => slice,
+            Ok(None) => return Ok(None),
+            // The log start has moved: the next look begins there.
+            Err(tailrace_log::LogError::OutOfRange { .. }) => continue,
+            Err(error) => {
+                tracing::error!(share_partition = %live.key, %error, "reading failed");
+                return Err(log_code(&error));
+            }
+        };
+        let aborted = if settings.committed_only {
+            reader.aborted_transactions(slice.base_offset, slice.next_offset)
+        } else {
+            Vec::new()
+        };
+        let scanned = scan(slice, aborted, plan.enough).await.map_err(|error| {
+            tracing::error!(share_partition = %live.key, %error, "reading failed");
+            ErrorCode::KafkaStorageError
+        })?;
+        let found: Vec<FetchedBatch> = scanned.places.iter().map(|place| place.batch).collect();
+        let acquired = take(broker, live, settings, terms, Fetched { from: plan.from, batches: &found })?;
+        if let Some(acquisition) = scanned.cut(acquired) {
+            live.watch_locks(broker);
+            return Ok(Some(acquisition));
+        }
+    }
+    Ok(None)
+}
+
+fn plan(
+    live: &LivePartition,
+    settings: &GroupSettings,
+    terms: &AcquireTerms,
+) -> Result<Option<Plan>, ErrorCode> {
+    let log_start = live.handle.reader.log_start();
+    let plan = live.with_core(|core| {
+        core.log_start_moved(log_start);
+        let from = core.next_fetch(&settings.terms)?;
+        let known = from.max(core.end());
+        let records = i64::try_from(terms.records_max).unwrap_or(i64::MAX);
+        Some(Plan { from, enough: known.get().saturating_add(records) })
+    });
+    plan.ok_or(ErrorCode::NotLeaderOrFollower)
+}
+
+fn take(
+    broker: &Arc<Broker>,
+    live: &Arc<LivePartition>,
+    settings: &GroupSettings,
+    terms: &AcquireTerms,
+    fetched: Fetched<'_>,
+) -> Result<Vec<AcquiredBatch>, ErrorCode> {
+    let now = broker.share.clock.now();
+    let step = |core: &mut tailrace_broker::share::SharePartition| {
+        let acquired = core.acquire(terms, &settings.terms, fetched, now);
+        (acquired, core.has_unsaved())
+    };
+    let (acquired, unsaved) = live.with_core(step).ok_or(ErrorCode::NotLeaderOrFollower)?;
+    if unsaved {
+        drop(live.keep(broker));
+    }
+    Ok(acquired)
+}
+
+/// Batches of one slice of a segment, from its first on.
+struct Scanned {
+    slice: LogSlice<ServerDisk>,
+    places: Vec<Place>,
+}
+
+/// Looks at the batches of `slice`, until one ends at `enough` or beyond.
+async fn scan(
+    slice: LogSlice<ServerDisk>,
+    aborted: Vec<AbortedTransaction>,
+    enough: i64,
+) -> io::Result<Scanned> {
+    // The disk is never waited for on an event loop.
+    let is_in_memory = residency::is_resident(slice.files.log.as_fd(), slice.position, slice.bytes.into());
+    let look = move || {
+        let places = places_of(&slice, &aborted, enough)?;
+        Ok(Scanned { slice, places })
+    };
+    if is_in_memory { look() } else { tokio::task::spawn_blocking(look).await.map_err(io::Error::other)? }
+}
+
+fn places_of(
+    slice: &LogSlice<ServerDisk>,
+    aborted: &[AbortedTransaction],
+    enough: i64,
+) -> io::Result<Vec<Place>> {
+    let end = slice.position + u64::from(slice.bytes);
+    let mut places = Vec::new();
+    let (mut position, mut piece, mut piece_at) = (slice.position, Vec::new(), slice.position);
+    while position < end {
+        let wanted = HEADER_BYTES as u64;
+        if position < piece_at || position + wanted > piece_at + piece.len() as u64 {
+            // Far apart headers are read alone, close ones together.
+            let bytes = if places.len() < 2 { HEADER_BYTES } else { next_piece(&places) };
+            piece.resize(bytes.min(usize::try_from(end - position).unwrap_or(bytes)), 0);
+            let read = read_full_at(&slice.files.log, &mut piece, position)?;
+            piece.truncate(read);
+            piece_at = position;
+        }
+        let at = usize::try_from(position - piece_at).map_err(io::Error::other)?;
+        let bytes = piece.get(at..at + HEADER_BYTES).ok_or(io::ErrorKind::UnexpectedEof)?;
+        let header = BatchHeader::parse(bytes).map_err(io::Error::other)?;
+        let last = header.base_offset.plus(i64::from(header.last_offset_delta));
+        let visible = !header.attributes.is_control() && !is_aborted(&header, aborted);
+        let batch = FetchedBatch { first: header.base_offset, last, visible };
+        let batch_end = position + header.total_bytes() as u64;
+        places.push(Place { batch, position, end: batch_end });
+        if last.get().saturating_add(1) >= enough {
+            break;
+        }
+        position = batch_end;
+    }
+    Ok(places)
+}
+
+/// True if the batch belongs to a transaction that was aborted.
+fn is_aborted(header: &BatchHeader, aborted: &[AbortedTransaction]) -> bool {
+    header.attributes.is_transactional()
+        && aborted.iter().any(|transaction| {
+            transaction.producer_id == header.producer_id
+                && (transaction.first_offset..=transaction.last_offset).contains(&header.base_offset)
+        })
+}
+
+/// How much to read at once, by the size of the last batch.
+fn next_piece(places: &[Place]) -> usize {
+    let last = places.last().map_or(u64::MAX, |place| place.end - place.position);
+    if last < 4096 { SCAN_BYTES } else { HEADER_BYTES }
+}
+
+impl Scanned {
+    /// The part of the slice that the acquired records lie in.
+    fn cut(self, batches: Vec<AcquiredBatch>) -> Option<Acquisition> {
+        let (first, last) = (batches.first()?.first, batches.last()?.last);
+        let begin = self.places.iter().find(|place| place.batch.last >= first)?.position;
+        let end = self.places.iter().rev().find(|place| place.batch.first <= last)?.end;
+        let slice = FileSlice { file: self.slice.files, position: begin, bytes: end - begin };
+        Some(Acquisition { slice, batches })
+    }
+}

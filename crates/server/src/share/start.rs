@@ -1,0 +1,37 @@
+//! Where a share group begins in a partition that it has not read yet (`share.auto.offset.reset`).
+
+use std::sync::Arc;
+
+use tailrace_broker::config::ShareOffsetReset;
+use tailrace_kafka_wire::ErrorCode;
+use tailrace_types::{Offset, TimestampMs};
+
+use super::settings::GroupSettings;
+use crate::broker::Broker;
+use crate::kafka::log_code;
+use crate::partitions::PartitionHandle;
+
+/// The offset that the setting stands for now.
+pub(super) async fn first_offset(
+    broker: &Broker,
+    handle: &Arc<PartitionHandle>,
+    settings: &GroupSettings,
+) -> Result<Offset, ErrorCode> {
+    let latest = handle.reader.high_watermark().offset();
+    match settings.beginning {
+        ShareOffsetReset::Latest => Ok(latest),
+        ShareOffsetReset::Earliest => Ok(handle.reader.log_start()),
+        ShareOffsetReset::ByDuration(duration) => {
+            let ms = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
+            let since = TimestampMs(broker.now().0.saturating_sub(ms));
+            let log = Arc::clone(handle);
+            let look = move || log.reader.log().offset_for_time(since, latest);
+            let found = tokio::task::spawn_blocking(look).await.map_err(|_| ErrorCode::UnknownServerError)?;
+            let found = found.map_err(|error| {
+                tracing::error!(partition = %handle.id, %error, "looking up an offset by time failed");
+                log_code(&error)
+            })?;
+            Ok(found.map_or(latest, |(offset, ..)| offset))
+        }
+    }
+}

@@ -1,0 +1,181 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tailrace_broker::share::{
+    AcknowledgeKind, Acknowledgement, AcquireMode, AcquireTerms, AcquiredBatch, SharePartitionKey,
+};
+use tailrace_broker::{Command, CreateTopic, Requester};
+use tailrace_records::{BatchBuilder, BatchOptions, Validated};
+use tailrace_replication::TransactionMarker;
+use tailrace_types::{Offset, ProducerEpoch, ProducerId, TimestampMs, TopicId};
+use tempfile::TempDir;
+
+use super::*;
+use crate::partitions::{Onward, PartitionHandle, append, append_marker};
+use crate::{Server, ServerDisk, Startup, start};
+
+struct Rig {
+    server: Server,
+    key: SharePartitionKey,
+    _folder: TempDir,
+}
+
+impl Rig {
+    async fn start() -> Self {
+        let folder = TempDir::new().unwrap();
+        let setting = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        let data = folder.path().join("data");
+        let settings = BTreeMap::from([
+            setting("data.dir", &data.to_string_lossy()),
+            setting("kafka", "127.0.0.1:0"),
+            setting("nats", "off"),
+            setting("http", "127.0.0.1:0"),
+            setting("share.coordinator.state.topic.num.partitions", "2"),
+        ]);
+        let server = start(Startup { settings, disk: ServerDisk::real() }).await.unwrap();
+        let broker = &server.broker;
+        let topic = TopicId::from_random(crate::random::bytes16());
+        let create = CreateTopic::with_defaults("jobs", topic, broker.now(), Requester::Client);
+        broker.controller.execute(Command::CreateTopic(create), broker.now()).await.unwrap();
+        Self { key: SharePartitionKey { group: "g".into(), topic, partition: 0 }, server, _folder: folder }
+    }
+
+    fn broker(&self) -> &Arc<Broker> {
+        &self.server.broker
+    }
+
+    fn handle(&self) -> Arc<PartitionHandle> {
+        live::handle_of(self.broker(), &self.key).unwrap()
+    }
+
+    fn settings(&self, committed_only: bool) -> GroupSettings {
+        let settings = GroupSettings::of(&self.broker().image(), "g");
+        GroupSettings { committed_only, ..settings }
+    }
+
+    /// Appends a batch of `count` records, in a transaction of this producer if there is one.
+    async fn produce(&self, producer: Option<(i64, i32)>, count: i64) {
+        let mut options = BatchOptions::default();
+        if let Some((id, sequence)) = producer {
+            options.producer_id = ProducerId(id);
+            options.producer_epoch = ProducerEpoch(0);
+            options.base_sequence = sequence;
+            options.transactional = true;
+        }
+        let mut builder = BatchBuilder::new(options);
+        for _ in 0..count {
+            builder.push(TimestampMs(1), None, Some(b"job"), &[]).unwrap();
+        }
+        let (header, bytes) = builder.build_with_header();
+        let (broker, handle) = (self.broker(), self.handle());
+        let appended = append(broker, &handle, Validated { header, bytes }, broker.now(), Onward::Nowhere)
+            .await
+            .unwrap();
+        if let Some(wait) = handle.wait_committed(appended.committed_at) {
+            wait.await.unwrap();
+        }
+    }
+
+    async fn end(&self, producer: i64, committed: bool) {
+        let marker = TransactionMarker {
+            producer_id: ProducerId(producer),
+            producer_epoch: ProducerEpoch(0),
+            coordinator_epoch: 0,
+            committed,
+            epochs_are_bumped: false,
+        };
+        let handle = self.handle();
+        let appended = append_marker(self.broker(), &handle, marker).await.unwrap();
+        if let Some(wait) = handle.wait_committed(appended.committed_at) {
+            wait.await.unwrap();
+        }
+    }
+
+    async fn acquire(&self, live: &Arc<LivePartition>, committed_only: bool) -> Vec<(i64, i64)> {
+        let terms = AcquireTerms {
+            member: "m".into(),
+            records_max: 100,
+            batch_size: 1,
+            mode: AcquireMode::BatchOptimized,
+        };
+        let acquired = acquire(self.broker(), live, &self.settings(committed_only), &terms, 1 << 20).await;
+        let batches = acquired.unwrap().map(|acquisition| acquisition.batches).unwrap_or_default();
+        batches.iter().map(|batch: &AcquiredBatch| (batch.first.0, batch.last.0)).collect()
+    }
+}
+
+#[tokio::test]
+async fn only_committed_records_where_only_those_count() {
+    let rig = Rig::start().await;
+    let broker = rig.broker();
+    let live = broker.share.get_or_load(broker, &rig.key).await.unwrap();
+    rig.produce(None, 2).await; // 0, 1
+    rig.produce(Some((7, 0)), 2).await; // 2, 3
+    rig.produce(Some((8, 0)), 1).await; // 4
+    assert_eq!(rig.acquire(&live, true).await, [(0, 1)], "two transactions are open");
+    rig.end(7, false).await; // 5
+    assert_eq!(rig.acquire(&live, true).await, [], "offsets 2 and 3 are aborted, 4 is still open");
+    rig.end(8, true).await; // 6
+    assert_eq!(rig.acquire(&live, true).await, [(4, 4)]);
+    let said = |first, last| Acknowledgement {
+        first: Offset(first),
+        last: Offset(last),
+        kinds: vec![AcknowledgeKind::Accept],
+    };
+    let settings = rig.settings(true);
+    live.acknowledge(broker, &settings, "m", &[said(0, 1), said(4, 4)]).unwrap();
+    live.keep(broker).kept().await.unwrap();
+    assert_eq!(rig.acquire(&live, true).await, []);
+    let (start, complete) = live.with_core(|core| (core.start(), core.delivery_complete_count())).unwrap();
+    assert_eq!((start, complete), (Offset(7), 0), "nothing is left over at the end");
+    // Another group takes everything as it comes, but for the markers.
+    let other = SharePartitionKey { group: "h".into(), ..rig.key.clone() };
+    state::reset(broker, &other, Offset(0)).await.unwrap();
+    let live = broker.share.get_or_load(broker, &other).await.unwrap();
+    assert_eq!(rig.acquire(&live, false).await, [(0, 1), (2, 3), (4, 4)]);
+    rig.server.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_set_anew_or_deleted_counts_no_more() {
+    let rig = Rig::start().await;
+    let broker = rig.broker();
+    let live = broker.share.get_or_load(broker, &rig.key).await.unwrap();
+    rig.produce(None, 3).await;
+    assert_eq!(rig.acquire(&live, false).await, [(0, 2)]);
+    state::reset(broker, &rig.key, Offset(1)).await.unwrap();
+    let said = [Acknowledgement { first: Offset(0), last: Offset(2), kinds: vec![AcknowledgeKind::Accept] }];
+    let refused = live.acknowledge(broker, &rig.settings(false), "m", &said);
+    assert!(matches!(refused, Err(AcknowledgeFailure::Gone)), "{refused:?}");
+    let live = broker.share.get_or_load(broker, &rig.key).await.unwrap();
+    assert_eq!(rig.acquire(&live, false).await, [(1, 2)]);
+    // A coordinator's state that changed behind its back makes a share-partition give up when it wants to keep something.
+    let request = tailrace_broker::share::ShareRequest::Delete { key: rig.key.clone() };
+    state::ask(broker, &rig.key, request).await.unwrap();
+    let said = [Acknowledgement { first: Offset(1), ..said[0].clone() }];
+    live.acknowledge(broker, &rig.settings(false), "m", &said).unwrap();
+    assert!(live.keep(broker).kept().await.is_err(), "nobody may be told that it was accepted");
+    let live = broker.share.get_or_load(broker, &rig.key).await.unwrap();
+    assert_eq!(live.with_core(|core| core.start()), Some(Offset(3)), "the group begins anew, at the end");
+    assert_eq!(state::partitions_of(broker, &"g".into()).await.unwrap(), [rig.key.clone()]);
+    state::delete_group(broker, "g").await.unwrap();
+    assert_eq!(state::partitions_of(broker, &"g".into()).await.unwrap(), []);
+    rig.server.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_not_used_any_more_is_dropped() {
+    let rig = Rig::start().await;
+    let broker = rig.broker();
+    let live = broker.share.get_or_load(broker, &rig.key).await.unwrap();
+    let now = broker.share.clock.now();
+    assert!(live.is_idle_since(TimestampMs(now.0 + 1_000), Duration::from_millis(500)));
+    assert!(!live.is_idle_since(now, Duration::from_secs(500)));
+    rig.produce(None, 1).await;
+    assert_eq!(rig.acquire(&live, false).await, [(0, 0)]);
+    assert!(!live.is_idle_since(TimestampMs(now.0 + 1_000), Duration::from_millis(500)), "a record is held");
+    live.release_member(broker, "m");
+    live.keep(broker).kept().await.unwrap();
+    assert!(live.is_idle_since(TimestampMs(now.0 + 1_000), Duration::from_millis(500)));
+    rig.server.stop().await;
+}

@@ -1,0 +1,64 @@
+//! `tailrace group list`.
+
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use super::arguments::ListArguments;
+use crate::args::Output;
+use crate::client::{Cluster, ListedGroup, list_groups};
+use crate::failure::Failure;
+use crate::output::{print, print_json};
+use crate::text::table::Table;
+
+pub(super) async fn run(cluster: &mut Cluster, arguments: &ListArguments) -> Result<ExitCode, Failure> {
+    let mut groups = list_groups(cluster).await?;
+    groups.retain(|group| is_wanted(group, arguments));
+    match arguments.common.output {
+        Output::Json => {
+            let groups = groups.iter().map(|group| {
+                json!({
+                    "group": group.id,
+                    "type": group.kind.to_string(),
+                    "state": group.state,
+                    "protocol_type": group.protocol_type,
+                })
+            });
+            print_json(&groups.collect::<Vec<_>>())?;
+        }
+        Output::Text => {
+            let mut table = Table::new(0, &["GROUP", "TYPE", "STATE"]);
+            for group in &groups {
+                table.row(vec![group.id.clone(), group.kind.to_string(), group.state.clone()]);
+            }
+            print(&table.render())?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Filters are applied here, not by the server, so that they work with every version.
+fn is_wanted(group: &ListedGroup, arguments: &ListArguments) -> bool {
+    let is_one = |wanted: &[String], found: &str| {
+        wanted.is_empty() || wanted.iter().any(|wanted| folded(wanted) == folded(found))
+    };
+    is_one(&arguments.state, &group.state) && is_one(&arguments.kind, &group.kind.to_string())
+}
+
+/// `PreparingRebalance` and `preparing-rebalance` are the same.
+fn folded(name: &str) -> String {
+    name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::folded;
+
+    #[test]
+    fn states_may_be_written_in_any_way() {
+        for name in ["PreparingRebalance", "preparing-rebalance", "preparing_rebalance", "preparingrebalance"]
+        {
+            assert_eq!(folded(name), "preparingrebalance");
+        }
+    }
+}

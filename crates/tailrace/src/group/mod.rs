@@ -1,0 +1,45 @@
+//! `tailrace group ...`: shows groups of consumers and how far they are, sets their offsets, deletes them.
+
+mod arguments;
+mod delete;
+mod describe;
+mod lag;
+mod list;
+mod reset;
+mod scope;
+mod target;
+
+use std::process::ExitCode;
+
+use crate::client::{Cluster, Group, block_on, find_group};
+use crate::failure::Failure;
+
+pub(crate) use arguments::GroupArguments;
+use arguments::GroupVerb;
+
+pub(crate) fn run(arguments: &GroupArguments) -> Result<ExitCode, Failure> {
+    let verb = &arguments.verb;
+    block_on(async {
+        let mut cluster = Cluster::connect(&verb.common().connect).await?;
+        match verb {
+            GroupVerb::List(arguments) => list::run(&mut cluster, arguments).await,
+            GroupVerb::Describe(arguments) => describe::run(&mut cluster, arguments).await,
+            GroupVerb::Lag(arguments) => lag::run(&mut cluster, arguments).await,
+            GroupVerb::Reset(arguments) => reset::run(&mut cluster, arguments).await,
+            GroupVerb::Delete(arguments) => delete::run(&mut cluster, arguments).await,
+        }
+    })
+}
+
+/// A group that shall be there.
+async fn existing(cluster: &mut Cluster, id: &str) -> Result<Group, Failure> {
+    let found = find_group(cluster, id).await?;
+    found.ok_or_else(|| {
+        format!("there is no group '{id}'; `tailrace group list` shows those there are").into()
+    })
+}
+
+/// `1 member`, `2 members`.
+fn members(count: usize) -> String {
+    if count == 1 { "1 member".to_owned() } else { format!("{count} members") }
+}

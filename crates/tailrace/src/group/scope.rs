@@ -1,0 +1,111 @@
+//! Which partitions a reset is for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::arguments::ResetArguments;
+use crate::client::{Cluster, Position, Topic, all_topics, find_topic};
+use crate::failure::Failure;
+
+/// A topic, or some of its partitions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct TopicChoice {
+    topic: String,
+    /// Empty: all.
+    partitions: Vec<i32>,
+}
+
+/// Reads `orders` or `orders:0,3`.
+pub(super) fn parse_choice(text: &str) -> Result<TopicChoice, String> {
+    let (topic, partitions) = match text.split_once(':') {
+        None => (text, Vec::new()),
+        Some((topic, numbers)) => {
+            let number = |text: &str| text.trim().parse().ok().filter(|&number: &i32| number >= 0);
+            let numbers: Option<Vec<i32>> = numbers.split(',').map(number).collect();
+            (topic, numbers.ok_or("expected TOPIC, or TOPIC:N,N with the numbers of partitions")?)
+        }
+    };
+    if topic.is_empty() {
+        return Err("expected TOPIC, or TOPIC:N,N".to_owned());
+    }
+    Ok(TopicChoice { topic: topic.to_owned(), partitions })
+}
+
+/// Topics by name, and the partitions of them that are meant.
+pub(super) struct Scope {
+    pub(super) topics: BTreeMap<String, Topic>,
+    pub(super) positions: BTreeSet<Position>,
+}
+
+impl Scope {
+    /// What the arguments choose. `current` are the positions that the group has an offset of.
+    pub(super) async fn of(
+        cluster: &mut Cluster,
+        arguments: &ResetArguments,
+        current: impl Iterator<Item = &Position>,
+    ) -> Result<Self, Failure> {
+        let mut scope = Self { topics: BTreeMap::new(), positions: BTreeSet::new() };
+        for choice in &arguments.topic {
+            let topic = find_topic(cluster, &choice.topic).await?;
+            for partition in topic.choose(&choice.partitions)? {
+                scope.positions.insert((choice.topic.clone(), partition));
+            }
+            scope.topics.insert(choice.topic.clone(), topic);
+        }
+        if arguments.all_topics {
+            let known: BTreeMap<_, _> =
+                all_topics(cluster).await?.into_iter().map(|topic| (topic.name.clone(), topic)).collect();
+            for (name, partition) in current {
+                // Offsets of topics that are gone stay as they are.
+                if let Some(topic) = known.get(name).filter(|topic| topic.leader(*partition).is_some()) {
+                    scope.topics.insert(name.clone(), topic.clone());
+                    scope.positions.insert((name.clone(), *partition));
+                }
+            }
+        }
+        Ok(scope)
+    }
+
+    /// What a file names.
+    pub(super) async fn named(
+        cluster: &mut Cluster,
+        positions: impl Iterator<Item = &Position>,
+    ) -> Result<Self, Failure> {
+        let mut scope = Self { topics: BTreeMap::new(), positions: BTreeSet::new() };
+        for (name, partition) in positions {
+            if !scope.topics.contains_key(name) {
+                scope.topics.insert(name.clone(), find_topic(cluster, name).await?);
+            }
+            if let Some(topic) = scope.topics.get(name) {
+                topic.choose(&[*partition])?;
+            }
+            scope.positions.insert((name.clone(), *partition));
+        }
+        Ok(scope)
+    }
+
+    /// The topics with the partitions of each that are meant.
+    pub(super) fn by_topic(&self) -> impl Iterator<Item = (&Topic, Vec<i32>)> {
+        self.topics.values().map(|topic| {
+            let own = self.positions.iter().filter(|(name, _)| *name == topic.name);
+            (topic, own.map(|(_, partition)| *partition).collect())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn topics_are_chosen_whole_or_in_part() {
+        let choice = |topic: &str, partitions: &[i32]| TopicChoice {
+            topic: topic.to_owned(),
+            partitions: partitions.to_vec(),
+        };
+        assert_eq!(parse_choice("orders"), Ok(choice("orders", &[])));
+        assert_eq!(parse_choice("orders:0,3"), Ok(choice("orders", &[0, 3])));
+        for wrong in ["", ":0", "orders:", "orders:x", "orders:-1", "orders:0,,1"] {
+            assert!(parse_choice(wrong).is_err(), "{wrong}");
+        }
+    }
+}

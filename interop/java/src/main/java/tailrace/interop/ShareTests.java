@@ -1,0 +1,211 @@
+package tailrace.interop;
+
+import static tailrace.interop.Check.*;
+import static tailrace.interop.Clients.*;
+
+import java.time.Duration;
+import java.util.*;
+import java.util.stream.*;
+import org.apache.kafka.clients.admin.*;
+import org.apache.kafka.clients.consumer.*;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+
+/** Share groups (KIP-932): records as a work queue. */
+final class ShareTests {
+    static void all() {
+        run(true, "share group: every record once for five consumers", ShareTests::spread);
+        run(true, "share group: accept, release, reject", ShareTests::acknowledge);
+        run(false, "share group: renewed locks", ShareTests::renew);
+        run(true, "share group: what is not acknowledged comes again when its lock expires", ShareTests::expiry);
+        run(true, "share group: after five deliveries a record is given up", ShareTests::limit);
+        run(false, "share group: state survives a kill of the server", ShareTests::restart);
+        run(false, "share group: admin", ShareTests::admin);
+    }
+
+    /** A group that reads from the beginning; `configs` are name, value pairs. */
+    private static String group(String purpose, String... configs) throws Exception {
+        String group = "share-" + topic(purpose);
+        List<AlterConfigOp> ops = new ArrayList<>(List.of(new AlterConfigOp(new ConfigEntry("share.auto.offset.reset", "earliest"), AlterConfigOp.OpType.SET)));
+        for (int i = 0; i < configs.length; i += 2) ops.add(new AlterConfigOp(new ConfigEntry(configs[i], configs[i + 1]), AlterConfigOp.OpType.SET));
+        try (Admin a = Clients.admin()) {
+            a.incrementalAlterConfigs(Map.of(new ConfigResource(ConfigResource.Type.GROUP, group), ops)).all().get();
+        }
+        return group;
+    }
+
+    private static KafkaShareConsumer<byte[], byte[]> member(String group, String topic, String mode) {
+        var member = new KafkaShareConsumer<>(Map.of("bootstrap.servers", BOOTSTRAP, "group.id", group, "share.acknowledgement.mode", mode, "fetch.max.wait.ms", 200, "max.poll.records", 50,
+            "reconnect.backoff.max.ms", "500"), new ByteArrayDeserializer(), new ByteArrayDeserializer());
+        member.subscribe(List.of(topic));
+        return member;
+    }
+
+    private static String filled(String purpose, int partitions, int count) throws Exception {
+        String topic = create(purpose, partitions, Map.of());
+        try (var p = producer()) {
+            send(p, IntStream.range(0, count).mapToObj(i -> record(topic, i % partitions, null, String.valueOf(i).getBytes())).toList());
+        }
+        return topic;
+    }
+
+    private static int value(ConsumerRecord<byte[], byte[]> r) { return Integer.parseInt(new String(r.value())); }
+
+    private static void until(String what, int seconds, Probe probe) throws Exception {
+        for (long end = System.nanoTime() + seconds * 1_000_000_000L; !probe.holds(); ) that(System.nanoTime() < end, "not within " + seconds + " s: " + what);
+    }
+
+    private static void spread() throws Exception {
+        String topic = filled("share", 2, 1000), group = group("spread");
+        Map<Integer, Integer> seen = new HashMap<>();
+        int[] per = new int[5];
+        List<KafkaShareConsumer<byte[], byte[]>> members = new ArrayList<>();
+        try {
+            for (int i = 0; i < 5; i++) members.add(member(group, topic, "explicit"));
+            until("1000 records", 60, () -> {
+                for (int i = 0; i < 5; i++) {
+                    for (var r : members.get(i).poll(Duration.ofMillis(50))) {
+                        seen.merge(value(r), 1, Integer::sum);
+                        per[i]++;
+                        members.get(i).acknowledge(r, AcknowledgeType.ACCEPT);
+                    }
+                    members.get(i).commitSync().values().forEach(error -> that(error.isEmpty(), "acknowledgement: " + error));
+                }
+                return seen.size() == 1000;
+            });
+        } finally {
+            for (var m : members) m.close();
+        }
+        that(seen.values().stream().allMatch(n -> n == 1), "some records came twice");
+        that(Arrays.stream(per).filter(n -> n > 0).count() >= 2, "one consumer got everything: " + Arrays.toString(per));
+    }
+
+    private static void acknowledge() throws Exception {
+        String topic = filled("share", 1, 100), group = group("acks");
+        Map<Integer, List<Short>> deliveries = new TreeMap<>();
+        try (var m = member(group, topic, "explicit")) {
+            // Of ten: one is rejected, one released at its first two deliveries, the rest accepted.
+            until("all settled", 60, () -> {
+                for (var r : m.poll(Duration.ofMillis(200))) {
+                    deliveries.computeIfAbsent(value(r), v -> new ArrayList<>()).add(r.deliveryCount().orElse((short) -1));
+                    m.acknowledge(r, value(r) % 10 == 3 ? AcknowledgeType.REJECT
+                        : value(r) % 10 == 7 && r.deliveryCount().orElse((short) 0) < 3 ? AcknowledgeType.RELEASE : AcknowledgeType.ACCEPT);
+                }
+                m.commitSync();
+                return deliveries.size() == 100 && IntStream.range(0, 10).allMatch(i -> deliveries.get(i * 10 + 7).size() == 3);
+            });
+            for (long end = System.nanoTime() + 1_000_000_000L; System.nanoTime() < end; ) for (var r : m.poll(Duration.ofMillis(200))) throw new AssertionError(value(r) + " came again");
+        }
+        deliveries.forEach((v, counts) -> same(counts, v % 10 == 7 ? List.of((short) 1, (short) 2, (short) 3) : List.of((short) 1), "delivery counts of " + v));
+    }
+
+    private static void renew() throws Exception {
+        String topic = filled("share", 1, 1), group = group("renew", "share.record.lock.duration.ms", "15000");
+        try (var m = member(group, topic, "explicit"); var other = member(group, topic, "explicit")) {
+            List<ConsumerRecord<byte[], byte[]>> held = new ArrayList<>();
+            until("the record", 30, () -> { m.poll(Duration.ofMillis(200)).forEach(held::add); return !held.isEmpty(); });
+            for (long end = System.nanoTime() + 22_000_000_000L; System.nanoTime() < end; ) {
+                m.acknowledge(held.get(0), AcknowledgeType.RENEW);
+                m.commitSync();
+                m.poll(Duration.ofMillis(500));
+                for (long pause = System.nanoTime() + 3_000_000_000L; System.nanoTime() < pause; ) that(other.poll(Duration.ofMillis(300)).isEmpty(), "another consumer got a record whose lock was renewed");
+            }
+            m.acknowledge(held.get(0), AcknowledgeType.ACCEPT);
+            m.commitSync().values().forEach(error -> that(error.isEmpty(), "acceptance after renewals: " + error));
+        }
+    }
+
+    private static void expiry() throws Exception {
+        String topic = filled("share", 1, 10), group = group("expiry", "share.record.lock.duration.ms", "15000");
+        try (var idle = member(group, topic, "explicit"); var worker = member(group, topic, "explicit")) {
+            Set<Integer> held = new TreeSet<>(), taken = new TreeSet<>();
+            until("ten records", 30, () -> { for (var r : idle.poll(Duration.ofMillis(200))) held.add(value(r)); return held.size() == 10; });
+            long began = System.nanoTime();
+            until("the same ten for another", 40, () -> {
+                for (var r : worker.poll(Duration.ofMillis(200))) {
+                    same(r.deliveryCount().orElse((short) 0), (short) 2, "delivery count after an expiry");
+                    taken.add(value(r));
+                    worker.acknowledge(r);
+                }
+                return taken.size() == 10;
+            });
+            that(System.nanoTime() - began > 10_000_000_000L, "the locks did not last");
+            worker.commitSync().values().forEach(error -> that(error.isEmpty(), "acknowledgement: " + error));
+        }
+    }
+
+    private static void limit() throws Exception {
+        String topic = filled("share", 1, 20), group = group("limit");
+        Map<Integer, Integer> times = new TreeMap<>();
+        try (var m = member(group, topic, "explicit")) {
+            until("every other record five times", 60, () -> {
+                for (var r : m.poll(Duration.ofMillis(200))) {
+                    times.merge(value(r), 1, Integer::sum);
+                    m.acknowledge(r, value(r) % 2 == 0 ? AcknowledgeType.RELEASE : AcknowledgeType.ACCEPT);
+                }
+                m.commitSync();
+                return times.size() == 20 && times.values().stream().mapToInt(n -> n).sum() >= 60;
+            });
+            for (long end = System.nanoTime() + 2_000_000_000L; System.nanoTime() < end; ) for (var r : m.poll(Duration.ofMillis(200))) throw new AssertionError(value(r) + " came a sixth time");
+        }
+        times.forEach((v, n) -> same(n, v % 2 == 0 ? 5 : 1, "deliveries of " + v));
+    }
+
+    private static void restart() throws Exception {
+        String topic = filled("share", 1, 100), group = group("restart");
+        Set<Integer> accepted = new TreeSet<>();
+        try (var m = member(group, topic, "explicit")) {
+            until("the first half", 30, () -> {
+                for (var r : m.poll(Duration.ofMillis(200))) {
+                    boolean wanted = value(r) % 2 == 0;
+                    m.acknowledge(r, wanted ? AcknowledgeType.ACCEPT : AcknowledgeType.RELEASE);
+                    if (wanted) accepted.add(value(r));
+                }
+                m.commitSync();
+                return accepted.size() == 50;
+            });
+        }
+        server("restart", "KILL");
+        Set<Integer> left = new TreeSet<>();
+        try (var m = member(group, topic, "explicit")) {
+            until("the other half", 60, () -> {
+                for (var r : m.poll(Duration.ofMillis(200))) {
+                    that(value(r) % 2 == 1, value(r) + " was accepted before the kill");
+                    left.add(value(r));
+                    m.acknowledge(r);
+                }
+                m.commitSync();
+                return left.size() == 50;
+            });
+        }
+    }
+
+    private static void admin() throws Exception {
+        String topic = filled("share", 1, 10), group = group("admin");
+        try (Admin a = Clients.admin()) {
+            try (var m = member(group, topic, "implicit")) {
+                List<Integer> got = new ArrayList<>();
+                until("ten records", 30, () -> { m.poll(Duration.ofMillis(200)).forEach(r -> got.add(value(r))); return got.size() == 10; });
+                m.commitSync();
+                var described = a.describeShareGroups(List.of(group)).all().get().get(group);
+                same(described.members().size(), 1, "members");
+                same(described.groupState().toString(), "Stable", "state");
+            }
+            var listed = a.listGroups(ListGroupsOptions.forShareGroups()).all().get().stream().map(GroupListing::groupId).collect(Collectors.toSet());
+            that(listed.contains(group), "not listed");
+            var spec = Map.of(group, new ListShareGroupOffsetsSpec());
+            var tp = new TopicPartition(topic, 0);
+            eventually("start offset is 10", () -> {
+                var offset = a.listShareGroupOffsets(spec).partitionsToOffsetInfo(group).get().get(tp);
+                return offset != null && offset.startOffset() == 10;
+            });
+            a.alterShareGroupOffsets(group, Map.of(tp, 4L)).all().get();
+            same(a.listShareGroupOffsets(spec).partitionsToOffsetInfo(group).get().get(tp).startOffset(), 4L, "altered start offset");
+            a.deleteShareGroupOffsets(group, Set.of(topic)).all().get();
+            a.deleteShareGroups(List.of(group)).all().get();
+            that(a.listGroups(ListGroupsOptions.forShareGroups()).all().get().stream().noneMatch(g -> g.groupId().equals(group)), "still listed");
+        }
+    }
+}

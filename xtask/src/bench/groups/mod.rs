@@ -1,0 +1,115 @@
+//! `cargo xtask bench groups`: consumer groups, commits, transactions and compaction beside Apache Kafka, as ratios with their
+//! spread.
+//!
+//! The loads are those of `groupsload` in interop/go: members and committers are scripted from raw requests, so that the same
+//! requests reach both servers. Kafka does not sync by default, so tailrace is compared without fsync; its own figures with fsync
+//! stand beside them. As for the others, nothing here judges a commit.
+
+mod loads;
+mod targets;
+
+use std::fs;
+
+use super::lab::Lab;
+use super::nats::go_program;
+use super::options::Options;
+use super::peers::Peers;
+use super::progress::Progress;
+use super::report::{Plan, Report};
+use super::sample::Record;
+use super::{binary, folders, machine, run_number};
+
+pub(super) const USAGE: &str = "usage: cargo xtask bench groups [OPTIONS]
+  --only PART[,PART]   of rebalance commits transactions compaction (all of them)
+  --rounds N --quick --peers DIR --tailrace PATH --out DIR: as for kafka";
+
+const PLAN: Plan = Plan {
+    introduction: "# Groups, transactions and compaction beside Apache Kafka
+
+Written by `cargo xtask bench groups`; how to read it and how to repeat it: [README.md](README.md). Both servers run on the same
+machine in the same run, with the same clients, over plain TCP on loopback, and take turns in going first. A ratio is tailrace's
+figure over Kafka's in the same round. Figures are medians (lowest..highest) of the rounds. Settings of both: initial delay 0,
+assignment interval 0, heartbeats every 100 ms, cleaner backoff 100 ms. Kafka does not sync before it acknowledges, so it is
+compared with a tailrace that does not either (`flush.messages`); *strict* is tailrace as it is by default.
+
+Broker time of a classic rebalance: from the last JoinGroup to its last answer, plus from the last SyncGroup to its last answer; what
+members wait for their own next heartbeat is not in it. Broker time of a KIP-848 rebalance: the time in which at least one heartbeat
+was unanswered, from the departure until all partitions are assigned. Commits are an open loop; a commit's time counts from the
+moment at which it was due. The heap of Kafka is 1 to 2 GiB; for compaction 128 MiB to 1 GiB, in a process that was started again
+after the log was filled, and memory is the peak over that of the idle process.
+",
+    parts: &[
+        ("rebalance", "A rebalance of a group of 100 scripted members"),
+        ("commits", "1,000 offset commits per second from 100 groups, open loop"),
+        ("transactions", "Transactions of 100 records of 1 KB"),
+        ("compaction", "Compaction of 10 million records of 100 B over 1 million keys"),
+    ],
+    targets: targets::TARGETS,
+};
+
+/// The parts are named as the report names them.
+fn options(arguments: &[String]) -> Result<Options<&'static str>, String> {
+    let all = PLAN.parts.iter().map(|(name, _)| *name);
+    let one = |word: &str| {
+        let known = all.clone().find(|name| *name == word);
+        known.ok_or_else(|| format!("no part '{word}'\n{USAGE}"))
+    };
+    Options::parse_with(arguments, USAGE, all.clone().collect(), |text| text.split(',').map(one).collect())
+}
+
+pub(super) fn run(arguments: &[String]) -> Result<(), String> {
+    let options = options(arguments)?;
+    let peers = Peers::find(options.peers.as_deref(), &["kafka/libs"])?;
+    let program = go_program("groupsload", "target/groupsload")?;
+    let binary = binary(options.tailrace.as_deref())?;
+    peers.sweep();
+    let scratch = peers.scratch();
+    fs::create_dir_all(&scratch).map_err(|error| format!("{}: {error}", scratch.display()))?;
+    let peer = format!("Kafka {}", peers.kafka_version());
+    let setting = machine::setting(&scratch, peer, options.rounds, options.quick);
+    let (folder, raw) = folders(options.out.as_deref(), options.quick);
+    let record = Record::open(&raw, "groups.jsonl", run_number()?, &setting)?;
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let planned =
+        options.parts.iter().map(|part| loads::planned_s(part, options.rounds, options.quick)).sum();
+    let mut lab = Lab {
+        report: Report::new(&folder.join("groups.md"), record, &PLAN),
+        progress: Progress::new(planned),
+        rounds: options.rounds,
+        quick: options.quick,
+        kafka: None,
+        scratch,
+        binary,
+        peers,
+    };
+    let mut failed = Vec::new();
+    for part in &options.parts {
+        lab.progress.begin(part, loads::planned_s(part, options.rounds, options.quick));
+        if let Err(reason) = loads::run(part, &mut lab, &program) {
+            lab.progress.say(&format!("part {part} failed: {reason}"));
+            failed.push(format!("{part}: {reason}"));
+        }
+    }
+    let _ = fs::remove_dir_all(&lab.scratch);
+    println!("{}\n{}", lab.report.verdicts(), lab.report.path().display());
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mistakes_are_named() {
+        let text = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(options(&text("--only commits")).unwrap().parts, ["commits"]);
+        assert!(options(&text("--only speed")).err().unwrap().starts_with("no part 'speed'"));
+    }
+
+    #[test]
+    fn every_target_belongs_to_a_part() {
+        for target in PLAN.targets {
+            assert!(PLAN.parts.iter().any(|(name, _)| *name == target.part), "{}", target.what);
+        }
+    }
+}
