@@ -193,7 +193,7 @@ async fn what_is_refused() {
             ConsumerGroupHeartbeatRequest { rack_id: Some(String::new()), ..join("g", "b") },
             ErrorCode::InvalidRequest,
         ),
-        (join("", "b"), ErrorCode::InvalidGroupId),
+        (join("", "b"), ErrorCode::InvalidRequest),
         (alive("g", "a", -3), ErrorCode::InvalidRequest),
         (alive("g", "a", -2), ErrorCode::InvalidRequest),
         (alive("g", "a", 9), ErrorCode::FencedMemberEpoch),
