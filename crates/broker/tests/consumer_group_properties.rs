@@ -300,8 +300,10 @@ impl World {
             Luck::AnswerLost => self.rig.heartbeat(&beat).err().map(Err),
             Luck::Fine => Some(self.rig.heartbeat(&beat)),
             Luck::Twice => {
+                // The answer to the second one is for nobody: a client that sends again says everything again.
+                let answer = self.rig.heartbeat(&beat);
                 let _ = self.rig.heartbeat(&beat);
-                Some(self.rig.heartbeat(&beat))
+                Some(answer)
             }
             Luck::Crash(lost) => {
                 let _ = self.rig.heartbeat(&beat);

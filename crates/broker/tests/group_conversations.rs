@@ -14,9 +14,9 @@ use groups::{Rig, shared, show, subscription};
 use tailrace_broker::TopicRef;
 use tailrace_broker::coordinator::{Token, TransactionalProducer};
 use tailrace_broker::groups::{
-    ClassicEvent, ClientIdentity, CommitPartition, CommitRequest, CommitTopic, Committer, FetchRequest,
-    FetchTopic, GroupEvent, GroupFilter, JoinAbilities, JoinRequest, LeavingMember, MemberReference,
-    OffsetsEvent, SyncRequest, TopicPartitions,
+    ClassicEvent, ClientIdentity, CommitPartition, CommitRequest, CommitTopic, Committer, ConsumerEvent,
+    ConsumerHeartbeat, FetchRequest, FetchTopic, GroupEvent, GroupFilter, JoinAbilities, JoinRequest,
+    LeavingMember, MemberReference, OffsetsEvent, ShareEvent, ShareHeartbeat, SyncRequest, TopicPartitions,
 };
 use tailrace_types::{ProducerEpoch, ProducerId, TopicId};
 
@@ -130,6 +130,23 @@ impl Player {
         let classic = |event| GroupEvent::Classic { token, group: group.clone(), event };
         let offsets = |event| GroupEvent::Offsets { token, group: group.clone(), event };
         match words.name(0) {
+            "beat" => {
+                GroupEvent::Consumer { token, group, event: ConsumerEvent::Heartbeat(self.beat(words)) }
+            }
+            "describe-consumer" => GroupEvent::Consumer { token, group, event: ConsumerEvent::Describe },
+            "share" => {
+                let beat = ShareHeartbeat {
+                    member: shared(words.name(1)),
+                    epoch: words.small("epoch", 0),
+                    topics: words.get("topics").map(|topics| topics.split('+').map(str::to_owned).collect()),
+                    ..ShareHeartbeat::default()
+                };
+                GroupEvent::Share { token, group, event: ShareEvent::Heartbeat(beat) }
+            }
+            "states" => {
+                let made = self.owned(words.get("of").unwrap_or_default());
+                GroupEvent::Share { token, group, event: ShareEvent::StatesInitialized(made) }
+            }
             "join" => classic(ClassicEvent::Join(self.join(words))),
             "sync" => classic(ClassicEvent::Sync(sync(words))),
             "heartbeat" => classic(ClassicEvent::Heartbeat(member(words))),
@@ -157,6 +174,35 @@ impl Player {
             "delete-group" => GroupEvent::Delete { token, groups: vec![group] },
             verb => panic!("unknown verb {verb}"),
         }
+    }
+
+    /// `beat MEMBER [epoch=N] [instance=ID] [topics=T+T] [matching=REGEX] [assignor=NAME] [owned=T-0,T-1|none]`. A member that
+    /// joins (epoch 0) says that it has nothing, and a rebalance timeout of a minute.
+    fn beat(&self, words: &Words<'_>) -> ConsumerHeartbeat {
+        let epoch = words.small("epoch", 0);
+        let owned = words.get("owned").or((epoch == 0).then_some("none"));
+        ConsumerHeartbeat {
+            member: shared(words.name(1)),
+            epoch,
+            instance: words.get("instance").map(shared),
+            rebalance_timeout_ms: (epoch == 0).then_some(60_000),
+            topics: words.get("topics").map(|topics| topics.split('+').map(str::to_owned).collect()),
+            expression: words.get("matching").map(str::to_owned),
+            assignor: words.get("assignor").map(str::to_owned),
+            owned: owned.map(|owned| self.owned(owned)),
+            ..ConsumerHeartbeat::default()
+        }
+    }
+
+    fn owned(&self, text: &str) -> Vec<(TopicId, Vec<i32>)> {
+        if text == "none" {
+            return Vec::new();
+        }
+        let topics = by_topic(text).into_iter().map(|(topic, rows)| {
+            let id = self.rig.topic_id(topic).unwrap_or(TopicId([0xee; 16]));
+            (id, rows.into_iter().map(|(partition, _)| partition).collect())
+        });
+        topics.collect()
     }
 
     /// `join NAME [member=ID] [instance=ID] [session=MS] [rebalance=MS] [protocols=NAME:TOPIC+TOPIC;NAME:..] [v3|v4|v9]`

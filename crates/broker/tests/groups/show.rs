@@ -5,15 +5,21 @@ use std::collections::BTreeMap;
 use tailrace_broker::TopicRef;
 use tailrace_broker::coordinator::{Append, CoordinatorRecord, Effects, Token};
 use tailrace_broker::groups::{
-    ClassicDescription, ClassicReply, FetchedTopic, GroupCoordinator, GroupError, GroupReply, Joined,
-    OffsetsReply, Synced,
+    ClassicDescription, ClassicReply, ConsumerAnswer, ConsumerReply, FetchedTopic, GroupCoordinator,
+    GroupError, GroupReply, Joined, NamedPartitions, OffsetsReply, Partitions, ShareReply, Synced,
 };
-use tailrace_records::internal::{FieldReader, GroupKey, GroupValue, OffsetKey, OffsetValue};
+use tailrace_records::internal::{
+    ConsumerGroupKey, ConsumerGroupMember, ConsumerGroupMetadata, CurrentMemberAssignment, FieldReader,
+    GroupKey, GroupValue, HeldPartitions, NamedTopicPartitions, OffsetKey, OffsetValue, RegularExpression,
+    ShareCurrentMemberAssignment, ShareGroupKey, ShareGroupMember, ShareGroupMetadata,
+    ShareGroupStatePartitions, TargetAssignmentMember, TargetAssignmentMetadata,
+};
 use tailrace_types::TimestampMs;
 
 /// What happened: records, then answers. `names` says who waits with a token.
 pub(crate) fn effects(effects: &Effects<GroupCoordinator>, names: &BTreeMap<Token, String>) -> Vec<String> {
     let mut lines: Vec<String> = effects.appends.iter().flat_map(append).collect();
+    lines.extend(effects.work.iter().map(|work| format!("work: {work:?}")));
     for (token, answer) in &effects.replies {
         let name = names.get(token).map_or("?", String::as_str);
         lines.extend(reply(answer).into_iter().map(|line| format!("{name} < {line}")));
@@ -45,6 +51,12 @@ fn record(record: &CoordinatorRecord) -> String {
         }
         return line;
     }
+    if let Ok(key) = ConsumerGroupKey::decode(key) {
+        return consumer_record(&key, record.value.as_deref());
+    }
+    if let Ok(key) = ShareGroupKey::decode(key) {
+        return share_record(&key, record.value.as_deref());
+    }
     let key = GroupKey::decode(key).expect("a known key");
     let Some(value) = &record.value else { return format!("group {} is gone", key.group) };
     let value = GroupValue::decode(value).expect("a group");
@@ -62,6 +74,120 @@ fn record(record: &CoordinatorRecord) -> String {
         line += " without members";
     }
     line
+}
+
+fn by_id(topics: &[([u8; 16], Vec<i32>)]) -> String {
+    let topics = topics.iter().map(|(topic, numbers)| {
+        let numbers: Vec<_> = numbers.iter().map(ToString::to_string).collect();
+        format!("#{}-{}", topic[0], numbers.join(","))
+    });
+    topics.collect::<Vec<_>>().join(" ")
+}
+
+fn held(topics: &[HeldPartitions]) -> String {
+    let topics: Vec<_> = topics.iter().map(|topic| (topic.topic, topic.partitions.clone())).collect();
+    by_id(&topics)
+}
+
+fn consumer_record(key: &ConsumerGroupKey, value: Option<&[u8]>) -> String {
+    let what = match key {
+        ConsumerGroupKey::Group { group } => format!("consumer group {group}"),
+        ConsumerGroupKey::PartitionMetadata { group } => format!("partition metadata of {group}"),
+        ConsumerGroupKey::Member { member, .. } => format!("member {member}"),
+        ConsumerGroupKey::TargetMetadata { .. } => "target".to_owned(),
+        ConsumerGroupKey::TargetMember { member, .. } => format!("target of {member}"),
+        ConsumerGroupKey::CurrentMember { member, .. } => format!("current of {member}"),
+        ConsumerGroupKey::RegularExpression { expression, .. } => format!("expression {expression}"),
+    };
+    let Some(value) = value else { return format!("{what} is gone") };
+    let known = "what was written can be read";
+    let rest = match key {
+        ConsumerGroupKey::Group { .. } => {
+            format!("epoch {}", ConsumerGroupMetadata::decode(value).expect(known).epoch)
+        }
+        ConsumerGroupKey::PartitionMetadata { .. } => String::new(),
+        ConsumerGroupKey::Member { .. } => {
+            let member = ConsumerGroupMember::decode(value).expect(known);
+            let mut line = format!("reads ({})", member.subscribed_topic_names.join("+"));
+            for (what, text) in [
+                ("matching", &member.subscribed_topic_regex),
+                ("instance", &member.instance_id),
+                ("assignor", &member.server_assignor),
+            ] {
+                if let Some(text) = text {
+                    line += &format!(" {what} {text:?}");
+                }
+            }
+            line + if member.classic.is_some() { " classic" } else { "" }
+        }
+        ConsumerGroupKey::TargetMetadata { .. } => {
+            format!("epoch {}", TargetAssignmentMetadata::decode(value).expect(known).epoch)
+        }
+        ConsumerGroupKey::TargetMember { .. } => {
+            format!("[{}]", by_id(&TargetAssignmentMember::decode(value).expect(known).partitions))
+        }
+        ConsumerGroupKey::CurrentMember { .. } => {
+            let current = CurrentMemberAssignment::decode(value).expect(known);
+            let state =
+                ["?", "stable", "unrevoked", "unreleased"][usize::try_from(current.state).unwrap_or(0)];
+            let mut line = format!(
+                "epoch {} after {} {state} [{}]",
+                current.epoch,
+                current.previous_epoch,
+                held(&current.assigned)
+            );
+            if !current.pending_revocation.is_empty() {
+                line += &format!(" gives back [{}]", held(&current.pending_revocation));
+            }
+            line
+        }
+        ConsumerGroupKey::RegularExpression { .. } => {
+            format!("matches ({})", RegularExpression::decode(value).expect(known).topics.join("+"))
+        }
+    };
+    format!("{what} {rest}")
+}
+
+fn share_record(key: &ShareGroupKey, value: Option<&[u8]>) -> String {
+    let what = match key {
+        ShareGroupKey::Group { group } => format!("share group {group}"),
+        ShareGroupKey::Member { member, .. } => format!("share member {member}"),
+        ShareGroupKey::TargetMetadata { .. } => "share target".to_owned(),
+        ShareGroupKey::TargetMember { member, .. } => format!("share target of {member}"),
+        ShareGroupKey::CurrentMember { member, .. } => format!("share current of {member}"),
+        ShareGroupKey::StatePartitions { group } => format!("states of {group}"),
+    };
+    let Some(value) = value else { return format!("{what} is gone") };
+    let known = "what was written can be read";
+    let rest = match key {
+        ShareGroupKey::Group { .. } => {
+            format!("epoch {}", ShareGroupMetadata::decode(value).expect(known).epoch)
+        }
+        ShareGroupKey::Member { .. } => {
+            let member = ShareGroupMember::decode(value).expect(known);
+            format!("reads ({})", member.subscribed_topic_names.join("+"))
+        }
+        ShareGroupKey::TargetMetadata { .. } => {
+            format!("epoch {}", TargetAssignmentMetadata::decode(value).expect(known).epoch)
+        }
+        ShareGroupKey::TargetMember { .. } => {
+            format!("[{}]", by_id(&TargetAssignmentMember::decode(value).expect(known).partitions))
+        }
+        ShareGroupKey::CurrentMember { .. } => {
+            let current = ShareCurrentMemberAssignment::decode(value).expect(known);
+            format!("epoch {} after {} [{}]", current.epoch, current.previous_epoch, by_id(&current.assigned))
+        }
+        ShareGroupKey::StatePartitions { .. } => {
+            let states = ShareGroupStatePartitions::decode(value).expect(known);
+            let named = |topics: &[NamedTopicPartitions]| {
+                let topics: Vec<_> =
+                    topics.iter().map(|topic| (topic.topic, topic.partitions.clone())).collect();
+                by_id(&topics)
+            };
+            format!("asked for [{}] there [{}]", named(&states.initializing), named(&states.initialized))
+        }
+    };
+    format!("{what} {rest}")
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -103,8 +229,55 @@ pub(crate) fn reply(reply: &GroupReply) -> Vec<String> {
         GroupReply::Delete(groups) => {
             groups.iter().map(|group| result(group, |()| "deleted".to_owned())).collect()
         }
+        GroupReply::Consumer(ConsumerReply::Heartbeat(answer)) => vec![result(answer, heartbeat)],
+        GroupReply::Consumer(ConsumerReply::Describe(Ok(group))) => {
+            let (state, assignor) = (group.state.name(), &group.assignor);
+            let mut lines = vec![format!(
+                "{state} epoch {} assigned {} by {assignor}",
+                group.epoch, group.assignment_epoch
+            )];
+            lines.extend(group.members.iter().map(|member| {
+                let kind = if member.is_classic { " (classic)" } else { "" };
+                let (has, wants) = (named(&member.assignment), named(&member.target));
+                format!("  {}{kind} epoch {} has [{has}] of [{wants}]", member.member, member.epoch)
+            }));
+            lines
+        }
+        GroupReply::Consumer(ConsumerReply::Describe(Err(error))) => vec![format!("refused: {error}")],
+        GroupReply::Share(ShareReply::Heartbeat(answer)) => vec![result(answer, |answer| {
+            let assignment = answer.assignment.as_ref().map(partitions);
+            beat_line(answer.epoch, assignment)
+        })],
         other => vec![format!("{other:?}")],
     }
+}
+
+fn heartbeat(answer: &ConsumerAnswer) -> String {
+    beat_line(answer.epoch, answer.assignment.as_ref().map(partitions))
+}
+
+fn beat_line(epoch: i32, assignment: Option<String>) -> String {
+    match assignment {
+        Some(assignment) => format!("epoch {epoch} has [{assignment}]"),
+        None => format!("epoch {epoch}"),
+    }
+}
+
+/// Topics by the first byte of their id, which counts them, and their partitions.
+fn partitions(partitions: &Partitions) -> String {
+    let topics = partitions.iter().map(|(topic, numbers)| {
+        let numbers: Vec<_> = numbers.iter().map(ToString::to_string).collect();
+        format!("#{}-{}", topic.0[0], numbers.join(","))
+    });
+    topics.collect::<Vec<_>>().join(" ")
+}
+
+fn named(topics: &[NamedPartitions]) -> String {
+    let topics = topics.iter().map(|topic| {
+        let numbers: Vec<_> = topic.partitions.iter().map(ToString::to_string).collect();
+        format!("{}-{}", topic.name.as_str(), numbers.join(","))
+    });
+    topics.collect::<Vec<_>>().join(" ")
 }
 
 fn none_or(lines: Vec<String>, none: &str) -> Vec<String> {

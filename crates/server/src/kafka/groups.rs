@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tailrace_broker::coordinator::Token;
 use tailrace_broker::groups::{
-    ClassicEvent, ClassicReply, ClientIdentity, GroupError, GroupEvent, GroupReply, OffsetsEvent,
-    OffsetsReply,
+    ClassicEvent, ClassicReply, ClientIdentity, ConsumerEvent, ConsumerReply, GroupError, GroupEvent,
+    GroupReply, OffsetsEvent, OffsetsReply, ShareEvent, ShareReply,
 };
 use tailrace_kafka_wire::ErrorCode;
 
@@ -28,6 +28,22 @@ impl PendingGroup {
     pub(crate) async fn classic(self) -> Result<ClassicReply, ErrorCode> {
         match self.reply().await? {
             GroupReply::Classic(reply) => Ok(reply),
+            _ => Err(ErrorCode::UnknownServerError),
+        }
+    }
+
+    /// The answer to an event of the consumer protocol.
+    pub(crate) async fn consumer(self) -> Result<ConsumerReply, ErrorCode> {
+        match self.reply().await? {
+            GroupReply::Consumer(reply) => Ok(reply),
+            _ => Err(ErrorCode::UnknownServerError),
+        }
+    }
+
+    /// The answer to an event of the share protocol.
+    pub(crate) async fn share(self) -> Result<ShareReply, ErrorCode> {
+        match self.reply().await? {
+            GroupReply::Share(reply) => Ok(reply),
             _ => Err(ErrorCode::UnknownServerError),
         }
     }
@@ -55,6 +71,20 @@ impl Context {
     pub(crate) async fn submit_classic(&self, group: String, event: ClassicEvent) -> PendingGroup {
         let id: Arc<str> = Arc::from(group.as_str());
         let event = move |token| GroupEvent::Classic { token, group: id, event };
+        PendingGroup(self.broker.coordinators.groups.submit(&self.broker, &group, event).await)
+    }
+
+    /// Submits an event of the consumer protocol. Returns when it is decided.
+    pub(crate) async fn submit_consumer(&self, group: String, event: ConsumerEvent) -> PendingGroup {
+        let id: Arc<str> = Arc::from(group.as_str());
+        let event = move |token| GroupEvent::Consumer { token, group: id, event };
+        PendingGroup(self.broker.coordinators.groups.submit(&self.broker, &group, event).await)
+    }
+
+    /// Submits an event of the share protocol. Returns when it is decided.
+    pub(crate) async fn submit_share_group(&self, group: String, event: ShareEvent) -> PendingGroup {
+        let id: Arc<str> = Arc::from(group.as_str());
+        let event = move |token| GroupEvent::Share { token, group: id, event };
         PendingGroup(self.broker.coordinators.groups.submit(&self.broker, &group, event).await)
     }
 
@@ -92,6 +122,19 @@ fn uuid_text(mut bytes: [u8; 16]) -> String {
         text.push_str(&format!("{byte:02x}"));
     }
     text
+}
+
+/// What a client is told beside the code: the fact, and what to do where that is not plain.
+pub(crate) fn group_message(error: &GroupError) -> String {
+    match error {
+        GroupError::FencedMemberEpoch { .. } => {
+            format!("{error}; it must give up all its partitions and join again with epoch 0.")
+        }
+        GroupError::InvalidRequest { .. }
+        | GroupError::UnsupportedAssignor { .. }
+        | GroupError::InvalidRegularExpression { .. } => error.to_string(),
+        _ => format!("{error}."),
+    }
 }
 
 /// What Kafka answers where a group's coordinator refuses. No wildcard arm: a new refusal demands a decision.

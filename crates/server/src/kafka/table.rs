@@ -6,14 +6,16 @@ use crate::connection::Closed;
 use crate::kafka::{Context, Decided, answer};
 use crate::kafka::{
     acls, add_offsets_to_txn, add_partitions_to_txn, alter_configs, alter_partition_reassignments,
-    alter_share_group_offsets, api_versions, client_quotas, create_partitions, create_topics, delete_groups,
-    delete_records, delete_share_group_offsets, delete_topics, describe_cluster, describe_configs,
-    describe_groups, describe_log_dirs, describe_producers, describe_quorum, describe_share_group_offsets,
+    alter_share_group_offsets, api_versions, client_quotas, consumer_group_describe,
+    consumer_group_heartbeat, create_partitions, create_topics, delete_groups, delete_records,
+    delete_share_group_offsets, delete_topics, describe_cluster, describe_configs, describe_groups,
+    describe_log_dirs, describe_producers, describe_quorum, describe_share_group_offsets,
     describe_topic_partitions, describe_transactions, elect_leaders, end_txn, fetch, find_coordinator,
     heartbeat, incremental_alter_configs, init_producer_id, join_group, leave_group, list_config_resources,
     list_groups, list_offsets, list_partition_reassignments, list_transactions, metadata, offset_commit,
     offset_delete, offset_fetch, offset_for_leader_epoch, produce, scram_credentials, share_acknowledge,
-    share_fetch, sync_group, txn_offset_commit, unregister_broker, update_features, write_txn_markers,
+    share_fetch, share_group_describe, share_group_heartbeat, sync_group, txn_offset_commit,
+    unregister_broker, update_features, write_txn_markers,
 };
 
 /// One served API.
@@ -83,8 +85,12 @@ pub(crate) const SERVED: &[Served] = &[
     served(ApiKey::UnregisterBroker, 0, 0),
     served(ApiKey::DescribeTransactions, 0, 0),
     served(ApiKey::ListTransactions, 0, 2),
+    served(ApiKey::ConsumerGroupHeartbeat, 0, 1),
+    served(ApiKey::ConsumerGroupDescribe, 0, 1),
     served(ApiKey::ListConfigResources, 0, 1),
     served(ApiKey::DescribeTopicPartitions, 0, 0),
+    served(ApiKey::ShareGroupHeartbeat, 1, 1),
+    served(ApiKey::ShareGroupDescribe, 1, 1),
     served(ApiKey::ShareFetch, 1, 2),
     served(ApiKey::ShareAcknowledge, 1, 2),
     served(ApiKey::DescribeShareGroupOffsets, 0, 1),
@@ -166,6 +172,10 @@ pub(crate) async fn dispatch(context: Context, reader: Reader) -> Result<Decided
         }
         ApiKey::AlterShareGroupOffsets => answer(context, reader, alter_share_group_offsets::handle).await,
         ApiKey::DeleteShareGroupOffsets => answer(context, reader, delete_share_group_offsets::handle).await,
+        ApiKey::ConsumerGroupHeartbeat => consumer_group_heartbeat::decide(context, reader).await,
+        ApiKey::ConsumerGroupDescribe => answer(context, reader, consumer_group_describe::handle).await,
+        ApiKey::ShareGroupHeartbeat => share_group_heartbeat::decide(context, reader).await,
+        ApiKey::ShareGroupDescribe => answer(context, reader, share_group_describe::handle).await,
         key => Err(Closed::Protocol(format!("{} is not served", key.name()))),
     }
 }

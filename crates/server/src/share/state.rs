@@ -78,7 +78,6 @@ pub(crate) async fn initialize(
 }
 
 /// Makes states of a group's share-partitions, where there are none. Returns those that are there then.
-#[allow(dead_code, reason = "called by the groups' coordinator, which is about to come")]
 pub(crate) async fn initialize_all(
     broker: &Arc<Broker>,
     group: &Arc<str>,
@@ -164,7 +163,6 @@ pub(crate) async fn delete(broker: &Arc<Broker>, key: &SharePartitionKey) -> Res
 ///
 /// # Errors
 /// That of the first coordinator that could not be reached; the others have forgotten.
-#[allow(dead_code, reason = "called by the groups' coordinator, which is about to come")]
 pub(crate) async fn delete_group(broker: &Arc<Broker>, group: &str) -> Result<(), StateFailure> {
     broker.share.forget_group(group);
     let group: Arc<str> = group.into();

@@ -130,7 +130,9 @@ impl GroupCoordinator {
             ConsumerEvent::Heartbeat(beat) => {
                 ConsumerReply::Heartbeat(self.consumer_heartbeat(group, &beat, moment, effects))
             }
-            ConsumerEvent::Describe => ConsumerReply::Describe(self.describe_consumer(group, moment)),
+            ConsumerEvent::Describe => ConsumerReply::Describe(
+                check_group_id(group, false).and_then(|()| self.describe_consumer(group, moment)),
+            ),
         };
         effects.replies.push((token, GroupReply::Consumer(reply)));
     }
@@ -142,7 +144,11 @@ impl GroupCoordinator {
         moment: &Moment<'_>,
         effects: &mut Effects<Self>,
     ) -> Result<ConsumerAnswer, GroupError> {
-        check_group_id(id, false)?;
+        check_group_id(id, true)?;
+        if id.is_empty() {
+            let reason = "The group id must not be empty.".to_owned();
+            return Err(GroupError::InvalidRequest { reason });
+        }
         heartbeat::check(beat, &moment.image.broker().group_consumer_assignors)?;
         match beat.epoch {
             EPOCH_LEAVE | EPOCH_AWAY => return self.consumer_leave(id, beat, moment, effects),

@@ -128,7 +128,7 @@ impl GroupCoordinator {
             }
             ShareEvent::Describe => ShareReply::Describe(match self.groups.get(id) {
                 Some(Group::Share(group)) => Ok(group.describe(moment.image)),
-                _ => Err(missing()),
+                _ => check_group_id(id, false).and_then(|()| Err(missing())),
             }),
             ShareEvent::StatesInitialized(topics) => {
                 let changed = self.share_turn(id, moment, effects, |turn| turn.states_initialized(&topics));
@@ -153,7 +153,11 @@ impl GroupCoordinator {
         moment: &Moment<'_>,
         effects: &mut Effects<Self>,
     ) -> Result<ShareAnswer, GroupError> {
-        check_group_id(id, false)?;
+        check_group_id(id, true)?;
+        if id.is_empty() {
+            let reason = "The group id must not be empty.".to_owned();
+            return Err(GroupError::InvalidRequest { reason });
+        }
         heartbeat::check(beat)?;
         if beat.epoch == EPOCH_JOIN {
             let is_simple = matches!(self.groups.get(id), Some(Group::Classic(group))
