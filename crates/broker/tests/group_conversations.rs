@@ -96,8 +96,8 @@ impl Player {
                 show::effects(&effects, &self.names)
             }
             "marker" => {
-                let effects = self.rig.marker(producer(words.name(1)), words.has("commit"));
-                show::effects(&effects, &self.names)
+                self.rig.marker(producer(words.name(1)), words.has("commit"));
+                Vec::new()
             }
             "census" => {
                 let census = self.rig.core.census();

@@ -17,6 +17,7 @@ mod controller;
 mod coordinators;
 mod dirty;
 mod disk;
+mod group_collector;
 mod http;
 mod kafka;
 mod listener;

@@ -10,7 +10,7 @@ use super::error::GroupError;
 use super::offsets::{OffsetsEvent, OffsetsReply};
 use super::share::{ShareEvent, ShareReply, ShareWork};
 use super::{GroupKind, GroupState};
-use crate::coordinator::{Token, TransactionalProducer};
+use crate::coordinator::Token;
 
 /// An event. All that concern one group carry its id, and all that are answered a token.
 #[derive(Debug)]
@@ -71,14 +71,6 @@ pub enum GroupEvent {
         token: Token,
         /// The groups' ids.
         groups: Vec<Arc<str>>,
-    },
-    /// The marker of a transaction was appended to the coordinator's partition: offsets that it committed count now, or
-    /// are forgotten.
-    TransactionMarker {
-        /// Whose transaction.
-        producer: TransactionalProducer,
-        /// Whether it was committed.
-        committed: bool,
     },
 }
 

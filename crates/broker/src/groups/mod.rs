@@ -180,9 +180,6 @@ impl Coordinator for GroupCoordinator {
                 let reply = self.delete_groups(&groups, moment, &mut effects);
                 effects.replies.push((token, GroupReply::Delete(reply)));
             }
-            GroupEvent::TransactionMarker { producer, committed } => {
-                self.finish_transaction(producer, committed)
-            }
         }
         effects
     }

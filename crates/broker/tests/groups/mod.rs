@@ -83,13 +83,10 @@ impl Rig {
     }
 
     /// The end of a transaction, as the shell reports it: it is in the log before the core hears of it.
-    pub(crate) fn marker(
-        &mut self,
-        producer: TransactionalProducer,
-        committed: bool,
-    ) -> Effects<GroupCoordinator> {
+    pub fn marker(&mut self, producer: TransactionalProducer, committed: bool) {
         self.log.push(Logged::Marker { producer, committed });
-        self.step(GroupEvent::TransactionMarker { producer, committed })
+        let marker = Replayed::Marker { producer, coordinator_epoch: 0, committed };
+        self.core.replay(marker).expect("markers are understood");
     }
 
     /// Lets time pass; the core is called whenever it wants to be. Answers with each moment at which it did something.

@@ -9,29 +9,27 @@ use tailrace_kafka_wire::{ErrorCode, Reader};
 
 use crate::connection::Closed;
 use crate::kafka::commands::ITEMS_MAX;
-use crate::kafka::errors::group_code;
-use crate::kafka::groups::{ask, later, reply, unexpected};
-use crate::kafka::{Context, Decided, decode};
+use crate::kafka::groups::group_code;
+use crate::kafka::{Context, Decided, answer_later, decode};
 
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let request: DeleteGroupsRequest = decode(&context, reader)?;
-    let context = Arc::new(context);
     let mut asked = Vec::new();
     for group_id in request.groups_names.into_iter().take(ITEMS_MAX) {
         let groups = vec![Arc::<str>::from(group_id.as_str())];
-        let answer = ask(&context, &group_id, move |token| GroupEvent::Delete { token, groups }).await;
+        let answer = context.submit_group(&group_id, move |token| GroupEvent::Delete { token, groups }).await;
         asked.push((group_id, answer));
     }
-    Ok(later(context, async move {
+    Ok(answer_later(context, async move {
         let mut results = Vec::with_capacity(asked.len());
         for (group_id, asked) in asked {
-            let code = match reply(asked).await {
+            let code = match asked.reply().await {
                 Ok(GroupReply::Delete(fates)) => match fates.into_iter().next() {
                     Some(Ok(())) => ErrorCode::None,
                     Some(Err(error)) => group_code(&error),
                     None => ErrorCode::UnknownServerError,
                 },
-                Ok(other) => unexpected(&other),
+                Ok(_) => ErrorCode::UnknownServerError,
                 Err(code) => code,
             };
             results.push(DeletableGroupResult { group_id, error_code: code.code(), ..Default::default() });

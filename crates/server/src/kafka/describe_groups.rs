@@ -13,44 +13,36 @@ use tailrace_kafka_wire::{ErrorCode, Reader};
 
 use crate::connection::Closed;
 use crate::kafka::commands::ITEMS_MAX;
-use crate::kafka::errors::group_code;
-use crate::kafka::groups::{ask, later, reply, unexpected};
+use crate::kafka::groups::group_code;
 use crate::kafka::lookup::{GROUP_OPERATIONS, OPERATIONS_NOT_ASKED};
-use crate::kafka::{Context, Decided, decode};
+use crate::kafka::{Context, Decided, answer_later, decode};
 
 /// First version in which a group that does not exist is an error. Before, it is a dead one.
 const NOT_FOUND_FROM: i16 = 6;
 
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let request: DescribeGroupsRequest = decode(&context, reader)?;
-    let context = Arc::new(context);
     let version = context.version();
     let operations =
         if request.include_authorized_operations { GROUP_OPERATIONS } else { OPERATIONS_NOT_ASKED };
     let mut asked = Vec::new();
     for group_id in request.groups.into_iter().take(ITEMS_MAX) {
         let groups = vec![Arc::<str>::from(group_id.as_str())];
-        let answer = ask(&context, &group_id, move |token| GroupEvent::Describe { token, groups }).await;
+        let answer =
+            context.submit_group(&group_id, move |token| GroupEvent::Describe { token, groups }).await;
         asked.push((group_id, answer));
     }
-    Ok(later(context, async move {
+    Ok(answer_later(context, async move {
         let mut groups = Vec::with_capacity(asked.len());
         for (group_id, asked) in asked {
-            let described = match reply(asked).await {
-                Ok(GroupReply::Describe(described)) => described.into_iter().next(),
-                Ok(other) => {
-                    groups.push(refused(group_id, unexpected(&other), None));
-                    continue;
-                }
-                Err(code) => {
-                    groups.push(refused(group_id, code, None));
-                    continue;
-                }
-            };
-            groups.push(match described {
-                Some(Ok(description)) => described_group(group_id, description, operations),
-                Some(Err(error)) => missing(group_id, &error, version),
-                None => refused(group_id, ErrorCode::UnknownServerError, None),
+            groups.push(match asked.reply().await {
+                Ok(GroupReply::Describe(described)) => match described.into_iter().next() {
+                    Some(Ok(description)) => described_group(group_id, description, operations),
+                    Some(Err(error)) => missing(group_id, &error, version),
+                    None => refused(group_id, ErrorCode::UnknownServerError, None),
+                },
+                Ok(_) => refused(group_id, ErrorCode::UnknownServerError, None),
+                Err(code) => refused(group_id, code, None),
             });
         }
         DescribeGroupsResponse { groups, ..Default::default() }

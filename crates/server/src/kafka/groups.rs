@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tailrace_broker::coordinator::Token;
 use tailrace_broker::groups::{
     ClassicEvent, ClassicReply, ClientIdentity, GroupError, GroupEvent, GroupReply, OffsetsEvent,
     OffsetsReply,
@@ -15,7 +16,8 @@ use crate::kafka::Context;
 pub(crate) struct PendingGroup(Result<Pending<GroupReply>, CoordinatorFailure>);
 
 impl PendingGroup {
-    async fn reply(self) -> Result<GroupReply, ErrorCode> {
+    /// The answer to any event.
+    pub(crate) async fn reply(self) -> Result<GroupReply, ErrorCode> {
         match self.0 {
             Ok(pending) => pending.reply().await.map_err(|failure| failure.code()),
             Err(failure) => Err(failure.code()),
@@ -40,6 +42,15 @@ impl PendingGroup {
 }
 
 impl Context {
+    /// Submits an event to the coordinator of a group. Returns when it is decided.
+    pub(crate) async fn submit_group(
+        &self,
+        group: &str,
+        event: impl FnOnce(Token) -> GroupEvent + Send + 'static,
+    ) -> PendingGroup {
+        PendingGroup(self.broker.coordinators.groups.submit(&self.broker, group, event).await)
+    }
+
     /// Submits an event of the classic protocol. Returns when it is decided.
     pub(crate) async fn submit_classic(&self, group: String, event: ClassicEvent) -> PendingGroup {
         let id: Arc<str> = Arc::from(group.as_str());
@@ -95,6 +106,7 @@ pub(crate) fn group_code(error: &GroupError) -> ErrorCode {
         GroupError::IllegalGeneration { .. } => ErrorCode::IllegalGeneration,
         GroupError::FencedMemberEpoch { .. } => ErrorCode::FencedMemberEpoch,
         GroupError::StaleMemberEpoch { .. } => ErrorCode::StaleMemberEpoch,
+        GroupError::FencedProducer { .. } => ErrorCode::InvalidProducerEpoch,
         GroupError::RebalanceInProgress => ErrorCode::RebalanceInProgress,
         GroupError::InconsistentProtocol { .. } => ErrorCode::InconsistentGroupProtocol,
         GroupError::InvalidSessionTimeout { .. } => ErrorCode::InvalidSessionTimeout,

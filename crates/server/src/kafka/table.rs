@@ -5,15 +5,7 @@ use tailrace_kafka_wire::{ApiKey, Reader};
 use crate::connection::Closed;
 use crate::kafka::{Context, Decided, answer};
 use crate::kafka::{
-    acls, add_offsets_to_txn, add_partitions_to_txn, alter_configs, alter_partition_reassignments,
-    alter_share_group_offsets, api_versions, client_quotas, create_partitions, create_topics, delete_records,
-    delete_share_group_offsets, delete_topics, describe_cluster, describe_configs, describe_log_dirs,
-    describe_producers, describe_quorum, describe_share_group_offsets, describe_topic_partitions,
-    describe_transactions, elect_leaders, end_txn, fetch, find_coordinator, heartbeat,
-    incremental_alter_configs, init_producer_id, join_group, leave_group, list_config_resources,
-    list_offsets, list_partition_reassignments, list_transactions, metadata, offset_commit, offset_fetch,
-    offset_for_leader_epoch, produce, scram_credentials, share_acknowledge, share_fetch, sync_group,
-    unregister_broker, update_features, write_txn_markers,
+    acls, add_offsets_to_txn, add_partitions_to_txn, alter_configs, alter_partition_reassignments, alter_share_group_offsets, api_versions, client_quotas, create_partitions, create_topics, delete_groups, delete_records, delete_share_group_offsets, delete_topics, describe_cluster, describe_configs, describe_groups, describe_log_dirs, describe_producers, describe_quorum, describe_share_group_offsets, describe_topic_partitions, describe_transactions, elect_leaders, end_txn, fetch, find_coordinator, heartbeat, incremental_alter_configs, init_producer_id, join_group, leave_group, list_config_resources, list_groups, list_offsets, list_partition_reassignments, list_transactions, metadata, offset_commit, offset_delete, offset_fetch, offset_for_leader_epoch, produce, scram_credentials, share_acknowledge, share_fetch, sync_group, txn_offset_commit, unregister_broker, update_features, write_txn_markers,
 };
 
 /// One served API.
@@ -45,6 +37,8 @@ pub(crate) const SERVED: &[Served] = &[
     served(ApiKey::Heartbeat, 0, 4),
     served(ApiKey::LeaveGroup, 0, 5),
     served(ApiKey::SyncGroup, 0, 5),
+    served(ApiKey::DescribeGroups, 0, 6),
+    served(ApiKey::ListGroups, 0, 5),
     served(ApiKey::ApiVersions, 0, 4),
     served(ApiKey::CreateTopics, 2, 7),
     served(ApiKey::DeleteTopics, 1, 6),
@@ -56,6 +50,7 @@ pub(crate) const SERVED: &[Served] = &[
     served(ApiKey::AddOffsetsToTxn, 0, 4),
     served(ApiKey::EndTxn, 0, 5),
     served(ApiKey::WriteTxnMarkers, 1, 2),
+    served(ApiKey::TxnOffsetCommit, 0, 5),
     served(ApiKey::DescribeAcls, 1, 3),
     served(ApiKey::CreateAcls, 1, 3),
     served(ApiKey::DeleteAcls, 1, 3),
@@ -63,10 +58,12 @@ pub(crate) const SERVED: &[Served] = &[
     served(ApiKey::AlterConfigs, 0, 2),
     served(ApiKey::DescribeLogDirs, 1, 5),
     served(ApiKey::CreatePartitions, 0, 3),
+    served(ApiKey::DeleteGroups, 0, 2),
     served(ApiKey::ElectLeaders, 0, 2),
     served(ApiKey::IncrementalAlterConfigs, 0, 1),
     served(ApiKey::AlterPartitionReassignments, 0, 1),
     served(ApiKey::ListPartitionReassignments, 0, 0),
+    served(ApiKey::OffsetDelete, 0, 0),
     served(ApiKey::DescribeClientQuotas, 0, 1),
     served(ApiKey::AlterClientQuotas, 0, 1),
     served(ApiKey::DescribeUserScramCredentials, 0, 0),
@@ -111,6 +108,8 @@ pub(crate) async fn dispatch(context: Context, reader: Reader) -> Result<Decided
         ApiKey::Heartbeat => heartbeat::decide(context, reader).await,
         ApiKey::LeaveGroup => leave_group::decide(context, reader).await,
         ApiKey::SyncGroup => sync_group::decide(context, reader).await,
+        ApiKey::DescribeGroups => describe_groups::decide(context, reader).await,
+        ApiKey::ListGroups => answer(context, reader, list_groups::handle).await,
         ApiKey::ApiVersions => answer(context, reader, api_versions::handle).await,
         ApiKey::CreateTopics => answer(context, reader, create_topics::handle).await,
         ApiKey::DeleteTopics => answer(context, reader, delete_topics::handle).await,
@@ -124,11 +123,14 @@ pub(crate) async fn dispatch(context: Context, reader: Reader) -> Result<Decided
         ApiKey::DescribeAcls => answer(context, reader, acls::describe).await,
         ApiKey::CreateAcls => answer(context, reader, acls::create).await,
         ApiKey::DeleteAcls => answer(context, reader, acls::delete).await,
+        ApiKey::TxnOffsetCommit => txn_offset_commit::decide(context, reader).await,
         ApiKey::DescribeConfigs => answer(context, reader, describe_configs::handle).await,
         ApiKey::AlterConfigs => answer(context, reader, alter_configs::handle).await,
         ApiKey::DescribeLogDirs => answer(context, reader, describe_log_dirs::handle).await,
         ApiKey::CreatePartitions => answer(context, reader, create_partitions::handle).await,
         ApiKey::ElectLeaders => answer(context, reader, elect_leaders::handle).await,
+        ApiKey::DeleteGroups => delete_groups::decide(context, reader).await,
+        ApiKey::OffsetDelete => offset_delete::decide(context, reader).await,
         ApiKey::IncrementalAlterConfigs => answer(context, reader, incremental_alter_configs::handle).await,
         ApiKey::AlterPartitionReassignments => {
             answer(context, reader, alter_partition_reassignments::handle).await

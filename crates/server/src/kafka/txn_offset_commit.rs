@@ -17,17 +17,15 @@ use tailrace_kafka_wire::{ErrorCode, Reader};
 use tailrace_types::{ProducerEpoch, ProducerId};
 
 use crate::connection::Closed;
-use crate::kafka::errors::offset_code;
-use crate::kafka::groups::{ask, later, reply, unexpected};
+use crate::kafka::groups::group_code;
 use crate::kafka::transactions::add_offsets_partition;
-use crate::kafka::{Context, Decided, decode};
+use crate::kafka::{Context, Decided, answer_later, decode};
 
 /// First version that adds the offsets' partition to the transaction by itself (KIP-890).
 const ADDS_PARTITION_FROM: i16 = 5;
 
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let request: TxnOffsetCommitRequest = decode(&context, reader)?;
-    let context = Arc::new(context);
     let skeleton: Vec<_> = request.topics.iter().map(skeleton).collect();
     let producer = TransactionalProducer {
         id: ProducerId(request.producer_id),
@@ -40,7 +38,6 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         let response = response(all(skeleton, as_coordinator(refusal.code)));
         return Ok(Decided::Reply(context.reply(&response)?));
     }
-    let group: Arc<str> = request.group_id.as_str().into();
     let commit = CommitRequest {
         by: Committer {
             member: request.member_id.into(),
@@ -52,16 +49,12 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         retention_ms: None,
         topics: request.topics.into_iter().map(commit_topic).collect(),
     };
-    let id = Arc::clone(&group);
-    let event = move |token| GroupEvent::Offsets { token, group: id, event: OffsetsEvent::Commit(commit) };
-    let asked = ask(&context, &group, event).await;
-    Ok(later(context, async move {
-        response(match reply(asked).await {
-            Ok(GroupReply::Offsets(OffsetsReply::Commit(Ok(topics)))) => {
-                topics.into_iter().map(answer).collect()
-            }
-            Ok(GroupReply::Offsets(OffsetsReply::Commit(Err(error)))) => all(skeleton, offset_code(&error)),
-            Ok(other) => all(skeleton, unexpected(&other)),
+    let pending = context.submit_offsets(request.group_id, OffsetsEvent::Commit(commit)).await;
+    Ok(answer_later(context, async move {
+        response(match pending.offsets().await {
+            Ok(OffsetsReply::Commit(Ok(topics))) => topics.into_iter().map(answer).collect(),
+            Ok(OffsetsReply::Commit(Err(error))) => all(skeleton, group_code(&error)),
+            Ok(_) => all(skeleton, ErrorCode::UnknownServerError),
             Err(code) => all(skeleton, code),
         })
     }))
@@ -113,7 +106,7 @@ fn all(mut topics: Vec<TxnOffsetCommitResponseTopic>, code: ErrorCode) -> Vec<Tx
 
 fn answer(topic: CommittedTopic) -> TxnOffsetCommitResponseTopic {
     let partition = |(partition_index, fate): (i32, Result<(), GroupError>)| {
-        let code = fate.map_or_else(|error| offset_code(&error), |()| ErrorCode::None);
+        let code = fate.map_or_else(|error| group_code(&error), |()| ErrorCode::None);
         TxnOffsetCommitResponsePartition { partition_index, error_code: code.code(), ..Default::default() }
     };
     let name = match topic.topic {
