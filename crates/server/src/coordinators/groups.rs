@@ -1,7 +1,5 @@
 //! The coordinators of groups: their topic, and what their cores want done elsewhere.
 
-use std::sync::Arc;
-
 use tailrace_broker::CONSUMER_OFFSETS_TOPIC;
 use tailrace_broker::groups::GroupCoordinator;
 
