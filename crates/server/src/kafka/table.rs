@@ -5,7 +5,15 @@ use tailrace_kafka_wire::{ApiKey, Reader};
 use crate::connection::Closed;
 use crate::kafka::{Context, Decided, answer};
 use crate::kafka::{
-    acls, add_offsets_to_txn, add_partitions_to_txn, alter_configs, alter_partition_reassignments, alter_share_group_offsets, api_versions, client_quotas, create_partitions, create_topics, delete_groups, delete_records, delete_share_group_offsets, delete_topics, describe_cluster, describe_configs, describe_groups, describe_log_dirs, describe_producers, describe_quorum, describe_share_group_offsets, describe_topic_partitions, describe_transactions, elect_leaders, end_txn, fetch, find_coordinator, heartbeat, incremental_alter_configs, init_producer_id, join_group, leave_group, list_config_resources, list_groups, list_offsets, list_partition_reassignments, list_transactions, metadata, offset_commit, offset_delete, offset_fetch, offset_for_leader_epoch, produce, scram_credentials, share_acknowledge, share_fetch, sync_group, txn_offset_commit, unregister_broker, update_features, write_txn_markers,
+    acls, add_offsets_to_txn, add_partitions_to_txn, alter_configs, alter_partition_reassignments,
+    alter_share_group_offsets, api_versions, client_quotas, create_partitions, create_topics, delete_groups,
+    delete_records, delete_share_group_offsets, delete_topics, describe_cluster, describe_configs,
+    describe_groups, describe_log_dirs, describe_producers, describe_quorum, describe_share_group_offsets,
+    describe_topic_partitions, describe_transactions, elect_leaders, end_txn, fetch, find_coordinator,
+    heartbeat, incremental_alter_configs, init_producer_id, join_group, leave_group, list_config_resources,
+    list_groups, list_offsets, list_partition_reassignments, list_transactions, metadata, offset_commit,
+    offset_delete, offset_fetch, offset_for_leader_epoch, produce, scram_credentials, share_acknowledge,
+    share_fetch, sync_group, txn_offset_commit, unregister_broker, update_features, write_txn_markers,
 };
 
 /// One served API.
