@@ -9,7 +9,7 @@ use tailrace_broker::config::BrokerConfig;
 use tailrace_broker::coordinator::{Coordinator, Token, partition_of_name};
 use tailrace_broker::{Command, ControlError, CreateTopic, Requester};
 use tailrace_replication::TransactionMarker;
-use tailrace_types::TopicId;
+use tailrace_types::{HighWatermark, TopicId};
 
 use super::shard::{MarkerFailure, Pending, Shard};
 use super::{CoordinatorFailure, SteadyClock};
@@ -98,7 +98,8 @@ impl<C: Coordinator> Runtime<C> {
         replies
     }
 
-    /// Appends the marker that ends a transaction to a partition of these coordinators' topic.
+    /// Appends the marker that ends a transaction to a partition of these coordinators' topic, and lets its core know. Returns the
+    /// high watermark at which it counts.
     ///
     /// # Errors
     /// As [`Runtime::submit`]; or the partition refuses the marker.
@@ -107,7 +108,7 @@ impl<C: Coordinator> Runtime<C> {
         broker: &Arc<Broker>,
         partition: i32,
         marker: TransactionMarker,
-    ) -> Result<Pending<()>, MarkerFailure> {
+    ) -> Result<HighWatermark, MarkerFailure> {
         self.shard(broker, partition).append_marker(broker, marker).await
     }
 

@@ -127,42 +127,28 @@ impl<C: Coordinator> Shard<C> {
         }
     }
 
-    /// Appends the marker that ends a transaction, and lets the core know. Returns when it is written; the pending
-    /// answer comes when it is committed.
+    /// Appends the marker that ends a transaction, and lets the core know. Returns the high watermark at which it counts.
     pub(super) async fn append_marker(
         self: &Arc<Self>,
         broker: &Arc<Broker>,
         marker: TransactionMarker,
-    ) -> Result<Pending<()>, MarkerFailure> {
-        let (answer, pending) = oneshot::channel();
+    ) -> Result<HighWatermark, MarkerFailure> {
         let (shard, broker) = (Arc::clone(self), Arc::clone(broker));
         let work = async move {
             let mut state = shard.state.lock().await;
             let mut loaded = shard.take(&mut state, &broker).await?;
-            match append_marker(&broker, &loaded.handle, marker).await {
-                Ok(appended) => loaded.appended_to = loaded.appended_to.max(appended.committed_at),
-                Err(failure) => {
-                    shard.put_back(&mut state, loaded);
-                    return Err(MarkerFailure::Refused(failure));
-                }
+            let appended = append_marker(&broker, &loaded.handle, marker).await;
+            if let Ok(appended) = &appended {
+                loaded.appended_to = loaded.appended_to.max(appended.committed_at);
+                let producer = TransactionalProducer { id: marker.producer_id, epoch: marker.producer_epoch };
+                let (coordinator_epoch, committed) = (marker.coordinator_epoch, marker.committed);
+                // A core has nothing to say against a marker that is in its log.
+                let _ = loaded.core.replay(Replayed::Marker { producer, coordinator_epoch, committed });
             }
-            let producer = TransactionalProducer { id: marker.producer_id, epoch: marker.producer_epoch };
-            let (coordinator_epoch, committed) = (marker.coordinator_epoch, marker.committed);
-            // A core has nothing to say against a marker that is in its log.
-            let _ = loaded.core.replay(Replayed::Marker { producer, coordinator_epoch, committed });
-            let (handle, committed_at) = (Arc::clone(&loaded.handle), loaded.appended_to);
             shard.put_back(&mut state, loaded);
-            tokio::spawn(async move {
-                if committed_to(&handle, committed_at).await {
-                    let _ = answer.send(());
-                }
-            });
-            Ok(())
+            Ok(appended.map_err(MarkerFailure::Refused)?.committed_at)
         };
-        match tokio::spawn(work).await {
-            Ok(outcome) => outcome.map(|()| Pending(pending)),
-            Err(_) => Err(CoordinatorFailure::Reloaded.into()),
-        }
+        tokio::spawn(work).await.unwrap_or_else(|_| Err(CoordinatorFailure::Reloaded.into()))
     }
 
     /// Runs one step in a task of its own, so that a client that goes away cannot leave it half done.

@@ -21,7 +21,7 @@ use tailrace_replication::{AppendError, ProducerError, TransactionMarker};
 use tailrace_types::{HighWatermark, TopicPartition};
 
 use super::runtime::{Kind, Performed};
-use super::{CoordinatorFailure, Runtime};
+use super::{CoordinatorFailure, MarkerFailure, Runtime};
 use crate::broker::Broker;
 use crate::partitions::{AppendFailure, PartitionHandle, PartitionSlot, WaitOutcome, append_marker};
 
@@ -228,7 +228,13 @@ async fn append_group_marker(
     handle: &Arc<PartitionHandle>,
     marker: TransactionMarker,
 ) -> Result<HighWatermark, AppendFailure> {
-    Ok(append_marker(broker, handle, marker).await?.committed_at)
+    let groups = &broker.coordinators.groups;
+    match groups.append_marker(broker, handle.id.partition.0, marker).await {
+        Ok(committed_at) => Ok(committed_at),
+        Err(MarkerFailure::Refused(failure)) => Err(failure),
+        // Tried again: the coordinator has to know of the marker, or its offsets would stay undecided.
+        Err(MarkerFailure::Coordinator(_)) => Err(AppendFailure::Gone),
+    }
 }
 
 /// Waits for the commit. False if it will not come.
