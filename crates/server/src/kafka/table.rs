@@ -132,14 +132,12 @@ pub(crate) async fn dispatch(context: Context, reader: Reader) -> Result<Decided
         ApiKey::DescribeAcls => answer(context, reader, acls::describe).await,
         ApiKey::CreateAcls => answer(context, reader, acls::create).await,
         ApiKey::DeleteAcls => answer(context, reader, acls::delete).await,
-        ApiKey::TxnOffsetCommit => txn_offset_commit::decide(context, reader).await,
         ApiKey::DescribeConfigs => answer(context, reader, describe_configs::handle).await,
         ApiKey::AlterConfigs => answer(context, reader, alter_configs::handle).await,
         ApiKey::DescribeLogDirs => answer(context, reader, describe_log_dirs::handle).await,
         ApiKey::CreatePartitions => answer(context, reader, create_partitions::handle).await,
         ApiKey::DeleteGroups => delete_groups::decide(context, reader).await,
         ApiKey::ElectLeaders => answer(context, reader, elect_leaders::handle).await,
-        ApiKey::DeleteGroups => delete_groups::decide(context, reader).await,
         ApiKey::OffsetDelete => offset_delete::decide(context, reader).await,
         ApiKey::IncrementalAlterConfigs => answer(context, reader, incremental_alter_configs::handle).await,
         ApiKey::AlterPartitionReassignments => {
@@ -148,7 +146,6 @@ pub(crate) async fn dispatch(context: Context, reader: Reader) -> Result<Decided
         ApiKey::ListPartitionReassignments => {
             answer(context, reader, list_partition_reassignments::handle).await
         }
-        ApiKey::OffsetDelete => offset_delete::decide(context, reader).await,
         ApiKey::DescribeClientQuotas => answer(context, reader, client_quotas::describe).await,
         ApiKey::AlterClientQuotas => answer(context, reader, client_quotas::alter).await,
         ApiKey::DescribeUserScramCredentials => answer(context, reader, scram_credentials::describe).await,
