@@ -67,10 +67,10 @@ nats_front() {
   esac
 }
 
-# The same for tailrace and Kafka: a killed member is missed after 6 s, with the new protocol as well.
+# The same for tailrace and Kafka: with the new protocol a killed member is missed after 10 s.
 GROUP_SETTINGS="group.initial.rebalance.delay.ms=0
 group.consumer.min.session.timeout.ms=6000
-group.consumer.session.timeout.ms=6000
+group.consumer.session.timeout.ms=10000
 group.consumer.min.heartbeat.interval.ms=100
 group.consumer.heartbeat.interval.ms=500"
 
