@@ -67,12 +67,19 @@ nats_front() {
   esac
 }
 
+# The same for tailrace and Kafka: with the new protocol a killed member is missed after 10 s.
+GROUP_SETTINGS="group.initial.rebalance.delay.ms=0
+group.consumer.min.session.timeout.ms=6000
+group.consumer.session.timeout.ms=10000
+group.consumer.min.heartbeat.interval.ms=100
+group.consumer.heartbeat.interval.ms=500"
+
 remembered() { if [ -f "$state/$1" ]; then say "$1"; else echo 127.0.0.1:0; fi; }
 launch_tailrace() {
   local line='' setting settings=() front
   front=$(front)
   make_front "$front"
-  for setting in $(tailrace_front "$front"); do settings+=(--set "$setting"); done
+  for setting in $GROUP_SETTINGS $(tailrace_front "$front"); do settings+=(--set "$setting"); done
   : > "$state/out"
   # shellcheck disable=SC2086
   detached env -u TAILRACE_BIN -u TAILRACE_ARGS "${TAILRACE_BIN:?}" serve --data-dir "$state/data" --kafka "$(remembered addr)" --nats "$(remembered nats)" \
@@ -104,11 +111,7 @@ offsets.topic.replication.factor=1
 offsets.topic.num.partitions=1
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
-group.initial.rebalance.delay.ms=0
-group.consumer.min.session.timeout.ms=6000
-group.consumer.session.timeout.ms=6000
-group.consumer.min.heartbeat.interval.ms=100
-group.consumer.heartbeat.interval.ms=500
+$GROUP_SETTINGS
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 ${KAFKA_EXTRA:-}

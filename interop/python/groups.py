@@ -11,7 +11,7 @@ from harness import BOOTSTRAP, SMOKE, Failure, check, same, server
 from ledger import judge
 
 PARTITIONS = 12
-# Group sessions in these tests last 6 s: a killed member is missed for so long.
+# A killed member is missed for its session: 6 s in a classic group, 10 s by the server's setting with the new protocol.
 CLASSIC = ["confluent-kafka", "kafka-python", "aiokafka", "franz-go", "sarama", "kafka-clients", "kafkajs"]
 MODERN = ["confluent-kafka", "franz-go", "kafka-clients"]
 STATIC = ["confluent-kafka", "kafka-python", "aiokafka", "franz-go", "sarama", "kafka-clients"]
@@ -20,6 +20,8 @@ STATIC_MODERN = ["confluent-kafka", "franz-go", "kafka-clients"]
 TELLS_LATE = {"kafkajs"}
 # aiokafka does not know the error of a fenced instance.
 KNOWS_NO_FENCING = {"aiokafka"}
+# A returning Java member names what it owned, which is nothing: to Kafka that is a changed subscription, so the group rebalances.
+REBALANCES_ON_RETURN = {"kafka-clients"}
 NAMES = {"bootstrap.servers": BOOTSTRAP, "log_level": 2, "reconnect.backoff.max.ms": 300}
 admin = AdminClient(NAMES)
 
@@ -142,7 +144,7 @@ def static(client, protocol):
     load, everyone = Load(topic), []
 
     def start(n):
-        everyone.append(member(client, protocol, group, topic, instance=f"i{n}"))
+        everyone.append(member(client, protocol, group, topic, instance=f"i{n}", session=20_000))  # starting a JVM takes seconds
         return everyone[-1]
     try:
         now = [start(n) for n in range(3)]
@@ -153,7 +155,8 @@ def static(client, protocol):
         now[0].kill() if protocol == "classic" else now[0].leave()
         now[0] = start(0)
         until(lambda: shares(now) and progress(now), "the static member is back", now)
-        same([m.owned() for m in now], before, "partitions after the return")
+        if client not in REBALANCES_ON_RETURN:
+            same([m.owned() for m in now], before, "partitions after the return")
         if client not in KNOWS_NO_FENCING:
             older, newer = now[0], start(0)
             if protocol == "classic":

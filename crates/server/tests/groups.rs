@@ -90,14 +90,13 @@ fn heartbeat(group: &str, joined: &JoinGroupResponse) -> HeartbeatRequest {
     }
 }
 
-fn leave(group: &str, member: &str) -> LeaveGroupRequest {
-    let identity = MemberIdentity { member_id: member.to_owned(), ..Default::default() };
-    LeaveGroupRequest {
-        group_id: group.to_owned(),
-        member_id: member.to_owned(),
-        members: vec![identity],
-        ..Default::default()
+fn leave(version: i16, group: &str, member: &str) -> LeaveGroupRequest {
+    let request = LeaveGroupRequest { group_id: group.to_owned(), ..Default::default() };
+    if version < 3 {
+        return LeaveGroupRequest { member_id: member.to_owned(), ..request };
     }
+    let identity = MemberIdentity { member_id: member.to_owned(), ..Default::default() };
+    LeaveGroupRequest { members: vec![identity], ..request }
 }
 
 fn commit(group: &str, topic: (&str, [u8; 16]), offsets: &[(i32, i64)]) -> OffsetCommitRequest {
@@ -159,10 +158,10 @@ async fn a_member_of_every_version_joins_syncs_and_leaves() {
         assert_eq!((synced.error_code, &synced.assignment[..]), (0, &b"assignment"[..]), "version {version}");
         let alive = client.call(version.min(4), &heartbeat(&group, &joined)).await;
         assert_eq!(alive.error_code, 0, "version {version}");
-        let left = client.call(version.min(5), &leave(&group, &joined.member_id)).await;
+        let left = client.call(version.min(5), &leave(version, &group, &joined.member_id)).await;
         assert_eq!(left.error_code, 0, "version {version}");
         assert!(left.members.iter().all(|member| member.error_code == 0));
-        let again = client.call(version.min(5), &leave(&group, &joined.member_id)).await;
+        let again = client.call(version.min(5), &leave(version, &group, &joined.member_id)).await;
         let code = again.members.first().map_or(again.error_code, |member| member.error_code);
         assert_eq!(code, ErrorCode::UnknownMemberId.code(), "version {version}");
     }

@@ -106,7 +106,7 @@ async fn play(rounds: &[&[Protocol]]) {
         workers = kept;
         for _ in 0..ROUND {
             let payload = sent.to_string();
-            let partition = i32::try_from(sent).expect("few") % PARTITIONS;
+            let partition = sent % PARTITIONS;
             let record = FutureRecord::<[u8], _>::to("work").partition(partition).payload(payload.as_bytes());
             producer.send(record, PATIENCE).await.expect("acknowledged");
             sent += 1;

@@ -12,6 +12,7 @@ use tailrace_kafka_wire::messages::alter_share_group_offsets_request::{
 };
 use tailrace_kafka_wire::messages::delete_share_group_offsets_request::DeleteShareGroupOffsetsRequestTopic;
 use tailrace_kafka_wire::messages::describe_share_group_offsets_request::DescribeShareGroupOffsetsRequestGroup;
+use tailrace_kafka_wire::messages::describe_share_group_offsets_response::DescribeShareGroupOffsetsResponseGroup;
 use tailrace_kafka_wire::messages::incremental_alter_configs_request::{
     AlterConfigsResource, AlterableConfig,
 };
@@ -19,7 +20,8 @@ use tailrace_kafka_wire::messages::share_fetch_response::PartitionData;
 use tailrace_kafka_wire::messages::{
     AlterShareGroupOffsetsRequest, DeleteShareGroupOffsetsRequest, DeleteTopicsRequest,
     DescribeShareGroupOffsetsRequest, IncrementalAlterConfigsRequest, ShareAcknowledgeRequest,
-    ShareFetchRequest, ShareFetchResponse, share_acknowledge_request, share_fetch_request,
+    ShareFetchRequest, ShareFetchResponse, ShareGroupHeartbeatRequest, share_acknowledge_request,
+    share_fetch_request,
 };
 use tailrace_kafka_wire::{ErrorCode, Records};
 use tailrace_records::{DecodedBatch, split_batches};
@@ -449,14 +451,33 @@ async fn records_that_are_deleted_are_passed_over() {
     assert_eq!(anna.say(&[(0, 0, &[ACCEPT])]).await, ErrorCode::None, "it is final anyway");
 }
 
-async fn describe(client: &mut Client, group: &str) -> Vec<(i32, i64, i64)> {
+/// A member of the group joins and leaves, so that there is a group.
+async fn join_and_leave(client: &mut Client) {
+    for member_epoch in [0, -1] {
+        let request = ShareGroupHeartbeatRequest {
+            group_id: GROUP.to_owned(),
+            member_id: "7d4efac4-6d4f-4f4e-9c4b-3f5a5a1f0a01".to_owned(),
+            member_epoch,
+            subscribed_topic_names: (member_epoch == 0).then(|| vec!["jobs".to_owned()]),
+            ..Default::default()
+        };
+        let answer = client.call(1, &request).await;
+        assert_eq!(error(answer.error_code), ErrorCode::None, "{:?}", answer.error_message);
+    }
+}
+
+async fn described(client: &mut Client, group: &str) -> DescribeShareGroupOffsetsResponseGroup {
     let group = DescribeShareGroupOffsetsRequestGroup {
         group_id: group.to_owned(),
         topics: None,
         ..Default::default()
     };
     let request = DescribeShareGroupOffsetsRequest { groups: vec![group], ..Default::default() };
-    let answer = client.call(1, &request).await.groups.remove(0);
+    client.call(1, &request).await.groups.remove(0)
+}
+
+async fn describe(client: &mut Client, group: &str) -> Vec<(i32, i64, i64)> {
+    let answer = described(client, group).await;
     assert_eq!(answer.error_code, 0);
     let partitions = answer.topics.iter().flat_map(|topic| &topic.partitions);
     partitions.map(|partition| (partition.partition_index, partition.start_offset, partition.lag)).collect()
@@ -466,7 +487,9 @@ async fn describe(client: &mut Client, group: &str) -> Vec<(i32, i64, i64)> {
 async fn offsets_are_described_altered_and_deleted() {
     let (server, mut client, topic) = rig(LONG).await;
     client.produce("jobs", 0, &[1, 2, 3, 4, 5]).await;
-    assert_eq!(describe(&mut client, GROUP).await, []);
+    let unknown = described(&mut client, GROUP).await;
+    assert_eq!(error(unknown.error_code), ErrorCode::GroupIdNotFound);
+    join_and_leave(&mut client).await;
     let mut anna = Member::new(&server, "anna", topic).await;
     assert_eq!(anna.fetch(0).await, [(0, 4, 1)]);
     assert_eq!(describe(&mut client, GROUP).await, [(0, 0, 5)]);

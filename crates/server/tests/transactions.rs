@@ -128,18 +128,33 @@ async fn produce(
 
 /// Offsets of the records that a reader of committed records sees; markers and aborted ones are left out.
 async fn committed(client: &mut Client, partition: i32) -> Vec<i64> {
-    let mut request = fetch_request("t", partition, 0);
+    let mut offsets = Vec::new();
+    let mut at = 0;
+    while let Some(next) = committed_from(client, partition, at, &mut offsets).await {
+        at = next;
+    }
+    offsets
+}
+
+/// One fetch. Returns where the next one goes on; `None` if there is nothing more.
+async fn committed_from(
+    client: &mut Client,
+    partition: i32,
+    from: i64,
+    offsets: &mut Vec<i64>,
+) -> Option<i64> {
+    let mut request = fetch_request("t", partition, from);
     request.isolation_level = 1;
     request.max_wait_ms = 0;
     let data = only_partition(client.call(12, &request).await);
     assert_eq!(error(data.error_code), OK);
-    let mut aborted: Vec<_> = data.aborted_transactions.unwrap_or_default();
-    aborted.sort_by_key(|transaction| transaction.first_offset);
-    let Some(Records::Bytes(bytes)) = Some(data.records) else { return Vec::new() };
+    let mut aborted = data.aborted_transactions.unwrap_or_default();
+    let Records::Bytes(bytes) = data.records else { return None };
     let mut skipped = Vec::new();
-    let mut offsets = Vec::new();
+    let mut next = None;
     for one in split_batches(&bytes) {
         let (header, bytes) = one.expect("whole batches");
+        next = Some(header.next_offset().get());
         aborted.retain(|transaction| {
             let begins = transaction.first_offset <= header.base_offset.get();
             if begins {
@@ -157,7 +172,7 @@ async fn committed(client: &mut Client, partition: i32) -> Vec<i64> {
         let decoded = DecodedBatch::new(bytes, 1 << 20).expect("a legal batch");
         offsets.extend(decoded.records().map(|record| record.expect("a legal record").offset.get()));
     }
-    offsets
+    next
 }
 
 async fn until_committed(client: &mut Client, partition: i32, offsets: &[i64]) {

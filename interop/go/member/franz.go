@@ -29,7 +29,7 @@ func franzOptions(more ...kgo.Opt) []kgo.Opt {
 	if options["protocol"] == "consumer" {
 		opts = append(opts, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer())) // that names the assignor "uniform"
 	} else {
-		opts = append(opts, kgo.Balancers(kgo.CooperativeStickyBalancer()), kgo.SessionTimeout(6*time.Second), kgo.HeartbeatInterval(500*time.Millisecond))
+		opts = append(opts, kgo.Balancers(kgo.CooperativeStickyBalancer()), kgo.SessionTimeout(session()), kgo.HeartbeatInterval(500*time.Millisecond))
 	}
 	if id := options["instance"]; id != "" {
 		opts = append(opts, kgo.InstanceID(id))

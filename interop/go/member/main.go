@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -32,6 +33,14 @@ func check(err error, doing string) {
 		say("error", doing, err)
 		os.Exit(3)
 	}
+}
+
+// session is how long a classic group waits for a member that is silent.
+func session() time.Duration {
+	if ms, err := strconv.Atoi(options["session"]); err == nil {
+		return time.Duration(ms) * time.Millisecond
+	}
+	return 6 * time.Second
 }
 
 func partitions(event string, found []int32) {

@@ -215,7 +215,11 @@ impl Shared {
                 broker.metrics.compaction.ran(started.elapsed(), &stats);
                 tracing::debug!(%partition, ?stats, "compacted");
             }
-            Err(RoundError::Stopped(reason)) => tracing::debug!(%partition, reason, "compaction stopped"),
+            Err(RoundError::Stopped(reason)) => {
+                tracing::debug!(%partition, reason, "compaction stopped");
+                // Whatever overtook the round may go on for a moment.
+                state.retry_at.insert(which, Instant::now() + LOOK);
+            }
             Err(RoundError::Full(error)) => {
                 broker.metrics.compaction.failures.inc();
                 tracing::warn!(%partition, %error, "compaction found no space");

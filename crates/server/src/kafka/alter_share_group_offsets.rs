@@ -14,6 +14,7 @@ use tailrace_types::Offset;
 use crate::kafka::Context;
 use crate::kafka::commands::{ITEMS_MAX, Refusal};
 use crate::kafka::lookup::online;
+use crate::kafka::share_group_states::{check_unused, tell_initialized};
 use crate::partitions::Topic;
 use crate::share::state;
 
@@ -22,7 +23,7 @@ pub(crate) async fn handle(
     request: AlterShareGroupOffsetsRequest,
 ) -> AlterShareGroupOffsetsResponse {
     let group: Arc<str> = request.group_id.as_str().into();
-    if let Err(Refusal { code, message }) = state::check_unused(&context.broker, &group) {
+    if let Err(Refusal { code, message }) = check_unused(&context, &group).await {
         let error_message = Some(message);
         return AlterShareGroupOffsetsResponse {
             error_code: code.code(),
@@ -34,7 +35,7 @@ pub(crate) async fn handle(
     let mut responses = Vec::new();
     for wanted in request.topics {
         let topic = context.broker.topics().by_name(&wanted.topic_name);
-        let mut partitions = Vec::new();
+        let (mut partitions, mut altered) = (Vec::new(), Vec::new());
         for partition in wanted.partitions {
             let outcome = if left == 0 {
                 Err(Refusal::too_many("partitions"))
@@ -43,7 +44,18 @@ pub(crate) async fn handle(
                 let place = (topic.as_deref(), partition.partition_index);
                 alter(&context, &group, place, Offset(partition.start_offset)).await
             };
+            if outcome.is_ok() {
+                altered.push(partition.partition_index);
+            }
             partitions.push(answer(partition.partition_index, outcome));
+        }
+        if let Some(topic) = topic.as_ref().filter(|_| !altered.is_empty()) {
+            let told = tell_initialized(&context, &group, vec![(topic.id, altered.clone())]).await;
+            if let Err(refusal) = told {
+                let concerned =
+                    partitions.iter_mut().filter(|answer| altered.contains(&answer.partition_index));
+                concerned.for_each(|slot| *slot = answer(slot.partition_index, Err(refusal.clone())));
+            }
         }
         responses.push(AlterShareGroupOffsetsResponseTopic {
             topic_name: wanted.topic_name,

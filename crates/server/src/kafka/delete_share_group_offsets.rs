@@ -11,6 +11,7 @@ use tailrace_kafka_wire::messages::delete_share_group_offsets_response::{
 
 use crate::kafka::Context;
 use crate::kafka::commands::{ITEMS_MAX, Refusal};
+use crate::kafka::share_group_states::{check_unused, tell_deleted};
 use crate::partitions::Topic;
 use crate::share::state;
 
@@ -19,7 +20,7 @@ pub(crate) async fn handle(
     request: DeleteShareGroupOffsetsRequest,
 ) -> DeleteShareGroupOffsetsResponse {
     let group: Arc<str> = request.group_id.as_str().into();
-    if let Err(Refusal { code, message }) = state::check_unused(&context.broker, &group) {
+    if let Err(Refusal { code, message }) = check_unused(&context, &group).await {
         let error_message = Some(message);
         return DeleteShareGroupOffsetsResponse {
             error_code: code.code(),
@@ -51,6 +52,7 @@ pub(crate) async fn handle(
 }
 
 async fn delete(context: &Context, group: &Arc<str>, topic: &Topic) -> Result<(), Refusal> {
+    tell_deleted(context, group, vec![topic.id]).await?;
     for partition in topic.image.topic_partitions() {
         let key =
             SharePartitionKey { group: Arc::clone(group), topic: topic.id, partition: partition.partition.0 };

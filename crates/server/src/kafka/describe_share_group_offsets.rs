@@ -13,7 +13,8 @@ use tailrace_kafka_wire::messages::describe_share_group_offsets_response::{
 };
 
 use crate::kafka::Context;
-use crate::kafka::commands::ITEMS_MAX;
+use crate::kafka::commands::{ITEMS_MAX, Refusal};
+use crate::kafka::share_group_states::has_members;
 use crate::partitions::{PartitionSlot, Topic};
 use crate::share::state;
 
@@ -41,6 +42,11 @@ async fn describe(
     let mut group =
         DescribeShareGroupOffsetsResponseGroup { group_id: wanted.group_id, ..Default::default() };
     let name: Arc<str> = group.group_id.as_str().into();
+    if let Err(Refusal { code, message }) = has_members(context, &name).await {
+        group.error_code = code.code();
+        group.error_message = Some(message);
+        return group;
+    }
     let all = wanted.topics.is_none();
     let named = wanted.topics.map(|topics| {
         topics.into_iter().map(|topic| (topic.topic_name, topic.partitions)).collect::<Vec<_>>()

@@ -64,6 +64,7 @@ mod share_acknowledgements;
 mod share_fetch;
 mod share_group_describe;
 mod share_group_heartbeat;
+mod share_group_states;
 mod sync_group;
 mod table;
 mod transactions;
@@ -81,7 +82,6 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use tailrace_kafka_wire::{ApiKey, Frame, Part, Reader, Request, RequestHeader, Response, response_frame};
 
-pub(crate) use commands::Refusal;
 pub(crate) use errors::{log_code, share_state_code};
 pub(crate) use fetch_session::FetchSessions;
 pub(crate) use table::api_name;

@@ -36,13 +36,9 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
 fn answer(topic: OffsetDeleteRequestTopic, fates: Vec<Result<(), GroupError>>) -> OffsetDeleteResponseTopic {
     let partitions = topic.partitions.iter().zip(fates).map(|(partition, fate)| {
         let code = fate.map_or_else(|error| group_code(&error), |()| ErrorCode::None);
-        OffsetDeleteResponsePartition {
-            partition_index: partition.partition_index,
-            error_code: code.code(),
-            ..Default::default()
-        }
+        OffsetDeleteResponsePartition { partition_index: partition.partition_index, error_code: code.code() }
     });
-    OffsetDeleteResponseTopic { name: topic.name, partitions: partitions.collect(), ..Default::default() }
+    OffsetDeleteResponseTopic { name: topic.name, partitions: partitions.collect() }
 }
 
 fn refused(code: ErrorCode) -> OffsetDeleteResponse {

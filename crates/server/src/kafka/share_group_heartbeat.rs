@@ -1,5 +1,7 @@
 //! ShareGroupHeartbeat (76): a member of a share group (KIP-932) joins, stays, or goes.
 
+use std::sync::Arc;
+
 use tailrace_broker::groups::{GroupError, Partitions, ShareAnswer, ShareEvent, ShareHeartbeat, ShareReply};
 use tailrace_kafka_wire::messages::share_group_heartbeat_request::ShareGroupHeartbeatRequest;
 use tailrace_kafka_wire::messages::share_group_heartbeat_response::{
@@ -11,6 +13,9 @@ use crate::connection::Closed;
 use crate::kafka::groups::{group_code, group_message};
 use crate::kafka::{Context, Decided, answer_later, decode};
 
+/// The epoch of a member that goes.
+const LEAVE: i32 = -1;
+
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let request: ShareGroupHeartbeatRequest = decode(&context, reader)?;
     let beat = ShareHeartbeat {
@@ -20,10 +25,17 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         rack: request.rack_id,
         topics: request.subscribed_topic_names,
     };
+    let (broker, leaves) = (Arc::clone(&context.broker), beat.epoch == LEAVE);
+    let (group, member) = (request.group_id.clone(), Arc::clone(&beat.member));
     let pending = context.submit_share_group(request.group_id, ShareEvent::Heartbeat(beat)).await;
     Ok(answer_later(context, async move {
         match pending.share().await {
-            Ok(ShareReply::Heartbeat(Ok(answer))) => response(answer),
+            Ok(ShareReply::Heartbeat(Ok(answer))) => {
+                if leaves {
+                    broker.share.member_left(&broker, &group, &member);
+                }
+                response(answer)
+            }
             Ok(ShareReply::Heartbeat(Err(error))) => refused(&error),
             Ok(_) => failed(ErrorCode::UnknownServerError),
             Err(code) => failed(code),

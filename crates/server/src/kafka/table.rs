@@ -144,6 +144,7 @@ pub(crate) async fn dispatch(context: Context, reader: Reader) -> Result<Decided
         ApiKey::CreatePartitions => answer(context, reader, create_partitions::handle).await,
         ApiKey::DeleteGroups => delete_groups::decide(context, reader).await,
         ApiKey::ElectLeaders => answer(context, reader, elect_leaders::handle).await,
+        ApiKey::OffsetDelete => offset_delete::decide(context, reader).await,
         ApiKey::IncrementalAlterConfigs => answer(context, reader, incremental_alter_configs::handle).await,
         ApiKey::AlterPartitionReassignments => {
             answer(context, reader, alter_partition_reassignments::handle).await
@@ -151,7 +152,6 @@ pub(crate) async fn dispatch(context: Context, reader: Reader) -> Result<Decided
         ApiKey::ListPartitionReassignments => {
             answer(context, reader, list_partition_reassignments::handle).await
         }
-        ApiKey::OffsetDelete => offset_delete::decide(context, reader).await,
         ApiKey::DescribeClientQuotas => answer(context, reader, client_quotas::describe).await,
         ApiKey::AlterClientQuotas => answer(context, reader, client_quotas::alter).await,
         ApiKey::DescribeUserScramCredentials => answer(context, reader, scram_credentials::describe).await,

@@ -1,11 +1,9 @@
 //! TxnOffsetCommit (28): offsets that become part of a transaction, and count when it is committed.
 
-use std::sync::Arc;
-
 use tailrace_broker::coordinator::TransactionalProducer;
 use tailrace_broker::groups::{
-    CommitPartition, CommitRequest, CommitTopic, CommittedTopic, Committer, GroupError, GroupEvent,
-    GroupReply, OffsetsEvent, OffsetsReply, TopicReference,
+    CommitPartition, CommitRequest, CommitTopic, CommittedTopic, Committer, GroupError, OffsetsEvent,
+    OffsetsReply, TopicReference,
 };
 use tailrace_kafka_wire::messages::txn_offset_commit_request::{
     TxnOffsetCommitRequest, TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,

@@ -117,7 +117,6 @@ impl ShareGroups {
     }
 
     /// A member is gone: its session ends, and what it held is released.
-    #[allow(dead_code, reason = "called by the groups' coordinator, which is about to come")]
     pub(crate) fn member_left(&self, broker: &Arc<Broker>, group: &str, member: &str) {
         self.sessions.remove(group, member);
         self.release_member(broker, group, member);

@@ -11,7 +11,7 @@ use tailrace_types::{Offset, TopicId};
 
 use crate::broker::Broker;
 use crate::coordinators::{CoordinatorFailure, Kind};
-use crate::kafka::{Refusal, share_state_code};
+use crate::kafka::share_state_code;
 
 /// Share coordinators.
 pub(crate) static SHARES: Kind<ShareCoordinator> = Kind {
@@ -133,14 +133,6 @@ pub(crate) async fn partitions_of(
     }
     all.sort();
     Ok(all)
-}
-
-/// Refuses to touch what a group remembers while it is in use.
-pub(crate) fn check_unused(broker: &Broker, group: &str) -> Result<(), Refusal> {
-    if broker.share.sessions.has_group(group) {
-        return Err(Refusal::new(ErrorCode::NonEmptyGroup, "The group is in use."));
-    }
-    Ok(())
 }
 
 /// Begins anew at `start`.

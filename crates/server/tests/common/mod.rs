@@ -70,6 +70,11 @@ impl TestServer {
         assert_eq!(server.stop().await, 0, "partitions that were not closed cleanly");
     }
 
+    /// Its data folder.
+    pub(crate) fn data(&self) -> std::path::PathBuf {
+        self.folder.path().join("data")
+    }
+
     pub(crate) fn kafka(&self) -> SocketAddr {
         self.server.as_ref().expect("it runs").addresses().kafka
     }

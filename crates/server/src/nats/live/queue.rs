@@ -201,6 +201,7 @@ mod tests {
             assert_eq!(other.push(range(n, n + 1, 150_000), &budget, false), 0);
         }
         assert_eq!(held.next(), Some(range(10, 20, 150_000)));
+        budget.release(150_000);
         assert_eq!(held.push(range(20, 30, 60_000), &budget, true), 0);
     }
 }

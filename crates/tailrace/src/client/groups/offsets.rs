@@ -215,20 +215,15 @@ pub(crate) async fn delete_offsets(
 ) -> Result<(), ClientError> {
     let mut topics: BTreeMap<&str, Vec<OffsetDeleteRequestPartition>> = BTreeMap::new();
     for (topic, partition_index) in positions {
-        let partition =
-            OffsetDeleteRequestPartition { partition_index: *partition_index, ..Default::default() };
+        let partition = OffsetDeleteRequestPartition { partition_index: *partition_index };
         topics.entry(topic).or_default().push(partition);
     }
     let topic = |(name, partitions): (&str, Vec<OffsetDeleteRequestPartition>)| OffsetDeleteRequestTopic {
         name: name.to_owned(),
         partitions,
-        ..Default::default()
     };
-    let request = OffsetDeleteRequest {
-        group_id: group.to_owned(),
-        topics: topics.into_iter().map(topic).collect(),
-        ..Default::default()
-    };
+    let request =
+        OffsetDeleteRequest { group_id: group.to_owned(), topics: topics.into_iter().map(topic).collect() };
     retrying(cluster, async |cluster| {
         let (_, connection) = cluster.coordinator(group).await?;
         let answer = connection.call(&request).await?;

@@ -57,7 +57,7 @@ public final class Member {
         Map<String, Object> c = new HashMap<>(Map.of("bootstrap.servers", OPTIONS.get("bootstrap"), "group.id", OPTIONS.get("group"), "enable.auto.commit", "false",
             "auto.offset.reset", "earliest", "max.poll.records", 100, "reconnect.backoff.max.ms", "300", "fetch.max.wait.ms", 200, "isolation.level", isolation));
         if ("consumer".equals(OPTIONS.get("protocol"))) c.put("group.protocol", "consumer");
-        else c.putAll(Map.of("session.timeout.ms", 6000, "heartbeat.interval.ms", 500, "partition.assignment.strategy", CooperativeStickyAssignor.class.getName()));
+        else c.putAll(Map.of("session.timeout.ms", Integer.parseInt(OPTIONS.getOrDefault("session", "6000")), "heartbeat.interval.ms", 500, "partition.assignment.strategy", CooperativeStickyAssignor.class.getName()));
         if (OPTIONS.containsKey("instance")) c.put("group.instance.id", OPTIONS.get("instance"));
         var consumer = new KafkaConsumer<>(c, new ByteArrayDeserializer(), new ByteArrayDeserializer());
         consumer.subscribe(List.of(OPTIONS.get("topic")), new ConsumerRebalanceListener() {
