@@ -54,7 +54,7 @@ impl Rig {
     }
 
     fn heartbeat(&mut self, beat: &ConsumerHeartbeat) -> Result<ConsumerAnswer, GroupError> {
-        let event = ConsumerEvent::Heartbeat(beat.clone());
+        let event = ConsumerEvent::Heartbeat(Box::new(beat.clone()));
         match self.ask(event) {
             ConsumerReply::Heartbeat(answer) => answer,
             other => panic!("{other:?}"),

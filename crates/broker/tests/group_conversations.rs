@@ -131,7 +131,8 @@ impl Player {
         let offsets = |event| GroupEvent::Offsets { token, group: group.clone(), event };
         match words.name(0) {
             "beat" => {
-                GroupEvent::Consumer { token, group, event: ConsumerEvent::Heartbeat(self.beat(words)) }
+                let event = ConsumerEvent::Heartbeat(Box::new(self.beat(words)));
+                GroupEvent::Consumer { token, group, event }
             }
             "describe-consumer" => GroupEvent::Consumer { token, group, event: ConsumerEvent::Describe },
             "share" => {

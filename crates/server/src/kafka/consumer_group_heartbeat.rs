@@ -25,7 +25,7 @@ const NOT_CHANGED: i32 = -1;
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let request: ConsumerGroupHeartbeatRequest = decode(&context, reader)?;
     let (group, beat) = heartbeat(&context, request);
-    let pending = context.submit_consumer(group, ConsumerEvent::Heartbeat(beat)).await;
+    let pending = context.submit_consumer(group, ConsumerEvent::Heartbeat(Box::new(beat))).await;
     Ok(answer_later(context, async move {
         match pending.consumer().await {
             Ok(ConsumerReply::Heartbeat(Ok(answer))) => response(answer),

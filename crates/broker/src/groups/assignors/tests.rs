@@ -273,8 +273,8 @@ proptest! {
 #[test]
 #[ignore = "a measurement"]
 fn time_of_assignors() {
-    let assignors: [(&str, fn(&AssignmentTask<'_>) -> Vec<Partitions>); 3] =
-        [("uniform", uniform), ("range", range), ("simple", assign_shares)];
+    type Assign = fn(&AssignmentTask<'_>) -> Vec<Partitions>;
+    let assignors = [("uniform", uniform as Assign), ("range", range), ("simple", assign_shares)];
     for (assignor, assign) in assignors {
         for (members, topics, partitions) in [(1_000, 10, 1_000), (10_000, 10, 2_000), (10_000, 100, 1_000)] {
             for homogeneous in [true, false] {

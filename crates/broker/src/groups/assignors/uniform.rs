@@ -132,7 +132,7 @@ fn level(board: &mut Board<'_>, topic: usize, readers: &[usize]) -> usize {
         return 0;
     }
     let mut least: BTreeSet<_> = readers.iter().map(|reader| (board.load[*reader], *reader)).collect();
-    let mut slots = vec![Vec::new(); 0];
+    let mut slots: Vec<Vec<usize>> = Vec::new();
     let mut number_of = std::collections::BTreeMap::new();
     for slot in board.slots_of(topic) {
         let owner = board.owner[slot] as usize;

@@ -29,8 +29,12 @@ fn compile(expression: &str) -> Result<Regex, GroupError> {
         )));
     }
     let build = |pattern: &str| RegexBuilder::new(pattern).size_limit(COMPILED_BYTES_MAX).build();
-    let refuse =
-        |error: regex::Error| invalid(format!("The regular expression '{expression}' is not valid: {error}"));
+    let refuse = |error: regex::Error| {
+        invalid(format!(
+            "The regular expression '{expression}' is not valid: {}.",
+            error.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ")
+        ))
+    };
     let translated = without_quotes(expression);
     // By itself first: "a)|(b" is not valid, though it would be between parentheses.
     build(&translated).map_err(refuse)?;

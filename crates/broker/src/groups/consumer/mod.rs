@@ -50,7 +50,7 @@ use crate::coordinator::{Effects, Moment, Token};
 #[derive(Debug)]
 pub enum ConsumerEvent {
     /// A member joins, stays, or goes (ConsumerGroupHeartbeat).
-    Heartbeat(ConsumerHeartbeat),
+    Heartbeat(Box<ConsumerHeartbeat>),
     /// Everything about the group (ConsumerGroupDescribe).
     Describe,
 }

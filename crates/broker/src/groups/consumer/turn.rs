@@ -19,6 +19,9 @@ use crate::groups::timers::{GroupTimer, Timers};
 /// other make one rebalance, not one each.
 const REGEX_REFRESH_MIN_MS: i64 = 1_000;
 
+/// What a member subscribes to: names of topics, and a regular expression.
+type Subscribed<'a> = (&'a [String], Option<&'a str>);
+
 /// One group, with everything that a decision about it needs.
 pub(super) struct Turn<'a> {
     pub(super) id: &'a Arc<str>,
@@ -187,7 +190,7 @@ impl<'a> Turn<'a> {
 
     fn compute_targets(&self) -> Vec<(Arc<str>, Partitions)> {
         let group = &*self.group;
-        let mut subscriptions: BTreeMap<(&[String], Option<&str>), Arc<[TopicId]>> = BTreeMap::new();
+        let mut subscriptions: BTreeMap<Subscribed<'_>, Arc<[TopicId]>> = BTreeMap::new();
         let mut topics = Partitions::new();
         let mut members = Vec::with_capacity(group.members.len());
         for (id, member) in &group.members {
@@ -208,7 +211,7 @@ impl<'a> Turn<'a> {
     /// The topics of a subscription that there are, by id; their partitions go to `known`.
     fn topics_of(
         &self,
-        (names, pattern): (&[String], Option<&str>),
+        (names, pattern): Subscribed<'_>,
         known: &mut Partitions,
     ) -> Arc<[TopicId]> {
         let resolved = pattern.and_then(|pattern| self.group.resolved.get(pattern));

@@ -116,7 +116,7 @@ fn nothing_counts_of_an_acknowledgement_with_a_fault() {
     let refused = partition.acknowledge("m", &[renewal], &strict, TimestampMs(1));
     assert_eq!(refused, Err(AcknowledgeError::RenewalForbidden));
     assert_eq!((partition.start(), partition.in_flight()), (Offset(0), 4));
-    assert_eq!(partition.acknowledge("m", &[first.clone()], &TERMS, TimestampMs(1)), Ok(false));
+    assert_eq!(partition.acknowledge("m", std::slice::from_ref(&first), &TERMS, TimestampMs(1)), Ok(false));
     // Below the start offset everything is final: a late duplicate is no fault.
     assert_eq!(partition.acknowledge("m", &[first], &TERMS, TimestampMs(1)), Ok(false));
 }
