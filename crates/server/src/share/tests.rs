@@ -37,7 +37,10 @@ impl Rig {
         let topic = TopicId::from_random(crate::random::bytes16());
         let create = CreateTopic::with_defaults("jobs", topic, broker.now(), Requester::Client);
         broker.controller.execute(Command::CreateTopic(create), broker.now()).await.unwrap();
-        Self { key: SharePartitionKey { group: "g".into(), topic, partition: 0 }, server, _folder: folder }
+        let key = SharePartitionKey { group: "g".into(), topic, partition: 0 };
+        assert_eq!(broker.share.get_or_load(broker, &key).await.err(), Some(ErrorCode::UnknownServerError));
+        state::initialize(broker, &key).await.unwrap();
+        Self { key, server, _folder: folder }
     }
 
     fn broker(&self) -> &Arc<Broker> {
@@ -155,9 +158,12 @@ async fn what_is_set_anew_or_deleted_counts_no_more() {
     let said = [Acknowledgement { first: Offset(1), ..said[0].clone() }];
     live.acknowledge(broker, &rig.settings(false), "m", &said).unwrap();
     assert!(live.keep(broker).kept().await.is_err(), "nobody may be told that it was accepted");
+    let gone = broker.share.get_or_load(broker, &rig.key).await;
+    assert_eq!(gone.err(), Some(ErrorCode::UnknownServerError));
+    state::initialize(broker, &rig.key).await.unwrap();
     let live = broker.share.get_or_load(broker, &rig.key).await.unwrap();
     assert_eq!(live.with_core(|core| core.start()), Some(Offset(3)), "the group begins anew, at the end");
-    assert_eq!(state::partitions_of(broker, &"g".into()).await.unwrap(), [rig.key.clone()]);
+    assert_eq!(state::partitions_of(broker, &"g".into()).await.unwrap(), std::slice::from_ref(&rig.key));
     state::delete_group(broker, "g").await.unwrap();
     assert_eq!(state::partitions_of(broker, &"g".into()).await.unwrap(), []);
     rig.server.stop().await;
