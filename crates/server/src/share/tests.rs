@@ -11,7 +11,9 @@ use tailrace_types::{Offset, ProducerEpoch, ProducerId, TimestampMs, TopicId};
 use tempfile::TempDir;
 
 use super::*;
-use crate::partitions::{Onward, PartitionHandle, append, append_marker};
+use crate::partitions::{
+    Onward, PartitionHandle, append, append_marker, append_verified, begin_verification,
+};
 use crate::{Server, ServerDisk, Startup, start};
 
 struct Rig {
@@ -71,9 +73,16 @@ impl Rig {
         }
         let (header, bytes) = builder.build_with_header();
         let (broker, handle) = (self.broker(), self.handle());
-        let appended = append(broker, &handle, Validated { header, bytes }, broker.now(), Onward::Nowhere)
-            .await
-            .unwrap();
+        let (batch, now) = (Validated { header, bytes }, broker.now());
+        let appended = match producer {
+            None => append(broker, &handle, batch, now, Onward::Nowhere).await,
+            // As if the transaction's coordinator had been asked.
+            Some(_) => {
+                let guard = begin_verification(&handle, &header, false, now).await.unwrap();
+                append_verified(broker, &handle, (batch, guard), now, Onward::Nowhere).await
+            }
+        };
+        let appended = appended.unwrap();
         if let Some(wait) = handle.wait_committed(appended.committed_at) {
             wait.await.unwrap();
         }
