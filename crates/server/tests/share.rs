@@ -1,5 +1,5 @@
 //! Share groups' records: each goes to one member at a time, comes again if it is not accepted, and never again once it
-//! was. By plain requests; membership plays no part here.
+//! was. By plain requests: a member joins and leaves, so that there is a group; whoever fetches then need not be one.
 
 mod common;
 
@@ -183,6 +183,7 @@ async fn rig(lock_ms: u32) -> (TestServer, Client, [u8; 16]) {
     let settings = [
         ("group.share.min.record.lock.duration.ms", "1000"),
         ("share.coordinator.state.topic.num.partitions", "3"),
+        ("group.share.assignment.interval.ms", "0"),
     ];
     let server = TestServer::with(&settings).await;
     let mut client = server.connect().await;
@@ -193,6 +194,7 @@ async fn rig(lock_ms: u32) -> (TestServer, Client, [u8; 16]) {
         &[("share.auto.offset.reset", "earliest"), ("share.record.lock.duration.ms", &lock_ms)],
     )
     .await;
+    join_and_leave(&mut client, topic).await;
     (server, client, topic)
 }
 
@@ -359,9 +361,17 @@ async fn limits_are_those_of_the_mode() {
 
 #[tokio::test]
 async fn sessions_and_their_faults() {
-    let server = TestServer::with(&[("group.share.max.share.sessions", "1")]).await;
+    let settings = [("group.share.max.share.sessions", "1"), ("group.share.assignment.interval.ms", "0")];
+    let server = TestServer::with(&settings).await;
     let mut client = server.connect().await;
     let topic = client.create_topic("jobs", 1, &[]).await;
+    let mut stranger = Member::new(&server, "stranger", topic).await;
+    let request = stranger.fetch_request(&[], 0);
+    let answer = stranger.client.call(2, &request).await;
+    let code = error(partition_of(&answer).expect("an error").error_code);
+    assert_eq!(code, ErrorCode::UnknownServerError, "nobody ever joined the group");
+    assert_eq!(stranger.say_at(-1, &[]).await, ErrorCode::InvalidRecordState, "it holds none");
+    join_and_leave(&mut client, topic).await;
     let mut anna = Member::new(&server, "anna", topic).await;
     let code = |answer: ShareFetchResponse| error(answer.error_code);
     let early = ShareFetchRequest { share_session_epoch: 1, ..anna.fetch_request(&[], 0) };
@@ -451,19 +461,26 @@ async fn records_that_are_deleted_are_passed_over() {
     assert_eq!(anna.say(&[(0, 0, &[ACCEPT])]).await, ErrorCode::None, "it is final anyway");
 }
 
-/// A member of the group joins and leaves, so that there is a group.
-async fn join_and_leave(client: &mut Client) {
-    for member_epoch in [0, -1] {
-        let request = ShareGroupHeartbeatRequest {
-            group_id: GROUP.to_owned(),
-            member_id: "7d4efac4-6d4f-4f4e-9c4b-3f5a5a1f0a01".to_owned(),
-            member_epoch,
-            subscribed_topic_names: (member_epoch == 0).then(|| vec!["jobs".to_owned()]),
-            ..Default::default()
-        };
+/// A member of the group joins and leaves, so that there is a group with a state of the topic's partition.
+async fn join_and_leave(client: &mut Client, topic: [u8; 16]) {
+    let mut request = ShareGroupHeartbeatRequest {
+        group_id: GROUP.to_owned(),
+        member_id: "7d4efac4-6d4f-4f4e-9c4b-3f5a5a1f0a01".to_owned(),
+        subscribed_topic_names: Some(vec!["jobs".to_owned()]),
+        ..Default::default()
+    };
+    let mut assigned = Vec::new();
+    while !assigned.contains(&topic) {
         let answer = client.call(1, &request).await;
         assert_eq!(error(answer.error_code), ErrorCode::None, "{:?}", answer.error_message);
+        request.member_epoch = answer.member_epoch;
+        let topics = answer.assignment.into_iter().flat_map(|assignment| assignment.topic_partitions);
+        assigned.extend(topics.map(|topic| topic.topic_id));
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
+    request.member_epoch = -1;
+    let answer = client.call(1, &request).await;
+    assert_eq!(error(answer.error_code), ErrorCode::None, "{:?}", answer.error_message);
 }
 
 async fn described(client: &mut Client, group: &str) -> DescribeShareGroupOffsetsResponseGroup {
@@ -487,9 +504,8 @@ async fn describe(client: &mut Client, group: &str) -> Vec<(i32, i64, i64)> {
 async fn offsets_are_described_altered_and_deleted() {
     let (server, mut client, topic) = rig(LONG).await;
     client.produce("jobs", 0, &[1, 2, 3, 4, 5]).await;
-    let unknown = described(&mut client, GROUP).await;
+    let unknown = described(&mut client, "strangers").await;
     assert_eq!(error(unknown.error_code), ErrorCode::GroupIdNotFound);
-    join_and_leave(&mut client).await;
     let mut anna = Member::new(&server, "anna", topic).await;
     assert_eq!(anna.fetch(0).await, [(0, 4, 1)]);
     assert_eq!(describe(&mut client, GROUP).await, [(0, 0, 5)]);
@@ -547,6 +563,7 @@ async fn what_is_remembered_of_a_topic_goes_with_it() {
     let answer = anna.client.call(2, &request).await;
     assert_eq!(error(partition_of(&answer).expect("an error").error_code), ErrorCode::UnknownTopicId);
     let topic = client.create_topic("jobs", 1, &[]).await;
+    join_and_leave(&mut client, topic).await;
     client.produce("jobs", 0, &[1, 2]).await;
     let mut ben = Member::new(&server, "ben", topic).await;
     assert_eq!(ben.fetch(0).await, [(0, 1, 1)]);

@@ -172,9 +172,12 @@ impl<C: Coordinator> Runtime<C> {
         Arc::clone(shard)
     }
 
-    /// Partitions of the topic; `None` if it does not exist.
+    /// Partitions of the topic; `None` if it does not exist, or not yet: the metadata names a topic before its partitions
+    /// are open.
     fn existing(&self, broker: &Broker) -> Option<i32> {
-        broker.image().topic(self.kind.topic).map(|topic| topic.partitions)
+        let topics = broker.topics();
+        let topic = topics.by_name(self.kind.topic)?;
+        Some(i32::try_from(topic.partitions.len()).unwrap_or(i32::MAX))
     }
 
     async fn partitions(&self, broker: &Arc<Broker>) -> Result<i32, CoordinatorFailure> {

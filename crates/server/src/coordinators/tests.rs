@@ -85,10 +85,12 @@ impl Coordinator for Counter {
     }
 }
 
+const PARTITIONS: i32 = 20;
+
 static COUNTERS: Kind<Counter> = Kind {
     name: "counter",
     topic: tailrace_broker::SHARE_GROUP_STATE_TOPIC,
-    partitions: |_| 3,
+    partitions: |_| PARTITIONS,
     settings: |_| Vec::new(),
     new: Counter::default,
     perform: |_, _, work| match work {},
@@ -139,6 +141,29 @@ async fn what_was_answered_is_there_after_a_restart() {
     assert_eq!(rig.count("a").await, Ok(4));
     assert_eq!(rig.count("b").await, Ok(2));
     rig.server.stop().await;
+}
+
+#[tokio::test]
+async fn whoever_comes_while_the_topic_is_being_created_waits_for_it() {
+    let folder = TempDir::new().unwrap();
+    let rig = Arc::new(Rig::start(&folder).await);
+    let count = || {
+        let rig = Arc::clone(&rig);
+        tokio::spawn(async move { rig.count("a").await })
+    };
+    let first = count();
+    let mut others = Vec::new();
+    while !first.is_finished() {
+        others.push(count());
+        tokio::task::yield_now().await;
+    }
+    let mut counts = vec![first.await.unwrap()];
+    for other in others {
+        counts.push(other.await.unwrap());
+    }
+    let failed = counts.iter().find(|count| count.is_err());
+    assert_eq!(failed, None, "of {}", counts.len());
+    Arc::into_inner(rig).unwrap().server.stop().await;
 }
 
 #[tokio::test]
@@ -195,7 +220,7 @@ async fn cores_hear_of_changed_topics_and_those_who_wait_of_the_stop() {
     }
     let waits = rig.counters.submit(rig.broker(), "a", |token| Event::Later(token, 3_600_000)).await.unwrap();
     let all = rig.counters.submit_all(rig.broker(), Event::Changes).await;
-    assert_eq!(all.len(), 3);
+    assert_eq!(all.len(), PARTITIONS as usize);
     rig.server.stop().await;
     assert_eq!(waits.reply().await, Err(CoordinatorFailure::Reloaded));
     running.await.unwrap();

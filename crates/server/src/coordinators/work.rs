@@ -15,6 +15,9 @@ pub(super) async fn group_work(broker: Arc<Broker>, work: GroupWork) {
             let made = state::initialize_all(&broker, &group, topics).await;
             tell_of_states(&broker, group, made).await;
         }
+        GroupWork::Share(ShareWork::ReleaseMember { group, member }) => {
+            broker.share.member_left(&broker, &group, &member);
+        }
         GroupWork::Share(ShareWork::DeleteStates { group }) => {
             if let Err(failure) = state::delete_group(&broker, &group).await {
                 tracing::warn!(%group, %failure, "states of a deleted share group are left");

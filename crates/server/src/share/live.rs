@@ -73,13 +73,20 @@ pub(super) fn handle_of(broker: &Broker, key: &SharePartitionKey) -> Result<Arc<
 
 impl LivePartition {
     /// Goes on where the group was, or begins where its settings say.
+    ///
+    /// # Errors
+    /// As Kafka has it, a share-partition without a state cannot be read: a group that nobody has joined reads nothing.
     pub(super) async fn load(
         broker: &Arc<Broker>,
         key: &SharePartitionKey,
         handle: Arc<PartitionHandle>,
     ) -> Result<Arc<Self>, ErrorCode> {
         debug_assert_eq!(handle.id.partition, PartitionId(key.partition));
-        let kept = state::initialize(broker, key).await.map_err(|failure| told(key, &failure))?;
+        let leader_epoch = handle.reader.epoch().get();
+        let kept = state::read(broker, key, leader_epoch).await.map_err(|failure| match failure {
+            StateFailure::Refused(ShareStateError::NotInitialized) => ErrorCode::UnknownServerError,
+            failure => told(key, &failure),
+        })?;
         let core = match kept.start {
             Some(start) => SharePartition::restore(start, &kept.batches),
             None => {

@@ -100,6 +100,18 @@ pub(crate) async fn initialize_all(
     made
 }
 
+/// The state, for the leader of the partition in this epoch.
+///
+/// # Errors
+/// There is none: it is made when the group's coordinator finds that a member reads the topic.
+pub(crate) async fn read(
+    broker: &Arc<Broker>,
+    key: &SharePartitionKey,
+    leader_epoch: i32,
+) -> Result<KeptState, StateFailure> {
+    ask_for_state(broker, key, ShareRequest::Read { key: key.clone(), leader_epoch }).await
+}
+
 /// The state without its batches, `None` if there is none.
 pub(crate) async fn summary(
     broker: &Arc<Broker>,

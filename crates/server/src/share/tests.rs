@@ -11,7 +11,9 @@ use tailrace_types::{Offset, ProducerEpoch, ProducerId, TimestampMs, TopicId};
 use tempfile::TempDir;
 
 use super::*;
-use crate::partitions::{Onward, PartitionHandle, append, append_marker};
+use crate::partitions::{
+    Onward, PartitionHandle, append, append_marker, append_verified, begin_verification,
+};
 use crate::{Server, ServerDisk, Startup, start};
 
 struct Rig {
@@ -37,7 +39,10 @@ impl Rig {
         let topic = TopicId::from_random(crate::random::bytes16());
         let create = CreateTopic::with_defaults("jobs", topic, broker.now(), Requester::Client);
         broker.controller.execute(Command::CreateTopic(create), broker.now()).await.unwrap();
-        Self { key: SharePartitionKey { group: "g".into(), topic, partition: 0 }, server, _folder: folder }
+        let key = SharePartitionKey { group: "g".into(), topic, partition: 0 };
+        assert_eq!(broker.share.get_or_load(broker, &key).await.err(), Some(ErrorCode::UnknownServerError));
+        state::initialize(broker, &key).await.unwrap();
+        Self { key, server, _folder: folder }
     }
 
     fn broker(&self) -> &Arc<Broker> {
@@ -68,9 +73,16 @@ impl Rig {
         }
         let (header, bytes) = builder.build_with_header();
         let (broker, handle) = (self.broker(), self.handle());
-        let appended = append(broker, &handle, Validated { header, bytes }, broker.now(), Onward::Nowhere)
-            .await
-            .unwrap();
+        let (batch, now) = (Validated { header, bytes }, broker.now());
+        let appended = match producer {
+            None => append(broker, &handle, batch, now, Onward::Nowhere).await,
+            // As if the transaction's coordinator had been asked.
+            Some(_) => {
+                let guard = begin_verification(&handle, &header, false, now).await.unwrap();
+                append_verified(broker, &handle, (batch, guard), now, Onward::Nowhere).await
+            }
+        };
+        let appended = appended.unwrap();
         if let Some(wait) = handle.wait_committed(appended.committed_at) {
             wait.await.unwrap();
         }
@@ -155,9 +167,12 @@ async fn what_is_set_anew_or_deleted_counts_no_more() {
     let said = [Acknowledgement { first: Offset(1), ..said[0].clone() }];
     live.acknowledge(broker, &rig.settings(false), "m", &said).unwrap();
     assert!(live.keep(broker).kept().await.is_err(), "nobody may be told that it was accepted");
+    let gone = broker.share.get_or_load(broker, &rig.key).await;
+    assert_eq!(gone.err(), Some(ErrorCode::UnknownServerError));
+    state::initialize(broker, &rig.key).await.unwrap();
     let live = broker.share.get_or_load(broker, &rig.key).await.unwrap();
     assert_eq!(live.with_core(|core| core.start()), Some(Offset(3)), "the group begins anew, at the end");
-    assert_eq!(state::partitions_of(broker, &"g".into()).await.unwrap(), [rig.key.clone()]);
+    assert_eq!(state::partitions_of(broker, &"g".into()).await.unwrap(), std::slice::from_ref(&rig.key));
     state::delete_group(broker, "g").await.unwrap();
     assert_eq!(state::partitions_of(broker, &"g".into()).await.unwrap(), []);
     rig.server.stop().await;

@@ -52,7 +52,7 @@ pub(super) struct Turn<'a> {
     timers: &'a mut Timers,
     moment: &'a Moment<'a>,
     journal: Journal<'a>,
-    work: Option<ShareWork>,
+    work: Vec<ShareWork>,
 }
 
 impl<'a> Turn<'a> {
@@ -62,11 +62,11 @@ impl<'a> Turn<'a> {
         timers: &'a mut Timers,
         moment: &'a Moment<'a>,
     ) -> Self {
-        Self { id, group, timers, moment, journal: Journal::new(id), work: None }
+        Self { id, group, timers, moment, journal: Journal::new(id), work: Vec::new() }
     }
 
     /// What is to be written and done.
-    pub(super) fn finish(self) -> (Vec<CoordinatorRecord>, Option<ShareWork>) {
+    pub(super) fn finish(self) -> (Vec<CoordinatorRecord>, Vec<ShareWork>) {
         (self.journal.into_records(), self.work)
     }
 
@@ -162,6 +162,12 @@ impl<'a> Turn<'a> {
         self.bump_if(true);
     }
 
+    /// Lets a member go that does not know of it.
+    pub(super) fn remove_silent(&mut self, member: Arc<str>) {
+        self.remove(&member);
+        self.work.push(ShareWork::ReleaseMember { group: Arc::clone(self.id), member });
+    }
+
     fn refuse_if_full(&self) -> Result<(), GroupError> {
         let max = usize::try_from(self.moment.image.broker().group_share_max_size).unwrap_or(0);
         if self.group.members.len() >= max { Err(GroupError::GroupFull { max }) } else { Ok(()) }
@@ -240,7 +246,7 @@ impl<'a> Turn<'a> {
         if let Some(states) = states {
             self.group.set_states(states, &mut self.journal);
             let (group, state_epoch) = (Arc::clone(self.id), self.group.epoch);
-            self.work = Some(ShareWork::InitializeStates { group, state_epoch, topics: wanted });
+            self.work.push(ShareWork::InitializeStates { group, state_epoch, topics: wanted });
         }
     }
 

@@ -68,6 +68,13 @@ pub enum ShareWork {
         /// The partitions, by topic.
         topics: Vec<(TopicId, Vec<i32>)>,
     },
+    /// A member was removed because it was silent: what it holds shall be released.
+    ReleaseMember {
+        /// The group.
+        group: Arc<str>,
+        /// The member.
+        member: Arc<str>,
+    },
     /// The group is gone, and so shall its states be (`ShareRequest::GroupDeleted`).
     DeleteStates {
         /// The group.
@@ -193,7 +200,7 @@ impl GroupCoordinator {
         let decided = decide(&mut turn);
         let (records, work) = turn.finish();
         append_in_batches(effects, None, records);
-        effects.work.extend(work.map(GroupWork::Share));
+        effects.work.extend(work.into_iter().map(GroupWork::Share));
         Some(decided)
     }
 
@@ -208,7 +215,7 @@ impl GroupCoordinator {
             ShareTimer::Assign => turn.assign_if_due(),
             ShareTimer::Session(member) => {
                 if turn.is_overdue(&member) {
-                    turn.remove(&member);
+                    turn.remove_silent(member);
                 }
             }
         });
