@@ -156,18 +156,17 @@ pub(crate) async fn verify_transaction(context: &Context, batch: FirstBatch<'_>)
     put(&context.broker, question, knows_abortable).await
 }
 
-/// Makes sure that the partition of `__consumer_offsets` to which `group_id` belongs is in the transaction: for
-/// TxnOffsetCommit. From version 5 on (`adds_partition`) it is added; before, it must be there.
+/// Makes sure that a partition of `__consumer_offsets` is in the transaction: for TxnOffsetCommit. From version 5 on
+/// (`adds_partition`) it is added; before, it must be there.
 ///
 /// # Errors
 /// The answer for the client.
 pub(crate) async fn add_offsets_partition(
     context: &Context,
     (transactional_id, producer): (&str, TransactionalProducer),
-    group_id: &str,
+    partition: TopicPartition,
     adds_partition: bool,
 ) -> Result<(), Refusal> {
-    let partition = group_partition(&context.broker, group_id).await?;
     let transactional_id = transactional_id.to_owned();
     let question = Question { transactional_id, producer, partition, adds_partition };
     // Version 4 of TxnOffsetCommit, which does not add partitions yet, is the first to know TRANSACTION_ABORTABLE.
