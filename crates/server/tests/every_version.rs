@@ -429,8 +429,10 @@ async fn transactions() {
         ..Default::default()
     };
     assert_eq!(client.call(0, &end(0)).await.error_code, 0);
-    let describe =
-        DescribeTransactionsRequest { transactional_ids: vec![transactional_id.clone()], ..Default::default() };
+    let describe = DescribeTransactionsRequest {
+        transactional_ids: vec![transactional_id.clone()],
+        ..Default::default()
+    };
     while client.call(0, &describe).await.transaction_states[0].transaction_state != "CompleteCommit" {}
     at_every_version(&mut client, end, |version, answer| {
         let next = if version < 5 { -1 } else { producer_epoch + 1 };

@@ -106,7 +106,8 @@ impl Context {
     ) -> Option<PendingGroup> {
         let group: Arc<str> = Arc::from(group);
         let event = move |token| GroupEvent::Offsets { token, group, event };
-        let submitted = self.broker.coordinators.groups.submit_if(&self.broker, partition, holds, event).await;
+        let submitted =
+            self.broker.coordinators.groups.submit_if(&self.broker, partition, holds, event).await;
         submitted.transpose().map(PendingGroup)
     }
 
