@@ -282,6 +282,19 @@ impl<D: Disk> Solo<D> {
         self.verifications.begin(header, epochs_are_bumped, now)
     }
 
+    /// The same, if [`Solo::append`] would find the batch [`ProducerError::Unverified`] now. `None` of a batch that needs no
+    /// verification, or is refused for another reason.
+    pub fn begin_verification_if_needed(
+        &mut self,
+        header: &BatchHeader,
+        epochs_are_bumped: bool,
+        now: TimestampMs,
+    ) -> Option<VerificationGuard> {
+        let is_next = matches!(self.producers.check(header), Ok(SequenceCheck::Append));
+        let needed = is_next && self.begins_transaction(header);
+        needed.then(|| self.verifications.begin(header, epochs_are_bumped, now))
+    }
+
     /// Appends the marker that ends a producer's transaction, also if it has none here: then only the epochs count.
     ///
     /// The transaction counts as decided once the marker is below the high watermark.

@@ -320,6 +320,128 @@ async fn cluster_and_producers() {
 }
 
 #[tokio::test]
+async fn transactions() {
+    let (_server, mut client, _) = prepared().await;
+    let (transactional_id, group_id) = ("tx".to_owned(), "g".to_owned());
+    let init = |_| InitProducerIdRequest {
+        transactional_id: Some(transactional_id.clone()),
+        transaction_timeout_ms: 60_000,
+        ..Default::default()
+    };
+    at_every_version(&mut client, init, |version, answer| {
+        assert_eq!((answer.error_code, answer.producer_epoch), (0, version), "each raises the epoch");
+    })
+    .await;
+    let last = client.call(5, &init(5)).await;
+    let (producer_id, producer_epoch) = (last.producer_id, last.producer_epoch);
+
+    let topics = vec![add_partitions_to_txn_request::AddPartitionsToTxnTopic {
+        name: TOPIC.to_owned(),
+        partitions: vec![0],
+        ..Default::default()
+    }];
+    let add = |version| match version {
+        ..4 => AddPartitionsToTxnRequest {
+            v3_and_below_transactional_id: transactional_id.clone(),
+            v3_and_below_producer_id: producer_id,
+            v3_and_below_producer_epoch: producer_epoch,
+            v3_and_below_topics: topics.clone(),
+            ..Default::default()
+        },
+        _ => AddPartitionsToTxnRequest {
+            transactions: vec![add_partitions_to_txn_request::AddPartitionsToTxnTransaction {
+                transactional_id: transactional_id.clone(),
+                producer_id,
+                producer_epoch,
+                verify_only: true,
+                topics: topics.clone(),
+                ..Default::default()
+            }],
+            ..Default::default()
+        },
+    };
+    at_every_version(&mut client, add, |version, mut answer| {
+        let topics = match version {
+            ..4 => answer.results_by_topic_v3_and_below,
+            _ => answer.results_by_transaction.remove(0).topic_results,
+        };
+        assert_eq!(topics[0].results_by_partition[0].partition_error_code, 0, "version {version}");
+    })
+    .await;
+    let add_offsets = |_| AddOffsetsToTxnRequest {
+        transactional_id: transactional_id.clone(),
+        producer_id,
+        producer_epoch,
+        group_id: group_id.clone(),
+        ..Default::default()
+    };
+    at_every_version(&mut client, add_offsets, |_, answer| assert_eq!(answer.error_code, 0)).await;
+    let offsets = |_| TxnOffsetCommitRequest {
+        transactional_id: transactional_id.clone(),
+        group_id: group_id.clone(),
+        producer_id,
+        producer_epoch,
+        generation_id: -1,
+        topics: vec![txn_offset_commit_request::TxnOffsetCommitRequestTopic {
+            name: TOPIC.to_owned(),
+            partitions: vec![txn_offset_commit_request::TxnOffsetCommitRequestPartition {
+                committed_offset: 3,
+                ..Default::default()
+            }],
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    at_every_version(&mut client, offsets, |version, answer| {
+        assert_eq!(answer.topics[0].partitions[0].error_code, 0, "version {version}");
+    })
+    .await;
+    let marker = |_| WriteTxnMarkersRequest {
+        markers: vec![write_txn_markers_request::WritableTxnMarker {
+            producer_id,
+            producer_epoch,
+            topics: vec![write_txn_markers_request::WritableTxnMarkerTopic {
+                name: TOPIC.to_owned(),
+                partition_indexes: vec![1],
+                ..Default::default()
+            }],
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    at_every_version(&mut client, marker, |version, answer| {
+        assert_eq!(answer.markers[0].topics[0].partitions[0].error_code, 0, "version {version}");
+    })
+    .await;
+    let list = |_| ListTransactionsRequest { duration_filter: -1, ..Default::default() };
+    at_every_version(&mut client, list, |_, answer| {
+        let one = &answer.transaction_states[0];
+        assert_eq!((one.transactional_id.as_str(), one.transaction_state.as_str()), ("tx", "Ongoing"));
+    })
+    .await;
+
+    let end = |version| EndTxnRequest {
+        transactional_id: transactional_id.clone(),
+        producer_id,
+        producer_epoch,
+        // From version 5 on none that was committed without an epoch of its own can be committed once more.
+        committed: version < 5,
+        ..Default::default()
+    };
+    assert_eq!(client.call(0, &end(0)).await.error_code, 0);
+    let describe = DescribeTransactionsRequest {
+        transactional_ids: vec![transactional_id.clone()],
+        ..Default::default()
+    };
+    while client.call(0, &describe).await.transaction_states[0].transaction_state != "CompleteCommit" {}
+    at_every_version(&mut client, end, |version, answer| {
+        let next = if version < 5 { -1 } else { producer_epoch + 1 };
+        assert_eq!((answer.error_code, answer.producer_epoch), (0, next), "version {version}");
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn other_versions_close_the_connection() {
     let server = TestServer::start().await;
     let versions = server.connect().await.call(0, &ApiVersionsRequest::default()).await.api_keys;

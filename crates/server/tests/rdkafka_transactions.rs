@@ -59,6 +59,10 @@ async fn abort(producer: &FutureProducer) -> Result<(), KafkaError> {
 
 /// What a reader of committed records gets of a partition, up to `end`.
 async fn read(server: &TestServer, partition: i32, count: usize) -> Vec<String> {
+    read_of(server, "t", partition, count).await
+}
+
+async fn read_of(server: &TestServer, topic: &str, partition: i32, count: usize) -> Vec<String> {
     let consumer: StreamConsumer = config(server)
         .set("group.id", "nobody")
         .set("enable.auto.commit", "false")
@@ -67,7 +71,7 @@ async fn read(server: &TestServer, partition: i32, count: usize) -> Vec<String> 
         .create()
         .expect("a legal configuration");
     let mut list = TopicPartitionList::new();
-    list.add_partition_offset("t", partition, Offset::Beginning).expect("a legal offset");
+    list.add_partition_offset(topic, partition, Offset::Beginning).expect("a legal offset");
     consumer.assign(&list).expect("it is assigned");
     let mut all = Vec::new();
     while all.len() < count {
@@ -148,4 +152,103 @@ async fn a_timeout_beyond_the_limit_is_refused_with_its_name() {
     let producer = producer(&server, "tx", &[("transaction.timeout.ms", "1000000")]);
     let error = blocking(move || producer.init_transactions(PATIENCE)).await.expect_err("it is refused");
     assert_eq!(error.rdkafka_error_code(), Some(RDKafkaErrorCode::InvalidTransactionTimeout), "{error:?}");
+}
+
+/// A consumer in the group `g` that has read everything in partition 0 of `t`, and where it stands.
+async fn consumed(server: &TestServer, count: usize) -> (StreamConsumer, Vec<String>) {
+    let consumer: StreamConsumer = config(server)
+        .set("group.id", "g")
+        .set("enable.auto.commit", "false")
+        .set("auto.offset.reset", "earliest")
+        .set("isolation.level", "read_committed")
+        .create()
+        .expect("a legal configuration");
+    consumer.subscribe(&["t"]).expect("it subscribes");
+    let mut all = Vec::new();
+    while all.len() < count {
+        let record =
+            tokio::time::timeout(PATIENCE, consumer.recv()).await.expect("in time").expect("a record");
+        all.push(String::from_utf8_lossy(record.payload().unwrap_or_default()).into_owned());
+    }
+    (consumer, all)
+}
+
+/// What the group has committed of `t`.
+async fn committed_offset(server: &TestServer) -> Offset {
+    let consumer: StreamConsumer = config(server)
+        .set("group.id", "g")
+        .set("isolation.level", "read_committed")
+        .create()
+        .expect("a legal configuration");
+    blocking(move || {
+        let mut list = TopicPartitionList::new();
+        list.add_partition("t", 0);
+        let list = consumer.committed_offsets(list, PATIENCE).expect("offsets");
+        list.elements()[0].offset()
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_read_and_what_was_written_count_together() {
+    let server = TestServer::with(&[("group.initial.rebalance.delay.ms", "0")]).await;
+    let mut client = server.connect().await;
+    client.create_topic("t", 1, &[]).await;
+    client.create_topic("out", 1, &[]).await;
+    let plain: FutureProducer = config(&server).create().expect("a legal configuration");
+    for value in ["a", "b", "c"] {
+        send(&plain, 0, value).await.expect("it is stored");
+    }
+    let producer = begun(&server, "tx").await;
+    // Aborted first, so that everything is read once more, then committed.
+    for (round, expected) in [(0, Offset::Invalid), (1, Offset::Offset(3))] {
+        let (consumer, read) = consumed(&server, 3).await;
+        assert_eq!(read, ["a", "b", "c"]);
+        producer.begin_transaction().expect("it begins");
+        for value in read {
+            let payload = format!("{round}{value}");
+            let record = FutureRecord::<str, str>::to("out").payload(&payload);
+            producer.send(record, PATIENCE).await.map_err(|(error, _)| error).expect("it is stored");
+        }
+        let mut offsets = TopicPartitionList::new();
+        offsets.add_partition_offset("t", 0, Offset::Offset(3)).expect("a legal offset");
+        let (sending, member) = (producer.clone(), consumer.group_metadata().expect("it is in a group"));
+        blocking(move || sending.send_offsets_to_transaction(&offsets, &member, PATIENCE))
+            .await
+            .expect("they are in the transaction");
+        if round == 0 {
+            abort(&producer).await.expect("it is aborted");
+        } else {
+            commit(&producer).await.expect("it is committed");
+        }
+        assert_eq!(committed_offset(&server).await, expected);
+        blocking(move || drop(consumer)).await;
+    }
+    assert_eq!(read_of(&server, "out", 0, 3).await, ["1a", "1b", "1c"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_of_an_older_generation_sends_no_offsets() {
+    let server = TestServer::with(&[("group.initial.rebalance.delay.ms", "0")]).await;
+    server.connect().await.create_topic("t", 1, &[]).await;
+    let plain: FutureProducer = config(&server).create().expect("a legal configuration");
+    send(&plain, 0, "a").await.expect("it is stored");
+    let (consumer, _) = consumed(&server, 1).await;
+    let member = consumer.group_metadata().expect("it is in a group");
+    // It leaves; another one takes its place.
+    blocking(move || drop(consumer)).await;
+    let (_other, _) = consumed(&server, 1).await;
+    let producer = begun(&server, "tx").await;
+    producer.begin_transaction().expect("it begins");
+    let mut offsets = TopicPartitionList::new();
+    offsets.add_partition_offset("t", 0, Offset::Offset(1)).expect("a legal offset");
+    let sending = producer.clone();
+    let refused = blocking(move || sending.send_offsets_to_transaction(&offsets, &member, PATIENCE)).await;
+    let code = refused.expect_err("it is refused").rdkafka_error_code();
+    assert!(
+        matches!(code, Some(RDKafkaErrorCode::UnknownMemberId | RDKafkaErrorCode::IllegalGeneration)),
+        "{code:?}"
+    );
+    abort(&producer).await.expect("it is aborted");
+    assert_eq!(committed_offset(&server).await, Offset::Invalid);
 }

@@ -2,28 +2,33 @@
 
 mod common;
 
-use common::rig::{eventually, fetch_request, only_partition};
+use common::rig::{bytes_of, eventually, fetch_request, now, only_partition};
 use common::{Client, OK, TestServer, batch, error};
 use tailrace_kafka_wire::ErrorCode::{
     self, InvalidProducerEpoch, InvalidTransactionTimeout, InvalidTxnState, ProducerFenced,
     TransactionAbortable, TransactionalIdNotFound,
 };
-use tailrace_kafka_wire::Records;
 use tailrace_kafka_wire::messages::add_partitions_to_txn_request::{
     AddPartitionsToTxnRequest, AddPartitionsToTxnTopic,
 };
+use tailrace_kafka_wire::messages::add_partitions_to_txn_response::AddPartitionsToTxnResponse;
 use tailrace_kafka_wire::messages::describe_transactions_request::DescribeTransactionsRequest;
 use tailrace_kafka_wire::messages::describe_transactions_response::TransactionState;
 use tailrace_kafka_wire::messages::end_txn_request::EndTxnRequest;
 use tailrace_kafka_wire::messages::find_coordinator_request::FindCoordinatorRequest;
 use tailrace_kafka_wire::messages::init_producer_id_request::InitProducerIdRequest;
+use tailrace_kafka_wire::messages::list_offsets_request::{
+    ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic,
+};
 use tailrace_kafka_wire::messages::list_transactions_request::ListTransactionsRequest;
 use tailrace_kafka_wire::messages::produce_request::{
     PartitionProduceData, ProduceRequest, TopicProduceData,
 };
+use tailrace_kafka_wire::messages::produce_response::ProduceResponse;
 use tailrace_kafka_wire::messages::write_txn_markers_request::{
     WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest,
 };
+use tailrace_kafka_wire::{Records, Request};
 use tailrace_records::{BatchOptions, DecodedBatch, split_batches};
 use tailrace_types::{ProducerEpoch, ProducerId};
 
@@ -66,13 +71,10 @@ async fn end(
         committed,
         ..Default::default()
     };
-    loop {
-        let answer = client.call(version, &request).await;
-        match error(answer.error_code) {
-            OK => return Ok((answer.producer_id, answer.producer_epoch)),
-            ErrorCode::ConcurrentTransactions => tokio::task::yield_now().await,
-            code => return Err(code),
-        }
+    let answer = call_until_done(client, version, &request, |answer| error(answer.error_code)).await;
+    match error(answer.error_code) {
+        OK => Ok((answer.producer_id, answer.producer_epoch)),
+        code => Err(code),
     }
 }
 
@@ -89,12 +91,42 @@ async fn add(client: &mut Client, id: &str, who: Who, partitions: &[i32]) -> Vec
         v3_and_below_topics: vec![topic],
         ..Default::default()
     };
-    let mut answer = client.call(OLD, &request).await;
+    let first = |answer: &AddPartitionsToTxnResponse| {
+        error(answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
+    };
+    let mut answer = call_until_done(client, OLD, &request, first).await;
     let results = answer.results_by_topic_v3_and_below.remove(0).results_by_partition;
     results.iter().map(|result| error(result.partition_error_code)).collect()
 }
 
-/// Produces one record in a transaction.
+fn transactional(who: Who, sequence: i32) -> BatchOptions {
+    BatchOptions {
+        producer_id: ProducerId(who.0),
+        producer_epoch: ProducerEpoch(who.1),
+        base_sequence: sequence,
+        transactional: true,
+        ..Default::default()
+    }
+}
+
+/// Calls again while the transaction before is still being completed, as clients do.
+async fn call_until_done<R: Request>(
+    client: &mut Client,
+    version: i16,
+    request: &R,
+    code: impl Fn(&R::Response) -> ErrorCode,
+) -> R::Response {
+    loop {
+        let answer = client.call(version, request).await;
+        if code(&answer) != ErrorCode::ConcurrentTransactions {
+            return answer;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Produces one record in a transaction. It is of now, as markers are: one that is a week later rolls the segment, and there
+/// a fetch ends.
 async fn produce(
     client: &mut Client,
     version: i16,
@@ -102,16 +134,9 @@ async fn produce(
     who: Who,
     (partition, sequence): (i32, i32),
 ) -> ErrorCode {
-    let options = BatchOptions {
-        producer_id: ProducerId(who.0),
-        producer_epoch: ProducerEpoch(who.1),
-        base_sequence: sequence,
-        transactional: true,
-        ..Default::default()
-    };
     let data = PartitionProduceData {
         index: partition,
-        records: Records::Bytes(batch(options, &[1000])),
+        records: Records::Bytes(batch(transactional(who, sequence), &[now().0])),
         ..Default::default()
     };
     let topic = TopicProduceData { name: "t".to_owned(), partition_data: vec![data], ..Default::default() };
@@ -122,8 +147,8 @@ async fn produce(
         topic_data: vec![topic],
         ..Default::default()
     };
-    let mut answer = client.call(version, &request).await;
-    error(answer.responses.remove(0).partition_responses.remove(0).error_code)
+    let code = |answer: &ProduceResponse| error(answer.responses[0].partition_responses[0].error_code);
+    code(&call_until_done(client, version, &request, |answer| code(answer)).await)
 }
 
 /// Offsets of the records that a reader of committed records sees; markers and aborted ones are left out.
@@ -431,6 +456,125 @@ async fn administrators_end_transactions_in_a_partition() {
     assert_eq!(code(client.call(1, &marker(who.1, 0)).await), OK);
     client.produce("t", 0, &[1]).await;
     until_committed(&mut client, 0, &[2]).await;
+}
+
+/// Records in the coordinators' log.
+async fn coordinator_records(client: &mut Client) -> i64 {
+    let partition =
+        |partition_index| ListOffsetsPartition { partition_index, timestamp: -1, ..Default::default() };
+    let topic = ListOffsetsTopic {
+        name: "__transaction_state".to_owned(),
+        partitions: (0..50).map(partition).collect(),
+        ..Default::default()
+    };
+    let request = ListOffsetsRequest { replica_id: -1, topics: vec![topic], ..Default::default() };
+    let answer = client.call(11, &request).await.topics.remove(0);
+    answer.partitions.iter().map(|partition| partition.offset).sum()
+}
+
+/// A request with several partitions brings them into the transaction at once.
+#[tokio::test]
+async fn one_request_for_several_partitions_costs_one_record_of_the_coordinator() {
+    let (_server, mut client) = started().await;
+    let who = init(&mut client, "tx").await.expect("a producer");
+    assert_eq!(coordinator_records(&mut client).await, 1);
+    let request = |who: Who, sequence| {
+        let data = |index| PartitionProduceData {
+            index,
+            records: Records::Bytes(batch(transactional(who, sequence), &[now().0])),
+            ..Default::default()
+        };
+        let partition_data = (0..3).chain([9]).map(data).collect();
+        let topic = TopicProduceData { name: "t".to_owned(), partition_data, ..Default::default() };
+        ProduceRequest {
+            transactional_id: Some("tx".to_owned()),
+            acks: -1,
+            timeout_ms: 10_000,
+            topic_data: vec![topic],
+            ..Default::default()
+        }
+    };
+    let codes = |answer: &ProduceResponse| {
+        let partitions = answer.responses[0].partition_responses.iter();
+        partitions.map(|partition| error(partition.error_code)).collect::<Vec<_>>()
+    };
+    let first = |answer: &ProduceResponse| codes(answer)[0];
+    let unknown = ErrorCode::UnknownTopicOrPartition;
+    assert_eq!(
+        codes(&call_until_done(&mut client, 12, &request(who, 0), first).await),
+        [OK, OK, OK, unknown]
+    );
+    assert_eq!(
+        codes(&call_until_done(&mut client, 12, &request(who, 0), first).await),
+        [OK, OK, OK, unknown],
+        "a repetition"
+    );
+    assert_eq!(
+        codes(&call_until_done(&mut client, 12, &request(who, 1), first).await),
+        [OK, OK, OK, unknown]
+    );
+    assert_eq!(coordinator_records(&mut client).await, 2);
+    assert_eq!(describe(&mut client, "tx").await.topics[0].partitions, [0, 1, 2]);
+    let next = end(&mut client, NEW, "tx", who, true).await.expect("it is committed");
+    let old = InvalidProducerEpoch;
+    assert_eq!(
+        codes(&call_until_done(&mut client, 12, &request(who, 2), first).await),
+        [old, old, old, unknown]
+    );
+    assert_eq!(
+        codes(&call_until_done(&mut client, 12, &request(next, 0), first).await),
+        [OK, OK, OK, unknown]
+    );
+    end(&mut client, NEW, "tx", next, false).await.expect("it is aborted");
+    for partition in 0..3 {
+        until_committed(&mut client, partition, &[0, 1]).await;
+    }
+}
+
+/// A fetch gives as many whole batches as fit, whatever became of their transactions.
+#[tokio::test]
+async fn a_fetch_of_committed_records_goes_up_to_the_last_stable_offset() {
+    let (mut server, mut client) = started().await;
+    let mut who = init(&mut client, "tx").await.expect("a producer");
+    for round in 0..24 {
+        assert_eq!(produce(&mut client, 12, "tx", who, (0, 0)).await, OK);
+        who = end(&mut client, NEW, "tx", who, round % 2 == 0).await.expect("it ends");
+        if round == 11 {
+            server.restart().await;
+            client = server.connect().await;
+        }
+        let end = 2 * (round + 1);
+        eventually("its marker is there", || async {
+            let mut client = server.connect().await;
+            whole_batches(&mut client, end, i32::MAX).await.0 == end
+        })
+        .await;
+        let mut bytes_before = 0;
+        for from in (0..end).rev() {
+            let (stable, batches, bytes) = whole_batches(&mut client, from, i32::MAX).await;
+            assert_eq!((stable, batches), (end, (from..end).collect()), "from {from} of {end}");
+            // A byte less than all: the last one stays behind.
+            let limit = i32::try_from(bytes - 1).expect("few");
+            let (_, batches, bytes) = whole_batches(&mut client, from, limit).await;
+            let last = if from + 1 == end { end } else { end - 1 };
+            assert_eq!(batches, (from..last).collect::<Vec<_>>(), "from {from} of {end}, {limit} bytes");
+            assert!(bytes >= bytes_before);
+            bytes_before = bytes;
+        }
+    }
+}
+
+/// One fetch: the last stable offset, the offsets of the batches, which have one record each, and their bytes.
+async fn whole_batches(client: &mut Client, from: i64, bytes_max: i32) -> (i64, Vec<i64>, usize) {
+    let mut request = fetch_request("t", 0, from);
+    request.isolation_level = 1;
+    request.max_wait_ms = 0;
+    request.topics[0].partitions[0].partition_max_bytes = bytes_max;
+    let data = only_partition(client.call(12, &request).await);
+    assert_eq!(error(data.error_code), OK);
+    let bytes = bytes_of(&data);
+    let batches = split_batches(&bytes).map(|one| one.expect("whole batches").0.base_offset.get()).collect();
+    (data.last_stable_offset, batches, bytes.len())
 }
 
 #[tokio::test]

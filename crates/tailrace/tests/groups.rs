@@ -3,18 +3,14 @@
 
 mod support;
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
-
 use bytes::Bytes;
 use serde_json::{Value, json};
-use support::{Server, failure, run_with, success};
+use support::{Server, Wire, failure, run_with, success};
 use tailrace_kafka_wire::messages::join_group_request::JoinGroupRequestProtocol;
 use tailrace_kafka_wire::messages::sync_group_request::SyncGroupRequestAssignment;
 use tailrace_kafka_wire::messages::{
     JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, SyncGroupRequest, leave_group_request,
 };
-use tailrace_kafka_wire::{Request, decode_response, request_frame};
 
 fn json_of(server: &Server, arguments: &[&str]) -> Value {
     serde_json::from_str(&server.output(&[arguments, &["-o", "json"]].concat())).unwrap()
@@ -129,25 +125,14 @@ fn what_cannot_be_done_says_why() {
 
 /// A consumer of a classic group, as far as a group needs one.
 struct Consumer {
-    stream: TcpStream,
+    wire: Wire,
     member: String,
 }
 
 impl Consumer {
-    fn call<R: Request>(&mut self, version: i16, request: &R) -> R::Response {
-        let frame = request_frame(1, Some("consumer-1"), version, request).unwrap();
-        self.stream.write_all(&frame.into_bytes().unwrap()).unwrap();
-        let mut length = [0; 4];
-        self.stream.read_exact(&mut length).unwrap();
-        let mut answer = vec![0; usize::try_from(i32::from_be_bytes(length)).unwrap()];
-        self.stream.read_exact(&mut answer).unwrap();
-        decode_response::<R>(answer.into(), version).unwrap().1
-    }
-
     /// Joins alone, and assigns partition 1 of `orders` to itself.
     fn join(server: &Server, group: &str) -> Self {
-        let stream = TcpStream::connect(&server.kafka).unwrap();
-        let mut consumer = Self { stream, member: String::new() };
+        let mut consumer = Self { wire: Wire::connect(server), member: String::new() };
         let protocol = JoinGroupRequestProtocol {
             name: "range".to_owned(),
             metadata: Bytes::from_static(b"\0\0\0\0\0\x01\0\x06orders\xff\xff\xff\xff"),
@@ -162,7 +147,7 @@ impl Consumer {
             ..Default::default()
         };
         // Up to this version the first request joins.
-        let joined: JoinGroupResponse = consumer.call(3, &join);
+        let joined: JoinGroupResponse = consumer.wire.call(3, &join);
         assert_eq!((joined.error_code, &joined.leader), (0, &joined.member_id));
         consumer.member = joined.member_id;
         let assignment = SyncGroupRequestAssignment {
@@ -177,7 +162,7 @@ impl Consumer {
             assignments: vec![assignment],
             ..Default::default()
         };
-        assert_eq!(consumer.call(2, &sync).error_code, 0);
+        assert_eq!(consumer.wire.call(2, &sync).error_code, 0);
         consumer
     }
 
@@ -186,7 +171,7 @@ impl Consumer {
             leave_group_request::MemberIdentity { member_id: self.member.clone(), ..Default::default() };
         let leave =
             LeaveGroupRequest { group_id: group.to_owned(), members: vec![member], ..Default::default() };
-        assert_eq!(self.call(4, &leave).error_code, 0);
+        assert_eq!(self.wire.call(4, &leave).error_code, 0);
     }
 }
 

@@ -23,7 +23,7 @@ mod timers;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tailrace_types::TimestampMs;
+use tailrace_types::{ProducerId, TimestampMs};
 
 pub use assignors::Partitions;
 pub use classic::{
@@ -102,6 +102,13 @@ impl GroupCoordinator {
     /// What has happened so far.
     pub fn counts(&self) -> GroupCounts {
         self.counts
+    }
+
+    /// How many transactions of a producer have ended in this coordinator's partition, as far as its log and memory go;
+    /// `None` of a producer that is not known. Who asks a transaction's coordinator before offsets are committed in the
+    /// transaction compares it before and after: another number means that the transaction has ended meanwhile.
+    pub fn transactions_ended(&self, producer: ProducerId) -> Option<u64> {
+        self.offsets.transactions_ended(producer)
     }
 
     /// Number of committed offsets.

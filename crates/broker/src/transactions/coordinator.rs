@@ -36,6 +36,12 @@ impl TransactionCoordinator {
         Self::default()
     }
 
+    /// True if a transaction is prepared that needs exactly these markers.
+    pub fn needs(&self, markers: &WriteMarkers) -> bool {
+        let id = &markers.transactional_id;
+        self.get(id).and_then(|transaction| needed_markers(id, transaction)).as_ref() == Some(markers)
+    }
+
     pub(super) fn get(&self, transactional_id: &str) -> Option<&Transaction> {
         self.transactions.get(transactional_id)
     }

@@ -77,6 +77,30 @@ impl<C: Coordinator> Runtime<C> {
         self.shard(broker, partition).submit(broker, event).await
     }
 
+    /// Submits an event to the coordinator of a partition if `holds` is true of it then. `None` if it is not: nothing happened.
+    ///
+    /// # Errors
+    /// As [`Runtime::submit`].
+    pub(crate) async fn submit_if(
+        &self,
+        broker: &Arc<Broker>,
+        partition: i32,
+        holds: impl FnOnce(&C) -> bool + Send + 'static,
+        event: impl FnOnce(Token) -> C::Event + Send + 'static,
+    ) -> Result<Option<Pending<C::Reply>>, CoordinatorFailure> {
+        self.shard(broker, partition).submit_if(broker, holds, event).await
+    }
+
+    /// Looks at the core of a partition. What is seen may not be committed. `None` if the core is not loaded.
+    pub(crate) async fn peek<T>(
+        &self,
+        broker: &Arc<Broker>,
+        partition: i32,
+        look: impl FnOnce(&C) -> T,
+    ) -> Option<T> {
+        self.shard(broker, partition).peek(look).await
+    }
+
     /// Submits an event to every coordinator, and waits for all answers. None, if the topic does not exist yet. Those that
     /// cannot be had answer with their failure.
     pub(crate) async fn submit_all(

@@ -63,6 +63,20 @@ struct Loaded<C: Coordinator> {
     appended_to: HighWatermark,
 }
 
+impl<C: Coordinator> Loaded<C> {
+    fn step(
+        &mut self,
+        answer: oneshot::Sender<C::Reply>,
+        event: impl FnOnce(Token) -> C::Event,
+        moment: &Moment<'_>,
+    ) -> Effects<C> {
+        let token = Token(self.next_token);
+        self.next_token += 1;
+        self.waiting.insert(token, answer);
+        self.core.step(event(token), moment)
+    }
+}
+
 /// What may be told once the log is committed up to a point.
 struct Release<C: Coordinator> {
     handle: Arc<PartitionHandle>,
@@ -90,14 +104,31 @@ impl<C: Coordinator> Shard<C> {
         event: impl FnOnce(Token) -> C::Event + Send + 'static,
     ) -> Result<Pending<C::Reply>, CoordinatorFailure> {
         let (answer, pending) = oneshot::channel();
-        let step = move |loaded: &mut Loaded<C>, moment: &Moment<'_>| {
-            let token = Token(loaded.next_token);
-            loaded.next_token += 1;
-            loaded.waiting.insert(token, answer);
-            loaded.core.step(event(token), moment)
-        };
+        let step = move |loaded: &mut Loaded<C>, moment: &Moment<'_>| loaded.step(answer, event, moment);
         self.act(broker, step).await?;
         Ok(Pending(pending))
+    }
+
+    /// The same, if `holds` is true of the core when the event's turn has come; otherwise nothing is done.
+    pub(super) async fn submit_if(
+        self: &Arc<Self>,
+        broker: &Arc<Broker>,
+        holds: impl FnOnce(&C) -> bool + Send + 'static,
+        event: impl FnOnce(Token) -> C::Event + Send + 'static,
+    ) -> Result<Option<Pending<C::Reply>>, CoordinatorFailure> {
+        let (answer, pending) = oneshot::channel();
+        let (submitted, held) = oneshot::channel();
+        let step = move |loaded: &mut Loaded<C>, moment: &Moment<'_>| {
+            let holds = holds(&loaded.core);
+            // Whoever asked may be gone; what it asked for is done all the same.
+            let _ = submitted.send(holds);
+            if !holds {
+                return Effects::default();
+            }
+            loaded.step(answer, event, moment)
+        };
+        self.act(broker, step).await?;
+        Ok(held.await.unwrap_or(false).then_some(Pending(pending)))
     }
 
     /// Time has passed, or topics have changed.
@@ -122,6 +153,15 @@ impl<C: Coordinator> Shard<C> {
     /// Looks at the core, if it is loaded and nobody is busy with it.
     pub(super) fn look<T>(&self, look: impl FnOnce(&C) -> T) -> Option<T> {
         match &*self.state.try_lock().ok()? {
+            State::Loaded(loaded) => Some(look(&loaded.core)),
+            State::Unloaded | State::Closed => None,
+        }
+    }
+
+    /// Looks at the core, if it is loaded, after all who are busy with it. It may have changed when the answer is looked at, and
+    /// what is seen may not be committed.
+    pub(super) async fn peek<T>(&self, look: impl FnOnce(&C) -> T) -> Option<T> {
+        match &*self.state.lock().await {
             State::Loaded(loaded) => Some(look(&loaded.core)),
             State::Unloaded | State::Closed => None,
         }

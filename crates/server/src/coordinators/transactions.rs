@@ -1,9 +1,9 @@
 //! Coordinators of transactions as the shell runs them, and the writing of their markers.
 //!
-//! A prepared transaction is completed by a writer: a task that asks the coordinator what is to be written, appends a
-//! marker to each partition, waits until all are committed, and reports that. For one transactional id there is never
-//! more than one writer, because a marker that is written again later could end the next transaction of a producer of
-//! the classic protocol. What the coordinator wants done is therefore only word that there is something to write.
+//! A prepared transaction is completed by a writer: a task that appends a marker to each partition, waits until all are
+//! committed, and reports that. For one transactional id there is never more than one writer, because a marker that is
+//! written again later could end the next transaction of a producer of the classic protocol. For the same reason what the
+//! coordinator wanted written is written only if it still wants it when the writer begins; otherwise it is asked anew.
 //!
 //! A writer tries until it succeeds or the server stops; after a start the coordinator asks again.
 
@@ -81,19 +81,21 @@ impl MarkerWriters {
 }
 
 fn perform(broker: Arc<Broker>, shard: i32, work: TransactionWork) -> Performed {
-    let TransactionWork::WriteMarkers(WriteMarkers { transactional_id, .. }) = work;
+    let TransactionWork::WriteMarkers(markers) = work;
     Box::pin(async move {
-        if broker.coordinators.marker_writers.begin(&transactional_id) {
-            tokio::spawn(write_until_done(broker, shard, transactional_id));
+        if broker.coordinators.marker_writers.begin(&markers.transactional_id) {
+            tokio::spawn(write_until_done(broker, shard, markers));
         }
     })
 }
 
-async fn write_until_done(broker: Arc<Broker>, shard: i32, transactional_id: String) {
+async fn write_until_done(broker: Arc<Broker>, shard: i32, markers: WriteMarkers) {
     let mut stopping = broker.stopping.subscribe();
+    let transactional_id = markers.transactional_id.clone();
+    let mut wanted = Some(markers);
     loop {
         tokio::select! {
-            () = complete(&broker, shard, &transactional_id) => {}
+            () = complete(&broker, shard, &transactional_id, wanted.take()) => {}
             () = Broker::stopped(&mut stopping) => return,
         }
         if broker.coordinators.marker_writers.end(&transactional_id) {
@@ -102,11 +104,16 @@ async fn write_until_done(broker: Arc<Broker>, shard: i32, transactional_id: Str
     }
 }
 
-/// Completes the transaction, if it is prepared.
-async fn complete(broker: &Arc<Broker>, shard: i32, transactional_id: &str) {
+/// Completes the transaction, if it is prepared. `wanted` is what its coordinator has asked for, if that is known.
+async fn complete(
+    broker: &Arc<Broker>,
+    shard: i32,
+    transactional_id: &str,
+    mut wanted: Option<WriteMarkers>,
+) {
     let mut pause = Pause::default();
     loop {
-        match attempt(broker, shard, transactional_id).await {
+        match attempt(broker, shard, transactional_id, wanted.take()).await {
             Ok(()) => return,
             Err(failure) => {
                 tracing::warn!(transactional_id, %failure, "a transaction could not be completed yet");
@@ -116,18 +123,43 @@ async fn complete(broker: &Arc<Broker>, shard: i32, transactional_id: &str) {
     }
 }
 
-async fn attempt(broker: &Arc<Broker>, shard: i32, transactional_id: &str) -> Result<(), CoordinatorFailure> {
-    let runtime = &broker.coordinators.transactions;
-    let id = transactional_id.to_owned();
-    let event = |token| TransactionEvent::AskMarkers { token, transactional_id: id };
-    let asked = runtime.submit_to(broker, shard, event).await?.reply().await?;
-    let TransactionReply::Markers(Some(markers)) = asked else { return Ok(()) };
+async fn attempt(
+    broker: &Arc<Broker>,
+    shard: i32,
+    transactional_id: &str,
+    wanted: Option<WriteMarkers>,
+) -> Result<(), CoordinatorFailure> {
+    let needed = match wanted {
+        // The usual case costs neither a question nor a wait for what others have written since.
+        Some(wanted) if is_needed(broker, shard, &wanted).await => Some(wanted),
+        _ => ask_markers(broker, shard, transactional_id).await?,
+    };
+    let Some(markers) = needed else { return Ok(()) };
     let producer = markers.producer;
     write_all(broker, shard, markers).await;
     let id = transactional_id.to_owned();
     let event = move |token| TransactionEvent::MarkersWritten { token, transactional_id: id, producer };
-    runtime.submit_to(broker, shard, event).await?.reply().await?;
+    broker.coordinators.transactions.submit_to(broker, shard, event).await?.reply().await?;
     Ok(())
+}
+
+/// True if that is still what the transaction needs. That it once was is committed: see `Coordinator::step`.
+async fn is_needed(broker: &Arc<Broker>, shard: i32, markers: &WriteMarkers) -> bool {
+    let seen = broker.coordinators.transactions.peek(broker, shard, |core| core.needs(markers)).await;
+    seen.unwrap_or(false)
+}
+
+async fn ask_markers(
+    broker: &Arc<Broker>,
+    shard: i32,
+    transactional_id: &str,
+) -> Result<Option<WriteMarkers>, CoordinatorFailure> {
+    let id = transactional_id.to_owned();
+    let event = |token| TransactionEvent::AskMarkers { token, transactional_id: id };
+    match broker.coordinators.transactions.submit_to(broker, shard, event).await?.reply().await? {
+        TransactionReply::Markers(needed) => Ok(needed),
+        _ => Ok(None),
+    }
 }
 
 /// Writes a marker to every partition, however long it takes.

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use tailrace_broker::coordinator::Token;
 use tailrace_broker::groups::{
-    ClassicEvent, ClassicReply, ClientIdentity, ConsumerEvent, ConsumerReply, GroupError, GroupEvent,
-    GroupReply, OffsetsEvent, OffsetsReply, ShareEvent, ShareReply,
+    ClassicEvent, ClassicReply, ClientIdentity, ConsumerEvent, ConsumerReply, GroupCoordinator, GroupError,
+    GroupEvent, GroupReply, OffsetsEvent, OffsetsReply, ShareEvent, ShareReply,
 };
 use tailrace_kafka_wire::ErrorCode;
+use tailrace_types::ProducerId;
 
 use crate::coordinators::{CoordinatorFailure, Pending};
 use crate::kafka::Context;
@@ -93,6 +94,32 @@ impl Context {
         let id: Arc<str> = Arc::from(group.as_str());
         let event = move |token| GroupEvent::Offsets { token, group: id, event };
         PendingGroup(self.broker.coordinators.groups.submit(&self.broker, &group, event).await)
+    }
+
+    /// Submits an event about offsets to a partition's coordinator of groups, if `holds` is true of it then. `None` if it is not.
+    pub(crate) async fn submit_offsets_if(
+        &self,
+        partition: i32,
+        group: &str,
+        holds: impl FnOnce(&GroupCoordinator) -> bool + Send + 'static,
+        event: OffsetsEvent,
+    ) -> Option<PendingGroup> {
+        let group: Arc<str> = Arc::from(group);
+        let event = move |token| GroupEvent::Offsets { token, group, event };
+        let submitted =
+            self.broker.coordinators.groups.submit_if(&self.broker, partition, holds, event).await;
+        submitted.transpose().map(PendingGroup)
+    }
+
+    /// How many transactions of a producer have ended in a partition of offsets, see
+    /// [`GroupCoordinator::transactions_ended`]. `None` if the partition's coordinator is not loaded.
+    pub(crate) async fn transactions_ended(
+        &self,
+        partition: i32,
+        producer: ProducerId,
+    ) -> Option<Option<u64>> {
+        let groups = &self.broker.coordinators.groups;
+        groups.peek(&self.broker, partition, |core| core.transactions_ended(producer)).await
     }
 
     /// Who the client is, as descriptions of groups show it.

@@ -3,10 +3,11 @@
 //! Batches are validated before the partition is locked. Appends happen while the request is decided, so they keep the
 //! order of the connection; only the answer may have to wait, for the high watermark.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tailrace_broker::coordinator::TransactionalProducer;
 use tailrace_kafka_wire::messages::produce_request::{
     PartitionProduceData, ProduceRequest, TopicProduceData,
 };
@@ -14,20 +15,20 @@ use tailrace_kafka_wire::messages::produce_response::{
     BatchIndexAndErrorMessage, PartitionProduceResponse, ProduceResponse, TopicProduceResponse,
 };
 use tailrace_kafka_wire::{ErrorCode, Reader, Records};
-use tailrace_records::{BatchError, Validated, validate};
-use tailrace_replication::{AppendError, Appended, ProducerError};
-use tailrace_types::TimestampMs;
+use tailrace_records::{BatchError, BatchHeader, Validated, validate};
+use tailrace_replication::{AppendError, Appended, ProducerError, VerificationGuard};
+use tailrace_types::{TimestampMs, TopicPartition};
 use tokio::time::Instant;
 
 use crate::broker::Broker;
 use crate::connection::Closed;
 use crate::kafka::commands::Refusal;
 use crate::kafka::errors::{append_code, batch_code};
-use crate::kafka::transactions::{ADDS_PARTITIONS_FROM, FirstBatch, verify_transaction};
+use crate::kafka::transactions::{ADDS_PARTITIONS_FROM, FirstBatch, add_partitions, verify_transaction};
 use crate::kafka::{Context, Decided, decode};
 use crate::partitions::{
     AppendFailure, Onward, PartitionHandle, PartitionSlot, Topic, WaitOutcome, append, append_verified,
-    begin_verification,
+    begin_verification, begin_verification_if_needed,
 };
 
 /// First version in which topics are named by id.
@@ -111,6 +112,7 @@ async fn append_all(
     uncommitted: &mut Vec<Uncommitted>,
 ) -> ProduceResponse {
     let transactional_id = request.transactional_id.as_deref();
+    let begun = Begun::by(context, &request).await;
     let mut seen = HashSet::new();
     let mut responses = Vec::with_capacity(request.topic_data.len());
     for data in request.topic_data {
@@ -127,7 +129,8 @@ async fn append_all(
                 }
                 Ok(topic) => {
                     let place = (responses.len(), partition_responses.len());
-                    append_one(context, (topic, transactional_id), partition, place, uncommitted).await
+                    let transaction = transactional_id.map(|id| (id, &begun));
+                    append_one(context, (topic, transaction), partition, place, uncommitted).await
                 }
             };
             partition_responses.push(response);
@@ -153,7 +156,7 @@ fn find_topic(context: &Context, data: &TopicProduceData) -> Result<Arc<Topic>, 
 
 async fn append_one(
     context: &Context,
-    (topic, transactional_id): (&Topic, Option<&str>),
+    (topic, transaction): (&Topic, Option<(&str, &Begun)>),
     data: PartitionProduceData,
     place: (usize, usize),
     uncommitted: &mut Vec<Uncommitted>,
@@ -187,11 +190,11 @@ async fn append_one(
     // Those who listen get the records from the log, later: only whether anybody might is looked at here.
     let onward = if broker.nats.listens_to(topic) { Onward::ToNats } else { Onward::Nowhere };
     let result = if batch.header.attributes.is_transactional() {
-        let Some(transactional_id) = transactional_id else {
+        let Some(transaction) = transaction else {
             let message = "a transactional batch needs a transactional id".to_owned();
             return fail(ErrorCode::TransactionalIdAuthorizationFailed, Some(message));
         };
-        match append_transactional(context, (topic, transactional_id), (handle, batch), now, onward).await {
+        match append_transactional(context, (topic, transaction), (handle, batch), now, onward).await {
             Ok(result) => result,
             Err(refusal) => return fail(refusal.code, Some(refusal.message)),
         }
@@ -227,13 +230,16 @@ async fn append_one(
 /// waits for these, and the marker that comes meanwhile makes the guard worthless: then it is asked again.
 async fn append_transactional(
     context: &Context,
-    (topic, transactional_id): (&Topic, &str),
+    (topic, (transactional_id, begun)): (&Topic, (&str, &Begun)),
     (handle, batch): (&Arc<PartitionHandle>, Validated),
     now: TimestampMs,
     onward: Onward,
 ) -> Result<Result<Appended, AppendFailure>, Refusal> {
     let broker = &context.broker;
-    let mut result = append(broker, handle, batch.clone(), now, onward).await;
+    let mut result = match begun.guard(handle)? {
+        Some(guard) => append_verified(broker, handle, (batch.clone(), guard), now, onward).await,
+        None => append(broker, handle, batch.clone(), now, onward).await,
+    };
     let adds_partition = context.version() >= ADDS_PARTITIONS_FROM;
     for _ in 0..VERIFICATIONS_MAX {
         if !matches!(
@@ -258,6 +264,60 @@ async fn append_transactional(
         result = append_verified(broker, handle, (batch.clone(), guard), now, onward).await;
     }
     Ok(result)
+}
+
+/// Partitions that one request brings into its transaction: its coordinator is asked once, not once for each, because every
+/// answer waits for the coordinator's log.
+struct Begun {
+    guards: HashMap<TopicPartition, VerificationGuard>,
+    refusal: Option<Refusal>,
+}
+
+impl Begun {
+    /// Nothing is done for requests with one partition, nor for clients that add partitions by themselves.
+    async fn by(context: &Context, request: &ProduceRequest) -> Self {
+        let mut begun = Self { guards: HashMap::new(), refusal: None };
+        let Some(transactional_id) = &request.transactional_id else { return begun };
+        let partitions = request.topic_data.iter().map(|topic| topic.partition_data.len()).sum::<usize>();
+        if context.version() < ADDS_PARTITIONS_FROM || partitions < 2 {
+            return begun;
+        }
+        let mut by = None;
+        for data in &request.topic_data {
+            let Ok(topic) = find_topic(context, data) else { continue };
+            if topic.internal {
+                continue;
+            }
+            for partition in &data.partition_data {
+                let Some(PartitionSlot::Online(handle)) = topic.partition(partition.index) else { continue };
+                let Records::Bytes(bytes) = &partition.records else { continue };
+                let Ok(header) = BatchHeader::parse(bytes) else { continue };
+                let producer = TransactionalProducer { id: header.producer_id, epoch: header.producer_epoch };
+                if *by.get_or_insert(producer) != producer {
+                    continue;
+                }
+                let now = context.broker.now();
+                if let Some(guard) = begin_verification_if_needed(handle, &header, true, now).await {
+                    begun.guards.insert(handle.id.clone(), guard);
+                }
+            }
+        }
+        let Some(producer) = by.filter(|_| !begun.guards.is_empty()) else { return begun };
+        let partitions = begun.guards.keys().cloned().collect();
+        begun.refusal = add_partitions(context, (transactional_id, producer), partitions).await.err();
+        begun
+    }
+
+    /// The guard of a partition that was brought in here.
+    ///
+    /// # Errors
+    /// The coordinator's, if it was asked for this partition.
+    fn guard(&self, handle: &PartitionHandle) -> Result<Option<VerificationGuard>, Refusal> {
+        match (self.guards.get(&handle.id), &self.refusal) {
+            (Some(_), Some(refusal)) => Err(Refusal::new(refusal.code, refusal.message.clone())),
+            (guard, _) => Ok(guard.copied()),
+        }
+    }
 }
 
 /// Validates on the event loop what is quickly validated, and on a worker what is not.

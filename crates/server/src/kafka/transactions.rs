@@ -149,45 +149,59 @@ pub(crate) async fn verify_transaction(context: &Context, batch: FirstBatch<'_>)
     let question = Question {
         transactional_id: batch.transactional_id.to_owned(),
         producer: TransactionalProducer { id: batch.producer_id, epoch: batch.producer_epoch },
-        partition,
+        partitions: BTreeSet::from([partition]),
         adds_partition: batch.adds_partition,
     };
     let knows_abortable = context.version() >= ABORTABLE_FROM;
     put(&context.broker, question, knows_abortable).await
 }
 
-/// Makes sure that the partition of `__consumer_offsets` to which `group_id` belongs is in the transaction: for
-/// TxnOffsetCommit. From version 5 on (`adds_partition`) it is added; before, it must be there.
+/// Adds several partitions to the transaction at once, for their first batches.
+///
+/// # Errors
+/// The answer for the producer; none is added then.
+pub(crate) async fn add_partitions(
+    context: &Context,
+    (transactional_id, producer): (&str, TransactionalProducer),
+    partitions: BTreeSet<TopicPartition>,
+) -> Result<(), Refusal> {
+    let transactional_id = transactional_id.to_owned();
+    let question = Question { transactional_id, producer, partitions, adds_partition: true };
+    put(&context.broker, question, true).await
+}
+
+/// Makes sure that a partition of `__consumer_offsets` is in the transaction: for TxnOffsetCommit. From version 5 on
+/// (`adds_partition`) it is added; before, it must be there.
 ///
 /// # Errors
 /// The answer for the client.
 pub(crate) async fn add_offsets_partition(
     context: &Context,
     (transactional_id, producer): (&str, TransactionalProducer),
-    group_id: &str,
+    partition: TopicPartition,
     adds_partition: bool,
 ) -> Result<(), Refusal> {
-    let partition = group_partition(&context.broker, group_id).await?;
     let transactional_id = transactional_id.to_owned();
-    let question = Question { transactional_id, producer, partition, adds_partition };
+    let partitions = BTreeSet::from([partition]);
+    let question = Question { transactional_id, producer, partitions, adds_partition };
     // Version 4 of TxnOffsetCommit, which does not add partitions yet, is the first to know TRANSACTION_ABORTABLE.
     put(&context.broker, question, context.version() >= 4).await
 }
 
-/// Whether one partition is in a transaction.
+/// Whether partitions are in a transaction.
 struct Question {
     transactional_id: String,
     producer: TransactionalProducer,
-    partition: TopicPartition,
-    /// If it is not, it becomes so.
+    partitions: BTreeSet<TopicPartition>,
+    /// If they are not, they become so.
     adds_partition: bool,
 }
 
 async fn put(broker: &Arc<Broker>, question: Question, knows_abortable: bool) -> Result<(), Refusal> {
-    let Question { transactional_id, producer, partition, adds_partition } = question;
+    let Question { transactional_id, producer, partitions, adds_partition } = question;
     let id = transactional_id.clone();
     let event = move |token, _| {
-        let (transactional_id, partitions) = (id.clone(), BTreeSet::from([partition.clone()]));
+        let (transactional_id, partitions) = (id.clone(), partitions.clone());
         if adds_partition {
             let protocol = TransactionProtocol::EpochPerTransaction;
             TransactionEvent::Add(AddPartitions { token, transactional_id, producer, partitions, protocol })

@@ -2,8 +2,8 @@
 
 use tailrace_broker::coordinator::TransactionalProducer;
 use tailrace_broker::groups::{
-    CommitPartition, CommitRequest, CommitTopic, CommittedTopic, Committer, GroupError, OffsetsEvent,
-    OffsetsReply, TopicReference,
+    CommitPartition, CommitRequest, CommitTopic, CommittedTopic, Committer, GroupCoordinator, GroupError,
+    OffsetsEvent, OffsetsReply, TopicReference,
 };
 use tailrace_kafka_wire::messages::txn_offset_commit_request::{
     TxnOffsetCommitRequest, TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
@@ -15,12 +15,16 @@ use tailrace_kafka_wire::{ErrorCode, Reader};
 use tailrace_types::{ProducerEpoch, ProducerId};
 
 use crate::connection::Closed;
-use crate::kafka::groups::group_code;
-use crate::kafka::transactions::add_offsets_partition;
+use crate::kafka::commands::Refusal;
+use crate::kafka::groups::{PendingGroup, group_code};
+use crate::kafka::transactions::{add_offsets_partition, group_partition};
 use crate::kafka::{Context, Decided, answer_later, decode};
 
 /// First version that adds the offsets' partition to the transaction by itself (KIP-890).
 const ADDS_PARTITION_FROM: i16 = 5;
+
+/// Times that the transaction's coordinator is asked, at most. Once more is enough unless transactions end all the time.
+const VERIFICATIONS_MAX: usize = 5;
 
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let request: TxnOffsetCommitRequest = decode(&context, reader)?;
@@ -29,13 +33,6 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         id: ProducerId(request.producer_id),
         epoch: ProducerEpoch(request.producer_epoch),
     };
-    let adds = context.version() >= ADDS_PARTITION_FROM;
-    let transaction = (request.transactional_id.as_str(), producer);
-    if let Err(refusal) = add_offsets_partition(&context, transaction, &request.group_id, adds).await {
-        tracing::debug!(group = request.group_id, message = %refusal.message, "offsets are not in a transaction");
-        let response = response(all(skeleton, as_coordinator(refusal.code)));
-        return Ok(Decided::Reply(context.reply(&response)?));
-    }
     let commit = CommitRequest {
         by: Committer {
             member: request.member_id.into(),
@@ -47,7 +44,15 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         retention_ms: None,
         topics: request.topics.into_iter().map(commit_topic).collect(),
     };
-    let pending = context.submit_offsets(request.group_id, OffsetsEvent::Commit(commit)).await;
+    let transaction = (request.transactional_id.as_str(), producer);
+    let pending = match submit(&context, transaction, &request.group_id, commit).await {
+        Ok(pending) => pending,
+        Err(refusal) => {
+            tracing::debug!(group = request.group_id, message = %refusal.message, "offsets are not in a transaction");
+            let response = response(all(skeleton, as_coordinator(refusal.code)));
+            return Ok(Decided::Reply(context.reply(&response)?));
+        }
+    };
     Ok(answer_later(context, async move {
         response(match pending.offsets().await {
             Ok(OffsetsReply::Commit(Ok(topics))) => topics.into_iter().map(answer).collect(),
@@ -56,6 +61,35 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
             Err(code) => all(skeleton, code),
         })
     }))
+}
+
+/// Asks the transaction's coordinator, then submits the commit.
+///
+/// With an epoch per transaction (version 5 on) the epoch keeps a commit out that comes after its transaction's end. Without,
+/// one whose transaction ends between the two steps would open a transaction that nobody ends: the number of transactions
+/// that the producer has ended in the partition has to be the same at both.
+async fn submit(
+    context: &Context,
+    (transactional_id, producer): (&str, TransactionalProducer),
+    group_id: &str,
+    commit: CommitRequest,
+) -> Result<PendingGroup, Refusal> {
+    let partition = group_partition(&context.broker, group_id).await?;
+    let (number, transaction) = (partition.partition.0, (transactional_id, producer));
+    if context.version() >= ADDS_PARTITION_FROM {
+        add_offsets_partition(context, transaction, partition, true).await?;
+        return Ok(context.submit_offsets(group_id.to_owned(), OffsetsEvent::Commit(commit)).await);
+    }
+    for _ in 0..VERIFICATIONS_MAX {
+        let ended = context.transactions_ended(number, producer.id).await;
+        add_offsets_partition(context, transaction, partition.clone(), false).await?;
+        let commit = OffsetsEvent::Commit(commit.clone());
+        let unended = move |core: &GroupCoordinator| ended == Some(core.transactions_ended(producer.id));
+        if let Some(pending) = context.submit_offsets_if(number, group_id, unended, commit).await {
+            return Ok(pending);
+        }
+    }
+    Err(Refusal::new(ErrorCode::CoordinatorNotAvailable, "The producer's transactions end too quickly."))
 }
 
 /// Who commits offsets looks for a coordinator where who produces would look for replicas.

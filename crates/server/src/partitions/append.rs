@@ -104,6 +104,17 @@ pub(crate) async fn begin_verification(
     Ok(core.begin_verification(header, epochs_are_bumped, now))
 }
 
+/// The same, if the batch needs verification.
+pub(crate) async fn begin_verification_if_needed(
+    partition: &PartitionHandle,
+    header: &BatchHeader,
+    epochs_are_bumped: bool,
+    now: TimestampMs,
+) -> Option<VerificationGuard> {
+    let mut core = partition.core.lock().await;
+    core.as_mut()?.begin_verification_if_needed(header, epochs_are_bumped, now)
+}
+
 async fn append_entry(
     broker: &Arc<Broker>,
     partition: &Arc<PartitionHandle>,

@@ -9,7 +9,10 @@ mod table;
 mod tests;
 mod upkeep;
 
-pub(crate) use append::{AppendFailure, Onward, append, append_marker, append_verified, begin_verification};
+pub(crate) use append::{
+    AppendFailure, Onward, append, append_marker, append_verified, begin_verification,
+    begin_verification_if_needed,
+};
 pub(crate) use flusher::Flusher;
 pub(crate) use handle::{PartitionHandle, WaitOutcome};
 pub(crate) use open::{Opener, log_config, policy};

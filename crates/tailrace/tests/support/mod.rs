@@ -3,11 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use tailrace_kafka_wire::{Request, decode_response, request_frame};
 
 /// The program under test.
 pub(crate) const TAILRACE: &str = env!("CARGO_BIN_EXE_tailrace");
@@ -257,9 +259,28 @@ impl Drop for Listener {
     }
 }
 
+/// A client that speaks the Kafka protocol plainly.
+pub(crate) struct Wire(TcpStream);
+
+impl Wire {
+    pub(crate) fn connect(server: &Server) -> Self {
+        Self(TcpStream::connect(&server.kafka).unwrap())
+    }
+
+    pub(crate) fn call<R: Request>(&mut self, version: i16, request: &R) -> R::Response {
+        let frame = request_frame(1, Some("consumer-1"), version, request).unwrap();
+        self.0.write_all(&frame.into_bytes().unwrap()).unwrap();
+        let mut length = [0; 4];
+        self.0.read_exact(&mut length).unwrap();
+        let mut answer = vec![0; usize::try_from(i32::from_be_bytes(length)).unwrap()];
+        self.0.read_exact(&mut answer).unwrap();
+        decode_response::<R>(answer.into(), version).unwrap().1
+    }
+}
+
 /// The body of a small HTTP answer.
 pub(crate) fn http_get(address: &str, path: &str) -> String {
-    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();

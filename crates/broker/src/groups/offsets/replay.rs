@@ -55,7 +55,7 @@ impl GroupCoordinator {
     }
 
     pub(in crate::groups) fn finish_transaction(&mut self, producer: TransactionalProducer, committed: bool) {
-        self.offsets.note_epoch(producer);
+        self.offsets.note_end(producer);
         for group in self.offsets.finish(producer.id, committed) {
             self.group_with_offsets(&group);
         }

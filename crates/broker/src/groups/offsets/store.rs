@@ -38,24 +38,47 @@ pub(in crate::groups) struct Offsets {
     /// Of all that are pending.
     pending_count: usize,
     next_order: u64,
-    /// Newest epoch of each producer that has written here. The partition refuses older ones, which must not come as a
-    /// surprise after a decision.
-    epochs: BTreeMap<ProducerId, ProducerEpoch>,
+    /// What is known of each producer that has written here.
+    producers: BTreeMap<ProducerId, KnownProducer>,
+}
+
+/// What is known of a producer.
+#[derive(Clone, Copy, Debug)]
+struct KnownProducer {
+    /// Its newest epoch. The partition refuses older ones, which must not come as a surprise after a decision.
+    epoch: ProducerEpoch,
+    /// How many of its transactions have ended here.
+    ended: u64,
 }
 
 impl Offsets {
     /// The newest epoch that is known of a producer.
     pub(super) fn epoch(&self, producer: ProducerId) -> Option<ProducerEpoch> {
-        self.epochs.get(&producer).copied()
+        self.producers.get(&producer).map(|known| known.epoch)
     }
 
-    /// A producer has written, or its transaction has ended.
+    /// How many transactions of a producer have ended here, if it is known.
+    pub(in crate::groups) fn transactions_ended(&self, producer: ProducerId) -> Option<u64> {
+        self.producers.get(&producer).map(|known| known.ended)
+    }
+
+    /// A producer has written.
     pub(super) fn note_epoch(&mut self, producer: TransactionalProducer) {
-        let epoch = self.epochs.entry(producer.id).or_insert(producer.epoch);
-        *epoch = producer.epoch.max(*epoch);
-        if self.epochs.len() > PRODUCERS_REMEMBERED_MAX {
+        self.note(producer, 0);
+    }
+
+    /// A producer's transaction has ended.
+    pub(super) fn note_end(&mut self, producer: TransactionalProducer) {
+        self.note(producer, 1);
+    }
+
+    fn note(&mut self, TransactionalProducer { id, epoch }: TransactionalProducer, ended: u64) {
+        let known = self.producers.entry(id).or_insert(KnownProducer { epoch, ended: 0 });
+        known.epoch = epoch.max(known.epoch);
+        known.ended += ended;
+        if self.producers.len() > PRODUCERS_REMEMBERED_MAX {
             // Ids are given in order: the oldest.
-            self.epochs.pop_first();
+            self.producers.pop_first();
         }
     }
 
