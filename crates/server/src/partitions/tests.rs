@@ -1,5 +1,4 @@
 //! Transactions that end while others wait for it: librdkafka's consumer of committed records, and live NATS subscribers.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
