@@ -53,7 +53,7 @@ describe_tool() {
   seen 'tool-live .*/127\.0\.0\.1 .* 3 *$' groups --describe --group tool-live --members
   groups --describe --group tool-live --members --verbose > "$TMP/out"; matches 'tool-group\(0,1,2\)|tool-group:0,1,2'
   groups --describe --group tool-live --offsets > "$TMP/out"; matches 'tool-live +tool-group +0 .*console-consumer'
-  groups --describe --group tool-none > "$TMP/out"; has "not found"
+  groups --describe --group tool-none > "$TMP/out"; has GroupIdNotFoundException
   groups --describe --all-groups --state > "$TMP/out"; has tool-classic; has tool-live
   verdict
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tailrace_broker::coordinator::{Coordinator, Effects, Moment, Replayed, Token, TransactionalProducer};
 use tailrace_replication::TransactionMarker;
@@ -345,8 +345,11 @@ impl<C: Coordinator> Shard<C> {
                 () = Broker::stopped(&mut stopping) => return,
             }
             let ticked = self.nudge(&broker, C::tick).await;
-            if ticked.is_err() || self.deadline.load(Ordering::Acquire) == deadline {
-                // Not at once again: the disk may be full for a while, and a core may be early.
+            if ticked.is_err() {
+                // The disk may be full for a while, and each try reads the log.
+                tokio::time::sleep(FAILURE_PAUSE).await;
+            } else if self.deadline.load(Ordering::Acquire) == deadline {
+                // A core may have been called early.
                 tokio::time::sleep(TICK_PAUSE).await;
             }
         }
@@ -359,7 +362,10 @@ impl<C: Coordinator> Shard<C> {
 }
 
 /// Least time between two calls of a core that leaves its deadline where it was.
-const TICK_PAUSE: std::time::Duration = std::time::Duration::from_millis(5);
+const TICK_PAUSE: Duration = Duration::from_millis(5);
+
+/// Time after which a core that failed is tried again when its deadline has come.
+const FAILURE_PAUSE: Duration = Duration::from_secs(1);
 
 /// Why the end of a transaction was not written.
 #[derive(Debug, thiserror::Error)]

@@ -42,6 +42,9 @@ const ZSTD: u8 = 4;
 /// loop may be kept from its other connections.
 const CHECK_INLINE_BYTES: usize = 32 * 1024;
 
+/// How often the coordinator of a transaction is asked about one batch. Each time again means that a marker was written meanwhile.
+const VERIFICATIONS_MAX: usize = 5;
+
 /// An append that is committed only once the partition's high watermark gets there.
 struct Uncommitted {
     topic: usize,
@@ -222,6 +225,9 @@ async fn append_one(
 }
 
 /// Appends a batch of a transaction. Before the first one here, the transaction's coordinator is asked.
+///
+/// A producer begins its next transaction while the markers of the one before are being written. The coordinator's answer
+/// waits for these, and the marker that comes meanwhile makes the guard worthless: then it is asked again.
 async fn append_transactional(
     context: &Context,
     (topic, (transactional_id, begun)): (&Topic, (&str, &Begun)),
@@ -230,28 +236,34 @@ async fn append_transactional(
     onward: Onward,
 ) -> Result<Result<Appended, AppendFailure>, Refusal> {
     let broker = &context.broker;
-    let result = match begun.guard(handle)? {
+    let mut result = match begun.guard(handle)? {
         Some(guard) => append_verified(broker, handle, (batch.clone(), guard), now, onward).await,
         None => append(broker, handle, batch.clone(), now, onward).await,
     };
-    let Err(AppendFailure::Refused(AppendError::Producer(ProducerError::Unverified { .. }))) = result else {
-        return Ok(result);
-    };
     let adds_partition = context.version() >= ADDS_PARTITIONS_FROM;
-    let guard = match begin_verification(handle, &batch.header, adds_partition, now).await {
-        Ok(guard) => guard,
-        Err(failure) => return Ok(Err(failure)),
-    };
-    let first = FirstBatch {
-        transactional_id,
-        topic,
-        partition: handle.id.partition.0,
-        producer_id: batch.header.producer_id,
-        producer_epoch: batch.header.producer_epoch,
-        adds_partition,
-    };
-    verify_transaction(context, first).await?;
-    Ok(append_verified(broker, handle, (batch, guard), now, onward).await)
+    for _ in 0..VERIFICATIONS_MAX {
+        if !matches!(
+            &result,
+            Err(AppendFailure::Refused(AppendError::Producer(ProducerError::Unverified { .. })))
+        ) {
+            return Ok(result);
+        }
+        let guard = match begin_verification(handle, &batch.header, adds_partition, now).await {
+            Ok(guard) => guard,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        let first = FirstBatch {
+            transactional_id,
+            topic,
+            partition: handle.id.partition.0,
+            producer_id: batch.header.producer_id,
+            producer_epoch: batch.header.producer_epoch,
+            adds_partition,
+        };
+        verify_transaction(context, first).await?;
+        result = append_verified(broker, handle, (batch.clone(), guard), now, onward).await;
+    }
+    Ok(result)
 }
 
 /// Partitions that one request brings into its transaction: its coordinator is asked once, not once for each, because every
