@@ -539,27 +539,25 @@ async fn a_fetch_of_committed_records_goes_up_to_the_last_stable_offset() {
     for round in 0..24 {
         assert_eq!(produce(&mut client, 12, "tx", who, (0, 0)).await, OK);
         who = end(&mut client, NEW, "tx", who, round % 2 == 0).await.expect("it ends");
+        // A server that stops before it has noted that the marker is written writes it once more: not here.
+        eventually("it is complete", || async {
+            let mut client = server.connect().await;
+            describe(&mut client, "tx").await.transaction_state.starts_with("Complete")
+        })
+        .await;
         if round == 11 {
             server.restart().await;
             client = server.connect().await;
         }
         let end = 2 * (round + 1);
-        eventually("its marker is there", || async {
-            let mut client = server.connect().await;
-            whole_batches(&mut client, end, i32::MAX).await.0 == end
-        })
-        .await;
-        let mut bytes_before = 0;
         for from in (0..end).rev() {
             let (stable, batches, bytes) = whole_batches(&mut client, from, i32::MAX).await;
             assert_eq!((stable, batches), (end, (from..end).collect()), "from {from} of {end}");
             // A byte less than all: the last one stays behind.
             let limit = i32::try_from(bytes - 1).expect("few");
-            let (_, batches, bytes) = whole_batches(&mut client, from, limit).await;
+            let (_, batches, _) = whole_batches(&mut client, from, limit).await;
             let last = if from + 1 == end { end } else { end - 1 };
             assert_eq!(batches, (from..last).collect::<Vec<_>>(), "from {from} of {end}, {limit} bytes");
-            assert!(bytes >= bytes_before);
-            bytes_before = bytes;
         }
     }
 }

@@ -59,12 +59,12 @@ impl Rig {
     }
 
     /// Appends a batch of `count` records, in a transaction of this producer if there is one.
-    async fn produce(&self, producer: Option<(i64, i32)>, count: i64) {
+    async fn produce(&self, producer: Option<i64>, count: i64) {
         let mut options = BatchOptions::default();
-        if let Some((id, sequence)) = producer {
+        if let Some(id) = producer {
+            // Without a sequence, as a coordinator writes: nobody is asked whether the transaction is under way.
             options.producer_id = ProducerId(id);
             options.producer_epoch = ProducerEpoch(0);
-            options.base_sequence = sequence;
             options.transactional = true;
         }
         let mut builder = BatchBuilder::new(options);
@@ -122,8 +122,8 @@ async fn only_committed_records_where_only_those_count() {
     let broker = rig.broker();
     let live = broker.share.get_or_load(broker, &rig.key).await.unwrap();
     rig.produce(None, 2).await; // 0, 1
-    rig.produce(Some((7, 0)), 2).await; // 2, 3
-    rig.produce(Some((8, 0)), 1).await; // 4
+    rig.produce(Some(7), 2).await; // 2, 3
+    rig.produce(Some(8), 1).await; // 4
     assert_eq!(rig.acquire(&live, true).await, [(0, 1)], "two transactions are open");
     rig.end(7, false).await; // 5
     assert_eq!(rig.acquire(&live, true).await, [], "offsets 2 and 3 are aborted, 4 is still open");

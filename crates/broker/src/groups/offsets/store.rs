@@ -327,4 +327,17 @@ mod tests {
         offsets.finish(ProducerId(1), true);
         assert_eq!(committed(&offsets), None);
     }
+
+    #[test]
+    fn the_ends_of_a_producers_transactions_are_counted() {
+        let mut offsets = Offsets::default();
+        let producer = |epoch| TransactionalProducer { id: ProducerId(1), epoch: ProducerEpoch(epoch) };
+        assert_eq!(offsets.transactions_ended(ProducerId(1)), None);
+        offsets.note_epoch(producer(3));
+        assert_eq!(offsets.transactions_ended(ProducerId(1)), Some(0));
+        offsets.note_end(producer(4));
+        offsets.note_epoch(producer(2));
+        assert_eq!(offsets.transactions_ended(ProducerId(1)), Some(1));
+        assert_eq!(offsets.epoch(ProducerId(1)), Some(ProducerEpoch(4)), "the newest");
+    }
 }
