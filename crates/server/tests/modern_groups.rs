@@ -273,7 +273,7 @@ async fn topics_that_come_and_grow_are_noticed() {
 
 fn subscription(owned: &[i32]) -> Bytes {
     let mut bytes = b"\0\x01\0\0\0\x01\0\x01t\xff\xff\xff\xff\0\0\0\x01\0\x01t".to_vec();
-    bytes.extend(i32::try_from(owned.len()).unwrap().to_be_bytes());
+    bytes.extend(i32::try_from(owned.len()).expect("few partitions").to_be_bytes());
     owned.iter().for_each(|partition| bytes.extend(partition.to_be_bytes()));
     bytes.into()
 }
