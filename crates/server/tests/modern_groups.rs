@@ -273,7 +273,7 @@ async fn topics_that_come_and_grow_are_noticed() {
 
 fn subscription(owned: &[i32]) -> Bytes {
     let mut bytes = b"\0\x01\0\0\0\x01\0\x01t\xff\xff\xff\xff\0\0\0\x01\0\x01t".to_vec();
-    bytes.extend(i32::try_from(owned.len()).unwrap().to_be_bytes());
+    bytes.extend(i32::try_from(owned.len()).expect("few partitions").to_be_bytes());
     owned.iter().for_each(|partition| bytes.extend(partition.to_be_bytes()));
     bytes.into()
 }
@@ -299,6 +299,8 @@ async fn synced(client: &mut Client, member: &str, generation: i32) -> Vec<u8> {
         group_id: "g".to_owned(),
         member_id: member.to_owned(),
         generation_id: generation,
+        protocol_type: Some("consumer".to_owned()),
+        protocol_name: Some("cooperative-sticky".to_owned()),
         ..Default::default()
     };
     let answer = client.call(5, &sync).await;
@@ -321,6 +323,8 @@ async fn a_classic_group_is_upgraded_and_downgraded_while_it_works() {
         group_id: "g".to_owned(),
         member_id: classic.clone(),
         generation_id: 1,
+        protocol_type: Some("consumer".to_owned()),
+        protocol_name: Some("cooperative-sticky".to_owned()),
         assignments: vec![tailrace_kafka_wire::messages::sync_group_request::SyncGroupRequestAssignment {
             member_id: classic.clone(),
             assignment: Bytes::from_static(everything),

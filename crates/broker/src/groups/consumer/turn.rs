@@ -209,11 +209,7 @@ impl<'a> Turn<'a> {
     }
 
     /// The topics of a subscription that there are, by id; their partitions go to `known`.
-    fn topics_of(
-        &self,
-        (names, pattern): Subscribed<'_>,
-        known: &mut Partitions,
-    ) -> Arc<[TopicId]> {
+    fn topics_of(&self, (names, pattern): Subscribed<'_>, known: &mut Partitions) -> Arc<[TopicId]> {
         let resolved = pattern.and_then(|pattern| self.group.resolved.get(pattern));
         let matched = resolved.into_iter().flat_map(|resolved| resolved.topics.iter());
         let found = names.iter().chain(matched).filter_map(|name| self.moment.image.topic(name));
