@@ -135,7 +135,13 @@ async fn kafka_itself_understands_our_groups_and_offsets() {
         "\"note\"",
         "\"version\":\"4\"",
     ]);
-    has(&["\"type\":\"1\"", "\"group\":\"old\"", "\"offset\":7", "\"expireTimestamp\":", "\"version\":\"1\""]);
+    has(&[
+        "\"type\":\"1\"",
+        "\"group\":\"old\"",
+        "\"offset\":7",
+        "\"expireTimestamp\":",
+        "\"version\":\"1\"",
+    ]);
     has(&["\"type\":\"1\"", "\"group\":\"gone\"", "payload: <DELETE>"]);
     assert!(!text.contains("Could not decode") && !text.contains("isvalid: false"), "{text}");
 }
