@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use bytes::Bytes;
-use groups::{Rig, shared, show, subscription};
+use groups::{Rig, assignment_of_data, shared, show, subscription_with_data};
 use tailrace_broker::TopicRef;
 use tailrace_broker::coordinator::{Token, TransactionalProducer};
 use tailrace_broker::groups::{
@@ -206,14 +206,15 @@ impl Player {
         topics.collect()
     }
 
-    /// `join NAME [member=ID] [instance=ID] [session=MS] [rebalance=MS] [protocols=NAME:TOPIC+TOPIC;NAME:..] [v3|v4|v9]`
+    /// `join NAME [member=ID] [instance=ID] [session=MS] [rebalance=MS] [protocols=NAME:TOPIC+TOPIC;NAME:..] [data=TEXT] [v3|v4|v9]`
     fn join(&mut self, words: &Words<'_>) -> JoinRequest {
         let name = words.name(1);
         let count = self.fresh.entry(name.to_owned()).or_default();
         *count += 1;
         let protocol = |text: &str| {
             let (name, topics) = text.split_once(':').unwrap_or((text, "t"));
-            (name.to_owned(), subscription(&topics.split('+').collect::<Vec<_>>()))
+            let topics: Vec<_> = topics.split('+').collect();
+            (name.to_owned(), subscription_with_data(&topics, words.get("data")))
         };
         JoinRequest {
             client: ClientIdentity { client_id: name.to_owned(), client_host: "/10.0.0.1".to_owned() },
@@ -227,7 +228,6 @@ impl Player {
                 "none" => Vec::new(),
                 protocols => protocols.split(';').map(protocol).collect(),
             },
-            reason: None,
             abilities: JoinAbilities {
                 comes_back_with_id: words.has("v4") || words.has("v9"),
                 skips_assignment: words.has("v9"),
@@ -314,11 +314,12 @@ fn member(words: &Words<'_>) -> MemberReference {
     }
 }
 
-/// `sync NAME member=ID generation=N [assign=ID:TEXT,ID:TEXT]`
+/// `sync NAME member=ID generation=N [assign=ID:TEXT,ID:TEXT]`; `!TEXT` is an assignment that is well-formed and holds that data.
 fn sync(words: &Words<'_>) -> SyncRequest {
     let assignment = |text: &str| {
         let (member, bytes) = text.split_once(':').expect("MEMBER:TEXT");
-        (shared(member), Bytes::copy_from_slice(bytes.as_bytes()))
+        let text = || Bytes::copy_from_slice(bytes.as_bytes());
+        (shared(member), bytes.strip_prefix('!').map_or_else(text, assignment_of_data))
     };
     SyncRequest {
         by: member(words),
@@ -335,7 +336,7 @@ fn sync(words: &Words<'_>) -> SyncRequest {
 fn leave(words: &Words<'_>) -> Vec<LeavingMember> {
     let leaving = |text: &str| {
         let (member, instance) = text.split_once('/').map_or((text, None), |(m, i)| (m, Some(i)));
-        LeavingMember { member: shared(member), instance: instance.map(shared), reason: None }
+        LeavingMember { member: shared(member), instance: instance.map(shared) }
     };
     words.get("members").expect("members").split(',').map(leaving).collect()
 }

@@ -157,7 +157,6 @@ impl World {
                 let leaving = LeavingMember {
                     member: Arc::clone(&client_state.member),
                     instance: client_state.instance.clone(),
-                    reason: None,
                 };
                 self.on_their_way.push((*client, Request::Leave(vec![leaving])));
             }
@@ -202,7 +201,6 @@ impl World {
                 rebalance_timeout_ms: 9000,
                 protocol_type: "consumer".to_owned(),
                 protocols: vec![("range".to_owned(), subscription(&["t"]))],
-                reason: None,
                 abilities: JoinAbilities { comes_back_with_id: true, skips_assignment: number < 2 },
             }),
             Phase::Joined => {

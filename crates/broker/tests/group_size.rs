@@ -23,7 +23,6 @@ fn join(rig: &mut Rig, fresh: &str, member: &str) -> usize {
         rebalance_timeout_ms: 60_000,
         protocol_type: "consumer".to_owned(),
         protocols: vec![("range".to_owned(), subscription(&["t"]))],
-        reason: None,
         abilities: JoinAbilities::default(),
     };
     let event = ClassicEvent::Join(request);

@@ -120,22 +120,28 @@ async fn kafka_itself_understands_our_groups_and_offsets() {
         assert!(found, "{parts:?} is not in\n{text}\n{errors}");
     };
     has(&[
-        "GROUP_METADATA",
+        "\"type\":\"2\"",
         "\"group\":\"g\"",
         "\"generation\":1",
         "\"groupInstanceId\":\"instance\"",
         "\"version\":\"3\"",
     ]);
-    has(&["GROUP_METADATA", "\"group\":\"g\"", "\"generation\":2", "\"members\":[]"]);
+    has(&["\"type\":\"2\"", "\"group\":\"g\"", "\"generation\":2", "\"members\":[]"]);
     has(&[
-        "OFFSET_COMMIT",
+        "\"type\":\"1\"",
         "\"group\":\"g\"",
         "\"offset\":42",
         "\"leaderEpoch\":3",
         "\"note\"",
         "\"version\":\"4\"",
     ]);
-    has(&["OFFSET_COMMIT", "\"group\":\"old\"", "\"offset\":7", "\"expireTimestamp\":", "\"version\":\"1\""]);
-    has(&["OFFSET_COMMIT", "\"group\":\"gone\"", "payload: <DELETE>"]);
+    has(&[
+        "\"type\":\"1\"",
+        "\"group\":\"old\"",
+        "\"offset\":7",
+        "\"expireTimestamp\":",
+        "\"version\":\"1\"",
+    ]);
+    has(&["\"type\":\"1\"", "\"group\":\"gone\"", "payload: <DELETE>"]);
     assert!(!text.contains("Could not decode") && !text.contains("isvalid: false"), "{text}");
 }

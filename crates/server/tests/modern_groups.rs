@@ -299,6 +299,8 @@ async fn synced(client: &mut Client, member: &str, generation: i32) -> Vec<u8> {
         group_id: "g".to_owned(),
         member_id: member.to_owned(),
         generation_id: generation,
+        protocol_type: Some("consumer".to_owned()),
+        protocol_name: Some("cooperative-sticky".to_owned()),
         ..Default::default()
     };
     let answer = client.call(5, &sync).await;
@@ -321,6 +323,8 @@ async fn a_classic_group_is_upgraded_and_downgraded_while_it_works() {
         group_id: "g".to_owned(),
         member_id: classic.clone(),
         generation_id: 1,
+        protocol_type: Some("consumer".to_owned()),
+        protocol_name: Some("cooperative-sticky".to_owned()),
         assignments: vec![tailrace_kafka_wire::messages::sync_group_request::SyncGroupRequestAssignment {
             member_id: classic.clone(),
             assignment: Bytes::from_static(everything),

@@ -161,6 +161,11 @@ impl Rig {
 
 /// What a consumer that reads these topics says in JoinGroup.
 pub(crate) fn subscription(topics: &[&str]) -> Bytes {
+    subscription_with_data(topics, None)
+}
+
+/// The same, with something that only the client's assignor understands.
+pub(crate) fn subscription_with_data(topics: &[&str], data: Option<&str>) -> Bytes {
     let mut bytes = BytesMut::new();
     bytes.put_i16(1);
     bytes.put_i32(i32::try_from(topics.len()).expect("few topics"));
@@ -168,9 +173,28 @@ pub(crate) fn subscription(topics: &[&str]) -> Bytes {
         bytes.put_i16(i16::try_from(topic.len()).expect("short names"));
         bytes.put_slice(topic.as_bytes());
     }
-    bytes.put_i32(-1);
+    put_data(&mut bytes, data);
     bytes.put_i32(0);
     bytes.freeze()
+}
+
+/// What a leader gives to a member: no partitions, and something that only the client's assignor understands.
+pub(crate) fn assignment_of_data(data: &str) -> Bytes {
+    let mut bytes = BytesMut::new();
+    bytes.put_i16(1);
+    bytes.put_i32(0);
+    put_data(&mut bytes, Some(data));
+    bytes.freeze()
+}
+
+fn put_data(bytes: &mut BytesMut, data: Option<&str>) {
+    match data {
+        Some(data) => {
+            bytes.put_i32(i32::try_from(data.len()).expect("little data"));
+            bytes.put_slice(data.as_bytes());
+        }
+        None => bytes.put_i32(-1),
+    }
 }
 
 pub(crate) fn shared(text: &str) -> Arc<str> {

@@ -58,6 +58,14 @@ impl PendingGroup {
     }
 }
 
+/// Most characters of a client's reason that get into the server's log. Kafka's clients send no more.
+const REASON_CHARS_MAX: usize = 255;
+
+/// A reason that a client gives for what it does (KIP-800), as much of it as goes into the server's log.
+pub(crate) fn reason_for_log(reason: &str) -> String {
+    reason.chars().take(REASON_CHARS_MAX).collect()
+}
+
 impl Context {
     /// Submits an event to the coordinator of a group. Returns when it is decided.
     pub(crate) async fn submit_group(

@@ -9,7 +9,7 @@ use tailrace_kafka_wire::messages::join_group_response::{JoinGroupResponse, Join
 use tailrace_kafka_wire::{ErrorCode, Reader};
 
 use crate::connection::Closed;
-use crate::kafka::groups::{fresh_member_id, group_code};
+use crate::kafka::groups::{fresh_member_id, group_code, reason_for_log};
 use crate::kafka::{Context, Decided, answer_later, decode};
 
 /// First version in which the rebalance timeout is told apart from the session timeout.
@@ -28,6 +28,10 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     let request: JoinGroupRequest = decode(&context, reader)?;
     let version = context.version();
     let member = request.member_id.clone();
+    if let Some(reason) = &request.reason {
+        let (group, reason) = (&request.group_id, reason_for_log(reason));
+        tracing::debug!(group, member, ?reason, "a member joins");
+    }
     let (group, join) = join_request(&context, request);
     let pending = context.submit_classic(group, ClassicEvent::Join(join)).await;
     Ok(answer_later(context, async move {
@@ -65,7 +69,6 @@ fn join_request(context: &Context, request: JoinGroupRequest) -> (String, JoinRe
         rebalance_timeout_ms,
         protocol_type: request.protocol_type,
         protocols: request.protocols.into_iter().map(|protocol| (protocol.name, protocol.metadata)).collect(),
-        reason: request.reason,
         abilities: JoinAbilities {
             comes_back_with_id: version >= MEMBER_ID_REQUIRED_FROM,
             skips_assignment: version >= SKIP_ASSIGNMENT_FROM,

@@ -8,7 +8,7 @@ use tailrace_kafka_wire::messages::leave_group_response::{LeaveGroupResponse, Me
 use tailrace_kafka_wire::{ErrorCode, Reader};
 
 use crate::connection::Closed;
-use crate::kafka::groups::group_code;
+use crate::kafka::groups::{group_code, reason_for_log};
 use crate::kafka::{Context, Decided, answer_later, decode};
 
 /// First version in which several members may leave at once (KIP-345).
@@ -22,10 +22,16 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     } else {
         vec![MemberIdentity { member_id: request.member_id, ..Default::default() }]
     };
+    for member in &members {
+        if let Some(reason) = &member.reason {
+            let (group, id, reason) = (&request.group_id, &member.member_id, reason_for_log(reason));
+            let instance = member.group_instance_id.as_deref();
+            tracing::debug!(group, member = id, instance, ?reason, "a member leaves");
+        }
+    }
     let leaving = members.iter().map(|member| LeavingMember {
         member: Arc::from(member.member_id.as_str()),
         instance: member.group_instance_id.as_deref().map(Arc::from),
-        reason: member.reason.clone(),
     });
     let event = ClassicEvent::Leave(leaving.collect());
     let pending = context.submit_classic(request.group_id, event).await;

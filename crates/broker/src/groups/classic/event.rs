@@ -51,8 +51,6 @@ pub struct JoinRequest {
     pub protocol_type: String,
     /// The assignment strategies that it knows, the one it likes best first, each with its subscription.
     pub protocols: Vec<NamedBytes>,
-    /// Why it joins, for the log.
-    pub reason: Option<String>,
     /// What its client can do.
     pub abilities: JoinAbilities,
 }
@@ -138,8 +136,6 @@ pub struct LeavingMember {
     pub member: Arc<str>,
     /// Its static identity.
     pub instance: Option<Arc<str>>,
-    /// Why, for the log.
-    pub reason: Option<String>,
 }
 
 /// A group as DescribeGroups shows it.

@@ -147,12 +147,13 @@ fn upgraded(
         let protocol = classic.protocol.as_deref().or_else(|| Some(&*known.protocols.first()?.0));
         let subscription = known.subscription(protocol.unwrap_or_default());
         let subscription = Subscription::decode(&subscription).map_err(malformed)?;
-        if subscription.has_user_data {
-            return Err(refuse("a member's assignor keeps data of its own, so that only it can assign"));
-        }
         let assignment = decode_assignment(&known.assignment).map_err(malformed)?;
+        // As Kafka has it. What members tell their assignor is no hindrance: the cooperative one is told generations.
+        if assignment.has_user_data {
+            return Err(refuse("its assignor gives data of its own to members, so that only it can assign"));
+        }
         let mut held = Held::new();
-        for (topic, partitions) in by_id(&assignment, image) {
+        for (topic, partitions) in by_id(&assignment.topics, image) {
             held.insert(topic, partitions.into_iter().map(|number| (number, classic.generation)).collect());
         }
         let mut names = subscription.topics;

@@ -20,8 +20,6 @@ pub(crate) struct Subscription {
     pub(crate) topics: Vec<String>,
     /// What it has, by name. Older members do not say: they give up everything before they join.
     pub(crate) owned: Vec<(String, Vec<i32>)>,
-    /// Data of the client's own assignor.
-    pub(crate) has_user_data: bool,
     pub(crate) rack: Option<String>,
 }
 
@@ -34,13 +32,14 @@ impl Subscription {
         let mut reader = FieldReader::new(bytes);
         let version = read_version(&mut reader)?;
         let topics = reader.array("topics", |reader| reader.string("topic").map(str::to_owned))?;
-        let has_user_data = reader.nullable_bytes("user data")?.is_some_and(|data| !data.is_empty());
+        // Whatever the client's assignor says to itself, such as the generation that its partitions are from.
+        reader.nullable_bytes("user data")?;
         let owned = if version >= 1 { read_topics(&mut reader)? } else { Vec::new() };
         if version >= 2 {
             reader.i32("generation")?;
         }
         let rack = if version >= 3 { reader.nullable_string("rack id")?.map(str::to_owned) } else { None };
-        Ok(Self { version, topics, owned, has_user_data, rack })
+        Ok(Self { version, topics, owned, rack })
     }
 
     /// Writes one, without user data.
@@ -88,17 +87,28 @@ fn write_topics(writer: &mut FieldWriter, topics: &[(String, Vec<i32>)]) {
     });
 }
 
-/// Reads an assignment: partitions by the name of their topic. Empty bytes are an empty assignment.
+/// What a leader has given to a member.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Assigned {
+    /// Partitions by the name of their topic.
+    pub(crate) topics: Vec<(String, Vec<i32>)>,
+    /// Data of the client's own assignor, which nobody else could make.
+    pub(crate) has_user_data: bool,
+}
+
+/// Reads an assignment. Empty bytes are an empty assignment.
 ///
 /// # Errors
 /// It is damaged.
-pub(crate) fn decode_assignment(bytes: &[u8]) -> Result<Vec<(String, Vec<i32>)>> {
+pub(crate) fn decode_assignment(bytes: &[u8]) -> Result<Assigned> {
     if bytes.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Assigned::default());
     }
     let mut reader = FieldReader::new(bytes);
     read_version(&mut reader)?;
-    read_topics(&mut reader)
+    let topics = read_topics(&mut reader)?;
+    let has_user_data = reader.nullable_bytes("user data")?.is_some_and(|data| !data.is_empty());
+    Ok(Assigned { topics, has_user_data })
 }
 
 /// Writes an assignment, in the version of a member's subscription.
@@ -120,7 +130,6 @@ mod tests {
                 version,
                 topics: vec!["a".to_owned()],
                 owned: if version >= 1 { vec![("a".to_owned(), vec![0, 2])] } else { Vec::new() },
-                has_user_data: false,
                 rack: (version >= 3).then(|| "r".to_owned()),
             };
             let bytes = subscription.encode();
@@ -134,8 +143,21 @@ mod tests {
     #[test]
     fn assignments_come_back() {
         let topics = vec![("a".to_owned(), vec![0, 1]), ("b".to_owned(), vec![])];
-        assert_eq!(decode_assignment(&encode_assignment(1, &topics)), Ok(topics));
-        assert_eq!(decode_assignment(b""), Ok(vec![]));
-        assert!(decode_assignment(&[0]).is_err());
+        let bytes = encode_assignment(1, &topics);
+        assert_eq!(decode_assignment(&bytes), Ok(Assigned { topics, has_user_data: false }));
+        assert_eq!(decode_assignment(b""), Ok(Assigned::default()));
+        for cut in 1..bytes.len() {
+            assert!(decode_assignment(&bytes[..cut]).is_err(), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn user_data_is_skipped_in_subscriptions_and_noticed_in_assignments() {
+        let subscription =
+            b"\0\x01\0\0\0\x01\0\x01a\0\0\0\x04\0\0\0\x07\0\0\0\x01\0\x01a\0\0\0\x01\0\0\0\x02";
+        let found = Subscription::decode(subscription).expect("it is whole");
+        assert_eq!((found.topics, found.owned), (vec!["a".to_owned()], vec![("a".to_owned(), vec![2])]));
+        let assigned = decode_assignment(b"\0\x01\0\0\0\0\0\0\0\x01!");
+        assert_eq!(assigned, Ok(Assigned { topics: vec![], has_user_data: true }));
     }
 }
