@@ -90,7 +90,7 @@ fn a_folder_of_a_newer_format_is_refused() {
     let server = Server::start(&data, &[]);
     server.create("kept", 1);
     assert_eq!(server.stop(), Some(0));
-    for file in ["tailrace.meta", "__cluster_metadata-0/partition.meta"] {
+    for (file, version) in [("tailrace.meta", 2), ("__cluster_metadata-0/partition.meta", 3)] {
         let newer = dir.path().join("newer");
         copy_dir(&data, &newer);
         let path = newer.join(file);
@@ -100,11 +100,12 @@ fn a_folder_of_a_newer_format_is_refused() {
                 bytes = String::from_utf8(bytes).unwrap().replace("\"format\": 1", "\"format\": 2").into()
             }
             // The version follows the magic.
-            false => bytes[8] = 2,
+            false => bytes[8] = version,
         }
         std::fs::write(&path, &bytes).unwrap();
         let error = last_line(&failure(&run(&start_in(newer.to_str().unwrap())), 1));
-        assert!(error.contains("has format") && error.contains(" 2; this tailrace"), "{error}");
+        let version = format!(" {version}; this tailrace");
+        assert!(error.contains("has format") && error.contains(&version), "{error}");
         assert_eq!(std::fs::read(&path).unwrap(), bytes);
         std::fs::remove_dir_all(&newer).unwrap();
     }
