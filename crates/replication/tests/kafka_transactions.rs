@@ -1,8 +1,6 @@
 //! The log of a real Kafka with a committed and an aborted transaction (transaction version 2), taken in and opened: the same
 //! is known of its producer as Kafka knew.
 
-#![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
-
 use tailrace_log::{Log, LogConfig, LogStore, PartitionIdentity, RealDisk};
 use tailrace_replication::{Durability, Policy, Solo};
 use tailrace_types::{Offset, PartitionId, ProducerEpoch, TimestampMs, TopicId, TopicName, TopicPartition};

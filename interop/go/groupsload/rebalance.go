@@ -76,6 +76,10 @@ func (m *member) join() error {
 		}
 		joined := response.(*kmsg.JoinGroupResponse)
 		switch err := kerr.ErrorForCode(joined.ErrorCode); {
+		case errors.Is(err, kerr.CoordinatorLoadInProgress):
+			// A server that has just created the offsets' topic.
+			time.Sleep(100 * time.Millisecond)
+			continue
 		case errors.Is(err, kerr.MemberIDRequired):
 			m.id = joined.MemberID
 			continue
