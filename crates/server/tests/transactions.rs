@@ -277,6 +277,23 @@ async fn an_epoch_per_transaction() {
     until_committed(&mut client, 0, &[0, 1, 5]).await;
 }
 
+/// EndTxn is answered before the markers are written; the first batch of the next transaction comes in between.
+#[tokio::test]
+async fn the_next_transaction_begins_while_the_one_before_is_completed() {
+    const TURNS: i64 = 100;
+    let (_server, mut client) = started().await;
+    let mut who = init(&mut client, "tx").await.expect("a producer");
+    let mut expected = Vec::new();
+    for turn in 0..TURNS {
+        assert_eq!(produce(&mut client, 12, "tx", who, (0, 0)).await, OK, "turn {turn}");
+        let commits = turn % 5 != 4;
+        who = end(&mut client, NEW, "tx", who, commits).await.expect("it is ended");
+        // Each turn is a record and a marker.
+        expected.extend(commits.then_some(2 * turn));
+    }
+    until_committed(&mut client, 0, &expected).await;
+}
+
 #[tokio::test]
 async fn clients_of_the_classic_protocol() {
     let (_server, mut client) = started().await;
