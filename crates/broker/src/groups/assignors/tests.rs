@@ -268,34 +268,3 @@ proptest! {
         }
     }
 }
-
-/// Run by hand for docs/groups.md: `cargo test --release -p tailrace-broker --lib time_of_assignors -- --ignored --nocapture`.
-#[test]
-#[ignore = "a measurement"]
-fn time_of_assignors() {
-    type Assign = fn(&AssignmentTask<'_>) -> Vec<Partitions>;
-    let assignors = [("uniform", uniform as Assign), ("range", range), ("simple", assign_shares)];
-    for (assignor, assign) in assignors {
-        for (members, topics, partitions) in [(1_000, 10, 1_000), (10_000, 10, 2_000), (10_000, 100, 1_000)] {
-            for homogeneous in [true, false] {
-                let mut case = Case::new(&vec![partitions; topics], members);
-                if !homogeneous {
-                    for (number, (read, _)) in case.members.values_mut().enumerate() {
-                        read.remove(&(number % topics));
-                    }
-                }
-                let start = std::time::Instant::now();
-                case.run(assign);
-                let fresh = start.elapsed();
-                case.members.remove(&name(7));
-                let start = std::time::Instant::now();
-                case.run(assign);
-                println!(
-                    "{assignor}: {members} members, {topics} x {partitions} partitions, homogeneous {homogeneous}: \
-                     {fresh:?} afresh, {:?} after one left",
-                    start.elapsed()
-                );
-            }
-        }
-    }
-}
