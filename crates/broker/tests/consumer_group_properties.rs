@@ -9,8 +9,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use tailrace_broker::coordinator::{Coordinator, CoordinatorRecord, Effects, Moment, Replayed, Token};
 use tailrace_broker::groups::{
-    ConsumerAnswer, ConsumerDescription, ConsumerEvent, ConsumerHeartbeat, ConsumerReply, GroupCoordinator,
-    GroupError, GroupEvent, GroupReply, GroupState, Partitions,
+    ConsumerDescription, ConsumerEvent, ConsumerHeartbeat, ConsumerReply, GroupCoordinator, GroupError,
+    GroupEvent, GroupReply, GroupState, HeartbeatAnswer, Partitions,
 };
 use tailrace_broker::{Command, Controller, CreateTopic, Requester, TopicRef};
 use tailrace_types::{Offset, TimestampMs, TopicId};
@@ -53,7 +53,7 @@ impl Rig {
         effects
     }
 
-    fn heartbeat(&mut self, beat: &ConsumerHeartbeat) -> Result<ConsumerAnswer, GroupError> {
+    fn heartbeat(&mut self, beat: &ConsumerHeartbeat) -> Result<HeartbeatAnswer, GroupError> {
         let event = ConsumerEvent::Heartbeat(Box::new(beat.clone()));
         match self.ask(event) {
             ConsumerReply::Heartbeat(answer) => answer,
@@ -175,7 +175,7 @@ impl Client {
     }
 
     /// Takes an answer. What is no longer assigned is given back at once, and reported with the next heartbeat.
-    fn hear(&mut self, answer: Result<ConsumerAnswer, GroupError>, now: i64) {
+    fn hear(&mut self, answer: Result<HeartbeatAnswer, GroupError>, now: i64) {
         self.heard_at = now;
         match answer {
             Ok(answer) => {

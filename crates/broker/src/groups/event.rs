@@ -9,7 +9,7 @@ use super::consumer::{ConsumerEvent, ConsumerReply};
 use super::error::GroupError;
 use super::offsets::{OffsetsEvent, OffsetsReply};
 use super::share::{ShareEvent, ShareReply, ShareWork};
-use super::{GroupKind, GroupState};
+use super::{GroupKind, GroupState, Partitions};
 use crate::coordinator::Token;
 
 /// An event. All that concern one group carry its id, and all that are answered a token.
@@ -98,6 +98,19 @@ pub enum GroupReply {
 pub enum GroupWork {
     /// On behalf of a share group.
     Share(ShareWork),
+}
+
+/// The answer to a heartbeat of a consumer group (KIP-848) or a share group (KIP-932).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HeartbeatAnswer {
+    /// The member's id.
+    pub member: Arc<str>,
+    /// The epoch that it is in now.
+    pub epoch: i32,
+    /// When the next heartbeat is due, in milliseconds.
+    pub heartbeat_interval_ms: i32,
+    /// The partitions that it may use, if that has changed or it has asked.
+    pub assignment: Option<Partitions>,
 }
 
 /// Which groups are wanted. An empty list is no restriction. Names are compared without regard to case, as Kafka does.

@@ -31,11 +31,13 @@ pub use classic::{
     Joined, JoinedMember, LeavingMember, MemberReference, SyncRequest, Synced,
 };
 pub use consumer::{
-    ConsumerAnswer, ConsumerDescription, ConsumerEvent, ConsumerHeartbeat, ConsumerMemberDescription,
-    ConsumerReply, EXPRESSION_BYTES_MAX, EXPRESSIONS_PER_GROUP_MAX, NamedPartitions,
+    ConsumerDescription, ConsumerEvent, ConsumerHeartbeat, ConsumerMemberDescription, ConsumerReply,
+    EXPRESSION_BYTES_MAX, EXPRESSIONS_PER_GROUP_MAX, NamedPartitions,
 };
 pub use error::GroupError;
-pub use event::{ClientIdentity, GroupEvent, GroupFilter, GroupReply, GroupSummary, GroupWork, NamedBytes};
+pub use event::{
+    ClientIdentity, GroupEvent, GroupFilter, GroupReply, GroupSummary, GroupWork, HeartbeatAnswer, NamedBytes,
+};
 pub use group::{GroupKind, GroupState};
 pub use limits::{GROUP_ID_BYTES_MAX, OFFSETS_PER_GROUP_MAX};
 pub use offsets::{
@@ -43,7 +45,7 @@ pub use offsets::{
     FetchTopic, FetchedPartition, FetchedTopic, OffsetsEvent, OffsetsReply, TopicPartitions, TopicReference,
 };
 pub use share::{
-    ShareAnswer, ShareDescription, ShareEvent, ShareHeartbeat, ShareMemberDescription, ShareReply, ShareWork,
+    ShareDescription, ShareEvent, ShareHeartbeat, ShareMemberDescription, ShareReply, ShareWork,
 };
 
 use crate::coordinator::{Coordinator, Effects, Moment, ReplayError, Replayed};

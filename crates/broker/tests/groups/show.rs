@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use tailrace_broker::TopicRef;
 use tailrace_broker::coordinator::{Append, CoordinatorRecord, Effects, Token};
 use tailrace_broker::groups::{
-    ClassicDescription, ClassicReply, ConsumerAnswer, ConsumerReply, FetchedTopic, GroupCoordinator,
-    GroupError, GroupReply, Joined, NamedPartitions, OffsetsReply, Partitions, ShareReply, Synced,
+    ClassicDescription, ClassicReply, ConsumerReply, FetchedTopic, GroupCoordinator, GroupError, GroupReply,
+    HeartbeatAnswer, Joined, NamedPartitions, OffsetsReply, Partitions, ShareReply, Synced,
 };
 use tailrace_records::internal::{
     ConsumerGroupKey, ConsumerGroupMember, ConsumerGroupMetadata, CurrentMemberAssignment, FieldReader,
@@ -252,7 +252,7 @@ pub(crate) fn reply(reply: &GroupReply) -> Vec<String> {
     }
 }
 
-fn heartbeat(answer: &ConsumerAnswer) -> String {
+fn heartbeat(answer: &HeartbeatAnswer) -> String {
     beat_line(answer.epoch, answer.assignment.as_ref().map(partitions))
 }
 

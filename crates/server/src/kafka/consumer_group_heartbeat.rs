@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tailrace_broker::groups::{
-    ConsumerAnswer, ConsumerEvent, ConsumerHeartbeat, ConsumerReply, GroupError, Partitions,
+    ConsumerEvent, ConsumerHeartbeat, ConsumerReply, GroupError, HeartbeatAnswer, Partitions,
 };
 use tailrace_kafka_wire::messages::consumer_group_heartbeat_request::ConsumerGroupHeartbeatRequest;
 use tailrace_kafka_wire::messages::consumer_group_heartbeat_response::{
@@ -61,7 +61,7 @@ fn heartbeat(context: &Context, request: ConsumerGroupHeartbeatRequest) -> (Stri
     (request.group_id, beat)
 }
 
-fn response(answer: ConsumerAnswer) -> ConsumerGroupHeartbeatResponse {
+fn response(answer: HeartbeatAnswer) -> ConsumerGroupHeartbeatResponse {
     ConsumerGroupHeartbeatResponse {
         member_id: Some(answer.member.to_string()),
         member_epoch: answer.epoch,

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use tailrace_broker::groups::{GroupError, Partitions, ShareAnswer, ShareEvent, ShareHeartbeat, ShareReply};
+use tailrace_broker::groups::{
+    GroupError, HeartbeatAnswer, Partitions, ShareEvent, ShareHeartbeat, ShareReply,
+};
 use tailrace_kafka_wire::messages::share_group_heartbeat_request::ShareGroupHeartbeatRequest;
 use tailrace_kafka_wire::messages::share_group_heartbeat_response::{
     Assignment, ShareGroupHeartbeatResponse, TopicPartitions,
@@ -43,7 +45,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     }))
 }
 
-fn response(answer: ShareAnswer) -> ShareGroupHeartbeatResponse {
+fn response(answer: HeartbeatAnswer) -> ShareGroupHeartbeatResponse {
     ShareGroupHeartbeatResponse {
         member_id: Some(answer.member.to_string()),
         member_epoch: answer.epoch,

@@ -7,10 +7,10 @@ use tailrace_records::internal::ConsumerGroupMember;
 use super::member::{EPOCH_AWAY, Member, expression_of, partitions_of, shared};
 use super::reconcile::{Held, Reported, Standing};
 use super::turn::Turn;
-use super::{ConsumerAnswer, ConsumerHeartbeat, expression};
-use crate::groups::GroupError;
+use super::{ConsumerHeartbeat, expression};
 use crate::groups::assignors::ConsumerAssignor;
 use crate::groups::limits::MEMBER_ID_BYTES_MAX;
+use crate::groups::{GroupError, HeartbeatAnswer};
 
 /// Epoch with which a member joins.
 pub(crate) const EPOCH_JOIN: i32 = 0;
@@ -139,7 +139,7 @@ enum Sender {
 
 impl Turn<'_> {
     /// A member joins or stays. Nothing has changed if it is refused.
-    pub(super) fn heartbeat(&mut self, beat: &ConsumerHeartbeat) -> Result<ConsumerAnswer, GroupError> {
+    pub(super) fn heartbeat(&mut self, beat: &ConsumerHeartbeat) -> Result<HeartbeatAnswer, GroupError> {
         let sender = self.sender(beat)?;
         if matches!(sender, Sender::New) {
             self.refuse_if_full(&beat.member)?;
@@ -171,7 +171,7 @@ impl Turn<'_> {
     }
 
     /// All of a member's state, or what has changed of it.
-    fn answer(&self, beat: &ConsumerHeartbeat, had: &Held) -> ConsumerAnswer {
+    fn answer(&self, beat: &ConsumerHeartbeat, had: &Held) -> HeartbeatAnswer {
         let standing = self.group.members.get(&beat.member).map(|member| member.standing.clone());
         let standing = standing.unwrap_or_default();
         let is_full = beat.rebalance_timeout_ms.is_some()
@@ -179,7 +179,7 @@ impl Turn<'_> {
             && beat.owned.is_some();
         let wanted =
             is_full || beat.epoch == EPOCH_JOIN || partitions_of(had) != partitions_of(&standing.assigned);
-        ConsumerAnswer {
+        HeartbeatAnswer {
             member: Arc::clone(&beat.member),
             epoch: standing.epoch,
             heartbeat_interval_ms: self.settings.heartbeat_interval_ms,
@@ -291,8 +291,8 @@ impl Turn<'_> {
 }
 
 /// The answer to a member that goes.
-pub(super) fn goodbye(beat: &ConsumerHeartbeat) -> ConsumerAnswer {
-    ConsumerAnswer {
+pub(super) fn goodbye(beat: &ConsumerHeartbeat) -> HeartbeatAnswer {
+    HeartbeatAnswer {
         member: shared(&beat.member),
         epoch: beat.epoch,
         heartbeat_interval_ms: 0,

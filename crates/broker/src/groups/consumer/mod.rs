@@ -38,12 +38,11 @@ pub(crate) use member::EPOCH_AWAY;
 use self::expression::check as check_expression;
 use self::reconcile::MemberState;
 use self::turn::Turn;
-use super::assignors::Partitions;
 use super::group::Group;
 use super::limits::check_group_id;
 use super::offsets::append_in_batches;
 use super::timers::GroupTimer;
-use super::{ClientIdentity, GroupCoordinator, GroupError, GroupReply};
+use super::{ClientIdentity, GroupCoordinator, GroupError, GroupReply, HeartbeatAnswer};
 use crate::coordinator::{Effects, Moment, Token};
 
 /// A request of the consumer protocol.
@@ -59,7 +58,7 @@ pub enum ConsumerEvent {
 #[derive(Clone, Debug, PartialEq)]
 pub enum ConsumerReply {
     /// To [`ConsumerEvent::Heartbeat`].
-    Heartbeat(Result<ConsumerAnswer, GroupError>),
+    Heartbeat(Result<HeartbeatAnswer, GroupError>),
     /// To [`ConsumerEvent::Describe`].
     Describe(Result<ConsumerDescription, GroupError>),
 }
@@ -87,19 +86,6 @@ pub struct ConsumerHeartbeat {
     pub assignor: Option<String>,
     /// The partitions that it has.
     pub owned: Option<Vec<(TopicId, Vec<i32>)>>,
-}
-
-/// The answer to a heartbeat.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ConsumerAnswer {
-    /// The member's id.
-    pub member: Arc<str>,
-    /// The epoch that it is in now.
-    pub epoch: i32,
-    /// When the next heartbeat is due, in milliseconds.
-    pub heartbeat_interval_ms: i32,
-    /// The partitions that it may use, if that has changed or it has asked.
-    pub assignment: Option<Partitions>,
 }
 
 /// What a consumer group waits for.
@@ -143,7 +129,7 @@ impl GroupCoordinator {
         beat: &ConsumerHeartbeat,
         moment: &Moment<'_>,
         effects: &mut Effects<Self>,
-    ) -> Result<ConsumerAnswer, GroupError> {
+    ) -> Result<HeartbeatAnswer, GroupError> {
         check_group_id(id, true)?;
         if id.is_empty() {
             let reason = "The group id must not be empty.".to_owned();
@@ -212,7 +198,7 @@ impl GroupCoordinator {
         beat: &ConsumerHeartbeat,
         moment: &Moment<'_>,
         effects: &mut Effects<Self>,
-    ) -> Result<ConsumerAnswer, GroupError> {
+    ) -> Result<HeartbeatAnswer, GroupError> {
         let leaver = self.consumer_turn(id, moment, effects, |turn| {
             let leaver = turn.leaver(&beat.member, beat.instance.as_ref())?;
             if beat.epoch == EPOCH_AWAY {

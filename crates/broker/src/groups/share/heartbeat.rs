@@ -7,13 +7,13 @@ use tailrace_records::internal::ShareGroupMember;
 use tailrace_types::{TimestampMs, TopicId};
 
 use super::group::{Member, ShareGroup};
-use super::{EPOCH_JOIN, EPOCH_LEAVE, Journal, ShareAnswer, ShareHeartbeat, ShareTimer, ShareWork};
+use super::{EPOCH_JOIN, EPOCH_LEAVE, Journal, ShareHeartbeat, ShareTimer, ShareWork};
 use crate::coordinator::{CoordinatorRecord, Moment};
-use crate::groups::GroupError;
 use crate::groups::assignors::{AssignmentMember, AssignmentTask, Partitions, assign_shares};
 use crate::groups::consumer::{SUBSCRIBED_NAMES_MAX, hash_of_topics};
 use crate::groups::limits::MEMBER_ID_BYTES_MAX;
 use crate::groups::timers::{GroupTimer, Timers};
+use crate::groups::{GroupError, HeartbeatAnswer};
 
 /// Refuses what no group could take.
 pub(super) fn check(beat: &ShareHeartbeat) -> Result<(), GroupError> {
@@ -109,7 +109,7 @@ impl<'a> Turn<'a> {
     }
 
     /// A member joins or stays. Nothing has changed if it is refused.
-    pub(super) fn heartbeat(&mut self, beat: &ShareHeartbeat) -> Result<ShareAnswer, GroupError> {
+    pub(super) fn heartbeat(&mut self, beat: &ShareHeartbeat) -> Result<HeartbeatAnswer, GroupError> {
         let id = &beat.member;
         match self.group.members.get(id) {
             Some(member) => check_epoch(member, beat.epoch)?,
@@ -133,10 +133,10 @@ impl<'a> Turn<'a> {
         Ok(self.answer(beat, &before))
     }
 
-    fn answer(&self, beat: &ShareHeartbeat, before: &Member) -> ShareAnswer {
+    fn answer(&self, beat: &ShareHeartbeat, before: &Member) -> HeartbeatAnswer {
         let now = self.group.members.get(&beat.member).cloned().unwrap_or_default();
         let wanted = beat.epoch == EPOCH_JOIN || beat.topics.is_some() || before.assigned != now.assigned;
-        ShareAnswer {
+        HeartbeatAnswer {
             member: Arc::clone(&beat.member),
             epoch: now.epoch,
             heartbeat_interval_ms: self.moment.image.group_config(self.id).share_heartbeat_interval_ms,
@@ -144,13 +144,13 @@ impl<'a> Turn<'a> {
         }
     }
 
-    pub(super) fn leave(&mut self, beat: &ShareHeartbeat) -> Result<ShareAnswer, GroupError> {
+    pub(super) fn leave(&mut self, beat: &ShareHeartbeat) -> Result<HeartbeatAnswer, GroupError> {
         if !self.group.members.contains_key(&beat.member) {
             return Err(self.unknown(&beat.member));
         }
         self.remove(&beat.member);
         let (member, epoch) = (Arc::clone(&beat.member), beat.epoch);
-        Ok(ShareAnswer { member, epoch, ..ShareAnswer::default() })
+        Ok(HeartbeatAnswer { member, epoch, ..HeartbeatAnswer::default() })
     }
 
     /// Lets a member go.

@@ -22,7 +22,9 @@ use super::consumer::{EPOCH_JOIN, EPOCH_LEAVE, Journal};
 use super::group::Group;
 use super::limits::check_group_id;
 use super::offsets::append_in_batches;
-use super::{ClientIdentity, GroupCoordinator, GroupError, GroupReply, GroupState, GroupWork};
+use super::{
+    ClientIdentity, GroupCoordinator, GroupError, GroupReply, GroupState, GroupWork, HeartbeatAnswer,
+};
 use crate::coordinator::{Effects, Moment, Token};
 
 /// A request of the share protocol, or news of the states of a group's share-partitions.
@@ -45,7 +47,7 @@ pub enum ShareEvent {
 #[derive(Clone, Debug, PartialEq)]
 pub enum ShareReply {
     /// To [`ShareEvent::Heartbeat`].
-    Heartbeat(Result<ShareAnswer, GroupError>),
+    Heartbeat(Result<HeartbeatAnswer, GroupError>),
     /// To [`ShareEvent::Describe`].
     Describe(Result<ShareDescription, GroupError>),
     /// To [`ShareEvent::StatesInitialized`] and [`ShareEvent::StatesDeleted`].
@@ -97,19 +99,6 @@ pub struct ShareHeartbeat {
     pub topics: Option<Vec<String>>,
 }
 
-/// The answer to a heartbeat.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ShareAnswer {
-    /// The member's id.
-    pub member: Arc<str>,
-    /// The epoch that it is in now.
-    pub epoch: i32,
-    /// When the next heartbeat is due, in milliseconds.
-    pub heartbeat_interval_ms: i32,
-    /// The partitions that it fetches from, if that has changed or it has asked.
-    pub assignment: Option<Partitions>,
-}
-
 /// What a share group waits for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ShareTimer {
@@ -159,7 +148,7 @@ impl GroupCoordinator {
         beat: &ShareHeartbeat,
         moment: &Moment<'_>,
         effects: &mut Effects<Self>,
-    ) -> Result<ShareAnswer, GroupError> {
+    ) -> Result<HeartbeatAnswer, GroupError> {
         check_group_id(id, true)?;
         if id.is_empty() {
             let reason = "The group id must not be empty.".to_owned();
