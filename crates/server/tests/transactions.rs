@@ -56,6 +56,16 @@ async fn init_with(client: &mut Client, id: &str, timeout_ms: i32) -> Result<Who
     }
 }
 
+fn ending(id: &str, who: Who, committed: bool) -> EndTxnRequest {
+    EndTxnRequest {
+        transactional_id: id.to_owned(),
+        producer_id: who.0,
+        producer_epoch: who.1,
+        committed,
+        ..Default::default()
+    }
+}
+
 /// Ends a transaction, asking again while it cannot be told yet. Who goes on is told in new versions only.
 async fn end(
     client: &mut Client,
@@ -64,13 +74,7 @@ async fn end(
     who: Who,
     committed: bool,
 ) -> Result<Who, ErrorCode> {
-    let request = EndTxnRequest {
-        transactional_id: id.to_owned(),
-        producer_id: who.0,
-        producer_epoch: who.1,
-        committed,
-        ..Default::default()
-    };
+    let request = ending(id, who, committed);
     let answer = call_until_done(client, version, &request, |answer| error(answer.error_code)).await;
     match error(answer.error_code) {
         OK => Ok((answer.producer_id, answer.producer_epoch)),
@@ -125,8 +129,28 @@ async fn call_until_done<R: Request>(
     }
 }
 
-/// Produces one record in a transaction. It is of now, as markers are: one that is a week later rolls the segment, and there
-/// a fetch ends.
+/// One record in a transaction. It is of now, as markers are: one that is a week later rolls the segment, and there a fetch
+/// ends.
+fn producing(id: &str, who: Who, (partition, sequence): (i32, i32)) -> ProduceRequest {
+    let data = PartitionProduceData {
+        index: partition,
+        records: Records::Bytes(batch(transactional(who, sequence), &[now().0])),
+        ..Default::default()
+    };
+    let topic = TopicProduceData { name: "t".to_owned(), partition_data: vec![data], ..Default::default() };
+    ProduceRequest {
+        transactional_id: Some(id.to_owned()),
+        acks: -1,
+        timeout_ms: 10_000,
+        topic_data: vec![topic],
+        ..Default::default()
+    }
+}
+
+fn produced(answer: &ProduceResponse) -> ErrorCode {
+    error(answer.responses[0].partition_responses[0].error_code)
+}
+
 async fn produce(
     client: &mut Client,
     version: i16,
@@ -134,21 +158,8 @@ async fn produce(
     who: Who,
     (partition, sequence): (i32, i32),
 ) -> ErrorCode {
-    let data = PartitionProduceData {
-        index: partition,
-        records: Records::Bytes(batch(transactional(who, sequence), &[now().0])),
-        ..Default::default()
-    };
-    let topic = TopicProduceData { name: "t".to_owned(), partition_data: vec![data], ..Default::default() };
-    let request = ProduceRequest {
-        transactional_id: Some(id.to_owned()),
-        acks: -1,
-        timeout_ms: 10_000,
-        topic_data: vec![topic],
-        ..Default::default()
-    };
-    let code = |answer: &ProduceResponse| error(answer.responses[0].partition_responses[0].error_code);
-    code(&call_until_done(client, version, &request, |answer| code(answer)).await)
+    let request = producing(id, who, (partition, sequence));
+    produced(&call_until_done(client, version, &request, produced).await)
 }
 
 /// Offsets of the records that a reader of committed records sees; markers and aborted ones are left out.
@@ -277,19 +288,31 @@ async fn an_epoch_per_transaction() {
     until_committed(&mut client, 0, &[0, 1, 5]).await;
 }
 
-/// EndTxn is answered before the markers are written; the first batch of the next transaction comes in between.
+/// The first batch of a transaction arrives before the markers of the one before are written: here it is sent before EndTxn
+/// is answered.
 #[tokio::test]
 async fn the_next_transaction_begins_while_the_one_before_is_completed() {
-    const TURNS: i64 = 100;
+    const TURNS: i64 = 20;
     let (_server, mut client) = started().await;
     let mut who = init(&mut client, "tx").await.expect("a producer");
+    assert_eq!(produce(&mut client, 12, "tx", who, (0, 0)).await, OK);
     let mut expected = Vec::new();
     for turn in 0..TURNS {
-        assert_eq!(produce(&mut client, 12, "tx", who, (0, 0)).await, OK, "turn {turn}");
-        let commits = turn % 5 != 4;
-        who = end(&mut client, NEW, "tx", who, commits).await.expect("it is ended");
+        let (commits, next) = (turn % 5 != 4, (who.0, who.1 + 1));
+        client.send(NEW, &ending("tx", who, commits)).await;
+        client.send(12, &producing("tx", next, (0, 0))).await;
+        let (_, ended) = client.answer::<EndTxnRequest>(NEW).await;
+        assert_eq!((error(ended.error_code), ended.producer_epoch), (OK, next.1), "turn {turn}");
+        let (_, answer) = client.answer::<ProduceRequest>(12).await;
+        // Markers that take long are waited for by the client.
+        if produced(&answer) != ErrorCode::ConcurrentTransactions {
+            assert_eq!(produced(&answer), OK, "turn {turn}");
+        } else {
+            assert_eq!(produce(&mut client, 12, "tx", next, (0, 0)).await, OK, "turn {turn}");
+        }
         // Each turn is a record and a marker.
         expected.extend(commits.then_some(2 * turn));
+        who = next;
     }
     until_committed(&mut client, 0, &expected).await;
 }
