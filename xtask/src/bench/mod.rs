@@ -128,6 +128,16 @@ fn report(options: &Options<Part>, peers: &Peers, scratch: &Path) -> Result<Repo
     Ok(Report::new(&folder.join(REPORT), record, &PLAN))
 }
 
+/// Builds one of the Go programs of interop/go.
+fn go_program(name: &str) -> Result<PathBuf, String> {
+    let folder = root().join("interop/go");
+    let target = format!("target/{name}");
+    let mut go = std::process::Command::new("go");
+    go.args(["build", "-o", &target, &format!("./{name}")]).current_dir(&folder);
+    crate::run::run(&mut go)?;
+    Ok(folder.join(target))
+}
+
 /// Where the report and the raw lines go.
 fn folders(out: Option<&Path>, quick: bool) -> (PathBuf, PathBuf) {
     match out {

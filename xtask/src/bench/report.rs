@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::options::Options;
 use super::sample::{PartRun, Record, Sample, Setting};
 use super::stats::Spread;
 use super::targets::Target;
@@ -18,6 +19,24 @@ pub(super) struct Plan {
     /// Name and heading of each part, in their order.
     pub(super) parts: &'static [(&'static str, &'static str)],
     pub(super) targets: &'static [Target],
+}
+
+impl Plan {
+    /// The arguments of a comparison whose parts are named as the report names them.
+    pub(super) fn options(
+        &'static self,
+        arguments: &[String],
+        usage: &str,
+    ) -> Result<Options<&'static str>, String> {
+        let all = self.parts.iter().map(|(name, _)| *name);
+        let one = |word: &str| {
+            let known = all.clone().find(|name| *name == word);
+            known.ok_or_else(|| format!("no part '{word}'\n{usage}"))
+        };
+        Options::parse_with(arguments, usage, all.clone().collect(), |text| {
+            text.split(',').map(one).collect()
+        })
+    }
 }
 
 pub(super) struct Report {

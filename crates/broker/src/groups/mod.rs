@@ -139,11 +139,11 @@ impl Coordinator for GroupCoordinator {
                 self.finish_transaction(producer, committed);
                 Ok(())
             }
-            Replayed::Record { key, value, timestamp, producer, .. } => match record_kind(key)? {
+            Replayed::Record { key, value, producer, .. } => match record_kind(key)? {
                 0 | 1 => self.replay_offset(key, value, producer),
                 2 => self.replay_classic(key, value),
-                3..=8 | 16 => self.replay_consumer(key, value, timestamp),
-                9..=15 => self.replay_share(key, value, timestamp),
+                3..=8 | 16 => self.replay_consumer(key, value),
+                9..=15 => self.replay_share(key, value),
                 kind => Err(ReplayError(format!("a record of the unknown kind {kind}"))),
             },
         }

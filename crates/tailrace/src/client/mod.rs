@@ -35,6 +35,7 @@ pub(crate) use topics::{
     wait_for_topic,
 };
 
+use crate::args::Output;
 use crate::failure::Failure;
 use crate::text::units::parse_duration;
 
@@ -57,6 +58,16 @@ pub(crate) struct ConnectArguments {
     pub(crate) timeout: Duration,
     #[command(flatten)]
     pub(crate) tls: TlsArguments,
+}
+
+/// What every verb takes that asks a server about something and tells what it heard.
+#[derive(Debug, Args)]
+pub(crate) struct AskArguments {
+    /// Lines for people, or JSON
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) connect: ConnectArguments,
 }
 
 /// Runs a client verb on one thread: what there is to wait for is the network.

@@ -6,8 +6,7 @@ use std::time::Duration;
 use clap::{ArgGroup, Args, Subcommand};
 
 use super::scope::{TopicChoice, parse_choice};
-use crate::args::Output;
-use crate::client::ConnectArguments;
+use crate::client::AskArguments;
 use crate::text::units::parse_duration;
 
 #[derive(Debug, Args)]
@@ -50,7 +49,7 @@ pub(super) struct ListArguments {
     #[arg(long = "type", value_name = "TYPE", value_delimiter = ',')]
     pub(super) kind: Vec<String>,
     #[command(flatten)]
-    pub(super) common: Common,
+    pub(super) common: AskArguments,
 }
 
 #[derive(Debug, Args)]
@@ -59,7 +58,7 @@ pub(super) struct DescribeArguments {
     #[arg(value_name = "GROUP")]
     pub(super) names: Vec<String>,
     #[command(flatten)]
-    pub(super) common: Common,
+    pub(super) common: AskArguments,
 }
 
 #[derive(Debug, Args)]
@@ -74,7 +73,7 @@ pub(super) struct LagArguments {
     #[arg(short, long, value_name = "TIME", value_parser = parse_duration)]
     pub(super) watch: Option<Duration>,
     #[command(flatten)]
-    pub(super) common: Common,
+    pub(super) common: AskArguments,
 }
 
 #[derive(Debug, Args)]
@@ -124,7 +123,7 @@ pub(super) struct ResetArguments {
     #[arg(long, conflicts_with_all = ["execute", "output"])]
     pub(super) export: bool,
     #[command(flatten)]
-    pub(super) common: Common,
+    pub(super) common: AskArguments,
 }
 
 #[derive(Debug, Args)]
@@ -139,20 +138,11 @@ pub(super) struct DeleteArguments {
     #[arg(long)]
     pub(super) if_exists: bool,
     #[command(flatten)]
-    pub(super) common: Common,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct Common {
-    /// Lines for people, or JSON
-    #[arg(short, long, value_enum, default_value_t = Output::Text)]
-    pub(super) output: Output,
-    #[command(flatten)]
-    pub(super) connect: ConnectArguments,
+    pub(super) common: AskArguments,
 }
 
 impl GroupVerb {
-    pub(super) fn common(&self) -> &Common {
+    pub(super) fn common(&self) -> &AskArguments {
         match self {
             Self::List(arguments) => &arguments.common,
             Self::Describe(arguments) => &arguments.common,

@@ -10,8 +10,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use crate::args::Output;
-use crate::client::{Cluster, ConnectArguments, block_on};
+use crate::client::{AskArguments, Cluster, block_on};
 use crate::failure::Failure;
 
 /// How long the server may take for a change, as a request says it.
@@ -68,7 +67,7 @@ struct CreateArguments {
     #[arg(long)]
     validate_only: bool,
     #[command(flatten)]
-    common: Common,
+    common: AskArguments,
 }
 
 #[derive(Debug, Args)]
@@ -77,7 +76,7 @@ struct ListArguments {
     #[arg(long)]
     internal: bool,
     #[command(flatten)]
-    common: Common,
+    common: AskArguments,
 }
 
 #[derive(Debug, Args)]
@@ -89,7 +88,7 @@ struct DescribeArguments {
     #[arg(long)]
     all_configs: bool,
     #[command(flatten)]
-    common: Common,
+    common: AskArguments,
 }
 
 #[derive(Debug, Args)]
@@ -113,7 +112,7 @@ struct AlterArguments {
     #[arg(long)]
     validate_only: bool,
     #[command(flatten)]
-    common: Common,
+    common: AskArguments,
 }
 
 #[derive(Debug, Args)]
@@ -125,20 +124,11 @@ struct DeleteArguments {
     #[arg(long)]
     if_exists: bool,
     #[command(flatten)]
-    common: Common,
-}
-
-#[derive(Debug, Args)]
-struct Common {
-    /// Lines for people, or JSON
-    #[arg(short, long, value_enum, default_value_t = Output::Text)]
-    output: Output,
-    #[command(flatten)]
-    connect: ConnectArguments,
+    common: AskArguments,
 }
 
 impl TopicVerb {
-    fn common(&self) -> &Common {
+    fn common(&self) -> &AskArguments {
         match self {
             Self::Create(arguments) => &arguments.common,
             Self::List(arguments) => &arguments.common,

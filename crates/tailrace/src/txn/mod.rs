@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args, Subcommand};
 
-use crate::args::Output;
-use crate::client::{Cluster, ConnectArguments, block_on};
+use crate::client::{AskArguments, Cluster, block_on};
 use crate::failure::Failure;
 use crate::text::units::parse_duration;
 
@@ -55,7 +54,7 @@ struct ListArguments {
     #[arg(long, value_name = "REGEX")]
     pattern: Option<String>,
     #[command(flatten)]
-    common: Common,
+    common: AskArguments,
 }
 
 #[derive(Debug, Args)]
@@ -64,7 +63,7 @@ struct DescribeArguments {
     #[arg(value_name = "ID", required = true)]
     ids: Vec<String>,
     #[command(flatten)]
-    common: Common,
+    common: AskArguments,
 }
 
 #[derive(Debug, Args)]
@@ -87,20 +86,11 @@ struct AbortArguments {
     #[arg(long, value_name = "ID", requires = "topic")]
     producer_id: Option<i64>,
     #[command(flatten)]
-    common: Common,
-}
-
-#[derive(Debug, Args)]
-struct Common {
-    /// Lines for people, or JSON
-    #[arg(short, long, value_enum, default_value_t = Output::Text)]
-    output: Output,
-    #[command(flatten)]
-    connect: ConnectArguments,
+    common: AskArguments,
 }
 
 impl TxnVerb {
-    fn common(&self) -> &Common {
+    fn common(&self) -> &AskArguments {
         match self {
             Self::List(arguments) => &arguments.common,
             Self::Describe(arguments) => &arguments.common,

@@ -11,13 +11,11 @@ mod targets;
 use std::fs;
 
 use super::lab::Lab;
-use super::nats::go_program;
-use super::options::Options;
 use super::peers::Peers;
 use super::progress::Progress;
 use super::report::{Plan, Report};
 use super::sample::Record;
-use super::{binary, folders, machine, run_number};
+use super::{binary, folders, go_program, machine, run_number};
 
 pub(super) const USAGE: &str = "usage: cargo xtask bench groups [OPTIONS]
   --only PART[,PART]   of rebalance commits transactions compaction (all of them)
@@ -47,20 +45,10 @@ after the log was filled, and memory is the peak over that of the idle process.
     targets: targets::TARGETS,
 };
 
-/// The parts are named as the report names them.
-fn options(arguments: &[String]) -> Result<Options<&'static str>, String> {
-    let all = PLAN.parts.iter().map(|(name, _)| *name);
-    let one = |word: &str| {
-        let known = all.clone().find(|name| *name == word);
-        known.ok_or_else(|| format!("no part '{word}'\n{USAGE}"))
-    };
-    Options::parse_with(arguments, USAGE, all.clone().collect(), |text| text.split(',').map(one).collect())
-}
-
 pub(super) fn run(arguments: &[String]) -> Result<(), String> {
-    let options = options(arguments)?;
+    let options = PLAN.options(arguments, USAGE)?;
     let peers = Peers::find(options.peers.as_deref(), &["kafka/libs"])?;
-    let program = go_program("groupsload", "target/groupsload")?;
+    let program = go_program("groupsload")?;
     let binary = binary(options.tailrace.as_deref())?;
     peers.sweep();
     let scratch = peers.scratch();
@@ -102,8 +90,8 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         let text = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        assert_eq!(options(&text("--only commits")).unwrap().parts, ["commits"]);
-        assert!(options(&text("--only speed")).err().unwrap().starts_with("no part 'speed'"));
+        assert_eq!(PLAN.options(&text("--only commits"), USAGE).unwrap().parts, ["commits"]);
+        assert!(PLAN.options(&text("--only speed"), USAGE).err().unwrap().starts_with("no part 'speed'"));
     }
 
     #[test]

@@ -7,7 +7,6 @@ mod loads;
 mod targets;
 
 use std::fs;
-use std::path::PathBuf;
 
 use super::lab::{Lab, Meter, RUN_LIMIT, Slot, failure};
 use super::options::Options;
@@ -17,16 +16,11 @@ use super::progress::Progress;
 use super::report::{Plan, Report};
 use super::sample::{Figures, Record};
 use super::servers::Endpoint;
-use super::{binary, folders, machine, proc, run_number};
-use crate::run::root;
+use super::{binary, folders, go_program, machine, proc, run_number};
 
 pub(super) const USAGE: &str = "usage: cargo xtask bench nats [OPTIONS]
   --only PART[,PART]   of core million latency captured fsync (all of them)
   --rounds N --quick --peers DIR --tailrace PATH --out DIR: as for kafka";
-
-/// The folder of the Go programs, and the one that is built there.
-const GO_FOLDER: &str = "interop/go";
-const GO_PROGRAM: &str = "target/natsload";
 
 const PLAN: Plan = Plan {
     introduction: "# tailrace beside nats-server
@@ -45,21 +39,11 @@ figure over the other's in the same round. Figures are medians (lowest..highest)
     targets: targets::TARGETS,
 };
 
-/// The parts are named as the report names them.
-fn options(arguments: &[String]) -> Result<Options<&'static str>, String> {
-    let all = PLAN.parts.iter().map(|(name, _)| *name);
-    let one = |word: &str| {
-        let known = all.clone().find(|name| *name == word);
-        known.ok_or_else(|| format!("no part '{word}'\n{USAGE}"))
-    };
-    Options::parse_with(arguments, USAGE, all.clone().collect(), |text| text.split(',').map(one).collect())
-}
-
 pub(super) fn run(arguments: &[String]) -> Result<(), String> {
-    let options = options(arguments)?;
+    let options = PLAN.options(arguments, USAGE)?;
     let programs = ["blast-nats", "openloop", "phys", "bin/nats-server"];
     let peers = Peers::find(options.peers.as_deref(), &programs)?;
-    let natsload = build_go()?;
+    let natsload = go_program("natsload")?;
     let binary = binary(options.tailrace.as_deref())?;
     peers.sweep();
     let scratch = peers.scratch();
@@ -98,19 +82,6 @@ fn measure(lab: &mut Lab, options: &Options<&'static str>, natsload: &std::path:
         }
     }
     if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
-}
-
-fn build_go() -> Result<PathBuf, String> {
-    go_program("natsload", GO_PROGRAM)
-}
-
-/// Builds one of the Go programs; `target` is relative to their folder.
-pub(super) fn go_program(package: &str, target: &str) -> Result<PathBuf, String> {
-    let folder = root().join(GO_FOLDER);
-    let mut go = std::process::Command::new("go");
-    go.args(["build", "-o", target, &format!("./{package}")]).current_dir(&folder);
-    crate::run::run(&mut go)?;
-    Ok(folder.join(target))
 }
 
 /// Runs a measuring program against a server and keeps what it gave and what it cost. `delivered` messages are what the
@@ -166,7 +137,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<Options<&'static str>, String> {
-        options(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        PLAN.options(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>(), USAGE)
     }
 
     #[test]

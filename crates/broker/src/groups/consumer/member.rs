@@ -109,17 +109,15 @@ pub(crate) fn target_to_record(target: &Partitions) -> internal::TargetAssignmen
     internal::TargetAssignmentMember { partitions }
 }
 
-/// What a record says of a target.
-pub(crate) fn target_of_record(record: internal::TargetAssignmentMember) -> Partitions {
-    let mut target = Partitions::new();
-    for (topic, mut partitions) in record.partitions {
+/// Partitions as a record lists them, in order.
+pub(crate) fn partitions_of_record(listed: Vec<([u8; 16], Vec<i32>)>) -> Partitions {
+    let listed = listed.into_iter().filter(|(_, partitions)| !partitions.is_empty());
+    let sorted = listed.map(|(topic, mut partitions)| {
         partitions.sort_unstable();
         partitions.dedup();
-        if !partitions.is_empty() {
-            target.insert(TopicId(topic), partitions);
-        }
-    }
-    target
+        (TopicId(topic), partitions)
+    });
+    sorted.collect()
 }
 
 /// What a member has, without the epochs.

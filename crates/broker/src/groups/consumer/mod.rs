@@ -33,7 +33,7 @@ pub use describe::{ConsumerDescription, ConsumerMemberDescription, NamedPartitio
 pub use expression::{EXPRESSION_BYTES_MAX, EXPRESSIONS_PER_GROUP_MAX};
 pub(crate) use group::{ConsumerGroup, Journal, hash_of_topics};
 pub(crate) use heartbeat::{EPOCH_JOIN, EPOCH_LEAVE, SUBSCRIBED_NAMES_MAX};
-pub(crate) use member::EPOCH_AWAY;
+pub(crate) use member::{EPOCH_AWAY, partitions_of_record};
 
 use self::expression::check as check_expression;
 use self::reconcile::MemberState;

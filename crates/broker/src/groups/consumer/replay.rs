@@ -10,7 +10,7 @@ use tailrace_types::TimestampMs;
 
 use super::ConsumerGroup;
 use super::group::{Journal, Resolved};
-use super::member::{standing_of_record, target_of_record};
+use super::member::{partitions_of_record, standing_of_record};
 use crate::coordinator::ReplayError;
 use crate::groups::GroupCoordinator;
 use crate::groups::group::Group;
@@ -20,7 +20,6 @@ impl GroupCoordinator {
         &mut self,
         key: &[u8],
         value: Option<&[u8]>,
-        _timestamp: TimestampMs,
     ) -> Result<(), ReplayError> {
         let failure = |error: InternalRecordError| ReplayError(error.to_string());
         let key = ConsumerGroupKey::decode(key).map_err(failure)?;
@@ -68,7 +67,7 @@ impl ConsumerGroup {
                 self.set_target_epoch(epoch, timestamp_ms, journal);
             }
             ConsumerGroupKey::TargetMember { member, .. } => {
-                let target = target_of_record(TargetAssignmentMember::decode(value)?);
+                let target = partitions_of_record(TargetAssignmentMember::decode(value)?.partitions);
                 self.set_target(&member.as_str().into(), target, journal);
             }
             ConsumerGroupKey::CurrentMember { member, .. } => {

@@ -13,7 +13,7 @@ use super::group::TopicStates;
 use super::{Journal, ShareGroup};
 use crate::coordinator::ReplayError;
 use crate::groups::GroupCoordinator;
-use crate::groups::assignors::Partitions;
+use crate::groups::consumer::partitions_of_record;
 use crate::groups::group::Group;
 
 impl GroupCoordinator {
@@ -21,7 +21,6 @@ impl GroupCoordinator {
         &mut self,
         key: &[u8],
         value: Option<&[u8]>,
-        _timestamp: TimestampMs,
     ) -> Result<(), ReplayError> {
         let failure = |error: InternalRecordError| ReplayError(error.to_string());
         let key = ShareGroupKey::decode(key).map_err(failure)?;
@@ -41,16 +40,6 @@ impl GroupCoordinator {
             _ => Ok(()),
         }
     }
-}
-
-fn partitions(topics: Vec<([u8; 16], Vec<i32>)>) -> Partitions {
-    let topics = topics.into_iter().filter(|(_, partitions)| !partitions.is_empty());
-    let sorted = topics.map(|(topic, mut partitions)| {
-        partitions.sort_unstable();
-        partitions.dedup();
-        (TopicId(topic), partitions)
-    });
-    sorted.collect()
 }
 
 impl ShareGroup {
@@ -77,13 +66,18 @@ impl ShareGroup {
                 self.set_target_epoch(value.epoch, value.timestamp_ms, journal);
             }
             ShareGroupKey::TargetMember { member, .. } => {
-                let target = partitions(TargetAssignmentMember::decode(value)?.partitions);
+                let target = partitions_of_record(TargetAssignmentMember::decode(value)?.partitions);
                 self.set_target(&member.as_str().into(), target, journal);
             }
             ShareGroupKey::CurrentMember { member, .. } => {
                 let value = ShareCurrentMemberAssignment::decode(value)?;
                 let epochs = (value.epoch, value.previous_epoch);
-                self.set_current(&member.as_str().into(), epochs, partitions(value.assigned), journal);
+                self.set_current(
+                    &member.as_str().into(),
+                    epochs,
+                    partitions_of_record(value.assigned),
+                    journal,
+                );
             }
             ShareGroupKey::StatePartitions { .. } => {
                 self.set_states(states_of_record(ShareGroupStatePartitions::decode(value)?), journal);
