@@ -21,7 +21,8 @@ TELLS_LATE = {"kafkajs"}
 # aiokafka does not know the error of a fenced instance.
 KNOWS_NO_FENCING = {"aiokafka"}
 # A returning Java member names what it owned, which is nothing: to Kafka that is a changed subscription, so the group rebalances.
-REBALANCES_ON_RETURN = {"kafka-clients"}
+# franz-go 1.22 leaves without its instance id, which Kafka and we refuse: it is missed after its session, and comes back as a new member.
+REBALANCES_ON_RETURN = {("kafka-clients", "classic"), ("kafka-clients", "consumer"), ("franz-go", "consumer")}
 NAMES = {"bootstrap.servers": BOOTSTRAP, "log_level": 2, "reconnect.backoff.max.ms": 300}
 admin = AdminClient(NAMES)
 
@@ -155,7 +156,7 @@ def static(client, protocol):
         now[0].kill() if protocol == "classic" else now[0].leave()
         now[0] = start(0)
         until(lambda: shares(now) and progress(now), "the static member is back", now)
-        if client not in REBALANCES_ON_RETURN:
+        if (client, protocol) not in REBALANCES_ON_RETURN:
             same([m.owned() for m in now], before, "partitions after the return")
         if client not in KNOWS_NO_FENCING:
             older, newer = now[0], start(0)

@@ -32,14 +32,25 @@ func dial(address string) (*conn, error) {
 
 // ask sends a request and waits for its answer.
 func (c *conn) ask(request kmsg.Request, version int16) (kmsg.Response, error) {
-	request.SetVersion(version)
-	c.correlation++
 	if err := c.SetDeadline(time.Now().Add(waitMax)); err != nil {
 		return nil, err
 	}
-	if _, err := c.Write(c.formatter.AppendRequest(nil, request, c.correlation)); err != nil {
+	request.SetVersion(version)
+	c.correlation++
+	if err := c.send(request, c.correlation); err != nil {
 		return nil, err
 	}
+	return c.receive(request, c.correlation)
+}
+
+// send writes a request whose version is set.
+func (c *conn) send(request kmsg.Request, correlation int32) error {
+	_, err := c.Write(c.formatter.AppendRequest(nil, request, correlation))
+	return err
+}
+
+// receive reads the answer to a request of this kind and version.
+func (c *conn) receive(request kmsg.Request, correlation int32) (kmsg.Response, error) {
 	var size [4]byte
 	if _, err := io.ReadFull(c, size[:]); err != nil {
 		return nil, err
@@ -48,7 +59,7 @@ func (c *conn) ask(request kmsg.Request, version int16) (kmsg.Response, error) {
 	if _, err := io.ReadFull(c, body); err != nil {
 		return nil, err
 	}
-	if len(body) < 5 || int32(binary.BigEndian.Uint32(body)) != c.correlation {
+	if len(body) < 5 || int32(binary.BigEndian.Uint32(body)) != correlation {
 		return nil, errors.New("an answer to another request")
 	}
 	body = body[4:]
@@ -59,7 +70,7 @@ func (c *conn) ask(request kmsg.Request, version int16) (kmsg.Response, error) {
 		body = body[1:]
 	}
 	response := request.ResponseKind()
-	response.SetVersion(version)
+	response.SetVersion(request.GetVersion())
 	return response, response.ReadFrom(body)
 }
 
