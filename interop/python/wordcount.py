@@ -2,39 +2,32 @@
 
 Run by groups-mainjob.sh, and as a part of streams.py: wordcount.py MEGABYTES SERVER_KILLS APPLICATION_KILLS.
 """
-import os, random, shutil, subprocess, sys, tempfile, threading, time
+import itertools, os, re, shutil, subprocess, sys, tempfile, threading, time
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from groups import NAMES, committed, fresh
 from harness import BOOTSTRAP, check, server
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CLASSPATH = f"{HERE}/../java/target/classes:{os.environ.get('KAFKA_LIBS', '')}/*"
-PARTITIONS, VOCABULARY, LINE_WORDS = 4, 50_000, 400
-SYLLABLES = "ba de fi go hu ja ke li mo nu pa re si to vu wa xe yi zo".split()
-
-
-def word(n):
-    out = ""
-    while True:
-        n, digit = divmod(n, len(SYLLABLES))
-        out += SYLLABLES[digit]
-        if not n:
-            return out
+PARTITIONS, LINE_WORDS = 4, 400
+HOME = os.environ.get("CARGO_HOME") or os.path.expanduser("~/.cargo")
+SOURCES = [f"{HOME}/registry/src", f"{HERE}/../../crates"]
 
 
 def make_text(path, megabytes):
-    """Words by Zipf's law from a fixed seed: always the same text."""
-    rng, words = random.Random(1935), [word(n) for n in range(VOCABULARY)]
-    weights, total = [], 0.0
-    for n in range(VOCABULARY):
-        total += 1 / (n + 1)
-        weights.append(total)
-    size, due = 0, megabytes * 1_000_000
+    """The words of the Rust sources in the cargo registry, lower-cased, so many to a line; from the beginning again until it is enough."""
+    root = next(folder for folder in SOURCES if os.path.isdir(folder))
+    files = sorted(f"{folder}/{name}" for folder, _, names in os.walk(root) for name in names if name.endswith(".rs"))
+    check(files, f"no Rust sources under {root}")
+    size, due, words = 0, megabytes * 1_000_000, []
     with open(path, "w") as f:
-        while size < due:
-            picked = rng.choices(words, cum_weights=weights, k=100 * LINE_WORDS)
-            lines = "".join(" ".join(picked[i:i + LINE_WORDS]) + "\n" for i in range(0, len(picked), LINE_WORDS))
-            size += f.write(lines)
+        for name in itertools.cycle(files):
+            if size >= due:
+                break
+            words += re.findall("[a-z]+", open(name, errors="replace").read().lower())
+            while len(words) >= LINE_WORDS:
+                size += f.write(" ".join(words[:LINE_WORDS]) + "\n")
+                words = words[LINE_WORDS:]
 
 
 class Application:
