@@ -118,9 +118,12 @@ fn server(variable: &str) -> Option<String> {
 
 #[test]
 fn noop_and_echo() {
-    comes_back("noop", None, 5000);
-    comes_back("tcp-echo", None, 2000);
-    comes_back("http", None, 300);
+    // Side by side: each spends its time waiting for the next message to be due.
+    std::thread::scope(|scope| {
+        for (system, per_second) in [("noop", 5000), ("tcp-echo", 2000), ("http", 300)] {
+            scope.spawn(move || comes_back(system, None, per_second));
+        }
+    });
 }
 
 #[test]
@@ -171,27 +174,33 @@ fn kafka() {
 
 #[test]
 fn a_frozen_system_shows_its_stall() {
-    for (system, protocol) in [("tcp-echo", EchoProtocol::Tcp), ("http", EchoProtocol::Http)] {
-        let server = EchoServer::start(protocol).unwrap();
-        let mut target = target(system, Some(server.address().to_string()));
-        // HTTP has one request at a time and connection; what waits behind it counts all the same.
-        target.connections = 2;
-        let options = options(&target, 500);
-        let freezer = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(700));
-            server.freeze(true);
-            std::thread::sleep(Duration::from_millis(400));
-            server.freeze(false);
-            server
-        });
-        let outcome = run(&target, &options, &Arc::default());
-        drop(freezer.join().unwrap());
-        let latency = &outcome.total.receipt.success;
-        assert_eq!(latency.count(), 500, "{system} {:?}", outcome.total.counts);
-        // 400 of 1000 ms: 40 % of all latencies spread from 0 to 400 ms. The machine may add to that, never take away.
-        assert!(latency.max_ns() >= 380_000_000, "{system} {}", latency.max_ns());
-        assert!(latency.at_quantile_ns(0.8) >= 170_000_000, "{system} {}", latency.at_quantile_ns(0.8));
-    }
+    std::thread::scope(|scope| {
+        for (system, protocol) in [("tcp-echo", EchoProtocol::Tcp), ("http", EchoProtocol::Http)] {
+            scope.spawn(move || shows_a_freeze(system, protocol));
+        }
+    });
+}
+
+fn shows_a_freeze(system: &str, protocol: EchoProtocol) {
+    let server = EchoServer::start(protocol).unwrap();
+    let mut target = target(system, Some(server.address().to_string()));
+    // HTTP has one request at a time and connection; what waits behind it counts all the same.
+    target.connections = 2;
+    let options = options(&target, 500);
+    let freezer = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(700));
+        server.freeze(true);
+        std::thread::sleep(Duration::from_millis(400));
+        server.freeze(false);
+        server
+    });
+    let outcome = run(&target, &options, &Arc::default());
+    drop(freezer.join().unwrap());
+    let latency = &outcome.total.receipt.success;
+    assert_eq!(latency.count(), 500, "{system} {:?}", outcome.total.counts);
+    // 400 of 1000 ms: 40 % of all latencies spread from 0 to 400 ms. The machine may add to that, never take away.
+    assert!(latency.max_ns() >= 380_000_000, "{system} {}", latency.max_ns());
+    assert!(latency.at_quantile_ns(0.8) >= 170_000_000, "{system} {}", latency.at_quantile_ns(0.8));
 }
 
 #[test]

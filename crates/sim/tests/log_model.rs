@@ -277,7 +277,7 @@ impl Run {
             return Ok(());
         };
         let read = slice.read().map_err(|error| error.to_string())?;
-        let all: Vec<u8> = wanted.flat_map(|b| b.bytes.iter().copied()).collect();
+        let all = wanted.map(|b| &b.bytes[..]).collect::<Vec<_>>().concat();
         ensure!(all.starts_with(&read), "wrong bytes read from {from} up to {upto}");
         let fits = read.len() as u64 <= bytes_max || (at_least_one && first == Some(read.len() as u64));
         ensure!(fits, "{} bytes read, at most {bytes_max} wanted", read.len());
@@ -589,7 +589,7 @@ impl Run {
         ensure!(start == self.model.log_start, "log start {start}, wanted {}", self.model.log_start);
         let read = common::read_all(self.log(), start).map_err(text)?;
         let live: Vec<_> = self.model.batches.iter().filter(|b| b.next > start).cloned().collect();
-        let wanted: Vec<u8> = live.iter().flat_map(|b| b.bytes.iter().copied()).collect();
+        let wanted = live.iter().map(|b| &b.bytes[..]).collect::<Vec<_>>().concat();
         ensure!(read == wanted, "{} bytes in the log, {} wanted, or others", read.len(), wanted.len());
         let reader = self.log().reader();
         let found: Result<Vec<_>, _> = reader.headers(start).collect();

@@ -338,12 +338,17 @@ fn limits_at_the_edges_hold() {
     assert_eq!(space.has_interest(b"a"), Err(TextError::TooManyWords { position: 0, words_max: 0 }));
 }
 
+fn with_a_small_stack(work: impl FnOnce() + Send + 'static) {
+    thread::Builder::new().stack_size(128 << 10).spawn(work).unwrap().join().unwrap();
+}
+
 #[test]
 fn the_longest_texts_need_no_deep_stack() {
     let work = || {
         let word = "w".repeat(65_535);
-        let words = vec!["w"; 10_000].join(".");
-        let hashes = format!("#.{}", vec!["w"; 9_999].join("."));
+        // Words that differ: among equal ones, the way through such a pattern is sought from each of them, as the next test does.
+        let numbers = (1..10_000).map(|number| number.to_string()).collect::<Vec<_>>().join(".");
+        let (words, hashes) = (format!("w.{numbers}"), format!("#.{numbers}"));
         let space = TupleSpace::with_limits(Dialect::Amqp, Limits::widest());
         let (mut found, mut batch) = (Vec::new(), Batch::new());
         let held: Vec<_> = [&word, &words, &hashes]
@@ -361,7 +366,22 @@ fn the_longest_texts_need_no_deep_stack() {
         drop((snapshot, space));
         reclaim();
     };
-    thread::Builder::new().stack_size(128 << 10).spawn(work).unwrap().join().unwrap();
+    with_a_small_stack(work);
+}
+
+#[test]
+fn a_pattern_that_may_begin_at_every_word_is_found() {
+    with_a_small_stack(|| {
+        let space = TupleSpace::with_limits(Dialect::Amqp, Limits::widest());
+        let count = if cfg!(debug_assertions) { 2_000 } else { 10_000 };
+        let hashes = format!("#.{}", vec!["w"; count - 1].join("."));
+        space.subscribe(&pattern(Dialect::Amqp, &hashes), 1).unwrap().forget();
+        for (words, expected) in [(count, vec![1]), (count - 1, vec![1]), (count - 2, vec![])] {
+            let mut found = Vec::new();
+            space.matches(vec!["w"; words].join(".").as_bytes(), &mut found).unwrap();
+            assert_eq!(found, expected, "{words} words");
+        }
+    });
 }
 
 #[test]

@@ -17,7 +17,6 @@ use crate::coordinators::{CoordinatorFailure, Pending};
 use crate::kafka::Context;
 use crate::kafka::commands::Refusal;
 use crate::kafka::errors::{command_code, transaction_code};
-use crate::partitions::Topic;
 
 /// First version of Produce whose producers raise their epoch with each transaction, and whose batches add their partition
 /// to the transaction by themselves (`transaction.version` 2, KIP-890).
@@ -128,32 +127,21 @@ pub(crate) fn producer(id: i64, epoch: i16) -> TransactionalProducer {
     TransactionalProducer { id: ProducerId(id), epoch: ProducerEpoch(epoch) }
 }
 
-/// A batch that would be the first of its transaction in its partition.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FirstBatch<'a> {
-    pub(crate) transactional_id: &'a str,
-    pub(crate) topic: &'a Topic,
-    pub(crate) partition: i32,
-    pub(crate) producer_id: ProducerId,
-    pub(crate) producer_epoch: ProducerEpoch,
-    /// The partition is to be added to the transaction if it is not in it; otherwise it must be.
-    pub(crate) adds_partition: bool,
-}
-
-/// Asks the coordinator whether the transaction is under way and includes the partition.
+/// Makes sure that a partition is in the transaction, for the first batch in it. With `adds_partition` it is added; without,
+/// it must be there.
 ///
 /// # Errors
 /// The answer for the producer.
-pub(crate) async fn verify_transaction(context: &Context, batch: FirstBatch<'_>) -> Result<(), Refusal> {
-    let partition = TopicPartition::new(batch.topic.name.clone(), PartitionId(batch.partition));
-    let question = Question {
-        transactional_id: batch.transactional_id.to_owned(),
-        producer: TransactionalProducer { id: batch.producer_id, epoch: batch.producer_epoch },
-        partitions: BTreeSet::from([partition]),
-        adds_partition: batch.adds_partition,
-    };
-    let knows_abortable = context.version() >= ABORTABLE_FROM;
-    put(&context.broker, question, knows_abortable).await
+pub(crate) async fn verify_partition(
+    context: &Context,
+    (transactional_id, producer): (&str, TransactionalProducer),
+    partition: TopicPartition,
+    adds_partition: bool,
+) -> Result<(), Refusal> {
+    let transactional_id = transactional_id.to_owned();
+    let partitions = BTreeSet::from([partition]);
+    let question = Question { transactional_id, producer, partitions, adds_partition };
+    put(&context.broker, question, context.version() >= ABORTABLE_FROM).await
 }
 
 /// Adds several partitions to the transaction at once, for their first batches.

@@ -1,0 +1,159 @@
+//! Produce (0): check, append, answer as `acks` says.
+//!
+//! Batches are validated before the partition is locked. Appends happen while the request is decided, so they keep the
+//! order of the connection; only the answer may have to wait, for the high watermark.
+//!
+//! This file has the request and its answer, `partition` what is done for one partition of it, `check` what a batch must be,
+//! `transaction` what comes before a batch of a transaction, and `refusal` how a partition's answer says no.
+
+mod check;
+mod partition;
+mod refusal;
+mod transaction;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tailrace_kafka_wire::messages::produce_request::{ProduceRequest, TopicProduceData};
+use tailrace_kafka_wire::messages::produce_response::{ProduceResponse, TopicProduceResponse};
+use tailrace_kafka_wire::{ErrorCode, Reader};
+use tailrace_replication::Appended;
+use tokio::time::Instant;
+
+use crate::connection::Closed;
+use crate::kafka::{Context, Decided, decode};
+use crate::outbox::ReplyPart;
+use crate::partitions::{PartitionHandle, Topic, WaitOutcome};
+use partition::append_to_partition;
+use refusal::PartitionRefusal;
+use transaction::Transaction;
+
+/// First version in which topics are named by id.
+const IDS_FROM: i16 = 13;
+
+/// An append that is committed only once the partition's high watermark gets there.
+struct Uncommitted {
+    /// Where in the response its answer is: which topic, and which partition of it.
+    place: (usize, usize),
+    handle: Arc<PartitionHandle>,
+    appended: Appended,
+}
+
+pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
+    let request: ProduceRequest = decode(&context, reader)?;
+    let (acks, timeout) =
+        (request.acks, Duration::from_millis(request.timeout_ms.max(0).unsigned_abs().into()));
+    if !(-1..=1).contains(&acks) {
+        let response = refuse_all(&request, ErrorCode::InvalidRequiredAcks);
+        return Ok(Decided::Reply(context.reply(&response)?));
+    }
+    let deadline = Instant::now() + timeout;
+    let (response, uncommitted) = append_all(&context, request).await;
+    if acks == 0 {
+        return unless_failed(&response);
+    }
+    if acks == 1 || uncommitted.is_empty() {
+        return Ok(Decided::Reply(context.reply(&response)?));
+    }
+    Ok(Decided::Later(Box::pin(when_committed(context, response, uncommitted, deadline))))
+}
+
+fn refuse_all(request: &ProduceRequest, code: ErrorCode) -> ProduceResponse {
+    let topic = |topic: &TopicProduceData| TopicProduceResponse {
+        name: topic.name.clone(),
+        topic_id: topic.topic_id,
+        partition_responses: topic
+            .partition_data
+            .iter()
+            .map(|data| PartitionRefusal::from(code).answer(data.index))
+            .collect(),
+        ..Default::default()
+    };
+    ProduceResponse { responses: request.topic_data.iter().map(topic).collect(), ..Default::default() }
+}
+
+/// A client that asked for no answer is told of an error by a closed connection, as in Kafka.
+fn unless_failed(response: &ProduceResponse) -> Result<Decided, Closed> {
+    let partitions = response.responses.iter().flat_map(|topic| &topic.partition_responses);
+    match partitions.map(|p| p.error_code).find(|&code| code != ErrorCode::None.code()) {
+        None => Ok(Decided::NoReply),
+        Some(code) => {
+            Err(Closed::Protocol(format!("a produce request with acks=0 failed with error {code}")))
+        }
+    }
+}
+
+/// Appends what can be appended. The answer holds once everything uncommitted is committed.
+async fn append_all(context: &Context, mut request: ProduceRequest) -> (ProduceResponse, Vec<Uncommitted>) {
+    let transaction = match request.transactional_id.take() {
+        Some(id) => Some(Transaction::enter(context, id, &request.topic_data).await),
+        None => None,
+    };
+    let mut uncommitted = Vec::new();
+    let mut seen = HashSet::new();
+    let mut responses = Vec::with_capacity(request.topic_data.len());
+    for data in request.topic_data {
+        let topic = find_topic(context, &data);
+        let mut partition_responses = Vec::with_capacity(data.partition_data.len());
+        for partition in data.partition_data {
+            let index = partition.index;
+            let response = match &topic {
+                Err(code) => PartitionRefusal::from(*code).answer(index),
+                // Kafka keeps one of several batches for the same partition; refusing the others says so.
+                Ok(topic) if !seen.insert((topic.id, index)) => {
+                    let message = "the partition appears twice in the request";
+                    PartitionRefusal::new(ErrorCode::InvalidRequest, message).answer(index)
+                }
+                Ok(topic) => {
+                    match append_to_partition(context, topic, transaction.as_ref(), partition).await {
+                        Ok(written) => {
+                            let (handle, appended) = (written.handle, written.appended);
+                            let place = (responses.len(), partition_responses.len());
+                            uncommitted.push(Uncommitted { place, handle, appended });
+                            written.answer
+                        }
+                        Err(refusal) => refusal.counted(&context.broker).answer(index),
+                    }
+                }
+            };
+            partition_responses.push(response);
+        }
+        responses.push(TopicProduceResponse {
+            name: data.name,
+            topic_id: data.topic_id,
+            partition_responses,
+            ..Default::default()
+        });
+    }
+    (ProduceResponse { responses, ..Default::default() }, uncommitted)
+}
+
+fn find_topic(context: &Context, data: &TopicProduceData) -> Result<Arc<Topic>, ErrorCode> {
+    let topics = context.broker.topics();
+    if context.version() >= IDS_FROM {
+        topics.by_id(data.topic_id).ok_or(ErrorCode::UnknownTopicId)
+    } else {
+        topics.by_name(&data.name).ok_or(ErrorCode::UnknownTopicOrPartition)
+    }
+}
+
+/// Waits until everything appended is committed, or the request's time is up.
+async fn when_committed(
+    context: Context,
+    mut response: ProduceResponse,
+    uncommitted: Vec<Uncommitted>,
+    deadline: Instant,
+) -> Result<Vec<ReplyPart>, Closed> {
+    for Uncommitted { place: (topic, partition), handle, appended } in uncommitted {
+        let Some(committed) = handle.wait_committed(appended.committed_at) else { continue };
+        let code = match tokio::time::timeout_at(deadline, committed).await {
+            Ok(Ok(WaitOutcome::Committed)) => continue,
+            Ok(Ok(WaitOutcome::Halted) | Err(_)) => ErrorCode::KafkaStorageError,
+            Err(_) => ErrorCode::RequestTimedOut,
+        };
+        let answer = &mut response.responses[topic].partition_responses[partition];
+        *answer = PartitionRefusal::from(code).counted(&context.broker).answer(answer.index);
+    }
+    context.reply(&response)
+}

@@ -1,0 +1,85 @@
+//! What a produce request has for one partition: found its place, checked, appended.
+
+use std::sync::Arc;
+
+use tailrace_kafka_wire::ErrorCode;
+use tailrace_kafka_wire::messages::produce_request::PartitionProduceData;
+use tailrace_kafka_wire::messages::produce_response::PartitionProduceResponse;
+use tailrace_replication::Appended;
+use tailrace_types::TimestampMs;
+
+use super::check::{check, is_zstd};
+use super::refusal::PartitionRefusal;
+use super::transaction::Transaction;
+use crate::kafka::Context;
+use crate::partitions::{Onward, PartitionHandle, PartitionSlot, Topic, append};
+
+/// First version in which a batch may be compressed with zstd (KIP-110).
+const ZSTD_FROM: i16 = 7;
+
+/// Records that are in the log, though perhaps not committed.
+pub(super) struct Written {
+    pub(super) handle: Arc<PartitionHandle>,
+    pub(super) appended: Appended,
+    /// What the producer is told, once they count.
+    pub(super) answer: PartitionProduceResponse,
+}
+
+/// Appends the batch of one partition. `transaction` is the request's, which only transactional batches belong to.
+pub(super) async fn append_to_partition(
+    context: &Context,
+    topic: &Topic,
+    transaction: Option<&Transaction>,
+    data: PartitionProduceData,
+) -> Result<Written, PartitionRefusal> {
+    let broker = &context.broker;
+    let handle = writable(topic, data.index)?;
+    let now = broker.now();
+    if context.version() < ZSTD_FROM && is_zstd(&data.records) {
+        return Err(ErrorCode::UnsupportedCompressionType.into());
+    }
+    let rules = topic.append_rules(now, broker.limits.decompressed_bytes_max);
+    let batch = check(data.records, rules).await;
+    let batch = batch.map_err(|error| PartitionRefusal::of_batch(&error, handle.reader.log_start()))?;
+    let (bytes, records) = (batch.bytes.len() as u64, batch.header.record_count.max(0).unsigned_abs());
+    // Those who listen get the records from the log, later: only whether anybody might is looked at here.
+    let onward = if broker.nats.listens_to(topic) { Onward::ToNats } else { Onward::Nowhere };
+    let appended = match (batch.header.attributes.is_transactional(), transaction) {
+        (false, _) => append(broker, handle, batch, now, onward).await?,
+        (true, Some(transaction)) => transaction.append(context, handle, batch, now, onward).await?,
+        (true, None) => {
+            let message = "a transactional batch needs a transactional id";
+            return Err(PartitionRefusal::new(ErrorCode::TransactionalIdAuthorizationFailed, message));
+        }
+    };
+    if appended.duplicate.is_none() {
+        broker.metrics.records_produced.inc_by(records.into());
+        broker.metrics.bytes_produced.inc_by(bytes);
+        broker.dirty.appended(bytes);
+    }
+    let append_time = if topic.log_append_time { now } else { TimestampMs::NONE };
+    let append_time = appended.duplicate.map_or(append_time, |original| original.timestamp);
+    let answer = PartitionProduceResponse {
+        index: data.index,
+        base_offset: appended.base_offset.get(),
+        log_append_time_ms: append_time.0,
+        log_start_offset: handle.reader.log_start().get(),
+        ..Default::default()
+    };
+    Ok(Written { handle: Arc::clone(handle), appended, answer })
+}
+
+/// The partition, if clients may write to it.
+fn writable(topic: &Topic, index: i32) -> Result<&Arc<PartitionHandle>, PartitionRefusal> {
+    if topic.internal {
+        let message = format!("topic {} is internal", topic.name);
+        return Err(PartitionRefusal::new(ErrorCode::InvalidTopicException, message));
+    }
+    match topic.partition(index) {
+        None => Err(ErrorCode::UnknownTopicOrPartition.into()),
+        Some(PartitionSlot::Offline(offline)) => {
+            Err(PartitionRefusal::new(ErrorCode::KafkaStorageError, offline.reason.to_string()))
+        }
+        Some(PartitionSlot::Online(handle)) => Ok(handle),
+    }
+}

@@ -1,0 +1,87 @@
+//! What a producer is told about a partition that its records are not written to.
+
+use tailrace_kafka_wire::ErrorCode;
+use tailrace_kafka_wire::messages::produce_response::{BatchIndexAndErrorMessage, PartitionProduceResponse};
+use tailrace_records::BatchError;
+use tailrace_types::Offset;
+
+use crate::broker::Broker;
+use crate::kafka::commands::Refusal;
+use crate::kafka::errors::{append_code, batch_code};
+use crate::partitions::AppendFailure;
+
+/// Why the records for a partition are not written. From a bare code: without a text.
+#[derive(Debug)]
+pub(super) struct PartitionRefusal {
+    code: ErrorCode,
+    message: Option<String>,
+    /// Told only with batches that break the topic's rules.
+    log_start: Option<Offset>,
+    record_errors: Vec<BatchIndexAndErrorMessage>,
+}
+
+impl PartitionRefusal {
+    pub(super) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { message: Some(message.into()), ..Self::from(code) }
+    }
+
+    /// Of a batch that is broken, or that the topic's rules refuse; then with the records that are at fault.
+    pub(super) fn of_batch(error: &BatchError, log_start: Offset) -> Self {
+        let rejections = match error {
+            BatchError::InvalidTimestamps(rejections) | BatchError::InvalidRecords(rejections) => {
+                rejections.records.as_slice()
+            }
+            _ => &[],
+        };
+        let record_errors = rejections
+            .iter()
+            .map(|rejection| BatchIndexAndErrorMessage {
+                batch_index: rejection.index,
+                batch_index_error_message: Some(rejection.reason.to_string()),
+                ..Default::default()
+            })
+            .collect();
+        let refusal = Self::new(batch_code(error), error.to_string());
+        Self { log_start: Some(log_start), record_errors, ..refusal }
+    }
+
+    /// The same, noted in the metrics.
+    pub(super) fn counted(self, broker: &Broker) -> Self {
+        broker.metrics.produce_error(self.code.name());
+        self
+    }
+
+    pub(super) fn answer(self, index: i32) -> PartitionProduceResponse {
+        PartitionProduceResponse {
+            index,
+            error_code: self.code.code(),
+            base_offset: -1,
+            log_append_time_ms: -1,
+            log_start_offset: self.log_start.map_or(-1, Offset::get),
+            record_errors: self.record_errors,
+            error_message: self.message,
+            ..Default::default()
+        }
+    }
+}
+
+impl From<ErrorCode> for PartitionRefusal {
+    fn from(code: ErrorCode) -> Self {
+        Self { code, message: None, log_start: None, record_errors: Vec::new() }
+    }
+}
+
+impl From<Refusal> for PartitionRefusal {
+    fn from(refusal: Refusal) -> Self {
+        Self::new(refusal.code, refusal.message)
+    }
+}
+
+impl From<AppendFailure> for PartitionRefusal {
+    fn from(failure: AppendFailure) -> Self {
+        match failure {
+            AppendFailure::Gone => Self::from(ErrorCode::NotLeaderOrFollower),
+            AppendFailure::Refused(error) => Self::new(append_code(&error), error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Batches of a transaction: before the first one in a partition, the transaction's coordinator is asked (KIP-890).
+//!
+//! A guard is drawn from the partition first. Nothing that ends a transaction there may come between guard and batch, so
+//! that a request that was delayed cannot write into the transaction after its own.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tailrace_broker::coordinator::TransactionalProducer;
+use tailrace_kafka_wire::Records;
+use tailrace_kafka_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use tailrace_records::{BatchHeader, Validated};
+use tailrace_replication::{AppendError, Appended, ProducerError, VerificationGuard};
+use tailrace_types::{TimestampMs, TopicPartition};
+
+use super::find_topic;
+use super::refusal::PartitionRefusal;
+use crate::kafka::Context;
+use crate::kafka::commands::Refusal;
+use crate::kafka::transactions::{ADDS_PARTITIONS_FROM, add_partitions, verify_partition};
+use crate::partitions::{
+    AppendFailure, Onward, PartitionHandle, PartitionSlot, append, append_verified, begin_verification,
+    begin_verification_if_needed,
+};
+
+/// Times that the coordinator is asked about one batch, at most. Each time but the first, a marker was written meanwhile.
+const VERIFICATIONS_MAX: usize = 5;
+
+/// The transaction that a request writes into.
+///
+/// Partitions that the request brings into it are brought in at once where there are several: every answer of the
+/// coordinator waits for its log.
+pub(super) struct Transaction {
+    id: String,
+    /// Of the partitions that the coordinator was asked about for the whole request.
+    guards: HashMap<TopicPartition, VerificationGuard>,
+    /// The coordinator's answer about them, if it was not yes.
+    refusal: Option<Refusal>,
+}
+
+impl Transaction {
+    /// Brings the partitions of a request into its transaction. Requests with one partition are left to [`Self::append`],
+    /// and clients that add partitions by themselves need nothing.
+    pub(super) async fn enter(context: &Context, id: String, topics: &[TopicProduceData]) -> Self {
+        let mut entered = Self { id, guards: HashMap::new(), refusal: None };
+        let partitions = topics.iter().map(|topic| topic.partition_data.len()).sum::<usize>();
+        if context.version() < ADDS_PARTITIONS_FROM || partitions < 2 {
+            return entered;
+        }
+        if let Some(producer) = entered.draw_guards(context, topics).await {
+            let partitions = entered.guards.keys().cloned().collect();
+            entered.refusal = add_partitions(context, (&entered.id, producer), partitions).await.err();
+        }
+        entered
+    }
+
+    /// Draws the guards of the partitions in which the transaction begins with this request. Returns whose they are, if
+    /// there are any: the first producer's that the batches name. Those of others, if a client mixes them, are asked about
+    /// one by one.
+    async fn draw_guards(
+        &mut self,
+        context: &Context,
+        topics: &[TopicProduceData],
+    ) -> Option<TransactionalProducer> {
+        let mut by = None;
+        for data in topics {
+            let Ok(topic) = find_topic(context, data) else { continue };
+            if topic.internal {
+                continue;
+            }
+            for data in &data.partition_data {
+                let Some(PartitionSlot::Online(handle)) = topic.partition(data.index) else { continue };
+                let Some(header) = header(data) else { continue };
+                if *by.get_or_insert(producer(&header)) != producer(&header) {
+                    continue;
+                }
+                let now = context.broker.now();
+                if let Some(guard) = begin_verification_if_needed(handle, &header, true, now).await {
+                    self.guards.insert(handle.id.clone(), guard);
+                }
+            }
+        }
+        by.filter(|_| !self.guards.is_empty())
+    }
+
+    /// Appends a batch. Before the first one here, the coordinator is asked.
+    ///
+    /// A producer begins its next transaction while the markers of the one before are being written. The coordinator's
+    /// answer waits for these, and the marker that comes meanwhile makes the guard worthless: then it is asked again.
+    pub(super) async fn append(
+        &self,
+        context: &Context,
+        handle: &Arc<PartitionHandle>,
+        batch: Validated,
+        now: TimestampMs,
+        onward: Onward,
+    ) -> Result<Appended, PartitionRefusal> {
+        let broker = &context.broker;
+        let mut result = match self.guard(handle)? {
+            Some(guard) => append_verified(broker, handle, (batch.clone(), guard), now, onward).await,
+            None => append(broker, handle, batch.clone(), now, onward).await,
+        };
+        let adds_partition = context.version() >= ADDS_PARTITIONS_FROM;
+        for _ in 0..VERIFICATIONS_MAX {
+            if !is_unverified(&result) {
+                break;
+            }
+            let guard = begin_verification(handle, &batch.header, adds_partition, now).await?;
+            let who = (self.id.as_str(), producer(&batch.header));
+            verify_partition(context, who, handle.id.clone(), adds_partition).await?;
+            result = append_verified(broker, handle, (batch.clone(), guard), now, onward).await;
+        }
+        Ok(result?)
+    }
+
+    /// The guard of a partition that the coordinator was asked about for the whole request.
+    ///
+    /// # Errors
+    /// The coordinator's answer, if it was not yes.
+    fn guard(&self, handle: &PartitionHandle) -> Result<Option<VerificationGuard>, Refusal> {
+        match (self.guards.get(&handle.id), &self.refusal) {
+            (Some(_), Some(refusal)) => Err(refusal.clone()),
+            (guard, _) => Ok(guard.copied()),
+        }
+    }
+}
+
+fn header(data: &PartitionProduceData) -> Option<BatchHeader> {
+    let Records::Bytes(bytes) = &data.records else { return None };
+    BatchHeader::parse(bytes).ok()
+}
+
+fn producer(header: &BatchHeader) -> TransactionalProducer {
+    TransactionalProducer { id: header.producer_id, epoch: header.producer_epoch }
+}
+
+fn is_unverified(result: &Result<Appended, AppendFailure>) -> bool {
+    let Err(AppendFailure::Refused(AppendError::Producer(error))) = result else { return false };
+    matches!(error, ProducerError::Unverified { .. })
+}

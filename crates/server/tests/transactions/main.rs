@@ -1,0 +1,10 @@
+//! Transactions over the plain protocol: both versions of it, repetitions and delays, fences, timeouts, restarts.
+
+mod admin;
+mod client;
+#[path = "../common/mod.rs"]
+mod common;
+mod fences;
+mod protocols;
+mod reading;
+mod verification;
