@@ -114,6 +114,8 @@ fn compact(folder: &Path) {
         map.bytes() >> 10,
     );
     println!("{stats:?}, dirty from {}", log.reader().first_dirty());
+    drop(map);
+    println!("{} KiB resident after", memory("VmRSS"));
     assert!(log.reader().first_dirty() > Offset(0));
 }
 

@@ -9,7 +9,10 @@ use tailrace_log::{
     CompactionLimits, CompactionSettings, CompactionStats, HashSecret, KeyMap, LastOfProducer, Log,
     LogConfig, LogStore, PartitionIdentity, RealDisk, Unhurried, inspect,
 };
-use tailrace_records::{BatchBuilder, BatchHeader, BatchOptions, Compression, DecodedBatch, split_batches};
+use tailrace_records::{
+    BatchBuilder, BatchHeader, BatchOptions, BatchRewriter, Compression, DecodedBatch, HEADER_BYTES,
+    RawRecords, split_batches,
+};
 use tailrace_types::{
     HighWatermark, LeaderEpoch, Offset, PartitionId, ProducerEpoch, ProducerId, RaftIndex, TimestampMs,
     TopicId, TopicName, TopicPartition,
@@ -186,6 +189,51 @@ impl Writer {
 }
 
 /// With `TAILRACE_KAFKA_LIBS` (the `libs` folder of a Kafka), its DumpLogSegments reads what was written.
+/// The key map counts 32 bits of offsets from its first one: a round ends before the batch that lies beyond.
+#[test]
+fn a_round_ends_where_offsets_are_too_far_apart_and_the_next_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = LogStore::new(RealDisk, 16);
+    let (mut log, _) =
+        Log::open(&store, dir.path(), &identity("far"), LogConfig::default(), TimestampMs(NOW)).unwrap();
+    let mut rewriter = BatchRewriter::default();
+    for keys in [&["a", "b"][..], &["c"], &["a", "d"], &["c", "e"], &["f"]] {
+        let mut builder = BatchBuilder::new(BatchOptions::default());
+        for key in keys {
+            builder.push(TimestampMs(NOW), Some(key.as_bytes()), Some(b"value"), &[]).unwrap();
+        }
+        let bytes = builder.build();
+        // One record or two, and 2^31 offsets, as in a log that was compacted elsewhere.
+        let header = BatchHeader {
+            base_offset: log.log_end().offset(),
+            leader_epoch: LeaderEpoch(1),
+            last_offset_delta: i32::MAX,
+            ..BatchHeader::parse(&bytes).unwrap()
+        };
+        rewriter.begin(&header, None);
+        for record in RawRecords::new(header.record_count, &bytes[HEADER_BYTES..]) {
+            rewriter.push(&record.unwrap());
+        }
+        let mut sparse = Vec::new();
+        let header = rewriter.finish(&mut sparse).unwrap();
+        let index = log.next_raft_index();
+        log.append(&header, index, &sparse, TimestampMs(NOW)).unwrap();
+    }
+    let (before, records) = content(&log);
+    assert_eq!(records, 8);
+
+    // The third batch begins 2^32 offsets after the first.
+    let stats = clean(&mut log, NOW, HashMap::new());
+    assert_eq!((stats.keys, log.reader().first_dirty()), (3, Offset(1 << 32)));
+    assert_eq!(content(&log), (before.clone(), 8));
+
+    let stats = clean(&mut log, NOW, HashMap::new());
+    assert_eq!((stats.keys, log.reader().first_dirty()), (4, Offset(1 << 33)));
+    assert_eq!(content(&log), (before, 6));
+    log.close(None).unwrap();
+    assert!(inspect::verify_dir(&RealDisk, dir.path()).unwrap().is_sound());
+}
+
 #[test]
 fn what_compaction_writes_is_what_kafka_reads() {
     let dir = tempfile::tempdir().unwrap();

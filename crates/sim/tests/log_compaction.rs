@@ -77,7 +77,7 @@ fn a_map_that_fills_up_ends_the_round_and_the_next_goes_on() {
         keyed.append_some(30);
         let mut rounds = 0;
         let mut last = 0;
-        while keyed.clean(24 * 12).unwrap().is_some() {
+        while keyed.clean(16 * 12).unwrap().is_some() {
             assert!(keyed.cleaned_to > last, "no progress beyond {last}");
             last = keyed.cleaned_to;
             keyed.check_nothing_lost();
@@ -101,7 +101,7 @@ fn a_batch_with_more_keys_than_there_is_memory_for_is_named() {
     keyed.append_some(100);
     keyed.end_all_transactions();
     keyed.append_some(40);
-    let error = keyed.clean(48).unwrap_err();
+    let error = keyed.clean(2 * 16).unwrap_err();
     assert!(matches!(error, LogError::KeyMapTooSmall { keys_max: 1, .. }), "{error}");
     assert!(error.to_string().contains("log.cleaner.dedupe.buffer.size"), "{error}");
     keyed.check_nothing_lost();

@@ -191,9 +191,9 @@ settings! {
         kafka: String = K::new("kafka", Text).default("127.0.0.1:9092");
         /// Time between two looks for partitions that are worth compacting, when the last one found none.
         log_cleaner_backoff_ms: u64 = K::new("log.cleaner.backoff.ms", Long).default("15000").ms().at_least(0).dynamic();
-        /// Memory for the keys of the partitions that are being compacted, of all threads together. A key takes 24 bytes; with
-        /// room for fewer keys than a partition has, compaction needs several rounds. It is taken as needed, and while it grows, half
-        /// as much again for a moment.
+        /// Memory for the keys of the partitions that are being compacted, of all threads together. A key takes 18 to 24
+        /// bytes; with room for fewer keys than a partition has, compaction needs several rounds. Each thread
+        /// reserves address space for its share, 32 MiB at least, while it compacts; memory is taken as needed.
         log_cleaner_dedupe_buffer_size: u64 = K::new("log.cleaner.dedupe.buffer.size", Long).default("134217728").bytes()
             .at_least(1_048_576).dynamic();
         /// Whether topics with cleanup.policy=compact are compacted at all.

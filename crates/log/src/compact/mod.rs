@@ -163,7 +163,8 @@ impl<D: Disk> Log<D> {
 
 impl<D: Disk> Compaction<D> {
     /// The first half: fills `map`, which must be empty, with the keys of the part that no round has seen. Ends early when
-    /// the map is full; what is left is the next round's. Reads that part, and the rows of the whole log.
+    /// the map is full, or at offsets too far from the first for it; what is left is the next round's. Reads that part,
+    /// and the rows of the whole log.
     ///
     /// # Errors
     /// [`LogError::KeyMapTooSmall`] if the map cannot even hold the first batch's keys; [`LogError::Damaged`],
@@ -217,7 +218,8 @@ impl<D: Disk> Compaction<D> {
     }
 
     /// Some keys of the batch at `mapped_end` are in the map and some are not. That does no harm: records beyond
-    /// `mapped_end` stay whatever the map says, and what it says of older ones is true.
+    /// `mapped_end` stay whatever the map says, and what it says of older ones is true. A key whose last offset found no
+    /// place keeps an older record until the next round. The first batch's offsets always fit: they span less than 2^31.
     fn full(&self, map: &KeyMap, records: &usize) -> Result<(), LogError> {
         if self.mapped_end > self.first_dirty {
             return Ok(());

@@ -1,7 +1,8 @@
 //! SipHash-2-4 with 128 bits of output (Aumasson and Bernstein; the output width is that of their reference code).
 //!
-//! Two keys of records must not be taken for one. 128 bits make a chance collision as improbable as with Kafka's MD5; and
-//! since the secret is drawn anew for each map, nobody can prepare keys that collide, which with MD5 everybody can.
+//! Two keys of records must not be taken for one. Kafka keeps the 128 bits of an MD5; the map here keeps 96 bits, and tells
+//! how improbable that makes a chance collision. Since the secret is drawn anew for each map, nobody can prepare keys that
+//! collide, which with MD5 everybody can.
 
 /// The secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
