@@ -24,7 +24,7 @@ use tailrace_kafka_wire::messages::{
     share_fetch_request,
 };
 use tailrace_kafka_wire::{ErrorCode, Records};
-use tailrace_records::{DecodedBatch, split_batches};
+use tailrace_records::{BatchOptions, DecodedBatch, split_batches};
 
 const GROUP: &str = "workers";
 
@@ -92,6 +92,13 @@ impl Member {
 
     async fn fetch(&mut self, max_wait_ms: i32) -> Vec<(i64, i64, i16)> {
         self.fetch_and_say(&[], max_wait_ms).await.0
+    }
+
+    async fn fetch_at_least(&mut self, min_bytes: i32, max_wait_ms: i32) -> Vec<(i64, i64, i16)> {
+        let request = ShareFetchRequest { min_bytes, ..self.fetch_request(&[], max_wait_ms) };
+        let answer = self.client.call(2, &request).await;
+        assert_eq!(error(answer.error_code), ErrorCode::None);
+        partition_of(&answer).map(acquired).unwrap_or_default()
     }
 
     /// What was acquired, and the code for what was said.
@@ -259,6 +266,52 @@ async fn waiting_members_wake_for_new_and_for_released_records() {
     });
     assert_eq!((got, code), (vec![(1, 1, 2)], ErrorCode::None));
     assert!(began.elapsed() < Duration::from_secs(15));
+}
+
+#[tokio::test]
+async fn a_fetch_waits_for_its_least_bytes_and_holds_nothing_meanwhile() {
+    let (server, mut client, topic) = rig(LONG).await;
+    let mut anna = Member::new(&server, "anna", topic).await;
+    let mut ben = Member::new(&server, "ben", topic).await;
+    let began = Instant::now();
+    assert_eq!(anna.fetch_at_least(0, 20_000).await, [], "nothing is wanted, so nothing is waited for");
+    assert!(began.elapsed() < Duration::from_secs(15));
+
+    client.produce("jobs", 0, &[1, 2]).await;
+    let began = Instant::now();
+    assert_eq!(anna.fetch_at_least(1 << 20, 500).await, [(0, 1, 1)], "what there is, after the time");
+    assert!(began.elapsed() >= Duration::from_millis(500), "{:?}", began.elapsed());
+    assert_eq!(anna.say(&[(0, 1, &[RELEASE])]).await, ErrorCode::None);
+
+    let (annas, bens) = tokio::join!(anna.fetch_at_least(1 << 20, 1_000), ben.fetch(0));
+    assert_eq!((annas, bens), (vec![], vec![(0, 1, 2)]), "who waits for more does not keep others from it");
+}
+
+#[tokio::test]
+async fn a_fetch_that_waits_for_bytes_is_answered_when_they_are_there() {
+    let (server, mut client, topic) = rig(LONG).await;
+    let mut anna = Member::new(&server, "anna", topic).await;
+    let mut ben = Member::new(&server, "ben", topic).await;
+    let size = i32::try_from(common::batch(BatchOptions::default(), &[1, 2]).len()).expect("a small batch");
+    let began = Instant::now();
+    let (got, ()) = tokio::join!(anna.fetch_at_least(3 * size, 20_000), async {
+        for _ in 0..3 {
+            client.produce("jobs", 0, &[1, 2]).await;
+        }
+    });
+    assert_eq!(got, [(0, 5, 1)], "all three batches were waited for");
+    // Released records count as fresh ones do.
+    let (got, ()) = tokio::join!(ben.fetch_at_least(2 * size, 20_000), async {
+        assert_eq!(anna.say(&[(0, 1, &[RELEASE])]).await, ErrorCode::None);
+        assert_eq!(anna.say(&[(4, 5, &[RELEASE])]).await, ErrorCode::None);
+    });
+    assert_eq!(got, [(0, 1, 2), (4, 5, 2)]);
+    // More than an answer may have is not waited for.
+    let most = ShareFetchRequest { min_bytes: i32::MAX, max_bytes: size, ..ben.fetch_request(&[], 20_000) };
+    client.produce("jobs", 0, &[1, 2]).await;
+    let answer = ben.client.call(2, &most).await;
+    assert_eq!(partition_of(&answer).map(acquired), Some(vec![(6, 7, 1)]));
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
 }
 
 #[tokio::test]

@@ -119,6 +119,17 @@ impl SharePartition {
         }
     }
 
+    /// Runs of offsets that could be acquired now, ascending, each as its first offset and one past its last. The last one
+    /// is without end if fresh records could be: whatever the log has.
+    pub fn acquirable(&self, terms: &GroupTerms) -> Vec<(Offset, Offset)> {
+        let available = self.runs.iter().filter(|run| run.value.state == RecordState::Available);
+        let mut runs: Vec<_> = available.map(|run| (Offset(run.first), Offset(run.last + 1))).collect();
+        if self.room(terms) > 0 {
+            runs.push((Offset(self.end), Offset(i64::MAX)));
+        }
+        runs
+    }
+
     /// How many fresh records may still be acquired.
     fn room(&self, terms: &GroupTerms) -> u64 {
         let locks = u64::from(terms.record_locks_max);
