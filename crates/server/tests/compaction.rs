@@ -17,6 +17,7 @@ use rdkafka::message::Message;
 use rdkafka::producer::{BaseRecord, Producer, ThreadedProducer};
 use rdkafka::types::RDKafkaErrorCode;
 use rdkafka::{Offset, TopicPartitionList};
+use tailrace_kafka_wire::messages::DeleteTopicsRequest;
 use tailrace_kafka_wire::messages::IncrementalAlterConfigsRequest;
 use tailrace_kafka_wire::messages::incremental_alter_configs_request::{
     AlterConfigsResource, AlterableConfig,
@@ -268,6 +269,52 @@ async fn compaction_keeps_to_its_rate_and_to_a_change_of_it() {
     let began = Instant::now();
     server.stop().await;
     assert!(began.elapsed() < Duration::from_secs(10), "a stop does not wait for the rate");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_partition_is_named_by_healthz_and_serves_on() {
+    let mut server = server().await;
+    // Nothing is ever dirty enough for this ratio.
+    create(&server, "broken", &[("min.cleanable.dirty.ratio", "1.0")]).await;
+    create(&server, "sound", &[]).await;
+    produce(&server, "broken", 0..1000, "none");
+    let folder = server.data().join("broken-0");
+    let files = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut logs: Vec<_> = files.filter(|path| path.extension().is_some_and(|e| e == "log")).collect();
+    logs.sort();
+    assert!(logs.len() > 2, "{logs:?}");
+    // Among the records of the first batch.
+    let mut bytes = std::fs::read(&logs[0]).unwrap();
+    bytes[200] ^= 1;
+    std::fs::write(&logs[0], bytes).unwrap();
+    assert_eq!(server.get("/healthz").await, (200, "{\"status\":\"ok\"}\n".to_owned()));
+
+    alter(&server, (TOPIC, "broken"), "min.cleanable.dirty.ratio", "0.01").await;
+    for _ in 0..2 {
+        let is_named = || async { server.get("/healthz").await.1.contains("warnings") };
+        eventually("the damage is found", is_named).await;
+        let (status, body) = server.get("/healthz").await;
+        let page: serde_json::Value = serde_json::from_str(&body).unwrap();
+        assert_eq!((status, &page["status"], page.get("problems")), (200, &"ok".into(), None), "{body}");
+        let [warning] = &page["warnings"].as_array().unwrap()[..] else { panic!("{body}") };
+        let warning = warning.as_str().unwrap();
+        assert!(warning.starts_with("broken-0 is not compacted any more: "), "{body}");
+        assert!(warning.contains("00000000000000000000.log"), "{body}");
+        assert_eq!(server.metric("tailrace_compaction_uncleanable_partitions").await, 1.0);
+        // It serves on, and the others are compacted.
+        let mut client = server.connect().await;
+        let offset = client.produce("broken", 0, &[1, 2]).await;
+        assert_eq!(client.fetch_from("broken", 0, offset).await.error_code, 0);
+        produce(&server, "sound", 0..4000, "lz4");
+        read_until_compacted(&server, "sound", 1000);
+        server.restart().await;
+    }
+    let topic_names = vec!["broken".to_owned()];
+    let delete = DeleteTopicsRequest { topic_names, timeout_ms: 10_000, ..Default::default() };
+    assert_eq!(server.connect().await.call(5, &delete).await.responses[0].error_code, 0);
+    let is_well = || async { server.get("/healthz").await.1 == "{\"status\":\"ok\"}\n" };
+    eventually("what is deleted needs no attention", is_well).await;
+    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
