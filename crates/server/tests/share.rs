@@ -5,7 +5,7 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::rig::eventually;
+use common::rig::{eventually, now};
 use common::{Client, TestServer, error};
 use tailrace_kafka_wire::messages::alter_share_group_offsets_request::{
     AlterShareGroupOffsetsRequestPartition, AlterShareGroupOffsetsRequestTopic,
@@ -24,7 +24,7 @@ use tailrace_kafka_wire::messages::{
     share_fetch_request,
 };
 use tailrace_kafka_wire::{ErrorCode, Records};
-use tailrace_records::{BatchOptions, DecodedBatch, split_batches};
+use tailrace_records::{BatchBuilder, BatchOptions, DecodedBatch, split_batches};
 
 const GROUP: &str = "workers";
 
@@ -187,14 +187,19 @@ fn check_records(data: &PartitionData) {
 
 /// A server with a topic of one partition; the group begins at its first record and holds records for `lock_ms`.
 async fn rig(lock_ms: u32) -> (TestServer, Client, [u8; 16]) {
+    rig_with(lock_ms, &[]).await
+}
+
+async fn rig_with(lock_ms: u32, topic: &[(&str, &str)]) -> (TestServer, Client, [u8; 16]) {
     let settings = [
+        ("log.cleaner.backoff.ms", "20"),
         ("group.share.min.record.lock.duration.ms", "1000"),
         ("share.coordinator.state.topic.num.partitions", "3"),
         ("group.share.assignment.interval.ms", "0"),
     ];
     let server = TestServer::with(&settings).await;
     let mut client = server.connect().await;
-    let topic = client.create_topic("jobs", 1, &[]).await;
+    let topic = client.create_topic("jobs", 1, topic).await;
     let lock_ms = lock_ms.to_string();
     configure(
         &mut client,
@@ -515,6 +520,38 @@ async fn records_that_are_deleted_are_passed_over() {
 }
 
 /// A member of the group joins and leaves, so that there is a group with a state of the topic's partition.
+#[tokio::test]
+async fn batches_that_compaction_has_emptied_are_passed_over() {
+    let settings = [
+        ("cleanup.policy", "compact"),
+        ("internal.segment.bytes", "300"),
+        ("min.cleanable.dirty.ratio", "0.01"),
+    ];
+    let (server, mut client, topic) = rig_with(LONG, &settings).await;
+    let mut builder = BatchBuilder::new(BatchOptions::default());
+    builder.push(now(), Some(b"another key"), Some(b"value"), &[]).expect("there is room");
+    let first = client.produce_batch("jobs", 0, builder.build()).await;
+    assert_eq!((first.error_code, first.base_offset), (0, 0));
+    for offset in 1..20 {
+        assert_eq!(client.produce("jobs", 0, &[now().0]).await, offset);
+    }
+    // All but the first and those in the active segment go; the last batch of a segment stays, without its record.
+    let is_compacted = || async { server.metric("tailrace_compaction_removed_records_total").await >= 10.0 };
+    eventually("the cleaner has been there", is_compacted).await;
+    let mut anna = Member::new(&server, "anna", topic).await;
+    let mut all = Vec::new();
+    loop {
+        // Everything that is acquired must be there: `fetch` sees to that.
+        let acquired = anna.fetch(0).await;
+        if acquired.is_empty() {
+            break;
+        }
+        all.extend(acquired);
+    }
+    assert_eq!(all.first(), Some(&(0, 0, 1)), "{all:?}");
+    assert_eq!(all.last().map(|&(_, last, _)| last), Some(19), "{all:?}");
+}
+
 async fn join_and_leave(client: &mut Client, topic: [u8; 16]) {
     let mut request = ShareGroupHeartbeatRequest {
         group_id: GROUP.to_owned(),

@@ -233,7 +233,9 @@ fn places_of(
         let bytes = piece.get(at..at + HEADER_BYTES).ok_or(io::ErrorKind::UnexpectedEof)?;
         let header = BatchHeader::parse(bytes).map_err(io::Error::other)?;
         let last = header.base_offset.plus(i64::from(header.last_offset_delta));
-        let visible = !header.attributes.is_control() && !is_aborted(&header, aborted);
+        // Compaction leaves batches behind that have no record any more.
+        let has_records = header.record_count > 0 && !header.attributes.is_control();
+        let visible = has_records && !is_aborted(&header, aborted);
         let batch = FetchedBatch { first: header.base_offset, last, visible };
         let batch_end = position + header.total_bytes() as u64;
         places.push(Place { batch, position, end: batch_end });

@@ -35,7 +35,8 @@ pub struct FetchedBatch {
     pub first: Offset,
     /// Its last offset, inclusive.
     pub last: Offset,
-    /// False if nobody shall see it: a control batch, or an aborted one where only committed records count.
+    /// False if nobody shall see it: a control batch, one without records, or an aborted one where only committed records
+    /// count.
     pub visible: bool,
 }
 
