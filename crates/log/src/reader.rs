@@ -94,6 +94,10 @@ impl<D: Disk> LogReader<D> {
     /// below `upto`, at most `bytes_max` bytes. `upto` is the high watermark or the last stable offset. With
     /// `at_least_one` the first batch is given even if it is larger (KIP-74). `None` if there is nothing to give now.
     ///
+    /// Batches without records, which compaction leaves behind, are passed over unless nothing else is left below `upto`:
+    /// librdkafka takes an answer without any record for one whose size limit is too low, doubles the limit, and gives up
+    /// when it cannot any more.
+    ///
     /// Costs one or two preads of index rows at the end of the log, a binary search elsewhere. No batch is decoded.
     ///
     /// # Errors
@@ -112,35 +116,51 @@ impl<D: Disk> LogReader<D> {
             if from >= upto {
                 return Ok(None);
             }
+            let bounds = Bounds { from, upto, bytes_max, at_least_one };
+            let mut nearest = None;
             for segment in &segments[segment_of(segments, from)..] {
                 if segment.base_offset >= upto {
                     break;
                 }
-                if let Found::Batch(slice) =
-                    self.read_segment(segment, from, upto, bytes_max, at_least_one)?
-                {
-                    return Ok(slice);
+                match self.read_segment(segment, &bounds, First::WithRecords)? {
+                    Found::Batch(Some(slice)) => return Ok(Some(slice)),
+                    Found::Batch(None) => {
+                        nearest = nearest.or(Some(segment));
+                        break;
+                    }
+                    Found::OnlyEmpty => nearest = nearest.or(Some(segment)),
+                    Found::NotHere => {}
                 }
             }
-            Ok(None)
+            let Some(segment) = nearest else { return Ok(None) };
+            match self.read_segment(segment, &bounds, First::Any)? {
+                Found::Batch(slice) => Ok(slice),
+                Found::OnlyEmpty | Found::NotHere => Ok(None),
+            }
         })
     }
 
     fn read_segment(
         &self,
         segment: &Arc<Segment<D>>,
-        from: Offset,
-        upto: Offset,
-        bytes_max: u64,
-        at_least_one: bool,
+        bounds: &Bounds,
+        wanted: First,
     ) -> Result<Found<D>, LogError> {
+        let &Bounds { from, upto, bytes_max, at_least_one } = bounds;
         let files = segment.files(&self.store)?;
         let mut rows = Rows::new(segment, &files);
-        let number = rows.first_where(|row| row.next_offset() > from)?;
+        let mut number = rows.first_where(|row| row.next_offset() > from)?;
         if number == rows.count {
             return Ok(Found::NotHere);
         }
-        let first = rows.get(number)?;
+        let mut first = rows.get(number)?;
+        while wanted == First::WithRecords && first.record_count == 0 {
+            number += 1;
+            if number == rows.count || first.next_offset() >= upto {
+                return Ok(Found::OnlyEmpty);
+            }
+            first = rows.get_ahead(number)?;
+        }
         if first.next_offset() > upto || (u64::from(first.batch_bytes) > bytes_max && !at_least_one) {
             return Ok(Found::Batch(None));
         }
@@ -273,9 +293,26 @@ impl<D: Disk> LogReader<D> {
     }
 }
 
+/// What is asked for.
+struct Bounds {
+    from: Offset,
+    upto: Offset,
+    bytes_max: u64,
+    at_least_one: bool,
+}
+
+/// Where a slice may begin.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum First {
+    WithRecords,
+    Any,
+}
+
 enum Found<D: Disk> {
     /// The offset lies beyond this segment's last batch.
     NotHere,
+    /// From the offset on the segment has batches, and no records.
+    OnlyEmpty,
     /// The batch is here; the slice, unless it may not be given.
     Batch(Option<LogSlice<D>>),
 }

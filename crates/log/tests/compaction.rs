@@ -188,6 +188,45 @@ impl Writer {
     }
 }
 
+/// A reader is not given batches without records, except to get past them at the end.
+#[test]
+fn what_compaction_has_emptied_is_passed_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = LogConfig { segment_bytes: 400, preallocate_bytes: 0, ..LogConfig::default() };
+    let store = LogStore::new(RealDisk, 16);
+    let (log, _) = Log::open(&store, dir.path(), &identity("t"), config, TimestampMs(NOW)).unwrap();
+    let mut writer = Writer { log, last_data: HashMap::new(), sequence: 0 };
+    let value = "value".repeat(20);
+    for number in 0..30 {
+        // The keys of the first come again in the last, those in the middle do not.
+        let key = if number == 15 { "once" } else { "again" };
+        writer.append(BatchOptions::default(), &[(key, Some(&value))], NOW + number);
+    }
+    clean(&mut writer.log, NOW + 100, HashMap::new());
+    let reader = writer.log.reader();
+    let rows: Vec<_> = reader.headers(Offset(0)).map(|found| found.unwrap().1).collect();
+    let empty = |upto| rows.iter().filter(|h| h.base_offset < Offset(upto) && h.record_count == 0).count();
+    assert!(empty(15) > 3, "{rows:?}");
+    let next_with_records = |from: i64| rows.iter().find(|h| h.record_count > 0 && h.base_offset.0 >= from);
+    for from in 0..30 {
+        let wanted = next_with_records(from).unwrap().base_offset;
+        for (bytes_max, at_least_one) in [(1 << 20, false), (0, true)] {
+            let slice = reader.read(Offset(from), Offset(30), bytes_max, at_least_one).unwrap().unwrap();
+            assert_eq!(slice.base_offset, wanted, "from {from}");
+        }
+        // Where only empty batches are left they are given, so that the reader gets on; what is beyond a limit never is.
+        let end = wanted.0;
+        for upto in from + 1..=end {
+            let slice = reader.read(Offset(from), Offset(upto), 1 << 20, true).unwrap();
+            let is_there = rows.iter().any(|h| h.last_offset().0 >= from && h.last_offset().0 < upto);
+            assert_eq!(slice.is_some(), is_there, "{from}..{upto}");
+            assert!(slice.is_none_or(|slice| slice.next_offset.0 > from && slice.next_offset.0 <= upto));
+        }
+        let none = reader.read(Offset(from), Offset(30), 0, false).unwrap();
+        assert!(none.is_none(), "{none:?}");
+    }
+}
+
 /// With `TAILRACE_KAFKA_LIBS` (the `libs` folder of a Kafka), its DumpLogSegments reads what was written.
 /// The key map counts 32 bits of offsets from its first one: a round ends before the batch that lies beyond.
 #[test]

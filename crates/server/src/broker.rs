@@ -144,4 +144,10 @@ impl Broker {
         }
         problems
     }
+
+    /// Partitions that serve and need attention all the same, with the reason: named by `/healthz`, which does not fail.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let uncleanable = self.cleaner.uncleanable().into_iter();
+        uncleanable.map(|(id, reason)| format!("{id} is not compacted any more: {reason}")).collect()
+    }
 }

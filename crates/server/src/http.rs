@@ -116,15 +116,19 @@ fn index() -> Response<Full<Bytes>> {
     typed(StatusCode::OK, "text/html; charset=utf-8", page)
 }
 
-/// 200 `{"status":"ok"}`, as nats-server answers; 503 with the reasons when a partition is offline or halted.
+/// 200 `{"status":"ok"}`, as nats-server answers; 503 with the reasons when a partition is offline or halted. What serves
+/// and needs attention is named beside either: a restart, which a failed probe brings, would not help.
 fn health(broker: &Broker) -> Response<Full<Bytes>> {
-    let problems = broker.problems();
-    let (status, body) = if problems.is_empty() {
+    let (problems, warnings) = (broker.problems(), broker.warnings());
+    let (status, mut body) = if problems.is_empty() {
         (StatusCode::OK, serde_json::json!({ "status": "ok" }))
     } else {
         let body = serde_json::json!({ "status": "error", "error": "partitions are not usable", "problems": problems });
         (StatusCode::SERVICE_UNAVAILABLE, body)
     };
+    if !warnings.is_empty() {
+        body["warnings"] = warnings.into();
+    }
     typed(status, "application/json", format!("{body}\n"))
 }
 

@@ -50,6 +50,8 @@ pub(crate) struct CompactionMetrics {
     bytes_after: Counter,
     records_removed: Counter,
     pub(crate) failures: Counter,
+    /// Reads and writes that the rate has held up.
+    pub(crate) waits: Counter,
 }
 
 impl Default for CompactionMetrics {
@@ -61,6 +63,7 @@ impl Default for CompactionMetrics {
             bytes_after: Counter::default(),
             records_removed: Counter::default(),
             failures: Counter::default(),
+            waits: Counter::default(),
         }
     }
 }
@@ -90,6 +93,11 @@ impl CompactionMetrics {
             self.records_removed.clone(),
         );
         r.register("compaction_failures", "Rounds of compaction that failed", self.failures.clone());
+        r.register(
+            "compaction_waits",
+            "Reads and writes of compaction that its rate has held up",
+            self.waits.clone(),
+        );
     }
 }
 

@@ -5,6 +5,7 @@ mod common;
 use std::time::Duration;
 
 use bytes::Bytes;
+use common::rig::eventually;
 use common::{Client, TestServer};
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::join_group_request::{JoinGroupRequest, JoinGroupRequestProtocol};
@@ -391,6 +392,55 @@ async fn what_makes_no_sense_is_refused_with_kafkas_codes() {
         let answer = client.call(version, &transaction).await;
         assert_ne!(answer.topics[0].partitions[0].error_code, 0, "version {version}");
     }
+}
+
+#[tokio::test]
+async fn offsets_expire_unless_somebody_is_there() {
+    let settings =
+        [AT_ONCE, ("offsets.retention.check.interval.ms", "20"), ("offsets.topic.num.partitions", "1")];
+    let (mut server, mut client, id) = started(&settings).await;
+    // Longer than this test takes.
+    let join = JoinGroupRequest { session_timeout_ms: 120_000, ..join("busy", "") };
+    let member = client.call(3, &join).await;
+    client.call(5, &sync("busy", &member, b"a")).await;
+    // Up to version 4 a commit brings its own time to live.
+    let brief = |group, offsets: &[(i32, i64)]| OffsetCommitRequest {
+        retention_time_ms: 1,
+        ..commit(group, (TOPIC, id), offsets)
+    };
+    let busy = OffsetCommitRequest {
+        generation_id_or_member_epoch: member.generation_id,
+        member_id: member.member_id.clone(),
+        ..brief("busy", &[(0, 1)])
+    };
+    assert_eq!(committed(&mut client, 4, &busy).await, [0]);
+    assert_eq!(committed(&mut client, 9, &commit("mixed", (TOPIC, id), &[(0, 2)])).await, [0]);
+    assert_eq!(committed(&mut client, 4, &brief("mixed", &[(1, 3)])).await, [0]);
+    assert_eq!(committed(&mut client, 4, &brief("brief", &[(0, 4), (1, 5)])).await, [0, 0]);
+    // All are looked at together.
+    let have_expired = || async { server.metric("tailrace_offset_expirations_total").await >= 3.0 };
+    eventually("offsets expire", have_expired).await;
+    for _ in 0..2 {
+        assert_eq!(fetched(&mut client, "brief").await, []);
+        assert_eq!(fetched(&mut client, "mixed").await, [(0, 2, 0)], "seven days are not over");
+        let groups = client.call(0, &ListGroupsRequest::default()).await.groups;
+        let mut ids: Vec<_> = groups.into_iter().map(|group| group.group_id).collect();
+        ids.sort();
+        assert_eq!(ids, ["busy", "mixed"], "a group goes with its last offset");
+        assert_eq!(fetched(&mut client, "busy").await, [(0, 1, 0)], "it has a member");
+        // What has expired does not come back. The member is taken up again, with its session timeout.
+        server.restart().await;
+        client = server.connect().await;
+    }
+    // Once the member is gone, its offset is as old as it is.
+    let answer = client.call(4, &leave(4, "busy", &member.member_id)).await;
+    assert_eq!(answer.error_code, 0);
+    let group_is_gone = || async {
+        let mut client = server.connect().await;
+        fetched(&mut client, "busy").await.is_empty()
+    };
+    eventually("the last offset of a group without members expires", group_is_gone).await;
+    server.stop().await;
 }
 
 #[tokio::test]

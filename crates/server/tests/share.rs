@@ -5,7 +5,7 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::rig::eventually;
+use common::rig::{eventually, now};
 use common::{Client, TestServer, error};
 use tailrace_kafka_wire::messages::alter_share_group_offsets_request::{
     AlterShareGroupOffsetsRequestPartition, AlterShareGroupOffsetsRequestTopic,
@@ -24,7 +24,7 @@ use tailrace_kafka_wire::messages::{
     share_fetch_request,
 };
 use tailrace_kafka_wire::{ErrorCode, Records};
-use tailrace_records::{DecodedBatch, split_batches};
+use tailrace_records::{BatchBuilder, BatchOptions, DecodedBatch, split_batches};
 
 const GROUP: &str = "workers";
 
@@ -92,6 +92,13 @@ impl Member {
 
     async fn fetch(&mut self, max_wait_ms: i32) -> Vec<(i64, i64, i16)> {
         self.fetch_and_say(&[], max_wait_ms).await.0
+    }
+
+    async fn fetch_at_least(&mut self, min_bytes: i32, max_wait_ms: i32) -> Vec<(i64, i64, i16)> {
+        let request = ShareFetchRequest { min_bytes, ..self.fetch_request(&[], max_wait_ms) };
+        let answer = self.client.call(2, &request).await;
+        assert_eq!(error(answer.error_code), ErrorCode::None);
+        partition_of(&answer).map(acquired).unwrap_or_default()
     }
 
     /// What was acquired, and the code for what was said.
@@ -180,14 +187,19 @@ fn check_records(data: &PartitionData) {
 
 /// A server with a topic of one partition; the group begins at its first record and holds records for `lock_ms`.
 async fn rig(lock_ms: u32) -> (TestServer, Client, [u8; 16]) {
+    rig_with(lock_ms, &[]).await
+}
+
+async fn rig_with(lock_ms: u32, topic: &[(&str, &str)]) -> (TestServer, Client, [u8; 16]) {
     let settings = [
+        ("log.cleaner.backoff.ms", "20"),
         ("group.share.min.record.lock.duration.ms", "1000"),
         ("share.coordinator.state.topic.num.partitions", "3"),
         ("group.share.assignment.interval.ms", "0"),
     ];
     let server = TestServer::with(&settings).await;
     let mut client = server.connect().await;
-    let topic = client.create_topic("jobs", 1, &[]).await;
+    let topic = client.create_topic("jobs", 1, topic).await;
     let lock_ms = lock_ms.to_string();
     configure(
         &mut client,
@@ -259,6 +271,52 @@ async fn waiting_members_wake_for_new_and_for_released_records() {
     });
     assert_eq!((got, code), (vec![(1, 1, 2)], ErrorCode::None));
     assert!(began.elapsed() < Duration::from_secs(15));
+}
+
+#[tokio::test]
+async fn a_fetch_waits_for_its_least_bytes_and_holds_nothing_meanwhile() {
+    let (server, mut client, topic) = rig(LONG).await;
+    let mut anna = Member::new(&server, "anna", topic).await;
+    let mut ben = Member::new(&server, "ben", topic).await;
+    let began = Instant::now();
+    assert_eq!(anna.fetch_at_least(0, 20_000).await, [], "nothing is wanted, so nothing is waited for");
+    assert!(began.elapsed() < Duration::from_secs(15));
+
+    client.produce("jobs", 0, &[1, 2]).await;
+    let began = Instant::now();
+    assert_eq!(anna.fetch_at_least(1 << 20, 500).await, [(0, 1, 1)], "what there is, after the time");
+    assert!(began.elapsed() >= Duration::from_millis(500), "{:?}", began.elapsed());
+    assert_eq!(anna.say(&[(0, 1, &[RELEASE])]).await, ErrorCode::None);
+
+    let (annas, bens) = tokio::join!(anna.fetch_at_least(1 << 20, 1_000), ben.fetch(0));
+    assert_eq!((annas, bens), (vec![], vec![(0, 1, 2)]), "who waits for more does not keep others from it");
+}
+
+#[tokio::test]
+async fn a_fetch_that_waits_for_bytes_is_answered_when_they_are_there() {
+    let (server, mut client, topic) = rig(LONG).await;
+    let mut anna = Member::new(&server, "anna", topic).await;
+    let mut ben = Member::new(&server, "ben", topic).await;
+    let size = i32::try_from(common::batch(BatchOptions::default(), &[1, 2]).len()).expect("a small batch");
+    let began = Instant::now();
+    let (got, ()) = tokio::join!(anna.fetch_at_least(3 * size, 20_000), async {
+        for _ in 0..3 {
+            client.produce("jobs", 0, &[1, 2]).await;
+        }
+    });
+    assert_eq!(got, [(0, 5, 1)], "all three batches were waited for");
+    // Released records count as fresh ones do.
+    let (got, ()) = tokio::join!(ben.fetch_at_least(2 * size, 20_000), async {
+        assert_eq!(anna.say(&[(0, 1, &[RELEASE])]).await, ErrorCode::None);
+        assert_eq!(anna.say(&[(4, 5, &[RELEASE])]).await, ErrorCode::None);
+    });
+    assert_eq!(got, [(0, 1, 2), (4, 5, 2)]);
+    // More than an answer may have is not waited for.
+    let most = ShareFetchRequest { min_bytes: i32::MAX, max_bytes: size, ..ben.fetch_request(&[], 20_000) };
+    client.produce("jobs", 0, &[1, 2]).await;
+    let answer = ben.client.call(2, &most).await;
+    assert_eq!(partition_of(&answer).map(acquired), Some(vec![(6, 7, 1)]));
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
 }
 
 #[tokio::test]
@@ -462,6 +520,38 @@ async fn records_that_are_deleted_are_passed_over() {
 }
 
 /// A member of the group joins and leaves, so that there is a group with a state of the topic's partition.
+#[tokio::test]
+async fn batches_that_compaction_has_emptied_are_passed_over() {
+    let settings = [
+        ("cleanup.policy", "compact"),
+        ("internal.segment.bytes", "300"),
+        ("min.cleanable.dirty.ratio", "0.01"),
+    ];
+    let (server, mut client, topic) = rig_with(LONG, &settings).await;
+    let mut builder = BatchBuilder::new(BatchOptions::default());
+    builder.push(now(), Some(b"another key"), Some(b"value"), &[]).expect("there is room");
+    let first = client.produce_batch("jobs", 0, builder.build()).await;
+    assert_eq!((first.error_code, first.base_offset), (0, 0));
+    for offset in 1..20 {
+        assert_eq!(client.produce("jobs", 0, &[now().0]).await, offset);
+    }
+    // All but the first and those in the active segment go; the last batch of a segment stays, without its record.
+    let is_compacted = || async { server.metric("tailrace_compaction_removed_records_total").await >= 10.0 };
+    eventually("the cleaner has been there", is_compacted).await;
+    let mut anna = Member::new(&server, "anna", topic).await;
+    let mut all = Vec::new();
+    loop {
+        // Everything that is acquired must be there: `fetch` sees to that.
+        let acquired = anna.fetch(0).await;
+        if acquired.is_empty() {
+            break;
+        }
+        all.extend(acquired);
+    }
+    assert_eq!(all.first(), Some(&(0, 0, 1)), "{all:?}");
+    assert_eq!(all.last().map(|&(_, last, _)| last), Some(19), "{all:?}");
+}
+
 async fn join_and_leave(client: &mut Client, topic: [u8; 16]) {
     let mut request = ShareGroupHeartbeatRequest {
         group_id: GROUP.to_owned(),

@@ -2,8 +2,8 @@
 //!
 //! Each thread takes the partition with the largest dirty share that is worth it, compacts it, and looks again; when there
 //! is none it waits for `log.cleaner.backoff.ms`. Nothing here runs on an event loop, and a partition's lock is held only to
-//! plan a round and to exchange segments. A partition that cannot be compacted is left alone until the next start, is
-//! logged once, and counted.
+//! plan a round and to exchange segments. A partition that cannot be compacted is left alone until the next start (or until
+//! its topic's policy is `compact` anew), is logged once, counted, and named by `/healthz`.
 
 mod pace;
 mod pick;

@@ -44,8 +44,9 @@ impl Shared {
     pub(super) fn take_candidate(&self, broker: &Broker) -> Option<Candidate> {
         let (topics, config, now) = (broker.topics(), broker.config(), broker.now());
         let mut state = self.lock();
-        state.forget_deleted(|which| {
-            topics.by_name(which.0.topic.as_str()).is_some_and(|topic| topic.id == which.1)
+        state.forget_others(|which| {
+            let topic = topics.by_name(which.0.topic.as_str()).filter(|topic| topic.id == which.1);
+            topic.is_some_and(|topic| topic.config.cleanup_policy.compact)
         });
         let mut best: Option<(f64, Candidate)> = None;
         for topic in topics.iter().filter(|topic| topic.config.cleanup_policy.compact) {
@@ -96,8 +97,8 @@ impl State {
             || self.retry_at.get(which).is_some_and(|at| Instant::now() < *at)
     }
 
-    fn forget_deleted(&mut self, is_there: impl Fn(&Which) -> bool) {
-        self.uncleanable.retain(|which, _| is_there(which));
-        self.retry_at.retain(|which, at| Instant::now() < *at && is_there(which));
+    fn forget_others(&mut self, is_compacted: impl Fn(&Which) -> bool) {
+        self.uncleanable.retain(|which, _| is_compacted(which));
+        self.retry_at.retain(|which, at| Instant::now() < *at && is_compacted(which));
     }
 }

@@ -2,11 +2,9 @@
 //! acknowledgements of earlier ones on the way.
 //!
 //! Sessions and acknowledgements are decided in the order of the connection's requests. Records are acquired when there
-//! are any, at the latest when the client's time is up; a client that goes away while it waits acquires none. The answer's
-//! records are slices of segment files, as in a fetch; which of them are acquired stands beside them. Records that the
-//! client gets and did not acquire are to be ignored by it.
-//!
-//! One record is enough to answer: `MinBytes` is not waited for.
+//! are `MinBytes` of them, at the latest when the client's time is up: until then others may have them, and a client that
+//! goes away while it waits acquires none. The answer's records are slices of segment files, as in a fetch; which of them
+//! are acquired stands beside them. Records that the client gets and did not acquire are to be ignored by it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,7 +25,7 @@ use crate::kafka::share_acknowledgements::{Acknowledging, Member, Outcome, Said,
 use crate::kafka::{Context, Decided, decode};
 use crate::outbox::{FileSlice, ReplyPart};
 use crate::share::sessions::{FINAL_EPOCH, INITIAL_EPOCH, Partition, SessionRequest};
-use crate::share::{Acquisition, acquire};
+use crate::share::{Acquisition, LivePartition, acquirable_bytes, acquire};
 
 /// `share_acquire_mode` of a client that must never get more records than it asks for (KIP-1206).
 const RECORD_LIMIT: i8 = 1;
@@ -43,6 +41,8 @@ struct Turn {
     partitions: Vec<Partition>,
     terms: AcquireTerms,
     bytes_max: u64,
+    /// What is waited for; at most `bytes_max`.
+    bytes_min: u64,
     deadline: Instant,
 }
 
@@ -80,6 +80,7 @@ fn begin(context: &Context, request: ShareFetchRequest) -> Result<Turn, ErrorCod
     };
     let bytes_max =
         u64::from(request.max_bytes.max(0).unsigned_abs()).min(broker.config().fetch_max_bytes.into());
+    let bytes_min = u64::from(request.min_bytes.max(0).unsigned_abs()).min(bytes_max);
     let wait = Duration::from_millis(request.max_wait_ms.max(0).unsigned_abs().into()).min(WAIT_MAX);
     let (named, said, forgotten) = named_in(request);
     if epoch == INITIAL_EPOCH && !said.is_empty() {
@@ -103,7 +104,8 @@ fn begin(context: &Context, request: ShareFetchRequest) -> Result<Turn, ErrorCod
     if only_renews || terms.records_max == 0 || bytes_max == 0 {
         partitions.clear();
     }
-    Ok(Turn { member, acknowledging, partitions, terms, bytes_max, deadline: Instant::now() + wait })
+    let deadline = Instant::now() + wait;
+    Ok(Turn { member, acknowledging, partitions, terms, bytes_max, bytes_min, deadline })
 }
 
 /// The partitions that a request names, what it says about records of them, and those it wants forgotten.
@@ -149,7 +151,7 @@ async fn finish(context: Context, turn: Turn) -> Result<Vec<ReplyPart>, Closed> 
     context.reply_with_files(&response, &files)
 }
 
-/// Waits until there are records, or the time is up.
+/// Waits until there is enough, or the time is up.
 async fn wait(context: &Context, turn: &Turn) -> Vec<Found> {
     if turn.partitions.is_empty() {
         return Vec::new();
@@ -157,10 +159,13 @@ async fn wait(context: &Context, turn: &Turn) -> Vec<Found> {
     let notify = Arc::new(Notify::new());
     let mut stopping = context.broker.stopping.subscribe();
     loop {
+        let is_last = turn.bytes_min == 0 || Instant::now() >= turn.deadline || *stopping.borrow();
         // Each look registers first, so that nothing that happens after it is missed.
-        let found = look(context, turn, &notify).await;
-        if !found.is_empty() || Instant::now() >= turn.deadline || *stopping.borrow() {
-            return found;
+        if is_last || is_enough(context, turn, &notify).await {
+            let found = look(context, turn, &notify).await;
+            if !found.is_empty() || is_last {
+                return found;
+            }
         }
         tokio::select! {
             () = notify.notified() => {}
@@ -168,6 +173,38 @@ async fn wait(context: &Context, turn: &Turn) -> Vec<Found> {
             _ = stopping.changed() => {}
         }
     }
+}
+
+async fn find(
+    context: &Context,
+    turn: &Turn,
+    partition: Partition,
+    notify: &Arc<Notify>,
+) -> Result<Arc<LivePartition>, ErrorCode> {
+    let broker = &context.broker;
+    let live = broker.share.get_or_load(broker, &turn.member.key(partition)).await?;
+    live.register_fetch(notify);
+    Ok(live)
+}
+
+/// True if it is worth acquiring: there is as much as the client waits for, or an error to tell it. Others may be faster.
+async fn is_enough(context: &Context, turn: &Turn, notify: &Arc<Notify>) -> bool {
+    // Acquiring finds out by itself whether there is anything.
+    if turn.bytes_min <= 1 {
+        return true;
+    }
+    let mut missing = turn.bytes_min;
+    for &partition in &turn.partitions {
+        let Ok(live) = find(context, turn, partition, notify).await else { return true };
+        match acquirable_bytes(&live, &turn.member.settings, missing) {
+            Ok(bytes) => missing = missing.saturating_sub(bytes),
+            Err(_) => return true,
+        }
+        if missing == 0 {
+            return true;
+        }
+    }
+    false
 }
 
 async fn look(context: &Context, turn: &Turn, notify: &Arc<Notify>) -> Vec<Found> {
@@ -179,14 +216,13 @@ async fn look(context: &Context, turn: &Turn, notify: &Arc<Notify>) -> Vec<Found
         if terms.records_max == 0 || bytes_left == 0 {
             break;
         }
-        let live = match broker.share.get_or_load(broker, &turn.member.key(partition)).await {
+        let live = match find(context, turn, partition, notify).await {
             Ok(live) => live,
             Err(code) => {
                 found.push((partition, Err(code)));
                 continue;
             }
         };
-        live.register_fetch(notify);
         match acquire(broker, &live, &turn.member.settings, &terms, bytes_left).await {
             Ok(None) => {}
             Ok(Some(acquisition)) => {

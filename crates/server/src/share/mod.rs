@@ -31,7 +31,7 @@ use tailrace_kafka_wire::ErrorCode;
 use tokio::sync::OnceCell;
 
 pub(crate) use live::{AcknowledgeFailure, Keeping, LivePartition};
-pub(crate) use reading::{Acquisition, acquire};
+pub(crate) use reading::{Acquisition, acquirable_bytes, acquire};
 pub(crate) use settings::GroupSettings;
 
 use crate::broker::Broker;

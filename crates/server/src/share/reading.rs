@@ -31,6 +31,9 @@ const SCAN_BYTES: usize = 64 * 1024;
 /// Looks at one partition in one fetch, when what was found was not for consumers, or others were faster.
 const TRIES: usize = 16;
 
+/// Runs of available records that are measured before one fetch. A client with more of them to take does not wait.
+const RUNS_MAX: usize = 128;
+
 /// Records of one partition that now belong to a member, and where they lie.
 pub(crate) struct Acquisition {
     pub(crate) slice: FileSlice,
@@ -71,11 +74,7 @@ pub(crate) async fn acquire(
     for _ in 0..TRIES {
         let Some(plan) = plan(live, settings, terms)? else { return Ok(None) };
         let reader = &live.handle.reader;
-        let upto = if settings.committed_only {
-            reader.last_stable_offset()
-        } else {
-            reader.high_watermark().offset()
-        };
+        let upto = end_for(live, settings);
         if plan.from >= upto {
             return Ok(None);
         }
@@ -107,6 +106,53 @@ pub(crate) async fn acquire(
         }
     }
     Ok(None)
+}
+
+/// Bytes of the batches that hold records which could be acquired now; counted until there are `enough`. Nothing is
+/// acquired.
+///
+/// No batch is looked at, so batches without records for consumers count where nothing is known of their offsets yet.
+pub(crate) fn acquirable_bytes(
+    live: &LivePartition,
+    settings: &GroupSettings,
+    enough: u64,
+) -> Result<u64, ErrorCode> {
+    let reader = &live.handle.reader;
+    let log_start = reader.log_start();
+    let acquirable = live.with_core(|core| {
+        core.log_start_moved(log_start);
+        core.acquirable(&settings.terms)
+    });
+    let upto = end_for(live, settings);
+    let (mut bytes, mut next) = (0, Offset(0));
+    for (number, (first, end)) in acquirable.ok_or(ErrorCode::NotLeaderOrFollower)?.into_iter().enumerate() {
+        if number == RUNS_MAX {
+            return Ok(enough);
+        }
+        next = next.max(first);
+        let end = end.min(upto);
+        while next < end && bytes < enough {
+            // Whole batches up to the end of the run; then the one that goes beyond it, alone.
+            let read = |upto, bytes_max| reader.log().read(next, upto, bytes_max, true);
+            let within = read(end, enough - bytes).transpose();
+            let slice = match within.or_else(|| read(upto, 0).transpose()) {
+                Some(slice) => slice.map_err(|error| log_code(&error))?,
+                None => return Ok(bytes),
+            };
+            if slice.base_offset >= end {
+                break;
+            }
+            bytes += u64::from(slice.bytes);
+            next = slice.next_offset;
+        }
+    }
+    Ok(bytes)
+}
+
+/// What lies from here on is not for this group yet.
+fn end_for(live: &LivePartition, settings: &GroupSettings) -> Offset {
+    let reader = &live.handle.reader;
+    if settings.committed_only { reader.last_stable_offset() } else { reader.high_watermark().offset() }
 }
 
 fn plan(
@@ -187,7 +233,9 @@ fn places_of(
         let bytes = piece.get(at..at + HEADER_BYTES).ok_or(io::ErrorKind::UnexpectedEof)?;
         let header = BatchHeader::parse(bytes).map_err(io::Error::other)?;
         let last = header.base_offset.plus(i64::from(header.last_offset_delta));
-        let visible = !header.attributes.is_control() && !is_aborted(&header, aborted);
+        // Compaction leaves batches behind that have no record any more.
+        let has_records = header.record_count > 0 && !header.attributes.is_control();
+        let visible = has_records && !is_aborted(&header, aborted);
         let batch = FetchedBatch { first: header.base_offset, last, visible };
         let batch_end = position + header.total_bytes() as u64;
         places.push(Place { batch, position, end: batch_end });

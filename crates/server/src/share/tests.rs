@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tailrace_broker::share::{
-    AcknowledgeKind, Acknowledgement, AcquireMode, AcquireTerms, AcquiredBatch, SharePartitionKey,
+    AcknowledgeKind, Acknowledgement, AcquireMode, AcquireTerms, AcquiredBatch, GroupTerms, SharePartitionKey,
 };
 use tailrace_broker::{Command, CreateTopic, Requester};
 use tailrace_records::{BatchBuilder, BatchOptions, Validated};
@@ -58,8 +58,8 @@ impl Rig {
         GroupSettings { committed_only, ..settings }
     }
 
-    /// Appends a batch of `count` records, in a transaction of this producer if there is one.
-    async fn produce(&self, producer: Option<i64>, count: i64) {
+    /// Appends a batch of `count` records, in a transaction of this producer if there is one. Returns its size.
+    async fn produce(&self, producer: Option<i64>, count: i64) -> u64 {
         let mut options = BatchOptions::default();
         if let Some(id) = producer {
             // Without a sequence, as a coordinator writes: nobody is asked whether the transaction is under way.
@@ -72,6 +72,7 @@ impl Rig {
             builder.push(TimestampMs(1), None, Some(b"job"), &[]).unwrap();
         }
         let (header, bytes) = builder.build_with_header();
+        let size = bytes.len() as u64;
         let (broker, handle) = (self.broker(), self.handle());
         let (batch, now) = (Validated { header, bytes }, broker.now());
         let appended = match producer {
@@ -86,6 +87,7 @@ impl Rig {
         if let Some(wait) = handle.wait_committed(appended.committed_at) {
             wait.await.unwrap();
         }
+        size
     }
 
     async fn end(&self, producer: i64, committed: bool) {
@@ -192,5 +194,43 @@ async fn what_is_not_used_any_more_is_dropped() {
     live.release_member(broker, "m");
     live.keep(broker).kept().await.unwrap();
     assert!(live.is_idle_since(TimestampMs(now.0 + 1_000), Duration::from_millis(500)));
+    rig.server.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_member_could_have_is_measured_without_acquiring_it() {
+    let rig = Rig::start().await;
+    let broker = rig.broker();
+    let live = broker.share.get_or_load(broker, &rig.key).await.unwrap();
+    let measure = |enough| acquirable_bytes(&live, &rig.settings(false), enough).unwrap();
+    assert_eq!(measure(1000), 0);
+    let a = rig.produce(None, 2).await; // 0, 1
+    let b = rig.produce(None, 30).await; // 2 to 31
+    let c = rig.produce(None, 3).await; // 32 to 34
+    assert_eq!(measure(u64::MAX), a + b + c);
+    assert_eq!(measure(1), a, "counted until there is enough");
+    assert_eq!(rig.acquire(&live, false).await, [(0, 1), (2, 31), (32, 34)], "and nothing was taken");
+    assert_eq!(measure(u64::MAX), 0, "a member has them all");
+    let d = rig.produce(None, 1).await; // 35
+    let say = |first, last, kind| {
+        let said = Acknowledgement { first: Offset(first), last: Offset(last), kinds: vec![kind] };
+        live.acknowledge(broker, &rig.settings(false), "m", &[said]).unwrap();
+    };
+    say(0, 0, AcknowledgeKind::Release);
+    assert_eq!(measure(u64::MAX), a + d, "what others hold in between does not count");
+    say(4, 5, AcknowledgeKind::Release);
+    say(7, 33, AcknowledgeKind::Release);
+    assert_eq!(measure(u64::MAX), a + b + c + d, "a batch counts once, however many runs of it there are");
+    say(34, 34, AcknowledgeKind::Accept);
+    assert_eq!(measure(u64::MAX), a + b + c + d);
+    // An open transaction's records do not count where only committed ones do.
+    let e = rig.produce(Some(7), 4).await;
+    assert_eq!(measure(u64::MAX), a + b + c + d + e);
+    assert_eq!(acquirable_bytes(&live, &rig.settings(true), u64::MAX).unwrap(), a + b + c + d);
+    let locks = |record_locks_max| {
+        let settings = rig.settings(false);
+        GroupSettings { terms: GroupTerms { record_locks_max, ..settings.terms }, ..settings }
+    };
+    assert_eq!(acquirable_bytes(&live, &locks(1), u64::MAX).unwrap(), a + b + c, "no room for fresh ones");
     rig.server.stop().await;
 }

@@ -35,7 +35,8 @@ pub struct FetchedBatch {
     pub first: Offset,
     /// Its last offset, inclusive.
     pub last: Offset,
-    /// False if nobody shall see it: a control batch, or an aborted one where only committed records count.
+    /// False if nobody shall see it: a control batch, one without records, or an aborted one where only committed records
+    /// count.
     pub visible: bool,
 }
 
@@ -117,6 +118,17 @@ impl SharePartition {
             Some(run) => Some(Offset(run.first)),
             None => (self.room(terms) > 0).then_some(Offset(self.end)),
         }
+    }
+
+    /// Runs of offsets that could be acquired now, ascending, each as its first offset and one past its last. The last one
+    /// is without end if fresh records could be: whatever the log has.
+    pub fn acquirable(&self, terms: &GroupTerms) -> Vec<(Offset, Offset)> {
+        let available = self.runs.iter().filter(|run| run.value.state == RecordState::Available);
+        let mut runs: Vec<_> = available.map(|run| (Offset(run.first), Offset(run.last + 1))).collect();
+        if self.room(terms) > 0 {
+            runs.push((Offset(self.end), Offset(i64::MAX)));
+        }
+        runs
     }
 
     /// How many fresh records may still be acquired.
