@@ -1,10 +1,12 @@
 //! Short runs against real systems: every message must come back, once and unharmed.
 //!
 //! The echo servers are our own. The others are tried where `TAILRACE_BENCH_NATS`, `_REDIS`, `_RABBITMQ`,
-//! `_MQTT`, `_STOMP` and `_KAFKA` (which may be tailrace) name a server; without them those tests say so and pass.
+//! `_MQTT`, `_STOMP` and `_KAFKA` (which may be tailrace) name a server; without them those tests say so and pass. PostgreSQL
+//! is started by its test where `initdb` and `postgres` are in the PATH.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::collections::BTreeMap;
+mod peers;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,6 +17,8 @@ use tailrace_bench::error::BenchError;
 use tailrace_bench::proxy::{Proxy, ProxyOptions, Trouble};
 use tailrace_bench::schedule::{Rate, Schedule};
 use tailrace_bench::systems::{self, EchoProtocol, EchoServer, Settings, Target};
+
+use peers::postgres::{self, Postgres};
 
 fn target(system: &str, address: Option<String>) -> Target {
     let payload_bytes = 128;
@@ -37,6 +41,10 @@ fn options(target: &Target, per_second: u64) -> LoadOptions {
     options
 }
 
+fn settings(values: &[(&str, &str)]) -> Settings {
+    Settings::new(values.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect())
+}
+
 fn run(target: &Target, options: &LoadOptions, stop: &Arc<AtomicBool>) -> Outcome {
     let clock: Arc<dyn Clock> = Arc::new(MonotonicClock::new(Waiting::Sleep));
     let mut opened = systems::open(target).unwrap();
@@ -52,9 +60,13 @@ fn run(target: &Target, options: &LoadOptions, stop: &Arc<AtomicBool>) -> Outcom
 
 /// Everything comes back, once, in order.
 fn comes_back(system: &str, address: Option<String>, per_second: u64) {
-    for payload_bytes in [24, 128, 100_000] {
-        let mut target = target(system, address.clone());
-        target.payload_bytes = payload_bytes;
+    comes_back_with(&target(system, address), &[24, 128, 100_000], per_second);
+}
+
+fn comes_back_with(target: &Target, sizes: &[usize], per_second: u64) {
+    for &payload_bytes in sizes {
+        let target = Target { payload_bytes, ..target.clone() };
+        let system = &target.system;
         let per_second = if payload_bytes > 1000 { 30 } else { per_second };
         let outcome = run(&target, &options(&target, per_second), &Arc::default());
         let counts = outcome.total.counts;
@@ -80,6 +92,10 @@ fn comes_back(system: &str, address: Option<String>, per_second: u64) {
 ///
 /// Not for Kafka: its clients go to the address that the server tells them, past the proxy.
 fn shows_a_stall(system: &str, upstream: String) {
+    shows_a_stall_with(target(system, None), upstream);
+}
+
+fn shows_a_stall_with(target: Target, upstream: String) {
     let stall = Duration::from_millis(900)..Duration::from_millis(1300);
     let to_client = Trouble { stalls: std::iter::once(stall).collect(), ..Trouble::default() };
     let proxy = Proxy::start(ProxyOptions {
@@ -91,8 +107,8 @@ fn shows_a_stall(system: &str, upstream: String) {
         seed: 1,
     })
     .unwrap();
-    let mut target = target(system, Some(proxy.address().to_string()));
-    target.connections = 1;
+    let target = Target { address: Some(proxy.address().to_string()), connections: 1, ..target };
+    let system = &target.system;
     let mut options = options(&target, 500);
     options.duration_ns = 2 * SECOND_NS;
     let outcome = run(&target, &options, &Arc::default());
@@ -162,6 +178,47 @@ fn stomp() {
     shows_a_stall("stomp", address);
 }
 
+#[test]
+fn postgres() {
+    let Some(server) = Postgres::start() else {
+        eprintln!("not tried: no initdb in the PATH");
+        return;
+    };
+    let logged_in = |database: &str, password: &str| {
+        let mut target = target("postgres", Some(server.address.clone()));
+        target.settings = settings(&[("database", database), ("password", password)]);
+        target
+    };
+    let scram = logged_in("postgres", postgres::PASSWORD);
+    comes_back_with(&scram, &[24, 128, 5_998, 5_999], 300);
+    comes_back_with(&logged_in("template1", postgres::PASSWORD), &[128], 100);
+    shows_a_stall_with(scram.clone(), server.address.clone());
+    let mut asynchronous = scram;
+    asynchronous.settings = settings(&[("password", postgres::PASSWORD), ("synchronous_commit", "off")]);
+    comes_back_with(&asynchronous, &[128], 300);
+    asynchronous.settings = settings(&[("password", postgres::PASSWORD), ("synchronous_commit", "maybe")]);
+    for (wrong, expected) in [
+        (logged_in("postgres", "guess"), "says FATAL 28P01: password authentication failed"),
+        (logged_in("template1", "guess"), "says FATAL 28P01: password authentication failed"),
+        // Trusted, and only then refused.
+        (logged_in("template0", ""), "says FATAL 55000: database \"template0\" is not currently accepting"),
+        (asynchronous, "says FATAL 22023: invalid value for parameter \"synchronous_commit\": \"maybe\""),
+    ] {
+        let error = set_up_fails(&wrong);
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn a_payload_that_notify_does_not_take() {
+    let target = Target { payload_bytes: 6_000, ..target("postgres", None) };
+    let error = systems::open(&target).err().unwrap().to_string();
+    assert!(
+        error.starts_with("messages of 6000 bytes are too large for NOTIFY: expected at most 5999"),
+        "{error}"
+    );
+}
+
 #[cfg(feature = "kafka")]
 #[test]
 fn kafka() {
@@ -215,21 +272,31 @@ fn wrong_targets_are_named() {
     let unknown = systems::open(&target("carrier-pigeon", None));
     assert!(matches!(unknown, Err(BenchError::UnknownSystem { .. })));
     let mut with_setting = target("nats", None);
-    with_setting.settings = Settings::new(BTreeMap::from([("colour".to_owned(), "red".to_owned())]));
+    with_setting.settings = settings(&[("colour", "red")]);
     let text = systems::open(&with_setting).err().unwrap().to_string();
     assert_eq!(text, "'colour' is no setting of the system nats");
-    // Nothing listens on port 1.
-    let target = target("nats", Some("127.0.0.1:1".to_owned()));
-    let mut opened = systems::open(&target).unwrap();
-    let error = systems::set_up(&mut opened.requesters, &target, &MonotonicClock::default()).unwrap_err();
-    assert!(error.to_string().starts_with("cannot connect to 127.0.0.1:1: "), "{error}");
+}
+
+fn set_up_fails(target: &Target) -> String {
+    let mut opened = systems::open(target).unwrap();
+    let error = systems::set_up(&mut opened.requesters, target, &MonotonicClock::default()).unwrap_err();
+    error.to_string()
+}
+
+#[test]
+fn unreachable_servers_are_named() {
+    for system in ["nats", "postgres"] {
+        // Nothing listens on port 1.
+        let error = set_up_fails(&target(system, Some("127.0.0.1:1".to_owned())));
+        assert!(error.starts_with("cannot connect to 127.0.0.1:1: "), "{system}: {error}");
+    }
 }
 
 #[test]
 fn a_server_of_another_kind_is_noticed() {
     let server = EchoServer::start(EchoProtocol::Tcp).unwrap();
-    let target = target("nats", Some(server.address().to_string()));
-    let mut opened = systems::open(&target).unwrap();
-    let error = systems::set_up(&mut opened.requesters, &target, &MonotonicClock::default()).unwrap_err();
-    assert!(error.to_string().contains("answered wrongly"), "{error}");
+    for system in ["nats", "postgres"] {
+        let error = set_up_fails(&target(system, Some(server.address().to_string())));
+        assert!(error.contains("answered wrongly"), "{system}: {error}");
+    }
 }

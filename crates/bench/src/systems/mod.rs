@@ -13,9 +13,12 @@ mod mqtt;
 mod nats;
 mod nats_wire;
 mod noop;
+mod postgres;
+mod postgres_wire;
 mod rabbitmq;
 mod redis;
 mod resp;
+mod scram;
 mod settings;
 mod stomp;
 mod tcp_echo;
@@ -75,6 +78,11 @@ pub const SYSTEMS: &[System] = &[
         name: "stomp",
         default_address: Some("127.0.0.1:61613"),
         description: "STOMP 1.2, as ActiveMQ speaks it",
+    },
+    System {
+        name: "postgres",
+        default_address: Some("127.0.0.1:5432"),
+        description: "PostgreSQL LISTEN/NOTIFY, publish to commit and to receipt",
     },
     System {
         name: "kafka",
@@ -210,6 +218,7 @@ fn connect(
         "rabbitmq" => Box::new(rabbitmq::RabbitMq::new(address, name, &mut settings)?),
         "mqtt" => Box::new(mqtt::Mqtt::new(address, name, &mut settings)?),
         "stomp" => Box::new(stomp::Stomp::new(address, name, &mut settings)),
+        "postgres" => Box::new(postgres::Postgres::new(address, name, target.payload_bytes, &mut settings)?),
         #[cfg(feature = "kafka")]
         "kafka" | "tailrace-kafka" => Box::new(kafka::Kafka::new(address, name, &mut settings)),
         #[cfg(not(feature = "kafka"))]

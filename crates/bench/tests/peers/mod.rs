@@ -1,0 +1,15 @@
+//! The other side of systems whose servers the tests start themselves, or play.
+
+pub(crate) mod postgres;
+
+use std::process::Child;
+
+/// A process that ends with the test.
+pub(crate) struct Running(pub(crate) Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

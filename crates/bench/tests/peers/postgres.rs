@@ -1,0 +1,70 @@
+//! A PostgreSQL of the test's own, where `initdb` and `postgres` are in the PATH.
+
+use std::io::{BufRead, BufReader, ErrorKind};
+use std::net::TcpListener;
+use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+use super::Running;
+
+/// The user `nobody`: PostgreSQL refuses to run as root.
+const NOBODY: u32 = 65_534;
+
+pub(crate) const PASSWORD: &str = "open sesame";
+
+/// Database `postgres` wants SCRAM-SHA-256, `template1` the password as it is, `template0` nothing.
+const HBA: &str = "host postgres all 127.0.0.1/32 scram-sha-256\nhost template1 all 127.0.0.1/32 password\n\
+                   host template0 all 127.0.0.1/32 trust\n";
+
+pub(crate) struct Postgres {
+    pub(crate) address: String,
+    // Ends before its folder does.
+    _server: Running,
+    _folder: TempDir,
+}
+
+impl Postgres {
+    /// `None` if it is not installed.
+    pub(crate) fn start() -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let is_root = folder.path().metadata().unwrap().uid() == 0;
+        if is_root {
+            chown(folder.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        let command = |program: &str| {
+            let mut command = Command::new(program);
+            command.current_dir(folder.path()).env("LC_ALL", "C");
+            if is_root {
+                command.uid(NOBODY).gid(NOBODY);
+            }
+            command
+        };
+        let password_file = folder.path().join("password");
+        std::fs::write(&password_file, PASSWORD).unwrap();
+        let data = folder.path().join("data");
+        let made = command("initdb")
+            .args(["--username=postgres", "--no-sync", "--auth=scram-sha-256", "--encoding=UTF8"])
+            .arg(format!("--pwfile={}", password_file.display()))
+            .arg(&data)
+            .output();
+        let made = match made {
+            Err(error) if error.kind() == ErrorKind::NotFound => return None,
+            made => made.unwrap(),
+        };
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        std::fs::write(data.join("pg_hba.conf"), HBA).unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut server = command("postgres");
+        server.arg("-D").arg(&data).args(["-h", "127.0.0.1", "-p", &port.to_string()]);
+        server.args(["-c", "unix_socket_directories="]).stderr(Stdio::piped());
+        let mut server = Running(server.spawn().unwrap());
+        let mut lines = BufReader::new(server.0.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let ready = lines.by_ref().any(|line| line.contains("ready to accept connections"));
+        assert!(ready, "PostgreSQL ended before it was ready");
+        std::thread::spawn(move || lines.for_each(drop));
+        Some(Self { address: format!("127.0.0.1:{port}"), _server: server, _folder: folder })
+    }
+}
