@@ -2,7 +2,8 @@
 //!
 //! The echo servers are our own. The others are tried where `TAILRACE_BENCH_NATS`, `_REDIS`, `_RABBITMQ`,
 //! `_MQTT`, `_STOMP` and `_KAFKA` (which may be tailrace) name a server; without them those tests say so and pass. PostgreSQL
-//! is started by its test where `initdb` and `postgres` are in the PATH.
+//! is started by its test where `initdb` and `postgres` are in the PATH; the libraries of brokerless systems
+//! are tried where `TAILRACE_BENCH_PYTHON` names a Python that has pynng.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod peers;
@@ -18,6 +19,7 @@ use tailrace_bench::proxy::{Proxy, ProxyOptions, Trouble};
 use tailrace_bench::schedule::{Rate, Schedule};
 use tailrace_bench::systems::{self, EchoProtocol, EchoServer, Settings, Target};
 
+use peers::brokerless::{Peer, free_address};
 use peers::postgres::{self, Postgres};
 
 fn target(system: &str, address: Option<String>) -> Target {
@@ -96,17 +98,28 @@ fn shows_a_stall(system: &str, upstream: String) {
 }
 
 fn shows_a_stall_with(target: Target, upstream: String) {
+    let options = proxy_options(upstream);
+    shows_a_stall_behind(ProxyOptions { to_client: stalled(), ..options }, target);
+}
+
+fn stalled() -> Trouble {
     let stall = Duration::from_millis(900)..Duration::from_millis(1300);
-    let to_client = Trouble { stalls: std::iter::once(stall).collect(), ..Trouble::default() };
-    let proxy = Proxy::start(ProxyOptions {
+    Trouble { stalls: std::iter::once(stall).collect(), ..Trouble::default() }
+}
+
+fn proxy_options(upstream: String) -> ProxyOptions {
+    ProxyOptions {
         listen: "127.0.0.1:0".parse().unwrap(),
         upstream,
         to_server: Trouble::default(),
-        to_client,
+        to_client: Trouble::default(),
         resets: Vec::new(),
         seed: 1,
-    })
-    .unwrap();
+    }
+}
+
+fn shows_a_stall_behind(proxy: ProxyOptions, target: Target) {
+    let proxy = Proxy::start(proxy).unwrap();
     let target = Target { address: Some(proxy.address().to_string()), connections: 1, ..target };
     let system = &target.system;
     let mut options = options(&target, 500);
@@ -219,6 +232,71 @@ fn a_payload_that_notify_does_not_take() {
     );
 }
 
+/// Both ends are the harness's; with a proxy between them, and with nothing.
+fn brokerless(system: &str) {
+    for pattern in ["push-pull", "pub-sub", "request"] {
+        let mut target = target(system, None);
+        target.settings = settings(&[("pattern", pattern)]);
+        comes_back_with(&target, &[24, 128, 100_000], 2000);
+        if pattern != "request" {
+            let listen = free_address();
+            target.settings = settings(&[("pattern", pattern), ("listen", &listen)]);
+            shows_a_stall_behind(ProxyOptions { to_server: stalled(), ..proxy_options(listen) }, target);
+        }
+    }
+}
+
+/// The system's own library at the other ends.
+fn brokerless_library(system: &str) {
+    for pattern in ["push-pull", "pub-sub", "request"] {
+        let Some(peer) = Peer::start(system, pattern) else {
+            eprintln!("not tried: TAILRACE_BENCH_PYTHON names no Python");
+            return;
+        };
+        let mut target = target(system, Some(peer.address.clone()));
+        target.settings = settings(&[("pattern", pattern)]);
+        if pattern == "request" {
+            shows_a_stall_with(target.clone(), peer.address.clone());
+        } else {
+            target.connections = 1;
+            target.settings = settings(&[("pattern", pattern), ("listen", &peer.listen)]);
+        }
+        comes_back_with(&target, &[24, 128, 100_000], 500);
+    }
+}
+
+#[test]
+fn nng() {
+    brokerless("nng");
+}
+
+#[test]
+fn nng_library() {
+    brokerless_library("nng");
+}
+
+#[test]
+fn ends_that_do_not_meet() {
+    for system in BROKERLESS {
+        for (address, set, expected) in [
+            (None, ("pattern", "bus"), "pattern=bus is unknown: expected push-pull, pub-sub or request"),
+            (None, ("listen", "127.0.0.1:1"), "listen=127.0.0.1:1 goes with an address"),
+            (Some("127.0.0.1:1"), ("pattern", "pub-sub"), "messages sent to 127.0.0.1:1 come back nowhere"),
+            (Some("127.0.0.1:1"), ("listen", "127.0.0.1:2"), "is one port: expected 1 connection, not 3"),
+        ] {
+            let mut target = target(system, address.map(str::to_owned));
+            target.settings = settings(&[set]);
+            let error = systems::open(&target).err().unwrap().to_string();
+            assert!(error.contains(expected), "{system}: {error}");
+        }
+        // An address of nobody here.
+        let mut target = Target { connections: 1, ..target(system, Some("127.0.0.1:1".to_owned())) };
+        target.settings = settings(&[("listen", "192.0.2.1:7")]);
+        let error = set_up_fails(&target);
+        assert!(error.starts_with("cannot listen on 192.0.2.1:7: "), "{system}: {error}");
+    }
+}
+
 #[cfg(feature = "kafka")]
 #[test]
 fn kafka() {
@@ -283,20 +361,34 @@ fn set_up_fails(target: &Target) -> String {
     error.to_string()
 }
 
+/// A target of every system that the harness talks to by TCP.
+fn targets(address: &str) -> impl Iterator<Item = Target> {
+    let address = address.to_owned();
+    ["nats", "postgres"].into_iter().chain(BROKERLESS.iter().copied()).map(move |system| {
+        let mut target = target(system, Some(address.clone()));
+        if BROKERLESS.contains(&system) {
+            target.settings = settings(&[("pattern", "request")]);
+        }
+        target
+    })
+}
+
+const BROKERLESS: &[&str] = &["nng"];
+
 #[test]
 fn unreachable_servers_are_named() {
-    for system in ["nats", "postgres"] {
-        // Nothing listens on port 1.
-        let error = set_up_fails(&target(system, Some("127.0.0.1:1".to_owned())));
-        assert!(error.starts_with("cannot connect to 127.0.0.1:1: "), "{system}: {error}");
+    // Nothing listens on port 1.
+    for target in targets("127.0.0.1:1") {
+        let error = set_up_fails(&target);
+        assert!(error.starts_with("cannot connect to 127.0.0.1:1: "), "{}: {error}", target.system);
     }
 }
 
 #[test]
 fn a_server_of_another_kind_is_noticed() {
     let server = EchoServer::start(EchoProtocol::Tcp).unwrap();
-    for system in ["nats", "postgres"] {
-        let error = set_up_fails(&target(system, Some(server.address().to_string())));
-        assert!(error.contains("answered wrongly"), "{system}: {error}");
+    for target in targets(&server.address().to_string()) {
+        let error = set_up_fails(&target);
+        assert!(error.contains("answered wrongly"), "{}: {error}", target.system);
     }
 }

@@ -4,6 +4,7 @@
 //! scheduler lies between the schedule and the wire. The payloads and what is expected of them are the same for all.
 
 mod amqp_wire;
+mod brokerless;
 mod echo_server;
 mod http;
 mod jetstream;
@@ -12,6 +13,7 @@ mod kafka;
 mod mqtt;
 mod nats;
 mod nats_wire;
+mod nng;
 mod noop;
 mod postgres;
 mod postgres_wire;
@@ -28,6 +30,8 @@ use std::io;
 
 pub use echo_server::{EchoProtocol, EchoServer};
 pub use settings::Settings;
+
+use brokerless::Brokerless;
 
 use crate::error::{BenchError, RequesterError};
 use crate::requester::Requester;
@@ -83,6 +87,11 @@ pub const SYSTEMS: &[System] = &[
         name: "postgres",
         default_address: Some("127.0.0.1:5432"),
         description: "PostgreSQL LISTEN/NOTIFY, publish to commit and to receipt",
+    },
+    System {
+        name: "nng",
+        default_address: None,
+        description: "nng and nanomsg over TCP, both ends in the harness: no broker",
     },
     System {
         name: "kafka",
@@ -218,6 +227,11 @@ fn connect(
         "rabbitmq" => Box::new(rabbitmq::RabbitMq::new(address, name, &mut settings)?),
         "mqtt" => Box::new(mqtt::Mqtt::new(address, name, &mut settings)?),
         "stomp" => Box::new(stomp::Stomp::new(address, name, &mut settings)),
+        "nng" => Box::new(Brokerless::<nng::ScalabilityProtocols>::new(
+            target.address.as_deref(),
+            target.connections,
+            &mut settings,
+        )?),
         "postgres" => Box::new(postgres::Postgres::new(address, name, target.payload_bytes, &mut settings)?),
         #[cfg(feature = "kafka")]
         "kafka" | "tailrace-kafka" => Box::new(kafka::Kafka::new(address, name, &mut settings)),

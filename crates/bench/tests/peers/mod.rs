@@ -1,5 +1,6 @@
 //! The other side of systems whose servers the tests start themselves, or play.
 
+pub(crate) mod brokerless;
 pub(crate) mod postgres;
 
 use std::process::Child;
