@@ -3,7 +3,7 @@
 //! The echo servers are our own. The others are tried where `TAILRACE_BENCH_NATS`, `_REDIS`, `_RABBITMQ`,
 //! `_MQTT`, `_STOMP` and `_KAFKA` (which may be tailrace) name a server; without them those tests say so and pass. PostgreSQL
 //! is started by its test where `initdb` and `postgres` are in the PATH; the libraries of brokerless systems
-//! are tried where `TAILRACE_BENCH_PYTHON` names a Python that has pynng.
+//! are tried where `TAILRACE_BENCH_PYTHON` names a Python that has pynng and pyzmq.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod peers;
@@ -276,6 +276,16 @@ fn nng_library() {
 }
 
 #[test]
+fn zeromq() {
+    brokerless("zeromq");
+}
+
+#[test]
+fn zeromq_library() {
+    brokerless_library("zeromq");
+}
+
+#[test]
 fn ends_that_do_not_meet() {
     for system in BROKERLESS {
         for (address, set, expected) in [
@@ -373,7 +383,7 @@ fn targets(address: &str) -> impl Iterator<Item = Target> {
     })
 }
 
-const BROKERLESS: &[&str] = &["nng"];
+const BROKERLESS: &[&str] = &["nng", "zeromq"];
 
 #[test]
 fn unreachable_servers_are_named() {

@@ -25,6 +25,7 @@ mod settings;
 mod stomp;
 mod tcp_echo;
 mod wire;
+mod zeromq;
 
 use std::io;
 
@@ -92,6 +93,11 @@ pub const SYSTEMS: &[System] = &[
         name: "nng",
         default_address: None,
         description: "nng and nanomsg over TCP, both ends in the harness: no broker",
+    },
+    System {
+        name: "zeromq",
+        default_address: None,
+        description: "ZeroMQ over TCP, both ends in the harness: no broker",
     },
     System {
         name: "kafka",
@@ -228,6 +234,11 @@ fn connect(
         "mqtt" => Box::new(mqtt::Mqtt::new(address, name, &mut settings)?),
         "stomp" => Box::new(stomp::Stomp::new(address, name, &mut settings)),
         "nng" => Box::new(Brokerless::<nng::ScalabilityProtocols>::new(
+            target.address.as_deref(),
+            target.connections,
+            &mut settings,
+        )?),
+        "zeromq" => Box::new(Brokerless::<zeromq::Zmtp>::new(
             target.address.as_deref(),
             target.connections,
             &mut settings,
