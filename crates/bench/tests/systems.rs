@@ -20,7 +20,9 @@ use tailrace_bench::schedule::{Rate, Schedule};
 use tailrace_bench::systems::{self, EchoProtocol, EchoServer, Settings, Target};
 
 use peers::brokerless::{Peer, free_address};
+use peers::nsqd::Nsqd;
 use peers::postgres::{self, Postgres};
+use peers::script::{Script, Turn};
 
 fn target(system: &str, address: Option<String>) -> Target {
     let payload_bytes = 128;
@@ -222,6 +224,102 @@ fn postgres() {
     }
 }
 
+/// There is no nsqd to be had; this one is simulated, and stricter.
+#[test]
+fn nsq() {
+    let nsqd = Nsqd::start();
+    comes_back("nsq", Some(nsqd.address.clone()), 500);
+    let seen = nsqd.seen();
+    // Two seconds' worth less what was warm-up, and a probe for each connection and size.
+    assert!(seen.finished >= 500 + 500 + 30, "{seen:?}");
+    assert!(seen.heartbeats > 20 && seen.heartbeats_answered > 20, "{seen:?}");
+    shows_a_stall("nsq", nsqd.address.clone());
+}
+
+fn nsq_frame(kind: u8, body: &str) -> Turn {
+    let mut frame = vec![0, 0, 0, 4 + body.len() as u8, 0, 0, 0, kind];
+    frame.extend_from_slice(body.as_bytes());
+    Turn::Say(frame)
+}
+
+fn hear(text: &str) -> Turn {
+    Turn::Hear(text.as_bytes().to_vec())
+}
+
+const NSQ_HELLO: &str =
+    "  V2IDENTIFY\n\0\0\0\x3A{\"feature_negotiation\":true,\"user_agent\":\"tailrace bench\"}";
+
+#[test]
+fn conversations_with_nsq_that_fail() {
+    let target = Target { run: 7, connections: 1, payload_bytes: 100, ..target("nsq", None) };
+    let features = || nsq_frame(0, r#"{"max_rdy_count":2500,"version":"1.3.0"}"#);
+    let subscribe = || hear("SUB bench.7.0#ephemeral bench#ephemeral\n");
+    for (turns, expected) in [
+        (vec![nsq_frame(1, "E_INVALID cannot")], "says E_INVALID cannot"),
+        (vec![nsq_frame(0, r#"{"auth_required":true}"#)], "wants AUTH, which is not there"),
+        (vec![nsq_frame(0, "OK")], "answered wrongly: expected what nsqd can do, in JSON, found OK"),
+        (
+            vec![
+                nsq_frame(0, "_heartbeat_"),
+                hear("NOP\n"),
+                features(),
+                subscribe(),
+                nsq_frame(1, "E_BAD_TOPIC no"),
+            ],
+            "says E_BAD_TOPIC no",
+        ),
+        (vec![features(), subscribe(), nsq_frame(0, "CLOSE_WAIT")], "expected OK, found CLOSE_WAIT"),
+        (
+            vec![
+                features(),
+                subscribe(),
+                nsq_frame(0, "OK"),
+                hear("RDY 2500\n"),
+                Turn::Accept,
+                hear(NSQ_HELLO),
+                features(),
+                hear("PUB bench.7.0#ephemeral\n\0\0\0\x64"),
+                nsq_frame(1, "E_PUB_FAILED disk full"),
+            ],
+            "the system refused a message before the run: E_PUB_FAILED disk full",
+        ),
+    ] {
+        let hello = [Turn::Accept, hear(NSQ_HELLO)];
+        let script = Script::start(hello.into_iter().chain(turns).collect());
+        let error = set_up_fails(&Target { address: Some(script.address.clone()), ..target.clone() });
+        assert!(error.contains(expected), "{error}");
+        script.finish();
+    }
+    let mut unbuffered = target;
+    unbuffered.settings = settings(&[("output_buffer_timeout", "-1")]);
+    let hello = "  V2IDENTIFY\n\0\0\0\x6D{\"feature_negotiation\":true,\"output_buffer_size\":-1,\
+        \"output_buffer_timeout\":-1,\"user_agent\":\"tailrace bench\"}";
+    let script = Script::start(vec![Turn::Accept, hear(hello), nsq_frame(1, "E_BAD_BODY")]);
+    unbuffered.address = Some(script.address.clone());
+    let error = set_up_fails(&unbuffered);
+    assert!(error.ends_with("says E_BAD_BODY"), "{error}");
+    script.finish();
+    unbuffered.settings = settings(&[("output_buffer_timeout", "soon")]);
+    let error = systems::open(&unbuffered).err().unwrap().to_string();
+    assert!(error.starts_with("output_buffer_timeout=soon is unknown"), "{error}");
+}
+
+#[test]
+fn a_postgres_that_wants_md5() {
+    let mut target = target("postgres", None);
+    target.settings = settings(&[("user", "u"), ("database", "d")]);
+    let hello = "\0\0\0\x3B\0\x03\0\0user\0u\0database\0d\0application_name\0tailrace bench\0\0";
+    let md5 = Turn::Say(b"R\0\0\0\x0C\0\0\0\x05salt".to_vec());
+    let script = Script::start(vec![Turn::Accept, hear(hello), md5]);
+    target.address = Some(script.address.clone());
+    let error = set_up_fails(&target);
+    assert!(
+        error.contains("wants authentication of kind 5: expected none, a password or SCRAM-SHA-256"),
+        "{error}"
+    );
+    script.finish();
+}
+
 #[test]
 fn a_payload_that_notify_does_not_take() {
     let target = Target { payload_bytes: 6_000, ..target("postgres", None) };
@@ -374,7 +472,7 @@ fn set_up_fails(target: &Target) -> String {
 /// A target of every system that the harness talks to by TCP.
 fn targets(address: &str) -> impl Iterator<Item = Target> {
     let address = address.to_owned();
-    ["nats", "postgres"].into_iter().chain(BROKERLESS.iter().copied()).map(move |system| {
+    ["nats", "nsq", "postgres"].into_iter().chain(BROKERLESS.iter().copied()).map(move |system| {
         let mut target = target(system, Some(address.clone()));
         if BROKERLESS.contains(&system) {
             target.settings = settings(&[("pattern", "request")]);

@@ -15,6 +15,7 @@ mod nats;
 mod nats_wire;
 mod nng;
 mod noop;
+mod nsq;
 mod postgres;
 mod postgres_wire;
 mod rabbitmq;
@@ -98,6 +99,11 @@ pub const SYSTEMS: &[System] = &[
         name: "zeromq",
         default_address: None,
         description: "ZeroMQ over TCP, both ends in the harness: no broker",
+    },
+    System {
+        name: "nsq",
+        default_address: Some("127.0.0.1:4150"),
+        description: "NSQ, publish to acknowledgement and to receipt",
     },
     System {
         name: "kafka",
@@ -243,6 +249,7 @@ fn connect(
             target.connections,
             &mut settings,
         )?),
+        "nsq" => Box::new(nsq::Nsq::new(address, name, &mut settings)?),
         "postgres" => Box::new(postgres::Postgres::new(address, name, target.payload_bytes, &mut settings)?),
         #[cfg(feature = "kafka")]
         "kafka" | "tailrace-kafka" => Box::new(kafka::Kafka::new(address, name, &mut settings)),

@@ -1,7 +1,9 @@
 //! The other side of systems whose servers the tests start themselves, or play.
 
 pub(crate) mod brokerless;
+pub(crate) mod nsqd;
 pub(crate) mod postgres;
+pub(crate) mod script;
 
 use std::process::Child;
 
