@@ -1,8 +1,8 @@
 //! Short runs against real systems: every message must come back, once and unharmed.
 //!
-//! The echo servers are our own. The others are tried where `TAILRACE_BENCH_NATS`, `_REDIS`, `_RABBITMQ`,
+//! The echo servers are our own. The others are tried where `TAILRACE_BENCH_NATS`, `_TAILRACE_NATS`, `_REDIS`, `_RABBITMQ`,
 //! `_MQTT`, `_STOMP` and `_KAFKA` (which may be tailrace) name a server; without them those tests say so and pass. PostgreSQL
-//! is started by its test where `initdb` and `postgres` are in the PATH; the libraries of brokerless systems
+//! is started by its test where it is installed; the libraries of brokerless systems
 //! are tried where `TAILRACE_BENCH_PYTHON` names a Python that has pynng and pyzmq.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -164,6 +164,13 @@ fn nats_and_jetstream() {
 }
 
 #[test]
+fn tailrace_nats() {
+    let Some(address) = server("TAILRACE_BENCH_TAILRACE_NATS") else { return };
+    comes_back("tailrace-nats", Some(address.clone()), 2000);
+    shows_a_stall("tailrace-nats", address);
+}
+
+#[test]
 fn redis_and_streams() {
     let Some(address) = server("TAILRACE_BENCH_REDIS") else { return };
     comes_back("redis", Some(address.clone()), 2000);
@@ -196,7 +203,7 @@ fn stomp() {
 #[test]
 fn postgres() {
     let Some(server) = Postgres::start() else {
-        eprintln!("not tried: no initdb in the PATH");
+        eprintln!("not tried: no PostgreSQL is installed");
         return;
     };
     let logged_in = |database: &str, password: &str| {
@@ -472,13 +479,15 @@ fn set_up_fails(target: &Target) -> String {
 /// A target of every system that the harness talks to by TCP.
 fn targets(address: &str) -> impl Iterator<Item = Target> {
     let address = address.to_owned();
-    ["nats", "nsq", "postgres"].into_iter().chain(BROKERLESS.iter().copied()).map(move |system| {
-        let mut target = target(system, Some(address.clone()));
-        if BROKERLESS.contains(&system) {
-            target.settings = settings(&[("pattern", "request")]);
-        }
-        target
-    })
+    ["nats", "nsq", "postgres", "tailrace-nats"].into_iter().chain(BROKERLESS.iter().copied()).map(
+        move |system| {
+            let mut target = target(system, Some(address.clone()));
+            if BROKERLESS.contains(&system) {
+                target.settings = settings(&[("pattern", "request")]);
+            }
+            target
+        },
+    )
 }
 
 const BROKERLESS: &[&str] = &["nng", "zeromq"];

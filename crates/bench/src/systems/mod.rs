@@ -115,6 +115,11 @@ pub const SYSTEMS: &[System] = &[
         default_address: Some("127.0.0.1:9092"),
         description: "tailrace, measured as kafka is",
     },
+    System {
+        name: "tailrace-nats",
+        default_address: Some("127.0.0.1:4222"),
+        description: "tailrace, measured as nats is",
+    },
 ];
 
 /// What is to be measured, and how to reach it.
@@ -232,7 +237,7 @@ fn connect(
     let requester: Box<dyn Requester> = match system {
         "tcp-echo" => Box::new(tcp_echo::TcpEcho::new(address, target.payload_bytes)),
         "http" => Box::new(http::Http::new(address, &mut settings)?),
-        "nats" => Box::new(nats::Nats::new(address, name)),
+        "nats" | "tailrace-nats" => Box::new(nats::Nats::new(address, name)),
         "jetstream" => Box::new(jetstream::JetStream::new(address, name, &mut settings)?),
         "redis" => Box::new(redis::Redis::new(address, name, redis::Way::PublishSubscribe)),
         "redis-streams" => Box::new(redis::Redis::new(address, name, redis::Way::Streams)),

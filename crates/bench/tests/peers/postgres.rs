@@ -1,5 +1,6 @@
-//! A PostgreSQL of the test's own, where `initdb` and `postgres` are in the PATH.
+//! A PostgreSQL of the test's own, where one is installed: its programs are in the PATH, or where Debian puts them.
 
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, chown};
@@ -26,6 +27,14 @@ pub(crate) struct Postgres {
     _folder: TempDir,
 }
 
+/// The PATH, and behind it the folders of Debian's versions.
+fn path() -> OsString {
+    let here = std::env::var_os("PATH").unwrap_or_default();
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let folders = versions.map(|version| version.path().join("bin"));
+    std::env::join_paths(std::env::split_paths(&here).chain(folders)).unwrap()
+}
+
 impl Postgres {
     /// `None` if it is not installed.
     pub(crate) fn start() -> Option<Self> {
@@ -34,9 +43,10 @@ impl Postgres {
         if is_root {
             chown(folder.path(), Some(NOBODY), Some(NOBODY)).unwrap();
         }
+        let path = path();
         let command = |program: &str| {
             let mut command = Command::new(program);
-            command.current_dir(folder.path()).env("LC_ALL", "C");
+            command.env("PATH", &path).current_dir(folder.path()).env("LC_ALL", "C");
             if is_root {
                 command.uid(NOBODY).gid(NOBODY);
             }
