@@ -19,7 +19,8 @@ use tailrace_bench::proxy::{Proxy, ProxyOptions, Trouble};
 use tailrace_bench::schedule::{Rate, Schedule};
 use tailrace_bench::systems::{self, EchoProtocol, EchoServer, Settings, Target};
 
-use peers::brokerless::{Peer, free_address};
+use peers::brokerless::Peer;
+use peers::free_address;
 use peers::nsqd::Nsqd;
 use peers::postgres::{self, Postgres};
 use peers::script::{Script, Turn};

@@ -1,11 +1,10 @@
 //! Libraries of brokerless systems, through Python: where `TAILRACE_BENCH_PYTHON` names one that has pynng and pyzmq.
 
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::Running;
+use super::{Running, free_address};
 
 pub(crate) struct Peer {
     /// Where it listens.
@@ -29,9 +28,4 @@ impl Peer {
         let port: u16 = port.trim().parse().unwrap();
         Some(Self { address: format!("127.0.0.1:{port}"), listen, _process: process })
     }
-}
-
-/// An address of this machine that nobody listens on.
-pub(crate) fn free_address() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }

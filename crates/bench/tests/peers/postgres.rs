@@ -2,14 +2,13 @@
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, ErrorKind};
-use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, chown};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-use super::Running;
+use super::{Running, free_address};
 
 /// The user `nobody`: PostgreSQL refuses to run as root.
 const NOBODY: u32 = 65_534;
@@ -66,15 +65,16 @@ impl Postgres {
         };
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         std::fs::write(data.join("pg_hba.conf"), HBA).unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let address = free_address();
+        let (host, port) = address.split_once(':').unwrap();
         let mut server = command("postgres");
-        server.arg("-D").arg(&data).args(["-h", "127.0.0.1", "-p", &port.to_string()]);
+        server.arg("-D").arg(&data).args(["-h", host, "-p", port]);
         server.args(["-c", "unix_socket_directories="]).stderr(Stdio::piped());
         let mut server = Running(server.spawn().unwrap());
         let mut lines = BufReader::new(server.0.stderr.take().unwrap()).lines().map_while(Result::ok);
         let ready = lines.by_ref().any(|line| line.contains("ready to accept connections"));
         assert!(ready, "PostgreSQL ended before it was ready");
         std::thread::spawn(move || lines.for_each(drop));
-        Some(Self { address: format!("127.0.0.1:{port}"), _server: server, _folder: folder })
+        Some(Self { address, _server: server, _folder: folder })
     }
 }
