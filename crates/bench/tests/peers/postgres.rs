@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt, chown};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use super::{Running, free_address};
@@ -22,8 +23,16 @@ const HBA: &str = "host postgres all 127.0.0.1/32 scram-sha-256\nhost template1 
 pub(crate) struct Postgres {
     pub(crate) address: String,
     // Ends before its folder does.
-    _server: Running,
+    server: Running,
     _folder: TempDir,
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        // At once, but in order: if it were killed its shared memory would stay.
+        let _ = kill_process(Pid::from_child(&self.server.0), Signal::QUIT);
+        let _ = self.server.0.wait();
+    }
 }
 
 /// The PATH, and behind it the folders of Debian's versions.
@@ -75,6 +84,6 @@ impl Postgres {
         let ready = lines.by_ref().any(|line| line.contains("ready to accept connections"));
         assert!(ready, "PostgreSQL ended before it was ready");
         std::thread::spawn(move || lines.for_each(drop));
-        Some(Self { address, _server: server, _folder: folder })
+        Some(Self { address, server, _folder: folder })
     }
 }
