@@ -69,6 +69,14 @@ pub enum RequesterError {
         /// What the machine said.
         error: io::Error,
     },
+    /// The receiving end cannot wait there for connections.
+    #[error("cannot listen on {address}: {error}")]
+    Listen {
+        /// Host and port.
+        address: String,
+        /// What the machine said.
+        error: io::Error,
+    },
     /// The connection broke.
     #[error("connection to {address} failed: {error}")]
     Connection {

@@ -132,7 +132,8 @@ pub trait Requester: Send {
 
 const LOOK_AGAIN_NS: u64 = 1_000_000;
 
-fn request_and_wait<R: Requester + ?Sized>(
+/// What [`Requester::request`] does, for those that do something else around it.
+pub(crate) fn request_and_wait<R: Requester + ?Sized>(
     requester: &mut R,
     sequence: u64,
     payload: &[u8],

@@ -1,10 +1,13 @@
 //! Short runs against real systems: every message must come back, once and unharmed.
 //!
-//! The echo servers are our own. The others are tried where `TAILRACE_BENCH_NATS`, `_REDIS`, `_RABBITMQ`,
-//! `_MQTT`, `_STOMP` and `_KAFKA` (which may be tailrace) name a server; without them those tests say so and pass.
+//! The echo servers are our own. The others are tried where `TAILRACE_BENCH_NATS`, `_TAILRACE_NATS`, `_REDIS`, `_RABBITMQ`,
+//! `_MQTT`, `_STOMP` and `_KAFKA` (which may be tailrace) name a server; without them those tests say so and pass. PostgreSQL
+//! is started by its test where it is installed; the libraries of brokerless systems
+//! are tried where `TAILRACE_BENCH_PYTHON` names a Python that has pynng and pyzmq.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::collections::BTreeMap;
+mod peers;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,6 +18,12 @@ use tailrace_bench::error::BenchError;
 use tailrace_bench::proxy::{Proxy, ProxyOptions, Trouble};
 use tailrace_bench::schedule::{Rate, Schedule};
 use tailrace_bench::systems::{self, EchoProtocol, EchoServer, Settings, Target};
+
+use peers::brokerless::Peer;
+use peers::free_address;
+use peers::nsqd::Nsqd;
+use peers::postgres::{self, Postgres};
+use peers::script::{Script, Turn};
 
 fn target(system: &str, address: Option<String>) -> Target {
     let payload_bytes = 128;
@@ -37,6 +46,10 @@ fn options(target: &Target, per_second: u64) -> LoadOptions {
     options
 }
 
+fn settings(values: &[(&str, &str)]) -> Settings {
+    Settings::new(values.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect())
+}
+
 fn run(target: &Target, options: &LoadOptions, stop: &Arc<AtomicBool>) -> Outcome {
     let clock: Arc<dyn Clock> = Arc::new(MonotonicClock::new(Waiting::Sleep));
     let mut opened = systems::open(target).unwrap();
@@ -52,9 +65,13 @@ fn run(target: &Target, options: &LoadOptions, stop: &Arc<AtomicBool>) -> Outcom
 
 /// Everything comes back, once, in order.
 fn comes_back(system: &str, address: Option<String>, per_second: u64) {
-    for payload_bytes in [24, 128, 100_000] {
-        let mut target = target(system, address.clone());
-        target.payload_bytes = payload_bytes;
+    comes_back_with(&target(system, address), &[24, 128, 100_000], per_second);
+}
+
+fn comes_back_with(target: &Target, sizes: &[usize], per_second: u64) {
+    for &payload_bytes in sizes {
+        let target = Target { payload_bytes, ..target.clone() };
+        let system = &target.system;
         let per_second = if payload_bytes > 1000 { 30 } else { per_second };
         let outcome = run(&target, &options(&target, per_second), &Arc::default());
         let counts = outcome.total.counts;
@@ -80,19 +97,34 @@ fn comes_back(system: &str, address: Option<String>, per_second: u64) {
 ///
 /// Not for Kafka: its clients go to the address that the server tells them, past the proxy.
 fn shows_a_stall(system: &str, upstream: String) {
+    shows_a_stall_with(target(system, None), upstream);
+}
+
+fn shows_a_stall_with(target: Target, upstream: String) {
+    let options = proxy_options(upstream);
+    shows_a_stall_behind(ProxyOptions { to_client: stalled(), ..options }, target);
+}
+
+fn stalled() -> Trouble {
     let stall = Duration::from_millis(900)..Duration::from_millis(1300);
-    let to_client = Trouble { stalls: std::iter::once(stall).collect(), ..Trouble::default() };
-    let proxy = Proxy::start(ProxyOptions {
+    Trouble { stalls: std::iter::once(stall).collect(), ..Trouble::default() }
+}
+
+fn proxy_options(upstream: String) -> ProxyOptions {
+    ProxyOptions {
         listen: "127.0.0.1:0".parse().unwrap(),
         upstream,
         to_server: Trouble::default(),
-        to_client,
+        to_client: Trouble::default(),
         resets: Vec::new(),
         seed: 1,
-    })
-    .unwrap();
-    let mut target = target(system, Some(proxy.address().to_string()));
-    target.connections = 1;
+    }
+}
+
+fn shows_a_stall_behind(proxy: ProxyOptions, target: Target) {
+    let proxy = Proxy::start(proxy).unwrap();
+    let target = Target { address: Some(proxy.address().to_string()), connections: 1, ..target };
+    let system = &target.system;
     let mut options = options(&target, 500);
     options.duration_ns = 2 * SECOND_NS;
     let outcome = run(&target, &options, &Arc::default());
@@ -136,6 +168,13 @@ fn nats_and_jetstream() {
 }
 
 #[test]
+fn tailrace_nats() {
+    let Some(address) = server("TAILRACE_BENCH_TAILRACE_NATS") else { return };
+    comes_back("tailrace-nats", Some(address.clone()), 2000);
+    shows_a_stall("tailrace-nats", address);
+}
+
+#[test]
 fn redis_and_streams() {
     let Some(address) = server("TAILRACE_BENCH_REDIS") else { return };
     comes_back("redis", Some(address.clone()), 2000);
@@ -163,6 +202,218 @@ fn stomp() {
     let Some(address) = server("TAILRACE_BENCH_STOMP") else { return };
     comes_back("stomp", Some(address.clone()), 500);
     shows_a_stall("stomp", address);
+}
+
+#[test]
+fn postgres() {
+    let Some(server) = Postgres::start() else {
+        eprintln!("not tried: no PostgreSQL is installed");
+        return;
+    };
+    let logged_in = |database: &str, password: &str| {
+        let mut target = target("postgres", Some(server.address.clone()));
+        target.settings = settings(&[("database", database), ("password", password)]);
+        target
+    };
+    let scram = logged_in("postgres", postgres::PASSWORD);
+    comes_back_with(&scram, &[24, 128, 5_998, 5_999], 300);
+    comes_back_with(&logged_in("template1", postgres::PASSWORD), &[128], 100);
+    shows_a_stall_with(scram.clone(), server.address.clone());
+    let mut asynchronous = scram;
+    asynchronous.settings = settings(&[("password", postgres::PASSWORD), ("synchronous_commit", "off")]);
+    comes_back_with(&asynchronous, &[128], 300);
+    asynchronous.settings = settings(&[("password", postgres::PASSWORD), ("synchronous_commit", "maybe")]);
+    for (wrong, expected) in [
+        (logged_in("postgres", "guess"), "says FATAL 28P01: password authentication failed"),
+        (logged_in("template1", "guess"), "says FATAL 28P01: password authentication failed"),
+        // Trusted, and only then refused.
+        (logged_in("template0", ""), "says FATAL 55000: database \"template0\" is not currently accepting"),
+        (asynchronous, "says FATAL 22023: invalid value for parameter \"synchronous_commit\": \"maybe\""),
+    ] {
+        let error = set_up_fails(&wrong);
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+/// There is no nsqd to be had; this one is simulated, and stricter.
+#[test]
+fn nsq() {
+    let nsqd = Nsqd::start();
+    comes_back("nsq", Some(nsqd.address.clone()), 500);
+    let seen = nsqd.seen();
+    // Two seconds' worth less what was warm-up, and a probe for each connection and size.
+    assert!(seen.finished >= 500 + 500 + 30, "{seen:?}");
+    assert!(seen.heartbeats > 20 && seen.heartbeats_answered > 20, "{seen:?}");
+    shows_a_stall("nsq", nsqd.address.clone());
+}
+
+fn nsq_frame(kind: u8, body: &str) -> Turn {
+    let mut frame = vec![0, 0, 0, 4 + body.len() as u8, 0, 0, 0, kind];
+    frame.extend_from_slice(body.as_bytes());
+    Turn::Say(frame)
+}
+
+fn hear(text: &str) -> Turn {
+    Turn::Hear(text.as_bytes().to_vec())
+}
+
+const NSQ_HELLO: &str =
+    "  V2IDENTIFY\n\0\0\0\x3A{\"feature_negotiation\":true,\"user_agent\":\"tailrace bench\"}";
+
+#[test]
+fn conversations_with_nsq_that_fail() {
+    let target = Target { run: 7, connections: 1, payload_bytes: 100, ..target("nsq", None) };
+    let features = || nsq_frame(0, r#"{"max_rdy_count":2500,"version":"1.3.0"}"#);
+    let subscribe = || hear("SUB bench.7.0#ephemeral bench#ephemeral\n");
+    for (turns, expected) in [
+        (vec![nsq_frame(1, "E_INVALID cannot")], "says E_INVALID cannot"),
+        (vec![nsq_frame(0, r#"{"auth_required":true}"#)], "wants AUTH, which is not there"),
+        (vec![nsq_frame(0, "OK")], "answered wrongly: expected what nsqd can do, in JSON, found OK"),
+        (
+            vec![
+                nsq_frame(0, "_heartbeat_"),
+                hear("NOP\n"),
+                features(),
+                subscribe(),
+                nsq_frame(1, "E_BAD_TOPIC no"),
+            ],
+            "says E_BAD_TOPIC no",
+        ),
+        (vec![features(), subscribe(), nsq_frame(0, "CLOSE_WAIT")], "expected OK, found CLOSE_WAIT"),
+        (
+            vec![
+                features(),
+                subscribe(),
+                nsq_frame(0, "OK"),
+                hear("RDY 2500\n"),
+                Turn::Accept,
+                hear(NSQ_HELLO),
+                features(),
+                hear("PUB bench.7.0#ephemeral\n\0\0\0\x64"),
+                nsq_frame(1, "E_PUB_FAILED disk full"),
+            ],
+            "the system refused a message before the run: E_PUB_FAILED disk full",
+        ),
+    ] {
+        let hello = [Turn::Accept, hear(NSQ_HELLO)];
+        let script = Script::start(hello.into_iter().chain(turns).collect());
+        let error = set_up_fails(&Target { address: Some(script.address.clone()), ..target.clone() });
+        assert!(error.contains(expected), "{error}");
+        script.finish();
+    }
+    let mut unbuffered = target;
+    unbuffered.settings = settings(&[("output_buffer_timeout", "-1")]);
+    let hello = "  V2IDENTIFY\n\0\0\0\x6D{\"feature_negotiation\":true,\"output_buffer_size\":-1,\
+        \"output_buffer_timeout\":-1,\"user_agent\":\"tailrace bench\"}";
+    let script = Script::start(vec![Turn::Accept, hear(hello), nsq_frame(1, "E_BAD_BODY")]);
+    unbuffered.address = Some(script.address.clone());
+    let error = set_up_fails(&unbuffered);
+    assert!(error.ends_with("says E_BAD_BODY"), "{error}");
+    script.finish();
+    unbuffered.settings = settings(&[("output_buffer_timeout", "soon")]);
+    let error = systems::open(&unbuffered).err().unwrap().to_string();
+    assert!(error.starts_with("output_buffer_timeout=soon is unknown"), "{error}");
+}
+
+#[test]
+fn a_postgres_that_wants_md5() {
+    let mut target = target("postgres", None);
+    target.settings = settings(&[("user", "u"), ("database", "d")]);
+    let hello = "\0\0\0\x3B\0\x03\0\0user\0u\0database\0d\0application_name\0tailrace bench\0\0";
+    let md5 = Turn::Say(b"R\0\0\0\x0C\0\0\0\x05salt".to_vec());
+    let script = Script::start(vec![Turn::Accept, hear(hello), md5]);
+    target.address = Some(script.address.clone());
+    let error = set_up_fails(&target);
+    assert!(
+        error.contains("wants authentication of kind 5: expected none, a password or SCRAM-SHA-256"),
+        "{error}"
+    );
+    script.finish();
+}
+
+#[test]
+fn a_payload_that_notify_does_not_take() {
+    let target = Target { payload_bytes: 6_000, ..target("postgres", None) };
+    let error = systems::open(&target).err().unwrap().to_string();
+    assert!(
+        error.starts_with("messages of 6000 bytes are too large for NOTIFY: expected at most 5999"),
+        "{error}"
+    );
+}
+
+/// Both ends are the harness's; with a proxy between them, and with nothing.
+fn brokerless(system: &str) {
+    for pattern in ["push-pull", "pub-sub", "request"] {
+        let mut target = target(system, None);
+        target.settings = settings(&[("pattern", pattern)]);
+        comes_back_with(&target, &[24, 128, 100_000], 2000);
+        if pattern != "request" {
+            let listen = free_address();
+            target.settings = settings(&[("pattern", pattern), ("listen", &listen)]);
+            shows_a_stall_behind(ProxyOptions { to_server: stalled(), ..proxy_options(listen) }, target);
+        }
+    }
+}
+
+/// The system's own library at the other ends.
+fn brokerless_library(system: &str) {
+    for pattern in ["push-pull", "pub-sub", "request"] {
+        let Some(peer) = Peer::start(system, pattern) else {
+            eprintln!("not tried: TAILRACE_BENCH_PYTHON names no Python");
+            return;
+        };
+        let mut target = target(system, Some(peer.address.clone()));
+        target.settings = settings(&[("pattern", pattern)]);
+        if pattern == "request" {
+            shows_a_stall_with(target.clone(), peer.address.clone());
+        } else {
+            target.connections = 1;
+            target.settings = settings(&[("pattern", pattern), ("listen", &peer.listen)]);
+        }
+        comes_back_with(&target, &[24, 128, 100_000], 500);
+    }
+}
+
+#[test]
+fn nng() {
+    brokerless("nng");
+}
+
+#[test]
+fn nng_library() {
+    brokerless_library("nng");
+}
+
+#[test]
+fn zeromq() {
+    brokerless("zeromq");
+}
+
+#[test]
+fn zeromq_library() {
+    brokerless_library("zeromq");
+}
+
+#[test]
+fn ends_that_do_not_meet() {
+    for system in BROKERLESS {
+        for (address, set, expected) in [
+            (None, ("pattern", "bus"), "pattern=bus is unknown: expected push-pull, pub-sub or request"),
+            (None, ("listen", "127.0.0.1:1"), "listen=127.0.0.1:1 goes with an address"),
+            (Some("127.0.0.1:1"), ("pattern", "pub-sub"), "messages sent to 127.0.0.1:1 come back nowhere"),
+            (Some("127.0.0.1:1"), ("listen", "127.0.0.1:2"), "is one port: expected 1 connection, not 3"),
+        ] {
+            let mut target = target(system, address.map(str::to_owned));
+            target.settings = settings(&[set]);
+            let error = systems::open(&target).err().unwrap().to_string();
+            assert!(error.contains(expected), "{system}: {error}");
+        }
+        // An address of nobody here.
+        let mut target = Target { connections: 1, ..target(system, Some("127.0.0.1:1".to_owned())) };
+        target.settings = settings(&[("listen", "192.0.2.1:7")]);
+        let error = set_up_fails(&target);
+        assert!(error.starts_with("cannot listen on 192.0.2.1:7: "), "{system}: {error}");
+    }
 }
 
 #[cfg(feature = "kafka")]
@@ -224,21 +475,47 @@ fn wrong_targets_are_named() {
     let unknown = systems::open(&target("carrier-pigeon", None));
     assert!(matches!(unknown, Err(BenchError::UnknownSystem { .. })));
     let mut with_setting = target("nats", None);
-    with_setting.settings = Settings::new(BTreeMap::from([("colour".to_owned(), "red".to_owned())]));
+    with_setting.settings = settings(&[("colour", "red")]);
     let text = systems::open(&with_setting).err().unwrap().to_string();
     assert_eq!(text, "'colour' is no setting of the system nats");
+}
+
+fn set_up_fails(target: &Target) -> String {
+    let mut opened = systems::open(target).unwrap();
+    let error = systems::set_up(&mut opened.requesters, target, &MonotonicClock::default()).unwrap_err();
+    error.to_string()
+}
+
+/// A target of every system that the harness talks to by TCP.
+fn targets(address: &str) -> impl Iterator<Item = Target> {
+    let address = address.to_owned();
+    ["nats", "nsq", "postgres", "tailrace-nats"].into_iter().chain(BROKERLESS.iter().copied()).map(
+        move |system| {
+            let mut target = target(system, Some(address.clone()));
+            if BROKERLESS.contains(&system) {
+                target.settings = settings(&[("pattern", "request")]);
+            }
+            target
+        },
+    )
+}
+
+const BROKERLESS: &[&str] = &["nng", "zeromq"];
+
+#[test]
+fn unreachable_servers_are_named() {
     // Nothing listens on port 1.
-    let target = target("nats", Some("127.0.0.1:1".to_owned()));
-    let mut opened = systems::open(&target).unwrap();
-    let error = systems::set_up(&mut opened.requesters, &target, &MonotonicClock::default()).unwrap_err();
-    assert!(error.to_string().starts_with("cannot connect to 127.0.0.1:1: "), "{error}");
+    for target in targets("127.0.0.1:1") {
+        let error = set_up_fails(&target);
+        assert!(error.starts_with("cannot connect to 127.0.0.1:1: "), "{}: {error}", target.system);
+    }
 }
 
 #[test]
 fn a_server_of_another_kind_is_noticed() {
     let server = EchoServer::start(EchoProtocol::Tcp).unwrap();
-    let target = target("nats", Some(server.address().to_string()));
-    let mut opened = systems::open(&target).unwrap();
-    let error = systems::set_up(&mut opened.requesters, &target, &MonotonicClock::default()).unwrap_err();
-    assert!(error.to_string().contains("answered wrongly"), "{error}");
+    for target in targets(&server.address().to_string()) {
+        let error = set_up_fails(&target);
+        assert!(error.contains("answered wrongly"), "{}: {error}", target.system);
+    }
 }

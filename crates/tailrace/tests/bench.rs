@@ -4,7 +4,7 @@
 mod support;
 
 use serde_json::Value;
-use support::{command, failure, run, success};
+use support::{Server, command, failure, run, success};
 
 const SHORT: [&str; 8] = ["--duration", "1s", "--warm-up", "200ms", "--rate", "500", "--drain", "2s"];
 
@@ -26,6 +26,17 @@ fn a_run_counts_every_message() {
     assert_eq!(result["latency"]["receipt"]["count"], 500);
     assert_eq!(result["mode"], "open-loop");
     assert!(result["latency"]["lateness"]["count"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn tailrace_is_measured_over_nats() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(&dir.path().join("data"), &[]);
+    let output = bench_run(&["--system", "tailrace-nats", "--address", &server.nats, "-o", "json"]);
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(result["counts"]["due"], 500);
+    assert_eq!(result["counts"]["received"], 500);
+    assert_eq!(result["latency"]["receipt"]["count"], 500);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! scheduler lies between the schedule and the wire. The payloads and what is expected of them are the same for all.
 
 mod amqp_wire;
+mod brokerless;
 mod echo_server;
 mod http;
 mod jetstream;
@@ -12,19 +13,27 @@ mod kafka;
 mod mqtt;
 mod nats;
 mod nats_wire;
+mod nng;
 mod noop;
+mod nsq;
+mod postgres;
+mod postgres_wire;
 mod rabbitmq;
 mod redis;
 mod resp;
+mod scram;
 mod settings;
 mod stomp;
 mod tcp_echo;
 mod wire;
+mod zeromq;
 
 use std::io;
 
 pub use echo_server::{EchoProtocol, EchoServer};
 pub use settings::Settings;
+
+use brokerless::Brokerless;
 
 use crate::error::{BenchError, RequesterError};
 use crate::requester::Requester;
@@ -77,6 +86,26 @@ pub const SYSTEMS: &[System] = &[
         description: "STOMP 1.2, as ActiveMQ speaks it",
     },
     System {
+        name: "postgres",
+        default_address: Some("127.0.0.1:5432"),
+        description: "PostgreSQL LISTEN/NOTIFY, publish to commit and to receipt",
+    },
+    System {
+        name: "nng",
+        default_address: None,
+        description: "nng and nanomsg over TCP, both ends in the harness: no broker",
+    },
+    System {
+        name: "zeromq",
+        default_address: None,
+        description: "ZeroMQ over TCP, both ends in the harness: no broker",
+    },
+    System {
+        name: "nsq",
+        default_address: Some("127.0.0.1:4150"),
+        description: "NSQ, publish to acknowledgement and to receipt",
+    },
+    System {
         name: "kafka",
         default_address: Some("127.0.0.1:9092"),
         description: "Kafka through librdkafka, publish to acknowledgement and to receipt",
@@ -85,6 +114,11 @@ pub const SYSTEMS: &[System] = &[
         name: "tailrace-kafka",
         default_address: Some("127.0.0.1:9092"),
         description: "tailrace, measured as kafka is",
+    },
+    System {
+        name: "tailrace-nats",
+        default_address: Some("127.0.0.1:4222"),
+        description: "tailrace, measured as nats is",
     },
 ];
 
@@ -203,13 +237,25 @@ fn connect(
     let requester: Box<dyn Requester> = match system {
         "tcp-echo" => Box::new(tcp_echo::TcpEcho::new(address, target.payload_bytes)),
         "http" => Box::new(http::Http::new(address, &mut settings)?),
-        "nats" => Box::new(nats::Nats::new(address, name)),
+        "nats" | "tailrace-nats" => Box::new(nats::Nats::new(address, name)),
         "jetstream" => Box::new(jetstream::JetStream::new(address, name, &mut settings)?),
         "redis" => Box::new(redis::Redis::new(address, name, redis::Way::PublishSubscribe)),
         "redis-streams" => Box::new(redis::Redis::new(address, name, redis::Way::Streams)),
         "rabbitmq" => Box::new(rabbitmq::RabbitMq::new(address, name, &mut settings)?),
         "mqtt" => Box::new(mqtt::Mqtt::new(address, name, &mut settings)?),
         "stomp" => Box::new(stomp::Stomp::new(address, name, &mut settings)),
+        "nng" => Box::new(Brokerless::<nng::ScalabilityProtocols>::new(
+            target.address.as_deref(),
+            target.connections,
+            &mut settings,
+        )?),
+        "zeromq" => Box::new(Brokerless::<zeromq::Zmtp>::new(
+            target.address.as_deref(),
+            target.connections,
+            &mut settings,
+        )?),
+        "nsq" => Box::new(nsq::Nsq::new(address, name, &mut settings)?),
+        "postgres" => Box::new(postgres::Postgres::new(address, name, target.payload_bytes, &mut settings)?),
         #[cfg(feature = "kafka")]
         "kafka" | "tailrace-kafka" => Box::new(kafka::Kafka::new(address, name, &mut settings)),
         #[cfg(not(feature = "kafka"))]

@@ -43,16 +43,19 @@ impl Wire {
         let mut last = io::Error::new(ErrorKind::NotFound, "the name has no address");
         for candidate in address.to_socket_addrs().map_err(wrong)? {
             match TcpStream::connect_timeout(&candidate, PATIENCE) {
-                Ok(stream) => {
-                    stream.set_nodelay(true).and_then(|()| stream.set_nonblocking(true)).map_err(wrong)?;
-                    let address = address.to_owned();
-                    let (input, out) = (vec![0; READ_BYTES], Vec::new());
-                    return Ok(Self { address, stream, input, start: 0, end: 0, out, written: 0 });
-                }
+                Ok(stream) => return Self::of(stream, address),
                 Err(error) => last = error,
             }
         }
         Err(wrong(last))
+    }
+
+    /// Takes a connection that is there; `address` is for errors.
+    pub(super) fn of(stream: TcpStream, address: &str) -> Result<Self, RequesterError> {
+        let wrong = |error| RequesterError::Connect { address: address.to_owned(), error };
+        stream.set_nodelay(true).and_then(|()| stream.set_nonblocking(true)).map_err(wrong)?;
+        let (input, out) = (vec![0; READ_BYTES], Vec::new());
+        Ok(Self { address: address.to_owned(), stream, input, start: 0, end: 0, out, written: 0 })
     }
 
     pub(super) fn address(&self) -> &str {

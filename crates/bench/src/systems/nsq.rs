@@ -1,0 +1,285 @@
+//! NSQ, protocol V2, straight to an nsqd: a publisher and a subscriber, each with its own connection, and a topic and a channel
+//! of their own, both ephemeral.
+//!
+//! The answer to PUB is the acknowledgement; each message that comes is finished at once. Settings: `output_buffer_timeout`
+//! in milliseconds: nsqd gathers what it sends to a subscriber for so long, by default 250 ms; -1 turns its buffer off. No TLS, no AUTH, no
+//! compression, no nsqlookupd.
+
+use std::collections::VecDeque;
+
+use super::nats_wire::{refused, wrong};
+use super::settings::Settings;
+use super::wire::{Wire, both_ready};
+use crate::clock::Clock;
+use crate::error::RequesterError;
+use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink};
+
+/// Messages that nsqd may have sent without seeing them finished; it may allow less.
+const UNFINISHED_MAX: u64 = 2_500;
+
+/// Bytes of a frame behind its length, at most: type, timestamp, attempts, id and payload.
+const FRAME_BYTES_MAX: usize = 30 + crate::payload::PAYLOAD_BYTES_MAX;
+
+const HEARTBEAT: &[u8] = b"_heartbeat_";
+
+const ID_BYTES: usize = 16;
+
+pub(super) struct Nsq {
+    address: String,
+    topic: String,
+    output_buffer_timeout_ms: Option<i64>,
+    publisher: Option<Wire>,
+    subscriber: Option<Wire>,
+    unanswered: VecDeque<u64>,
+}
+
+/// What nsqd sends.
+#[derive(Debug, PartialEq, Eq)]
+enum Frame<'a> {
+    Response(&'a [u8]),
+    Error(&'a [u8]),
+    Message { id: &'a [u8], body: &'a [u8] },
+}
+
+/// Reads one frame, and how many bytes it took; `None` if it is not complete.
+fn parse(data: &[u8]) -> Result<Option<(Frame<'_>, usize)>, &'static str> {
+    const WRONG: &str = "a frame of NSQ";
+    let Some((length, rest)) = data.split_first_chunk::<4>() else { return Ok(None) };
+    let length = u32::from_be_bytes(*length) as usize;
+    if !(4..=FRAME_BYTES_MAX).contains(&length) {
+        return Err(WRONG);
+    }
+    let Some((kind, body)) = rest.get(..length).and_then(|frame| frame.split_first_chunk::<4>()) else {
+        return Ok(None);
+    };
+    let frame = match u32::from_be_bytes(*kind) {
+        0 => Frame::Response(body),
+        1 => Frame::Error(body),
+        2 => {
+            // Behind the timestamp and the number of attempts.
+            let (id, body) = body.get(10..).and_then(|rest| rest.split_at_checked(ID_BYTES)).ok_or(WRONG)?;
+            Frame::Message { id, body }
+        }
+        _ => return Err(WRONG),
+    };
+    Ok(Some((frame, 4 + length)))
+}
+
+/// Appends a command with a body.
+fn push_with_body(out: &mut Vec<u8>, command: &[&[u8]], body: &[u8]) {
+    command.iter().for_each(|part| out.extend_from_slice(part));
+    out.push(b'\n');
+    out.extend_from_slice(&(body.len() as u32).to_be_bytes());
+    out.extend_from_slice(body);
+}
+
+/// Waits for a response that is no heartbeat.
+fn response(wire: &mut Wire) -> Result<Vec<u8>, RequesterError> {
+    let address = wire.address().to_owned();
+    loop {
+        let said = wire.wait_for("setting up", |data| {
+            match parse(data).map_err(|expected| wrong(&address, expected, data))? {
+                None => Ok(None),
+                Some((Frame::Response(body), used)) => Ok(Some((body.to_vec(), used))),
+                Some((Frame::Error(reason), _)) => Err(refused(&address, reason)),
+                Some((Frame::Message { .. }, _)) => Err(wrong(&address, "a response", data)),
+            }
+        })?;
+        if said != HEARTBEAT {
+            return Ok(said);
+        }
+        wire.out().extend_from_slice(b"NOP\n");
+    }
+}
+
+impl Nsq {
+    pub(super) fn new(address: String, name: &str, settings: &mut Settings) -> Result<Self, RequesterError> {
+        let timeout = settings.take("output_buffer_timeout");
+        let output_buffer_timeout_ms = timeout.map(|text| {
+            let number = text.parse::<i64>().ok().filter(|number| *number == -1 || *number > 0);
+            number.ok_or_else(|| {
+                RequesterError::Unsupported(format!(
+                    "output_buffer_timeout={text} is unknown: expected milliseconds, or -1 for none"
+                ))
+            })
+        });
+        Ok(Self {
+            address,
+            topic: format!("bench.{name}#ephemeral"),
+            output_buffer_timeout_ms: output_buffer_timeout_ms.transpose()?,
+            publisher: None,
+            subscriber: None,
+            unanswered: VecDeque::new(),
+        })
+    }
+
+    /// Connects; returns the number of unfinished messages that nsqd allows too.
+    fn connect(&self) -> Result<(Wire, u64), RequesterError> {
+        let mut wire = Wire::connect(&self.address)?;
+        // Without a timeout nsqd would wait until its buffer is full.
+        let buffer = match self.output_buffer_timeout_ms {
+            None => String::new(),
+            Some(-1) => "\"output_buffer_size\":-1,\"output_buffer_timeout\":-1,".to_owned(),
+            Some(timeout_ms) => format!("\"output_buffer_timeout\":{timeout_ms},"),
+        };
+        let identity = format!("{{\"feature_negotiation\":true,{buffer}\"user_agent\":\"tailrace bench\"}}");
+        wire.out().extend_from_slice(b"  V2");
+        push_with_body(wire.out(), &[b"IDENTIFY"], identity.as_bytes());
+        let said = response(&mut wire)?;
+        let features: serde_json::Value =
+            serde_json::from_slice(&said).map_err(|_| wire.protocol("what nsqd can do, in JSON", &said))?;
+        if features["auth_required"] == true {
+            let reason = format!("{} wants AUTH, which is not there", self.address);
+            return Err(RequesterError::Unsupported(reason));
+        }
+        let unfinished = features["max_rdy_count"].as_u64().unwrap_or(UNFINISHED_MAX);
+        Ok((wire, unfinished.min(UNFINISHED_MAX)))
+    }
+
+    fn take_answers(&mut self, clock: &dyn Clock, sink: &mut dyn Sink) -> Result<(), RequesterError> {
+        let unanswered = &mut self.unanswered;
+        let Some(wire) = &mut self.publisher else { return Ok(()) };
+        frames(wire, clock, |now, frame, _| match frame {
+            Frame::Response(b"OK") => {
+                sink.acknowledged(now, unanswered.pop_front().ok_or("no answer to nothing")?);
+                Ok(())
+            }
+            Frame::Error(reason) => {
+                let sequence = unanswered.pop_front().ok_or("no answer to nothing")?;
+                sink.refused(now, sequence, &String::from_utf8_lossy(reason));
+                Ok(())
+            }
+            Frame::Response(_) | Frame::Message { .. } => Err("OK or an error"),
+        })
+    }
+
+    fn take_messages(&mut self, clock: &dyn Clock, sink: &mut dyn Sink) -> Result<(), RequesterError> {
+        let Some(wire) = &mut self.subscriber else { return Ok(()) };
+        frames(wire, clock, |now, frame, answers| match frame {
+            Frame::Message { id, body } => {
+                sink.payload(now, body);
+                answers.extend_from_slice(b"FIN ");
+                answers.extend_from_slice(id);
+                answers.push(b'\n');
+                Ok(())
+            }
+            // Finished too late: it comes again, and counts as a duplicate.
+            Frame::Error(reason) if reason.starts_with(b"E_FIN_FAILED") => Ok(()),
+            Frame::Response(_) | Frame::Error(_) => Err("messages"),
+        })
+    }
+}
+
+/// Reads what has come, frame by frame, and answers heartbeats. `on_frame` gets the time and the buffer for answers, and says what else it
+/// expected.
+fn frames(
+    wire: &mut Wire,
+    clock: &dyn Clock,
+    mut on_frame: impl FnMut(u64, Frame<'_>, &mut Vec<u8>) -> Result<(), &'static str>,
+) -> Result<(), RequesterError> {
+    if !wire.fill()? {
+        return Ok(());
+    }
+    let now = clock.now_ns();
+    let (mut used, mut answers) = (0, Vec::new());
+    loop {
+        let data = &wire.data()[used..];
+        let Some((frame, bytes)) = parse(data).map_err(|expected| wire.protocol(expected, data))? else {
+            break;
+        };
+        if frame == Frame::Response(HEARTBEAT) {
+            answers.extend_from_slice(b"NOP\n");
+        } else {
+            on_frame(now, frame, &mut answers).map_err(|expected| wire.protocol(expected, data))?;
+        }
+        used += bytes;
+    }
+    wire.consume(used);
+    wire.out().extend_from_slice(&answers);
+    wire.flush()
+}
+
+impl Requester for Nsq {
+    fn expects(&self) -> Expects {
+        Expects { acknowledgement: true, payload: Some(PayloadBack::Receipt) }
+    }
+
+    fn set_up(&mut self) -> Result<(), RequesterError> {
+        let (mut subscriber, unfinished) = self.connect()?;
+        subscriber.out().extend_from_slice(format!("SUB {} bench#ephemeral\n", self.topic).as_bytes());
+        let said = response(&mut subscriber)?;
+        if said != b"OK" {
+            return Err(subscriber.protocol("OK", &said));
+        }
+        subscriber.out().extend_from_slice(format!("RDY {unfinished}\n").as_bytes());
+        subscriber.flush()?;
+        self.subscriber = Some(subscriber);
+        self.publisher = Some(self.connect()?.0);
+        Ok(())
+    }
+
+    fn publish(&mut self, sequence: u64, payload: &[u8]) -> Result<Handed, RequesterError> {
+        let Some(out) = self.publisher.as_mut().and_then(|wire| wire.room_for(payload.len() + 128)) else {
+            return Ok(Handed::Full);
+        };
+        push_with_body(out, &[b"PUB ", self.topic.as_bytes()], payload);
+        self.unanswered.push_back(sequence);
+        Ok(Handed::Taken)
+    }
+
+    fn flush(&mut self) -> Result<(), RequesterError> {
+        self.publisher.as_mut().map_or(Ok(()), Wire::flush)
+    }
+
+    fn receive(&mut self, clock: &dyn Clock, sink: &mut dyn Sink) -> Result<(), RequesterError> {
+        self.take_messages(clock, sink)?;
+        self.take_answers(clock, sink)
+    }
+
+    fn readiness(&self) -> Readiness<'_> {
+        both_ready(self.publisher.as_ref(), self.subscriber.as_ref())
+    }
+
+    fn tear_down(&mut self) -> Result<(), RequesterError> {
+        // What is ephemeral goes with its last client.
+        (self.publisher, self.subscriber) = (None, None);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_conversation() {
+        let text = b"\0\0\0\x06\0\0\0\0OK\0\0\0\x0F\0\0\0\0_heartbeat_\0\0\0\x0F\0\0\0\x01E_BAD_TOPIC\
+            \0\0\0\x21\0\0\0\x02\x17\0\0\0\0\0\0\x05\0\x010123456789abcdefabc";
+        let mut rest = &text[..];
+        let mut frames = Vec::new();
+        while let Some((frame, used)) = parse(rest).unwrap() {
+            frames.push(frame);
+            rest = &rest[used..];
+        }
+        let message = Frame::Message { id: b"0123456789abcdef", body: b"abc" };
+        let expected =
+            [Frame::Response(b"OK"), Frame::Response(HEARTBEAT), Frame::Error(b"E_BAD_TOPIC"), message];
+        assert_eq!(frames, expected);
+        for cut in 0..text.len() {
+            let mut rest = &text[..cut];
+            while let Some((_, used)) = parse(rest).unwrap() {
+                rest = &rest[used..];
+            }
+        }
+        for wrong in [&b"HTTP/1.1"[..], b"\0\0\0\x03", b"\0\0\0\x04\0\0\0\x03", b"\0\0\0\x05\0\0\0\x02a"] {
+            parse(wrong).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn commands() {
+        let mut out = Vec::new();
+        push_with_body(&mut out, &[b"PUB ", b"a"], b"xyz");
+        assert_eq!(out, b"PUB a\n\0\0\0\x03xyz");
+    }
+}

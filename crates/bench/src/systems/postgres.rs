@@ -1,0 +1,195 @@
+//! PostgreSQL's LISTEN and NOTIFY: a publisher and a subscriber, each with its own connection, and a channel of their own.
+//!
+//! Each message is a NOTIFY in a transaction of its own; the end of the query is the acknowledgement. PostgreSQL takes text of less than
+//! 8,000 bytes, so payloads go as Base64 and have at most 5,999 bytes. Settings: `user` (default `postgres`), `password`,
+//! `database` (default: the user's name), `synchronous_commit` (default: as the server has it). What it can be logged in to is said in
+//! `postgres_wire`.
+
+use std::collections::VecDeque;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+
+use super::nats_wire::refused;
+use super::postgres_wire::{self, Login, ask, complaint, kind, notified, parse, push};
+use super::settings::Settings;
+use super::wire::{Wire, both_ready};
+use crate::clock::Clock;
+use crate::error::RequesterError;
+use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink};
+
+/// Bytes of a payload, at most: as Base64 without padding these are 7,999, one less than PostgreSQL's bound.
+const PAYLOAD_BYTES_MAX: usize = 5_999;
+
+pub(super) struct Postgres {
+    address: String,
+    channel: String,
+    login: Login,
+    publisher: Option<Wire>,
+    subscriber: Option<Wire>,
+    unanswered: VecDeque<u64>,
+    /// What the server said about the query that it has not ended yet.
+    complaint: Option<String>,
+    decoded: Vec<u8>,
+}
+
+impl Postgres {
+    pub(super) fn new(
+        address: String,
+        name: &str,
+        payload_bytes: usize,
+        settings: &mut Settings,
+    ) -> Result<Self, RequesterError> {
+        if payload_bytes > PAYLOAD_BYTES_MAX {
+            return Err(RequesterError::Unsupported(format!(
+                "messages of {payload_bytes} bytes are too large for NOTIFY: expected at most {PAYLOAD_BYTES_MAX}, \
+                 which are 7,999 bytes of Base64"
+            )));
+        }
+        let user = settings.take("user").unwrap_or_else(|| "postgres".to_owned());
+        let database = settings.take("database").unwrap_or_else(|| user.clone());
+        let parameters = settings.take("synchronous_commit").map(|value| ("synchronous_commit", value));
+        let login = Login {
+            user,
+            password: settings.take("password").unwrap_or_default(),
+            database,
+            parameters: parameters.into_iter().collect(),
+        };
+        let texts = [&login.user, &login.database, &login.password];
+        if texts
+            .into_iter()
+            .chain(login.parameters.iter().map(|(_, value)| value))
+            .any(|text| text.contains('\0'))
+        {
+            return Err(RequesterError::Unsupported("a setting of postgres holds a zero byte".to_owned()));
+        }
+        Ok(Self {
+            address,
+            channel: format!("bench.{name}"),
+            login,
+            publisher: None,
+            subscriber: None,
+            unanswered: VecDeque::new(),
+            complaint: None,
+            decoded: Vec::new(),
+        })
+    }
+
+    fn take_answers(&mut self, clock: &dyn Clock, sink: &mut dyn Sink) -> Result<(), RequesterError> {
+        let (unanswered, complained) = (&mut self.unanswered, &mut self.complaint);
+        let Some(wire) = &mut self.publisher else { return Ok(()) };
+        messages(wire, clock, |now, kind, body| {
+            match kind {
+                kind::ERROR => *complained = Some(complaint(body).text),
+                kind::READY => {
+                    let sequence = unanswered.pop_front()?;
+                    match complained.take() {
+                        Some(reason) => sink.refused(now, sequence, &reason),
+                        None => sink.acknowledged(now, sequence),
+                    }
+                }
+                _ => {}
+            }
+            Some(())
+        })
+    }
+
+    fn take_messages(&mut self, clock: &dyn Clock, sink: &mut dyn Sink) -> Result<(), RequesterError> {
+        let decoded = &mut self.decoded;
+        let Some(wire) = &mut self.subscriber else { return Ok(()) };
+        messages(wire, clock, |now, kind, body| {
+            if kind == kind::NOTIFICATION {
+                let text = notified(body)?;
+                decoded.clear();
+                match STANDARD_NO_PAD.decode_vec(text, decoded) {
+                    Ok(()) => sink.payload(now, decoded),
+                    // Not what was sent: counts as damaged.
+                    Err(_) => sink.payload(now, text),
+                }
+            }
+            Some(())
+        })
+    }
+}
+
+/// Reads what has come, message by message; `on_message` is `None` for what must not come here.
+fn messages(
+    wire: &mut Wire,
+    clock: &dyn Clock,
+    mut on_message: impl FnMut(u64, u8, &[u8]) -> Option<()>,
+) -> Result<(), RequesterError> {
+    if !wire.fill()? {
+        return Ok(());
+    }
+    let now = clock.now_ns();
+    let mut used = 0;
+    loop {
+        let data = &wire.data()[used..];
+        let Some((kind, body, bytes)) = parse(data).map_err(|expected| wire.protocol(expected, data))? else {
+            break;
+        };
+        if kind == kind::ERROR && complaint(body).is_fatal {
+            return Err(refused(wire.address(), complaint(body).text.as_bytes()));
+        }
+        on_message(now, kind, body).ok_or_else(|| wire.protocol("an answer to a query", data))?;
+        used += bytes;
+    }
+    wire.consume(used);
+    Ok(())
+}
+
+impl Requester for Postgres {
+    fn expects(&self) -> Expects {
+        Expects { acknowledgement: true, payload: Some(PayloadBack::Receipt) }
+    }
+
+    fn set_up(&mut self) -> Result<(), RequesterError> {
+        let mut subscriber = postgres_wire::connect(&self.address, &self.login)?;
+        ask(&mut subscriber, &format!("LISTEN \"{}\"", self.channel))?;
+        self.subscriber = Some(subscriber);
+        self.publisher = Some(postgres_wire::connect(&self.address, &self.login)?);
+        Ok(())
+    }
+
+    fn publish(&mut self, sequence: u64, payload: &[u8]) -> Result<Handed, RequesterError> {
+        let text_bytes = payload.len().div_ceil(3) * 4;
+        let Some(out) = self.publisher.as_mut().and_then(|wire| wire.room_for(text_bytes + 64)) else {
+            return Ok(Handed::Full);
+        };
+        push(out, b'Q', |out| {
+            out.extend_from_slice(b"NOTIFY \"");
+            out.extend_from_slice(self.channel.as_bytes());
+            out.extend_from_slice(b"\", '");
+            let begin = out.len();
+            out.resize(begin + text_bytes, 0);
+            let written = STANDARD_NO_PAD.encode_slice(payload, &mut out[begin..]).unwrap_or(0);
+            out.truncate(begin + written);
+            out.extend_from_slice(b"'\0");
+        });
+        self.unanswered.push_back(sequence);
+        Ok(Handed::Taken)
+    }
+
+    fn flush(&mut self) -> Result<(), RequesterError> {
+        self.publisher.as_mut().map_or(Ok(()), Wire::flush)
+    }
+
+    fn receive(&mut self, clock: &dyn Clock, sink: &mut dyn Sink) -> Result<(), RequesterError> {
+        self.take_messages(clock, sink)?;
+        self.take_answers(clock, sink)
+    }
+
+    fn readiness(&self) -> Readiness<'_> {
+        both_ready(self.publisher.as_ref(), self.subscriber.as_ref())
+    }
+
+    fn tear_down(&mut self) -> Result<(), RequesterError> {
+        // A channel is gone with its last listener.
+        for mut wire in [self.publisher.take(), self.subscriber.take()].into_iter().flatten() {
+            push(wire.out(), b'X', |_| {});
+            // Who has gone already needs no goodbye.
+            let _ = wire.flush();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,27 @@
+//! The other side of systems whose servers the tests start themselves, or play.
+
+pub(crate) mod brokerless;
+pub(crate) mod nsqd;
+pub(crate) mod postgres;
+pub(crate) mod script;
+
+use std::net::TcpListener;
+use std::process::Child;
+
+/// A process that ends with the test.
+pub(crate) struct Running(pub(crate) Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// An address of this machine that nobody listens on.
+///
+/// Connections within the machine come from 127.0.0.1, so that none of them can take the port of 127.0.0.2 meanwhile, nor be
+/// connected to itself while nobody listens.
+pub(crate) fn free_address() -> String {
+    TcpListener::bind("127.0.0.2:0").unwrap().local_addr().unwrap().to_string()
+}

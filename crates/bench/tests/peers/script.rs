@@ -1,0 +1,55 @@
+//! A server that says and expects exactly what a script holds, over one connection after the other.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// One turn of a conversation.
+#[derive(Clone, Debug)]
+pub(crate) enum Turn {
+    /// These bytes must come.
+    Hear(Vec<u8>),
+    Say(Vec<u8>),
+    /// The client's next connection.
+    Accept,
+}
+
+pub(crate) struct Script {
+    pub(crate) address: String,
+    /// Keeps the connections open until the end.
+    thread: JoinHandle<Vec<TcpStream>>,
+}
+
+impl Script {
+    pub(crate) fn start(turns: Vec<Turn>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let thread = std::thread::spawn(move || {
+            let mut streams = Vec::new();
+            for (number, turn) in turns.into_iter().enumerate() {
+                match turn {
+                    Turn::Accept => {
+                        let stream = listener.accept().unwrap().0;
+                        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+                        streams.push(stream);
+                    }
+                    Turn::Say(bytes) => streams.last_mut().unwrap().write_all(&bytes).unwrap(),
+                    Turn::Hear(expected) => {
+                        let mut heard = vec![0; expected.len()];
+                        streams.last_mut().unwrap().read_exact(&mut heard).unwrap();
+                        let (heard, expected) = (heard.escape_ascii(), expected.escape_ascii());
+                        assert_eq!(heard.to_string(), expected.to_string(), "turn {number}");
+                    }
+                }
+            }
+            streams
+        });
+        Self { address, thread }
+    }
+
+    /// Panics if the conversation was another one.
+    pub(crate) fn finish(self) {
+        drop(self.thread.join().unwrap());
+    }
+}
