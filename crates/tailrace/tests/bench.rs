@@ -39,6 +39,7 @@ fn results_are_left_in_a_folder_once() {
         "intervals.hlog",
         "timeline.csv",
         "percentiles.csv",
+        "resources.csv",
         "acknowledgement.hgrm",
         "lateness.hgrm",
     ] {
@@ -69,6 +70,7 @@ fn wrong_options_are_named() {
         (&["--system", "noop", "--set", "a=b"], "'a' is no setting of the system noop"),
         (&["--system", "nats", "--address", "127.0.0.1:1"], "cannot connect to 127.0.0.1:1"),
         (&["plan.toml"], "cannot read plan.toml"),
+        (&["--system", "noop", "--out", "x", "--server-pid", "4194305"], "there is no process 4194305"),
     ] {
         let text = failure(&bench_run(more), 1);
         assert!(text.starts_with("tailrace: ") && text.contains(words), "{text}");
@@ -179,8 +181,12 @@ fn a_plan_takes_turns_starts_servers_and_goes_on_where_it_stopped() {
     ];
     success(run(&report));
     let text_of_page = std::fs::read_to_string(&page).unwrap();
-    assert!(text_of_page.contains("<h2>w</h2>") && text_of_page.matches("<svg").count() == 4);
-    assert_eq!(std::fs::read_dir(&svg).unwrap().count(), 4);
+    assert!(text_of_page.contains("<h2>w</h2>") && text_of_page.matches("<svg").count() == 11);
+    assert_eq!(std::fs::read_dir(&svg).unwrap().count(), 11);
+    // Three curves of resources: two generators, one server.
+    let memory = text_of_page.split("<svg").find(|chart| chart.contains("w: memory in RAM")).unwrap();
+    assert_eq!(memory.matches("<polyline").count(), 3, "{memory}");
+    assert!(memory.contains("echo, server") && memory.contains(">MiB<"), "{memory}");
     // What is there is not run again; what is missing is.
     let before = std::fs::metadata(folder.join("result.json")).unwrap().modified().unwrap();
     std::fs::remove_file(out.join("noop/w/round-1/result.json")).unwrap();

@@ -4,8 +4,9 @@
 
 use std::fmt::Write as _;
 
-use super::chart::{Chart, Horizontal, Line};
+use super::chart::{Chart, Horizontal, Line, Stroke};
 use super::escape;
+use super::resources::{self, Resources};
 use crate::engine::QUANTILES;
 use crate::recorder::interval_log::{LoggedInterval, total};
 use crate::recorder::{Distribution, Recorder};
@@ -19,6 +20,8 @@ pub struct Series {
     pub rounds: Vec<Vec<LoggedInterval>>,
     /// The result of each round, as JSON text.
     pub results: Vec<String>,
+    /// What server and generator used in each round, where that was sampled.
+    pub resources: Vec<Option<Resources>>,
 }
 
 /// What is shown together.
@@ -39,9 +42,14 @@ pub fn html(title: &str, sections: &[Section]) -> String {
     );
     for section in sections {
         let _ = writeln!(page, "<h2>{}</h2>", escape(&section.title));
-        for chart in charts(section) {
+        for chart in of_messages(section) {
             page.push_str(&chart.svg());
         }
+        page.push_str("<div class=\"resources\">\n");
+        for chart in resources::charts(section) {
+            page.push_str(&chart.svg());
+        }
+        page.push_str("</div>\n");
         page.push_str(&table(section));
         for series in &section.series {
             for (round, result) in series.results.iter().enumerate() {
@@ -61,10 +69,16 @@ pub fn html(title: &str, sections: &[Section]) -> String {
 
 const STYLE: &str = "body{font-family:sans-serif;max-width:60em;margin:2em auto;padding:0 1em}svg{width:100%;height:auto}\
     table{border-collapse:collapse;font-size:14px}td,th{padding:2px 10px;text-align:right;border-bottom:1px solid #ddd}\
-    td:first-child,th:first-child{text-align:left}pre{overflow:auto;background:#f4f4f4;padding:1em}";
+    .resources{display:grid;grid-template-columns:1fr 1fr}td:first-child,th:first-child{text-align:left}pre{overflow:auto;background:#f4f4f4;padding:1em}";
 
-/// The charts of a section: by percentile, and over time.
+/// The charts of a section: by percentile, over time, and resources over time where they were sampled.
 pub fn charts(section: &Section) -> Vec<Chart> {
+    let mut charts = of_messages(section);
+    charts.extend(resources::charts(section));
+    charts
+}
+
+fn of_messages(section: &Section) -> Vec<Chart> {
     let chart = |what: &str, vertical: &str, logarithmic, horizontal, lines| Chart {
         title: format!("{}: {what}", section.title),
         vertical: vertical.to_owned(),
@@ -76,7 +90,13 @@ pub fn charts(section: &Section) -> Vec<Chart> {
         section
             .series
             .iter()
-            .map(|series| Line { label: series.label.clone(), points: points(series) })
+            .enumerate()
+            .map(|(colour, series)| Line {
+                label: series.label.clone(),
+                points: points(series),
+                colour,
+                stroke: Stroke::Solid,
+            })
             .collect()
     };
     let milliseconds = "milliseconds";
@@ -212,6 +232,7 @@ mod tests {
             label: label.to_owned(),
             rounds: vec![round.clone(), round.clone()],
             results: vec!["{\"system\": \"<x>\"}".to_owned(); 2],
+            resources: vec![None, None],
         };
         let section = Section { title: "1 KB".to_owned(), series: vec![series("nats"), series("kafka")] };
         let page = html("results", &[section]);

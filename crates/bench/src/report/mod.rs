@@ -4,16 +4,19 @@
 
 mod chart;
 mod csv;
+mod drawing;
 mod hgrm;
 mod html;
 mod machine;
+mod resources;
 mod summary;
 
-pub use chart::{Chart, Horizontal, Line};
+pub use chart::{Chart, Horizontal, Line, Stroke};
 pub use csv::{percentiles_csv, timeline_header, timeline_row};
 pub use hgrm::{HgrmRow, read_hgrm, write_hgrm};
 pub use html::{Section, Series, charts, html};
 pub use machine::Machine;
+pub use resources::{ResourceSample, Resources};
 pub use summary::{Described, Summary};
 
 /// Text as HTML and SVG can hold it.

@@ -100,6 +100,9 @@ pub(crate) struct RunArguments {
     /// Wait in a loop instead of sleeping: more exact, and takes a core per thread
     #[arg(long)]
     spin: bool,
+    /// The system's process on this machine: what it and its children use goes into resources.csv
+    #[arg(long, value_name = "PID", requires = "out")]
+    pub(super) server_pid: Option<u32>,
     /// Write results to this folder: JSON, CSV, .hgrm, and the interval log
     #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,

@@ -11,6 +11,7 @@ mod live;
 mod plan;
 mod proxy;
 mod report;
+mod resources;
 mod run;
 mod table;
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use tailrace_bench::recorder::interval_log;
-use tailrace_bench::report::{Section, Series, charts, html};
+use tailrace_bench::report::{Resources, Section, Series, charts, html};
 
 use crate::failure::{Failure, plain};
 
@@ -97,6 +97,13 @@ fn add(folder: &Path, series: &mut Series) -> Result<bool, Failure> {
     };
     series.rounds.push(interval_log::read(&log.display().to_string(), &read(&log)?)?);
     series.results.push(String::from_utf8_lossy(&read(&result)?).into_owned());
+    let resources = folder.join("resources.csv");
+    series.resources.push(if resources.exists() {
+        let text = String::from_utf8_lossy(&read(&resources)?).into_owned();
+        Some(Resources::read(&resources.display().to_string(), &text)?)
+    } else {
+        None
+    });
     Ok(true)
 }
 

@@ -14,6 +14,7 @@ use tailrace_bench::systems;
 use super::arguments::RunArguments;
 use super::files::Files;
 use super::live::Live;
+use super::resources::Sampler;
 use super::table;
 use crate::args::Output;
 use crate::failure::{Failure, complain};
@@ -38,6 +39,7 @@ pub(super) fn execute(
 ) -> Result<(Summary, Outcome), Failure> {
     let run = run_number();
     let options = arguments.load_options(run)?;
+    check_server(arguments.server_pid)?;
     let target = arguments.target(run);
     let clock: Arc<dyn Clock> = Arc::new(MonotonicClock::new(arguments.waiting()));
     let mut opened = systems::open(&target)?;
@@ -52,15 +54,27 @@ pub(super) fn execute(
             files.interval(interval);
         }
     };
+    let sampler = arguments.out.as_ref().map(|_| Sampler::start(arguments.server_pid));
     let (outcome, requesters) = engine::run(&options, opened.requesters, &clock, stop, &mut observer)?;
+    let resources = sampler.map(Sampler::finish);
     live.clear();
     let count = requesters.len();
     tear_down(requesters, &outcome);
     let summary = Summary::new(&arguments.system, opened.address.as_deref(), count, &options, &outcome);
     if let Some(files) = files {
-        files.finish(&summary, &outcome.total)?;
+        files.finish(&summary, &outcome.total, &resources.unwrap_or_default())?;
     }
     Ok((summary, outcome))
+}
+
+/// A process that is not there would be sampled as nothing.
+fn check_server(pid: Option<u32>) -> Result<(), Failure> {
+    match pid {
+        Some(pid) if !std::path::Path::new(&format!("/proc/{pid}")).exists() => {
+            Err(format!("--server-pid: there is no process {pid} on this machine").into())
+        }
+        _ => Ok(()),
+    }
 }
 
 fn tear_down(requesters: Vec<Box<dyn tailrace_bench::requester::Requester>>, outcome: &Outcome) {

@@ -4,7 +4,6 @@
 //! interrupted is. Systems take turns within each round, and another one begins each round.
 
 mod format;
-mod resources;
 mod server;
 
 use std::fs;
@@ -24,7 +23,6 @@ use crate::failure::{Failure, complain, plain};
 use crate::output::{print, print_json};
 use crate::text::table::Table;
 use format::{Plan, PlannedSystem, Workload};
-use resources::Sampler;
 use server::Server;
 
 /// Percentiles of the table at the end.
@@ -139,16 +137,8 @@ fn one(
     (run.progress, run.quiet) = (arguments.progress, arguments.quiet);
     let log = folder.join("server.log");
     let server = turn.system.server.as_ref().map(|server| Server::start(server, &log)).transpose()?;
-    let mut processes = vec![("generator", std::process::id())];
-    processes.extend(server.as_ref().map(|server| ("server", server.pid())));
-    let sampler = Sampler::start(processes);
-    let result = execute(&run, stop);
-    let samples = sampler.finish();
-    drop(server);
-    let path = folder.join("resources.csv");
-    fs::write(&path, samples)
-        .map_err(|error| format!("cannot write {}: {}", path.display(), plain(&error)))?;
-    result.map(|_| ())
+    run.server_pid = server.as_ref().map(Server::pid);
+    execute(&run, stop).map(|_| ())
 }
 
 /// What is there, by workload and system.
