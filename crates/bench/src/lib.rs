@@ -16,4 +16,5 @@ pub mod report;
 pub mod requester;
 pub mod schedule;
 pub mod systems;
+pub mod version;
 pub mod windowed;

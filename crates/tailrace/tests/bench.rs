@@ -26,6 +26,13 @@ fn a_run_counts_every_message() {
     assert_eq!(result["latency"]["receipt"]["count"], 500);
     assert_eq!(result["mode"], "open-loop");
     assert!(result["latency"]["lateness"]["count"].as_u64().unwrap() > 0);
+    // What it takes to repeat it.
+    assert_eq!(result["tailrace_version"], env!("CARGO_PKG_VERSION"));
+    assert!(result["tailrace_commit"].as_str().is_none_or(|commit| commit.len() >= 40), "{result}");
+    let arguments: Vec<&str> =
+        result["arguments"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
+    assert_eq!(arguments[..2], SHORT[..2]);
+    assert_eq!(arguments[arguments.len() - 2..], ["-o", "json"]);
 }
 
 #[test]
@@ -154,8 +161,9 @@ fn a_plan_takes_turns_starts_servers_and_goes_on_where_it_stopped() {
     let (plan, out) = (dir.path().join("plan.toml"), dir.path().join("out"));
     let text = format!(
         "rounds = 2\npause = '0s'\n[[system]]\nsystem = 'noop'\n[[system]]\nname = 'echo'\nsystem = 'tcp-echo'\n\
-         address = '127.0.0.1:{port}'\nstart = ['{}', 'bench', 'proxy', '--listen', '127.0.0.1:{port}', '--to', '{}']\n\
+         version = ['{}', '--version']\naddress = '127.0.0.1:{port}'\nstart = ['{}', 'bench', 'proxy', '--listen', '127.0.0.1:{port}', '--to', '{}']\n\
          [[workload]]\nname = 'w'\nrate = 200\nduration = '300ms'\nwarm-up = '100ms'\n",
+        support::TAILRACE,
         support::TAILRACE,
         echo.address(),
     );
@@ -183,6 +191,11 @@ fn a_plan_takes_turns_starts_servers_and_goes_on_where_it_stopped() {
     let text_of_page = std::fs::read_to_string(&page).unwrap();
     assert!(text_of_page.contains("<h2>w</h2>") && text_of_page.matches("<svg").count() == 11);
     assert_eq!(std::fs::read_dir(&svg).unwrap().count(), 11);
+    let version = format!("tailrace {}", env!("CARGO_PKG_VERSION"));
+    let result: Value = serde_json::from_slice(&std::fs::read(folder.join("result.json")).unwrap()).unwrap();
+    assert_eq!(result["version_command_output"], version.as_str());
+    assert!(text_of_page.contains(&version) && text_of_page.contains("--system=tcp-echo"), "{text_of_page}");
+    assert!(text_of_page.contains("name = 'echo'"), "the plan is shown");
     // Three curves of resources: two generators, one server.
     let memory = text_of_page.split("<svg").find(|chart| chart.contains("w: memory in RAM")).unwrap();
     assert_eq!(memory.matches("<polyline").count(), 3, "{memory}");
@@ -197,7 +210,11 @@ fn a_plan_takes_turns_starts_servers_and_goes_on_where_it_stopped() {
     std::fs::write(&plan, text.replace("rounds = 2", "rounds = 3")).unwrap();
     assert!(failure(&run(&arguments), 1).contains("belongs to another plan"));
     // A server that does not start fails its runs, and the others go on.
-    std::fs::write(&plan, text.replace(support::TAILRACE, "/bin/false")).unwrap();
+    std::fs::write(
+        &plan,
+        text.replace(&format!("start = ['{}'", support::TAILRACE), "start = ['/bin/false'"),
+    )
+    .unwrap();
     let other = dir.path().join("other");
     let output = run(&["bench", "run", plan.to_str().unwrap(), "--out", other.to_str().unwrap()]);
     let text = failure(&output, 1);

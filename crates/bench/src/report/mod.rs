@@ -8,6 +8,7 @@ mod drawing;
 mod hgrm;
 mod html;
 mod machine;
+mod origin;
 mod resources;
 mod summary;
 
@@ -16,6 +17,7 @@ pub use csv::{percentiles_csv, timeline_header, timeline_row};
 pub use hgrm::{HgrmRow, read_hgrm, write_hgrm};
 pub use html::{Section, Series, charts, html};
 pub use machine::Machine;
+pub use origin::Origin;
 pub use resources::{ResourceSample, Resources};
 pub use summary::{Described, Summary};
 

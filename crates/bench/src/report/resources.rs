@@ -226,7 +226,7 @@ mod tests {
     fn counters_become_rates() {
         let series =
             Series { label: "js".to_owned(), resources: vec![Some(resources()), None], ..Series::default() };
-        let charts = charts(&Section { title: "w".to_owned(), series: vec![series] });
+        let charts = charts(&Section { title: "w".to_owned(), series: vec![series], plan: None });
         let labels: Vec<&str> = charts[0].lines.iter().map(|line| line.label.as_str()).collect();
         assert_eq!(labels, ["js, server", "js, generator"]);
         assert_eq!(charts[0].lines[0].points, [(1.0, 0.5), (3.0, 0.5)]);
@@ -238,6 +238,6 @@ mod tests {
     #[test]
     fn without_samples_there_are_no_charts() {
         let series = Series { resources: vec![None], ..Series::default() };
-        assert!(charts(&Section { title: String::new(), series: vec![series] }).is_empty());
+        assert!(charts(&Section { title: String::new(), series: vec![series], plan: None }).is_empty());
     }
 }

@@ -53,7 +53,7 @@ pub(super) fn run(arguments: &ReportArguments) -> Result<ExitCode, Failure> {
 
 /// One section for all runs of a folder.
 fn runs(folder: &Path, sections: &mut Vec<Section>) -> Result<(), Failure> {
-    let mut section = Section { title: folder.display().to_string(), series: Vec::new() };
+    let mut section = Section { title: folder.display().to_string(), ..Section::default() };
     let own = folder.join("result.json").exists();
     for run in if own { vec![folder.to_owned()] } else { folders(folder)? } {
         let mut series = Series { label: name(&run), ..Series::default() };
@@ -67,6 +67,9 @@ fn runs(folder: &Path, sections: &mut Vec<Section>) -> Result<(), Failure> {
 
 /// A section per workload, in it a series per system.
 fn plan(folder: &Path, sections: &mut Vec<Section>) -> Result<(), Failure> {
+    let path = folder.join("plan.toml");
+    let text = fs::read_to_string(&path)
+        .map_err(|error| format!("cannot read {}: {}", path.display(), plain(&error)))?;
     for system in folders(folder)? {
         for workload in folders(&system)? {
             let mut series = Series { label: name(&system), ..Series::default() };
@@ -79,7 +82,7 @@ fn plan(folder: &Path, sections: &mut Vec<Section>) -> Result<(), Failure> {
             let title = name(&workload);
             match sections.iter_mut().find(|section| section.title == title) {
                 Some(section) => section.series.push(series),
-                None => sections.push(Section { title, series: vec![series] }),
+                None => sections.push(Section { title, series: vec![series], plan: Some(text.clone()) }),
             }
         }
     }

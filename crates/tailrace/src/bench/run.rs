@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use tailrace_bench::clock::{Clock, MonotonicClock};
 use tailrace_bench::engine::{self, Interval, Outcome};
 use tailrace_bench::report::Summary;
-use tailrace_bench::systems;
+use tailrace_bench::{systems, version};
 
 use super::arguments::RunArguments;
 use super::files::Files;
@@ -43,6 +43,9 @@ pub(super) fn execute(
     let target = arguments.target(run);
     let clock: Arc<dyn Clock> = Arc::new(MonotonicClock::new(arguments.waiting()));
     let mut opened = systems::open(&target)?;
+    // An echo server of our own has the version of this program.
+    let asked = opened.address.as_deref().filter(|_| opened.server.is_none());
+    let version = asked.and_then(|address| version::ask(&arguments.system, address));
     systems::set_up(&mut opened.requesters, &target, &*clock)?;
     let comment = format!("tailrace bench {} {}", env!("CARGO_PKG_VERSION"), arguments.system);
     let mut files = arguments.out.as_deref().map(|folder| Files::create(folder, &comment)).transpose()?;
@@ -60,7 +63,9 @@ pub(super) fn execute(
     live.clear();
     let count = requesters.len();
     tear_down(requesters, &outcome);
-    let summary = Summary::new(&arguments.system, opened.address.as_deref(), count, &options, &outcome);
+    let origin = arguments.origin(version);
+    let summary =
+        Summary::new(&arguments.system, opened.address.as_deref(), count, &options, &outcome, origin);
     if let Some(files) = files {
         files.finish(&summary, &outcome.total, &resources.unwrap_or_default())?;
     }

@@ -59,6 +59,7 @@ struct RawSystem {
     #[serde(default)]
     set: BTreeMap<String, String>,
     start: Option<Vec<String>>,
+    version: Option<Vec<String>>,
     ready: Option<String>,
     ready_timeout: Option<String>,
 }
@@ -84,6 +85,8 @@ pub(super) struct PlannedSystem {
     address: Option<String>,
     set: BTreeMap<String, String>,
     pub(super) server: Option<ServerPlan>,
+    /// A command whose first line of output is the system's version.
+    pub(super) version: Option<Vec<String>>,
 }
 
 /// How to start the system under test, and how to see that it is there.
@@ -151,12 +154,13 @@ impl Plan {
         words.extend(system.set.iter().map(|(key, value)| format!("--set={key}={value}")));
         words.extend(self.spin.then(|| "--spin".to_owned()));
         words.extend(workload.options.iter().cloned());
-        let line = Line::try_parse_from(words).map_err(|error| {
+        let mut line = Line::try_parse_from(&words).map_err(|error| {
             // The first line says what is wrong; the rest is about a command line that nobody typed.
             let text = error.to_string();
             let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
             format!("workload {}: {first}", workload.name)
         })?;
+        line.run.words = Some(words);
         Ok(line.run)
     }
 }
@@ -166,6 +170,9 @@ impl PlannedSystem {
         let name = raw.name.unwrap_or_else(|| raw.system.clone());
         check_name(&name)?;
         let patience = raw.ready_timeout.as_deref().map_or(Ok(Duration::from_secs(30)), parse_duration)?;
+        if raw.version.as_ref().is_some_and(Vec::is_empty) {
+            return Err(format!("system {name}: version is empty").into());
+        }
         let server = match raw.start {
             Some(command) if command.is_empty() => {
                 return Err(format!("system {name}: start is empty").into());
@@ -180,7 +187,8 @@ impl PlannedSystem {
             }
             None => None,
         };
-        Ok(Self { name, system: raw.system, address: raw.address, set: raw.set, server })
+        let (system, address, set, version) = (raw.system, raw.address, raw.set, raw.version);
+        Ok(Self { name, system, address, set, server, version })
     }
 }
 
@@ -273,6 +281,7 @@ mod tests {
             ("name = 'n'", "name = 'noop'", "two systems are called noop"),
             ("system = 'nats'", "system = 'pigeon'", "'pigeon' is no system"),
             ("address = 'h:1'", "set = { colour = 'red' }\naddress = 'h:1'", "'colour' is no setting"),
+            ("address = 'h:1'", "version = []\naddress = 'h:1'", "version is empty"),
             ("address = 'h:1'\n", "", "start needs an address"),
         ] {
             assert!(GOOD.contains(from), "{from}");

@@ -5,6 +5,7 @@
 
 mod format;
 mod server;
+mod version;
 
 use std::fs;
 use std::io;
@@ -137,6 +138,9 @@ fn one(
     (run.progress, run.quiet) = (arguments.progress, arguments.quiet);
     let log = folder.join("server.log");
     let server = turn.system.server.as_ref().map(|server| Server::start(server, &log)).transpose()?;
+    if let Some(command) = &turn.system.version {
+        run.version_command_output = Some(version::ask(command)?);
+    }
     run.server_pid = server.as_ref().map(Server::pid);
     execute(&run, stop).map(|_| ())
 }
