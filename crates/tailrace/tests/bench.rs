@@ -221,3 +221,61 @@ fn a_plan_takes_turns_starts_servers_and_goes_on_where_it_stopped() {
     assert!(text.contains("ended before it was ready") && text.contains("2 runs failed"), "{text}");
     assert!(other.join("noop/w/round-2/result.json").exists());
 }
+
+/// A result of a run in full throttle, with the throughput that a law says.
+fn scaled_run(folder: &std::path::Path, connections: u32, mode: &str) {
+    let n = f64::from(connections);
+    let throughput = 5000.0 * n / (1.0 + 0.04 * (n - 1.0) + 0.0006 * n * (n - 1.0));
+    let result = serde_json::json!({
+        "system": "js", "valid": true, "interrupted": false, "mode": mode, "connections": connections, "in_flight_max": 2,
+        "received_per_second": throughput, "latency": {"receipt": {"mean_ns": n / throughput * 1e9}},
+    });
+    std::fs::create_dir_all(folder).unwrap();
+    std::fs::write(folder.join("result.json"), result.to_string()).unwrap();
+}
+
+#[test]
+fn scalability_is_fitted_from_results() {
+    let dir = tempfile::tempdir().unwrap();
+    let results = dir.path().join("results");
+    for connections in [1, 2, 4, 8, 16, 32, 64] {
+        for round in ["round-1", "round-2"] {
+            let folder = results.join("js").join(connections.to_string()).join(round);
+            scaled_run(&folder, connections, "full-throttle");
+        }
+    }
+    let (js, svg) = (results.join("js"), dir.path().join("usl.svg"));
+    let usl = ["bench", "usl", js.to_str().unwrap(), "--svg", svg.to_str().unwrap()];
+    // With two in flight for each connection the curve is the same over twice the load.
+    for (load, gamma, peak) in [
+        ("connections", 5000.0, 40.0),
+        ("measured", 5000.0, 40.0),
+        ("in-flight", 2500.0 / (1.0 - 0.04 / 2.0 - 0.0006 / 4.0), 80.0),
+    ] {
+        let arguments = [&usl[..], &["--load", load, "-o", "json"]].concat();
+        let found: Value = serde_json::from_slice(&success(run(&arguments))).unwrap();
+        let fit = &found["fit"];
+        let near = |key: &str, expected: f64| (fit[key].as_f64().unwrap() / expected - 1.0).abs() < 1e-6;
+        assert_eq!((&found["runs"], fit["residuals"].as_array().unwrap().len()), (&Value::from(14), 14));
+        assert!(near("gamma", gamma) && near("peak_throughput", 200_000.0 / 3.496), "{found}");
+        assert!(near("peak_load", peak), "{found}");
+        assert!(load == "in-flight" || (near("sigma", 0.04) && near("kappa", 0.0006)), "{found}");
+    }
+    let text = String::from_utf8(success(run(&usl))).unwrap();
+    for words in
+        ["js, 14 runs; load: connections", "sigma 0.040000", "peak N* 40.00: 57.2 k", "R squared 1.0000"]
+    {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let picture = std::fs::read_to_string(&svg).unwrap();
+    assert_eq!((picture.matches("<circle").count(), picture.matches("<polyline").count()), (14, 1));
+    // What cannot be fitted is refused.
+    let of = |connections: &str| js.join(connections).to_str().unwrap().to_owned();
+    let text = failure(&run(&["bench", "usl", &of("1"), &of("2"), &of("4")]), 1);
+    assert!(text.contains("4 different loads or more: found 3 (1, 2, 4)"), "{text}");
+    scaled_run(&js.join("2").join("round-1"), 2, "open-loop");
+    let text = failure(&run(&["bench", "usl", js.to_str().unwrap()]), 1);
+    assert!(text.contains("the runs are not alike: mode is"), "{text}");
+    let text = failure(&run(&["bench", "usl", js.join("2").join("round-1").to_str().unwrap()]), 1);
+    assert!(text.contains("whose schedule decides how much is sent"), "{text}");
+}

@@ -12,8 +12,10 @@ mod plan;
 mod proxy;
 mod report;
 mod resources;
+mod results;
 mod run;
 mod table;
+mod usl;
 
 use std::process::ExitCode;
 
@@ -41,6 +43,8 @@ enum BenchVerb {
     Calibrate(calibrate::CalibrateArguments),
     /// Say whether two sets of runs differ, and how large the noise between runs is.
     Compare(compare::CompareArguments),
+    /// Fit the universal scalability law to runs at several loads: contention, coherency, peak.
+    Usl(usl::UslArguments),
     /// List the systems that can be measured.
     Systems {
         /// Lines for people, or JSON.
@@ -68,6 +72,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<ExitCode, Failure> {
         BenchVerb::Run(arguments) => run::run(arguments),
         BenchVerb::Calibrate(arguments) => calibrate::run(arguments),
         BenchVerb::Compare(arguments) => compare::run(arguments),
+        BenchVerb::Usl(arguments) => usl::run(arguments),
         BenchVerb::Systems { output } => systems(*output),
         BenchVerb::Report(arguments) => report::run(arguments),
         BenchVerb::Proxy(arguments) => proxy::run(arguments),

@@ -261,8 +261,9 @@ mod tests {
         for text in [
             include_str!("../../../../../docs/benchmarks/plans/classic.toml"),
             include_str!("../../../../../docs/benchmarks/plans/throughput.toml"),
+            include_str!("../../../../../docs/benchmarks/plans/scalability.toml"),
         ] {
-            assert_eq!(Plan::parse(text).unwrap().workloads.len(), 5);
+            assert!(Plan::parse(text).unwrap().workloads.len() >= 5);
         }
     }
 
