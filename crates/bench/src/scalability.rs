@@ -252,12 +252,11 @@ fn least_squares(
     for place in 0..3 {
         matrix[place][place] *= 1.0 + damping;
         if !free[place] {
-            for other in 0..3 {
-                matrix[place][other] = 0.0;
-                matrix[other][place] = 0.0;
+            for row in &mut matrix {
+                row[place] = 0.0;
             }
+            matrix[place] = [0.0; 4];
             matrix[place][place] = 1.0;
-            matrix[place][3] = 0.0;
         }
     }
     let solved = solve(matrix)?;

@@ -13,9 +13,12 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Longest answer that is read, in bytes; the longest usual one is RabbitMQ's with 500.
 const ANSWER_BYTES_MAX: usize = 65_536;
 
+/// Finds the version in what was heard so far.
+type Answer = fn(&[u8]) -> Option<String>;
+
 /// Asks a system of [`crate::systems::SYSTEMS`] at `HOST:PORT`. `None` if it does not say.
 pub fn ask(system: &str, address: &str) -> Option<String> {
-    let (question, answer): (&[u8], fn(&[u8]) -> Option<String>) = match system {
+    let (question, answer): (&[u8], Answer) = match system {
         "nats" | "jetstream" => (b"", nats),
         "redis" | "redis-streams" => (b"INFO server\r\n", redis),
         "rabbitmq" => (b"AMQP\x00\x00\x09\x01", amqp),
@@ -27,11 +30,7 @@ pub fn ask(system: &str, address: &str) -> Option<String> {
 }
 
 /// Reads until `answer` finds something, or the system has said enough.
-fn converse(
-    address: &str,
-    question: &[u8],
-    answer: fn(&[u8]) -> Option<String>,
-) -> io::Result<Option<String>> {
+fn converse(address: &str, question: &[u8], answer: Answer) -> io::Result<Option<String>> {
     let candidate = address.to_socket_addrs()?.next().ok_or(io::ErrorKind::NotFound)?;
     let mut stream = TcpStream::connect_timeout(&candidate, PATIENCE)?;
     stream.set_write_timeout(Some(PATIENCE))?;

@@ -186,11 +186,15 @@ fn a_plan_takes_turns_starts_servers_and_goes_on_where_it_stopped() {
         page.to_str().unwrap(),
         "--svg",
         svg.to_str().unwrap(),
+        "--png",
+        svg.to_str().unwrap(),
     ];
     success(run(&report));
     let text_of_page = std::fs::read_to_string(&page).unwrap();
     assert!(text_of_page.contains("<h2>w</h2>") && text_of_page.matches("<svg").count() == 11);
-    assert_eq!(std::fs::read_dir(&svg).unwrap().count(), 11);
+    // Each of them as SVG and as PNG.
+    assert_eq!(std::fs::read_dir(&svg).unwrap().count(), 22);
+    assert!(std::fs::read(svg.join("chart-11.png")).unwrap().starts_with(b"\x89PNG"));
     let version = format!("tailrace {}", env!("CARGO_PKG_VERSION"));
     let result: Value = serde_json::from_slice(&std::fs::read(folder.join("result.json")).unwrap()).unwrap();
     assert_eq!(result["version_command_output"], version.as_str());
@@ -245,7 +249,16 @@ fn scalability_is_fitted_from_results() {
         }
     }
     let (js, svg) = (results.join("js"), dir.path().join("usl.svg"));
-    let usl = ["bench", "usl", js.to_str().unwrap(), "--svg", svg.to_str().unwrap()];
+    let png = dir.path().join("usl.png");
+    let usl = [
+        "bench",
+        "usl",
+        js.to_str().unwrap(),
+        "--svg",
+        svg.to_str().unwrap(),
+        "--png",
+        png.to_str().unwrap(),
+    ];
     // With two in flight for each connection the curve is the same over twice the load.
     for (load, gamma, peak) in [
         ("connections", 5000.0, 40.0),
@@ -267,6 +280,7 @@ fn scalability_is_fitted_from_results() {
     {
         assert!(text.contains(words), "{words}: {text}");
     }
+    assert!(std::fs::read(&png).unwrap().starts_with(b"\x89PNG"));
     let picture = std::fs::read_to_string(&svg).unwrap();
     assert_eq!((picture.matches("<circle").count(), picture.matches("<polyline").count()), (14, 1));
     // What cannot be fitted is refused.

@@ -2,7 +2,11 @@
 //!
 //! Laid out by hand: three kinds of axes and a legend need no plotting library, and nothing is loaded from anywhere.
 
+use std::path::Path;
+
 use super::drawing::{self, Anchor, Colour, GREY, HEIGHT, Shape, WIDTH};
+use super::png;
+use crate::error::BenchError;
 
 const LEFT: f64 = 80.0;
 const RIGHT: f64 = 200.0;
@@ -80,6 +84,14 @@ impl Chart {
     /// The chart as an SVG element.
     pub fn svg(&self) -> String {
         drawing::svg(&self.title, &self.shapes())
+    }
+
+    /// Draws the chart into a PNG file, two pixels for each of the SVG.
+    ///
+    /// # Errors
+    /// The name does not end in `.png`, or the file cannot be written.
+    pub fn write_png(&self, path: &Path) -> Result<(), BenchError> {
+        png::write(path, &self.shapes())
     }
 
     pub(super) fn shapes(&self) -> Vec<Shape> {

@@ -78,7 +78,7 @@ pub fn html(title: &str, sections: &[Section]) -> String {
 
 const STYLE: &str = "body{font-family:sans-serif;max-width:60em;margin:2em auto;padding:0 1em}svg{width:100%;height:auto}\
     table{border-collapse:collapse;font-size:14px}td,th{padding:2px 10px;text-align:right;border-bottom:1px solid #ddd}\
-    .origin td,.origin th{text-align:left;vertical-align:top}.resources{display:grid;grid-template-columns:1fr 1fr}td:first-child,th:first-child{text-align:left}pre{overflow:auto;background:#f4f4f4;padding:1em}";
+    .origin{table-layout:fixed;width:100%}.origin td,.origin th{text-align:left;vertical-align:top;overflow-wrap:anywhere}.resources{display:grid;grid-template-columns:1fr 1fr}td:first-child,th:first-child{text-align:left}pre{overflow:auto;background:#f4f4f4;padding:1em}";
 
 /// The charts of a section: by percentile, over time, and resources over time where they were sampled.
 pub fn charts(section: &Section) -> Vec<Chart> {
@@ -209,9 +209,12 @@ fn table(section: &Section) -> String {
     text
 }
 
+/// A fact about a run, found in its result.
+type Fact = fn(&Value) -> String;
+
 /// What it takes to repeat the runs: one row per fact, one column per series. Rounds that differ are all named.
 fn origins(section: &Section) -> String {
-    let facts: [(&str, fn(&Value) -> String); 9] = [
+    let facts: [(&str, Fact); 9] = [
         ("version, as the system says", |result| shown(&result["system_version"])),
         ("version, as the plan's command says", |result| shown(&result["version_command_output"])),
         ("address", |result| shown(&result["address"])),

@@ -1,6 +1,6 @@
 //! Results in files: HdrHistogram's plotting format, CSV and JSON. Interval logs are the recorder's business.
 //!
-//! Charts are SVG; there are no PNG plots. Nothing here reads folders.
+//! Charts are SVG, and PNG where a document wants it. Nothing here reads folders.
 
 mod chart;
 mod csv;
@@ -9,6 +9,7 @@ mod hgrm;
 mod html;
 mod machine;
 mod origin;
+mod png;
 mod resources;
 mod summary;
 

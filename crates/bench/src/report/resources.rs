@@ -116,6 +116,9 @@ fn parse(line: &str) -> Option<(&str, ResourceSample)> {
     (sample.second.is_finite() && sample.cpu_seconds.is_finite()).then_some((process, sample))
 }
 
+/// Makes the points of a line from samples.
+type Points = dyn Fn(&[ResourceSample]) -> Vec<(f64, f64)>;
+
 const MEBIBYTE: f64 = 1_048_576.0;
 
 /// The charts of a section's resources, of the first round of each series; none if no round has any.
@@ -125,7 +128,7 @@ pub(super) fn charts(section: &Section) -> Vec<Chart> {
     if section.series.iter().all(|series| series.resources.iter().all(Option::is_none)) {
         return Vec::new();
     }
-    let chart = |what: &str, vertical: &str, points: &dyn Fn(&[ResourceSample]) -> Vec<(f64, f64)>| Chart {
+    let chart = |what: &str, vertical: &str, points: &Points| Chart {
         title: format!("{}: {what}", section.title),
         vertical: vertical.to_owned(),
         logarithmic: false,
@@ -152,7 +155,7 @@ pub(super) fn charts(section: &Section) -> Vec<Chart> {
     ]
 }
 
-fn lines(section: &Section, points: &dyn Fn(&[ResourceSample]) -> Vec<(f64, f64)>) -> Vec<Line> {
+fn lines(section: &Section, points: &Points) -> Vec<Line> {
     let mut lines = Vec::new();
     for (colour, series) in section.series.iter().enumerate() {
         let Some(Some(first)) = series.resources.first() else { continue };

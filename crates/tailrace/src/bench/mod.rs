@@ -51,7 +51,7 @@ enum BenchVerb {
         #[arg(short, long, value_enum, default_value_t = Output::Text)]
         output: Output,
     },
-    /// Draw results: one HTML page with every curve, and SVG files.
+    /// Draw results: one HTML page with every curve, SVG and PNG files.
     Report(report::ReportArguments),
     /// Stand between client and server and make trouble: latency, limits, stalls, cuts, resets.
     Proxy(proxy::ProxyArguments),

@@ -1,4 +1,4 @@
-//! `tailrace bench report`: folders of results as one HTML page, and its charts as SVG files.
+//! `tailrace bench report`: folders of results as one HTML page, and its charts as SVG and PNG files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::failure::{Failure, plain};
 #[derive(Debug, Args)]
 #[command(
     after_help = "A folder is that of one run, of a plan, or of folders of runs. The page needs nothing else and holds no script.\n\n\
-    Example: tailrace bench report results --html report.html --svg plots"
+    Example: tailrace bench report results --html report.html --svg plots --png plots"
 )]
 pub(super) struct ReportArguments {
     /// Folders with results
@@ -25,6 +25,9 @@ pub(super) struct ReportArguments {
     /// Write the charts into this folder too
     #[arg(long, value_name = "DIR")]
     svg: Option<PathBuf>,
+    /// Write the charts into this folder as PNG pictures too
+    #[arg(long, value_name = "DIR")]
+    png: Option<PathBuf>,
 }
 
 pub(super) fn run(arguments: &ReportArguments) -> Result<ExitCode, Failure> {
@@ -41,9 +44,14 @@ pub(super) fn run(arguments: &ReportArguments) -> Result<ExitCode, Failure> {
         return Err("no result.json was found in these folders, nor in the folders in them".into());
     }
     write(&arguments.html, &html("Latency", &sections))?;
+    if let Some(folder) = &arguments.png {
+        make(folder)?;
+        for (number, chart) in sections.iter().flat_map(charts).enumerate() {
+            chart.write_png(&folder.join(format!("chart-{}.png", number + 1)))?;
+        }
+    }
     if let Some(folder) = &arguments.svg {
-        fs::create_dir_all(folder)
-            .map_err(|error| format!("cannot make {}: {}", folder.display(), plain(&error)))?;
+        make(folder)?;
         for (number, chart) in sections.iter().flat_map(charts).enumerate() {
             write(&folder.join(format!("chart-{}.svg", number + 1)), &chart.svg())?;
         }
@@ -122,6 +130,11 @@ fn folders(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     }
     found.sort();
     Ok(found)
+}
+
+fn make(folder: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(folder)
+        .map_err(|error| format!("cannot make {}: {}", folder.display(), plain(&error)).into())
 }
 
 fn name(path: &Path) -> String {

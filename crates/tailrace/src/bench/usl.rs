@@ -34,6 +34,9 @@ pub(super) struct UslArguments {
     /// Draw observations and fit into this file
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+    /// Draw them into this file as a PNG picture
+    #[arg(long, value_name = "FILE.png")]
+    png: Option<PathBuf>,
     /// Lines for people, or JSON
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
@@ -85,6 +88,9 @@ pub(super) fn run(arguments: &UslArguments) -> Result<ExitCode, Failure> {
     let system = runs[0]["system"].as_str().unwrap_or("?");
     if let Some(path) = &arguments.svg {
         write(path, chart(&fit, system, arguments.load).svg().as_bytes())?;
+    }
+    if let Some(path) = &arguments.png {
+        chart(&fit, system, arguments.load).write_png(path)?;
     }
     match arguments.output {
         Output::Json => print_json(&json!({
