@@ -293,3 +293,41 @@ fn scalability_is_fitted_from_results() {
     let text = failure(&run(&["bench", "usl", js.join("2").join("round-1").to_str().unwrap()]), 1);
     assert!(text.contains("whose schedule decides how much is sent"), "{text}");
 }
+
+#[test]
+fn a_plan_makes_trouble() {
+    let dir = tempfile::tempdir().unwrap();
+    let echo =
+        tailrace_bench::systems::EchoServer::start(tailrace_bench::systems::EchoProtocol::Tcp).unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (plan, out) = (dir.path().join("plan.toml"), dir.path().join("out"));
+    // The server that is stopped is a proxy before an echo server of the test; on the way to it is the plan's own.
+    let text = format!(
+        "rounds = 1\npause = '0s'\n[trouble]\nboth = 'latency=20ms'\n\
+         signals = [{{ at = '1s', signal = 'SIGCONT' }}, {{ at = '300ms', signal = 'SIGSTOP' }}]\n[[system]]\n\
+         name = 'echo'\nsystem = 'tcp-echo'\naddress = '127.0.0.1:{port}'\n\
+         start = ['{}', 'bench', 'proxy', '--listen', '127.0.0.1:{port}', '--to', '{}']\n\
+         [[workload]]\nname = 'w'\nrate = 200\nduration = '1500ms'\nwarm-up = '0s'\n",
+        support::TAILRACE,
+        echo.address(),
+    );
+    std::fs::write(&plan, &text).unwrap();
+    success(run(&["bench", "run", plan.to_str().unwrap(), "--out", out.to_str().unwrap()]));
+    let result = std::fs::read(out.join("echo/w/round-1/result.json")).unwrap();
+    let result: Value = serde_json::from_slice(&result).unwrap();
+    let trouble: Vec<&str> =
+        result["trouble"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
+    assert_eq!(trouble[0], format!("proxy to 127.0.0.1:{port} --both=latency=20ms"));
+    let sent_at = |sent: &str, name: &str| -> f64 {
+        let seconds = sent.strip_prefix(name).and_then(|rest| rest.strip_prefix(" to the server at "));
+        seconds.and_then(|rest| rest.strip_suffix(" s")).unwrap().parse().unwrap()
+    };
+    let (stopped, went_on) = (sent_at(trouble[1], "SIGSTOP"), sent_at(trouble[2], "SIGCONT"));
+    assert!(stopped >= 0.3 && went_on >= 1.0, "{trouble:?}");
+    // Nothing is lost, everything takes the proxy's 40 ms, and who was due first in the stall waited for its end.
+    assert_eq!((&result["counts"]["received"], &result["counts"]["lost"]), (&300.into(), &0.into()));
+    let quantiles = &result["latency"]["receipt"]["quantiles_ns"];
+    assert!(quantiles["0.5"].as_u64().unwrap() >= 40_000_000, "{quantiles}");
+    let longest = quantiles["1"].as_u64().unwrap() as f64 / 1e9;
+    assert!(longest >= went_on - stopped - 0.05, "{longest} {trouble:?}");
+}

@@ -214,13 +214,18 @@ type Fact = fn(&Value) -> String;
 
 /// What it takes to repeat the runs: one row per fact, one column per series. Rounds that differ are all named.
 fn origins(section: &Section) -> String {
-    let facts: [(&str, Fact); 9] = [
+    let facts: [(&str, Fact); 10] = [
         ("version, as the system says", |result| shown(&result["system_version"])),
         ("version, as the plan's command says", |result| shown(&result["version_command_output"])),
         ("address", |result| shown(&result["address"])),
         ("options of tailrace bench run", |result| {
             let words = result["arguments"].as_array().into_iter().flatten().map(shown);
             words.collect::<Vec<_>>().join(" ")
+        }),
+        ("trouble", |result| {
+            let words = result["trouble"].as_array().into_iter().flatten().map(shown);
+            let words = words.collect::<Vec<_>>().join(", ");
+            if words.is_empty() { "none".to_owned() } else { words }
         }),
         ("version of tailrace", |result| shown(&result["tailrace_version"])),
         ("commit of tailrace", |result| shown(&result["tailrace_commit"])),

@@ -19,4 +19,6 @@ pub struct Origin {
     pub system_version: Option<String>,
     /// What the plan's command for the version printed, if there is one.
     pub version_command_output: Option<String>,
+    /// What was done to the system on purpose: troubles of a proxy, signals with the times at which they were sent.
+    pub trouble: Vec<String>,
 }

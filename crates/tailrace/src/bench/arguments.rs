@@ -11,6 +11,7 @@ use tailrace_bench::report::Origin;
 use tailrace_bench::schedule::{Rate, Schedule, Segment};
 use tailrace_bench::systems::{Settings, Target};
 
+use super::signals::PlannedSignal;
 use crate::args::Output;
 use crate::failure::{Failure, plain};
 use crate::text::units::{parse_bytes, parse_duration};
@@ -43,7 +44,7 @@ pub(crate) struct RunArguments {
     pub(super) system: String,
     /// Where it listens [default: the system's usual port on this machine]
     #[arg(long, value_name = "HOST:PORT")]
-    address: Option<String>,
+    pub(super) address: Option<String>,
     /// A setting of the system; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
     set: Vec<(String, String)>,
@@ -119,6 +120,12 @@ pub(crate) struct RunArguments {
     /// What the plan's command for the version printed.
     #[arg(skip)]
     pub(super) version_command_output: Option<String>,
+    /// Signals to the process of `server_pid`.
+    #[arg(skip)]
+    pub(super) signals: Vec<PlannedSignal>,
+    /// What else is done to the system on purpose, in words.
+    #[arg(skip)]
+    pub(super) trouble: Vec<String>,
     /// The options as they were given, if that was not on the command line.
     #[arg(skip)]
     pub(super) words: Option<Vec<String>>,
@@ -176,6 +183,7 @@ impl RunArguments {
                 .collect(),
             system_version,
             version_command_output: self.version_command_output.clone(),
+            trouble: self.trouble.clone(),
         }
     }
 

@@ -15,6 +15,7 @@ use super::arguments::RunArguments;
 use super::files::Files;
 use super::live::Live;
 use super::resources::Sampler;
+use super::signals::Signals;
 use super::table;
 use crate::args::Output;
 use crate::failure::{Failure, complain};
@@ -58,12 +59,15 @@ pub(super) fn execute(
         }
     };
     let sampler = arguments.out.as_ref().map(|_| Sampler::start(arguments.server_pid));
+    let signals = arguments.server_pid.map(|server| Signals::start(server, arguments.signals.clone()));
     let (outcome, requesters) = engine::run(&options, opened.requesters, &clock, stop, &mut observer)?;
+    let signals = signals.map(Signals::finish).unwrap_or_default();
     let resources = sampler.map(Sampler::finish);
     live.clear();
     let count = requesters.len();
     tear_down(requesters, &outcome);
-    let origin = arguments.origin(version);
+    let mut origin = arguments.origin(version);
+    origin.trouble.extend(signals);
     let summary =
         Summary::new(&arguments.system, opened.address.as_deref(), count, &options, &outcome, origin);
     if let Some(files) = files {

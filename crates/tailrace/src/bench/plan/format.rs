@@ -10,6 +10,7 @@ use clap::Parser;
 use serde::Deserialize;
 use toml::Value;
 
+use super::trouble::{RawTrouble, TroublePlan};
 use crate::bench::RunArguments;
 use crate::failure::{Failure, plain};
 use crate::text::units::parse_duration;
@@ -46,6 +47,7 @@ struct Raw {
     spin: bool,
     #[serde(rename = "system")]
     systems: Vec<RawSystem>,
+    trouble: Option<RawTrouble>,
     #[serde(rename = "workload")]
     workloads: Vec<BTreeMap<String, Value>>,
 }
@@ -76,6 +78,7 @@ pub(super) struct Plan {
     spin: bool,
     pub(super) systems: Vec<PlannedSystem>,
     pub(super) workloads: Vec<Workload>,
+    pub(super) trouble: Option<TroublePlan>,
 }
 
 #[derive(Debug)]
@@ -128,7 +131,8 @@ impl Plan {
         let pause = raw.pause.as_deref().map_or(Ok(Duration::from_secs(1)), parse_duration)?;
         let systems = raw.systems.into_iter().map(PlannedSystem::new).collect::<Result<Vec<_>, _>>()?;
         let workloads = raw.workloads.into_iter().map(Workload::new).collect::<Result<Vec<_>, _>>()?;
-        let plan = Self { rounds: raw.rounds, pause, spin: raw.spin, systems, workloads };
+        let trouble = raw.trouble.map(TroublePlan::new).transpose()?;
+        let plan = Self { rounds: raw.rounds, pause, spin: raw.spin, systems, workloads, trouble };
         unique("system", plan.systems.iter().map(|system| &system.name))?;
         unique("workload", plan.workloads.iter().map(|workload| &workload.name))?;
         plan.check()?;
@@ -142,6 +146,9 @@ impl Plan {
                 let run = self.run(system, workload)?;
                 run.load_options(0)?;
                 tailrace_bench::systems::check(&run.target(0))?;
+                if let Some(trouble) = &self.trouble {
+                    trouble.check(&system.name, system.server.is_some(), &run)?;
+                }
             }
         }
         Ok(())
@@ -283,6 +290,27 @@ mod tests {
             ("system = 'nats'", "system = 'pigeon'", "'pigeon' is no system"),
             ("address = 'h:1'", "set = { colour = 'red' }\naddress = 'h:1'", "'colour' is no setting"),
             ("address = 'h:1'", "version = []\naddress = 'h:1'", "version is empty"),
+            ("[[workload]]", "[trouble]\nboth = 'rain=1s'\n[[workload]]", "'rain' is no trouble"),
+            (
+                "[[workload]]",
+                "[trouble]\nboth = 'jitter=1ms'\n[[workload]]",
+                "system noop: trouble on the way needs an address",
+            ),
+            (
+                "[[workload]]",
+                "[trouble]\nsignals = [{ at = '1s', signal = 'SIGHUP' }]\n[[workload]]",
+                "unknown variant `SIGHUP`",
+            ),
+            (
+                "[[workload]]",
+                "[trouble]\nsignals = [{ at = '1s', signal = 'SIGSTOP' }]\n[[workload]]",
+                "system noop: signals need a server that the plan starts",
+            ),
+            (
+                "[[workload]]",
+                "[trouble]\nsignals = [{ at = '40s', signal = 'SIGSTOP' }]\n[[workload]]",
+                "a signal is due at 40s, after the run's end",
+            ),
             ("address = 'h:1'\n", "", "start needs an address"),
         ] {
             assert!(GOOD.contains(from), "{from}");

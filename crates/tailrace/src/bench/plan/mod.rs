@@ -5,6 +5,7 @@
 
 mod format;
 mod server;
+mod trouble;
 mod version;
 
 use std::fs;
@@ -25,6 +26,7 @@ use crate::output::{print, print_json};
 use crate::text::table::Table;
 use format::{Plan, PlannedSystem, Workload};
 use server::Server;
+use trouble::TroublePlan;
 
 /// Percentiles of the table at the end.
 const SHOWN: [(&str, &str); 4] = [("0.5", "P50"), ("0.99", "P99"), ("0.999", "P99.9"), ("1", "MAX")];
@@ -71,6 +73,7 @@ struct Turn<'a> {
     round: u32,
     system: &'a PlannedSystem,
     workload: &'a Workload,
+    trouble: Option<&'a TroublePlan>,
 }
 
 impl Turn<'_> {
@@ -90,7 +93,7 @@ fn turns(plan: &Plan) -> Vec<Turn<'_>> {
         for workload in &plan.workloads {
             for place in 0..plan.systems.len() {
                 let system = &plan.systems[(place + round as usize - 1) % plan.systems.len()];
-                turns.push(Turn { round, system, workload });
+                turns.push(Turn { round, system, workload, trouble: plan.trouble.as_ref() });
             }
         }
     }
@@ -141,8 +144,11 @@ fn one(
     if let Some(command) = &turn.system.version {
         run.version_command_output = Some(version::ask(command)?);
     }
+    let proxy = turn.trouble.map_or(Ok(None), |trouble| trouble.apply(&mut run))?;
     run.server_pid = server.as_ref().map(Server::pid);
-    execute(&run, stop).map(|_| ())
+    let result = execute(&run, stop);
+    drop(proxy);
+    result.map(|_| ())
 }
 
 /// What is there, by workload and system.
@@ -151,7 +157,7 @@ fn collect(plan: &Plan, out: &Path) -> Value {
     for workload in &plan.workloads {
         for system in &plan.systems {
             let results: Vec<Value> = (1..=plan.rounds)
-                .filter_map(|round| load(&Turn { round, system, workload }.folder(out)))
+                .filter_map(|round| load(&Turn { round, system, workload, trouble: None }.folder(out)))
                 .filter(|result| result["interrupted"] == false)
                 .collect();
             for name in ["acknowledgement", "receipt"] {
