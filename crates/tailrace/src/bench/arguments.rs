@@ -232,9 +232,9 @@ impl RunArguments {
 }
 
 /// Stands for a password.
-const HIDDEN: &str = "***";
+pub(super) const HIDDEN: &str = "***";
 
-fn is_secret(key: &str) -> bool {
+pub(super) fn is_secret(key: &str) -> bool {
     ["password", "secret", "token"].iter().any(|part| key.to_ascii_lowercase().contains(part))
 }
 
