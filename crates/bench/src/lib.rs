@@ -14,6 +14,8 @@ pub mod proxy;
 pub mod recorder;
 pub mod report;
 pub mod requester;
+pub mod scalability;
 pub mod schedule;
 pub mod systems;
+pub mod version;
 pub mod windowed;

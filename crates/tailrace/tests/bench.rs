@@ -26,6 +26,13 @@ fn a_run_counts_every_message() {
     assert_eq!(result["latency"]["receipt"]["count"], 500);
     assert_eq!(result["mode"], "open-loop");
     assert!(result["latency"]["lateness"]["count"].as_u64().unwrap() > 0);
+    // What it takes to repeat it.
+    assert_eq!(result["tailrace_version"], env!("CARGO_PKG_VERSION"));
+    assert!(result["tailrace_commit"].as_str().is_none_or(|commit| commit.len() >= 40), "{result}");
+    let arguments: Vec<&str> =
+        result["arguments"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
+    assert_eq!(arguments[..2], SHORT[..2]);
+    assert_eq!(arguments[arguments.len() - 2..], ["-o", "json"]);
 }
 
 #[test]
@@ -50,6 +57,7 @@ fn results_are_left_in_a_folder_once() {
         "intervals.hlog",
         "timeline.csv",
         "percentiles.csv",
+        "resources.csv",
         "acknowledgement.hgrm",
         "lateness.hgrm",
     ] {
@@ -80,6 +88,7 @@ fn wrong_options_are_named() {
         (&["--system", "noop", "--set", "a=b"], "'a' is no setting of the system noop"),
         (&["--system", "nats", "--address", "127.0.0.1:1"], "cannot connect to 127.0.0.1:1"),
         (&["plan.toml"], "cannot read plan.toml"),
+        (&["--system", "noop", "--out", "x", "--server-pid", "4194305"], "there is no process 4194305"),
     ] {
         let text = failure(&bench_run(more), 1);
         assert!(text.starts_with("tailrace: ") && text.contains(words), "{text}");
@@ -163,8 +172,9 @@ fn a_plan_takes_turns_starts_servers_and_goes_on_where_it_stopped() {
     let (plan, out) = (dir.path().join("plan.toml"), dir.path().join("out"));
     let text = format!(
         "rounds = 2\npause = '0s'\n[[system]]\nsystem = 'noop'\n[[system]]\nname = 'echo'\nsystem = 'tcp-echo'\n\
-         address = '127.0.0.1:{port}'\nstart = ['{}', 'bench', 'proxy', '--listen', '127.0.0.1:{port}', '--to', '{}']\n\
+         version = ['{}', '--version']\naddress = '127.0.0.1:{port}'\nstart = ['{}', 'bench', 'proxy', '--listen', '127.0.0.1:{port}', '--to', '{}']\n\
          [[workload]]\nname = 'w'\nrate = 200\nduration = '300ms'\nwarm-up = '100ms'\n",
+        support::TAILRACE,
         support::TAILRACE,
         echo.address(),
     );
@@ -187,11 +197,24 @@ fn a_plan_takes_turns_starts_servers_and_goes_on_where_it_stopped() {
         page.to_str().unwrap(),
         "--svg",
         svg.to_str().unwrap(),
+        "--png",
+        svg.to_str().unwrap(),
     ];
     success(run(&report));
     let text_of_page = std::fs::read_to_string(&page).unwrap();
-    assert!(text_of_page.contains("<h2>w</h2>") && text_of_page.matches("<svg").count() == 4);
-    assert_eq!(std::fs::read_dir(&svg).unwrap().count(), 4);
+    assert!(text_of_page.contains("<h2>w</h2>") && text_of_page.matches("<svg").count() == 11);
+    // Each of them as SVG and as PNG.
+    assert_eq!(std::fs::read_dir(&svg).unwrap().count(), 22);
+    assert!(std::fs::read(svg.join("chart-11.png")).unwrap().starts_with(b"\x89PNG"));
+    let version = format!("tailrace {}", env!("CARGO_PKG_VERSION"));
+    let result: Value = serde_json::from_slice(&std::fs::read(folder.join("result.json")).unwrap()).unwrap();
+    assert_eq!(result["version_command_output"], version.as_str());
+    assert!(text_of_page.contains(&version) && text_of_page.contains("--system=tcp-echo"), "{text_of_page}");
+    assert!(text_of_page.contains("name = 'echo'"), "the plan is shown");
+    // Three curves of resources: two generators, one server.
+    let memory = text_of_page.split("<svg").find(|chart| chart.contains("w: memory in RAM")).unwrap();
+    assert_eq!(memory.matches("<polyline").count(), 3, "{memory}");
+    assert!(memory.contains("echo, server") && memory.contains(">MiB<"), "{memory}");
     // What is there is not run again; what is missing is.
     let before = std::fs::metadata(folder.join("result.json")).unwrap().modified().unwrap();
     std::fs::remove_file(out.join("noop/w/round-1/result.json")).unwrap();
@@ -202,10 +225,120 @@ fn a_plan_takes_turns_starts_servers_and_goes_on_where_it_stopped() {
     std::fs::write(&plan, text.replace("rounds = 2", "rounds = 3")).unwrap();
     assert!(failure(&run(&arguments), 1).contains("belongs to another plan"));
     // A server that does not start fails its runs, and the others go on.
-    std::fs::write(&plan, text.replace(support::TAILRACE, "/bin/false")).unwrap();
+    std::fs::write(
+        &plan,
+        text.replace(&format!("start = ['{}'", support::TAILRACE), "start = ['/bin/false'"),
+    )
+    .unwrap();
     let other = dir.path().join("other");
     let output = run(&["bench", "run", plan.to_str().unwrap(), "--out", other.to_str().unwrap()]);
     let text = failure(&output, 1);
     assert!(text.contains("ended before it was ready") && text.contains("2 runs failed"), "{text}");
     assert!(other.join("noop/w/round-2/result.json").exists());
+}
+
+/// A result of a run in full throttle, with the throughput that a law says.
+fn scaled_run(folder: &std::path::Path, connections: u32, mode: &str) {
+    let n = f64::from(connections);
+    let throughput = 5000.0 * n / (1.0 + 0.04 * (n - 1.0) + 0.0006 * n * (n - 1.0));
+    let result = serde_json::json!({
+        "system": "js", "valid": true, "interrupted": false, "mode": mode, "connections": connections, "in_flight_max": 2,
+        "received_per_second": throughput, "latency": {"receipt": {"mean_ns": n / throughput * 1e9}},
+    });
+    std::fs::create_dir_all(folder).unwrap();
+    std::fs::write(folder.join("result.json"), result.to_string()).unwrap();
+}
+
+#[test]
+fn scalability_is_fitted_from_results() {
+    let dir = tempfile::tempdir().unwrap();
+    let results = dir.path().join("results");
+    for connections in [1, 2, 4, 8, 16, 32, 64] {
+        for round in ["round-1", "round-2"] {
+            let folder = results.join("js").join(connections.to_string()).join(round);
+            scaled_run(&folder, connections, "full-throttle");
+        }
+    }
+    let (js, svg) = (results.join("js"), dir.path().join("usl.svg"));
+    let png = dir.path().join("usl.png");
+    let usl = [
+        "bench",
+        "usl",
+        js.to_str().unwrap(),
+        "--svg",
+        svg.to_str().unwrap(),
+        "--png",
+        png.to_str().unwrap(),
+    ];
+    // With two in flight for each connection the curve is the same over twice the load.
+    for (load, gamma, peak) in [
+        ("connections", 5000.0, 40.0),
+        ("measured", 5000.0, 40.0),
+        ("in-flight", 2500.0 / (1.0 - 0.04 / 2.0 - 0.0006 / 4.0), 80.0),
+    ] {
+        let arguments = [&usl[..], &["--load", load, "-o", "json"]].concat();
+        let found: Value = serde_json::from_slice(&success(run(&arguments))).unwrap();
+        let fit = &found["fit"];
+        let near = |key: &str, expected: f64| (fit[key].as_f64().unwrap() / expected - 1.0).abs() < 1e-6;
+        assert_eq!((&found["runs"], fit["residuals"].as_array().unwrap().len()), (&Value::from(14), 14));
+        assert!(near("gamma", gamma) && near("peak_throughput", 200_000.0 / 3.496), "{found}");
+        assert!(near("peak_load", peak), "{found}");
+        assert!(load == "in-flight" || (near("sigma", 0.04) && near("kappa", 0.0006)), "{found}");
+    }
+    let text = String::from_utf8(success(run(&usl))).unwrap();
+    for words in
+        ["js, 14 runs; load: connections", "sigma 0.040000", "peak N* 40.00: 57.2 k", "R squared 1.0000"]
+    {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    assert!(std::fs::read(&png).unwrap().starts_with(b"\x89PNG"));
+    let picture = std::fs::read_to_string(&svg).unwrap();
+    assert_eq!((picture.matches("<circle").count(), picture.matches("<polyline").count()), (14, 1));
+    // What cannot be fitted is refused.
+    let of = |connections: &str| js.join(connections).to_str().unwrap().to_owned();
+    let text = failure(&run(&["bench", "usl", &of("1"), &of("2"), &of("4")]), 1);
+    assert!(text.contains("4 different loads or more: found 3 (1, 2, 4)"), "{text}");
+    scaled_run(&js.join("2").join("round-1"), 2, "open-loop");
+    let text = failure(&run(&["bench", "usl", js.to_str().unwrap()]), 1);
+    assert!(text.contains("the runs are not alike: mode is"), "{text}");
+    let text = failure(&run(&["bench", "usl", js.join("2").join("round-1").to_str().unwrap()]), 1);
+    assert!(text.contains("whose schedule decides how much is sent"), "{text}");
+}
+
+#[test]
+fn a_plan_makes_trouble() {
+    let dir = tempfile::tempdir().unwrap();
+    let echo =
+        tailrace_bench::systems::EchoServer::start(tailrace_bench::systems::EchoProtocol::Tcp).unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (plan, out) = (dir.path().join("plan.toml"), dir.path().join("out"));
+    // The server that is stopped is a proxy before an echo server of the test; on the way to it is the plan's own.
+    let text = format!(
+        "rounds = 1\npause = '0s'\n[trouble]\nboth = 'latency=20ms'\n\
+         signals = [{{ at = '1s', signal = 'SIGCONT' }}, {{ at = '300ms', signal = 'SIGSTOP' }}]\n[[system]]\n\
+         name = 'echo'\nsystem = 'tcp-echo'\naddress = '127.0.0.1:{port}'\n\
+         start = ['{}', 'bench', 'proxy', '--listen', '127.0.0.1:{port}', '--to', '{}']\n\
+         [[workload]]\nname = 'w'\nrate = 200\nduration = '1500ms'\nwarm-up = '0s'\n",
+        support::TAILRACE,
+        echo.address(),
+    );
+    std::fs::write(&plan, &text).unwrap();
+    success(run(&["bench", "run", plan.to_str().unwrap(), "--out", out.to_str().unwrap()]));
+    let result = std::fs::read(out.join("echo/w/round-1/result.json")).unwrap();
+    let result: Value = serde_json::from_slice(&result).unwrap();
+    let trouble: Vec<&str> =
+        result["trouble"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
+    assert_eq!(trouble[0], format!("proxy to 127.0.0.1:{port} --both=latency=20ms"));
+    let sent_at = |sent: &str, name: &str| -> f64 {
+        let seconds = sent.strip_prefix(name).and_then(|rest| rest.strip_prefix(" to the server at "));
+        seconds.and_then(|rest| rest.strip_suffix(" s")).unwrap().parse().unwrap()
+    };
+    let (stopped, went_on) = (sent_at(trouble[1], "SIGSTOP"), sent_at(trouble[2], "SIGCONT"));
+    assert!(stopped >= 0.3 && went_on >= 1.0, "{trouble:?}");
+    // Nothing is lost, everything takes the proxy's 40 ms, and who was due first in the stall waited for its end.
+    assert_eq!((&result["counts"]["received"], &result["counts"]["lost"]), (&300.into(), &0.into()));
+    let quantiles = &result["latency"]["receipt"]["quantiles_ns"];
+    assert!(quantiles["0.5"].as_u64().unwrap() >= 40_000_000, "{quantiles}");
+    let longest = quantiles["1"].as_u64().unwrap() as f64 / 1e9;
+    assert!(longest >= went_on - stopped - 0.05, "{longest} {trouble:?}");
 }

@@ -1,20 +1,21 @@
-//! Line charts as SVG: latency by percentile on logarithmic axes, and the course of a run over time.
+//! Line charts: latency by percentile on logarithmic axes, the course of a run over time, throughput by load.
 //!
-//! Written by hand: two kinds of axes and a legend need no plotting library, and nothing is loaded from anywhere.
+//! Laid out by hand: three kinds of axes and a legend need no plotting library, and nothing is loaded from anywhere.
 
-use std::fmt::Write as _;
+use std::path::Path;
 
-use super::escape;
+use super::drawing::{self, Anchor, Colour, GREY, HEIGHT, Shape, WIDTH};
+use super::png;
+use crate::error::BenchError;
 
-const WIDTH: f64 = 960.0;
-const HEIGHT: f64 = 440.0;
 const LEFT: f64 = 80.0;
 const RIGHT: f64 = 200.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 50.0;
 
 /// Colours that people with the usual kinds of colour blindness can tell apart (Okabe and Ito), in turn.
-const COLOURS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"];
+const COLOURS: [Colour; 7] =
+    [(0, 114, 178), (213, 94, 0), (0, 158, 115), (204, 121, 167), (230, 159, 0), (86, 180, 233), (0, 0, 0)];
 
 /// What lies along the horizontal axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +24,19 @@ pub enum Horizontal {
     Percentile,
     /// Seconds.
     Seconds,
+    /// Numbers, from 0.
+    Number,
+}
+
+/// How a line is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stroke {
+    /// As a curve.
+    Solid,
+    /// As a broken curve.
+    Dashed,
+    /// As single points.
+    Dots,
 }
 
 /// A line of a chart.
@@ -32,6 +46,10 @@ pub struct Line {
     pub label: String,
     /// Horizontal and vertical values.
     pub points: Vec<(f64, f64)>,
+    /// Number of its colour; colours repeat after seven.
+    pub colour: usize,
+    /// How it is drawn.
+    pub stroke: Stroke,
 }
 
 /// A chart with a logarithmic or linear vertical axis.
@@ -45,7 +63,7 @@ pub struct Chart {
     pub logarithmic: bool,
     /// What lies along the horizontal axis.
     pub horizontal: Horizontal,
-    /// The lines; colours repeat after seven.
+    /// The lines.
     pub lines: Vec<Line>,
 }
 
@@ -65,27 +83,37 @@ impl Axis {
 impl Chart {
     /// The chart as an SVG element.
     pub fn svg(&self) -> String {
-        let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" font-size=\"12\">\n\
-             <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"white\"/>\n\
-             <text x=\"{LEFT}\" y=\"24\" font-size=\"15\">{}</text>\n",
-            escape(&self.title)
-        );
+        drawing::svg(&self.title, &self.shapes())
+    }
+
+    /// Draws the chart into a PNG file, two pixels for each of the SVG.
+    ///
+    /// # Errors
+    /// The name does not end in `.png`, or the file cannot be written.
+    pub fn write_png(&self, path: &Path) -> Result<(), BenchError> {
+        png::write(path, &self.shapes())
+    }
+
+    pub(super) fn shapes(&self) -> Vec<Shape> {
+        let mut shapes = vec![text((LEFT, 24.0), self.title.clone(), Anchor::Start)];
+        if let Some(Shape::Text { size, .. }) = shapes.first_mut() {
+            *size = 15.0;
+        }
         let placed: Vec<Vec<(f64, f64)>> = self.lines.iter().map(|line| self.placed(line)).collect();
         let all = || placed.iter().flatten();
         if all().next().is_none() {
-            let _ = writeln!(svg, "<text x=\"{LEFT}\" y=\"80\">no data</text>\n</svg>");
-            return svg;
+            shapes.push(text((LEFT, 80.0), "no data".to_owned(), Anchor::Start));
+            return shapes;
         }
         let across = Axis { from: 0.0, to: all().map(|(x, _)| *x).fold(f64::MIN_POSITIVE, f64::max) };
         let up = self.vertical_axis(all().map(|(_, y)| *y));
-        self.draw_horizontal(&mut svg, across);
-        self.draw_vertical(&mut svg, up);
+        self.draw_horizontal(&mut shapes, across);
+        self.draw_vertical(&mut shapes, up);
         for (number, (line, points)) in self.lines.iter().zip(&placed).enumerate() {
-            draw_line(&mut svg, number, &line.label, points, across, up);
+            let points = points.iter().map(|(x, y)| (horizontal(across, *x), vertical(up, *y))).collect();
+            draw_line(&mut shapes, number, line, points);
         }
-        svg.push_str("</svg>\n");
-        svg
+        shapes
     }
 
     /// Where points lie before the axes are scaled.
@@ -95,7 +123,7 @@ impl Chart {
             .map(|(x, y)| {
                 let x = match self.horizontal {
                     Horizontal::Percentile => nines(*x),
-                    Horizontal::Seconds => *x,
+                    Horizontal::Seconds | Horizontal::Number => *x,
                 };
                 (x, if self.logarithmic { y.log10() } else { *y })
             })
@@ -111,7 +139,7 @@ impl Chart {
         Axis { from, to: if to > from { to } else { from + 1.0 } }
     }
 
-    fn draw_horizontal(&self, svg: &mut String, axis: Axis) {
+    fn draw_horizontal(&self, shapes: &mut Vec<Shape>, axis: Axis) {
         let ticks: Vec<(f64, String)> = match self.horizontal {
             Horizontal::Percentile => {
                 (0..=axis.to.floor() as i32).map(|count| (f64::from(count), percent(count))).collect()
@@ -119,20 +147,17 @@ impl Chart {
             Horizontal::Seconds => {
                 linear_ticks(axis.to).into_iter().map(|at| (at, format!("{at} s"))).collect()
             }
+            Horizontal::Number => linear_ticks(axis.to).into_iter().map(|at| (at, at.to_string())).collect(),
         };
         let bottom = HEIGHT - BOTTOM;
         for (at, label) in ticks {
             let x = horizontal(axis, at);
-            let _ = writeln!(
-                svg,
-                "<line x1=\"{x:.1}\" y1=\"{TOP}\" x2=\"{x:.1}\" y2=\"{bottom}\" stroke=\"#ddd\"/>\
-                 <text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{label}</text>",
-                bottom + 18.0
-            );
+            shapes.push(Shape::Straight { from: (x, TOP), to: (x, bottom), colour: GREY, width: 1.0 });
+            shapes.push(text((x, bottom + 18.0), label, Anchor::Middle));
         }
     }
 
-    fn draw_vertical(&self, svg: &mut String, axis: Axis) {
+    fn draw_vertical(&self, shapes: &mut Vec<Shape>, axis: Axis) {
         let ticks: Vec<(f64, String)> = if self.logarithmic {
             (axis.from as i32..=axis.to as i32).map(|power| (f64::from(power), power_of_ten(power))).collect()
         } else {
@@ -140,42 +165,43 @@ impl Chart {
         };
         for (at, label) in ticks {
             let y = vertical(axis, at);
-            let _ = writeln!(
-                svg,
-                "<line x1=\"{LEFT}\" y1=\"{y:.1}\" x2=\"{}\" y2=\"{y:.1}\" stroke=\"#ddd\"/>\
-                 <text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>",
-                WIDTH - RIGHT,
-                LEFT - 6.0,
-                y + 4.0
-            );
+            let (from, to) = ((LEFT, y), (WIDTH - RIGHT, y));
+            shapes.push(Shape::Straight { from, to, colour: GREY, width: 1.0 });
+            shapes.push(text((LEFT - 6.0, y + 4.0), label, Anchor::End));
         }
-        let _ = writeln!(
-            svg,
-            "<text transform=\"translate(18 {:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
-            HEIGHT / 2.0,
-            escape(&self.vertical)
-        );
+        let mut unit = text((18.0, HEIGHT / 2.0), self.vertical.clone(), Anchor::Middle);
+        if let Shape::Text { upwards, .. } = &mut unit {
+            *upwards = true;
+        }
+        shapes.push(unit);
     }
 }
 
-fn draw_line(svg: &mut String, number: usize, label: &str, points: &[(f64, f64)], across: Axis, up: Axis) {
-    let colour = COLOURS[number % COLOURS.len()];
-    let mut path = String::new();
-    for (x, y) in points {
-        let _ = write!(path, "{:.1},{:.1} ", horizontal(across, *x), vertical(up, *y));
-    }
+fn text(at: (f64, f64), text: String, anchor: Anchor) -> Shape {
+    Shape::Text { at, text, size: 12.0, anchor, upwards: false }
+}
+
+fn draw_line(shapes: &mut Vec<Shape>, number: usize, line: &Line, points: Vec<(f64, f64)>) {
+    let colour = COLOURS[line.colour % COLOURS.len()];
     let (x, y) = (WIDTH - RIGHT + 12.0, TOP + 8.0 + 20.0 * number as f64);
-    let _ = writeln!(
-        svg,
-        "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>\
-         <line x1=\"{x}\" y1=\"{y}\" x2=\"{}\" y2=\"{y}\" stroke=\"{colour}\" stroke-width=\"3\"/>\
-         <text x=\"{}\" y=\"{}\">{}</text>",
-        path.trim_end(),
-        x + 18.0,
-        x + 24.0,
-        y + 4.0,
-        escape(label)
-    );
+    let label = line.label.clone();
+    let sample =
+        |from: f64, to: f64| Shape::Straight { from: (x + from, y), to: (x + to, y), colour, width: 3.0 };
+    match line.stroke {
+        Stroke::Solid => {
+            shapes.push(Shape::Curve { label, points, colour, dashed: false });
+            shapes.push(sample(0.0, 18.0));
+        }
+        Stroke::Dashed => {
+            shapes.push(Shape::Curve { label, points, colour, dashed: true });
+            shapes.extend([sample(0.0, 7.0), sample(11.0, 18.0)]);
+        }
+        Stroke::Dots => {
+            shapes.push(Shape::Dots { label, points, colour });
+            shapes.push(sample(6.0, 12.0));
+        }
+    }
+    shapes.push(text((x + 24.0, y + 4.0), line.label.clone(), Anchor::Start));
 }
 
 fn horizontal(axis: Axis, value: f64) -> f64 {
@@ -228,6 +254,8 @@ mod tests {
         let line = |label: &str, factor: f64| Line {
             label: label.to_owned(),
             points: vec![(0.5, factor), (0.99, 10.0 * factor), (1.0, 100.0 * factor)],
+            colour: 0,
+            stroke: Stroke::Solid,
         };
         let chart = Chart {
             title: "a < b".to_owned(),
@@ -243,10 +271,29 @@ mod tests {
     }
 
     #[test]
+    fn strokes_differ() {
+        let line =
+            |stroke| Line { label: "x".to_owned(), points: vec![(1.0, 2.0), (2.0, 3.0)], colour: 8, stroke };
+        let chart = Chart {
+            title: String::new(),
+            vertical: "MiB".to_owned(),
+            logarithmic: false,
+            horizontal: Horizontal::Number,
+            lines: vec![line(Stroke::Solid), line(Stroke::Dashed), line(Stroke::Dots)],
+        };
+        let svg = chart.svg();
+        assert_eq!((svg.matches("<polyline").count(), svg.matches("stroke-dasharray").count()), (2, 1));
+        assert_eq!(svg.matches("<circle").count(), 2);
+        // The eighth colour is the second.
+        assert!(svg.contains("#d55e00") && !svg.contains("#0072b2"), "{svg}");
+    }
+
+    #[test]
     fn nothing_is_no_reason_to_fail() {
         for points in [vec![], vec![(0.0, 0.0)], vec![(1.0, f64::NAN)]] {
             for logarithmic in [true, false] {
-                let lines = vec![Line { label: String::new(), points: points.clone() }];
+                let (label, points) = (String::new(), points.clone());
+                let lines = vec![Line { label, points, colour: 0, stroke: Stroke::Solid }];
                 let (title, vertical) = (String::new(), String::new());
                 let chart = Chart { title, vertical, logarithmic, horizontal: Horizontal::Seconds, lines };
                 let svg = chart.svg();

@@ -4,8 +4,11 @@
 
 use std::fmt::Write as _;
 
-use super::chart::{Chart, Horizontal, Line};
+use serde_json::Value;
+
+use super::chart::{Chart, Horizontal, Line, Stroke};
 use super::escape;
+use super::resources::{self, Resources};
 use crate::engine::QUANTILES;
 use crate::recorder::interval_log::{LoggedInterval, total};
 use crate::recorder::{Distribution, Recorder};
@@ -19,6 +22,8 @@ pub struct Series {
     pub rounds: Vec<Vec<LoggedInterval>>,
     /// The result of each round, as JSON text.
     pub results: Vec<String>,
+    /// What server and generator used in each round, where that was sampled.
+    pub resources: Vec<Option<Resources>>,
 }
 
 /// What is shown together.
@@ -28,6 +33,8 @@ pub struct Section {
     pub title: String,
     /// One line each.
     pub series: Vec<Series>,
+    /// The plan that the runs belong to, as its file says it.
+    pub plan: Option<String>,
 }
 
 /// The whole page.
@@ -39,10 +46,20 @@ pub fn html(title: &str, sections: &[Section]) -> String {
     );
     for section in sections {
         let _ = writeln!(page, "<h2>{}</h2>", escape(&section.title));
-        for chart in charts(section) {
+        for chart in of_messages(section) {
             page.push_str(&chart.svg());
         }
+        page.push_str("<div class=\"resources\">\n");
+        for chart in resources::charts(section) {
+            page.push_str(&chart.svg());
+        }
+        page.push_str("</div>\n");
         page.push_str(&table(section));
+        page.push_str(&origins(section));
+        if let Some(plan) = &section.plan {
+            let _ =
+                writeln!(page, "<details><summary>The plan</summary><pre>{}</pre></details>", escape(plan));
+        }
         for series in &section.series {
             for (round, result) in series.results.iter().enumerate() {
                 let _ = writeln!(
@@ -61,10 +78,16 @@ pub fn html(title: &str, sections: &[Section]) -> String {
 
 const STYLE: &str = "body{font-family:sans-serif;max-width:60em;margin:2em auto;padding:0 1em}svg{width:100%;height:auto}\
     table{border-collapse:collapse;font-size:14px}td,th{padding:2px 10px;text-align:right;border-bottom:1px solid #ddd}\
-    td:first-child,th:first-child{text-align:left}pre{overflow:auto;background:#f4f4f4;padding:1em}";
+    .origin{table-layout:fixed;width:100%}.origin td,.origin th{text-align:left;vertical-align:top;overflow-wrap:anywhere}.resources{display:grid;grid-template-columns:1fr 1fr}td:first-child,th:first-child{text-align:left}pre{overflow:auto;background:#f4f4f4;padding:1em}";
 
-/// The charts of a section: by percentile, and over time.
+/// The charts of a section: by percentile, over time, and resources over time where they were sampled.
 pub fn charts(section: &Section) -> Vec<Chart> {
+    let mut charts = of_messages(section);
+    charts.extend(resources::charts(section));
+    charts
+}
+
+fn of_messages(section: &Section) -> Vec<Chart> {
     let chart = |what: &str, vertical: &str, logarithmic, horizontal, lines| Chart {
         title: format!("{}: {what}", section.title),
         vertical: vertical.to_owned(),
@@ -76,7 +99,13 @@ pub fn charts(section: &Section) -> Vec<Chart> {
         section
             .series
             .iter()
-            .map(|series| Line { label: series.label.clone(), points: points(series) })
+            .enumerate()
+            .map(|(colour, series)| Line {
+                label: series.label.clone(),
+                points: points(series),
+                colour,
+                stroke: Stroke::Solid,
+            })
             .collect()
     };
     let milliseconds = "milliseconds";
@@ -180,6 +209,67 @@ fn table(section: &Section) -> String {
     text
 }
 
+/// A fact about a run, found in its result.
+type Fact = fn(&Value) -> String;
+
+/// What it takes to repeat the runs: one row per fact, one column per series. Rounds that differ are all named.
+fn origins(section: &Section) -> String {
+    let facts: [(&str, Fact); 10] = [
+        ("version, as the system says", |result| shown(&result["system_version"])),
+        ("version, as the plan's command says", |result| shown(&result["version_command_output"])),
+        ("address", |result| shown(&result["address"])),
+        ("options of tailrace bench run", |result| {
+            let words = result["arguments"].as_array().into_iter().flatten().map(shown);
+            words.collect::<Vec<_>>().join(" ")
+        }),
+        ("trouble", |result| {
+            let words = result["trouble"].as_array().into_iter().flatten().map(shown);
+            let words = words.collect::<Vec<_>>().join(", ");
+            if words.is_empty() { "none".to_owned() } else { words }
+        }),
+        ("version of tailrace", |result| shown(&result["tailrace_version"])),
+        ("commit of tailrace", |result| shown(&result["tailrace_commit"])),
+        ("kernel", |result| shown(&result["machine"]["kernel"])),
+        ("processors", |result| {
+            let machine = &result["machine"];
+            format!("{} x {}", shown(&machine["processors"]), shown(&machine["processor"]))
+        }),
+        ("memory", |result| {
+            let bytes = result["machine"]["memory_bytes"].as_f64();
+            bytes.map_or_else(String::new, |bytes| format!("{:.1} GiB", bytes / 1_073_741_824.0))
+        }),
+    ];
+    let mut text = String::from("<h3>To repeat it</h3>\n<table class=\"origin\"><tr><th></th>");
+    for series in &section.series {
+        let _ = write!(text, "<th>{}</th>", escape(&series.label));
+    }
+    text.push_str("</tr>\n");
+    for (name, fact) in facts {
+        let _ = write!(text, "<tr><td>{name}</td>");
+        for series in &section.series {
+            let mut found: Vec<String> = series
+                .results
+                .iter()
+                .filter_map(|result| Some(fact(&serde_json::from_str(result).ok()?)))
+                .map(|fact| if fact.is_empty() { "not known".to_owned() } else { fact })
+                .collect();
+            found.dedup();
+            let _ = write!(text, "<td>{}</td>", escape(&found.join("; ")));
+        }
+        text.push_str("</tr>\n");
+    }
+    text.push_str("</table>\n");
+    text
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
 fn round(value: f64) -> f64 {
     (value * 1e4).round() / 1e4
 }
@@ -208,12 +298,23 @@ mod tests {
             interval(1, "receipt", 9_000_000),
             interval(0, "lateness", 5000),
         ];
-        let series = |label: &str| Series {
+        let series = |label: &str| {
+            Series {
             label: label.to_owned(),
             rounds: vec![round.clone(), round.clone()],
-            results: vec!["{\"system\": \"<x>\"}".to_owned(); 2],
+            results: vec![
+                r#"{"system": "<x>", "system_version": "7.0.15", "tailrace_commit": "abc", "machine": {"kernel": "6.1"}}"#
+                    .to_owned(),
+                r#"{"system": "<x>", "system_version": "7.2.0", "arguments": ["--rate=1", "--size=2"]}"#.to_owned(),
+            ],
+            resources: vec![None, None],
+        }
         };
-        let section = Section { title: "1 KB".to_owned(), series: vec![series("nats"), series("kafka")] };
+        let section = Section {
+            title: "1 KB".to_owned(),
+            series: vec![series("nats"), series("kafka")],
+            plan: Some("rounds < 2".to_owned()),
+        };
         let page = html("results", &[section]);
         assert_eq!(page.matches("<svg").count(), 4);
         assert_eq!(page.matches("<polyline").count(), 8);
@@ -222,6 +323,13 @@ mod tests {
             page.contains("<td>400</td>") && page.contains("&lt;x&gt;") && !page.contains("<script"),
             "{page}"
         );
-        assert_eq!(page.matches("<details>").count(), 4);
+        assert_eq!(page.matches("<details>").count(), 5);
+        assert!(page.contains("rounds &lt; 2"));
+        // Rounds that differ are all named, and what nobody knows is said to be so.
+        assert!(page.contains("<tr><td>version, as the system says</td><td>7.0.15; 7.2.0</td>"), "{page}");
+        assert!(
+            page.contains("<td>not known; --rate=1 --size=2</td>")
+                && page.contains("<td>6.1; not known</td>")
+        );
     }
 }

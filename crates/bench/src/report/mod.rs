@@ -1,19 +1,25 @@
 //! Results in files: HdrHistogram's plotting format, CSV and JSON. Interval logs are the recorder's business.
 //!
-//! Charts are SVG; there are no PNG plots. Nothing here reads folders.
+//! Charts are SVG, and PNG where a document wants it. Nothing here reads folders.
 
 mod chart;
 mod csv;
+mod drawing;
 mod hgrm;
 mod html;
 mod machine;
+mod origin;
+mod png;
+mod resources;
 mod summary;
 
-pub use chart::{Chart, Horizontal, Line};
+pub use chart::{Chart, Horizontal, Line, Stroke};
 pub use csv::{percentiles_csv, timeline_header, timeline_row};
 pub use hgrm::{HgrmRow, read_hgrm, write_hgrm};
 pub use html::{Section, Series, charts, html};
 pub use machine::Machine;
+pub use origin::Origin;
+pub use resources::{ResourceSample, Resources};
 pub use summary::{Described, Summary};
 
 /// Text as HTML and SVG can hold it.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::Machine;
+use super::{Machine, Origin};
 use crate::engine::{LoadOptions, Mode, Outcome, QUANTILES, Verdict};
 use crate::recorder::{Counts, Distribution};
 use crate::requester::PayloadBack;
@@ -94,6 +94,9 @@ pub struct Summary {
     pub refusals: Vec<String>,
     /// Where the generator ran.
     pub machine: Machine,
+    /// What else it takes to repeat the run.
+    #[serde(flatten)]
+    pub origin: Origin,
 }
 
 impl Summary {
@@ -107,6 +110,7 @@ impl Summary {
         connections: usize,
         options: &LoadOptions,
         outcome: &Outcome,
+        origin: Origin,
     ) -> Self {
         let counts = outcome.total.counts;
         let seconds = outcome.measured_ns as f64 / 1e9;
@@ -140,6 +144,7 @@ impl Summary {
             failures: outcome.failures.clone(),
             refusals: outcome.refusals.clone(),
             machine: Machine::look(),
+            origin,
         }
     }
 }

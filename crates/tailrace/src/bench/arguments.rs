@@ -7,9 +7,11 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use tailrace_bench::clock::Waiting;
 use tailrace_bench::engine::{Load, LoadOptions};
+use tailrace_bench::report::Origin;
 use tailrace_bench::schedule::{Rate, Schedule, Segment};
 use tailrace_bench::systems::{Settings, Target};
 
+use super::signals::PlannedSignal;
 use crate::args::Output;
 use crate::failure::{Failure, plain};
 use crate::text::units::{parse_bytes, parse_duration};
@@ -42,7 +44,7 @@ pub(crate) struct RunArguments {
     pub(super) system: String,
     /// Where it listens [default: the system's usual port on this machine]
     #[arg(long, value_name = "HOST:PORT")]
-    address: Option<String>,
+    pub(super) address: Option<String>,
     /// A setting of the system; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
     set: Vec<(String, String)>,
@@ -100,6 +102,9 @@ pub(crate) struct RunArguments {
     /// Wait in a loop instead of sleeping: more exact, and takes a core per thread
     #[arg(long)]
     spin: bool,
+    /// The system's process on this machine: what it and its children use goes into resources.csv
+    #[arg(long, value_name = "PID", requires = "out")]
+    pub(super) server_pid: Option<u32>,
     /// Write results to this folder: JSON, CSV, .hgrm, and the interval log
     #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
@@ -112,6 +117,18 @@ pub(crate) struct RunArguments {
     /// Lines for people, or JSON
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub(super) output: Output,
+    /// What the plan's command for the version printed.
+    #[arg(skip)]
+    pub(super) version_command_output: Option<String>,
+    /// Signals to the process of `server_pid`.
+    #[arg(skip)]
+    pub(super) signals: Vec<PlannedSignal>,
+    /// What else is done to the system on purpose, in words.
+    #[arg(skip)]
+    pub(super) trouble: Vec<String>,
+    /// The options as they were given, if that was not on the command line.
+    #[arg(skip)]
+    pub(super) words: Option<Vec<String>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -141,6 +158,32 @@ impl RunArguments {
             payload_bytes: usize::try_from(self.size).unwrap_or(usize::MAX),
             run,
             settings: Settings::new(self.set.iter().cloned().collect::<BTreeMap<_, _>>()),
+        }
+    }
+
+    /// What it takes to repeat the run.
+    pub(super) fn origin(&self, system_version: Option<String>) -> Origin {
+        // Whatever stood before the verb does not matter to the run.
+        let words = self
+            .words
+            .clone()
+            .unwrap_or_else(|| std::env::args().skip_while(|word| word != "run").skip(1).collect());
+        let commit = env!("TAILRACE_COMMIT");
+        Origin {
+            tailrace_version: env!("CARGO_PKG_VERSION").to_owned(),
+            tailrace_commit: (!commit.is_empty()).then(|| commit.to_owned()),
+            arguments: words.iter().map(|word| without_password(word)).collect(),
+            settings: self
+                .set
+                .iter()
+                .map(|(key, value)| {
+                    let value = if is_secret(key) { HIDDEN } else { value };
+                    (key.clone(), value.to_owned())
+                })
+                .collect(),
+            system_version,
+            version_command_output: self.version_command_output.clone(),
+            trouble: self.trouble.clone(),
         }
     }
 
@@ -188,6 +231,25 @@ impl RunArguments {
     }
 }
 
+/// Stands for a password.
+pub(super) const HIDDEN: &str = "***";
+
+pub(super) fn is_secret(key: &str) -> bool {
+    ["password", "secret", "token"].iter().any(|part| key.to_ascii_lowercase().contains(part))
+}
+
+/// A word of a command line as results may hold it: `--set=password=x` loses what it sets.
+fn without_password(word: &str) -> String {
+    let (option, setting) = match word.strip_prefix("--set=") {
+        Some(setting) => ("--set=", setting),
+        None => ("", word),
+    };
+    match setting.split_once('=') {
+        Some((key, _)) if is_secret(key) => format!("{option}{key}={HIDDEN}"),
+        _ => word.to_owned(),
+    }
+}
+
 fn parse_steps(text: &str) -> Result<Vec<Segment>, Failure> {
     text.split(',')
         .map(|step| {
@@ -202,4 +264,22 @@ fn parse_steps(text: &str) -> Result<Vec<Segment>, Failure> {
 
 pub(super) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_stay_out_of_results() {
+        for (word, expected) in [
+            ("--set=password=p", "--set=password=***"),
+            ("client.sasl.password=a=b", "client.sasl.password=***"),
+            ("--set=storage=file", "--set=storage=file"),
+            ("--rate=3000", "--rate=3000"),
+            ("3000", "3000"),
+        ] {
+            assert_eq!(without_password(word), expected);
+        }
+    }
 }

@@ -1,14 +1,15 @@
 //! `tailrace bench compare A B`: do two sets of runs differ, or is it noise?
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::{Value, json};
 use tailrace_bench::compare::{Comparison, compare};
 
+use super::results;
 use crate::args::Output;
-use crate::failure::{Failure, plain};
+use crate::failure::Failure;
 use crate::output::{print, print_json};
 use crate::text::table::Table;
 
@@ -42,8 +43,8 @@ const CONDITIONS: [&str; 6] =
 const P_VALUE_DIFFERENT: f64 = 0.05;
 
 pub(super) fn run(arguments: &CompareArguments) -> Result<ExitCode, Failure> {
-    let (a, b) = (load(&arguments.a)?, load(&arguments.b)?);
-    check(&a, &b)?;
+    let (a, b) = (results::load(&arguments.a, 1)?, results::load(&arguments.b, 1)?);
+    results::check_alike(&CONDITIONS, a.iter().chain(&b))?;
     let mut rows = Vec::new();
     for name in ["acknowledgement", "receipt"] {
         for (quantile, label) in COMPARED {
@@ -106,52 +107,4 @@ fn render(a: &[Value], b: &[Value], rows: &[Row<'_>]) -> String {
 
 fn system(runs: &[Value]) -> &str {
     runs[0]["system"].as_str().unwrap_or("?")
-}
-
-/// The results in a folder, or in the folders in it.
-fn load(folder: &Path) -> Result<Vec<Value>, Failure> {
-    let wrong =
-        |path: &Path, error: &std::io::Error| format!("cannot read {}: {}", path.display(), plain(error));
-    let own = folder.join("result.json");
-    let mut files = Vec::new();
-    if own.exists() {
-        files.push(own);
-    } else {
-        for entry in std::fs::read_dir(folder).map_err(|error| wrong(folder, &error))? {
-            let path = entry.map_err(|error| wrong(folder, &error))?.path().join("result.json");
-            if path.exists() {
-                files.push(path);
-            }
-        }
-    }
-    files.sort();
-    if files.is_empty() {
-        return Err(format!("{} holds no result.json, nor do the folders in it", folder.display()).into());
-    }
-    let mut runs = Vec::new();
-    for path in files {
-        let bytes = std::fs::read(&path).map_err(|error| wrong(&path, &error))?;
-        let run: Value = serde_json::from_slice(&bytes)
-            .map_err(|error| format!("{} is no result: {error}", path.display()))?;
-        if run["valid"] != true || run["interrupted"] == true {
-            return Err(format!(
-                "{} is of a run that was invalid or interrupted: leave it out",
-                path.display()
-            )
-            .into());
-        }
-        runs.push(run);
-    }
-    Ok(runs)
-}
-
-fn check(a: &[Value], b: &[Value]) -> Result<(), Failure> {
-    for key in CONDITIONS {
-        for run in a.iter().chain(b) {
-            if run[key] != a[0][key] {
-                return Err(format!("the runs are not alike: {key} is {} and {}", a[0][key], run[key]).into());
-            }
-        }
-    }
-    Ok(())
 }

@@ -8,7 +8,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tailrace_bench::engine::Interval;
 use tailrace_bench::recorder::Recorder;
 use tailrace_bench::recorder::interval_log::IntervalLogWriter;
-use tailrace_bench::report::{Summary, percentiles_csv, timeline_header, timeline_row, write_hgrm};
+use tailrace_bench::report::{
+    Resources, Summary, percentiles_csv, timeline_header, timeline_row, write_hgrm,
+};
 
 use crate::failure::{Failure, plain};
 
@@ -55,7 +57,12 @@ impl Files {
     }
 
     /// Writes the result.
-    pub(super) fn finish(self, summary: &Summary, total: &Recorder) -> Result<(), Failure> {
+    pub(super) fn finish(
+        self,
+        summary: &Summary,
+        total: &Recorder,
+        resources: &Resources,
+    ) -> Result<(), Failure> {
         if let Some(error) = self.failed {
             return Err(wrong(&self.folder, &error));
         }
@@ -66,6 +73,8 @@ impl Files {
             write_hgrm(distribution, &mut text)?;
             fs::write(&path, text).map_err(|error| wrong(&path, &error))?;
         }
+        let path = self.folder.join("resources.csv");
+        fs::write(&path, resources.csv()).map_err(|error| wrong(&path, &error))?;
         let path = self.folder.join("percentiles.csv");
         fs::write(&path, percentiles_csv(total)).map_err(|error| wrong(&path, &error))?;
         let path = self.folder.join("result.json");

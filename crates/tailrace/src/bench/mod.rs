@@ -11,8 +11,12 @@ mod live;
 mod plan;
 mod proxy;
 mod report;
+mod resources;
+mod results;
 mod run;
+mod signals;
 mod table;
+mod usl;
 
 use std::process::ExitCode;
 
@@ -40,13 +44,15 @@ enum BenchVerb {
     Calibrate(calibrate::CalibrateArguments),
     /// Say whether two sets of runs differ, and how large the noise between runs is.
     Compare(compare::CompareArguments),
+    /// Fit the universal scalability law to runs at several loads: contention, coherency, peak.
+    Usl(usl::UslArguments),
     /// List the systems that can be measured.
     Systems {
         /// Lines for people, or JSON.
         #[arg(short, long, value_enum, default_value_t = Output::Text)]
         output: Output,
     },
-    /// Draw results: one HTML page with every curve, and SVG files.
+    /// Draw results: one HTML page with every curve, SVG and PNG files.
     Report(report::ReportArguments),
     /// Stand between client and server and make trouble: latency, limits, stalls, cuts, resets.
     Proxy(proxy::ProxyArguments),
@@ -67,6 +73,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<ExitCode, Failure> {
         BenchVerb::Run(arguments) => run::run(arguments),
         BenchVerb::Calibrate(arguments) => calibrate::run(arguments),
         BenchVerb::Compare(arguments) => compare::run(arguments),
+        BenchVerb::Usl(arguments) => usl::run(arguments),
         BenchVerb::Systems { output } => systems(*output),
         BenchVerb::Report(arguments) => report::run(arguments),
         BenchVerb::Proxy(arguments) => proxy::run(arguments),

@@ -56,27 +56,33 @@ pub(super) struct ProxyArguments {
     duration: Option<Duration>,
 }
 
-pub(super) fn run(arguments: &ProxyArguments) -> Result<ExitCode, Failure> {
-    let direction = |own: &Option<String>, number: u64| {
-        let mut trouble = Trouble::default();
-        for text in arguments.both.iter().chain(own) {
-            add(&mut trouble, text, arguments.seed.wrapping_add(number))?;
+impl ProxyArguments {
+    pub(super) fn options(&self) -> Result<ProxyOptions, Failure> {
+        let direction = |own: &Option<String>, number: u64| {
+            let mut trouble = Trouble::default();
+            for text in self.both.iter().chain(own) {
+                add(&mut trouble, text, self.seed.wrapping_add(number))?;
+            }
+            Ok::<_, Failure>(trouble)
+        };
+        let mut resets = self.reset.clone();
+        if let Some(gap) = self.resets {
+            resets.extend(random_times(self.seed, positive("resets", gap)?, HORIZON));
         }
-        Ok::<_, Failure>(trouble)
-    };
-    let mut resets = arguments.reset.clone();
-    if let Some(gap) = arguments.resets {
-        resets.extend(random_times(arguments.seed, positive("resets", gap)?, HORIZON));
+        resets.sort_unstable();
+        Ok(ProxyOptions {
+            listen: self.listen,
+            upstream: self.to.clone(),
+            to_server: direction(&self.to_server, 1)?,
+            to_client: direction(&self.to_client, 2)?,
+            resets,
+            seed: self.seed,
+        })
     }
-    resets.sort_unstable();
-    let options = ProxyOptions {
-        listen: arguments.listen,
-        upstream: arguments.to.clone(),
-        to_server: direction(&arguments.to_server, 1)?,
-        to_client: direction(&arguments.to_client, 2)?,
-        resets,
-        seed: arguments.seed,
-    };
+}
+
+pub(super) fn run(arguments: &ProxyArguments) -> Result<ExitCode, Failure> {
+    let options = arguments.options()?;
     let begun = Instant::now();
     let proxy = Proxy::start(options)
         .map_err(|error| format!("cannot listen on {}: {}", arguments.listen, plain(&error)))?;

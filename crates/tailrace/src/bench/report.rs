@@ -1,4 +1,4 @@
-//! `tailrace bench report`: folders of results as one HTML page, and its charts as SVG files.
+//! `tailrace bench report`: folders of results as one HTML page, and its charts as SVG and PNG files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,14 +6,15 @@ use std::process::ExitCode;
 
 use clap::Args;
 use tailrace_bench::recorder::interval_log;
-use tailrace_bench::report::{Section, Series, charts, html};
+use tailrace_bench::report::{Resources, Section, Series, charts, html};
 
+use super::arguments::{HIDDEN, is_secret};
 use crate::failure::{Failure, plain};
 
 #[derive(Debug, Args)]
 #[command(
     after_help = "A folder is that of one run, of a plan, or of folders of runs. The page needs nothing else and holds no script.\n\n\
-    Example: tailrace bench report results --html report.html --svg plots"
+    Example: tailrace bench report results --html report.html --svg plots --png plots"
 )]
 pub(super) struct ReportArguments {
     /// Folders with results
@@ -25,6 +26,9 @@ pub(super) struct ReportArguments {
     /// Write the charts into this folder too
     #[arg(long, value_name = "DIR")]
     svg: Option<PathBuf>,
+    /// Write the charts into this folder as PNG pictures too
+    #[arg(long, value_name = "DIR")]
+    png: Option<PathBuf>,
 }
 
 pub(super) fn run(arguments: &ReportArguments) -> Result<ExitCode, Failure> {
@@ -41,9 +45,14 @@ pub(super) fn run(arguments: &ReportArguments) -> Result<ExitCode, Failure> {
         return Err("no result.json was found in these folders, nor in the folders in them".into());
     }
     write(&arguments.html, &html("Latency", &sections))?;
+    if let Some(folder) = &arguments.png {
+        make(folder)?;
+        for (number, chart) in sections.iter().flat_map(charts).enumerate() {
+            chart.write_png(&folder.join(format!("chart-{}.png", number + 1)))?;
+        }
+    }
     if let Some(folder) = &arguments.svg {
-        fs::create_dir_all(folder)
-            .map_err(|error| format!("cannot make {}: {}", folder.display(), plain(&error)))?;
+        make(folder)?;
         for (number, chart) in sections.iter().flat_map(charts).enumerate() {
             write(&folder.join(format!("chart-{}.svg", number + 1)), &chart.svg())?;
         }
@@ -53,7 +62,7 @@ pub(super) fn run(arguments: &ReportArguments) -> Result<ExitCode, Failure> {
 
 /// One section for all runs of a folder.
 fn runs(folder: &Path, sections: &mut Vec<Section>) -> Result<(), Failure> {
-    let mut section = Section { title: folder.display().to_string(), series: Vec::new() };
+    let mut section = Section { title: folder.display().to_string(), ..Section::default() };
     let own = folder.join("result.json").exists();
     for run in if own { vec![folder.to_owned()] } else { folders(folder)? } {
         let mut series = Series { label: name(&run), ..Series::default() };
@@ -67,6 +76,10 @@ fn runs(folder: &Path, sections: &mut Vec<Section>) -> Result<(), Failure> {
 
 /// A section per workload, in it a series per system.
 fn plan(folder: &Path, sections: &mut Vec<Section>) -> Result<(), Failure> {
+    let path = folder.join("plan.toml");
+    let text = fs::read_to_string(&path)
+        .map_err(|error| format!("cannot read {}: {}", path.display(), plain(&error)))?;
+    let text = without_passwords(&text);
     for system in folders(folder)? {
         for workload in folders(&system)? {
             let mut series = Series { label: name(&system), ..Series::default() };
@@ -79,7 +92,7 @@ fn plan(folder: &Path, sections: &mut Vec<Section>) -> Result<(), Failure> {
             let title = name(&workload);
             match sections.iter_mut().find(|section| section.title == title) {
                 Some(section) => section.series.push(series),
-                None => sections.push(Section { title, series: vec![series] }),
+                None => sections.push(Section { title, series: vec![series], plan: Some(text.clone()) }),
             }
         }
     }
@@ -97,6 +110,13 @@ fn add(folder: &Path, series: &mut Series) -> Result<bool, Failure> {
     };
     series.rounds.push(interval_log::read(&log.display().to_string(), &read(&log)?)?);
     series.results.push(String::from_utf8_lossy(&read(&result)?).into_owned());
+    let resources = folder.join("resources.csv");
+    series.resources.push(if resources.exists() {
+        let text = String::from_utf8_lossy(&read(&resources)?).into_owned();
+        Some(Resources::read(&resources.display().to_string(), &text)?)
+    } else {
+        None
+    });
     Ok(true)
 }
 
@@ -114,6 +134,35 @@ fn folders(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(found)
 }
 
+/// A plan without the values of settings that are passwords: reports are shown around.
+fn without_passwords(plan: &str) -> String {
+    let mut secrets = Vec::new();
+    if let Ok(table) = plan.parse::<toml::Table>() {
+        for (key, value) in &table {
+            collect_secrets(key, value, &mut secrets);
+        }
+    }
+    // Longer ones first, in case one is part of another.
+    secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    secrets.iter().fold(plan.to_owned(), |text, secret| text.replace(secret, HIDDEN))
+}
+
+fn collect_secrets(key: &str, value: &toml::Value, secrets: &mut Vec<String>) {
+    match value {
+        toml::Value::String(text) if is_secret(key) && !text.is_empty() => secrets.push(text.clone()),
+        toml::Value::Array(values) => values.iter().for_each(|value| collect_secrets(key, value, secrets)),
+        toml::Value::Table(table) => {
+            table.iter().for_each(|(key, value)| collect_secrets(key, value, secrets));
+        }
+        _ => {}
+    }
+}
+
+fn make(folder: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(folder)
+        .map_err(|error| format!("cannot make {}: {}", folder.display(), plain(&error)).into())
+}
+
 fn name(path: &Path) -> String {
     path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
@@ -121,4 +170,19 @@ fn name(path: &Path) -> String {
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
     fs::write(path, text)
         .map_err(|error| format!("cannot write {}: {}", path.display(), plain(&error)).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_in_plans_are_not_shown() {
+        let plan = "rounds = 2\n[[system]]\nsystem = 'rabbitmq'\nset = { user = 'u1', password = 'p-1' }\n\
+            [[system]]\nsystem = 'kafka'\n[system.set]\n'client.sasl.password' = \"p-1-long\"\n";
+        let shown = without_passwords(plan);
+        assert!(shown.contains("user = 'u1', password = '***'"), "{shown}");
+        assert!(shown.contains("'client.sasl.password' = \"***\"\n") && !shown.contains("p-1"), "{shown}");
+        assert_eq!(without_passwords("no plan ="), "no plan =");
+    }
 }

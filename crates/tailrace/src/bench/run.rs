@@ -9,11 +9,13 @@ use std::time::SystemTime;
 use tailrace_bench::clock::{Clock, MonotonicClock};
 use tailrace_bench::engine::{self, Interval, Outcome};
 use tailrace_bench::report::Summary;
-use tailrace_bench::systems;
+use tailrace_bench::{systems, version};
 
 use super::arguments::RunArguments;
 use super::files::Files;
 use super::live::Live;
+use super::resources::Sampler;
+use super::signals::Signals;
 use super::table;
 use crate::args::Output;
 use crate::failure::{Failure, complain};
@@ -38,9 +40,13 @@ pub(super) fn execute(
 ) -> Result<(Summary, Outcome), Failure> {
     let run = run_number();
     let options = arguments.load_options(run)?;
+    check_server(arguments.server_pid)?;
     let target = arguments.target(run);
     let clock: Arc<dyn Clock> = Arc::new(MonotonicClock::new(arguments.waiting()));
     let mut opened = systems::open(&target)?;
+    // An echo server of our own has the version of this program.
+    let asked = opened.address.as_deref().filter(|_| opened.server.is_none());
+    let version = asked.and_then(|address| version::ask(&arguments.system, address));
     systems::set_up(&mut opened.requesters, &target, &*clock)?;
     let comment = format!("tailrace bench {} {}", env!("CARGO_PKG_VERSION"), arguments.system);
     let mut files = arguments.out.as_deref().map(|folder| Files::create(folder, &comment)).transpose()?;
@@ -52,15 +58,32 @@ pub(super) fn execute(
             files.interval(interval);
         }
     };
+    let sampler = arguments.out.as_ref().map(|_| Sampler::start(arguments.server_pid));
+    let signals = arguments.server_pid.map(|server| Signals::start(server, arguments.signals.clone()));
     let (outcome, requesters) = engine::run(&options, opened.requesters, &clock, stop, &mut observer)?;
+    let signals = signals.map(Signals::finish).unwrap_or_default();
+    let resources = sampler.map(Sampler::finish);
     live.clear();
     let count = requesters.len();
     tear_down(requesters, &outcome);
-    let summary = Summary::new(&arguments.system, opened.address.as_deref(), count, &options, &outcome);
+    let mut origin = arguments.origin(version);
+    origin.trouble.extend(signals);
+    let summary =
+        Summary::new(&arguments.system, opened.address.as_deref(), count, &options, &outcome, origin);
     if let Some(files) = files {
-        files.finish(&summary, &outcome.total)?;
+        files.finish(&summary, &outcome.total, &resources.unwrap_or_default())?;
     }
     Ok((summary, outcome))
+}
+
+/// A process that is not there would be sampled as nothing.
+fn check_server(pid: Option<u32>) -> Result<(), Failure> {
+    match pid {
+        Some(pid) if !std::path::Path::new(&format!("/proc/{pid}")).exists() => {
+            Err(format!("--server-pid: there is no process {pid} on this machine").into())
+        }
+        _ => Ok(()),
+    }
 }
 
 fn tear_down(requesters: Vec<Box<dyn tailrace_bench::requester::Requester>>, outcome: &Outcome) {

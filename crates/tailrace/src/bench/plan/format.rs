@@ -10,6 +10,7 @@ use clap::Parser;
 use serde::Deserialize;
 use toml::Value;
 
+use super::trouble::{RawTrouble, TroublePlan};
 use crate::bench::RunArguments;
 use crate::failure::{Failure, plain};
 use crate::text::units::parse_duration;
@@ -46,6 +47,7 @@ struct Raw {
     spin: bool,
     #[serde(rename = "system")]
     systems: Vec<RawSystem>,
+    trouble: Option<RawTrouble>,
     #[serde(rename = "workload")]
     workloads: Vec<BTreeMap<String, Value>>,
 }
@@ -59,6 +61,7 @@ struct RawSystem {
     #[serde(default)]
     set: BTreeMap<String, String>,
     start: Option<Vec<String>>,
+    version: Option<Vec<String>>,
     ready: Option<String>,
     ready_timeout: Option<String>,
 }
@@ -75,6 +78,7 @@ pub(super) struct Plan {
     spin: bool,
     pub(super) systems: Vec<PlannedSystem>,
     pub(super) workloads: Vec<Workload>,
+    pub(super) trouble: Option<TroublePlan>,
 }
 
 #[derive(Debug)]
@@ -84,6 +88,8 @@ pub(super) struct PlannedSystem {
     address: Option<String>,
     set: BTreeMap<String, String>,
     pub(super) server: Option<ServerPlan>,
+    /// A command whose first line of output is the system's version.
+    pub(super) version: Option<Vec<String>>,
 }
 
 /// How to start the system under test, and how to see that it is there.
@@ -125,7 +131,8 @@ impl Plan {
         let pause = raw.pause.as_deref().map_or(Ok(Duration::from_secs(1)), parse_duration)?;
         let systems = raw.systems.into_iter().map(PlannedSystem::new).collect::<Result<Vec<_>, _>>()?;
         let workloads = raw.workloads.into_iter().map(Workload::new).collect::<Result<Vec<_>, _>>()?;
-        let plan = Self { rounds: raw.rounds, pause, spin: raw.spin, systems, workloads };
+        let trouble = raw.trouble.map(TroublePlan::new).transpose()?;
+        let plan = Self { rounds: raw.rounds, pause, spin: raw.spin, systems, workloads, trouble };
         unique("system", plan.systems.iter().map(|system| &system.name))?;
         unique("workload", plan.workloads.iter().map(|workload| &workload.name))?;
         plan.check()?;
@@ -139,6 +146,9 @@ impl Plan {
                 let run = self.run(system, workload)?;
                 run.load_options(0)?;
                 tailrace_bench::systems::check(&run.target(0))?;
+                if let Some(trouble) = &self.trouble {
+                    trouble.check(&system.name, system.server.is_some(), &run)?;
+                }
             }
         }
         Ok(())
@@ -151,12 +161,13 @@ impl Plan {
         words.extend(system.set.iter().map(|(key, value)| format!("--set={key}={value}")));
         words.extend(self.spin.then(|| "--spin".to_owned()));
         words.extend(workload.options.iter().cloned());
-        let line = Line::try_parse_from(words).map_err(|error| {
+        let mut line = Line::try_parse_from(&words).map_err(|error| {
             // The first line says what is wrong; the rest is about a command line that nobody typed.
             let text = error.to_string();
             let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
             format!("workload {}: {first}", workload.name)
         })?;
+        line.run.words = Some(words);
         Ok(line.run)
     }
 }
@@ -166,6 +177,9 @@ impl PlannedSystem {
         let name = raw.name.unwrap_or_else(|| raw.system.clone());
         check_name(&name)?;
         let patience = raw.ready_timeout.as_deref().map_or(Ok(Duration::from_secs(30)), parse_duration)?;
+        if raw.version.as_ref().is_some_and(Vec::is_empty) {
+            return Err(format!("system {name}: version is empty").into());
+        }
         let server = match raw.start {
             Some(command) if command.is_empty() => {
                 return Err(format!("system {name}: start is empty").into());
@@ -180,7 +194,8 @@ impl PlannedSystem {
             }
             None => None,
         };
-        Ok(Self { name, system: raw.system, address: raw.address, set: raw.set, server })
+        let (system, address, set, version) = (raw.system, raw.address, raw.set, raw.version);
+        Ok(Self { name, system, address, set, server, version })
     }
 }
 
@@ -253,8 +268,9 @@ mod tests {
         for text in [
             include_str!("../../../../../docs/benchmarks/plans/classic.toml"),
             include_str!("../../../../../docs/benchmarks/plans/throughput.toml"),
+            include_str!("../../../../../docs/benchmarks/plans/scalability.toml"),
         ] {
-            assert_eq!(Plan::parse(text).unwrap().workloads.len(), 5);
+            assert!(Plan::parse(text).unwrap().workloads.len() >= 5);
         }
     }
 
@@ -273,6 +289,28 @@ mod tests {
             ("name = 'n'", "name = 'noop'", "two systems are called noop"),
             ("system = 'nats'", "system = 'pigeon'", "'pigeon' is no system"),
             ("address = 'h:1'", "set = { colour = 'red' }\naddress = 'h:1'", "'colour' is no setting"),
+            ("address = 'h:1'", "version = []\naddress = 'h:1'", "version is empty"),
+            ("[[workload]]", "[trouble]\nboth = 'rain=1s'\n[[workload]]", "'rain' is no trouble"),
+            (
+                "[[workload]]",
+                "[trouble]\nboth = 'jitter=1ms'\n[[workload]]",
+                "system noop: trouble on the way needs an address",
+            ),
+            (
+                "[[workload]]",
+                "[trouble]\nsignals = [{ at = '1s', signal = 'SIGHUP' }]\n[[workload]]",
+                "unknown variant `SIGHUP`",
+            ),
+            (
+                "[[workload]]",
+                "[trouble]\nsignals = [{ at = '1s', signal = 'SIGSTOP' }]\n[[workload]]",
+                "system noop: signals need a server that the plan starts",
+            ),
+            (
+                "[[workload]]",
+                "[trouble]\nsignals = [{ at = '40s', signal = 'SIGSTOP' }]\n[[workload]]",
+                "a signal is due at 40s, after the run's end",
+            ),
             ("address = 'h:1'\n", "", "start needs an address"),
         ] {
             assert!(GOOD.contains(from), "{from}");

@@ -4,8 +4,9 @@
 //! interrupted is. Systems take turns within each round, and another one begins each round.
 
 mod format;
-mod resources;
 mod server;
+mod trouble;
+mod version;
 
 use std::fs;
 use std::io;
@@ -24,8 +25,8 @@ use crate::failure::{Failure, complain, plain};
 use crate::output::{print, print_json};
 use crate::text::table::Table;
 use format::{Plan, PlannedSystem, Workload};
-use resources::Sampler;
 use server::Server;
+use trouble::TroublePlan;
 
 /// Percentiles of the table at the end.
 const SHOWN: [(&str, &str); 4] = [("0.5", "P50"), ("0.99", "P99"), ("0.999", "P99.9"), ("1", "MAX")];
@@ -72,6 +73,7 @@ struct Turn<'a> {
     round: u32,
     system: &'a PlannedSystem,
     workload: &'a Workload,
+    trouble: Option<&'a TroublePlan>,
 }
 
 impl Turn<'_> {
@@ -91,7 +93,7 @@ fn turns(plan: &Plan) -> Vec<Turn<'_>> {
         for workload in &plan.workloads {
             for place in 0..plan.systems.len() {
                 let system = &plan.systems[(place + round as usize - 1) % plan.systems.len()];
-                turns.push(Turn { round, system, workload });
+                turns.push(Turn { round, system, workload, trouble: plan.trouble.as_ref() });
             }
         }
     }
@@ -139,15 +141,13 @@ fn one(
     (run.progress, run.quiet) = (arguments.progress, arguments.quiet);
     let log = folder.join("server.log");
     let server = turn.system.server.as_ref().map(|server| Server::start(server, &log)).transpose()?;
-    let mut processes = vec![("generator", std::process::id())];
-    processes.extend(server.as_ref().map(|server| ("server", server.pid())));
-    let sampler = Sampler::start(processes);
+    if let Some(command) = &turn.system.version {
+        run.version_command_output = Some(version::ask(command)?);
+    }
+    let proxy = turn.trouble.map_or(Ok(None), |trouble| trouble.apply(&mut run))?;
+    run.server_pid = server.as_ref().map(Server::pid);
     let result = execute(&run, stop);
-    let samples = sampler.finish();
-    drop(server);
-    let path = folder.join("resources.csv");
-    fs::write(&path, samples)
-        .map_err(|error| format!("cannot write {}: {}", path.display(), plain(&error)))?;
+    drop(proxy);
     result.map(|_| ())
 }
 
@@ -157,7 +157,7 @@ fn collect(plan: &Plan, out: &Path) -> Value {
     for workload in &plan.workloads {
         for system in &plan.systems {
             let results: Vec<Value> = (1..=plan.rounds)
-                .filter_map(|round| load(&Turn { round, system, workload }.folder(out)))
+                .filter_map(|round| load(&Turn { round, system, workload, trouble: None }.folder(out)))
                 .filter(|result| result["interrupted"] == false)
                 .collect();
             for name in ["acknowledgement", "receipt"] {

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::format::ServerPlan;
 use crate::failure::{Failure, plain};
@@ -77,7 +77,8 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         let pid = Pid::from_child(&self.child);
-        // It may have ended by itself; then there is nothing to stop.
+        // A plan may have stopped it, and who is stopped does not end. It may have ended by itself; then there is nothing to do.
+        let _ = kill_process_group(pid, Signal::CONT);
         let _ = kill_process(pid, Signal::TERM);
         let deadline = Instant::now() + GRACE;
         while matches!(self.child.try_wait(), Ok(None)) {

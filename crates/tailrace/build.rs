@@ -1,0 +1,39 @@
+//! Tells the program which commit it was built from, for results of `tailrace bench`. Without git it does not know.
+
+use std::process::Command;
+
+/// What the program is made of, as git's paths; a change there makes it another one.
+const SOURCES: [&str; 4] =
+    [":(glob)crates/*/src/**", ":(glob)crates/*/Cargo.toml", "Cargo.toml", "Cargo.lock"];
+
+fn main() {
+    println!("cargo::rerun-if-env-changed=TAILRACE_COMMIT");
+    let told = std::env::var("TAILRACE_COMMIT").ok().filter(|commit| !commit.is_empty());
+    println!("cargo::rustc-env=TAILRACE_COMMIT={}", told.or_else(commit).unwrap_or_default());
+}
+
+/// The commit, marked if the sources differ from it.
+fn commit() -> Option<String> {
+    let top = git(&["rev-parse", "--show-toplevel"])?;
+    // The commit changes with HEAD, and with the log of what HEAD pointed to.
+    for name in ["HEAD", "logs/HEAD"] {
+        let path = git(&["rev-parse", "--path-format=absolute", "--git-path", name])?;
+        if std::path::Path::new(&path).exists() {
+            println!("cargo::rerun-if-changed={path}");
+        }
+    }
+    println!("cargo::rerun-if-changed={top}/Cargo.lock");
+    for member in std::fs::read_dir(format!("{top}/crates")).ok()?.flatten() {
+        println!("cargo::rerun-if-changed={}", member.path().join("src").display());
+    }
+    let head = git(&["rev-parse", "HEAD"])?;
+    let mut status = vec!["-C", top.as_str(), "status", "--porcelain", "--"];
+    status.extend(SOURCES);
+    let changed = git(&status)?;
+    Some(if changed.is_empty() { head } else { format!("{head}, changed") })
+}
+
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").arg("--no-optional-locks").args(arguments).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}

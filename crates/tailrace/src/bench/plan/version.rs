@@ -1,0 +1,72 @@
+//! The version of a system under test, as a command of the plan tells it.
+
+use std::io::Read as _;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::failure::{Failure, plain};
+
+/// How long the command may take. Kafka's, which starts a JVM, takes about two seconds.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Bytes of output that are looked at; a pipe holds as much, so that the command never waits for its reader.
+const OUTPUT_BYTES_MAX: u64 = 65_536;
+
+/// The first line that the command prints, on standard output or else on standard error (as `java -version` does).
+pub(super) fn ask(command: &[String]) -> Result<String, Failure> {
+    let shown = command.join(" ");
+    let mut child = Command::new(&command[0])
+        .args(&command[1..])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("cannot ask for the version with '{shown}': {}", plain(&error)))?;
+    let deadline = Instant::now() + PATIENCE;
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break status,
+            _ if Instant::now() >= deadline => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(format!("'{shown}' told no version within {PATIENCE:?}").into());
+            }
+            _ => std::thread::sleep(LOOK),
+        }
+    };
+    if !status.success() {
+        return Err(format!("'{shown}' told no version: it ended with {status}").into());
+    }
+    let mut bytes = Vec::new();
+    if let (Some(output), Some(errors)) = (child.stdout.take(), child.stderr.take()) {
+        output.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes)?;
+        bytes.push(b'\n');
+        errors.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes)?;
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty());
+    Ok(line.ok_or_else(|| format!("'{shown}' told no version: it printed nothing"))?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Result<String, Failure> {
+        ask(&["sh", "-c", script].map(str::to_owned))
+    }
+
+    #[test]
+    fn the_first_line_counts() {
+        assert_eq!(shell("echo; echo ' nats-server: v2.15.2'; echo more").unwrap(), "nats-server: v2.15.2");
+        assert_eq!(shell("echo 'openjdk version 17' >&2").unwrap(), "openjdk version 17");
+        for (script, words) in [("echo 1; exit 3", "exit status: 3"), ("true", "printed nothing")] {
+            let error = shell(script).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+        let error = ask(&["/nonexistent/server".to_owned()]).unwrap_err().to_string();
+        assert!(error.starts_with("cannot ask for the version with '/nonexistent/server'"), "{error}");
+    }
+}
