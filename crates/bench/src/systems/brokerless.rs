@@ -14,9 +14,8 @@ use std::os::fd::AsFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::nats_wire::wrong;
 use super::settings::Settings;
-use super::wire::{PATIENCE, Wire};
+use super::wire::{PATIENCE, Wire, wrong};
 use crate::clock::Clock;
 use crate::error::RequesterError;
 use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink, request_and_wait};
@@ -224,22 +223,14 @@ fn messages<P: Protocol>(
     clock: &dyn Clock,
     mut on_message: impl FnMut(u64, Message<'_>),
 ) -> Result<(), RequesterError> {
-    if !wire.fill()? {
-        return Ok(());
-    }
-    let now = clock.now_ns();
-    let mut used = 0;
-    loop {
-        let data = &wire.data()[used..];
-        let parsed = P::parse(role, data).map_err(|expected| wire.protocol(expected, data))?;
-        let Some((message, bytes)) = parsed else { break };
+    wire.take_apart(clock, |heard| {
+        let parsed = P::parse(role, heard.data).map_err(|expected| heard.wrong(expected))?;
+        let Some((message, bytes)) = parsed else { return Ok(None) };
         if let Some(message) = message {
-            on_message(now, message);
+            on_message(heard.at_ns, message);
         }
-        used += bytes;
-    }
-    wire.consume(used);
-    Ok(())
+        Ok(Some(bytes))
+    })
 }
 
 impl<P: Protocol> Requester for Brokerless<P> {

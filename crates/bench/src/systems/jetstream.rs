@@ -3,9 +3,10 @@
 //! Each connection has a stream of its own, which is removed afterwards. It keeps at most five million messages.
 
 use super::nats::{listen, push_message};
-use super::nats_wire::{self, Said, parse, synchronise, wrong};
+use super::nats_wire::{self, Said, parse, synchronise};
+use super::pair::Pair;
 use super::settings::Settings;
-use super::wire::Wire;
+use super::wire::{Wire, wrong};
 use crate::clock::Clock;
 use crate::error::RequesterError;
 use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink};
@@ -16,8 +17,7 @@ pub(super) struct JetStream {
     subject: String,
     inbox: String,
     storage: String,
-    publisher: Option<Wire>,
-    subscriber: Option<Wire>,
+    wires: Pair,
 }
 
 impl JetStream {
@@ -33,8 +33,7 @@ impl JetStream {
             subject: format!("bench.{name}"),
             inbox: format!("_INBOX.bench.{name}."),
             storage,
-            publisher: None,
-            subscriber: None,
+            wires: Pair::default(),
         })
     }
 
@@ -99,12 +98,12 @@ impl Requester for JetStream {
         publisher.out().extend_from_slice(format!("SUB {}* 1\r\n", self.inbox).as_bytes());
         synchronise(&mut publisher, "subscribing")?;
         self.make_stream(&mut publisher)?;
-        (self.publisher, self.subscriber) = (Some(publisher), Some(subscriber));
+        self.wires = Pair::of(publisher, subscriber);
         Ok(())
     }
 
     fn publish(&mut self, sequence: u64, payload: &[u8]) -> Result<Handed, RequesterError> {
-        let Some(out) = self.publisher.as_mut().and_then(|wire| wire.room_for(payload.len() + 128)) else {
+        let Some(out) = self.wires.room_for(payload.len() + 128) else {
             return Ok(Handed::Full);
         };
         push_message(out, self.subject.as_bytes(), Some((self.inbox.as_bytes(), sequence)), payload);
@@ -112,14 +111,14 @@ impl Requester for JetStream {
     }
 
     fn flush(&mut self) -> Result<(), RequesterError> {
-        self.publisher.as_mut().map_or(Ok(()), Wire::flush)
+        self.wires.flush()
     }
 
     fn receive(&mut self, clock: &dyn Clock, sink: &mut dyn Sink) -> Result<(), RequesterError> {
-        if let Some(wire) = &mut self.subscriber {
+        if let Some(wire) = &mut self.wires.subscriber {
             listen(wire, clock, |at_ns, _, payload, _| sink.payload(at_ns, payload))?;
         }
-        let Some(wire) = &mut self.publisher else { return Ok(()) };
+        let Some(wire) = &mut self.wires.publisher else { return Ok(()) };
         let inbox = self.inbox.as_bytes();
         listen(wire, clock, |at_ns, subject, payload, status| {
             let number = subject.strip_prefix(inbox).and_then(|digits| std::str::from_utf8(digits).ok());
@@ -132,16 +131,11 @@ impl Requester for JetStream {
     }
 
     fn readiness(&self) -> Readiness<'_> {
-        match (&self.publisher, &self.subscriber) {
-            (Some(publisher), Some(subscriber)) => {
-                Readiness::Sockets(publisher.watched(), Some(subscriber.watched()))
-            }
-            _ => Readiness::At(u64::MAX),
-        }
+        self.wires.readiness()
     }
 
     fn tear_down(&mut self) -> Result<(), RequesterError> {
-        (self.publisher, self.subscriber) = (None, None);
+        self.wires = Pair::default();
         // A connection of its own: acknowledgements may still be on their way on the old one.
         let mut wire = nats_wire::connect(&self.address)?;
         wire.out().extend_from_slice(format!("SUB {}* 1\r\n", self.inbox).as_bytes());

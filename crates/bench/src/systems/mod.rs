@@ -16,6 +16,7 @@ mod nats_wire;
 mod nng;
 mod noop;
 mod nsq;
+mod pair;
 mod postgres;
 mod postgres_wire;
 mod rabbitmq;

@@ -5,8 +5,9 @@
 
 use std::collections::VecDeque;
 
+use super::pair::Pair;
 use super::settings::Settings;
-use super::wire::{Wire, both_ready};
+use super::wire::{Wire, wrong};
 use crate::clock::Clock;
 use crate::error::RequesterError;
 use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink};
@@ -28,8 +29,7 @@ pub(super) struct Mqtt {
     user: Option<String>,
     password: Option<String>,
     acknowledged: bool,
-    publisher: Option<Wire>,
-    subscriber: Option<Wire>,
+    wires: Pair,
     /// Packet id and sequence of what is not acknowledged, oldest first.
     unacknowledged: VecDeque<(u16, u64)>,
     next_id: u16,
@@ -53,8 +53,7 @@ impl Mqtt {
             user: settings.take("user"),
             password: settings.take("password"),
             acknowledged,
-            publisher: None,
-            subscriber: None,
+            wires: Pair::default(),
             unacknowledged: VecDeque::new(),
             next_id: 1,
         })
@@ -85,7 +84,7 @@ impl Mqtt {
         clock: &dyn Clock,
         sink: &mut dyn Sink,
     ) -> Result<(), RequesterError> {
-        let Some(wire) = &mut self.publisher else { return Ok(()) };
+        let Some(wire) = &mut self.wires.publisher else { return Ok(()) };
         let waiting = &mut self.unacknowledged;
         packets(wire, clock, |now, kind, body, _| {
             if kind & 0xF0 != PUBACK {
@@ -101,7 +100,7 @@ impl Mqtt {
     }
 
     fn take_messages(&mut self, clock: &dyn Clock, sink: &mut dyn Sink) -> Result<(), RequesterError> {
-        let Some(wire) = &mut self.subscriber else { return Ok(()) };
+        let Some(wire) = &mut self.wires.subscriber else { return Ok(()) };
         packets(wire, clock, |now, kind, body, out| {
             if kind & 0xF0 != PUBLISH {
                 return Some(());
@@ -162,7 +161,7 @@ fn parse(data: &[u8]) -> Result<Option<Packet<'_>>, &'static str> {
 fn await_packet(wire: &mut Wire, awaited: u8) -> Result<Vec<u8>, RequesterError> {
     let address = wire.address().to_owned();
     wire.wait_for("setting up", |data| {
-        let wrong = |expected| super::nats_wire::wrong(&address, expected, data);
+        let wrong = |expected| wrong(&address, expected, data);
         match parse(data).map_err(wrong)? {
             None => Ok(None),
             Some((kind, body, used)) if kind == awaited => Ok(Some((body.to_vec(), used))),
@@ -177,20 +176,14 @@ fn packets(
     clock: &dyn Clock,
     mut on_packet: impl FnMut(u64, u8, &[u8], &mut Vec<u8>) -> Option<()>,
 ) -> Result<(), RequesterError> {
-    if !wire.fill()? {
-        return Ok(());
-    }
-    let now = clock.now_ns();
-    let (mut used, mut answers) = (0, Vec::new());
-    loop {
-        let data = &wire.data()[used..];
-        let Some((kind, body, bytes)) = parse(data).map_err(|expected| wire.protocol(expected, data))? else {
-            break;
+    let mut answers = Vec::new();
+    wire.take_apart(clock, |heard| {
+        let Some((kind, body, bytes)) = parse(heard.data).map_err(|expected| heard.wrong(expected))? else {
+            return Ok(None);
         };
-        on_packet(now, kind, body, &mut answers).ok_or_else(|| wire.protocol("a packet of MQTT", data))?;
-        used += bytes;
-    }
-    wire.consume(used);
+        on_packet(heard.at_ns, kind, body, &mut answers).ok_or_else(|| heard.wrong("a packet of MQTT"))?;
+        Ok(Some(bytes))
+    })?;
     wire.out().extend_from_slice(&answers);
     wire.flush()
 }
@@ -211,8 +204,7 @@ impl Requester for Mqtt {
         if granted.get(2) != Some(&u8::from(self.acknowledged)) {
             return Err(subscriber.protocol("the subscription that was asked for", &granted));
         }
-        self.subscriber = Some(subscriber);
-        self.publisher = Some(self.connect("p")?);
+        self.wires = Pair::of(self.connect("p")?, subscriber);
         Ok(())
     }
 
@@ -221,7 +213,7 @@ impl Requester for Mqtt {
         if self.unacknowledged.front().is_some_and(|(oldest, _)| *oldest == id) {
             return Ok(Handed::Full);
         }
-        let Some(out) = self.publisher.as_mut().and_then(|wire| wire.room_for(payload.len() + 128)) else {
+        let Some(out) = self.wires.room_for(payload.len() + 128) else {
             return Ok(Handed::Full);
         };
         push_packet(out, PUBLISH | if self.acknowledged { QOS_1 } else { 0 }, |out| {
@@ -240,7 +232,7 @@ impl Requester for Mqtt {
     }
 
     fn flush(&mut self) -> Result<(), RequesterError> {
-        self.publisher.as_mut().map_or(Ok(()), Wire::flush)
+        self.wires.flush()
     }
 
     fn receive(&mut self, clock: &dyn Clock, sink: &mut dyn Sink) -> Result<(), RequesterError> {
@@ -249,12 +241,12 @@ impl Requester for Mqtt {
     }
 
     fn readiness(&self) -> Readiness<'_> {
-        both_ready(self.publisher.as_ref(), self.subscriber.as_ref())
+        self.wires.readiness()
     }
 
     fn tear_down(&mut self) -> Result<(), RequesterError> {
         // A clean session leaves nothing behind.
-        (self.publisher, self.subscriber) = (None, None);
+        self.wires = Pair::default();
         Ok(())
     }
 }

@@ -1,7 +1,8 @@
 //! NATS core: fire and forget. A publisher and a subscriber, each with its own connection, and a subject of their own.
 
-use super::nats_wire::{self, Said, parse, push_number, refused, synchronise, wrong};
-use super::wire::Wire;
+use super::nats_wire::{self, Said, parse, push_number, synchronise};
+use super::pair::Pair;
+use super::wire::{Wire, refused};
 use crate::clock::Clock;
 use crate::error::RequesterError;
 use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink};
@@ -9,13 +10,12 @@ use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink}
 pub(super) struct Nats {
     address: String,
     subject: String,
-    publisher: Option<Wire>,
-    subscriber: Option<Wire>,
+    wires: Pair,
 }
 
 impl Nats {
     pub(super) fn new(address: String, name: &str) -> Self {
-        Self { address, subject: format!("bench.{name}"), publisher: None, subscriber: None }
+        Self { address, subject: format!("bench.{name}"), wires: Pair::default() }
     }
 }
 
@@ -28,13 +28,12 @@ impl Requester for Nats {
         let mut subscriber = nats_wire::connect(&self.address)?;
         subscriber.out().extend_from_slice(format!("SUB {} 1\r\n", self.subject).as_bytes());
         synchronise(&mut subscriber, "subscribing")?;
-        self.subscriber = Some(subscriber);
-        self.publisher = Some(nats_wire::connect(&self.address)?);
+        self.wires = Pair::of(nats_wire::connect(&self.address)?, subscriber);
         Ok(())
     }
 
     fn publish(&mut self, _sequence: u64, payload: &[u8]) -> Result<Handed, RequesterError> {
-        let Some(out) = self.publisher.as_mut().and_then(|wire| wire.room_for(payload.len() + 64)) else {
+        let Some(out) = self.wires.room_for(payload.len() + 64) else {
             return Ok(Handed::Full);
         };
         push_message(out, self.subject.as_bytes(), None, payload);
@@ -42,30 +41,25 @@ impl Requester for Nats {
     }
 
     fn flush(&mut self) -> Result<(), RequesterError> {
-        self.publisher.as_mut().map_or(Ok(()), Wire::flush)
+        self.wires.flush()
     }
 
     fn receive(&mut self, clock: &dyn Clock, sink: &mut dyn Sink) -> Result<(), RequesterError> {
-        if let Some(wire) = &mut self.subscriber {
+        if let Some(wire) = &mut self.wires.subscriber {
             listen(wire, clock, |at_ns, _, payload, _| sink.payload(at_ns, payload))?;
         }
-        if let Some(wire) = &mut self.publisher {
+        if let Some(wire) = &mut self.wires.publisher {
             listen(wire, clock, |_, _, _, _| {})?;
         }
         Ok(())
     }
 
     fn readiness(&self) -> Readiness<'_> {
-        match (&self.publisher, &self.subscriber) {
-            (Some(publisher), Some(subscriber)) => {
-                Readiness::Sockets(publisher.watched(), Some(subscriber.watched()))
-            }
-            _ => Readiness::At(u64::MAX),
-        }
+        self.wires.readiness()
     }
 
     fn tear_down(&mut self) -> Result<(), RequesterError> {
-        (self.publisher, self.subscriber) = (None, None);
+        self.wires = Pair::default();
         Ok(())
     }
 }
@@ -92,27 +86,19 @@ pub(super) fn listen(
     clock: &dyn Clock,
     mut on_message: impl FnMut(u64, &[u8], &[u8], Option<&[u8]>),
 ) -> Result<(), RequesterError> {
-    if !wire.fill()? {
-        return Ok(());
-    }
-    let now = clock.now_ns();
-    let (mut used, mut pings) = (0, 0);
-    loop {
-        let data = &wire.data()[used..];
-        match parse(data).map_err(|expected| wrong(wire.address(), expected, data))? {
-            None => break,
-            Some((said, bytes)) => {
-                match said {
-                    Said::Message { subject, payload, status } => on_message(now, subject, payload, status),
-                    Said::Ping => pings += 1,
-                    Said::Error(reason) => return Err(refused(wire.address(), reason)),
-                    Said::Pong | Said::Nothing => {}
-                }
-                used += bytes;
-            }
+    let mut pings = 0;
+    wire.take_apart(clock, |heard| {
+        let Some((said, bytes)) = parse(heard.data).map_err(|expected| heard.wrong(expected))? else {
+            return Ok(None);
+        };
+        match said {
+            Said::Message { subject, payload, status } => on_message(heard.at_ns, subject, payload, status),
+            Said::Ping => pings += 1,
+            Said::Error(reason) => return Err(refused(heard.address, reason)),
+            Said::Pong | Said::Nothing => {}
         }
-    }
-    wire.consume(used);
+        Ok(Some(bytes))
+    })?;
     for _ in 0..pings {
         wire.out().extend_from_slice(b"PONG\r\n");
     }

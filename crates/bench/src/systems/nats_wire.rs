@@ -1,6 +1,6 @@
 //! The client side of the NATS protocol, as far as a load generator needs it.
 
-use super::wire::{Wire, line};
+use super::wire::{Wire, line, refused, wrong};
 use crate::error::RequesterError;
 
 /// What the server said.
@@ -89,17 +89,6 @@ pub(super) fn synchronise(wire: &mut Wire, doing: &'static str) -> Result<(), Re
             return Ok(());
         }
     }
-}
-
-/// An answer that is not in the protocol.
-pub(super) fn wrong(address: &str, expected: &'static str, found: &[u8]) -> RequesterError {
-    let found = String::from_utf8_lossy(&found[..found.len().min(120)]).escape_debug().to_string();
-    RequesterError::Protocol { address: address.to_owned(), expected, found }
-}
-
-/// The server complained.
-pub(super) fn refused(address: &str, reason: &[u8]) -> RequesterError {
-    RequesterError::Unsupported(format!("{address} says {}", String::from_utf8_lossy(reason)))
 }
 
 /// Appends a number in decimal, without the cost of formatting.

@@ -7,9 +7,9 @@
 
 use std::collections::VecDeque;
 
-use super::nats_wire::{refused, wrong};
+use super::pair::Pair;
 use super::settings::Settings;
-use super::wire::{Wire, both_ready};
+use super::wire::{Wire, refused, wrong};
 use crate::clock::Clock;
 use crate::error::RequesterError;
 use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink};
@@ -28,8 +28,7 @@ pub(super) struct Nsq {
     address: String,
     topic: String,
     output_buffer_timeout_ms: Option<i64>,
-    publisher: Option<Wire>,
-    subscriber: Option<Wire>,
+    wires: Pair,
     unanswered: VecDeque<u64>,
 }
 
@@ -107,8 +106,7 @@ impl Nsq {
             address,
             topic: format!("bench.{name}#ephemeral"),
             output_buffer_timeout_ms: output_buffer_timeout_ms.transpose()?,
-            publisher: None,
-            subscriber: None,
+            wires: Pair::default(),
             unanswered: VecDeque::new(),
         })
     }
@@ -138,7 +136,7 @@ impl Nsq {
 
     fn take_answers(&mut self, clock: &dyn Clock, sink: &mut dyn Sink) -> Result<(), RequesterError> {
         let unanswered = &mut self.unanswered;
-        let Some(wire) = &mut self.publisher else { return Ok(()) };
+        let Some(wire) = &mut self.wires.publisher else { return Ok(()) };
         frames(wire, clock, |now, frame, _| match frame {
             Frame::Response(b"OK") => {
                 sink.acknowledged(now, unanswered.pop_front().ok_or("no answer to nothing")?);
@@ -154,7 +152,7 @@ impl Nsq {
     }
 
     fn take_messages(&mut self, clock: &dyn Clock, sink: &mut dyn Sink) -> Result<(), RequesterError> {
-        let Some(wire) = &mut self.subscriber else { return Ok(()) };
+        let Some(wire) = &mut self.wires.subscriber else { return Ok(()) };
         frames(wire, clock, |now, frame, answers| match frame {
             Frame::Message { id, body } => {
                 sink.payload(now, body);
@@ -177,24 +175,18 @@ fn frames(
     clock: &dyn Clock,
     mut on_frame: impl FnMut(u64, Frame<'_>, &mut Vec<u8>) -> Result<(), &'static str>,
 ) -> Result<(), RequesterError> {
-    if !wire.fill()? {
-        return Ok(());
-    }
-    let now = clock.now_ns();
-    let (mut used, mut answers) = (0, Vec::new());
-    loop {
-        let data = &wire.data()[used..];
-        let Some((frame, bytes)) = parse(data).map_err(|expected| wire.protocol(expected, data))? else {
-            break;
+    let mut answers = Vec::new();
+    wire.take_apart(clock, |heard| {
+        let Some((frame, bytes)) = parse(heard.data).map_err(|expected| heard.wrong(expected))? else {
+            return Ok(None);
         };
         if frame == Frame::Response(HEARTBEAT) {
             answers.extend_from_slice(b"NOP\n");
         } else {
-            on_frame(now, frame, &mut answers).map_err(|expected| wire.protocol(expected, data))?;
+            on_frame(heard.at_ns, frame, &mut answers).map_err(|expected| heard.wrong(expected))?;
         }
-        used += bytes;
-    }
-    wire.consume(used);
+        Ok(Some(bytes))
+    })?;
     wire.out().extend_from_slice(&answers);
     wire.flush()
 }
@@ -213,13 +205,12 @@ impl Requester for Nsq {
         }
         subscriber.out().extend_from_slice(format!("RDY {unfinished}\n").as_bytes());
         subscriber.flush()?;
-        self.subscriber = Some(subscriber);
-        self.publisher = Some(self.connect()?.0);
+        self.wires = Pair::of(self.connect()?.0, subscriber);
         Ok(())
     }
 
     fn publish(&mut self, sequence: u64, payload: &[u8]) -> Result<Handed, RequesterError> {
-        let Some(out) = self.publisher.as_mut().and_then(|wire| wire.room_for(payload.len() + 128)) else {
+        let Some(out) = self.wires.room_for(payload.len() + 128) else {
             return Ok(Handed::Full);
         };
         push_with_body(out, &[b"PUB ", self.topic.as_bytes()], payload);
@@ -228,7 +219,7 @@ impl Requester for Nsq {
     }
 
     fn flush(&mut self) -> Result<(), RequesterError> {
-        self.publisher.as_mut().map_or(Ok(()), Wire::flush)
+        self.wires.flush()
     }
 
     fn receive(&mut self, clock: &dyn Clock, sink: &mut dyn Sink) -> Result<(), RequesterError> {
@@ -237,12 +228,12 @@ impl Requester for Nsq {
     }
 
     fn readiness(&self) -> Readiness<'_> {
-        both_ready(self.publisher.as_ref(), self.subscriber.as_ref())
+        self.wires.readiness()
     }
 
     fn tear_down(&mut self) -> Result<(), RequesterError> {
         // What is ephemeral goes with its last client.
-        (self.publisher, self.subscriber) = (None, None);
+        self.wires = Pair::default();
         Ok(())
     }
 }

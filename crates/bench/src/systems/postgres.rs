@@ -10,10 +10,10 @@ use std::collections::VecDeque;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 
-use super::nats_wire::refused;
+use super::pair::Pair;
 use super::postgres_wire::{self, Login, ask, complaint, kind, notified, parse, push};
 use super::settings::Settings;
-use super::wire::{Wire, both_ready};
+use super::wire::{Wire, refused};
 use crate::clock::Clock;
 use crate::error::RequesterError;
 use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink};
@@ -25,8 +25,7 @@ pub(super) struct Postgres {
     address: String,
     channel: String,
     login: Login,
-    publisher: Option<Wire>,
-    subscriber: Option<Wire>,
+    wires: Pair,
     unanswered: VecDeque<u64>,
     /// What the server said about the query that it has not ended yet.
     complaint: Option<String>,
@@ -67,8 +66,7 @@ impl Postgres {
             address,
             channel: format!("bench.{name}"),
             login,
-            publisher: None,
-            subscriber: None,
+            wires: Pair::default(),
             unanswered: VecDeque::new(),
             complaint: None,
             decoded: Vec::new(),
@@ -77,7 +75,7 @@ impl Postgres {
 
     fn take_answers(&mut self, clock: &dyn Clock, sink: &mut dyn Sink) -> Result<(), RequesterError> {
         let (unanswered, complained) = (&mut self.unanswered, &mut self.complaint);
-        let Some(wire) = &mut self.publisher else { return Ok(()) };
+        let Some(wire) = &mut self.wires.publisher else { return Ok(()) };
         messages(wire, clock, |now, kind, body| {
             match kind {
                 kind::ERROR => *complained = Some(complaint(body).text),
@@ -96,7 +94,7 @@ impl Postgres {
 
     fn take_messages(&mut self, clock: &dyn Clock, sink: &mut dyn Sink) -> Result<(), RequesterError> {
         let decoded = &mut self.decoded;
-        let Some(wire) = &mut self.subscriber else { return Ok(()) };
+        let Some(wire) = &mut self.wires.subscriber else { return Ok(()) };
         messages(wire, clock, |now, kind, body| {
             if kind == kind::NOTIFICATION {
                 let text = notified(body)?;
@@ -118,24 +116,16 @@ fn messages(
     clock: &dyn Clock,
     mut on_message: impl FnMut(u64, u8, &[u8]) -> Option<()>,
 ) -> Result<(), RequesterError> {
-    if !wire.fill()? {
-        return Ok(());
-    }
-    let now = clock.now_ns();
-    let mut used = 0;
-    loop {
-        let data = &wire.data()[used..];
-        let Some((kind, body, bytes)) = parse(data).map_err(|expected| wire.protocol(expected, data))? else {
-            break;
+    wire.take_apart(clock, |heard| {
+        let Some((kind, body, bytes)) = parse(heard.data).map_err(|expected| heard.wrong(expected))? else {
+            return Ok(None);
         };
         if kind == kind::ERROR && complaint(body).is_fatal {
-            return Err(refused(wire.address(), complaint(body).text.as_bytes()));
+            return Err(refused(heard.address, complaint(body).text.as_bytes()));
         }
-        on_message(now, kind, body).ok_or_else(|| wire.protocol("an answer to a query", data))?;
-        used += bytes;
-    }
-    wire.consume(used);
-    Ok(())
+        on_message(heard.at_ns, kind, body).ok_or_else(|| heard.wrong("an answer to a query"))?;
+        Ok(Some(bytes))
+    })
 }
 
 impl Requester for Postgres {
@@ -146,14 +136,13 @@ impl Requester for Postgres {
     fn set_up(&mut self) -> Result<(), RequesterError> {
         let mut subscriber = postgres_wire::connect(&self.address, &self.login)?;
         ask(&mut subscriber, &format!("LISTEN \"{}\"", self.channel))?;
-        self.subscriber = Some(subscriber);
-        self.publisher = Some(postgres_wire::connect(&self.address, &self.login)?);
+        self.wires = Pair::of(postgres_wire::connect(&self.address, &self.login)?, subscriber);
         Ok(())
     }
 
     fn publish(&mut self, sequence: u64, payload: &[u8]) -> Result<Handed, RequesterError> {
         let text_bytes = payload.len().div_ceil(3) * 4;
-        let Some(out) = self.publisher.as_mut().and_then(|wire| wire.room_for(text_bytes + 64)) else {
+        let Some(out) = self.wires.room_for(text_bytes + 64) else {
             return Ok(Handed::Full);
         };
         push(out, b'Q', |out| {
@@ -171,7 +160,7 @@ impl Requester for Postgres {
     }
 
     fn flush(&mut self) -> Result<(), RequesterError> {
-        self.publisher.as_mut().map_or(Ok(()), Wire::flush)
+        self.wires.flush()
     }
 
     fn receive(&mut self, clock: &dyn Clock, sink: &mut dyn Sink) -> Result<(), RequesterError> {
@@ -180,12 +169,12 @@ impl Requester for Postgres {
     }
 
     fn readiness(&self) -> Readiness<'_> {
-        both_ready(self.publisher.as_ref(), self.subscriber.as_ref())
+        self.wires.readiness()
     }
 
     fn tear_down(&mut self) -> Result<(), RequesterError> {
         // A channel is gone with its last listener.
-        for mut wire in [self.publisher.take(), self.subscriber.take()].into_iter().flatten() {
+        for mut wire in [self.wires.publisher.take(), self.wires.subscriber.take()].into_iter().flatten() {
             push(wire.out(), b'X', |_| {});
             // Who has gone already needs no goodbye.
             let _ = wire.flush();

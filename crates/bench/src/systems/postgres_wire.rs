@@ -1,8 +1,7 @@
 //! PostgreSQL's protocol 3.0, the client's side, as far as LISTEN and NOTIFY need it. No TLS, no GSSAPI, no MD5.
 
-use super::nats_wire::{refused, wrong};
 use super::scram::Scram;
-use super::wire::Wire;
+use super::wire::{Wire, refused, wrong};
 use crate::error::RequesterError;
 
 /// Bytes of a message from the server, at most: errors and notifications are far smaller.

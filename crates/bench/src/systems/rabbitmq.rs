@@ -6,8 +6,9 @@
 use std::collections::BTreeMap;
 
 use super::amqp_wire::{Frame, long, method, parse, push_long, push_method, push_publish, push_short};
+use super::pair::Pair;
 use super::settings::Settings;
-use super::wire::{Wire, both_ready};
+use super::wire::{Wire, wrong};
 use crate::clock::Clock;
 use crate::error::RequesterError;
 use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink};
@@ -19,8 +20,7 @@ pub(super) struct RabbitMq {
     password: String,
     vhost: String,
     durable: bool,
-    publisher: Option<Wire>,
-    subscriber: Option<Wire>,
+    wires: Pair,
     next_tag: u64,
     /// Sequences by delivery tag, not yet confirmed.
     unconfirmed: BTreeMap<u64, u64>,
@@ -46,8 +46,7 @@ impl RabbitMq {
             password: settings.take("password").unwrap_or_else(|| "guest".to_owned()),
             vhost: settings.take("vhost").unwrap_or_else(|| "/".to_owned()),
             durable,
-            publisher: None,
-            subscriber: None,
+            wires: Pair::default(),
             next_tag: 1,
             unconfirmed: BTreeMap::new(),
             body: Vec::new(),
@@ -105,7 +104,7 @@ impl RabbitMq {
     }
 
     fn take_confirms(&mut self, clock: &dyn Clock, sink: &mut dyn Sink) -> Result<(), RequesterError> {
-        let Some(wire) = &mut self.publisher else { return Ok(()) };
+        let Some(wire) = &mut self.wires.publisher else { return Ok(()) };
         let unconfirmed = &mut self.unconfirmed;
         frames(wire, clock, |now, frame| {
             let Frame::Method(name @ (method::BASIC_ACK | method::BASIC_NACK), arguments) = frame else {
@@ -127,7 +126,7 @@ impl RabbitMq {
     }
 
     fn take_messages(&mut self, clock: &dyn Clock, sink: &mut dyn Sink) -> Result<(), RequesterError> {
-        let Some(wire) = &mut self.subscriber else { return Ok(()) };
+        let Some(wire) = &mut self.wires.subscriber else { return Ok(()) };
         let (body, body_bytes) = (&mut self.body, &mut self.body_bytes);
         frames(wire, clock, |now, frame| match frame {
             Frame::Method(method::BASIC_DELIVER, _) => body.clear(),
@@ -151,7 +150,7 @@ fn await_method(wire: &mut Wire, awaited: (u16, u16)) -> Result<(), RequesterErr
     let address = wire.address().to_owned();
     loop {
         let found = wire.wait_for("setting up", |data| {
-            match parse(data).map_err(|expected| super::nats_wire::wrong(&address, expected, data))? {
+            match parse(data).map_err(|expected| wrong(&address, expected, data))? {
                 None => Ok(None),
                 Some((Frame::Method(name, arguments), used)) => {
                     refusal(&address, name, arguments).map_or(Ok(Some((name, used))), Err)
@@ -181,26 +180,18 @@ fn frames(
     clock: &dyn Clock,
     mut on_frame: impl FnMut(u64, Frame<'_>),
 ) -> Result<(), RequesterError> {
-    if !wire.fill()? {
-        return Ok(());
-    }
-    let now = clock.now_ns();
-    let mut used = 0;
-    loop {
-        let data = &wire.data()[used..];
-        let Some((frame, bytes)) = parse(data).map_err(|expected| wire.protocol(expected, data))? else {
-            break;
+    wire.take_apart(clock, |heard| {
+        let Some((frame, bytes)) = parse(heard.data).map_err(|expected| heard.wrong(expected))? else {
+            return Ok(None);
         };
         if let Frame::Method(name, arguments) = &frame
-            && let Some(refusal) = refusal(wire.address(), *name, arguments)
+            && let Some(refusal) = refusal(heard.address, *name, arguments)
         {
             return Err(refusal);
         }
-        on_frame(now, frame);
-        used += bytes;
-    }
-    wire.consume(used);
-    Ok(())
+        on_frame(heard.at_ns, frame);
+        Ok(Some(bytes))
+    })
 }
 
 impl Requester for RabbitMq {
@@ -215,12 +206,12 @@ impl Requester for RabbitMq {
         self.declare(&mut publisher)?;
         let mut subscriber = self.connect()?;
         self.consume(&mut subscriber)?;
-        (self.publisher, self.subscriber) = (Some(publisher), Some(subscriber));
+        self.wires = Pair::of(publisher, subscriber);
         Ok(())
     }
 
     fn publish(&mut self, sequence: u64, payload: &[u8]) -> Result<Handed, RequesterError> {
-        let Some(out) = self.publisher.as_mut().and_then(|wire| wire.room_for(payload.len() + 256)) else {
+        let Some(out) = self.wires.room_for(payload.len() + 256) else {
             return Ok(Handed::Full);
         };
         push_publish(out, &self.queue, self.durable, payload);
@@ -230,7 +221,7 @@ impl Requester for RabbitMq {
     }
 
     fn flush(&mut self) -> Result<(), RequesterError> {
-        self.publisher.as_mut().map_or(Ok(()), Wire::flush)
+        self.wires.flush()
     }
 
     fn receive(&mut self, clock: &dyn Clock, sink: &mut dyn Sink) -> Result<(), RequesterError> {
@@ -239,11 +230,11 @@ impl Requester for RabbitMq {
     }
 
     fn readiness(&self) -> Readiness<'_> {
-        both_ready(self.publisher.as_ref(), self.subscriber.as_ref())
+        self.wires.readiness()
     }
 
     fn tear_down(&mut self) -> Result<(), RequesterError> {
-        (self.publisher, self.subscriber) = (None, None);
+        self.wires = Pair::default();
         let mut wire = self.connect()?;
         push_method(wire.out(), 1, method::QUEUE_DELETE, |out| {
             out.extend_from_slice(&[0, 0]);

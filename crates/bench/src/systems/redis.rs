@@ -5,8 +5,9 @@
 
 use std::collections::VecDeque;
 
+use super::pair::Pair;
 use super::resp::{Value, parse, push_command};
-use super::wire::{Wire, both_ready};
+use super::wire::{Wire, wrong};
 use crate::clock::Clock;
 use crate::error::RequesterError;
 use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink};
@@ -22,8 +23,7 @@ pub(super) struct Redis {
     address: String,
     key: String,
     way: Way,
-    publisher: Option<Wire>,
-    subscriber: Option<Wire>,
+    wires: Pair,
     unanswered: VecDeque<u64>,
     last_id: Vec<u8>,
 }
@@ -34,8 +34,7 @@ impl Redis {
             address,
             key: format!("bench.{name}"),
             way,
-            publisher: None,
-            subscriber: None,
+            wires: Pair::default(),
             unanswered: VecDeque::new(),
             last_id: b"0".to_vec(),
         }
@@ -51,12 +50,12 @@ impl Redis {
                 Err(RequesterError::Unsupported(format!("{address} says {reason}")))
             }
             Ok(found) => Ok(found.map(|(_, used)| ((), used))),
-            Err(expected) => Err(super::nats_wire::wrong(&address, expected, data)),
+            Err(expected) => Err(wrong(&address, expected, data)),
         })
     }
 
     fn read_on(&mut self) {
-        if let Some(wire) = &mut self.subscriber {
+        if let Some(wire) = &mut self.wires.subscriber {
             let words: [&[u8]; 6] =
                 [b"XREAD", b"BLOCK", b"0", b"STREAMS", self.key.as_bytes(), self.last_id.as_slice()];
             push_command(wire.out(), &words);
@@ -64,56 +63,42 @@ impl Redis {
     }
 
     fn take_answers(&mut self, clock: &dyn Clock, sink: &mut dyn Sink) -> Result<(), RequesterError> {
-        let Some(wire) = &mut self.publisher else { return Ok(()) };
-        if !wire.fill()? {
-            return Ok(());
-        }
-        let now = clock.now_ns();
-        let mut used = 0;
-        loop {
-            let data = &wire.data()[used..];
-            let Some((value, bytes)) = parse(data).map_err(|expected| wire.protocol(expected, data))? else {
-                break;
+        let unanswered = &mut self.unanswered;
+        let Some(wire) = &mut self.wires.publisher else { return Ok(()) };
+        wire.take_apart(clock, |heard| {
+            let Some((value, bytes)) = parse(heard.data).map_err(|expected| heard.wrong(expected))? else {
+                return Ok(None);
             };
-            let sequence =
-                self.unanswered.pop_front().ok_or_else(|| wire.protocol("no answer to nothing", data))?;
+            let sequence = unanswered.pop_front().ok_or_else(|| heard.wrong("no answer to nothing"))?;
             match value {
-                Value::Error(reason) => sink.refused(now, sequence, &String::from_utf8_lossy(reason)),
-                _ => sink.acknowledged(now, sequence),
+                Value::Error(reason) => sink.refused(heard.at_ns, sequence, &String::from_utf8_lossy(reason)),
+                _ => sink.acknowledged(heard.at_ns, sequence),
             }
-            used += bytes;
-        }
-        wire.consume(used);
-        Ok(())
+            Ok(Some(bytes))
+        })
     }
 
     fn take_messages(&mut self, clock: &dyn Clock, sink: &mut dyn Sink) -> Result<(), RequesterError> {
-        let Some(wire) = &mut self.subscriber else { return Ok(()) };
-        if !wire.fill()? {
-            return Ok(());
-        }
-        let now = clock.now_ns();
-        let (mut used, mut answered) = (0, false);
-        loop {
-            let data = &wire.data()[used..];
-            let Some((value, bytes)) = parse(data).map_err(|expected| wire.protocol(expected, data))? else {
-                break;
+        let (way, last_id, mut answered) = (self.way, &mut self.last_id, false);
+        let Some(wire) = &mut self.wires.subscriber else { return Ok(()) };
+        wire.take_apart(clock, |heard| {
+            let Some((value, bytes)) = parse(heard.data).map_err(|expected| heard.wrong(expected))? else {
+                return Ok(None);
             };
-            let deliver = match self.way {
-                Way::PublishSubscribe => published(&value, now, sink),
+            let deliver = match way {
+                Way::PublishSubscribe => published(&value, heard.at_ns, sink),
                 Way::Streams => {
                     answered = true;
-                    streamed(&value, now, sink, &mut self.last_id)
+                    streamed(&value, heard.at_ns, sink, last_id)
                 }
             };
-            deliver.ok_or_else(|| wire.protocol("a message", data))?;
-            used += bytes;
-        }
-        wire.consume(used);
+            deliver.ok_or_else(|| heard.wrong("a message"))?;
+            Ok(Some(bytes))
+        })?;
         if answered {
             self.read_on();
         }
-        self.subscriber.as_mut().map_or(Ok(()), Wire::flush)
+        self.wires.subscriber.as_mut().map_or(Ok(()), Wire::flush)
     }
 }
 
@@ -150,15 +135,15 @@ impl Requester for Redis {
             Way::PublishSubscribe => self.ask(&mut subscriber, &[b"SUBSCRIBE", self.key.as_bytes()])?,
             Way::Streams => self.ask(&mut publisher, &[b"DEL", self.key.as_bytes()])?,
         }
-        (self.publisher, self.subscriber) = (Some(publisher), Some(subscriber));
+        self.wires = Pair::of(publisher, subscriber);
         if self.way == Way::Streams {
             self.read_on();
         }
-        self.subscriber.as_mut().map_or(Ok(()), Wire::flush)
+        self.wires.subscriber.as_mut().map_or(Ok(()), Wire::flush)
     }
 
     fn publish(&mut self, sequence: u64, payload: &[u8]) -> Result<Handed, RequesterError> {
-        let Some(out) = self.publisher.as_mut().and_then(|wire| wire.room_for(payload.len() + 128)) else {
+        let Some(out) = self.wires.room_for(payload.len() + 128) else {
             return Ok(Handed::Full);
         };
         let key = self.key.as_bytes();
@@ -173,7 +158,7 @@ impl Requester for Redis {
     }
 
     fn flush(&mut self) -> Result<(), RequesterError> {
-        self.publisher.as_mut().map_or(Ok(()), Wire::flush)
+        self.wires.flush()
     }
 
     fn receive(&mut self, clock: &dyn Clock, sink: &mut dyn Sink) -> Result<(), RequesterError> {
@@ -182,11 +167,11 @@ impl Requester for Redis {
     }
 
     fn readiness(&self) -> Readiness<'_> {
-        both_ready(self.publisher.as_ref(), self.subscriber.as_ref())
+        self.wires.readiness()
     }
 
     fn tear_down(&mut self) -> Result<(), RequesterError> {
-        (self.publisher, self.subscriber) = (None, None);
+        self.wires = Pair::default();
         if self.way == Way::Streams {
             let mut wire = Wire::connect(&self.address)?;
             self.ask(&mut wire, &[b"DEL", self.key.as_bytes()])?;

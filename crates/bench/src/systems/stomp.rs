@@ -3,8 +3,9 @@
 //! Settings: `destination` (default `/queue/`; the name of the connection is appended), `user`, `password`, `host`.
 
 use super::nats_wire::push_number;
+use super::pair::Pair;
 use super::settings::Settings;
-use super::wire::{Wire, both_ready, line};
+use super::wire::{Wire, line, wrong};
 use crate::clock::Clock;
 use crate::error::RequesterError;
 use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink};
@@ -15,8 +16,7 @@ pub(super) struct Stomp {
     user: String,
     password: String,
     host: String,
-    publisher: Option<Wire>,
-    subscriber: Option<Wire>,
+    wires: Pair,
 }
 
 /// A frame that came.
@@ -36,8 +36,7 @@ impl Stomp {
             user: take("user", "guest"),
             password: take("password", "guest"),
             host: take("host", "/"),
-            publisher: None,
-            subscriber: None,
+            wires: Pair::default(),
         }
     }
 
@@ -93,7 +92,7 @@ fn parse(data: &[u8]) -> Result<Option<(Frame<'_>, usize)>, &'static str> {
 fn await_frame(wire: &mut Wire, awaited: &[u8]) -> Result<(), RequesterError> {
     let address = wire.address().to_owned();
     wire.wait_for("setting up", |data| {
-        let wrong = |expected| super::nats_wire::wrong(&address, expected, data);
+        let wrong = |expected| wrong(&address, expected, data);
         match parse(data).map_err(wrong)? {
             None => Ok(None),
             Some((frame, used)) if frame.command == awaited => Ok(Some(((), used))),
@@ -108,24 +107,16 @@ fn frames(
     clock: &dyn Clock,
     mut on_frame: impl FnMut(u64, Frame<'_>),
 ) -> Result<(), RequesterError> {
-    if !wire.fill()? {
-        return Ok(());
-    }
-    let now = clock.now_ns();
-    let mut used = 0;
-    loop {
-        let data = &wire.data()[used..];
-        let Some((frame, bytes)) = parse(data).map_err(|expected| wire.protocol(expected, data))? else {
-            break;
+    wire.take_apart(clock, |heard| {
+        let Some((frame, bytes)) = parse(heard.data).map_err(|expected| heard.wrong(expected))? else {
+            return Ok(None);
         };
         if frame.command == b"ERROR" {
-            return Err(wire.protocol("no ERROR", data));
+            return Err(heard.wrong("no ERROR"));
         }
-        on_frame(now, frame);
-        used += bytes;
-    }
-    wire.consume(used);
-    Ok(())
+        on_frame(heard.at_ns, frame);
+        Ok(Some(bytes))
+    })
 }
 
 impl Requester for Stomp {
@@ -138,13 +129,12 @@ impl Requester for Stomp {
         let frame = format!("SUBSCRIBE\nid:0\ndestination:{}\nack:auto\nreceipt:1\n\n\0", self.destination);
         subscriber.out().extend_from_slice(frame.as_bytes());
         await_frame(&mut subscriber, b"RECEIPT")?;
-        self.subscriber = Some(subscriber);
-        self.publisher = Some(self.connect()?);
+        self.wires = Pair::of(self.connect()?, subscriber);
         Ok(())
     }
 
     fn publish(&mut self, sequence: u64, payload: &[u8]) -> Result<Handed, RequesterError> {
-        let Some(out) = self.publisher.as_mut().and_then(|wire| wire.room_for(payload.len() + 256)) else {
+        let Some(out) = self.wires.room_for(payload.len() + 256) else {
             return Ok(Handed::Full);
         };
         out.extend_from_slice(b"SEND\ndestination:");
@@ -160,14 +150,14 @@ impl Requester for Stomp {
     }
 
     fn flush(&mut self) -> Result<(), RequesterError> {
-        self.publisher.as_mut().map_or(Ok(()), Wire::flush)
+        self.wires.flush()
     }
 
     fn receive(&mut self, clock: &dyn Clock, sink: &mut dyn Sink) -> Result<(), RequesterError> {
-        if let Some(wire) = &mut self.subscriber {
+        if let Some(wire) = &mut self.wires.subscriber {
             frames(wire, clock, |now, frame| sink.payload(now, frame.body))?;
         }
-        let Some(wire) = &mut self.publisher else { return Ok(()) };
+        let Some(wire) = &mut self.wires.publisher else { return Ok(()) };
         frames(wire, clock, |now, frame| {
             if let Some(sequence) = frame.receipt {
                 sink.acknowledged(now, sequence);
@@ -176,12 +166,12 @@ impl Requester for Stomp {
     }
 
     fn readiness(&self) -> Readiness<'_> {
-        both_ready(self.publisher.as_ref(), self.subscriber.as_ref())
+        self.wires.readiness()
     }
 
     fn tear_down(&mut self) -> Result<(), RequesterError> {
         // STOMP cannot delete a queue; brokers remove empty ones as they are configured to.
-        (self.publisher, self.subscriber) = (None, None);
+        self.wires = Pair::default();
         Ok(())
     }
 }

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{Timespec, poll};
 
+use crate::clock::Clock;
 use crate::error::RequesterError;
-use crate::requester::{Readiness, Watched};
+use crate::requester::Watched;
 
 /// Bytes that may wait to be sent; a message that does not fit must wait outside. One larger message fits into an empty buffer.
 const OUT_BYTES_MAX: usize = 1 << 20;
@@ -116,6 +117,25 @@ impl Wire {
         &self.input[self.start..self.end]
     }
 
+    /// Reads what is there and takes it apart: `one` deals with the message at the beginning of what it is shown and says how many bytes it
+    /// took, or `None` if the message is not complete.
+    pub(super) fn take_apart(
+        &mut self,
+        clock: &dyn Clock,
+        mut one: impl FnMut(&Heard<'_>) -> Result<Option<usize>, RequesterError>,
+    ) -> Result<(), RequesterError> {
+        if !self.fill()? {
+            return Ok(());
+        }
+        let at_ns = clock.now_ns();
+        let mut used = 0;
+        while let Some(bytes) = one(&Heard { at_ns, data: &self.data()[used..], address: &self.address })? {
+            used += bytes;
+        }
+        self.consume(used);
+        Ok(())
+    }
+
     pub(super) fn consume(&mut self, bytes: usize) {
         self.start += bytes;
         debug_assert!(self.start <= self.end);
@@ -169,8 +189,7 @@ impl Wire {
 
     /// An answer that the protocol does not allow here.
     pub(super) fn protocol(&self, expected: &'static str, found: &[u8]) -> RequesterError {
-        let found = String::from_utf8_lossy(&found[..found.len().min(120)]).escape_debug().to_string();
-        RequesterError::Protocol { address: self.address.clone(), expected, found }
+        wrong(&self.address, expected, found)
     }
 
     fn closed(&self) -> RequesterError {
@@ -189,12 +208,29 @@ pub(super) fn line(data: &[u8]) -> Option<(&[u8], usize)> {
     Some((line.strip_suffix(b"\r").unwrap_or(line), end + 1))
 }
 
-/// What a requester with a connection for publishing and one for receiving waits for; for ever while it has none.
-pub(super) fn both_ready<'a>(publisher: Option<&'a Wire>, subscriber: Option<&'a Wire>) -> Readiness<'a> {
-    match (publisher, subscriber) {
-        (Some(publisher), Some(subscriber)) => {
-            Readiness::Sockets(publisher.watched(), Some(subscriber.watched()))
-        }
-        _ => Readiness::At(u64::MAX),
+/// What a connection has received and nobody has understood yet.
+#[derive(Debug)]
+pub(super) struct Heard<'a> {
+    /// When it was read.
+    pub(super) at_ns: u64,
+    pub(super) data: &'a [u8],
+    pub(super) address: &'a str,
+}
+
+impl Heard<'_> {
+    /// It is not what the protocol allows here.
+    pub(super) fn wrong(&self, expected: &'static str) -> RequesterError {
+        wrong(self.address, expected, self.data)
     }
+}
+
+/// An answer that is not in the protocol.
+pub(super) fn wrong(address: &str, expected: &'static str, found: &[u8]) -> RequesterError {
+    let found = String::from_utf8_lossy(&found[..found.len().min(120)]).escape_debug().to_string();
+    RequesterError::Protocol { address: address.to_owned(), expected, found }
+}
+
+/// The server complained.
+pub(super) fn refused(address: &str, reason: &[u8]) -> RequesterError {
+    RequesterError::Unsupported(format!("{address} says {}", String::from_utf8_lossy(reason)))
 }
