@@ -104,6 +104,14 @@ def member(client, protocol, group, topic, **more):
     return m
 
 
+def end(load, members):
+    """Whatever happened: nothing runs on."""
+    load.stopping.set()
+    for m in members:
+        if m.alive():
+            m.process.kill()
+
+
 def scale(client, protocol):
     """1 -> 5 -> 4 (one killed) -> 2 members under load."""
     topic = fresh(f"scale-{client}")
@@ -125,10 +133,7 @@ def scale(client, protocol):
         until(seen_to(members, topic, ends), "everything is committed", last)
         same([m.leave() for m in last], [0, 0], "exit of the last two")
     finally:
-        load.stopping.set()
-        for m in members:
-            if m.alive():
-                m.process.kill()
+        end(load, members)
     judge(members, ends, exclusive=client not in TELLS_LATE)
     same(committed(group, topic), ends, "commits in the end")
     KNOWN[client, protocol] = (group, topic, ends)
@@ -172,10 +177,7 @@ def static(client, protocol):
         ends = load.stop()
         until(seen_to(everyone, topic, ends), "everything is committed", now)
     finally:
-        load.stopping.set()
-        for m in everyone:
-            if m.alive():
-                m.process.kill()
+        end(load, everyone)
     judge(everyone, ends, exclusive=False)
     same(committed(group, topic), ends, "commits in the end")
 
@@ -207,10 +209,7 @@ def migrate(client):
         ends = load.stop()
         until(seen_to(everyone, topic, ends), "everything is committed", now)
     finally:
-        load.stopping.set()
-        for m in everyone:
-            if m.alive():
-                m.process.kill()
+        end(load, everyone)
     judge(everyone, ends, exclusive=client not in TELLS_LATE)
     same(committed(group, topic), ends, "commits in the end")
 

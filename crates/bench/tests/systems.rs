@@ -432,6 +432,15 @@ fn a_frozen_system_shows_its_stall() {
     });
 }
 
+/// Waits until an echo server has given so many answers.
+fn until_answers(server: &EchoServer, answers: u64) {
+    let deadline = std::time::Instant::now() + Duration::from_secs(30);
+    while server.answers() < answers {
+        assert!(std::time::Instant::now() < deadline, "{} of {answers} answers", server.answers());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 fn shows_a_freeze(system: &str, protocol: EchoProtocol) {
     let server = EchoServer::start(protocol).unwrap();
     let mut target = target(system, Some(server.address().to_string()));
@@ -439,7 +448,8 @@ fn shows_a_freeze(system: &str, protocol: EchoProtocol) {
     target.connections = 2;
     let options = options(&target, 500);
     let freezer = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(700));
+        // The first 100 are the warm-up: all of the stall lies behind it, and before the end.
+        until_answers(&server, 200);
         server.freeze(true);
         std::thread::sleep(Duration::from_millis(400));
         server.freeze(false);
@@ -456,16 +466,19 @@ fn shows_a_freeze(system: &str, protocol: EchoProtocol) {
 
 #[test]
 fn stopping_keeps_what_was_measured() {
-    let target = target("tcp-echo", None);
+    let server = EchoServer::start(EchoProtocol::Tcp).unwrap();
+    let target = target("tcp-echo", Some(server.address().to_string()));
     let mut options = options(&target, 1000);
     options.duration_ns = 60 * SECOND_NS;
     let stop = Arc::new(AtomicBool::new(false));
     let stopper = Arc::clone(&stop);
-    std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(600));
+    let stopping = std::thread::spawn(move || {
+        until_answers(&server, 600);
         stopper.store(true, Ordering::Relaxed);
+        server
     });
     let outcome = run(&target, &options, &stop);
+    drop(stopping.join().unwrap());
     assert!(outcome.interrupted);
     assert!(outcome.total.receipt.count() > 50 && outcome.measured_ns < 30 * SECOND_NS);
 }

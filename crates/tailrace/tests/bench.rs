@@ -3,10 +3,24 @@
 
 mod support;
 
+use std::time::{Duration, Instant};
+
 use serde_json::Value;
 use support::{Server, command, failure, run, success};
+use tailrace_bench::systems::{EchoProtocol, EchoServer};
 
 const SHORT: [&str; 8] = ["--duration", "1s", "--warm-up", "200ms", "--rate", "500", "--drain", "2s"];
+
+/// An echo server, and the lines of a plan that start a proxy before it as the server under test, with the proxy's address.
+fn proxied_echo() -> (EchoServer, String, String) {
+    let echo = EchoServer::start(EchoProtocol::Tcp).unwrap();
+    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let (program, to) = (support::TAILRACE, echo.address());
+    let server = format!(
+        "address = '{address}'\nstart = ['{program}', 'bench', 'proxy', '--listen', '{address}', '--to', '{to}']\n"
+    );
+    (echo, address, server)
+}
 
 fn bench_run(more: &[&str]) -> std::process::Output {
     let mut arguments = vec!["bench", "run"];
@@ -101,9 +115,26 @@ fn wrong_options_are_named() {
 
 #[test]
 fn interruption_keeps_what_was_measured() {
-    let mut child =
-        command(&["bench", "run", "--system", "noop", "--duration", "60s", "-o", "json"]).spawn().unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(3500));
+    let echo = EchoServer::start(EchoProtocol::Tcp).unwrap();
+    let address = echo.address().to_string();
+    let run = [
+        "bench",
+        "run",
+        "--system",
+        "tcp-echo",
+        "--address",
+        &address,
+        "--rate",
+        "1000",
+        "--duration",
+        "60s",
+    ];
+    let mut child = command(&[&run[..], &["--warm-up", "0s", "-o", "json"]].concat()).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while echo.answers() < 500 {
+        assert!(Instant::now() < deadline, "{} answers", echo.answers());
+        std::thread::sleep(Duration::from_millis(1));
+    }
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let mut stdout = child.stdout.take().unwrap();
@@ -165,18 +196,13 @@ fn runs_are_compared_as_runs() {
 #[test]
 fn a_plan_takes_turns_starts_servers_and_goes_on_where_it_stopped() {
     let dir = tempfile::tempdir().unwrap();
-    // The server under test is a proxy, started by the plan, before an echo server of the test.
-    let echo =
-        tailrace_bench::systems::EchoServer::start(tailrace_bench::systems::EchoProtocol::Tcp).unwrap();
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (_echo, _, server) = proxied_echo();
     let (plan, out) = (dir.path().join("plan.toml"), dir.path().join("out"));
     let text = format!(
         "rounds = 2\npause = '0s'\n[[system]]\nsystem = 'noop'\n[[system]]\nname = 'echo'\nsystem = 'tcp-echo'\n\
-         version = ['{}', '--version']\naddress = '127.0.0.1:{port}'\nstart = ['{}', 'bench', 'proxy', '--listen', '127.0.0.1:{port}', '--to', '{}']\n\
+         version = ['{}', '--version']\n{server}\
          [[workload]]\nname = 'w'\nrate = 200\nduration = '300ms'\nwarm-up = '100ms'\n",
         support::TAILRACE,
-        support::TAILRACE,
-        echo.address(),
     );
     std::fs::write(&plan, &text).unwrap();
     let arguments = ["bench", "run", plan.to_str().unwrap(), "--out", out.to_str().unwrap(), "-o", "json"];
@@ -308,19 +334,14 @@ fn scalability_is_fitted_from_results() {
 #[test]
 fn a_plan_makes_trouble() {
     let dir = tempfile::tempdir().unwrap();
-    let echo =
-        tailrace_bench::systems::EchoServer::start(tailrace_bench::systems::EchoProtocol::Tcp).unwrap();
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (_echo, address, server) = proxied_echo();
     let (plan, out) = (dir.path().join("plan.toml"), dir.path().join("out"));
-    // The server that is stopped is a proxy before an echo server of the test; on the way to it is the plan's own.
+    // On the way to the proxy that is stopped is the plan's own.
     let text = format!(
         "rounds = 1\npause = '0s'\n[trouble]\nboth = 'latency=20ms'\n\
          signals = [{{ at = '1s', signal = 'SIGCONT' }}, {{ at = '300ms', signal = 'SIGSTOP' }}]\n[[system]]\n\
-         name = 'echo'\nsystem = 'tcp-echo'\naddress = '127.0.0.1:{port}'\n\
-         start = ['{}', 'bench', 'proxy', '--listen', '127.0.0.1:{port}', '--to', '{}']\n\
-         [[workload]]\nname = 'w'\nrate = 200\nduration = '1500ms'\nwarm-up = '0s'\n",
-        support::TAILRACE,
-        echo.address(),
+         name = 'echo'\nsystem = 'tcp-echo'\n{server}\
+         [[workload]]\nname = 'w'\nrate = 200\nduration = '1500ms'\nwarm-up = '0s'\n"
     );
     std::fs::write(&plan, &text).unwrap();
     success(run(&["bench", "run", plan.to_str().unwrap(), "--out", out.to_str().unwrap()]));
@@ -328,7 +349,7 @@ fn a_plan_makes_trouble() {
     let result: Value = serde_json::from_slice(&result).unwrap();
     let trouble: Vec<&str> =
         result["trouble"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
-    assert_eq!(trouble[0], format!("proxy to 127.0.0.1:{port} --both=latency=20ms"));
+    assert_eq!(trouble[0], format!("proxy to {address} --both=latency=20ms"));
     let sent_at = |sent: &str, name: &str| -> f64 {
         let seconds = sent.strip_prefix(name).and_then(|rest| rest.strip_prefix(" to the server at "));
         seconds.and_then(|rest| rest.strip_suffix(" s")).unwrap().parse().unwrap()

@@ -4,7 +4,7 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 
@@ -24,6 +24,7 @@ pub enum EchoProtocol {
 struct Gate {
     frozen: Mutex<bool>,
     thawed: Condvar,
+    passed: AtomicU64,
 }
 
 /// A running echo server on a free port of the loopback interface.
@@ -55,6 +56,11 @@ impl EchoServer {
         self.address
     }
 
+    /// Answers given so far. One answer over TCP may be to several messages that came together.
+    pub fn answers(&self) -> u64 {
+        self.gate.passed.load(Ordering::Relaxed)
+    }
+
     /// From now on, or no longer, nothing is answered. What was held back is answered at once afterwards.
     pub fn freeze(&self, frozen: bool) {
         *self.gate.frozen.lock().unwrap_or_else(PoisonError::into_inner) = frozen;
@@ -76,6 +82,7 @@ impl Gate {
         let frozen = self.frozen.lock().unwrap_or_else(PoisonError::into_inner);
         let _thawed =
             self.thawed.wait_while(frozen, |frozen| *frozen).unwrap_or_else(PoisonError::into_inner);
+        self.passed.fetch_add(1, Ordering::Relaxed);
     }
 }
 

@@ -22,9 +22,6 @@ use crate::kafka::errors::{command_code, transaction_code};
 /// to the transaction by themselves (`transaction.version` 2, KIP-890).
 pub(crate) const ADDS_PARTITIONS_FROM: i16 = 12;
 
-/// First version of Produce whose clients know TRANSACTION_ABORTABLE (KIP-890).
-const ABORTABLE_FROM: i16 = 11;
-
 /// Times that a request is submitted with a fresh producer id, at most. Each time but the last, another request used up
 /// epochs in between.
 const FRESH_IDS_MAX: usize = 5;
@@ -127,8 +124,8 @@ pub(crate) fn producer(id: i64, epoch: i16) -> TransactionalProducer {
     TransactionalProducer { id: ProducerId(id), epoch: ProducerEpoch(epoch) }
 }
 
-/// Makes sure that a partition is in the transaction, for the first batch in it. With `adds_partition` it is added; without,
-/// it must be there.
+/// Makes sure that a partition is in the transaction, for the first batch or the first offsets in it. With `adds_partition` it is
+/// added; without, it must be there. The request knows TRANSACTION_ABORTABLE from version `abortable_from` on.
 ///
 /// # Errors
 /// The answer for the producer.
@@ -137,11 +134,12 @@ pub(crate) async fn verify_partition(
     (transactional_id, producer): (&str, TransactionalProducer),
     partition: TopicPartition,
     adds_partition: bool,
+    abortable_from: i16,
 ) -> Result<(), Refusal> {
     let transactional_id = transactional_id.to_owned();
     let partitions = BTreeSet::from([partition]);
     let question = Question { transactional_id, producer, partitions, adds_partition };
-    put(&context.broker, question, context.version() >= ABORTABLE_FROM).await
+    put(&context.broker, question, context.version() >= abortable_from).await
 }
 
 /// Adds several partitions to the transaction at once, for their first batches.
@@ -156,24 +154,6 @@ pub(crate) async fn add_partitions(
     let transactional_id = transactional_id.to_owned();
     let question = Question { transactional_id, producer, partitions, adds_partition: true };
     put(&context.broker, question, true).await
-}
-
-/// Makes sure that a partition of `__consumer_offsets` is in the transaction: for TxnOffsetCommit. From version 5 on
-/// (`adds_partition`) it is added; before, it must be there.
-///
-/// # Errors
-/// The answer for the client.
-pub(crate) async fn add_offsets_partition(
-    context: &Context,
-    (transactional_id, producer): (&str, TransactionalProducer),
-    partition: TopicPartition,
-    adds_partition: bool,
-) -> Result<(), Refusal> {
-    let transactional_id = transactional_id.to_owned();
-    let partitions = BTreeSet::from([partition]);
-    let question = Question { transactional_id, producer, partitions, adds_partition };
-    // Version 4 of TxnOffsetCommit, which does not add partitions yet, is the first to know TRANSACTION_ABORTABLE.
-    put(&context.broker, question, context.version() >= 4).await
 }
 
 /// Whether partitions are in a transaction.

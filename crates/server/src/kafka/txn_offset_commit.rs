@@ -17,11 +17,14 @@ use tailrace_types::{ProducerEpoch, ProducerId};
 use crate::connection::Closed;
 use crate::kafka::commands::Refusal;
 use crate::kafka::groups::{PendingGroup, group_code};
-use crate::kafka::transactions::{add_offsets_partition, group_partition};
+use crate::kafka::transactions::{group_partition, verify_partition};
 use crate::kafka::{Context, Decided, answer_later, decode};
 
 /// First version that adds the offsets' partition to the transaction by itself (KIP-890).
 const ADDS_PARTITION_FROM: i16 = 5;
+
+/// First version whose clients know TRANSACTION_ABORTABLE (KIP-890). It does not add partitions yet.
+const ABORTABLE_FROM: i16 = 4;
 
 /// Times that the transaction's coordinator is asked, at most. Once more is enough unless transactions end all the time.
 const VERIFICATIONS_MAX: usize = 5;
@@ -77,12 +80,12 @@ async fn submit(
     let partition = group_partition(&context.broker, group_id).await?;
     let (number, transaction) = (partition.partition.0, (transactional_id, producer));
     if context.version() >= ADDS_PARTITION_FROM {
-        add_offsets_partition(context, transaction, partition, true).await?;
+        verify_partition(context, transaction, partition, true, ABORTABLE_FROM).await?;
         return Ok(context.submit_offsets(group_id.to_owned(), OffsetsEvent::Commit(commit)).await);
     }
     for _ in 0..VERIFICATIONS_MAX {
         let ended = context.transactions_ended(number, producer.id).await;
-        add_offsets_partition(context, transaction, partition.clone(), false).await?;
+        verify_partition(context, transaction, partition.clone(), false, ABORTABLE_FROM).await?;
         let commit = OffsetsEvent::Commit(commit.clone());
         let unended = move |core: &GroupCoordinator| ended == Some(core.transactions_ended(producer.id));
         if let Some(pending) = context.submit_offsets_if(number, group_id, unended, commit).await {

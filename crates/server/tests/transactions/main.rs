@@ -4,6 +4,7 @@ mod admin;
 mod client;
 #[path = "../common/mod.rs"]
 mod common;
+mod epochs;
 mod fences;
 mod protocols;
 mod reading;

@@ -23,6 +23,9 @@ use crate::partitions::{
     begin_verification_if_needed,
 };
 
+/// First version of Produce whose clients know TRANSACTION_ABORTABLE (KIP-890).
+const ABORTABLE_FROM: i16 = 11;
+
 /// Times that the coordinator is asked about one batch, at most. Each time but the first, a marker was written meanwhile.
 const VERIFICATIONS_MAX: usize = 5;
 
@@ -107,7 +110,7 @@ impl Transaction {
             }
             let guard = begin_verification(handle, &batch.header, adds_partition, now).await?;
             let who = (self.id.as_str(), producer(&batch.header));
-            verify_partition(context, who, handle.id.clone(), adds_partition).await?;
+            verify_partition(context, who, handle.id.clone(), adds_partition, ABORTABLE_FROM).await?;
             result = append_verified(broker, handle, (batch.clone(), guard), now, onward).await;
         }
         Ok(result?)

@@ -1,44 +1,19 @@
 //! The end of a producer id: its last epoch is 32766, and what follows goes on under another id, on a running server.
 
-mod common;
-
 use std::path::Path;
 
 use bytes::Bytes;
-use common::rig::{decoded, fetch_request, now, only_partition};
-use common::{Client, OK, TestServer, batch, error};
-use tailrace_kafka_wire::ErrorCode;
-use tailrace_kafka_wire::messages::end_txn_request::EndTxnRequest;
 use tailrace_kafka_wire::messages::init_producer_id_request::InitProducerIdRequest;
-use tailrace_kafka_wire::messages::produce_request::{
-    PartitionProduceData, ProduceRequest, TopicProduceData,
-};
-use tailrace_kafka_wire::{Records, Request};
+use tailrace_kafka_wire::{ErrorCode, Records};
 use tailrace_records::{BatchBuilder, BatchOptions, DecodedBatch, split_batches};
 use tailrace_server::ServerDisk;
-use tailrace_types::{ProducerEpoch, ProducerId};
 
-/// Who a producer is: id and epoch.
-type Who = (i64, i16);
+use crate::client::{self, NEW, Who, call_until_done};
+use crate::common::rig::{decoded, fetch_request, now, only_partition};
+use crate::common::{Client, OK, TestServer, error};
 
 /// The last epoch that a client may have. Markers that fence it off have the one after it.
 const LAST: i16 = i16::MAX - 1;
-
-/// Calls again while the transaction before is still being completed, as clients do.
-async fn call<R: Request>(
-    client: &mut Client,
-    version: i16,
-    request: &R,
-    code: impl Fn(&R::Response) -> i16,
-) -> R::Response {
-    loop {
-        let answer = client.call(version, request).await;
-        if error(code(&answer)) != ErrorCode::ConcurrentTransactions {
-            return answer;
-        }
-        tokio::task::yield_now().await;
-    }
-}
 
 async fn init(client: &mut Client, id: &str, claimed: Option<Who>) -> Result<Who, ErrorCode> {
     let (producer_id, producer_epoch) = claimed.unwrap_or((-1, -1));
@@ -49,7 +24,7 @@ async fn init(client: &mut Client, id: &str, claimed: Option<Who>) -> Result<Who
         producer_epoch,
         ..Default::default()
     };
-    let answer = call(client, 5, &request, |answer| answer.error_code).await;
+    let answer = call_until_done(client, NEW, &request, |answer| error(answer.error_code)).await;
     match error(answer.error_code) {
         OK => Ok((answer.producer_id, answer.producer_epoch)),
         code => Err(code),
@@ -58,46 +33,12 @@ async fn init(client: &mut Client, id: &str, claimed: Option<Who>) -> Result<Who
 
 /// One record in a transaction, which brings the partition in by itself.
 async fn produce(client: &mut Client, id: &str, who: Who) -> ErrorCode {
-    let options = BatchOptions {
-        producer_id: ProducerId(who.0),
-        producer_epoch: ProducerEpoch(who.1),
-        base_sequence: 0,
-        transactional: true,
-        ..Default::default()
-    };
-    let data = PartitionProduceData {
-        index: 0,
-        records: Records::Bytes(batch(options, &[now().0])),
-        ..Default::default()
-    };
-    let topic = TopicProduceData { name: "t".to_owned(), partition_data: vec![data], ..Default::default() };
-    let request = ProduceRequest {
-        transactional_id: Some(id.to_owned()),
-        acks: -1,
-        timeout_ms: 10_000,
-        topic_data: vec![topic],
-        ..Default::default()
-    };
-    let code = |answer: &<ProduceRequest as Request>::Response| {
-        answer.responses[0].partition_responses[0].error_code
-    };
-    error(code(&call(client, 12, &request, code).await))
+    client::produce(client, 12, id, who, (0, 0)).await
 }
 
 /// Commits, and returns who goes on.
 async fn commit(client: &mut Client, id: &str, who: Who) -> Result<Who, ErrorCode> {
-    let request = EndTxnRequest {
-        transactional_id: id.to_owned(),
-        producer_id: who.0,
-        producer_epoch: who.1,
-        committed: true,
-        ..Default::default()
-    };
-    let answer = call(client, 5, &request, |answer| answer.error_code).await;
-    match error(answer.error_code) {
-        OK => Ok((answer.producer_id, answer.producer_epoch)),
-        code => Err(code),
-    }
+    client::end(client, NEW, id, who, true).await
 }
 
 /// Lets the coordinator's log say, while the server does not run, that the producers of these ids have come to this epoch.
