@@ -117,6 +117,25 @@ async fn a_fetch_waits_for_enough_and_no_longer_than_it_says() {
     assert_eq!(outline(&response), [(0, ErrorCode::None, 1), (1, ErrorCode::None, 1)]);
 }
 
+/// What one answer cannot take is no reason to wait: it ends with a segment, and at its own limit of bytes.
+#[tokio::test]
+async fn a_fetch_does_not_wait_for_what_its_answer_could_not_take() {
+    let (_server, mut client) = with_topic(&[("internal.segment.bytes", "1000")]).await;
+    for first in 0..3 {
+        client.produce_to("t", 0, -1, numbered(first, 1, 600)).await;
+    }
+    let mut request = fetch_of(&[(0, 0)]);
+    (request.max_wait_ms, request.min_bytes) = (20_000, 1_000);
+    let answer =
+        tokio::time::timeout(AT_ONCE, client.call(12, &request)).await.expect("the segment ends here");
+    assert_eq!(outline(&answer), [(0, ErrorCode::None, 1)]);
+    let mut request = fetch_of(&[(0, 2)]);
+    (request.max_wait_ms, request.min_bytes, request.max_bytes) = (20_000, i32::MAX, 100);
+    let answer =
+        tokio::time::timeout(AT_ONCE, client.call(12, &request)).await.expect("there is no room for more");
+    assert_eq!(outline(&answer), [(0, ErrorCode::None, 1)]);
+}
+
 /// A fetch that is woken often and never satisfied gives its time limit's answer.
 #[tokio::test]
 async fn a_fetch_that_is_never_satisfied_answers_in_time() {

@@ -47,6 +47,8 @@ pub(crate) struct Found {
     /// The leader's epoch, told to those who have another.
     leader: Option<LeaderEpoch>,
     slice: Option<LogSlice<ServerDisk>>,
+    /// Behind the slice is more that the reader may see.
+    has_more: bool,
     /// The aborted transactions that touch the slice, for those who read only what is committed.
     aborted: Vec<AbortedTransaction>,
 }
@@ -61,6 +63,7 @@ impl Found {
             diverging: None,
             leader: None,
             slice: None,
+            has_more: false,
             aborted: Vec::new(),
         }
     }
@@ -95,10 +98,11 @@ struct Terms {
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let request: FetchRequest = decode(&context, reader)?;
     let broker = &context.broker;
+    let bytes_max =
+        u64::from(request.max_bytes.max(0).unsigned_abs()).min(broker.config().fetch_max_bytes.into());
     let terms = Terms {
-        bytes_max: u64::from(request.max_bytes.max(0).unsigned_abs())
-            .min(broker.config().fetch_max_bytes.into()),
-        bytes_min: request.min_bytes.max(0).unsigned_abs().into(),
+        bytes_max,
+        bytes_min: u64::from(request.min_bytes.max(0).unsigned_abs()).min(bytes_max),
         committed_only: request.isolation_level == READ_COMMITTED,
         deadline: Instant::now() + wait_time(request.max_wait_ms),
     };
@@ -149,7 +153,9 @@ fn register(broker: &Broker, wanted: &[Wanted], notify: &Arc<Notify>) {
 
 fn is_enough(found: &[Found], terms: &Terms) -> bool {
     let failed = found.iter().any(|found| found.error != ErrorCode::None || found.diverging.is_some());
-    found.is_empty() || failed || found.iter().map(Found::bytes).sum::<u64>() >= terms.bytes_min
+    // More is there than this answer takes, which ends with a segment and at its limits: waiting gains nothing.
+    let is_cut = found.iter().any(|found| found.has_more);
+    found.is_empty() || failed || is_cut || found.iter().map(Found::bytes).sum::<u64>() >= terms.bytes_min
 }
 
 fn look(broker: &Broker, wanted: &[Wanted], terms: &Terms) -> Vec<Found> {
@@ -206,6 +212,7 @@ fn look_at(
         diverging: None,
         leader: None,
         slice: None,
+        has_more: false,
         aborted: Vec::new(),
     };
     let from = Offset(want.fetch_offset);
@@ -225,6 +232,7 @@ fn look_at(
     }
     match reader.log().read(from, upto, bytes, at_least_one) {
         Ok(slice) => {
+            found.has_more = slice.as_ref().is_some_and(|slice| slice.next_offset < upto);
             if let (Some(slice), Some(aborted)) = (&slice, aborted) {
                 found.aborted = aborted.within(from, slice.next_offset);
             }
