@@ -148,6 +148,8 @@ fn interruption_keeps_what_was_measured() {
 
 #[test]
 fn calibration_shows_the_stall_and_who_hides_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (svg, png) = (dir.path().join("stall.svg"), dir.path().join("stall.png"));
     let arguments = [
         "bench",
         "calibrate",
@@ -161,10 +163,20 @@ fn calibration_shows_the_stall_and_who_hides_it() {
         "500ms",
         "-o",
         "json",
+        "--svg",
+        svg.to_str().unwrap(),
+        "--png",
+        png.to_str().unwrap(),
     ];
     let judged: Value = serde_json::from_slice(&success(run(&arguments))).unwrap();
     assert_eq!((&judged[0]["right"], &judged[0]["omits"]), (&Value::Bool(true), &Value::Bool(false)));
     assert_eq!((&judged[1]["right"], &judged[1]["omits"]), (&Value::Bool(false), &Value::Bool(true)));
+    let drawn = std::fs::read_to_string(svg).unwrap();
+    for label in ["open loop", "closed loop, for comparison", "closed loop, corrected", "computed by hand"] {
+        assert!(drawn.contains(label), "{label}");
+    }
+    assert_eq!(drawn.matches("<polyline").count() + drawn.matches("<path").count(), 3, "{drawn}");
+    assert!(std::fs::read(png).unwrap().starts_with(b"\x89PNG"));
 }
 
 #[test]

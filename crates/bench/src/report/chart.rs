@@ -7,6 +7,7 @@ use std::path::Path;
 use super::drawing::{self, Anchor, Colour, GREY, HEIGHT, Shape, WIDTH};
 use super::png;
 use crate::error::BenchError;
+use crate::recorder::Distribution;
 
 const LEFT: f64 = 80.0;
 const RIGHT: f64 = 200.0;
@@ -65,6 +66,16 @@ pub struct Chart {
     pub horizontal: Horizontal,
     /// The lines.
     pub lines: Vec<Line>,
+}
+
+/// Latency in milliseconds by share, as points of a line. Empty if nothing was recorded.
+pub fn latency_points(distribution: &Distribution) -> Vec<(f64, f64)> {
+    let Some(histogram) = distribution.histogram() else { return Vec::new() };
+    histogram
+        .iter_quantiles(5)
+        .map(|row| (row.quantile_iterated_to(), row.value_iterated_to() as f64 / 1e6))
+        .filter(|(quantile, _)| *quantile < 1.0)
+        .collect()
 }
 
 /// An axis: the values at its ends, as they are placed.

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::chart::{Chart, Horizontal, Line, Stroke};
+use super::chart::{Chart, Horizontal, Line, Stroke, latency_points};
 use super::escape;
 use super::resources::{self, Resources};
 use crate::engine::QUANTILES;
@@ -152,21 +152,12 @@ fn felt(recorder: &Recorder) -> (&'static str, Distribution) {
     }
 }
 
-fn curve(distribution: &Distribution) -> Vec<(f64, f64)> {
-    let Some(histogram) = distribution.histogram() else { return Vec::new() };
-    histogram
-        .iter_quantiles(5)
-        .map(|row| (row.quantile_iterated_to(), row.value_iterated_to() as f64 / 1e6))
-        .filter(|(quantile, _)| *quantile < 1.0)
-        .collect()
-}
-
 fn by_percentile(series: &Series) -> Vec<(f64, f64)> {
-    curve(&felt(&added(series)).1)
+    latency_points(&felt(&added(series)).1)
 }
 
 fn lateness(series: &Series) -> Vec<(f64, f64)> {
-    curve(&added(series).lateness)
+    latency_points(&added(series).lateness)
 }
 
 /// What of the first round was felt, second by second.

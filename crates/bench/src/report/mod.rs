@@ -13,7 +13,7 @@ mod png;
 mod resources;
 mod summary;
 
-pub use chart::{Chart, Horizontal, Line, Stroke};
+pub use chart::{Chart, Horizontal, Line, Stroke, latency_points};
 pub use csv::{percentiles_csv, timeline_header, timeline_row};
 pub use hgrm::{HgrmRow, read_hgrm, write_hgrm};
 pub use html::{Section, Series, charts, html};

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use tailrace_bench::calibrate::{Judgement, Stall, judge};
+use tailrace_bench::calibrate::{CHECKED, Judgement, Stall, judge};
 use tailrace_bench::clock::{Clock, MonotonicClock};
 use tailrace_bench::engine::{self, Interval, Load, LoadOptions};
 use tailrace_bench::recorder::{Distribution, interval_log};
-use tailrace_bench::report::read_hgrm;
+use tailrace_bench::report::{Chart, Horizontal, Line, Stroke, latency_points, read_hgrm};
 use tailrace_bench::schedule::{Rate, Schedule};
 use tailrace_bench::systems::{self, EchoProtocol, EchoServer, Settings, Target};
 
@@ -31,7 +31,7 @@ use crate::text::units::parse_duration;
     come out is computed by hand: with 100 s of 200 s frozen, p50 is the service time, p75 is 50 s and p99.99 is 100 s.\n\
     The open loop must show it; a closed loop is run beside it, to show how it hides it.\n\n\
     Examples:\n  \
-    tailrace bench calibrate\n  \
+    tailrace bench calibrate --svg stall.svg\n  \
     tailrace bench calibrate --duration 200s --stall 100s --rate 100\n  \
     tailrace bench calibrate --judge wrk2.hgrm --unit ms --duration 200s --stall 100s"
 )]
@@ -57,6 +57,12 @@ pub(super) struct CalibrateArguments {
     /// Time by which a percentile may be off in any case
     #[arg(long, default_value = "50ms", value_parser = parse_duration)]
     slack: Duration,
+    /// Draw what was found, what HdrHistogram's correction makes of it, and what must come out
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// The same as a PNG picture
+    #[arg(long, value_name = "FILE.png")]
+    png: Option<PathBuf>,
     /// Lines for people, or JSON
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
@@ -93,10 +99,23 @@ pub(super) fn run(arguments: &CalibrateArguments) -> Result<ExitCode, Failure> {
     if arguments.stall.is_zero() || arguments.stall >= arguments.duration {
         return Err("--stall must be longer than nothing and shorter than --duration".into());
     }
-    let judged = match &arguments.judge {
-        Some(path) => vec![judge_file(arguments, path)?],
-        None => vec![measure(arguments, true)?, measure(arguments, false)?],
+    if arguments.judge.is_some() && (arguments.svg.is_some() || arguments.png.is_some()) {
+        return Err("--svg and --png draw what calibrate has measured itself: not with --judge".into());
+    }
+    let measured = match &arguments.judge {
+        Some(path) => vec![(judge_file(arguments, path)?, Vec::new())],
+        None => {
+            // Before the run, not after it.
+            if let Some(path) =
+                arguments.png.as_ref().filter(|path| path.extension().is_none_or(|e| e != "png"))
+            {
+                return Err(format!("--png {}: expected a name that ends in .png", path.display()).into());
+            }
+            vec![measure(arguments, true)?, measure(arguments, false)?]
+        }
     };
+    draw(arguments, &measured)?;
+    let judged: Vec<_> = measured.into_iter().map(|(judged, _)| judged).collect();
     match arguments.output {
         Output::Text => print(&judged.iter().map(render).collect::<String>())?,
         Output::Json => print_json(&judged)?,
@@ -106,7 +125,7 @@ pub(super) fn run(arguments: &CalibrateArguments) -> Result<ExitCode, Failure> {
 }
 
 /// Runs a load against an echo server that is frozen for the second part.
-fn measure(arguments: &CalibrateArguments, open: bool) -> Result<Judged, Failure> {
+fn measure(arguments: &CalibrateArguments, open: bool) -> Result<(Judged, Vec<Line>), Failure> {
     let schedule = Schedule::constant(arguments.rate)?;
     let mut options = LoadOptions::new(if open { Load::Open(schedule) } else { Load::Closed(schedule) });
     options.warm_up_ns = 0;
@@ -138,7 +157,45 @@ fn measure(arguments: &CalibrateArguments, open: bool) -> Result<Judged, Failure
     }
     let found = successes(&outcome.total);
     let subject = if open { "open loop" } else { "closed loop, for comparison" };
-    Ok(judged(arguments, subject, found.at_quantile_ns(0.25), found, |found, q| found.at_quantile_ns(q)))
+    let mut lines = vec![line(subject, latency_points(found), !open, Stroke::Solid)];
+    if let Some(corrected) = outcome.corrected(found) {
+        lines.push(line("closed loop, corrected", latency_points(&corrected), true, Stroke::Dashed));
+    } else {
+        let stall = stall(arguments, found.at_quantile_ns(0.25) as f64 / 1e9);
+        let by_hand = CHECKED.map(|quantile| (quantile, stall.expected_seconds(quantile) * 1e3));
+        lines.push(line("computed by hand", by_hand.into(), false, Stroke::Dots));
+    }
+    let judged =
+        judged(arguments, subject, found.at_quantile_ns(0.25), found, |found, q| found.at_quantile_ns(q));
+    Ok((judged, lines))
+}
+
+fn line(label: &str, points: Vec<(f64, f64)>, closed: bool, stroke: Stroke) -> Line {
+    Line { label: label.to_owned(), points, colour: usize::from(closed), stroke }
+}
+
+/// The picture, if one is asked for.
+fn draw(arguments: &CalibrateArguments, measured: &[(Judged, Vec<Line>)]) -> Result<(), Failure> {
+    let seconds = |time: Duration| time.as_secs_f64();
+    let chart = Chart {
+        title: format!(
+            "latency by percentile: {} s, of which the server stood still for {} s",
+            seconds(arguments.duration),
+            seconds(arguments.stall)
+        ),
+        vertical: "milliseconds".to_owned(),
+        logarithmic: true,
+        horizontal: Horizontal::Percentile,
+        lines: measured.iter().flat_map(|(_, lines)| lines).cloned().collect(),
+    };
+    if let Some(path) = &arguments.svg {
+        std::fs::write(path, chart.svg())
+            .map_err(|error| format!("cannot write {}: {}", path.display(), plain(&error)))?;
+    }
+    if let Some(path) = &arguments.png {
+        chart.write_png(path)?;
+    }
+    Ok(())
 }
 
 fn freeze(server: &EchoServer, freeze_ns: u64, thaw_ns: u64) {
