@@ -9,7 +9,9 @@
 
 mod aborted;
 mod compaction;
+mod ledger;
 mod producers;
+pub mod raft;
 mod reader;
 mod rebuild;
 mod snapshot;
