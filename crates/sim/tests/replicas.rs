@@ -45,6 +45,8 @@ fn nothing_acknowledged_is_lost_doubled_or_reordered() {
         "election",
         "halted",
         "leader moved",
+        "node lost",
+        "node replaced",
         "lost",
         "pause",
         "read",

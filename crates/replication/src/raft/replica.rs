@@ -98,6 +98,9 @@ pub enum ProposeError {
     /// Too much is not committed yet, leadership is being handed over, or another change of the members is under way. Try again.
     #[error("the partition's leader takes nothing at the moment")]
     Busy,
+    /// A leader cannot remove itself: leadership has to be handed over before.
+    #[error("a leader cannot be removed from its group")]
+    OwnRemoval,
     /// As with a single replica.
     #[error(transparent)]
     Append(#[from] AppendError),
@@ -242,6 +245,14 @@ impl<D: Disk> Replica<D> {
         Members::of(&self.node.store().ballot.members)
     }
 
+    /// True on a leader if `replica` has durably all that is committed.
+    pub fn has_caught_up(&self, replica: ReplicaId) -> bool {
+        let raft = &self.node.raft;
+        let progress = raft.prs().get(replica.0);
+        self.role() == Role::Leader
+            && progress.is_some_and(|progress| progress.matched >= raft.raft_log.committed)
+    }
+
     /// How often rare things happened.
     pub fn counters(&self) -> Counters {
         self.counters
@@ -319,9 +330,12 @@ impl<D: Disk> Replica<D> {
     /// Proposes a change of the members.
     ///
     /// # Errors
-    /// [`ProposeError::NotLeader`]; [`ProposeError::Busy`] while another change is under way.
+    /// [`ProposeError::NotLeader`]; [`ProposeError::Busy`] while another change is under way; [`ProposeError::OwnRemoval`].
     pub fn change_members(&mut self, change: MemberChange, now: TimestampMs) -> Result<(), ProposeError> {
         self.lead()?;
+        if change == MemberChange::Remove(self.options.id) {
+            return Err(ProposeError::OwnRemoval);
+        }
         if self.node.raft.has_pending_conf() {
             return Err(ProposeError::Busy);
         }

@@ -10,7 +10,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use tailrace_log::{Disk, LogConfig, LogError, LogStore, PartitionIdentity};
-use tailrace_replication::raft::{Members, PeerMessage, Replica, ReplicaId, ReplicaOptions, Role};
+use tailrace_replication::raft::{
+    MemberChange, Members, PeerMessage, Replica, ReplicaId, ReplicaOptions, Role,
+};
 use tailrace_replication::{Durability, Policy, SyncTicket};
 use tailrace_types::{PartitionId, TimestampMs, TopicId, TopicName, TopicPartition};
 
@@ -51,6 +53,13 @@ pub enum Bug {
     AcknowledgeOnAppend,
 }
 
+/// A node is gone for good and another one takes its place.
+#[derive(Clone, Copy, Debug)]
+struct Replacement {
+    old: u64,
+    new: u64,
+}
+
 /// What a run has seen and done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupReport {
@@ -85,6 +94,8 @@ struct World {
     producers: Vec<Producer>,
     history: History,
     counts: BTreeMap<&'static str, u64>,
+    replacement: Option<Replacement>,
+    newest_id: u64,
 }
 
 /// Runs one seed.
@@ -128,15 +139,30 @@ impl World {
             producers,
             history: History::default(),
             counts: BTreeMap::new(),
+            replacement: None,
+            newest_id: REPLICAS,
         };
         for id in 1..=REPLICAS {
-            let disk = SimDisk::new(world.rng.next_u64());
-            make_data_folder(&disk)?;
-            let node = Node { disk, replica: None, sync: None, up_again_ms: 0, paused_until_ms: 0 };
-            world.nodes.insert(id, node);
-            world.open(id)?;
+            world.add_node(id)?;
         }
         Ok(world)
+    }
+
+    fn add_node(&mut self, id: u64) -> Result<(), String> {
+        let disk = SimDisk::new(self.rng.next_u64());
+        make_data_folder(&disk)?;
+        let node = Node { disk, replica: None, sync: None, up_again_ms: 0, paused_until_ms: 0 };
+        self.nodes.insert(id, node);
+        self.open(id)
+    }
+
+    fn ids(&self) -> Vec<u64> {
+        self.nodes.keys().copied().collect()
+    }
+
+    fn any_id(&mut self) -> u64 {
+        let ids = self.ids();
+        ids[self.rng.below(ids.len() as u64) as usize]
     }
 
     fn count(&mut self, what: &'static str) {
@@ -188,9 +214,10 @@ impl World {
                 replica.receive(message, now);
             }
         }
-        for id in 1..=REPLICAS {
+        for id in self.ids() {
             self.run_node(id)?;
         }
+        self.replace();
         self.run_producers();
         self.run_consumer()
     }
@@ -261,8 +288,8 @@ impl World {
             return Ok(());
         }
         self.trouble_at_ms = self.now_ms + self.rng.between(1, self.calm_ms_max);
-        let id = self.rng.between(1, REPLICAS);
-        match self.rng.below(12) {
+        let id = self.any_id();
+        match self.rng.below(13) {
             0..=2 => self.crash_somehow(id)?,
             3 => {
                 self.count("pause");
@@ -271,12 +298,12 @@ impl World {
             }
             4 | 5 => {
                 self.count("cut, one way");
-                let to = self.rng.between(1, REPLICAS);
+                let to = self.any_id();
                 self.network.cut(id, to);
             }
             6 => {
                 self.count("cut off");
-                for other in (1..=REPLICAS).filter(|other| *other != id) {
+                for other in self.ids().into_iter().filter(|other| *other != id) {
                     self.network.cut(id, other);
                     self.network.cut(other, id);
                 }
@@ -297,6 +324,7 @@ impl World {
                     node.disk.set_space(None);
                 }
             }
+            11 => self.lose_node(id)?,
             _ => self.move_leader(id),
         }
         Ok(())
@@ -313,11 +341,53 @@ impl World {
         }
         if self.rng.percent(10) {
             self.count("crash of all");
-            for other in 1..=REPLICAS {
+            for other in self.ids() {
                 self.crash(other, mode);
             }
         }
         Ok(())
+    }
+
+    /// A node is gone, disk and all. One at a time: with two of three nothing could be done.
+    fn lose_node(&mut self, old: u64) -> Result<(), String> {
+        if self.replacement.is_some() || self.nodes.len() as u64 != REPLICAS {
+            return Ok(());
+        }
+        self.count("node lost");
+        self.crash(old, CrashMode::LoseAll);
+        self.nodes.remove(&old);
+        let new = self.newest_id + 1;
+        self.newest_id = new;
+        self.replacement = Some(Replacement { old, new });
+        self.add_node(new)
+    }
+
+    /// What an operator does about it: a learner, then a voter, then the old one is removed. Each step again until it is done.
+    fn replace(&mut self) {
+        let Some(Replacement { old, new }) = self.replacement else { return };
+        let (now, now_ms) = (self.now(), self.now_ms);
+        if !now_ms.is_multiple_of(50) {
+            return;
+        }
+        let running = self.nodes.values_mut().filter(|node| node.paused_until_ms <= now_ms);
+        let mut replicas = running.filter_map(|node| node.replica.as_mut());
+        let Some(leader) = replicas.find(|replica| replica.role() == Role::Leader) else { return };
+        let members = leader.members();
+        let (old, new) = (ReplicaId(old), ReplicaId(new));
+        let (is_voter, is_learner) = (members.voters.contains(&new), members.learners.contains(&new));
+        let change = match (is_voter, is_learner) {
+            (true, _) if members.voters.contains(&old) => MemberChange::Remove(old),
+            (true, _) => {
+                self.replacement = None;
+                self.count("node replaced");
+                return;
+            }
+            (false, true) if leader.has_caught_up(new) => MemberChange::Promote(new),
+            (false, true) => return,
+            (false, false) => MemberChange::AddLearner(new),
+        };
+        // Refused: again in a moment.
+        let _ = leader.change_members(change, now);
     }
 
     fn move_leader(&mut self, to: u64) {
@@ -347,8 +417,9 @@ impl World {
     fn run_producers(&mut self) {
         let now = self.now();
         let eager = self.bug == Some(Bug::AcknowledgeOnAppend);
+        let ids: Vec<u64> = self.nodes.keys().copied().collect();
         for producer in &mut self.producers {
-            let target = producer.target();
+            let target = producer.target(&ids);
             let node = self.nodes.get_mut(&target).filter(|node| node.paused_until_ms <= self.now_ms);
             let replica = node.and_then(|node| node.replica.as_mut());
             producer.step(self.now_ms, now, replica, eager, &mut self.history);
@@ -360,7 +431,7 @@ impl World {
         if !self.rng.percent(10) {
             return Ok(());
         }
-        let id = self.rng.between(1, REPLICAS);
+        let id = self.any_id();
         let too_far = self.bug == Some(Bug::ReadUncommitted);
         let Some(node) = self.nodes.get(&id).filter(|node| node.paused_until_ms <= self.now_ms) else {
             return Ok(());
@@ -378,7 +449,8 @@ impl World {
             let reader = replica.reader();
             reader.log_end() == end && reader.high_watermark().offset() == end.offset()
         };
-        replicas.len() as u64 == REPLICAS
+        self.replacement.is_none()
+            && replicas.len() as u64 == REPLICAS
             && replicas.iter().any(|replica| replica.role() == Role::Leader)
             && self.producers.iter().all(Producer::is_idle)
             && replicas.iter().filter(alike).count() as u64 == REPLICAS
@@ -406,7 +478,7 @@ impl World {
                 self.history.judge(&replica.reader())?;
             }
         }
-        for id in 1..=REPLICAS {
+        for id in self.ids() {
             self.crash(id, CrashMode::KeepAll);
         }
         let traffic: Traffic = self.network.traffic();

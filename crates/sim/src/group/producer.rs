@@ -37,8 +37,11 @@ impl Producer {
         Self { id, rng, sequence: 0, target, waiting: None, unanswered: None, stopping: false, retries: 0 }
     }
 
-    /// The node that it believes to lead.
-    pub(super) fn target(&self) -> u64 {
+    /// The node that it believes to lead; one of `nodes`.
+    pub(super) fn target(&mut self, nodes: &[u64]) -> u64 {
+        if !nodes.contains(&self.target) {
+            self.target = nodes.iter().copied().find(|node| *node > self.target).unwrap_or(nodes[0]);
+        }
         self.target
     }
 
@@ -115,7 +118,7 @@ impl Producer {
     }
 
     fn ask_another(&mut self) {
-        self.target = self.target % REPLICAS + 1;
+        self.target += 1;
     }
 
     /// Its content follows from producer and sequence, so that no two batches are alike.
