@@ -8,7 +8,9 @@ mod ballot;
 mod members;
 mod replica;
 mod storage;
+mod wire;
 
 pub use ballot::REPLICAS_MAX;
 pub use members::{MemberChange, Members};
 pub use replica::{Counters, Fate, PeerMessage, ProposeError, Replica, ReplicaId, ReplicaOptions, Role};
+pub use wire::WireError;

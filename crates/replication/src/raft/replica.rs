@@ -15,6 +15,7 @@ use tailrace_types::{HighWatermark, LeaderEpoch, LogEnd, Offset, RaftIndex, Time
 use super::ballot::{Ballot, BallotFile};
 use super::members::{MemberChange, Members};
 use super::storage::{LogStorage, epoch_of, is_batch, side_payload, term_of};
+use super::wire::{self, WireError};
 use crate::ledger::{Ledger, last_stable_offset, refusal};
 use crate::producers::{Producers, TransactionMarker};
 use crate::reader::PartitionReader;
@@ -83,6 +84,20 @@ impl PeerMessage {
     /// Whom it is for.
     pub fn to(&self) -> ReplicaId {
         ReplicaId(self.0.to)
+    }
+
+    /// Appends it to `out`, as bytes. The format is in docs/replication.md.
+    pub fn encode(&self, out: &mut BytesMut) {
+        let encoded = wire::encode(&self.0, out);
+        assert!(encoded.is_some(), "a {:?} does not leave its replica", self.0.get_msg_type());
+    }
+
+    /// Reads one message, which must be all of `bytes`. Takes no more memory than these: batches are slices of it.
+    ///
+    /// # Errors
+    /// [`WireError`].
+    pub fn decode(bytes: Bytes) -> Result<Self, WireError> {
+        wire::decode(bytes).map(Self)
     }
 }
 

@@ -9,6 +9,7 @@ mod producer;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use bytes::{Bytes, BytesMut};
 use tailrace_log::{Disk, LogConfig, LogError, LogStore, PartitionIdentity};
 use tailrace_replication::raft::{
     MemberChange, Members, PeerMessage, Replica, ReplicaId, ReplicaOptions, Role,
@@ -90,7 +91,7 @@ struct World {
     /// The longest time between two faults.
     calm_ms_max: u64,
     nodes: BTreeMap<u64, Node>,
-    network: Network<PeerMessage>,
+    network: Network<Bytes>,
     producers: Vec<Producer>,
     history: History,
     counts: BTreeMap<&'static str, u64>,
@@ -210,6 +211,7 @@ impl World {
             if node.paused_until_ms > self.now_ms {
                 continue;
             }
+            let message = PeerMessage::decode(message).map_err(|error| error.to_string())?;
             if let Some(replica) = &mut node.replica {
                 replica.receive(message, now);
             }
@@ -245,7 +247,9 @@ impl World {
             node.sync = replica.begin_sync(checkpoint).map(|ticket| (now_ms + sync_ms, ticket));
         }
         for message in replica.take_messages() {
-            self.network.send(now_ms, id, message.to().0, message);
+            let mut bytes = BytesMut::new();
+            message.encode(&mut bytes);
+            self.network.send(now_ms, id, message.to().0, bytes.freeze());
         }
         if let Some(reason) = replica.halted() {
             let reason = reason.to_owned();
