@@ -198,6 +198,12 @@ impl World {
                 node.replica = Some(replica);
                 Ok(())
             }
+            // Recovery has to write, too. Once more when there may be room.
+            Err(error) if error.is_no_space() => {
+                node.up_again_ms = now.0 as u64 + 100;
+                self.count("no room to open");
+                Ok(())
+            }
             Err(error) => Err(format!("replica {id} does not open: {error}")),
         }
     }
