@@ -11,6 +11,7 @@ mod aborted;
 mod compaction;
 mod ledger;
 mod producers;
+#[cfg(feature = "raft")]
 pub mod raft;
 mod reader;
 mod rebuild;

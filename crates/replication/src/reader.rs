@@ -98,6 +98,7 @@ impl<D: Disk> PartitionReader<D> {
         LeaderEpoch(self.marks.epoch.load(Ordering::Acquire))
     }
 
+    #[cfg(feature = "raft")]
     pub(crate) fn set_epoch(&self, epoch: LeaderEpoch) {
         self.marks.epoch.store(epoch.get(), Ordering::Release);
     }

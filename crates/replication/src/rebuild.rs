@@ -65,6 +65,7 @@ fn read_marker<D: Disk>(
 }
 
 /// Takes note of a batch that another replica decided about.
+#[cfg(feature = "raft")]
 pub(crate) fn note_batch(producers: &mut Producers, header: &BatchHeader, bytes: &[u8], now: TimestampMs) {
     if !header.attributes.is_control() {
         producers.remember(header, now);

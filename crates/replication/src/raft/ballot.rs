@@ -56,6 +56,10 @@ impl BallotFile {
             disk.open(&file.path, OpenMode::Read).map_err(|e| LogError::io("open", &file.path, e))?;
         let read = read_full_at(&opened, &mut bytes, 0).map_err(|e| LogError::io("read", &file.path, e))?;
         bytes.truncate(read);
+        if let Some(found) = bytes.chunks(SLOT_BYTES).filter_map(version).find(|found| *found != VERSION) {
+            let reason = format!("format version {found}, expected {VERSION}: written by another tailrace");
+            return Err(LogError::damaged(&file.path, 8, reason));
+        }
         let newest = bytes.chunks(SLOT_BYTES).filter_map(decode).max_by_key(|(number, _)| *number);
         // The file gets its name when both slots are whole, so at least one always is.
         let Some((number, ballot)) = newest else {
@@ -112,13 +116,19 @@ fn encode(number: u64, ballot: &Ballot) -> Vec<u8> {
     slot
 }
 
+/// The version of a whole slot.
+fn version(slot: &[u8]) -> Option<u32> {
+    let (body, crc) = slot.split_at_checked(SLOT_BYTES - CRC_BYTES)?;
+    let whole = slot.len() == SLOT_BYTES && crc32c::crc32c(body).to_le_bytes() == crc && &body[..8] == MAGIC;
+    whole.then(|| u32_at(body, 8))
+}
+
 /// `None` if the slot is not whole.
 fn decode(slot: &[u8]) -> Option<(u64, Ballot)> {
-    let (body, crc) = slot.split_at_checked(SLOT_BYTES - CRC_BYTES)?;
-    let whole = slot.len() == SLOT_BYTES && crc32c::crc32c(body).to_le_bytes() == crc;
-    if !whole || &body[..8] != MAGIC || u32_at(body, 8) != VERSION {
+    if version(slot)? != VERSION {
         return None;
     }
+    let body = &slot[..SLOT_BYTES - CRC_BYTES];
     let mut at = FIXED_BYTES;
     let mut list = |count_at: usize| {
         let count = u16::from_le_bytes([body[count_at], body[count_at + 1]]) as usize;
@@ -126,12 +136,14 @@ fn decode(slot: &[u8]) -> Option<(u64, Ballot)> {
         at += count * 8;
         Some(ids)
     };
-    let mut members = ConfState::default();
-    members.voters = list(56)?;
-    members.learners = list(58)?;
-    members.voters_outgoing = list(60)?;
-    members.learners_next = list(62)?;
-    members.auto_leave = u32_at(body, 12) != 0;
+    let members = ConfState {
+        voters: list(56)?,
+        learners: list(58)?,
+        voters_outgoing: list(60)?,
+        learners_next: list(62)?,
+        auto_leave: u32_at(body, 12) != 0,
+        ..ConfState::default()
+    };
     let ballot = Ballot {
         replica: u64_at(body, 24),
         term: u64_at(body, 32),
@@ -188,7 +200,13 @@ mod tests {
         let path = folder.path().join(FILE);
         let mut bytes = std::fs::read(&path).unwrap();
         bytes[SLOT_BYTES + 100] ^= 1;
-        std::fs::write(&path, bytes).unwrap();
+        std::fs::write(&path, &bytes).unwrap();
         assert_eq!(BallotFile::open(&disk, folder.path()).unwrap().1, Some(ballot(4)));
+        bytes[8] = 2;
+        let crc = crc32c::crc32c(&bytes[..SLOT_BYTES - CRC_BYTES]);
+        bytes[SLOT_BYTES - CRC_BYTES..SLOT_BYTES].copy_from_slice(&crc.to_le_bytes());
+        std::fs::write(&path, bytes).unwrap();
+        let newer = BallotFile::open(&disk, folder.path()).unwrap_err().to_string();
+        assert!(newer.contains("format version 2, expected 1"), "{newer}");
     }
 }

@@ -48,9 +48,6 @@ impl Members {
 
     pub(super) fn to_raft(&self) -> ConfState {
         let ids = |list: &[ReplicaId]| list.iter().map(|id| id.0).collect();
-        let mut state = ConfState::default();
-        state.voters = ids(&self.voters);
-        state.learners = ids(&self.learners);
-        state
+        ConfState { voters: ids(&self.voters), learners: ids(&self.learners), ..ConfState::default() }
     }
 }

@@ -179,7 +179,8 @@ impl<D: Disk> Replica<D> {
     ///
     /// # Errors
     /// The log's. [`LogError::Damaged`] if the folder belongs to another replica, or its log lacks what it knew to be
-    /// committed: such a replica must join again under a new id.
+    /// committed: such a replica must join again under a new id. Also if something was removed from the log by retention or
+    /// compaction: what lies below would have to be sent as a snapshot, which does not exist yet.
     pub fn open(
         store: &LogStore<D>,
         dir: &Path,
@@ -191,6 +192,7 @@ impl<D: Disk> Replica<D> {
     ) -> Result<(Self, Recovery), LogError> {
         let (log, mut recovery) = Log::open(store, dir, identity, config, now)?;
         let disk = store.disk().clone();
+        check_whole(&log, dir)?;
         let (mut ballots, found) = BallotFile::open(&disk, dir)?;
         let ballot = match found {
             Some(ballot) => check_ballot(ballot, &log, options.id, dir)?,
@@ -433,8 +435,7 @@ impl<D: Disk> Replica<D> {
         stamped.leader_epoch = self.epoch();
         let data = stamp(&stamped, bytes);
         let index = self.ledger().log.next_raft_index();
-        let mut entry = Entry::default();
-        entry.data = data.clone();
+        let entry = Entry { data: data.clone(), ..Entry::default() };
         let mut message = Message::default();
         message.set_msg_type(MessageType::MsgPropose);
         message.from = self.options.id.0;
@@ -740,6 +741,18 @@ fn first_ballot<D: Disk>(log: &Log<D>, options: &ReplicaOptions) -> Ballot {
         commit: log.next_raft_index().0 - 1,
         members: options.members.to_raft(),
     }
+}
+
+/// Followers are sent entries, from the first one on.
+fn check_whole<D: Disk>(log: &Log<D>, dir: &Path) -> Result<(), LogError> {
+    if log.log_start() == Offset(0) && log.reader().first_dirty() == Offset(0) {
+        return Ok(());
+    }
+    Err(LogError::damaged(
+        dir,
+        0,
+        "its beginning is gone or compacted: it cannot be replicated yet".to_owned(),
+    ))
 }
 
 fn check_ballot<D: Disk>(

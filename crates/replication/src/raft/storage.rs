@@ -51,9 +51,7 @@ impl<D: Disk> LogStorage<D> {
     fn entry(&self, index: u64, whole: bool) -> raft::Result<Entry> {
         let found = self.ledger.log.at_index(RaftIndex(index)).map_err(store_error)?;
         let found = found.ok_or(raft::Error::Store(StorageError::Unavailable))?;
-        let mut entry = Entry::default();
-        entry.index = index;
-        entry.term = term_of(found.leader_epoch());
+        let mut entry = Entry { index, term: term_of(found.leader_epoch()), ..Entry::default() };
         match found {
             Indexed::Entry(stored) => {
                 let (kind, data) = side_entry(&stored.payload);
