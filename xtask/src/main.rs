@@ -5,6 +5,7 @@ mod codegen;
 mod docs;
 mod fuzz;
 mod run;
+mod sim;
 mod subjects;
 
 use std::process::ExitCode;
@@ -19,6 +20,8 @@ const USAGE: &str = "usage: cargo xtask TASK
   prove subjects [--full | --miri]
                            models, histories and broken variants of the matcher; full: more of it, and ThreadSanitizer (nightly
                            Rust); miri: its tests under the interpreter that finds undefined behaviour (hours)
+  sim [--seeds N] [--seed FIRST] [--storm MS]
+                           a replicated partition under faults, N seeds (200) from FIRST (0), each twice; --seed alone replays one
   bench kafka [OPTIONS]    compare with Apache Kafka on this machine: see docs/benchmarks/kafka.md
   bench nats [OPTIONS]     compare with nats-server on this machine: see docs/benchmarks/nats.md
   bench groups [OPTIONS]   compare groups, transactions and compaction with Apache Kafka's: see docs/benchmarks/groups.md
@@ -37,6 +40,7 @@ fn main() -> ExitCode {
         "codegen" => codegen::run(rest),
         "fuzz" => fuzz::run(rest),
         "prove" => subjects::prove(rest),
+        "sim" => sim::run(rest),
         "bench" => bench::run(rest),
         _ => {
             eprintln!("{USAGE}");

@@ -195,8 +195,11 @@ pub fn read_file<D: Disk>(disk: &D, path: &Path, bytes_max: u64) -> io::Result<O
     Ok(Some(buf))
 }
 
-/// Replaces the file `path` as a whole: writes it beside, syncs, renames, syncs the folder.
-pub(crate) fn replace_file<D: Disk>(disk: &D, path: &Path, bufs: &[IoSlice<'_>]) -> Result<(), LogError> {
+/// Replaces the file `path` as a whole: writes it beside, syncs, renames, syncs the folder. Blocks.
+///
+/// # Errors
+/// The disk's. Either file may then be there, each whole.
+pub fn replace_file<D: Disk>(disk: &D, path: &Path, bufs: &[IoSlice<'_>]) -> Result<(), LogError> {
     replace_file_unsynced(disk, path, bufs)?;
     sync_parent(disk, path)
 }

@@ -151,7 +151,8 @@ impl LogError {
         }
     }
 
-    pub(crate) fn damaged(file: &Path, position: u64, reason: impl Into<String>) -> Self {
+    /// Something in `file` is not as it was written.
+    pub fn damaged(file: &Path, position: u64, reason: impl Into<String>) -> Self {
         Self::Damaged { file: file.to_owned(), position, reason: reason.into() }
     }
 

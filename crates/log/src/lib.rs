@@ -20,6 +20,7 @@ mod folder;
 mod format;
 mod generations;
 mod headers;
+mod indexed;
 pub mod inspect;
 mod log;
 mod open;
@@ -47,13 +48,14 @@ pub use config::{
     ENTRY_BYTES_MAX, LogConfig, PREALLOCATE_BYTES_FIRST, PartitionIdentity, SEGMENT_BYTES_MAX,
     SNAPSHOT_BYTES_MAX,
 };
-pub use disk::{DirEntry, Disk, DiskFile, OpenMode, read_file, read_full_at};
+pub use disk::{DirEntry, Disk, DiskFile, OpenMode, read_file, read_full_at, replace_file};
 pub use error::LogError;
 pub use folder::{delete_partition, read_identity, remove_leftovers};
 pub use format::FORMAT_VERSION;
 pub use format::entry::Entry;
 pub use format::row::Row;
 pub use headers::HeaderIter;
+pub use indexed::Indexed;
 pub use log::{Appended, Log};
 pub use open::{Recovery, TornTail};
 pub use reader::{LogReader, LogSlice};

@@ -9,7 +9,10 @@
 
 mod aborted;
 mod compaction;
+mod ledger;
 mod producers;
+#[cfg(feature = "raft")]
+pub mod raft;
 mod reader;
 mod rebuild;
 mod snapshot;

@@ -98,6 +98,11 @@ impl<D: Disk> PartitionReader<D> {
         LeaderEpoch(self.marks.epoch.load(Ordering::Acquire))
     }
 
+    #[cfg(feature = "raft")]
+    pub(crate) fn set_epoch(&self, epoch: LeaderEpoch) {
+        self.marks.epoch.store(epoch.get(), Ordering::Release);
+    }
+
     pub(crate) fn raise_high_watermark(&self, to: HighWatermark) {
         let before = self.marks.high_watermark.fetch_max(to.get(), Ordering::AcqRel);
         assert!(to.get() >= before, "the high watermark went back from {before} to {to}");

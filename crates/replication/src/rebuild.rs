@@ -4,16 +4,18 @@ use std::sync::Arc;
 
 use tailrace_log::{Disk, Log, LogError, LogReader, Recovery};
 use tailrace_records::{BatchHeader, EndTransactionMarker};
-use tailrace_types::TimestampMs;
+use tailrace_types::{Offset, TimestampMs};
 
 use crate::producers::Producers;
 use crate::solo::Policy;
 
 /// Reads the headers of the batches behind the snapshot, and of control batches all: what they say is not in the header.
+/// Transactions whose marker lies at or above `committed` are not decided yet.
 pub(crate) fn rebuild_producers<D: Disk>(
     log: &Log<D>,
     recovery: &mut Recovery,
     policy: Policy,
+    committed: Offset,
     now: TimestampMs,
 ) -> Result<Producers, LogError> {
     let reader = log.reader();
@@ -40,7 +42,7 @@ pub(crate) fn rebuild_producers<D: Disk>(
             }
         }
     }
-    producers.commit(log.log_end().offset());
+    producers.commit(committed);
     producers.trim(log.log_start());
     producers.expire(now, policy.producer_expiration_ms);
     Ok(producers)
@@ -60,4 +62,16 @@ fn read_marker<D: Disk>(
     let bytes = slice.read().map_err(|error| LogError::io("read a marker in", reader.dir(), error))?;
     let note = |error| format!("the control batch at offset {} is skipped: {error}", header.base_offset);
     Ok(EndTransactionMarker::read(&bytes).map_err(note))
+}
+
+/// Takes note of a batch that another replica decided about.
+#[cfg(feature = "raft")]
+pub(crate) fn note_batch(producers: &mut Producers, header: &BatchHeader, bytes: &[u8], now: TimestampMs) {
+    if !header.attributes.is_control() {
+        producers.remember(header, now);
+    } else if header.has_producer_id()
+        && let Ok(Some(marker)) = EndTransactionMarker::read(bytes)
+    {
+        producers.remember_marker(header, marker, now);
+    }
 }

@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
-use bytes::Bytes;
 use tailrace_log::{
     CheckpointPlan, Compaction, CompactionSettings, Discarded, Disk, Log, LogConfig, LogError, LogStore,
-    PartitionIdentity, Recovery, Rewritten, SNAPSHOT_BYTES_MAX, SyncPlan, Trim,
+    PartitionIdentity, Recovery, Rewritten, SyncPlan, Trim,
 };
-use tailrace_records::{BatchHeader, EndTransactionMarker, NO_SEQUENCE};
-use tailrace_types::{HighWatermark, LeaderEpoch, LogEnd, Offset, RaftIndex, TimestampMs};
+use tailrace_records::{BatchHeader, EndTransactionMarker};
+use tailrace_types::{HighWatermark, LeaderEpoch, LogEnd, Offset, TimestampMs};
 
 use crate::aborted::AbortedTransaction;
 use crate::compaction::CompactionPolicy;
+use crate::ledger::{Ledger, last_stable_offset, refusal};
 use crate::producers::{ProducerError, Producers, RememberedBatch, SequenceCheck, TransactionMarker};
 use crate::reader::PartitionReader;
 use crate::rebuild::rebuild_producers;
@@ -87,9 +87,9 @@ pub enum SyncOutcome {
 }
 
 /// A sync to be carried out without holding the partition: run it, then hand it to [`Solo::finish_sync`].
-pub struct SyncTicket<D: Disk>(Plan<D>);
+pub struct SyncTicket<D: Disk>(pub(crate) Plan<D>);
 
-enum Plan<D: Disk> {
+pub(crate) enum Plan<D: Disk> {
     Sync(SyncPlan<D>),
     Checkpoint(CheckpointPlan<D>),
 }
@@ -118,23 +118,16 @@ impl<D: Disk> SyncTicket<D> {
 
 /// A partition with a single replica. See the crate documentation.
 pub struct Solo<D: Disk> {
-    log: Log<D>,
-    reader: PartitionReader<D>,
-    producers: Producers,
-    verifications: Verifications,
-    policy: Policy,
+    ledger: Ledger<D>,
     epoch: LeaderEpoch,
     /// The epoch's own entry is in the log. Until then nothing may be appended.
     epoch_begun: bool,
-    /// Records in the log that no successful sync covers, and since when.
-    unsynced: u64,
-    unsynced_since: Option<TimestampMs>,
 }
 
 impl<D: Disk> std::fmt::Debug for Solo<D> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Solo")
-            .field("reader", &self.reader)
+            .field("reader", &self.ledger.reader)
             .field("epoch", &self.epoch)
             .finish_non_exhaustive()
     }
@@ -155,44 +148,44 @@ impl<D: Disk> Solo<D> {
         now: TimestampMs,
     ) -> Result<(Self, Recovery), LogError> {
         let (log, mut recovery) = Log::open(store, dir, identity, config, now)?;
-        let producers = rebuild_producers(&log, &mut recovery, policy, now)?;
+        let committed = log.log_end().offset();
+        let producers = rebuild_producers(&log, &mut recovery, policy, committed, now)?;
         let epoch = LeaderEpoch(log.last_epoch().get().max(-1) + 1);
         let high_watermark = HighWatermark(log.log_end().get());
         let stable = last_stable_offset(&producers, log.log_start(), high_watermark);
         let reader = PartitionReader::new(log.reader(), high_watermark, stable, epoch);
         reader.publish_aborted(producers.aborted());
-        let solo = Self {
+        let ledger = Ledger {
             log,
             reader,
             producers,
             verifications: Verifications::default(),
             policy,
-            epoch,
-            epoch_begun: false,
             unsynced: 0,
             unsynced_since: None,
         };
+        let solo = Self { ledger, epoch, epoch_begun: false };
         Ok((solo, recovery))
     }
 
     /// The reading side.
     pub fn reader(&self) -> PartitionReader<D> {
-        self.reader.clone()
+        self.ledger.reader.clone()
     }
 
     /// The producers known to the partition.
     pub fn producers(&self) -> &Producers {
-        &self.producers
+        &self.ledger.producers
     }
 
     /// What decides about appends.
     pub fn policy(&self) -> Policy {
-        self.policy
+        self.ledger.policy
     }
 
     /// The failure that stopped writing, if there was one.
     pub fn halted(&self) -> Option<&str> {
-        self.log.poisoned()
+        self.ledger.log.poisoned()
     }
 
     /// True until [`Solo::begin_epoch`] succeeded: the first append after a start must wait for it.
@@ -205,12 +198,12 @@ impl<D: Disk> Solo<D> {
     /// # Errors
     /// [`AppendError`] as for an append.
     pub fn begin_epoch(&mut self) -> Result<(), AppendError> {
-        self.refuse_if_halted()?;
+        self.ledger.refuse_if_halted()?;
         if self.epoch_begun {
             return Ok(());
         }
-        let index = self.log.next_raft_index();
-        self.log.append_entry(index, self.epoch, &[]).map_err(refusal)?;
+        let index = self.ledger.log.next_raft_index();
+        self.ledger.log.append_entry(index, self.epoch, &[]).map_err(refusal)?;
         self.epoch_begun = true;
         Ok(())
     }
@@ -248,25 +241,11 @@ impl<D: Disk> Solo<D> {
         guard: Option<VerificationGuard>,
         now: TimestampMs,
     ) -> Result<Appended, AppendError> {
-        self.refuse_if_halted()?;
-        assert!(!header.attributes.is_control(), "a control batch is appended by append_marker");
-        if let SequenceCheck::Duplicate(original) = self.producers.check(header)? {
-            return Ok(self.duplicate(original));
-        }
-        if self.begins_transaction(header) {
-            let known = self.producers.get(header.producer_id);
-            self.verifications.check(header, guard, known.is_some_and(|state| !state.batches.is_empty()))?;
+        self.ledger.refuse_if_halted()?;
+        if let Some(original) = self.ledger.check(header, guard)? {
+            return Ok(self.ledger.duplicate(original));
         }
         self.write(header, bytes, now, |producers, stamped| producers.remember(stamped, now))
-    }
-
-    /// True if a client's batch would be the first of its transaction here, so that the transaction's coordinator has to be
-    /// asked before. Batches without a sequence come from coordinators, who know what they do.
-    fn begins_transaction(&self, header: &BatchHeader) -> bool {
-        header.attributes.is_transactional()
-            && header.has_producer_id()
-            && header.base_sequence != NO_SEQUENCE
-            && !self.producers.has_transaction(header.producer_id, header.producer_epoch)
     }
 
     /// Draws the guard with which a batch that was [`ProducerError::Unverified`] may be appended once its coordinator has
@@ -279,7 +258,7 @@ impl<D: Disk> Solo<D> {
         epochs_are_bumped: bool,
         now: TimestampMs,
     ) -> VerificationGuard {
-        self.verifications.begin(header, epochs_are_bumped, now)
+        self.ledger.verifications.begin(header, epochs_are_bumped, now)
     }
 
     /// The same, if [`Solo::append`] would find the batch [`ProducerError::Unverified`] now. `None` of a batch that needs no
@@ -290,9 +269,9 @@ impl<D: Disk> Solo<D> {
         epochs_are_bumped: bool,
         now: TimestampMs,
     ) -> Option<VerificationGuard> {
-        let is_next = matches!(self.producers.check(header), Ok(SequenceCheck::Append));
-        let needed = is_next && self.begins_transaction(header);
-        needed.then(|| self.verifications.begin(header, epochs_are_bumped, now))
+        let is_next = matches!(self.ledger.producers.check(header), Ok(SequenceCheck::Append));
+        let needed = is_next && self.ledger.begins_transaction(header);
+        needed.then(|| self.ledger.verifications.begin(header, epochs_are_bumped, now))
     }
 
     /// Appends the marker that ends a producer's transaction, also if it has none here: then only the epochs count.
@@ -310,14 +289,14 @@ impl<D: Disk> Solo<D> {
         marker: &TransactionMarker,
         now: TimestampMs,
     ) -> Result<Appended, AppendError> {
-        self.refuse_if_halted()?;
+        self.ledger.refuse_if_halted()?;
         assert!(marker.producer_id.get() >= 0, "a marker without a producer");
-        self.producers.check_marker(marker)?;
+        self.ledger.producers.check_marker(marker)?;
         let (committed, coordinator_epoch) = (marker.committed, marker.coordinator_epoch);
         let end = EndTransactionMarker { committed, coordinator_epoch };
         let (header, bytes) = end.build(marker.producer_id, marker.producer_epoch, now);
-        let aborted = self.producers.aborted().len();
-        let reader = self.reader.clone();
+        let aborted = self.ledger.producers.aborted().len();
+        let reader = self.ledger.reader.clone();
         self.write(&header, &bytes, now, |producers, stamped| {
             producers.remember_marker(stamped, end, now);
             if producers.aborted().len() != aborted {
@@ -336,102 +315,50 @@ impl<D: Disk> Solo<D> {
     ) -> Result<Appended, AppendError> {
         assert!(self.epoch_begun, "an append before the epoch was begun");
         let mut stamped = *header;
-        stamped.base_offset = self.log.log_end().offset();
+        stamped.base_offset = self.ledger.log.log_end().offset();
         stamped.leader_epoch = self.epoch;
-        let index: RaftIndex = self.log.next_raft_index();
-        let written = self.log.append(&stamped, index, bytes, now).map_err(refusal)?;
-        remember(&mut self.producers, &stamped);
-        if stamped.attributes.is_transactional() {
-            self.verifications.end(stamped.producer_id);
-        }
-        self.unsynced += u64::try_from(stamped.record_count).unwrap_or(0);
-        self.unsynced_since.get_or_insert(now);
-        let committed_at = HighWatermark(written.log_end.get());
-        if self.policy.durability != Durability::Strict {
-            self.commit(committed_at);
+        let index = self.ledger.log.next_raft_index();
+        let rolled = self.ledger.write(&stamped, index, bytes, now, remember)?;
+        let committed_at = HighWatermark(stamped.next_offset().get());
+        if self.ledger.policy.durability != Durability::Strict {
+            self.ledger.commit(committed_at);
         }
         Ok(Appended {
             base_offset: stamped.base_offset,
             committed_at,
             duplicate: None,
-            sync_due: self.sync_due(),
-            checkpoint_due: written.rolled,
+            sync_due: self.ledger.sync_due(),
+            checkpoint_due: rolled,
         })
-    }
-
-    /// Raises the high watermark, and with it the last stable offset.
-    fn commit(&mut self, high_watermark: HighWatermark) {
-        self.reader.raise_high_watermark(high_watermark);
-        self.producers.commit(high_watermark.offset());
-        self.publish_stable();
-    }
-
-    fn publish_stable(&self) {
-        let (log_start, high_watermark) = (self.reader.log_start(), self.reader.high_watermark());
-        let stable = last_stable_offset(&self.producers, log_start, high_watermark);
-        self.reader.raise_last_stable_offset(stable);
-    }
-
-    /// A repeated batch waits for the same point as its original did.
-    fn duplicate(&self, original: RememberedBatch) -> Appended {
-        Appended {
-            base_offset: original.base_offset,
-            committed_at: HighWatermark(original.last_offset.plus(1).get()),
-            duplicate: Some(original),
-            sync_due: self.sync_due(),
-            checkpoint_due: false,
-        }
-    }
-
-    fn sync_due(&self) -> bool {
-        match self.policy.durability {
-            Durability::Strict => self.log.durable_end().offset() < self.log.log_end().offset(),
-            Durability::Relaxed { flush_messages, .. } => flush_messages.is_some_and(|n| self.unsynced >= n),
-        }
     }
 
     /// Plans a sync of everything appended so far, with a recovery checkpoint behind it if `checkpoint` says so.
     /// `None` if there is nothing to do.
     pub fn begin_sync(&mut self, checkpoint: bool) -> Option<SyncTicket<D>> {
-        let nothing_new = self.log.durable_end().offset() >= self.log.log_end().offset();
-        if self.halted().is_some() || (nothing_new && !checkpoint) {
-            return None;
-        }
-        self.unsynced = 0;
-        self.unsynced_since = None;
-        let plan = if checkpoint {
-            Plan::Checkpoint(self.log.checkpoint_plan(self.snapshot()))
-        } else {
-            Plan::Sync(self.log.sync_plan())
-        };
-        Some(SyncTicket(plan))
+        let producers = if checkpoint { self.ledger.snapshot() } else { None };
+        self.ledger.begin_sync(checkpoint, producers)
     }
 
     /// Takes note of a sync's end. After a failure the partition takes no more writes; a checkpoint that found no room
     /// is the exception: the data's own sync is then simply due again.
     pub fn finish_sync(&mut self, ticket: &SyncTicket<D>, result: &Result<(), LogError>) -> SyncOutcome {
-        let durable = match (&ticket.0, result) {
-            (Plan::Sync(plan), Ok(())) => self.log.mark_durable(plan),
-            (Plan::Checkpoint(plan), Ok(())) => self.log.mark_checkpointed(plan),
-            (Plan::Checkpoint(_), Err(error)) if error.is_no_space() => return SyncOutcome::Again,
-            (_, Err(error)) => {
-                self.log.poison(error.to_string());
-                return SyncOutcome::Halted;
-            }
+        let durable = match self.ledger.finish_sync(ticket, result) {
+            Ok(durable) => durable,
+            Err(outcome) => return outcome,
         };
-        if self.policy.durability == Durability::Strict {
-            self.commit(HighWatermark(durable.get()));
+        if self.ledger.policy.durability == Durability::Strict {
+            self.ledger.commit(HighWatermark(durable.get()));
         }
-        if self.sync_due() { SyncOutcome::Again } else { SyncOutcome::Done }
+        self.ledger.sync_outcome()
     }
 
     /// Takes over a changed configuration. Going from strict to relaxed commits what is appended; the other way
     /// round, the high watermark stays where it is until the next sync.
     pub fn configure(&mut self, config: LogConfig, policy: Policy) {
-        self.log.set_config(config);
-        self.policy = policy;
+        self.ledger.log.set_config(config);
+        self.ledger.policy = policy;
         if policy.durability != Durability::Strict {
-            self.commit(HighWatermark(self.log.log_end().get()));
+            self.ledger.commit(HighWatermark(self.ledger.log.log_end().get()));
         }
     }
 
@@ -441,11 +368,11 @@ impl<D: Disk> Solo<D> {
     /// # Errors
     /// [`AppendError`] if the partition is halted or the log cannot be written.
     pub fn retain(&mut self, now: TimestampMs) -> Result<Option<Trim<D>>, AppendError> {
-        self.refuse_if_halted()?;
-        self.producers.expire(now, self.policy.producer_expiration_ms);
-        self.verifications.expire(now, self.policy.producer_expiration_ms);
-        let trim = self.log.retain(self.reader.high_watermark(), now);
-        self.publish_stable();
+        self.ledger.refuse_if_halted()?;
+        self.ledger.producers.expire(now, self.ledger.policy.producer_expiration_ms);
+        self.ledger.verifications.expire(now, self.ledger.policy.producer_expiration_ms);
+        let trim = self.ledger.log.retain(self.ledger.reader.high_watermark(), now);
+        self.ledger.publish_stable();
         Ok(trim)
     }
 
@@ -457,10 +384,13 @@ impl<D: Disk> Solo<D> {
     /// # Panics
     /// If `to` lies beyond the high watermark: the caller has to refuse that.
     pub fn advance_log_start(&mut self, to: Offset) -> Result<Trim<D>, AppendError> {
-        self.refuse_if_halted()?;
-        assert!(to <= self.reader.high_watermark().offset(), "log start {to} beyond the high watermark");
-        let trim = self.log.advance_log_start(to).map_err(refusal)?;
-        self.publish_stable();
+        self.ledger.refuse_if_halted()?;
+        assert!(
+            to <= self.ledger.reader.high_watermark().offset(),
+            "log start {to} beyond the high watermark"
+        );
+        let trim = self.ledger.log.advance_log_start(to).map_err(refusal)?;
+        self.ledger.publish_stable();
         Ok(trim)
     }
 
@@ -468,25 +398,25 @@ impl<D: Disk> Solo<D> {
     pub fn finish_trim(&mut self, trim: &Trim<D>, result: &Result<(), LogError>) {
         match result {
             Ok(()) => {
-                let durable = self.log.mark_checkpointed(trim.checkpoint());
-                if self.policy.durability == Durability::Strict {
-                    self.commit(HighWatermark(durable.get()));
+                let durable = self.ledger.log.mark_checkpointed(trim.checkpoint());
+                if self.ledger.policy.durability == Durability::Strict {
+                    self.ledger.commit(HighWatermark(durable.get()));
                 }
                 // Not before: a crash may have brought the old log start back.
-                if self.producers.trim(trim.log_start()) {
-                    self.reader.publish_aborted(self.producers.aborted());
+                if self.ledger.producers.trim(trim.log_start()) {
+                    self.ledger.reader.publish_aborted(self.ledger.producers.aborted());
                 }
             }
             // The log start stays moved; the next trim carries it out again.
             Err(error) if error.is_no_space() => {}
-            Err(error) => self.log.poison(error.to_string()),
+            Err(error) => self.ledger.log.poison(error.to_string()),
         }
     }
 
     /// Keeps of the aborted transactions those that `keep` says: after compaction, those whose marker is still there.
     pub fn retain_aborted(&mut self, keep: impl FnMut(&AbortedTransaction) -> bool) {
-        if self.producers.retain_aborted(keep) {
-            self.reader.publish_aborted(self.producers.aborted());
+        if self.ledger.producers.retain_aborted(keep) {
+            self.ledger.reader.publish_aborted(self.ledger.producers.aborted());
         }
     }
 
@@ -501,13 +431,13 @@ impl<D: Disk> Solo<D> {
         now: TimestampMs,
     ) -> Result<Option<Compaction<D>>, AppendError> {
         let settings = CompactionSettings {
-            limits: self.reader.compaction_limits(policy, now),
-            committed: self.reader.high_watermark(),
+            limits: self.ledger.reader.compaction_limits(policy, now),
+            committed: self.ledger.reader.high_watermark(),
             delete_retention_ms: policy.delete_retention_ms,
             io_bytes: policy.io_bytes,
-            producers: self.producers.last_records().collect(),
+            producers: self.ledger.producers.last_records().collect(),
         };
-        self.log.begin_compaction(settings).map_err(refusal)
+        self.ledger.log.begin_compaction(settings).map_err(refusal)
     }
 
     /// Puts in place what a round of compaction has written. Run the result without holding the partition, then hand a
@@ -519,9 +449,9 @@ impl<D: Disk> Solo<D> {
         &mut self,
         rewritten: Rewritten<D>,
     ) -> Result<Result<Trim<D>, Discarded<D>>, AppendError> {
-        let snapshot = self.snapshot();
+        let snapshot = self.ledger.snapshot();
         let removed = rewritten.removed_aborts().to_vec();
-        let installed = self.log.install_compacted(rewritten, snapshot).map_err(refusal)?;
+        let installed = self.ledger.log.install_compacted(rewritten, snapshot).map_err(refusal)?;
         if installed.is_ok() && !removed.is_empty() {
             // Their records went in an earlier round.
             self.retain_aborted(|transaction| removed.binary_search(&transaction.last_offset).is_err());
@@ -531,8 +461,10 @@ impl<D: Disk> Solo<D> {
 
     /// True if `flush.ms` asks for a sync now.
     pub fn flush_ms_due(&self, now: TimestampMs) -> bool {
-        let Durability::Relaxed { flush_ms: Some(limit), .. } = self.policy.durability else { return false };
-        self.unsynced_since.is_some_and(|since| now.since(since) >= limit)
+        let Durability::Relaxed { flush_ms: Some(limit), .. } = self.ledger.policy.durability else {
+            return false;
+        };
+        self.ledger.unsynced_since.is_some_and(|since| now.since(since) >= limit)
     }
 
     /// Syncs everything and leaves a mark that makes the next start quick. Blocks on the disk.
@@ -540,31 +472,8 @@ impl<D: Disk> Solo<D> {
     /// # Errors
     /// The disk's; the next start then recovers as after a crash.
     pub fn close(self) -> Result<(), AppendError> {
-        self.refuse_if_halted()?;
-        let snapshot = self.snapshot();
-        self.log.close(snapshot).map_err(refusal)
+        self.ledger.refuse_if_halted()?;
+        let snapshot = self.ledger.snapshot();
+        self.ledger.log.close(snapshot).map_err(refusal)
     }
-
-    /// `None` for a table that the log would not take: of a partition that more producers have transactions open in than are
-    /// let in here. Its next start reads more of the log.
-    fn snapshot(&self) -> Option<Bytes> {
-        Some(self.producers.snapshot()).filter(|bytes| bytes.len() <= SNAPSHOT_BYTES_MAX)
-    }
-
-    fn refuse_if_halted(&self) -> Result<(), AppendError> {
-        match self.halted() {
-            Some(reason) => Err(AppendError::Halted { reason: reason.to_owned() }),
-            None => Ok(()),
-        }
-    }
-}
-
-fn refusal(error: LogError) -> AppendError {
-    if error.is_no_space() { AppendError::Full } else { AppendError::Log(error) }
-}
-
-/// See [`PartitionReader::last_stable_offset`].
-fn last_stable_offset(producers: &Producers, log_start: Offset, high_watermark: HighWatermark) -> Offset {
-    let high_watermark = high_watermark.offset();
-    producers.first_undecided().map_or(high_watermark, |first| first.max(log_start).min(high_watermark))
 }

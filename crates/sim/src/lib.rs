@@ -4,7 +4,10 @@
 //! this crate deliberately does not hold: copies or variants of shipped code. It drives the shipped crates.
 
 mod disk;
+pub mod group;
+mod network;
 mod rng;
 
 pub use disk::{CrashMode, Effect, Op, OpKind, Rule, SimDisk, SimFile, Stats};
+pub use network::{Network, Traffic, Weather};
 pub use rng::Rng;

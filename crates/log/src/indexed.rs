@@ -1,0 +1,87 @@
+//! The log by raft index: what a consensus engine asks of it.
+
+use bytes::Bytes;
+use tailrace_types::{LeaderEpoch, RaftIndex};
+
+use crate::disk::{Disk, read_full_at};
+use crate::error::{IoContext, LogError};
+use crate::format::entry::Entry;
+use crate::format::names::Kind;
+use crate::format::row::Row;
+use crate::log::Log;
+use crate::reader::segment_of;
+use crate::rows::Rows;
+
+/// What lies at a raft index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Indexed {
+    /// A batch, by its index row.
+    Batch(Row),
+    /// An entry without records.
+    Entry(Entry),
+}
+
+impl Indexed {
+    /// The epoch under which it was appended.
+    pub fn leader_epoch(&self) -> LeaderEpoch {
+        match self {
+            Self::Batch(row) => row.leader_epoch,
+            Self::Entry(entry) => entry.leader_epoch,
+        }
+    }
+}
+
+impl<D: Disk> Log<D> {
+    /// What was appended at `index`. `None` if nothing was yet, or it is gone: by retention, or by compaction. One or two
+    /// preads of index rows at the end of the log, a binary search elsewhere.
+    ///
+    /// # Errors
+    /// [`LogError::Damaged`] for an index row with a wrong checksum.
+    pub fn at_index(&self, index: RaftIndex) -> Result<Option<Indexed>, LogError> {
+        if index >= self.next_raft_index {
+            return Ok(None);
+        }
+        if let Some(entry) = self.side.at(index) {
+            return Ok(Some(Indexed::Entry(entry.clone())));
+        }
+        let list = self.reader.segments.load_full();
+        let number = list.partition_point(|segment| segment.first_raft_index <= index);
+        let Some(segment) = number.checked_sub(1).and_then(|number| list.get(number)) else {
+            return Ok(None);
+        };
+        let files = segment.files(&self.reader.store)?;
+        let mut rows = Rows::new(segment, &files);
+        let at = rows.first_where(|row| row.raft_index >= index)?;
+        if at == rows.count {
+            return Ok(None);
+        }
+        let row = rows.get(at)?;
+        Ok((row.raft_index == index).then_some(Indexed::Batch(row)))
+    }
+
+    /// The batch that `row` describes, as it lies in the log. Its checksum is verified: what is damaged here must not reach
+    /// another replica.
+    ///
+    /// # Errors
+    /// [`LogError::Damaged`]; the disk's.
+    pub fn batch_at(&self, row: &Row) -> Result<Bytes, LogError> {
+        let list = self.reader.segments.load_full();
+        let gone = || LogError::OutOfRange {
+            requested: row.base_offset,
+            log_start: self.log_start(),
+            log_end: self.log_end(),
+        };
+        let segment = list.get(segment_of(&list, row.base_offset)).ok_or_else(gone)?;
+        let files = segment.files(&self.reader.store)?;
+        let path = segment.path(Kind::Log);
+        let position = u64::from(row.position);
+        let mut bytes = vec![0; row.batch_bytes as usize];
+        let read = read_full_at(&files.log, &mut bytes, position).context("read", &path)?;
+        let damaged = |reason: String| LogError::damaged(&path, position, reason);
+        let header = tailrace_records::check(&bytes[..read]).map_err(|error| damaged(error.to_string()))?;
+        if !row.describes(&header) {
+            return Err(damaged("the batch is not the one its index row describes".to_owned()));
+        }
+        Ok(Bytes::from(bytes))
+    }
+}

@@ -1,0 +1,166 @@
+//! A partition's log with all that follows from it: what [`Solo`](crate::Solo) and a replica have in common.
+
+use bytes::Bytes;
+use tailrace_log::{Disk, Log, LogError, SNAPSHOT_BYTES_MAX};
+use tailrace_records::{BatchHeader, NO_SEQUENCE};
+use tailrace_types::{DurableEnd, HighWatermark, Offset, RaftIndex, TimestampMs};
+
+use crate::producers::{Producers, RememberedBatch, SequenceCheck};
+use crate::reader::PartitionReader;
+use crate::solo::{AppendError, Appended, Durability, Plan, Policy, SyncOutcome, SyncTicket};
+use crate::verification::{VerificationGuard, Verifications};
+
+pub(crate) struct Ledger<D: Disk> {
+    pub(crate) log: Log<D>,
+    pub(crate) reader: PartitionReader<D>,
+    pub(crate) producers: Producers,
+    pub(crate) verifications: Verifications,
+    pub(crate) policy: Policy,
+    /// Records in the log that no successful sync covers, and since when.
+    pub(crate) unsynced: u64,
+    pub(crate) unsynced_since: Option<TimestampMs>,
+}
+
+impl<D: Disk> Ledger<D> {
+    /// Decides about a client's batch without changing anything. A batch that repeats another one yields that.
+    pub(crate) fn check(
+        &self,
+        header: &BatchHeader,
+        guard: Option<VerificationGuard>,
+    ) -> Result<Option<RememberedBatch>, AppendError> {
+        assert!(!header.attributes.is_control(), "a control batch is appended by append_marker");
+        if let SequenceCheck::Duplicate(original) = self.producers.check(header)? {
+            return Ok(Some(original));
+        }
+        if self.begins_transaction(header) {
+            let known = self.producers.get(header.producer_id);
+            self.verifications.check(header, guard, known.is_some_and(|state| !state.batches.is_empty()))?;
+        }
+        Ok(None)
+    }
+
+    /// True if a client's batch would be the first of its transaction here, so that the transaction's coordinator has to be
+    /// asked before. Batches without a sequence come from coordinators, who know what they do.
+    pub(crate) fn begins_transaction(&self, header: &BatchHeader) -> bool {
+        header.attributes.is_transactional()
+            && header.has_producer_id()
+            && header.base_sequence != NO_SEQUENCE
+            && !self.producers.has_transaction(header.producer_id, header.producer_epoch)
+    }
+
+    /// Writes a batch whose header is stamped. `remember` takes note of it before anybody can see it. True if it began a new
+    /// segment.
+    pub(crate) fn write(
+        &mut self,
+        stamped: &BatchHeader,
+        index: RaftIndex,
+        bytes: &[u8],
+        now: TimestampMs,
+        remember: impl FnOnce(&mut Producers, &BatchHeader),
+    ) -> Result<bool, AppendError> {
+        let written = self.log.append(stamped, index, bytes, now).map_err(refusal)?;
+        remember(&mut self.producers, stamped);
+        if stamped.attributes.is_transactional() {
+            self.verifications.end(stamped.producer_id);
+        }
+        self.unsynced += u64::try_from(stamped.record_count).unwrap_or(0);
+        self.unsynced_since.get_or_insert(now);
+        Ok(written.rolled)
+    }
+
+    /// Raises the high watermark, and with it the last stable offset.
+    pub(crate) fn commit(&mut self, high_watermark: HighWatermark) {
+        self.reader.raise_high_watermark(high_watermark);
+        self.producers.commit(high_watermark.offset());
+        self.publish_stable();
+    }
+
+    pub(crate) fn publish_stable(&self) {
+        let (log_start, high_watermark) = (self.reader.log_start(), self.reader.high_watermark());
+        let stable = last_stable_offset(&self.producers, log_start, high_watermark);
+        self.reader.raise_last_stable_offset(stable);
+    }
+
+    /// A repeated batch waits for the same point as its original did.
+    pub(crate) fn duplicate(&self, original: RememberedBatch) -> Appended {
+        Appended {
+            base_offset: original.base_offset,
+            committed_at: HighWatermark(original.last_offset.plus(1).get()),
+            duplicate: Some(original),
+            sync_due: self.sync_due(),
+            checkpoint_due: false,
+        }
+    }
+
+    pub(crate) fn sync_due(&self) -> bool {
+        match self.policy.durability {
+            Durability::Strict => self.log.durable_end().offset() < self.log.log_end().offset(),
+            Durability::Relaxed { flush_messages, .. } => flush_messages.is_some_and(|n| self.unsynced >= n),
+        }
+    }
+
+    /// Plans a sync of everything appended so far; with a recovery checkpoint behind it, and the producers' table in that, if
+    /// asked for.
+    pub(crate) fn begin_sync(&mut self, checkpoint: bool, producers: Option<Bytes>) -> Option<SyncTicket<D>> {
+        let nothing_new = self.log.durable_end().offset() >= self.log.log_end().offset();
+        if self.log.poisoned().is_some() || (nothing_new && !checkpoint) {
+            return None;
+        }
+        self.unsynced = 0;
+        self.unsynced_since = None;
+        let plan = if checkpoint {
+            Plan::Checkpoint(self.log.checkpoint_plan(producers))
+        } else {
+            Plan::Sync(self.log.sync_plan())
+        };
+        Some(SyncTicket(plan))
+    }
+
+    /// What is durable after a sync.
+    pub(crate) fn finish_sync(
+        &mut self,
+        ticket: &SyncTicket<D>,
+        result: &Result<(), LogError>,
+    ) -> Result<DurableEnd, SyncOutcome> {
+        match (&ticket.0, result) {
+            (Plan::Sync(plan), Ok(())) => Ok(self.log.mark_durable(plan)),
+            (Plan::Checkpoint(plan), Ok(())) => Ok(self.log.mark_checkpointed(plan)),
+            (Plan::Checkpoint(_), Err(error)) if error.is_no_space() => Err(SyncOutcome::Again),
+            (_, Err(error)) => {
+                self.log.poison(error.to_string());
+                Err(SyncOutcome::Halted)
+            }
+        }
+    }
+
+    pub(crate) fn sync_outcome(&self) -> SyncOutcome {
+        if self.sync_due() { SyncOutcome::Again } else { SyncOutcome::Done }
+    }
+
+    /// `None` for a table that the log would not take: of a partition that more producers have transactions open in than are
+    /// let in here. Its next start reads more of the log.
+    pub(crate) fn snapshot(&self) -> Option<Bytes> {
+        Some(self.producers.snapshot()).filter(|bytes| bytes.len() <= SNAPSHOT_BYTES_MAX)
+    }
+
+    pub(crate) fn refuse_if_halted(&self) -> Result<(), AppendError> {
+        match self.log.poisoned() {
+            Some(reason) => Err(AppendError::Halted { reason: reason.to_owned() }),
+            None => Ok(()),
+        }
+    }
+}
+
+pub(crate) fn refusal(error: LogError) -> AppendError {
+    if error.is_no_space() { AppendError::Full } else { AppendError::Log(error) }
+}
+
+/// See [`PartitionReader::last_stable_offset`].
+pub(crate) fn last_stable_offset(
+    producers: &Producers,
+    log_start: Offset,
+    high_watermark: HighWatermark,
+) -> Offset {
+    let high_watermark = high_watermark.offset();
+    producers.first_undecided().map_or(high_watermark, |first| first.max(log_start).min(high_watermark))
+}

@@ -1,0 +1,16 @@
+//! A partition with several replicas: a raft group whose log is the partition's log.
+//!
+//! The engine is crate `raft`; it decides, this module stores, and answers what a partition is asked. Times, random numbers
+//! and messages are handed in and out. Deliberately not here: sockets, heartbeats of many groups in one message, and who is
+//! to be a member (the controller decides).
+
+mod ballot;
+mod members;
+mod replica;
+mod storage;
+mod wire;
+
+pub use ballot::REPLICAS_MAX;
+pub use members::{MemberChange, Members};
+pub use replica::{Counters, Fate, PeerMessage, ProposeError, Replica, ReplicaId, ReplicaOptions, Role};
+pub use wire::WireError;

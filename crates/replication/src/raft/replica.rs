@@ -1,0 +1,789 @@
+//! One replica of a partition.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::path::Path;
+
+use bytes::{Bytes, BytesMut};
+use protobuf::Message as _;
+use raft::eraftpb::{ConfChangeV2, Entry, EntryType, Message, MessageType};
+use raft::{Config, RawNode, StateRole};
+use tailrace_log::{Disk, Indexed, Log, LogConfig, LogError, LogStore, PartitionIdentity, Recovery};
+use tailrace_records::{BatchHeader, EndTransactionMarker, PREFIX_BYTES};
+use tailrace_types::{HighWatermark, LeaderEpoch, LogEnd, Offset, RaftIndex, TimestampMs};
+
+use super::ballot::{Ballot, BallotFile};
+use super::members::{MemberChange, Members};
+use super::storage::{LogStorage, epoch_of, is_batch, side_payload, term_of};
+use super::wire::{self, WireError};
+use crate::ledger::{Ledger, last_stable_offset, refusal};
+use crate::producers::{Producers, TransactionMarker};
+use crate::reader::PartitionReader;
+use crate::rebuild::{note_batch, rebuild_producers};
+use crate::solo::{AppendError, Appended, Durability, Policy, SyncOutcome, SyncTicket};
+use crate::verification::{VerificationGuard, Verifications};
+
+/// Names one replica of one partition. Never 0. Never used again once the replica's disk was lost: raft takes it for granted
+/// that what an id has acknowledged is still there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReplicaId(pub u64);
+
+impl fmt::Display for ReplicaId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What becomes of a batch that a leader took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Not known yet.
+    Open,
+    /// It stays.
+    Committed,
+    /// It was cut off here. Another leader may have it all the same: whoever waits must ask again.
+    Lost,
+}
+
+/// What a replica is at the moment, as far as it knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It appends, until it learns otherwise.
+    Leader,
+    /// It follows, if it knows whom.
+    Follower(Option<ReplicaId>),
+    /// It asks for votes.
+    Candidate,
+}
+
+/// How a replica is set up.
+#[derive(Clone, Debug)]
+pub struct ReplicaOptions {
+    /// Its own id.
+    pub id: ReplicaId,
+    /// The members when the group was made, for a replica that is opened for the first time. What was changed since is in the log.
+    pub members: Members,
+    /// Ticks without word from a leader before it asks for votes: drawn anew out of this many to twice as many.
+    pub election_ticks: usize,
+    /// Ticks between a leader's heartbeats. Less than `election_ticks`.
+    pub heartbeat_ticks: usize,
+    /// What random numbers are made of.
+    pub seed: u64,
+}
+
+/// A message from one replica of a group to another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PeerMessage(Message);
+
+impl PeerMessage {
+    /// Who sends it.
+    pub fn from(&self) -> ReplicaId {
+        ReplicaId(self.0.from)
+    }
+
+    /// Whom it is for.
+    pub fn to(&self) -> ReplicaId {
+        ReplicaId(self.0.to)
+    }
+
+    /// Appends it to `out`, as bytes. The format is in docs/replication.md.
+    pub fn encode(&self, out: &mut BytesMut) {
+        let encoded = wire::encode(&self.0, out);
+        assert!(encoded.is_some(), "a {:?} does not leave its replica", self.0.get_msg_type());
+    }
+
+    /// Reads one message, which must be all of `bytes`. Takes no more memory than these: batches are slices of it.
+    ///
+    /// # Errors
+    /// [`WireError`].
+    pub fn decode(bytes: Bytes) -> Result<Self, WireError> {
+        wire::decode(bytes).map(Self)
+    }
+}
+
+/// Why a leader did not take a batch. Nothing of it is stored.
+#[derive(Debug, thiserror::Error)]
+pub enum ProposeError {
+    /// Another replica leads, or none does.
+    #[error("this replica does not lead the partition")]
+    NotLeader {
+        /// Who does, if that is known.
+        leader: Option<ReplicaId>,
+    },
+    /// Too much is not committed yet, leadership is being handed over, or another change of the members is under way. Try again.
+    #[error("the partition's leader takes nothing at the moment")]
+    Busy,
+    /// A leader cannot remove itself: leadership has to be handed over before.
+    #[error("a leader cannot be removed from its group")]
+    OwnRemoval,
+    /// As with a single replica.
+    #[error(transparent)]
+    Append(#[from] AppendError),
+}
+
+/// Bytes of batches in one message, above one batch.
+const MESSAGE_BYTES_MAX: u64 = 1 << 20;
+/// Messages with batches that a follower has not acknowledged yet.
+const MESSAGES_IN_FLIGHT_MAX: usize = 256;
+/// Bytes appended and not committed, above one batch. Beyond it appends are refused.
+const UNCOMMITTED_BYTES_MAX: u64 = 64 << 20;
+/// Entries that are taken note of at once after they were committed, by the weight they have without their batches.
+const COMMITTED_BYTES_PER_ROUND: u64 = 64 << 10;
+
+/// What was written, and waits to be durable before others may know.
+struct Written {
+    number: u64,
+    end: LogEnd,
+    messages: Vec<Message>,
+}
+
+/// One replica. Calls block on the disk where a vote, a term, an entry without records or a truncation has to be durable.
+pub struct Replica<D: Disk> {
+    node: RawNode<LogStorage<D>>,
+    options: ReplicaOptions,
+    draws: u64,
+    drawn_for: (u64, StateRole),
+    timeout_ticks: usize,
+    led: bool,
+    written: VecDeque<Written>,
+    /// Raft index of each batch above the commit index, and one past its last offset.
+    uncommitted: VecDeque<(u64, Offset)>,
+    outgoing: Vec<Message>,
+    counters: Counters,
+}
+
+/// How often rare things happened since the replica was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// The log's end was cut off, because it was not the leader's.
+    pub truncations: u64,
+    /// It was elected.
+    pub elected: u64,
+    /// Messages that were not taken: a batch with a wrong checksum, or of another term than its entry.
+    pub refused_messages: u64,
+}
+
+impl<D: Disk> fmt::Debug for Replica<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Replica")
+            .field("id", &self.options.id)
+            .field("role", &self.role())
+            .field("reader", &self.ledger().reader)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<D: Disk> Replica<D> {
+    /// Opens the replica in folder `dir`, creating it if absent. A folder of a partition that had one replica so far is taken
+    /// over, with everything in it committed. Blocks.
+    ///
+    /// # Errors
+    /// The log's. [`LogError::Damaged`] if the folder belongs to another replica, or its log lacks what it knew to be
+    /// committed: such a replica must join again under a new id. Also if something was removed from the log by retention or
+    /// compaction: what lies below would have to be sent as a snapshot, which does not exist yet.
+    pub fn open(
+        store: &LogStore<D>,
+        dir: &Path,
+        identity: &PartitionIdentity,
+        config: LogConfig,
+        policy: Policy,
+        options: ReplicaOptions,
+        now: TimestampMs,
+    ) -> Result<(Self, Recovery), LogError> {
+        let (log, mut recovery) = Log::open(store, dir, identity, config, now)?;
+        let disk = store.disk().clone();
+        check_whole(&log, dir)?;
+        let (mut ballots, found) = BallotFile::open(&disk, dir)?;
+        let ballot = match found {
+            Some(ballot) => check_ballot(ballot, &log, options.id, dir)?,
+            None => {
+                let first = first_ballot(&log, &options);
+                ballots.write(&disk, &first)?;
+                first
+            }
+        };
+        let committed = end_of(&log, ballot.commit)?;
+        let producers = rebuild_producers(&log, &mut recovery, policy, committed, now)?;
+        let high_watermark = HighWatermark(committed.get());
+        let stable = last_stable_offset(&producers, log.log_start(), high_watermark);
+        let reader = PartitionReader::new(log.reader(), high_watermark, stable, epoch_of(ballot.term));
+        reader.publish_aborted(producers.aborted());
+        let ledger = Ledger {
+            log,
+            reader,
+            producers,
+            verifications: Verifications::default(),
+            policy,
+            unsynced: 0,
+            unsynced_since: None,
+        };
+        let storage = LogStorage { known: ledger.log.next_raft_index().0 - 1, ledger, ballot, ballots, disk };
+        let mut replica = Self {
+            node: node(storage, &options)?,
+            drawn_for: (u64::MAX, StateRole::Follower),
+            timeout_ticks: options.election_ticks,
+            led: false,
+            draws: options.seed,
+            options,
+            written: VecDeque::new(),
+            uncommitted: VecDeque::new(),
+            outgoing: Vec::new(),
+            counters: Counters::default(),
+        };
+        replica.list_uncommitted()?;
+        replica.draw_timeout();
+        Ok((replica, recovery))
+    }
+
+    /// The reading side.
+    pub fn reader(&self) -> PartitionReader<D> {
+        self.ledger().reader.clone()
+    }
+
+    /// What it is at the moment.
+    pub fn role(&self) -> Role {
+        match self.node.raft.state {
+            StateRole::Leader => Role::Leader,
+            StateRole::Candidate | StateRole::PreCandidate => Role::Candidate,
+            StateRole::Follower => {
+                let leader = self.node.raft.leader_id;
+                Role::Follower((leader != 0).then_some(ReplicaId(leader)))
+            }
+        }
+    }
+
+    /// The current term, as clients know it.
+    pub fn epoch(&self) -> LeaderEpoch {
+        epoch_of(self.node.raft.term)
+    }
+
+    /// The members as of the last change that was applied.
+    pub fn members(&self) -> Members {
+        Members::of(&self.node.store().ballot.members)
+    }
+
+    /// True on a leader if `replica` has durably all that is committed.
+    pub fn has_caught_up(&self, replica: ReplicaId) -> bool {
+        let raft = &self.node.raft;
+        let progress = raft.prs().get(replica.0);
+        self.role() == Role::Leader
+            && progress.is_some_and(|progress| progress.matched >= raft.raft_log.committed)
+    }
+
+    /// How often rare things happened.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// The failure that stopped it, if there was one. It then takes part in nothing, and has to be opened anew: after a full
+    /// disk as soon as there is room.
+    pub fn halted(&self) -> Option<&str> {
+        self.ledger().log.poisoned()
+    }
+
+    /// Messages that may be sent now, in this order for each receiver. They may be lost, doubled and reordered.
+    pub fn take_messages(&mut self) -> Vec<PeerMessage> {
+        std::mem::take(&mut self.outgoing).into_iter().map(PeerMessage).collect()
+    }
+
+    /// Lets one tick pass.
+    pub fn tick(&mut self, now: TimestampMs) {
+        if self.halted().is_none() {
+            self.node.tick();
+            self.carry_on(now);
+        }
+    }
+
+    /// Takes a message of another replica. One that makes no sense is dropped.
+    pub fn receive(&mut self, message: PeerMessage, now: TimestampMs) {
+        if self.halted().is_some() {
+            return;
+        }
+        if !is_sound(&message.0) {
+            self.counters.refused_messages += 1;
+            return;
+        }
+        if self.has_forgotten(&message.0) {
+            let reason = "the log lacks what the leader knows to be here: the replica has to join again, under a new id";
+            self.ledger_mut().log.poison(reason);
+            return;
+        }
+        // A message that raft does not take is as good as lost.
+        let _ = self.node.step(message.0);
+        self.carry_on(now);
+    }
+
+    /// A leader tells in its heartbeats only what this replica has acknowledged. Raft would panic.
+    fn has_forgotten(&self, message: &Message) -> bool {
+        message.get_msg_type() == MessageType::MsgHeartbeat
+            && message.term >= self.node.raft.term
+            && message.commit > self.node.raft.raft_log.last_index()
+    }
+
+    /// Takes note that a message could not be delivered.
+    pub fn unreachable(&mut self, replica: ReplicaId, now: TimestampMs) {
+        if self.halted().is_none() {
+            self.node.report_unreachable(replica.0);
+            self.carry_on(now);
+        }
+    }
+
+    /// Asks for votes without waiting for the leader's silence.
+    pub fn campaign(&mut self, now: TimestampMs) {
+        if self.halted().is_none() {
+            let _ = self.node.campaign();
+            self.carry_on(now);
+        }
+    }
+
+    /// Hands leadership over, if this is the leader and `to` follows closely enough.
+    pub fn transfer_leadership(&mut self, to: ReplicaId, now: TimestampMs) {
+        if self.halted().is_none() && self.role() == Role::Leader {
+            self.node.transfer_leader(to.0);
+            self.carry_on(now);
+        }
+    }
+
+    /// Proposes a change of the members.
+    ///
+    /// # Errors
+    /// [`ProposeError::NotLeader`]; [`ProposeError::Busy`] while another change is under way; [`ProposeError::OwnRemoval`].
+    pub fn change_members(&mut self, change: MemberChange, now: TimestampMs) -> Result<(), ProposeError> {
+        self.lead()?;
+        if change == MemberChange::Remove(self.options.id) {
+            return Err(ProposeError::OwnRemoval);
+        }
+        if self.node.raft.has_pending_conf() {
+            return Err(ProposeError::Busy);
+        }
+        self.node.propose_conf_change(Vec::new(), change.to_raft()).map_err(|_| ProposeError::Busy)?;
+        self.carry_on(now);
+        Ok(())
+    }
+
+    /// Appends one validated batch of a client on the leader, or recognises it as a repeated one. It counts when it is committed.
+    ///
+    /// # Errors
+    /// As [`Solo::append_verified`](crate::Solo::append_verified); [`ProposeError::NotLeader`], [`ProposeError::Busy`]. Nothing of
+    /// the batch is stored then.
+    pub fn append(
+        &mut self,
+        header: &BatchHeader,
+        bytes: Bytes,
+        guard: Option<VerificationGuard>,
+        now: TimestampMs,
+    ) -> Result<Appended, ProposeError> {
+        self.lead()?;
+        if let Some(original) = self.ledger().check(header, guard)? {
+            return Ok(self.ledger().duplicate(original));
+        }
+        self.propose(header, bytes, now, |producers, stamped| producers.remember(stamped, now))
+    }
+
+    /// The epoch under which what ends at `committed_at` was appended: what [`Replica::fate`] asks for. To be taken right after
+    /// the append, also of a repeated batch, which has the epoch of its original.
+    pub fn epoch_of_append(&self, appended: &Appended) -> LeaderEpoch {
+        let last = appended.committed_at.offset().plus(-1);
+        self.ledger().log.reader().epoch_at(last).unwrap_or(LeaderEpoch::UNKNOWN)
+    }
+
+    /// What became of an append. The high watermark alone does not tell: behind a new leader something else may lie there.
+    pub fn fate(&self, appended: &Appended, epoch: LeaderEpoch) -> Fate {
+        let end = appended.committed_at.offset();
+        let ledger = self.ledger();
+        if ledger.log.log_end().offset() < end || self.epoch_of_append(appended) != epoch {
+            return Fate::Lost;
+        }
+        if ledger.reader.high_watermark().offset() < end { Fate::Open } else { Fate::Committed }
+    }
+
+    /// Appends the marker that ends a producer's transaction, on the leader.
+    ///
+    /// # Errors
+    /// As [`Solo::append_marker`](crate::Solo::append_marker); [`ProposeError::NotLeader`], [`ProposeError::Busy`].
+    ///
+    /// # Panics
+    /// If the producer has no id.
+    pub fn append_marker(
+        &mut self,
+        marker: &TransactionMarker,
+        now: TimestampMs,
+    ) -> Result<Appended, ProposeError> {
+        self.lead()?;
+        assert!(marker.producer_id.get() >= 0, "a marker without a producer");
+        self.ledger().producers.check_marker(marker).map_err(AppendError::from)?;
+        let (committed, coordinator_epoch) = (marker.committed, marker.coordinator_epoch);
+        let end = EndTransactionMarker { committed, coordinator_epoch };
+        let (header, bytes) = end.build(marker.producer_id, marker.producer_epoch, now);
+        let appended = self.propose(&header, bytes, now, |producers, stamped| {
+            producers.remember_marker(stamped, end, now);
+        })?;
+        self.ledger().reader.publish_aborted(self.ledger().producers.aborted());
+        Ok(appended)
+    }
+
+    /// Writes first and proposes then: a full disk refuses the batch before raft has heard of it.
+    fn propose(
+        &mut self,
+        header: &BatchHeader,
+        bytes: Bytes,
+        now: TimestampMs,
+        remember: impl FnOnce(&mut Producers, &BatchHeader),
+    ) -> Result<Appended, ProposeError> {
+        let mut stamped = *header;
+        stamped.base_offset = self.ledger().log.log_end().offset();
+        stamped.leader_epoch = self.epoch();
+        let data = stamp(&stamped, bytes);
+        let index = self.ledger().log.next_raft_index();
+        let entry = Entry { data: data.clone(), ..Entry::default() };
+        let mut message = Message::default();
+        message.set_msg_type(MessageType::MsgPropose);
+        message.from = self.options.id.0;
+        message.set_entries(vec![entry].into());
+        let rolled = self.ledger_mut().write(&stamped, index, &data, now, remember)?;
+        if self.node.raft.step(message).is_err() {
+            self.take_back(index, now).map_err(|error| ProposeError::Append(refusal(error)))?;
+            return Err(ProposeError::Busy);
+        }
+        self.uncommitted.push_back((index.0, stamped.next_offset()));
+        self.carry_on(now);
+        Ok(Appended {
+            base_offset: stamped.base_offset,
+            committed_at: HighWatermark(stamped.next_offset().get()),
+            duplicate: None,
+            sync_due: self.ledger().sync_due(),
+            checkpoint_due: rolled,
+        })
+    }
+
+    /// Only the leader appends; not while it hands leadership over, nor with too much uncommitted.
+    fn lead(&self) -> Result<(), ProposeError> {
+        self.ledger().refuse_if_halted()?;
+        let raft = &self.node.raft;
+        match self.role() {
+            Role::Leader if raft.lead_transferee.is_some() => Err(ProposeError::Busy),
+            Role::Leader if raft.uncommitted_size() as u64 >= UNCOMMITTED_BYTES_MAX => {
+                Err(ProposeError::Busy)
+            }
+            Role::Leader => Ok(()),
+            Role::Follower(leader) => Err(ProposeError::NotLeader { leader }),
+            Role::Candidate => Err(ProposeError::NotLeader { leader: None }),
+        }
+    }
+
+    /// Removes what was written from `index` on.
+    fn take_back(&mut self, index: RaftIndex, now: TimestampMs) -> Result<(), LogError> {
+        self.counters.truncations += 1;
+        let committed = self.ledger().reader.high_watermark().offset();
+        let ledger = self.ledger_mut();
+        ledger.log.truncate_from(index)?;
+        assert!(ledger.log.log_end().offset() >= committed, "what is committed was cut off");
+        let mut nothing = Recovery::default();
+        ledger.producers = rebuild_producers(&ledger.log, &mut nothing, ledger.policy, committed, now)?;
+        ledger.reader.publish_aborted(ledger.producers.aborted());
+        self.uncommitted.retain(|(at, _)| *at < index.0);
+        // Nobody may be told that they are here.
+        self.written.iter_mut().for_each(|written| written.messages.clear());
+        Ok(())
+    }
+
+    /// Does all that raft asks for.
+    fn carry_on(&mut self, now: TimestampMs) {
+        self.draw_timeout();
+        while self.halted().is_none() && self.node.has_ready() {
+            if let Err(error) = self.handle_ready(now) {
+                self.fail(&error);
+            }
+            self.draw_timeout();
+        }
+        self.publish_commit();
+    }
+
+    fn handle_ready(&mut self, now: TimestampMs) -> Result<(), LogError> {
+        let was_leader = self.led;
+        let mut ready = self.node.ready();
+        self.store(&ready.take_entries(), now)?;
+        if let Some(state) = ready.hs() {
+            let ballot = &self.node.store().ballot;
+            if (state.term, state.vote) != (ballot.term, ballot.vote) {
+                let (term, vote) = (state.term, state.vote);
+                self.save(|ballot| (ballot.term, ballot.vote) = (term, vote))?;
+            }
+        }
+        self.led = self.role() == Role::Leader;
+        self.counters.elected += u64::from(self.led && !was_leader);
+        self.ledger().reader.set_epoch(self.epoch());
+        self.outgoing.extend(ready.take_messages());
+        let messages = ready.take_persisted_messages();
+        let committed = ready.take_committed_entries();
+        let number = ready.number();
+        self.node.advance_append_async(ready);
+        for entry in committed {
+            self.apply(&entry)?;
+        }
+        self.node.advance_apply();
+        self.written.push_back(Written { number, end: self.ledger().log.log_end(), messages });
+        self.release();
+        Ok(())
+    }
+
+    /// Writes entries to the log, cutting off first what contradicts them.
+    fn store(&mut self, entries: &[Entry], now: TimestampMs) -> Result<(), LogError> {
+        for entry in entries {
+            let index = RaftIndex(entry.index);
+            if index < self.ledger().log.next_raft_index() {
+                if self.node.store().term_at(entry.index)? == Some(entry.term) {
+                    // The leader wrote it before it proposed it.
+                    self.node.mut_store().known = entry.index;
+                    continue;
+                }
+                self.take_back(index, now)?;
+            }
+            self.write(entry, now)?;
+            self.node.mut_store().known = entry.index;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, entry: &Entry, now: TimestampMs) -> Result<(), LogError> {
+        let index = RaftIndex(entry.index);
+        if !is_batch(entry) {
+            let epoch = epoch_of(entry.term);
+            return self.ledger_mut().log.append_entry(index, epoch, &side_payload(entry));
+        }
+        let dir = self.node.store().dir();
+        let header = BatchHeader::parse(&entry.data)
+            .map_err(|error| LogError::damaged(&dir, entry.index, error.to_string()))?;
+        let ledger = self.ledger_mut();
+        ledger.log.append(&header, index, &entry.data, now)?;
+        ledger.unsynced += u64::try_from(header.record_count).unwrap_or(0);
+        ledger.unsynced_since.get_or_insert(now);
+        note_batch(&mut ledger.producers, &header, &entry.data, now);
+        if header.attributes.is_control() {
+            ledger.reader.publish_aborted(ledger.producers.aborted());
+        }
+        self.uncommitted.push_back((entry.index, header.next_offset()));
+        Ok(())
+    }
+
+    /// Takes note of a committed entry: of changes of the members. What they say must be durable here before it is applied.
+    fn apply(&mut self, entry: &Entry) -> Result<(), LogError> {
+        if entry.get_entry_type() == EntryType::EntryNormal {
+            return Ok(());
+        }
+        let dir = self.node.store().dir();
+        let damaged = |reason: String| LogError::damaged(&dir, entry.index, reason);
+        let change =
+            ConfChangeV2::parse_from_bytes(&entry.data).map_err(|error| damaged(error.to_string()))?;
+        self.ledger_mut().log.sync()?;
+        let members = self.node.apply_conf_change(&change).map_err(|error| damaged(error.to_string()))?;
+        self.save(|ballot| ballot.members = members)
+    }
+
+    /// Changes the ballot, durably, with what is known to be committed and durable here.
+    fn save(&mut self, change: impl FnOnce(&mut Ballot)) -> Result<(), LogError> {
+        let log = &self.node.raft.raft_log;
+        let commit = log.committed.min(log.persisted);
+        let storage = self.node.mut_store();
+        change(&mut storage.ballot);
+        storage.ballot.commit = storage.ballot.commit.max(commit);
+        storage.write_ballot()
+    }
+
+    /// Tells raft, and then others, what is durable.
+    fn release(&mut self) {
+        let strict = self.ledger().policy.durability == Durability::Strict;
+        let durable = self.ledger().log.durable_end();
+        while let Some(written) = self.written.front() {
+            if strict && written.end.offset() > durable.offset() {
+                return;
+            }
+            let Some(written) = self.written.pop_front() else { return };
+            self.node.on_persist_ready(written.number);
+            self.outgoing.extend(written.messages);
+        }
+    }
+
+    fn publish_commit(&mut self) {
+        let committed = self.node.raft.raft_log.committed;
+        let mut end = None;
+        while let Some((index, next)) = self.uncommitted.front().copied()
+            && index <= committed
+        {
+            end = Some(next);
+            self.uncommitted.pop_front();
+        }
+        if let Some(end) = end {
+            self.ledger_mut().commit(HighWatermark(end.get()));
+        }
+    }
+
+    /// Plans a sync of everything written so far.
+    pub fn begin_sync(&mut self, checkpoint: bool) -> Option<SyncTicket<D>> {
+        // A table of producers may be ahead of what is committed: the next start builds it anew.
+        self.ledger_mut().begin_sync(checkpoint, None)
+    }
+
+    /// Takes note of a sync's end, and carries on with what waited for it.
+    pub fn finish_sync(
+        &mut self,
+        ticket: &SyncTicket<D>,
+        result: &Result<(), LogError>,
+        now: TimestampMs,
+    ) -> SyncOutcome {
+        let outcome = self.ledger_mut().finish_sync(ticket, result);
+        let outcome = outcome.map_or_else(|outcome| outcome, |_| self.ledger().sync_outcome());
+        if outcome != SyncOutcome::Halted {
+            self.release();
+            self.carry_on(now);
+        }
+        outcome
+    }
+
+    /// Syncs everything and leaves a mark that makes the next start quick. Blocks.
+    ///
+    /// # Errors
+    /// The disk's; the next start then recovers as after a crash.
+    pub fn close(mut self) -> Result<(), AppendError> {
+        self.ledger().refuse_if_halted()?;
+        self.ledger_mut().log.sync().map_err(refusal)?;
+        self.save(|_| ()).map_err(refusal)?;
+        // The table may be ahead of what is committed, and the log's end may yet be cut off: the next start builds it anew.
+        let LogStorage { ledger, .. } = self.node.raft.r.raft_log.store;
+        ledger.log.close(None).map_err(refusal)
+    }
+
+    /// Raft knows of entries that are not in the log now: it must start again from what is there.
+    fn fail(&mut self, error: &LogError) {
+        self.ledger_mut().log.poison(error.to_string());
+    }
+
+    /// The batches above the commit index, after a start.
+    fn list_uncommitted(&mut self) -> Result<(), LogError> {
+        let storage = self.node.store();
+        for index in storage.ballot.commit + 1..=storage.known {
+            if let Some(Indexed::Batch(row)) = storage.ledger.log.at_index(RaftIndex(index))? {
+                self.uncommitted.push_back((index, row.next_offset()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Raft draws the election timeout from the thread's random numbers; here it follows from the seed. It is the same until
+    /// term or state change, however often raft draws.
+    fn draw_timeout(&mut self) {
+        let now = (self.node.raft.term, self.node.raft.state);
+        if now != self.drawn_for {
+            self.drawn_for = now;
+            self.draws = self.draws.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mixed = (self.draws ^ (self.draws >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let ticks = self.options.election_ticks;
+            self.timeout_ticks = ticks + ((mixed ^ (mixed >> 31)) % ticks as u64) as usize;
+        }
+        self.node.raft.set_randomized_election_timeout(self.timeout_ticks);
+    }
+
+    fn ledger(&self) -> &Ledger<D> {
+        &self.node.store().ledger
+    }
+
+    fn ledger_mut(&mut self) -> &mut Ledger<D> {
+        &mut self.node.mut_store().ledger
+    }
+}
+
+/// The batch as it will lie in the log. Without a copy, unless somebody else holds the bytes.
+fn stamp(header: &BatchHeader, bytes: Bytes) -> Bytes {
+    let mut bytes = bytes.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]));
+    bytes[..PREFIX_BYTES].copy_from_slice(&header.prefix());
+    bytes.freeze()
+}
+
+/// Batches are whole, and of their entry's term; proposals come from clients only.
+fn is_sound(message: &Message) -> bool {
+    message.get_msg_type() != MessageType::MsgPropose
+        && message.entries.iter().filter(|entry| is_batch(entry)).all(|entry| {
+            tailrace_records::check(&entry.data).is_ok_and(|header| {
+                header.total_bytes() == entry.data.len() && term_of(header.leader_epoch) == entry.term
+            })
+        })
+}
+
+fn node<D: Disk>(
+    storage: LogStorage<D>,
+    options: &ReplicaOptions,
+) -> Result<RawNode<LogStorage<D>>, LogError> {
+    let config = Config {
+        id: options.id.0,
+        election_tick: options.election_ticks,
+        heartbeat_tick: options.heartbeat_ticks,
+        applied: storage.ballot.commit,
+        max_size_per_msg: MESSAGE_BYTES_MAX,
+        max_inflight_msgs: MESSAGES_IN_FLIGHT_MAX,
+        check_quorum: true,
+        pre_vote: true,
+        batch_append: true,
+        max_uncommitted_size: UNCOMMITTED_BYTES_MAX,
+        max_committed_size_per_ready: COMMITTED_BYTES_PER_ROUND,
+        ..Config::default()
+    };
+    let dir = storage.dir();
+    let logger = slog::Logger::root(slog::Discard, slog::o!());
+    RawNode::new(&config, storage, &logger).map_err(|error| LogError::damaged(&dir, 0, error.to_string()))
+}
+
+/// The ballot of a replica that never ran: in a log with one replica so far everything is committed.
+fn first_ballot<D: Disk>(log: &Log<D>, options: &ReplicaOptions) -> Ballot {
+    Ballot {
+        replica: options.id.0,
+        term: term_of(log.last_epoch()),
+        vote: 0,
+        commit: log.next_raft_index().0 - 1,
+        members: options.members.to_raft(),
+    }
+}
+
+/// Followers are sent entries, from the first one on.
+fn check_whole<D: Disk>(log: &Log<D>, dir: &Path) -> Result<(), LogError> {
+    if log.log_start() == Offset(0) && log.reader().first_dirty() == Offset(0) {
+        return Ok(());
+    }
+    Err(LogError::damaged(
+        dir,
+        0,
+        "its beginning is gone or compacted: it cannot be replicated yet".to_owned(),
+    ))
+}
+
+fn check_ballot<D: Disk>(
+    ballot: Ballot,
+    log: &Log<D>,
+    id: ReplicaId,
+    dir: &Path,
+) -> Result<Ballot, LogError> {
+    let last = log.next_raft_index().0 - 1;
+    if ballot.replica != id.0 {
+        let reason = format!("the folder belongs to replica {}, expected {id}", ballot.replica);
+        return Err(LogError::damaged(dir, 0, reason));
+    }
+    if ballot.commit > last || ballot.term < term_of(log.last_epoch()) {
+        let reason = format!(
+            "the log ends at raft index {last} in term {}, expected at least {} and at most term {}: the replica has to \
+             join again, under a new id",
+            log.last_epoch(),
+            ballot.commit,
+            ballot.term
+        );
+        return Err(LogError::damaged(dir, 0, reason));
+    }
+    Ok(ballot)
+}
+
+/// One past the last offset of all batches up to the raft index `index`.
+fn end_of<D: Disk>(log: &Log<D>, index: u64) -> Result<Offset, LogError> {
+    match log.at_index(RaftIndex(index))? {
+        Some(Indexed::Batch(row)) => Ok(row.next_offset()),
+        Some(Indexed::Entry(entry)) => Ok(entry.offset),
+        None => Ok(Offset(0)),
+    }
+}

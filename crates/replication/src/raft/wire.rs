@@ -1,0 +1,231 @@
+//! Messages between replicas as bytes.
+//!
+//! Of our own, so that nothing that comes from a network meets a parser without bounds. Integers are little endian. Batches are
+//! neither copied nor looked at here.
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 1 | version, 1 |
+//! | 1 | kind |
+//! | 1 | 1 if it rejects |
+//! | 1 | 0 |
+//! | 10 x 8 | from, to, term, log term, index, commit, commit term, reject hint, requested snapshot, priority |
+//! | 4 | bytes of the context |
+//! | 4 | number of entries |
+//! | | the context |
+//! | | each entry: 1 byte kind, 8 term, 8 index, 4 bytes of data, the data |
+
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use raft::eraftpb::{Entry, EntryType, Message, MessageType};
+
+const VERSION: u8 = 1;
+const FIXED_BYTES: usize = 4 + 10 * 8 + 8;
+const ENTRY_FIXED_BYTES: usize = 1 + 8 + 8 + 4;
+/// Raft's own contexts are a few bytes long.
+const CONTEXT_BYTES_MAX: usize = 1024;
+
+/// The kinds of messages, by the number that stands for each.
+const KINDS: [(u8, MessageType); 13] = [
+    (1, MessageType::MsgAppend),
+    (2, MessageType::MsgAppendResponse),
+    (3, MessageType::MsgHeartbeat),
+    (4, MessageType::MsgHeartbeatResponse),
+    (5, MessageType::MsgRequestVote),
+    (6, MessageType::MsgRequestVoteResponse),
+    (7, MessageType::MsgRequestPreVote),
+    (8, MessageType::MsgRequestPreVoteResponse),
+    (9, MessageType::MsgTransferLeader),
+    (10, MessageType::MsgTimeoutNow),
+    (11, MessageType::MsgReadIndex),
+    (12, MessageType::MsgReadIndexResp),
+    (13, MessageType::MsgUnreachable),
+];
+
+const ENTRY_KINDS: [(u8, EntryType); 2] = [(0, EntryType::EntryNormal), (1, EntryType::EntryConfChangeV2)];
+
+/// Why bytes are no message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WireError {
+    /// Another version of the format.
+    #[error("version {found} of the format of messages, expected {VERSION}")]
+    Version {
+        /// What stands there.
+        found: u8,
+    },
+    /// A kind that does not exist.
+    #[error("unknown kind {found} of a {what}")]
+    Kind {
+        /// Of what.
+        what: &'static str,
+        /// What stands there.
+        found: u8,
+    },
+    /// Bytes are missing, or too many.
+    #[error("a message of {bytes} bytes is cut off, or too long")]
+    Length {
+        /// How many there are.
+        bytes: usize,
+    },
+}
+
+/// Appends a message to `out`. `None` for one that does not go to other replicas.
+pub(super) fn encode(message: &Message, out: &mut BytesMut) -> Option<()> {
+    let kind = KINDS.iter().find(|(_, kind)| *kind == message.get_msg_type())?.0;
+    out.put_slice(&[VERSION, kind, u8::from(message.reject), 0]);
+    for value in [
+        message.from,
+        message.to,
+        message.term,
+        message.log_term,
+        message.index,
+        message.commit,
+        message.commit_term,
+        message.reject_hint,
+        message.request_snapshot,
+        message.priority.cast_unsigned(),
+    ] {
+        out.put_u64_le(value);
+    }
+    out.put_u32_le(u32::try_from(message.context.len()).ok()?);
+    out.put_u32_le(u32::try_from(message.entries.len()).ok()?);
+    out.put_slice(&message.context);
+    for entry in message.entries.iter() {
+        let kind = ENTRY_KINDS.iter().find(|(_, kind)| *kind == entry.get_entry_type())?.0;
+        out.put_u8(kind);
+        out.put_u64_le(entry.term);
+        out.put_u64_le(entry.index);
+        out.put_u32_le(u32::try_from(entry.data.len()).ok()?);
+        out.put_slice(&entry.data);
+    }
+    Some(())
+}
+
+/// Reads one message, which must be all of `bytes`. The data of its entries are slices of it.
+pub(super) fn decode(mut bytes: Bytes) -> Result<Message, WireError> {
+    let length = WireError::Length { bytes: bytes.len() };
+    if bytes.len() < FIXED_BYTES {
+        return Err(length);
+    }
+    let (version, kind, reject, _) = (bytes.get_u8(), bytes.get_u8(), bytes.get_u8(), bytes.get_u8());
+    if version != VERSION {
+        return Err(WireError::Version { found: version });
+    }
+    let known = KINDS.iter().find(|(number, _)| *number == kind);
+    let kind = known.ok_or(WireError::Kind { what: "message", found: kind })?.1;
+    let mut message = Message::default();
+    message.set_msg_type(kind);
+    message.reject = reject != 0;
+    message.from = bytes.get_u64_le();
+    message.to = bytes.get_u64_le();
+    message.term = bytes.get_u64_le();
+    message.log_term = bytes.get_u64_le();
+    message.index = bytes.get_u64_le();
+    message.commit = bytes.get_u64_le();
+    message.commit_term = bytes.get_u64_le();
+    message.reject_hint = bytes.get_u64_le();
+    message.request_snapshot = bytes.get_u64_le();
+    message.priority = bytes.get_u64_le().cast_signed();
+    let (context, entries) = (bytes.get_u32_le() as usize, bytes.get_u32_le() as usize);
+    // Memory for entries is never more than what arrived.
+    if context > CONTEXT_BYTES_MAX.min(bytes.len()) || entries > (bytes.len() - context) / ENTRY_FIXED_BYTES {
+        return Err(length);
+    }
+    message.context = bytes.split_to(context);
+    let mut list = Vec::with_capacity(entries);
+    for _ in 0..entries {
+        list.push(decode_entry(&mut bytes, length)?);
+    }
+    message.set_entries(list.into());
+    if bytes.is_empty() { Ok(message) } else { Err(length) }
+}
+
+fn decode_entry(bytes: &mut Bytes, length: WireError) -> Result<Entry, WireError> {
+    if bytes.len() < ENTRY_FIXED_BYTES {
+        return Err(length);
+    }
+    let kind = bytes.get_u8();
+    let known = ENTRY_KINDS.iter().find(|(number, _)| *number == kind);
+    let kind = known.ok_or(WireError::Kind { what: "entry", found: kind })?.1;
+    let mut entry = Entry::default();
+    entry.set_entry_type(kind);
+    entry.term = bytes.get_u64_le();
+    entry.index = bytes.get_u64_le();
+    let data = bytes.get_u32_le() as usize;
+    if data > bytes.len() {
+        return Err(length);
+    }
+    entry.data = bytes.split_to(data);
+    Ok(entry)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn message() -> impl Strategy<Value = Message> {
+        let entry =
+            (0..ENTRY_KINDS.len(), any::<u64>(), any::<u64>(), prop::collection::vec(any::<u8>(), 0..40));
+        let fields = prop::collection::vec(any::<u64>(), 10);
+        let context = prop::collection::vec(any::<u8>(), 0..20);
+        let list = prop::collection::vec(entry, 0..5);
+        (0..KINDS.len(), any::<bool>(), fields, context, list).prop_map(|(kind, reject, f, context, list)| {
+            let mut message = Message::default();
+            message.set_msg_type(KINDS[kind].1);
+            message.reject = reject;
+            (message.from, message.to, message.term, message.log_term) = (f[0], f[1], f[2], f[3]);
+            (message.index, message.commit, message.commit_term) = (f[4], f[5], f[6]);
+            (message.reject_hint, message.request_snapshot) = (f[7], f[8]);
+            message.priority = f[9].cast_signed();
+            message.context = context.into();
+            let entries = list.into_iter().map(|(kind, term, index, data)| {
+                let mut entry = Entry::default();
+                entry.set_entry_type(ENTRY_KINDS[kind].1);
+                (entry.term, entry.index, entry.data) = (term, index, data.into());
+                entry
+            });
+            message.set_entries(entries.collect::<Vec<_>>().into());
+            message
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_message_comes_back_and_no_part_of_it_does(message in message(), cut in any::<prop::sample::Index>()) {
+            let mut bytes = BytesMut::new();
+            encode(&message, &mut bytes).unwrap();
+            let bytes = bytes.freeze();
+            prop_assert_eq!(decode(bytes.clone()), Ok(message));
+            prop_assert!(decode(bytes.slice(..cut.index(bytes.len()))).is_err());
+            let longer = [&bytes[..], &[0]].concat();
+            prop_assert!(decode(longer.into()).is_err());
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            if let Some(first) = bytes.first_mut() {
+                *first = VERSION;
+            }
+            let _ = decode(bytes.into());
+        }
+    }
+
+    #[test]
+    fn a_count_that_lies_takes_no_memory() {
+        let mut bytes = BytesMut::new();
+        let mut message = Message::default();
+        message.set_msg_type(MessageType::MsgAppend);
+        encode(&message, &mut bytes).unwrap();
+        bytes[FIXED_BYTES - 4..].copy_from_slice(&u32::MAX.to_le_bytes());
+        let length = bytes.len();
+        assert_eq!(decode(bytes.freeze()), Err(WireError::Length { bytes: length }));
+    }
+
+    #[test]
+    fn what_does_not_leave_a_replica_is_not_encoded() {
+        let mut message = Message::default();
+        message.set_msg_type(MessageType::MsgHup);
+        assert_eq!(encode(&message, &mut BytesMut::new()), None);
+    }
+}

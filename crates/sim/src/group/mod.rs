@@ -1,0 +1,521 @@
+//! One replicated partition: shipped replicas on simulated disks, a simulated network, idempotent producers, and faults, all
+//! from one seed.
+//!
+//! [`run`] lets the faults rage, then ends them, waits until the replicas agree, and judges what was seen.
+
+mod history;
+mod producer;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use bytes::{Bytes, BytesMut};
+use tailrace_log::{Disk, LogConfig, LogError, LogStore, PartitionIdentity};
+use tailrace_replication::raft::{
+    MemberChange, Members, PeerMessage, Replica, ReplicaId, ReplicaOptions, Role,
+};
+use tailrace_replication::{Durability, Policy, SyncTicket};
+use tailrace_types::{PartitionId, TimestampMs, TopicId, TopicName, TopicPartition};
+
+use crate::network::{Network, Traffic, Weather};
+use crate::{CrashMode, Rng, SimDisk};
+use history::History;
+use producer::Producer;
+
+const REPLICAS: u64 = 3;
+const PRODUCERS: i64 = 3;
+const TICK_MS: u64 = 10;
+const STRICT: Policy = Policy { durability: Durability::Strict, producer_expiration_ms: i64::MAX };
+const STORM: Weather = Weather { lost_percent: 5, doubled_percent: 3, delay_ms_min: 1, delay_ms_max: 30 };
+/// By then the replicas must agree once the faults have ended.
+const SETTLE_MS: u64 = 30_000;
+
+/// How a run is set up.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupOptions {
+    /// Everything follows from it.
+    pub seed: u64,
+    /// How long the faults rage, in milliseconds of simulated time.
+    pub storm_ms: u64,
+    /// What is done wrong on purpose.
+    pub bug: Option<Bug>,
+}
+
+/// A fault of the cluster's own that a run must notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// Disks say that they synced, and did not: as if acknowledged before the sync.
+    AcknowledgeBeforeSync,
+    /// A replica that lost its disk comes back under its old id.
+    ReuseReplicaId,
+    /// A consumer reads what its replica holds, committed or not.
+    ReadUncommitted,
+    /// A producer takes what a leader appended for committed.
+    AcknowledgeOnAppend,
+}
+
+/// A node is gone for good and another one takes its place.
+#[derive(Clone, Copy, Debug)]
+struct Replacement {
+    old: u64,
+    new: u64,
+}
+
+/// What a run has seen and done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupReport {
+    /// Batches that were acknowledged as committed.
+    pub acknowledged: u64,
+    /// Batches that consumers read.
+    pub read: u64,
+    /// How often each fault and each rare state happened.
+    pub counts: BTreeMap<&'static str, u64>,
+    /// Checksum of all that happened, in order: two runs of one seed have the same.
+    pub trace: u32,
+}
+
+struct Node {
+    disk: SimDisk,
+    replica: Option<Replica<SimDisk>>,
+    /// A sync that is under way, and when it ends.
+    sync: Option<(u64, SyncTicket<SimDisk>)>,
+    up_again_ms: u64,
+    paused_until_ms: u64,
+}
+
+struct World {
+    rng: Rng,
+    now_ms: u64,
+    bug: Option<Bug>,
+    trouble_at_ms: u64,
+    /// The longest time between two faults.
+    calm_ms_max: u64,
+    nodes: BTreeMap<u64, Node>,
+    network: Network<Bytes>,
+    producers: Vec<Producer>,
+    history: History,
+    counts: BTreeMap<&'static str, u64>,
+    replacement: Option<Replacement>,
+    newest_id: u64,
+}
+
+/// Runs one seed.
+///
+/// # Errors
+/// What should not have happened, in one line.
+pub fn run(options: GroupOptions) -> Result<GroupReport, String> {
+    let mut world = World::new(options)?;
+    while world.now_ms < options.storm_ms {
+        world.trouble()?;
+        world.step()?;
+    }
+    world.calm()?;
+    let settled = world.now_ms + SETTLE_MS;
+    while !world.has_settled() {
+        if world.now_ms >= settled {
+            return Err(format!(
+                "the replicas do not agree after {SETTLE_MS} ms without faults: {}",
+                world.state()
+            ));
+        }
+        world.step()?;
+    }
+    world.judge()
+}
+
+impl World {
+    fn new(options: GroupOptions) -> Result<Self, String> {
+        let mut rng = Rng::new(options.seed);
+        let network = Network::new(rng.next_u64(), STORM);
+        let producers = (0..PRODUCERS).map(|id| Producer::new(id, rng.fork())).collect();
+        let calm_ms_max = rng.between(50, 1000);
+        let mut world = Self {
+            rng,
+            now_ms: 1,
+            bug: options.bug,
+            trouble_at_ms: 500,
+            calm_ms_max,
+            nodes: BTreeMap::new(),
+            network,
+            producers,
+            history: History::default(),
+            counts: BTreeMap::new(),
+            replacement: None,
+            newest_id: REPLICAS,
+        };
+        for id in 1..=REPLICAS {
+            world.add_node(id)?;
+        }
+        Ok(world)
+    }
+
+    fn add_node(&mut self, id: u64) -> Result<(), String> {
+        let disk = SimDisk::new(self.rng.next_u64());
+        make_data_folder(&disk)?;
+        let node = Node { disk, replica: None, sync: None, up_again_ms: 0, paused_until_ms: 0 };
+        self.nodes.insert(id, node);
+        self.open(id)
+    }
+
+    fn ids(&self) -> Vec<u64> {
+        self.nodes.keys().copied().collect()
+    }
+
+    fn any_id(&mut self) -> u64 {
+        let ids = self.ids();
+        ids[self.rng.below(ids.len() as u64) as usize]
+    }
+
+    fn count(&mut self, what: &'static str) {
+        *self.counts.entry(what).or_default() += 1;
+    }
+
+    fn now(&self) -> TimestampMs {
+        TimestampMs(self.now_ms as i64)
+    }
+
+    fn open(&mut self, id: u64) -> Result<(), String> {
+        let now = self.now();
+        let seed = self.rng.next_u64();
+        let lying = self.bug == Some(Bug::AcknowledgeBeforeSync);
+        let Some(node) = self.nodes.get_mut(&id) else { return Ok(()) };
+        if lying {
+            node.disk.add_rule(lie());
+        }
+        let store = LogStore::new(node.disk.clone(), 4);
+        let options = ReplicaOptions {
+            id: ReplicaId(id),
+            members: Members { voters: (1..=REPLICAS).map(ReplicaId).collect(), learners: Vec::new() },
+            election_ticks: 10,
+            heartbeat_ticks: 2,
+            seed,
+        };
+        let config = LogConfig { segment_bytes: 4096, preallocate_bytes: 1024, ..LogConfig::default() };
+        let opened =
+            Replica::open(&store, Path::new("/data/t-0"), &identity()?, config, STRICT, options, now);
+        match opened {
+            Ok((replica, _)) => {
+                node.replica = Some(replica);
+                Ok(())
+            }
+            // Recovery has to write, too. Once more when there may be room.
+            Err(error) if error.is_no_space() => {
+                node.up_again_ms = now.0 as u64 + 100;
+                self.count("no room to open");
+                Ok(())
+            }
+            Err(error) => Err(format!("replica {id} does not open: {error}")),
+        }
+    }
+
+    /// One millisecond.
+    fn step(&mut self) -> Result<(), String> {
+        self.now_ms += 1;
+        while let Some((_, to, message)) = self.network.arrived(self.now_ms) {
+            let now = self.now();
+            let Some(node) = self.nodes.get_mut(&to) else { continue };
+            if node.paused_until_ms > self.now_ms {
+                continue;
+            }
+            let message = PeerMessage::decode(message).map_err(|error| error.to_string())?;
+            if let Some(replica) = &mut node.replica {
+                replica.receive(message, now);
+            }
+        }
+        for id in self.ids() {
+            self.run_node(id)?;
+        }
+        self.replace();
+        self.run_producers();
+        self.run_consumer()
+    }
+
+    fn run_node(&mut self, id: u64) -> Result<(), String> {
+        let (now, now_ms) = (self.now(), self.now_ms);
+        let sync_ms = self.rng.between(0, 5);
+        let checkpoint = self.rng.percent(5);
+        let Some(node) = self.nodes.get_mut(&id) else { return Ok(()) };
+        if node.replica.is_none() && node.up_again_ms <= now_ms {
+            return self.open(id);
+        }
+        let Some(replica) = node.replica.as_mut().filter(|_| node.paused_until_ms <= now_ms) else {
+            return Ok(());
+        };
+        // Each node's clock ticks a little beside those of the others.
+        if (now_ms + id * 3).is_multiple_of(TICK_MS) {
+            replica.tick(now);
+        }
+        if let Some((_, ticket)) = node.sync.take_if(|(end, _)| *end <= now_ms) {
+            let result: Result<(), LogError> = ticket.run();
+            replica.finish_sync(&ticket, &result, now);
+        }
+        if node.sync.is_none() {
+            node.sync = replica.begin_sync(checkpoint).map(|ticket| (now_ms + sync_ms, ticket));
+        }
+        for message in replica.take_messages() {
+            let mut bytes = BytesMut::new();
+            message.encode(&mut bytes);
+            self.network.send(now_ms, id, message.to().0, bytes.freeze());
+        }
+        if let Some(reason) = replica.halted() {
+            let reason = reason.to_owned();
+            self.halted(id, &reason)?;
+        }
+        Ok(())
+    }
+
+    /// A halted replica is opened anew, as a server would after its disk is well again.
+    fn halted(&mut self, id: u64, reason: &str) -> Result<(), String> {
+        if reason.contains("under a new id") {
+            return Err(format!("replica {id}: {reason}"));
+        }
+        self.count("halted");
+        self.crash(id, CrashMode::KeepAll);
+        Ok(())
+    }
+
+    /// Ends a node. What it had not synced may be gone.
+    fn crash(&mut self, id: u64, mode: CrashMode) {
+        let up_again = self.now_ms + self.rng.between(20, 1500);
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        if let Some(replica) = node.replica.take() {
+            let counters = replica.counters();
+            for (what, times) in [("truncation", counters.truncations), ("election", counters.elected)] {
+                *self.counts.entry(what).or_default() += times;
+            }
+        }
+        node.sync = None;
+        node.disk.clear_rules();
+        node.disk.set_space(None);
+        node.disk = node.disk.crash(mode);
+        node.up_again_ms = up_again;
+        self.network.forget(id);
+    }
+
+    /// Something bad, now and then.
+    fn trouble(&mut self) -> Result<(), String> {
+        if self.now_ms < self.trouble_at_ms {
+            return Ok(());
+        }
+        self.trouble_at_ms = self.now_ms + self.rng.between(1, self.calm_ms_max);
+        let id = self.any_id();
+        match self.rng.below(13) {
+            0..=2 => self.crash_somehow(id)?,
+            3 => {
+                self.count("pause");
+                let until = self.now_ms + self.rng.between(50, 1000);
+                self.nodes.entry(id).and_modify(|node| node.paused_until_ms = until);
+            }
+            4 | 5 => {
+                self.count("cut, one way");
+                let to = self.any_id();
+                self.network.cut(id, to);
+            }
+            6 => {
+                self.count("cut off");
+                for other in self.ids().into_iter().filter(|other| *other != id) {
+                    self.network.cut(id, other);
+                    self.network.cut(other, id);
+                }
+            }
+            7 | 8 => {
+                self.count("mended");
+                self.network.mend();
+            }
+            9 => {
+                self.count("disk full");
+                if let Some(node) = self.nodes.get(&id) {
+                    let room = self.rng.below(4096);
+                    node.disk.set_space(Some(node.disk.used_bytes() + room));
+                }
+            }
+            10 => {
+                for node in self.nodes.values() {
+                    node.disk.set_space(None);
+                }
+            }
+            11 => self.lose_node(id)?,
+            _ => self.move_leader(id),
+        }
+        Ok(())
+    }
+
+    fn crash_somehow(&mut self, id: u64) -> Result<(), String> {
+        let mode = [CrashMode::LoseAll, CrashMode::KeepAll, CrashMode::Random][self.rng.below(3) as usize];
+        self.count("crash");
+        self.crash(id, mode);
+        if self.bug == Some(Bug::ReuseReplicaId) && self.rng.percent(50) {
+            let disk = SimDisk::new(self.rng.next_u64());
+            make_data_folder(&disk)?;
+            self.nodes.entry(id).and_modify(|node| node.disk = disk);
+        }
+        if self.rng.percent(10) {
+            self.count("crash of all");
+            for other in self.ids() {
+                self.crash(other, mode);
+            }
+        }
+        Ok(())
+    }
+
+    /// A node is gone, disk and all. One at a time: with two of three nothing could be done.
+    fn lose_node(&mut self, old: u64) -> Result<(), String> {
+        if self.replacement.is_some() || self.nodes.len() as u64 != REPLICAS {
+            return Ok(());
+        }
+        self.count("node lost");
+        self.crash(old, CrashMode::LoseAll);
+        self.nodes.remove(&old);
+        let new = self.newest_id + 1;
+        self.newest_id = new;
+        self.replacement = Some(Replacement { old, new });
+        self.add_node(new)
+    }
+
+    /// What an operator does about it: a learner, then a voter, then the old one is removed. Each step again until it is done.
+    fn replace(&mut self) {
+        let Some(Replacement { old, new }) = self.replacement else { return };
+        let (now, now_ms) = (self.now(), self.now_ms);
+        if !now_ms.is_multiple_of(50) {
+            return;
+        }
+        let running = self.nodes.values_mut().filter(|node| node.paused_until_ms <= now_ms);
+        let mut replicas = running.filter_map(|node| node.replica.as_mut());
+        let Some(leader) = replicas.find(|replica| replica.role() == Role::Leader) else { return };
+        let members = leader.members();
+        let (old, new) = (ReplicaId(old), ReplicaId(new));
+        let (is_voter, is_learner) = (members.voters.contains(&new), members.learners.contains(&new));
+        let change = match (is_voter, is_learner) {
+            (true, _) if members.voters.contains(&old) => MemberChange::Remove(old),
+            (true, _) => {
+                self.replacement = None;
+                self.count("node replaced");
+                return;
+            }
+            (false, true) if leader.has_caught_up(new) => MemberChange::Promote(new),
+            (false, true) => return,
+            (false, false) => MemberChange::AddLearner(new),
+        };
+        // Refused: again in a moment.
+        let _ = leader.change_members(change, now);
+    }
+
+    fn move_leader(&mut self, to: u64) {
+        let now = self.now();
+        self.count("leader moved");
+        for node in self.nodes.values_mut() {
+            if let Some(replica) = &mut node.replica {
+                replica.transfer_leadership(ReplicaId(to), now);
+            }
+        }
+    }
+
+    /// Ends all faults.
+    fn calm(&mut self) -> Result<(), String> {
+        self.network.mend();
+        self.network.set_weather(Weather::FINE);
+        for node in self.nodes.values_mut() {
+            (node.paused_until_ms, node.up_again_ms) = (0, 0);
+            node.disk.set_space(None);
+        }
+        for producer in &mut self.producers {
+            producer.stop();
+        }
+        Ok(())
+    }
+
+    fn run_producers(&mut self) {
+        let now = self.now();
+        let eager = self.bug == Some(Bug::AcknowledgeOnAppend);
+        let ids: Vec<u64> = self.nodes.keys().copied().collect();
+        for producer in &mut self.producers {
+            let target = producer.target(&ids);
+            let node = self.nodes.get_mut(&target).filter(|node| node.paused_until_ms <= self.now_ms);
+            let replica = node.and_then(|node| node.replica.as_mut());
+            producer.step(self.now_ms, now, replica, eager, &mut self.history);
+        }
+    }
+
+    /// A consumer reads a little from some replica.
+    fn run_consumer(&mut self) -> Result<(), String> {
+        if !self.rng.percent(10) {
+            return Ok(());
+        }
+        let id = self.any_id();
+        let too_far = self.bug == Some(Bug::ReadUncommitted);
+        let Some(node) = self.nodes.get(&id).filter(|node| node.paused_until_ms <= self.now_ms) else {
+            return Ok(());
+        };
+        let Some(replica) = &node.replica else { return Ok(()) };
+        self.history.read(&replica.reader(), too_far)
+    }
+
+    /// All are up, somebody leads, nobody waits, and everything is committed everywhere.
+    fn has_settled(&self) -> bool {
+        let replicas: Vec<_> = self.nodes.values().filter_map(|node| node.replica.as_ref()).collect();
+        let Some(first) = replicas.first() else { return false };
+        let end = first.reader().log_end();
+        let alike = |replica: &&&Replica<SimDisk>| {
+            let reader = replica.reader();
+            reader.log_end() == end && reader.high_watermark().offset() == end.offset()
+        };
+        self.replacement.is_none()
+            && replicas.len() as u64 == REPLICAS
+            && replicas.iter().any(|replica| replica.role() == Role::Leader)
+            && self.producers.iter().all(Producer::is_idle)
+            && replicas.iter().filter(alike).count() as u64 == REPLICAS
+    }
+
+    fn state(&self) -> String {
+        let describe = |(id, node): (&u64, &Node)| match &node.replica {
+            Some(replica) => {
+                let reader = replica.reader();
+                let (end, committed) = (reader.log_end(), reader.high_watermark());
+                format!(
+                    "{id}: {:?} in {}, ends at {end}, committed {committed}",
+                    replica.role(),
+                    replica.epoch()
+                )
+            }
+            None => format!("{id}: down"),
+        };
+        self.nodes.iter().map(describe).collect::<Vec<_>>().join("; ")
+    }
+
+    fn judge(mut self) -> Result<GroupReport, String> {
+        for node in self.nodes.values() {
+            if let Some(replica) = &node.replica {
+                self.history.judge(&replica.reader())?;
+            }
+        }
+        for id in self.ids() {
+            self.crash(id, CrashMode::KeepAll);
+        }
+        let traffic: Traffic = self.network.traffic();
+        let more = [("lost", traffic.lost), ("doubled", traffic.doubled), ("reordered", traffic.reordered)];
+        self.counts.extend(more);
+        self.counts.insert("retry", self.producers.iter().map(Producer::retries).sum());
+        Ok(self.history.report(self.counts))
+    }
+}
+
+fn make_data_folder(disk: &SimDisk) -> Result<(), String> {
+    let made = disk.create_dir(Path::new("/data")).and_then(|()| disk.sync_dir(Path::new("/")));
+    made.map_err(|error| format!("no data folder: {error}"))
+}
+
+fn identity() -> Result<PartitionIdentity, String> {
+    let topic = TopicName::new("t").map_err(|error| error.to_string())?;
+    let topic_partition = TopicPartition::new(topic, PartitionId(0));
+    Ok(PartitionIdentity { topic_id: TopicId([7; 16]), topic_partition })
+}
+
+fn lie() -> crate::Rule {
+    crate::Rule {
+        kind: Some(crate::OpKind::SyncData),
+        path_ends: ".log".to_owned(),
+        after: 0,
+        times: u64::MAX,
+        effect: crate::Effect::Lie,
+    }
+}

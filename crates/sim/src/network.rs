@@ -1,0 +1,196 @@
+//! A network that delays, loses, doubles and reorders, from one seed, and can be cut link by link and way by way.
+
+use std::collections::BTreeMap;
+
+use crate::Rng;
+
+/// How badly messages fare. Percentages are of 100.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Weather {
+    /// Messages that get lost.
+    pub lost_percent: u64,
+    /// Messages that arrive twice.
+    pub doubled_percent: u64,
+    /// Shortest time on the way, in milliseconds.
+    pub delay_ms_min: u64,
+    /// Longest time on the way, in milliseconds. Messages overtake each other within it.
+    pub delay_ms_max: u64,
+}
+
+impl Weather {
+    /// Nothing is lost, doubled or reordered.
+    pub const FINE: Self = Self { lost_percent: 0, doubled_percent: 0, delay_ms_min: 1, delay_ms_max: 1 };
+}
+
+/// What the network has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Messages handed over.
+    pub sent: u64,
+    /// Messages that were delivered, doubles included.
+    pub delivered: u64,
+    /// Messages lost by chance.
+    pub lost: u64,
+    /// Messages doubled.
+    pub doubled: u64,
+    /// Messages that were delivered after a later one of the same link.
+    pub reordered: u64,
+    /// Messages that found their link cut.
+    pub cut: u64,
+}
+
+/// Messages on their way between numbered nodes.
+#[derive(Clone, Debug)]
+pub struct Network<M> {
+    rng: Rng,
+    weather: Weather,
+    /// By the time of arrival and a running number.
+    on_the_way: BTreeMap<(u64, u64), Parcel<M>>,
+    number: u64,
+    newest: BTreeMap<(u64, u64), u64>,
+    cuts: Vec<(u64, u64)>,
+    traffic: Traffic,
+}
+
+#[derive(Clone, Debug)]
+struct Parcel<M> {
+    from: u64,
+    to: u64,
+    number: u64,
+    message: M,
+}
+
+impl<M: Clone> Network<M> {
+    /// A network whose decisions follow from `seed`.
+    pub fn new(seed: u64, weather: Weather) -> Self {
+        Self {
+            rng: Rng::new(seed),
+            weather,
+            on_the_way: BTreeMap::new(),
+            number: 0,
+            newest: BTreeMap::new(),
+            cuts: Vec::new(),
+            traffic: Traffic::default(),
+        }
+    }
+
+    /// From now on.
+    pub fn set_weather(&mut self, weather: Weather) {
+        self.weather = weather;
+    }
+
+    /// Cuts the way from one node to another. The way back is another.
+    pub fn cut(&mut self, from: u64, to: u64) {
+        if !self.is_cut(from, to) {
+            self.cuts.push((from, to));
+        }
+    }
+
+    /// Ends all cuts.
+    pub fn mend(&mut self) {
+        self.cuts.clear();
+    }
+
+    /// True if nothing gets from one node to the other.
+    pub fn is_cut(&self, from: u64, to: u64) -> bool {
+        self.cuts.contains(&(from, to))
+    }
+
+    /// What it has done.
+    pub fn traffic(&self) -> Traffic {
+        self.traffic
+    }
+
+    /// Sends a message at `now_ms`.
+    pub fn send(&mut self, now_ms: u64, from: u64, to: u64, message: M) {
+        self.traffic.sent += 1;
+        if self.is_cut(from, to) {
+            self.traffic.cut += 1;
+            return;
+        }
+        if self.rng.percent(self.weather.lost_percent) {
+            self.traffic.lost += 1;
+            return;
+        }
+        if self.rng.percent(self.weather.doubled_percent) {
+            self.traffic.doubled += 1;
+            self.dispatch(now_ms, from, to, message.clone());
+        }
+        self.dispatch(now_ms, from, to, message);
+    }
+
+    fn dispatch(&mut self, now_ms: u64, from: u64, to: u64, message: M) {
+        let delay = self.rng.between(self.weather.delay_ms_min, self.weather.delay_ms_max);
+        self.number += 1;
+        let parcel = Parcel { from, to, number: self.number, message };
+        self.on_the_way.insert((now_ms + delay, self.number), parcel);
+    }
+
+    /// The next message that has arrived by `now_ms`: from whom, to whom, what. A cut stops what is on its way, too.
+    pub fn arrived(&mut self, now_ms: u64) -> Option<(u64, u64, M)> {
+        loop {
+            let entry = self.on_the_way.first_entry().filter(|entry| entry.key().0 <= now_ms)?;
+            let Parcel { from, to, number, message } = entry.remove();
+            if self.is_cut(from, to) {
+                self.traffic.cut += 1;
+                continue;
+            }
+            let newest = self.newest.entry((from, to)).or_default();
+            if number < *newest {
+                self.traffic.reordered += 1;
+            }
+            *newest = number.max(*newest);
+            self.traffic.delivered += 1;
+            return Some((from, to, message));
+        }
+    }
+
+    /// Loses everything that is on its way to or from a node: it crashed.
+    pub fn forget(&mut self, node: u64) {
+        self.on_the_way.retain(|_, parcel| parcel.from != node && parcel.to != node);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STORM: Weather =
+        Weather { lost_percent: 10, doubled_percent: 10, delay_ms_min: 1, delay_ms_max: 50 };
+
+    fn run(seed: u64) -> (Vec<(u64, u64)>, Traffic) {
+        let mut network = Network::new(seed, STORM);
+        let mut seen = Vec::new();
+        for now in 0..500 {
+            network.send(now, 1, 2, now);
+            while let Some((_, _, message)) = network.arrived(now) {
+                seen.push((now, message));
+            }
+        }
+        (seen, network.traffic())
+    }
+
+    #[test]
+    fn a_seed_tells_everything_and_every_fault_happens() {
+        let (seen, traffic) = run(7);
+        assert_eq!((seen, traffic), run(7));
+        assert_ne!(run(7), run(8));
+        assert!(traffic.lost > 0 && traffic.doubled > 0 && traffic.reordered > 0, "{traffic:?}");
+        assert_eq!(traffic.sent, 500);
+    }
+
+    #[test]
+    fn a_cut_is_one_way_and_stops_what_is_on_its_way() {
+        let mut network = Network::new(1, Weather::FINE);
+        network.send(0, 1, 2, 'a');
+        network.cut(1, 2);
+        network.send(0, 1, 2, 'b');
+        network.send(0, 2, 1, 'c');
+        assert_eq!(network.arrived(5), Some((2, 1, 'c')));
+        assert_eq!(network.arrived(5), None);
+        network.mend();
+        network.send(5, 1, 2, 'd');
+        assert_eq!(network.arrived(6), Some((1, 2, 'd')));
+        assert_eq!(network.traffic().cut, 2);
+    }
+}

@@ -1,0 +1,92 @@
+//! A replicated partition under faults: nothing acknowledged is lost, doubled or reordered, and consumers of any replica see the
+//! same. `TAILRACE_SEED=N` runs one seed, `TAILRACE_SEEDS=N` that many.
+#![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
+
+use std::collections::BTreeMap;
+
+use tailrace_sim::group::{self, Bug, GroupOptions};
+
+const SEEDS: u64 = 25;
+/// A deliberate bug must be noticed within that many.
+const BUG_SEEDS: u64 = 500;
+const STORM_MS: u64 = 4_000;
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|text| text.parse().unwrap())
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_doubled_or_reordered() {
+    let seeds = match number("TAILRACE_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("TAILRACE_SEEDS").unwrap_or(SEEDS),
+    };
+    let several = seeds.end - seeds.start > 1;
+    let mut counts = BTreeMap::new();
+    for seed in seeds {
+        let options = GroupOptions { seed, storm_ms: STORM_MS, bug: None };
+        let report = group::run(options).unwrap_or_else(|error| panic!("TAILRACE_SEED={seed}: {error}"));
+        assert_eq!(Ok(&report), group::run(options).as_ref(), "TAILRACE_SEED={seed}: two runs differ");
+        for (what, times) in &report.counts {
+            *counts.entry(*what).or_insert(0) += times;
+        }
+        *counts.entry("acknowledged").or_insert(0) += report.acknowledged;
+        *counts.entry("read").or_insert(0) += report.read;
+    }
+    eprintln!("{counts:?}");
+    let rare = [
+        "acknowledged",
+        "crash",
+        "crash of all",
+        "cut off",
+        "cut, one way",
+        "disk full",
+        "doubled",
+        "election",
+        "halted",
+        "leader moved",
+        "node lost",
+        "node replaced",
+        "lost",
+        "pause",
+        "read",
+        "reordered",
+        "retry",
+        "truncation",
+    ];
+    for what in rare.into_iter().filter(|_| several) {
+        assert!(counts.get(what).is_some_and(|times| *times > 0), "no seed saw '{what}'");
+    }
+}
+
+fn is_noticed(bug: Bug) {
+    for seed in 0..BUG_SEEDS {
+        let options = GroupOptions { seed, storm_ms: STORM_MS, bug: Some(bug) };
+        // A bug may as well trip over an assertion.
+        let outcome = std::panic::catch_unwind(|| group::run(options));
+        if !matches!(outcome, Ok(Ok(_))) {
+            return;
+        }
+    }
+    panic!("{BUG_SEEDS} seeds did not notice {bug:?}");
+}
+
+#[test]
+fn an_acknowledgement_before_the_sync_is_noticed() {
+    is_noticed(Bug::AcknowledgeBeforeSync);
+}
+
+#[test]
+fn a_replica_id_that_is_used_again_is_noticed() {
+    is_noticed(Bug::ReuseReplicaId);
+}
+
+#[test]
+fn a_read_of_what_is_not_committed_is_noticed() {
+    is_noticed(Bug::ReadUncommitted);
+}
+
+#[test]
+fn an_acknowledgement_by_the_leader_alone_is_noticed() {
+    is_noticed(Bug::AcknowledgeOnAppend);
+}
