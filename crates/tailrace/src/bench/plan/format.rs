@@ -269,8 +269,11 @@ mod tests {
             include_str!("../../../../../docs/benchmarks/plans/classic.toml"),
             include_str!("../../../../../docs/benchmarks/plans/throughput.toml"),
             include_str!("../../../../../docs/benchmarks/plans/scalability.toml"),
+            include_str!("../../../../../docs/benchmarks/plans/fsync.toml"),
+            #[cfg(feature = "bench-kafka")]
+            include_str!("../../../../../docs/benchmarks/plans/fsync-kafka.toml"),
         ] {
-            assert!(Plan::parse(text).unwrap().workloads.len() >= 5);
+            assert!(Plan::parse(text).unwrap().workloads.len() >= 2);
         }
     }
 
