@@ -373,27 +373,35 @@ impl World {
     }
 
     /// What an operator does about it: a learner, then a voter, then the old one is removed. Each step again until it is done.
+    ///
+    /// Done means that all have applied it: replicas count by the members before until they know that the change is committed,
+    /// and another loss meanwhile may be one too many.
     fn replace(&mut self) {
         let Some(Replacement { old, new }) = self.replacement else { return };
         let (now, now_ms) = (self.now(), self.now_ms);
         if !now_ms.is_multiple_of(50) {
             return;
         }
+        let (old, new) = (ReplicaId(old), ReplicaId(new));
+        let is_done = |members: &Members| members.voters.contains(&new) && !members.voters.contains(&old);
+        let everywhere = self
+            .nodes
+            .values()
+            .all(|node| node.replica.as_ref().is_some_and(|replica| is_done(&replica.members())));
+        if everywhere {
+            self.replacement = None;
+            self.count("node replaced");
+            return;
+        }
         let running = self.nodes.values_mut().filter(|node| node.paused_until_ms <= now_ms);
         let mut replicas = running.filter_map(|node| node.replica.as_mut());
         let Some(leader) = replicas.find(|replica| replica.role() == Role::Leader) else { return };
         let members = leader.members();
-        let (old, new) = (ReplicaId(old), ReplicaId(new));
         let (is_voter, is_learner) = (members.voters.contains(&new), members.learners.contains(&new));
         let change = match (is_voter, is_learner) {
             (true, _) if members.voters.contains(&old) => MemberChange::Remove(old),
-            (true, _) => {
-                self.replacement = None;
-                self.count("node replaced");
-                return;
-            }
             (false, true) if leader.has_caught_up(new) => MemberChange::Promote(new),
-            (false, true) => return,
+            (true, _) | (false, true) => return,
             (false, false) => MemberChange::AddLearner(new),
         };
         // Refused: again in a moment.
