@@ -1,6 +1,6 @@
 //! What systems say when they refuse, and how it is passed on: one line that tells the fact, before the run.
 //!
-//! Recorded from the systems named. `interop/bench-systems.sh` tries the same with the systems themselves.
+//! In the words of the systems named. `interop/bench-systems.sh` tries the same with the systems themselves.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "peers/script.rs"]
