@@ -12,7 +12,7 @@ alive() { kill -0 "$1" 2>/dev/null; }
 ready() { # NAME PID COMMAND...: waits until the command succeeds
   local name=$1 pid=$2 end=$((SECONDS + SERVER_SECONDS_MAX)); shift 2
   SERVERS+=("$pid")
-  until "$@"; do
+  until "$@" 2>/dev/null; do
     if ! alive "$pid" || [ $SECONDS -ge $end ]; then echo "FAIL $name does not start"; tail -5 "$WORK/$name.log"; return 1; fi
     sleep 0.1
   done

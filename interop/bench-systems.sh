@@ -2,7 +2,7 @@
 # The adapters of `tailrace bench` against the systems themselves: interop/bench-systems.sh [--full] [GROUP...]
 #
 # Groups: harness (noop, tcp-echo, http), nng and zeromq (with their own libraries), redis, mosquitto, postgres, rabbitmq (AMQP, MQTT, STOMP),
-# tailrace (over NATS; over Kafka too with --full); with --full also nats (core and JetStream), kafka, activemq, and nsq (recorded conversations: no nsqd
+# tailrace (over NATS; over Kafka too with --full); with --full also nats (core and JetStream), kafka, activemq, and nsq (simulated conversations: no nsqd
 # is to be had). Each group starts its servers on free ports of loopback, with data in a folder of its own, and ends them.
 #
 # Per system: the tests of crates/bench/tests/systems.rs that speak to it (every message comes back once, in order, unharmed; a stall is seen as long as it
@@ -55,8 +55,8 @@ group_harness() { # its tests need nothing else, and are run with all others
   counted http r --system http --connections 4
 }
 group_nsq() {
-  tested "nsq (recorded conversations)" '' nsq
-  tested "nsq (recorded conversations)" '' conversations_with_nsq_that_fail
+  tested "nsq (simulated conversations)" '' nsq
+  tested "nsq (simulated conversations)" '' conversations_with_nsq_that_fail
 }
 brokerless() { # without its library it is tested with all others
   tested "$1 with its own library" python "$1_library" TAILRACE_BENCH_PYTHON="$BENCH_PYTHON"
@@ -179,8 +179,9 @@ run_group() { # in a process of its own: ends what it started
 install_libraries() { install_brokerless || { fail "the libraries pynng and pyzmq cannot be installed"; BENCH_PYTHON=''; }; }
 build_tests() { # the tests' binary, and a program that knows all systems
   local features=() log=$WORK_ALL/build.log
-  [ -z "$FULL" ] || features=(--features kafka)
-  (cd "$ROOT" && cargo test -p tailrace-bench "${features[@]}" --test systems --no-run) > "$log" 2>&1 || { tail -20 "$log"; die "the tests of bench cannot be built"; }
+  [ -z "$FULL" ] || features=(--features tailrace-bench/kafka)
+  # With the features of the whole workspace, so that what `cargo test` has built is used.
+  (cd "$ROOT" && cargo test --workspace "${features[@]}" --test systems --no-run) > "$log" 2>&1 || { tail -20 "$log"; die "the tests of bench cannot be built"; }
   TESTS_BIN=$(sed -n 's/.*Executable .*systems.*(\(.*\))$/\1/p' "$log" | tail -1)
   case $TESTS_BIN in /*) ;; *) TESTS_BIN=$ROOT/$TESTS_BIN ;; esac
   [ -x "$TESTS_BIN" ] || die "cargo names no binary of the tests"
