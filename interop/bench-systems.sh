@@ -104,9 +104,11 @@ group_postgres() {
 group_rabbitmq() {
   have rabbitmq-server || { fail "rabbitmq: rabbitmq-server is not installed"; return; }
   start_rabbitmq || return
-  tested rabbitmq rabbitmq rabbitmq TAILRACE_BENCH_RABBITMQ="$AMQP"
-  tested "rabbitmq's MQTT" mqtt mqtt TAILRACE_BENCH_MQTT="$RABBITMQ_MQTT"
-  tested "rabbitmq's STOMP" stomp stomp TAILRACE_BENCH_STOMP="$RABBITMQ_STOMP"
+  local tests=() # at once: this is the longest group
+  tested rabbitmq rabbitmq rabbitmq TAILRACE_BENCH_RABBITMQ="$AMQP" & tests+=($!)
+  tested "rabbitmq's MQTT" mqtt mqtt TAILRACE_BENCH_MQTT="$RABBITMQ_MQTT" & tests+=($!)
+  tested "rabbitmq's STOMP" stomp stomp TAILRACE_BENCH_STOMP="$RABBITMQ_STOMP" & tests+=($!)
+  wait "${tests[@]}"
   counted rabbitmq ar --system rabbitmq --address "$AMQP"
   counted rabbitmq-transient ar --system rabbitmq --address "$AMQP" --set durable=false
   counted rabbitmq-mqtt ar --system mqtt --address "$RABBITMQ_MQTT" --set user=guest --set password=guest
