@@ -142,7 +142,8 @@ pub(crate) fn request_and_wait<R: Requester + ?Sized>(
 ) -> Result<u64, RequesterError> {
     let begun = clock.now_ns();
     let deadline = begun.saturating_add(timeout_ns);
-    let mut probe = Probe { sequence, payload, expects: requester.expects(), wrong: None };
+    let mut probe =
+        Probe { sequence, payload, expects: requester.expects(), is_acknowledged: false, wrong: None };
     let mut taken = false;
     loop {
         taken = taken || requester.publish(sequence, payload)? == Handed::Taken;
@@ -160,7 +161,7 @@ pub(crate) fn request_and_wait<R: Requester + ?Sized>(
             return Err(RequesterError::Timeout {
                 address: "the system".to_owned(),
                 timeout_ms,
-                doing: "one message was tried before the run",
+                doing: probe.waits_for(),
             });
         }
         wait(requester.readiness(), clock, deadline.min(now + LOOK_AGAIN_NS));
@@ -184,6 +185,7 @@ struct Probe<'a> {
     sequence: u64,
     payload: &'a [u8],
     expects: Expects,
+    is_acknowledged: bool,
     wrong: Option<RequesterError>,
 }
 
@@ -191,12 +193,20 @@ impl Probe<'_> {
     fn is_done(&self) -> bool {
         !self.expects.acknowledgement && self.expects.payload.is_none()
     }
+
+    fn waits_for(&self) -> &'static str {
+        match (self.is_acknowledged, self.expects.payload) {
+            (true, Some(_)) => "delivering a message that it had acknowledged, before the run",
+            _ => "one message was tried before the run",
+        }
+    }
 }
 
 impl Sink for Probe<'_> {
     fn acknowledged(&mut self, _at_ns: u64, sequence: u64) {
         if sequence == self.sequence {
             self.expects.acknowledgement = false;
+            self.is_acknowledged = true;
         }
     }
 

@@ -1,9 +1,10 @@
 //! Short runs against real systems: every message must come back, once and unharmed.
 //!
 //! The echo servers are our own. The others are tried where `TAILRACE_BENCH_NATS`, `_TAILRACE_NATS`, `_REDIS`, `_RABBITMQ`,
-//! `_MQTT`, `_STOMP` and `_KAFKA` (which may be tailrace) name a server; without them those tests say so and pass. PostgreSQL
-//! is started by its test where it is installed; the libraries of brokerless systems
-//! are tried where `TAILRACE_BENCH_PYTHON` names a Python that has pynng and pyzmq.
+//! `_MQTT`, `_STOMP`, `_KAFKA` and `_TAILRACE_KAFKA` name a server. PostgreSQL is started by its test where it is installed; the
+//! libraries of brokerless systems are tried where `TAILRACE_BENCH_PYTHON` names a Python that has pynng and pyzmq. What is
+//! missing is not tried, and its test says so and passes, but for what `TAILRACE_BENCH_REQUIRED` names (`redis,postgres,python`):
+//! that must be there. `interop/bench-systems.sh` starts the servers and sets all of this.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod peers;
@@ -140,10 +141,11 @@ fn shows_a_stall_behind(proxy: ProxyOptions, target: Target) {
     }
 }
 
-fn server(variable: &str) -> Option<String> {
-    let address = std::env::var(variable).ok();
+fn server(name: &str) -> Option<String> {
+    let variable = format!("TAILRACE_BENCH_{}", name.to_uppercase().replace('-', "_"));
+    let address = std::env::var(&variable).ok();
     if address.is_none() {
-        eprintln!("not tried: {variable} names no server");
+        peers::not_tried(name, &format!("{variable} names none"));
     }
     address
 }
@@ -160,7 +162,7 @@ fn noop_and_echo() {
 
 #[test]
 fn nats_and_jetstream() {
-    let Some(address) = server("TAILRACE_BENCH_NATS") else { return };
+    let Some(address) = server("nats") else { return };
     comes_back("nats", Some(address.clone()), 2000);
     comes_back("jetstream", Some(address.clone()), 500);
     shows_a_stall("nats", address.clone());
@@ -169,14 +171,14 @@ fn nats_and_jetstream() {
 
 #[test]
 fn tailrace_nats() {
-    let Some(address) = server("TAILRACE_BENCH_TAILRACE_NATS") else { return };
+    let Some(address) = server("tailrace-nats") else { return };
     comes_back("tailrace-nats", Some(address.clone()), 2000);
     shows_a_stall("tailrace-nats", address);
 }
 
 #[test]
 fn redis_and_streams() {
-    let Some(address) = server("TAILRACE_BENCH_REDIS") else { return };
+    let Some(address) = server("redis") else { return };
     comes_back("redis", Some(address.clone()), 2000);
     comes_back("redis-streams", Some(address.clone()), 500);
     shows_a_stall("redis", address.clone());
@@ -185,21 +187,21 @@ fn redis_and_streams() {
 
 #[test]
 fn rabbitmq() {
-    let Some(address) = server("TAILRACE_BENCH_RABBITMQ") else { return };
+    let Some(address) = server("rabbitmq") else { return };
     comes_back("rabbitmq", Some(address.clone()), 500);
     shows_a_stall("rabbitmq", address);
 }
 
 #[test]
 fn mqtt() {
-    let Some(address) = server("TAILRACE_BENCH_MQTT") else { return };
+    let Some(address) = server("mqtt") else { return };
     comes_back("mqtt", Some(address.clone()), 500);
     shows_a_stall("mqtt", address);
 }
 
 #[test]
 fn stomp() {
-    let Some(address) = server("TAILRACE_BENCH_STOMP") else { return };
+    let Some(address) = server("stomp") else { return };
     comes_back("stomp", Some(address.clone()), 500);
     shows_a_stall("stomp", address);
 }
@@ -207,7 +209,7 @@ fn stomp() {
 #[test]
 fn postgres() {
     let Some(server) = Postgres::start() else {
-        eprintln!("not tried: no PostgreSQL is installed");
+        peers::not_tried("postgres", "it is not installed");
         return;
     };
     let logged_in = |database: &str, password: &str| {
@@ -359,7 +361,7 @@ fn brokerless(system: &str) {
 fn brokerless_library(system: &str) {
     for pattern in ["push-pull", "pub-sub", "request"] {
         let Some(peer) = Peer::start(system, pattern) else {
-            eprintln!("not tried: TAILRACE_BENCH_PYTHON names no Python");
+            peers::not_tried("python", "TAILRACE_BENCH_PYTHON names none");
             return;
         };
         let mut target = target(system, Some(peer.address.clone()));
@@ -419,8 +421,24 @@ fn ends_that_do_not_meet() {
 #[cfg(feature = "kafka")]
 #[test]
 fn kafka() {
-    let Some(address) = server("TAILRACE_BENCH_KAFKA") else { return };
+    let Some(address) = server("kafka") else { return };
     comes_back("kafka", Some(address), 500);
+}
+
+#[cfg(feature = "kafka")]
+#[test]
+fn tailrace_kafka() {
+    let Some(address) = server("tailrace-kafka") else { return };
+    comes_back("tailrace-kafka", Some(address), 500);
+}
+
+/// This build's tests need not have Kafka's client; who asks for it must be told.
+#[cfg(not(feature = "kafka"))]
+#[test]
+fn kafka() {
+    for name in ["kafka", "tailrace-kafka"] {
+        peers::not_tried(name, "this build has no client for it");
+    }
 }
 
 #[test]

@@ -19,6 +19,9 @@ const PUBACK: u8 = 0x40;
 const SUBSCRIBE: u8 = 0x82;
 const SUBACK: u8 = 0x90;
 
+/// Instead of the QoS in a SUBACK.
+const SUBSCRIPTION_REFUSED: u8 = 0x80;
+
 /// Flag of a PUBLISH with QoS 1.
 const QOS_1: u8 = 0x02;
 
@@ -73,9 +76,12 @@ impl Mqtt {
         let answer = await_packet(&mut wire, CONNACK)?;
         match answer.get(1) {
             Some(0) => Ok(wire),
-            code => {
-                Err(RequesterError::Unsupported(format!("{} refuses to connect: {code:?}", self.address)))
-            }
+            Some(code) => Err(RequesterError::Unsupported(format!(
+                "{} refuses the connection: {}",
+                self.address,
+                connect_refusal(*code)
+            ))),
+            None => Err(wire.protocol("a return code", &answer)),
         }
     }
 
@@ -116,6 +122,18 @@ impl Mqtt {
             push_packet(out, PUBACK, |out| out.extend_from_slice(id));
             Some(())
         })
+    }
+}
+
+/// What the return code of CONNACK says.
+fn connect_refusal(code: u8) -> String {
+    match code {
+        1 => "it does not speak MQTT 3.1.1".to_owned(),
+        2 => "identifier rejected".to_owned(),
+        3 => "server unavailable".to_owned(),
+        4 => "wrong user or password".to_owned(),
+        5 => "not authorised".to_owned(),
+        other => format!("code {other}"),
     }
 }
 
@@ -201,6 +219,11 @@ impl Requester for Mqtt {
             out.push(u8::from(self.acknowledged));
         });
         let granted = await_packet(&mut subscriber, SUBACK)?;
+        if granted.get(2) == Some(&SUBSCRIPTION_REFUSED) {
+            let (address, topic) = (&self.address, &self.topic);
+            let reason = format!("{address} refuses the subscription to {topic}");
+            return Err(RequesterError::Unsupported(reason));
+        }
         if granted.get(2) != Some(&u8::from(self.acknowledged)) {
             return Err(subscriber.protocol("the subscription that was asked for", &granted));
         }

@@ -13,6 +13,9 @@ use crate::clock::Clock;
 use crate::error::RequesterError;
 use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink};
 
+/// `capabilities: {authentication_failure_close: true}`: without it the server closes the connection of a wrong password without a word.
+const CLIENT_PROPERTIES: &[u8] = b"\x0CcapabilitiesF\0\0\0\x1F\x1Cauthentication_failure_closet\x01";
+
 pub(super) struct RabbitMq {
     address: String,
     queue: String,
@@ -60,7 +63,7 @@ impl RabbitMq {
         wire.out().extend_from_slice(b"AMQP\0\0\x09\x01");
         await_method(&mut wire, method::CONNECTION_START)?;
         push_method(wire.out(), 0, method::CONNECTION_START_OK, |out| {
-            push_long(out, b"");
+            push_long(out, CLIENT_PROPERTIES);
             push_short(out, "PLAIN");
             push_long(out, format!("\0{}\0{}", self.user, self.password).as_bytes());
             push_short(out, "en_US");

@@ -5,7 +5,7 @@
 use super::nats_wire::push_number;
 use super::pair::Pair;
 use super::settings::Settings;
-use super::wire::{Wire, line, wrong};
+use super::wire::{Wire, line, refused, wrong};
 use crate::clock::Clock;
 use crate::error::RequesterError;
 use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink};
@@ -24,7 +24,36 @@ pub(super) struct Stomp {
 struct Frame<'a> {
     command: &'a [u8],
     receipt: Option<u64>,
+    /// What an ERROR says in short.
+    message: Option<&'a [u8]>,
     body: &'a [u8],
+}
+
+impl Frame<'_> {
+    /// The reason that an ERROR tells: its header `message`, or the first line of its body.
+    fn refusal(&self, address: &str) -> RequesterError {
+        let body = self.body.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        refused(address, &self.message.map_or_else(|| body.to_vec(), unescape))
+    }
+}
+
+/// The value of a header as STOMP 1.2 means it.
+fn unescape(value: &[u8]) -> Vec<u8> {
+    let (mut out, mut bytes) = (Vec::new(), value.iter());
+    while let Some(byte) = bytes.next() {
+        out.push(match (byte, bytes.as_slice().first()) {
+            (b'\\', Some(b'c')) => b':',
+            // A refusal is one line.
+            (b'\\', Some(b'n' | b'r')) => b' ',
+            (b'\\', Some(b'\\')) => b'\\',
+            _ => {
+                out.push(*byte);
+                continue;
+            }
+        });
+        bytes.next();
+    }
+    out
 }
 
 impl Stomp {
@@ -46,7 +75,7 @@ impl Stomp {
         let frame =
             format!("CONNECT\naccept-version:1.2\nhost:{host}\nlogin:{user}\npasscode:{password}\n\n\0");
         wire.out().extend_from_slice(frame.as_bytes());
-        await_frame(&mut wire, b"CONNECTED")?;
+        await_frame(&mut wire, "CONNECTED")?;
         Ok(wire)
     }
 }
@@ -59,7 +88,7 @@ fn parse(data: &[u8]) -> Result<Option<(Frame<'_>, usize)>, &'static str> {
     if !matches!(command, b"CONNECTED" | b"MESSAGE" | b"RECEIPT" | b"ERROR") {
         return Err("CONNECTED, MESSAGE, RECEIPT or ERROR");
     }
-    let (mut at, mut length, mut receipt) = (begin + used, None, None);
+    let (mut at, mut length, mut receipt, mut message) = (begin + used, None, None, None);
     loop {
         let Some((header, used)) = line(&data[at..]) else { return Ok(None) };
         at += used;
@@ -73,6 +102,7 @@ fn parse(data: &[u8]) -> Result<Option<(Frame<'_>, usize)>, &'static str> {
         // Of a header that comes twice the first counts.
         length = length.or_else(|| number(b"content-length:"));
         receipt = receipt.or_else(|| number(b"receipt-id:"));
+        message = message.or_else(|| header.strip_prefix(b"message:"));
     }
     let body_bytes = match length {
         Some(length) => usize::try_from(length).map_err(|_| "a length that fits into memory")?,
@@ -84,19 +114,20 @@ fn parse(data: &[u8]) -> Result<Option<(Frame<'_>, usize)>, &'static str> {
     let end = at.checked_add(body_bytes).ok_or("a length that fits into memory")?;
     match data.get(end) {
         None => Ok(None),
-        Some(0) => Ok(Some((Frame { command, receipt, body: &data[at..end] }, end + 1))),
+        Some(0) => Ok(Some((Frame { command, receipt, message, body: &data[at..end] }, end + 1))),
         Some(_) => Err("a zero behind the body"),
     }
 }
 
-fn await_frame(wire: &mut Wire, awaited: &[u8]) -> Result<(), RequesterError> {
+fn await_frame(wire: &mut Wire, awaited: &'static str) -> Result<(), RequesterError> {
     let address = wire.address().to_owned();
     wire.wait_for("setting up", |data| {
         let wrong = |expected| wrong(&address, expected, data);
         match parse(data).map_err(wrong)? {
             None => Ok(None),
-            Some((frame, used)) if frame.command == awaited => Ok(Some(((), used))),
-            Some(_) => Err(wrong("CONNECTED or RECEIPT")),
+            Some((frame, used)) if frame.command == awaited.as_bytes() => Ok(Some(((), used))),
+            Some((frame, _)) if frame.command == b"ERROR" => Err(frame.refusal(&address)),
+            Some(_) => Err(wrong(awaited)),
         }
     })
 }
@@ -112,7 +143,7 @@ fn frames(
             return Ok(None);
         };
         if frame.command == b"ERROR" {
-            return Err(heard.wrong("no ERROR"));
+            return Err(frame.refusal(heard.address));
         }
         on_frame(heard.at_ns, frame);
         Ok(Some(bytes))
@@ -128,7 +159,7 @@ impl Requester for Stomp {
         let mut subscriber = self.connect()?;
         let frame = format!("SUBSCRIBE\nid:0\ndestination:{}\nack:auto\nreceipt:1\n\n\0", self.destination);
         subscriber.out().extend_from_slice(frame.as_bytes());
-        await_frame(&mut subscriber, b"RECEIPT")?;
+        await_frame(&mut subscriber, "RECEIPT")?;
         self.wires = Pair::of(self.connect()?, subscriber);
         Ok(())
     }
@@ -184,7 +215,7 @@ mod tests {
     fn a_conversation() {
         let text = b"CONNECTED\nversion:1.2\n\n\0\n\nRECEIPT\r\nreceipt-id:42\r\n\r\n\0MESSAGE\nsubscription:0\ncontent-length:3\n\na\0b\0";
         let (first, used) = parse(text).unwrap().unwrap();
-        assert_eq!(first, Frame { command: b"CONNECTED", receipt: None, body: b"" });
+        assert_eq!(first, Frame { command: b"CONNECTED", receipt: None, message: None, body: b"" });
         let rest = &text[used..];
         let (second, used) = parse(rest).unwrap().unwrap();
         assert_eq!(second.receipt, Some(42));

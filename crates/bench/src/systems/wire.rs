@@ -35,6 +35,8 @@ pub(super) struct Wire {
     end: usize,
     out: Vec<u8>,
     written: usize,
+    /// Why nothing can be sent any more. What the server said before is read first: it may tell the reason.
+    broken: Option<io::Error>,
 }
 
 impl Wire {
@@ -56,7 +58,8 @@ impl Wire {
         let wrong = |error| RequesterError::Connect { address: address.to_owned(), error };
         stream.set_nodelay(true).and_then(|()| stream.set_nonblocking(true)).map_err(wrong)?;
         let (input, out) = (vec![0; READ_BYTES], Vec::new());
-        Ok(Self { address: address.to_owned(), stream, input, start: 0, end: 0, out, written: 0 })
+        let address = address.to_owned();
+        Ok(Self { address, stream, input, start: 0, end: 0, out, written: 0, broken: None })
     }
 
     pub(super) fn address(&self) -> &str {
@@ -74,14 +77,17 @@ impl Wire {
         &mut self.out
     }
 
-    /// Sends what it can without waiting.
+    /// Sends what it can without waiting. That the server has gone is told by [`Wire::fill`].
     pub(super) fn flush(&mut self) -> Result<(), RequesterError> {
-        while self.written < self.out.len() {
+        while self.written < self.out.len() && self.broken.is_none() {
             match self.stream.write(&self.out[self.written..]) {
                 Ok(0) => return Err(self.closed()),
                 Ok(count) => self.written += count,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
+                    self.broken = Some(error);
+                }
                 Err(error) => return Err(self.failed(error)),
             }
         }
@@ -105,7 +111,9 @@ impl Wire {
                     self.end += count;
                     return Ok(true);
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    return self.broken.take().map_or(Ok(false), |broken| Err(self.failed(broken)));
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(self.failed(error)),
             }

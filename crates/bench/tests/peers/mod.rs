@@ -8,6 +8,16 @@ pub(crate) mod script;
 use std::net::TcpListener;
 use std::process::Child;
 
+/// Says that something cannot be tried.
+///
+/// # Panics
+/// `TAILRACE_BENCH_REQUIRED` names it, so that its test must not pass.
+pub(crate) fn not_tried(name: &str, reason: &str) {
+    let required = std::env::var("TAILRACE_BENCH_REQUIRED").unwrap_or_default();
+    assert!(!required.split(',').any(|wanted| wanted.trim() == name), "{name} is required: {reason}");
+    eprintln!("not tried: {name}: {reason}");
+}
+
 /// A process that ends with the test.
 pub(crate) struct Running(pub(crate) Child);
 

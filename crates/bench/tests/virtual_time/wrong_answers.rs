@@ -1,11 +1,13 @@
 //! What a system does wrong is counted and reported, never ignored.
 
+use std::sync::Arc;
+
 use tailrace_bench::engine::{Load, LoadOptions, Outcome};
 use tailrace_bench::error::BenchError;
-use tailrace_bench::requester::{Expects, PayloadBack};
+use tailrace_bench::requester::{Expects, PayloadBack, Requester};
 use tailrace_bench::schedule::{Rate, Schedule};
 
-use crate::simulated::{Behaviour, MS, agree, one_stall, run, seconds};
+use crate::simulated::{Behaviour, MS, Simulated, VirtualClock, agree, one_stall, run, seconds};
 
 fn options() -> LoadOptions {
     let schedule = Schedule::constant(Rate::per_second(1000).unwrap()).unwrap();
@@ -116,4 +118,28 @@ fn options_out_of_range_are_named() {
     wrong.in_flight_max = 1 << 30;
     assert!(matches!(wrong.check(100), Err(BenchError::Option { option: "in-flight", .. })));
     assert!(options().check(0).is_err() && options().check(70_000).is_err());
+}
+
+/// As mosquitto does with what its permissions do not allow.
+#[test]
+fn an_acknowledged_message_that_is_not_delivered_is_told_from_silence() {
+    let silent = one_stall(0, seconds(100));
+    let lost = Behaviour { lose_every: 1, ..Behaviour::default() };
+    let expects = Expects { acknowledgement: true, payload: Some(PayloadBack::Receipt) };
+    for (behaviour, expected) in [
+        (
+            Behaviour { expects, ..lost.clone() },
+            "the system did not answer within 3000 ms while delivering a message that it had acknowledged, before the run",
+        ),
+        (lost, "the system did not answer within 3000 ms while one message was tried before the run"),
+        (
+            Behaviour { expects, stalls: silent, ..Behaviour::default() },
+            "the system did not answer within 3000 ms while one message was tried before the run",
+        ),
+    ] {
+        let clock = Arc::new(VirtualClock::default());
+        let mut requester = Simulated::new(&clock, &behaviour);
+        let error = requester.request(1, &[7; 24], &*clock, seconds(3)).unwrap_err();
+        assert_eq!(error.to_string(), expected);
+    }
 }

@@ -1,0 +1,181 @@
+# Sourced by bench-systems.sh and bench-agreement.sh (bash): installs and starts the servers that `tailrace bench` is tried with.
+# Each start function sets the variables that its callers need, leaves data and log in $WORK, and the process in SERVERS; end_servers ends them all.
+# Prints FAIL, with the end of the log, if a server does not start. Redis, mosquitto, PostgreSQL and RabbitMQ come from Debian (`.ci/run` installs them).
+SERVER_SECONDS_MAX=90
+have() { command -v "$1" > /dev/null 2>&1; }
+
+# Nobody listens there; and connections within the machine come from 127.0.0.1, so that none of them takes the port meanwhile.
+free_address() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.2", 0)); print("127.0.0.2:%d" % s.getsockname()[1])'; }
+port_of() { echo "${1##*:}"; }
+accepts() { (exec 3<> "/dev/tcp/${1%:*}/${1##*:}") 2>/dev/null; }
+alive() { kill -0 "$1" 2>/dev/null; }
+ready() { # NAME PID COMMAND...: waits until the command succeeds
+  local name=$1 pid=$2 end=$((SECONDS + SERVER_SECONDS_MAX)); shift 2
+  SERVERS+=("$pid")
+  until "$@" 2>/dev/null; do
+    if ! alive "$pid" || [ $SECONDS -ge $end ]; then echo "FAIL $name does not start"; tail -5 "$WORK/$name.log"; return 1; fi
+    sleep 0.1
+  done
+}
+end_servers() {
+  local pid end=$((SECONDS + 20)) running=("${SERVERS[@]}")
+  SERVERS=()
+  for pid in "${running[@]}"; do kill "$pid" 2>/dev/null; done
+  for pid in "${running[@]}"; do
+    while alive "$pid"; do
+      if [ $SECONDS -ge $end ]; then kill -KILL "$pid" 2>/dev/null; break; fi
+      sleep 0.1
+    done
+  done
+}
+
+start_redis() { # NAME ADDRESS OPTION...
+  local name=redis-$1 address=$2; shift 2
+  redis-server --bind 127.0.0.2 --port "$(port_of "$address")" --save '' --appendonly no --dir "$WORK" --proto-max-bulk-len 1mb "$@" > "$WORK/$name.log" 2>&1 < /dev/null &
+  ready "$name" $! accepts "$address"
+}
+redis_closed_to_publishers() { # ADDRESS: whoever connects from now on may not publish
+  python3 -c '
+import socket, sys
+host, port = sys.argv[1].rsplit(":", 1)
+with socket.create_connection((host, int(port)), 5) as s:
+    s.sendall(b"ACL SETUSER default -publish\r\n")
+    sys.exit(s.recv(100) != b"+OK\r\n")' "$1" || echo "FAIL redis: its permissions cannot be changed"
+}
+
+# alice may do everything, bob may not read, carol may not write (mosquitto tells neither of them).
+start_mosquitto() {
+  local user
+  MQTT_OPEN=$(free_address) MQTT_CLOSED=$(free_address)
+  : > "$WORK/passwords"; chmod 600 "$WORK/passwords"
+  for user in alice bob carol; do mosquitto_passwd -b "$WORK/passwords" $user s3cret || { echo "FAIL mosquitto: no password can be set"; return 1; }; done
+  printf '%s\n' 'user alice' 'topic readwrite #' 'user bob' 'topic write #' 'user carol' 'topic read #' > "$WORK/acl"
+  chmod 600 "$WORK/acl"
+  cat > "$WORK/mosquitto.conf" <<C
+user $(id -un)
+persistence false
+log_dest stderr
+max_packet_size 1048576
+per_listener_settings true
+listener $(port_of "$MQTT_OPEN") 127.0.0.2
+allow_anonymous true
+listener $(port_of "$MQTT_CLOSED") 127.0.0.2
+allow_anonymous false
+password_file $WORK/passwords
+acl_file $WORK/acl
+C
+  mosquitto -c "$WORK/mosquitto.conf" > "$WORK/mosquitto.log" 2>&1 < /dev/null &
+  ready mosquitto $! accepts "$MQTT_CLOSED"
+}
+
+find_postgres() {
+  local folder
+  for folder in /usr/lib/postgresql/*/bin; do [ ! -x "$folder/initdb" ] || PATH=$folder:$PATH; done
+  have initdb && have postgres
+}
+unprivileged() { if [ "$(id -u)" = 0 ]; then setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; else "$@"; fi; } # PostgreSQL refuses to run as root
+start_postgres() { # user postgres, password s3cret
+  local home=$WORK/postgres
+  POSTGRES=$(free_address)
+  mkdir -p "$home" && echo s3cret > "$home/password" && chmod 711 "$WORK"
+  [ "$(id -u)" != 0 ] || chown -R 65534:65534 "$home"
+  (cd "$home" && LC_ALL=C unprivileged initdb --username=postgres --no-sync --auth=scram-sha-256 --encoding=UTF8 --pwfile=password -D data) > "$WORK/postgres.log" 2>&1 ||
+    { echo "FAIL postgres: initdb"; tail -5 "$WORK/postgres.log"; return 1; }
+  echo 'host all all 127.0.0.0/8 scram-sha-256' > "$home/data/pg_hba.conf"
+  [ "$(id -u)" != 0 ] || chown 65534:65534 "$home/data/pg_hba.conf"
+  (cd "$home" && LC_ALL=C exec_unprivileged postgres -D data -h 127.0.0.2 -p "$(port_of "$POSTGRES")" -c unix_socket_directories= -c fsync=off) >> "$WORK/postgres.log" 2>&1 < /dev/null &
+  ready postgres $! accepts "$POSTGRES"
+}
+exec_unprivileged() { if [ "$(id -u)" = 0 ]; then exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; else exec "$@"; fi; }
+
+# guest may do everything, bob may connect and no more. Erlang's port mapper is its own too.
+start_rabbitmq() {
+  local home=$WORK/rabbitmq epmd distribution
+  AMQP=$(free_address) RABBITMQ_MQTT=$(free_address) RABBITMQ_STOMP=$(free_address) epmd=$(free_address) distribution=$(free_address)
+  mkdir -p "$home"
+  echo '[rabbitmq_mqtt,rabbitmq_stomp].' > "$home/plugins"
+  cat > "$home/rabbitmq.conf" <<C
+listeners.tcp.1 = $AMQP
+mqtt.listeners.tcp.1 = $RABBITMQ_MQTT
+stomp.listeners.tcp.1 = $RABBITMQ_STOMP
+max_message_size = 1048576
+load_definitions = $home/definitions.json
+C
+  cat > "$home/definitions.json" <<J
+{"users": [{"name": "guest", "password": "guest", "tags": ""}, {"name": "bob", "password": "s3cret", "tags": ""}], "vhosts": [{"name": "/"}],
+ "permissions": [{"user": "guest", "vhost": "/", "configure": ".*", "write": ".*", "read": ".*"},
+                 {"user": "bob", "vhost": "/", "configure": "", "write": "", "read": ""}]}
+J
+  epmd -port "$(port_of "$epmd")" -address 127.0.0.1 > "$WORK/epmd.log" 2>&1 < /dev/null &
+  SERVERS+=($!)
+  (
+    export HOME=$home RABBITMQ_NODENAME=bench$$@localhost RABBITMQ_DIST_PORT RABBITMQ_CONFIG_FILE=$home/rabbitmq RABBITMQ_MNESIA_BASE=$home/data RABBITMQ_LOG_BASE=$home \
+      RABBITMQ_ENABLED_PLUGINS_FILE=$home/plugins RABBITMQ_PID_FILE=$home/pid RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="-kernel inet_dist_use_interface {127,0,0,1}" \
+      ERL_EPMD_PORT ERL_EPMD_ADDRESS=127.0.0.1
+    RABBITMQ_DIST_PORT=$(port_of "$distribution") ERL_EPMD_PORT=$(port_of "$epmd")
+    exec /usr/lib/rabbitmq/bin/rabbitmq-server
+  ) > "$WORK/rabbitmq.log" 2>&1 < /dev/null &
+  ready rabbitmq $! grep -q 'Starting broker... completed with 2 plugins' "$WORK/rabbitmq.log"
+}
+
+start_tailrace() { # name and settings
+  tailrace_server tailrace || return 1
+  TAILRACE_NATS=$FOUND_NATS TAILRACE_KAFKA=$FOUND_KAFKA
+}
+start_tailrace_closed() {
+  tailrace_server tailrace-closed --set tailrace.nats.user=alice --set tailrace.nats.password=s3cret || return 1
+  TAILRACE_NATS_CLOSED=$FOUND_NATS
+}
+tailrace_server() { # NAME ARGUMENT...
+  local name=$1 line; shift
+  : > "$WORK/$name.out"
+  "$TAILRACE_BIN" serve --data-dir "$WORK/$name" --kafka 127.0.0.1:0 --nats 127.0.0.1:0 --http 127.0.0.1:0 "$@" > "$WORK/$name.out" 2> "$WORK/$name.log" < /dev/null &
+  ready "$name" $! grep -q '^ready' "$WORK/$name.out" || return 1
+  line=$(grep -m1 '^ready' "$WORK/$name.out")
+  FOUND_NATS=$(sed -n 's/^ready.* nats=\([^ ]*\).*/\1/p' <<< "$line") FOUND_KAFKA=$(sed -n 's/^ready.* kafka=\([^ ]*\).*/\1/p' <<< "$line")
+}
+
+# With JetStream; with a password; where nothing may be published; without JetStream.
+start_nats() {
+  NATS_OPEN=$(free_address) NATS_CLOSED=$(free_address) NATS_READ_ONLY=$(free_address) NATS_PLAIN=$(free_address)
+  nats_server nats "$NATS_OPEN" "jetstream { store_dir: \"$WORK/jetstream\" }" &&
+    nats_server nats-closed "$NATS_CLOSED" 'authorization { user: alice, password: s3cret }' &&
+    nats_server nats-read-only "$NATS_READ_ONLY" 'authorization { users: [{ user: bob, password: s3cret, permissions: { publish: "none", subscribe: ">" } }] }
+no_auth_user: bob' &&
+    nats_server nats-plain "$NATS_PLAIN" ''
+}
+nats_server() { # NAME ADDRESS LINES
+  printf 'listen: "%s"\n%s\n' "$2" "$3" > "$WORK/$1.conf"
+  "$NATS_SERVER_BIN" -c "$WORK/$1.conf" > "$WORK/$1.log" 2>&1 < /dev/null &
+  ready "$1" $! accepts "$2"
+}
+
+start_kafka() { # one combined node, as interop/server.sh starts it
+  local state=$WORK/kafka
+  KAFKA=$("$INTEROP/server.sh" start "$state" kafka 2> "$WORK/kafka.log") || { echo "FAIL kafka does not start: $(tail -3 "$WORK/kafka.log")"; return 1; }
+  SERVERS+=("$(cat "$state/pid")")
+}
+
+install_activemq() {
+  local dir=$INTEROP/activemq
+  mkdir -p "$dir/target"
+  newer "$dir/target/libs/stamp" "$dir/pom.xml" || return 0
+  (cd "$dir" && retry quiet target/log mvn -q -B dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=target/libs) && touch "$dir/target/libs/stamp"
+}
+start_activemq() { # ends when its standard input does, or by its id
+  mkfifo "$WORK/activemq.in"
+  java -Xms64m -Xmx256m -XX:+UseSerialGC -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp "$INTEROP/activemq/target/libs/*" "$INTEROP/activemq/Broker.java" "$WORK/activemq" \
+    < "$WORK/activemq.in" > "$WORK/activemq.out" 2> "$WORK/activemq.log" &
+  local pid=$! ports
+  exec 9> "$WORK/activemq.in"
+  ready activemq $pid grep -q '^ready' "$WORK/activemq.out" || return 1
+  read -r -a ports < "$WORK/activemq.out"
+  ACTIVEMQ_OPEN=127.0.0.1:${ports[1]} ACTIVEMQ_CLOSED=127.0.0.1:${ports[2]}
+}
+
+install_brokerless() { # pynng and pyzmq
+  local dir=$INTEROP/python/brokerless
+  BENCH_PYTHON=$dir/.venv/bin/python
+  newer "$dir/.venv/stamp" "$dir/requirements.txt" || return 0
+  python3 -m venv "$dir/.venv" && retry quiet "$dir/.venv/log" "$BENCH_PYTHON" -m pip install -q --disable-pip-version-check -r "$dir/requirements.txt" && touch "$dir/.venv/stamp"
+}

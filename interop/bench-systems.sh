@@ -1,0 +1,221 @@
+#!/bin/bash
+# The adapters of `tailrace bench` against the systems themselves: interop/bench-systems.sh [--full] [GROUP...]
+#
+# Groups: harness (noop, tcp-echo, http), nng and zeromq (with their own libraries), redis, mosquitto, postgres, rabbitmq (AMQP, MQTT, STOMP),
+# tailrace (over NATS; over Kafka too with --full); with --full also nats (core and JetStream), kafka, activemq, and nsq (simulated conversations: no nsqd
+# is to be had). Each group starts its servers on free ports of loopback, with data in a folder of its own, and ends them.
+#
+# Per system: the tests of crates/bench/tests/systems.rs that speak to it (every message comes back once, in order, unharmed; a stall is seen as long as it
+# was), which must have run; `tailrace bench run` with checked counts; and refusals, each of which is one line and status 1. Prints PASS or FAIL for each check,
+# and SKIPPED with the reason where a server cannot be installed. Status 1 if a check failed. KEEP=1 keeps data and logs.
+set -uo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+. "$INTEROP/bench-servers.sh"
+FULL='' GROUPS_WANTED=()
+while [ $# -gt 0 ]; do case $1 in
+  --full) FULL=1 ;;
+  -h|--help) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  -*) die "unknown flag $1" ;;
+  *) GROUPS_WANTED+=("$1") ;;
+esac; shift; done
+[ ${#GROUPS_WANTED[@]} -gt 0 ] || GROUPS_WANTED=(rabbitmq postgres nng zeromq redis mosquitto tailrace harness ${FULL:+kafka activemq nats nsq})
+GROUPS_AT_ONCE=4 # the checks wait for most of their time
+RATE=500 SECONDS_MEASURED=2 RUN_SECONDS_MAX=60 TEST_SECONDS_MAX=180
+
+pass() { echo "PASS $*"; }
+fail() { echo "FAIL $*"; }
+
+# ---- the three kinds of checks ----
+tested() { # SYSTEM REQUIRED TEST [VARIABLE=VALUE...]: a test of systems.rs, which must have run
+  local system=$1 required=$2 test=$3 log=$WORK/$1-$3.log; shift 3
+  (cd "$ROOT/crates/bench" && env "$@" TAILRACE_BENCH_REQUIRED="$required" timeout $TEST_SECONDS_MAX "$TESTS_BIN" --exact "$test" --nocapture) > "$log" 2>&1
+  if [ $? = 0 ] && grep -q '^test result: ok. 1 passed; 0 failed' "$log" && ! grep -q '^not tried' "$log"; then pass "$system: test $test"
+  else fail "$system: test $test"; tail -15 "$log"; fi
+}
+bench() { timeout $RUN_SECONDS_MAX "$BENCH_BIN" bench run -q --rate $RATE --warm-up 200ms "$@" < /dev/null; }
+counted() { # NAME a|r|ar ARGUMENT...: a run of the program; a late generator (status 1) is no fault of the system
+  local name=$1 expected=$2 wrong rc; shift 2
+  bench --duration ${SECONDS_MEASURED}s -o json "$@" > "$WORK/$name.json" 2> "$WORK/$name.err"; rc=$?
+  [ $rc -le 1 ] && [ -s "$WORK/$name.json" ] || { fail "$name: bench run ended with status $rc: $(tail -3 "$WORK/$name.err")"; return; }
+  if wrong=$(python3 "$INTEROP/tools/bench_counts.py" $((RATE * SECONDS_MEASURED)) "$expected" < "$WORK/$name.json" 2>&1); then
+    pass "$name: $((RATE * SECONDS_MEASURED)) messages counted ($(python3 -c 'import json, sys; print(json.load(sys.stdin)["system_version"] or "tells no version")' < "$WORK/$name.json"))"
+  else fail "$name: $wrong"; fi
+}
+refused() { # NAME WORDS ARGUMENT...: nothing on standard output, one line that has the words on standard error, status 1
+  local name=$1 words=$2 rc out=$WORK/refused-$1; shift 2
+  bench --duration 1s "$@" > "$out.out" 2> "$out.err"; rc=$?
+  if [ $rc = 1 ] && [ ! -s "$out.out" ] && [ "$(wc -l < "$out.err")" = 1 ] && grep -qF -- "$words" "$out.err"; then pass "$name is refused: $(cut -c1-160 "$out.err")"
+  else fail "$name: status $rc, not one line with '$words': $(head -c 600 "$out.err" "$out.out")"; fi
+}
+
+# ---- the groups ----
+group_harness() { # its tests need nothing else, and are run with all others
+  counted noop a --system noop
+  counted tcp-echo r --system tcp-echo
+  counted http r --system http --connections 4
+}
+group_nsq() {
+  tested "nsq (simulated conversations)" '' nsq
+  tested "nsq (simulated conversations)" '' conversations_with_nsq_that_fail
+}
+brokerless() { # without its library it is tested with all others
+  tested "$1 with its own library" python "$1_library" TAILRACE_BENCH_PYTHON="$BENCH_PYTHON"
+  counted "$1" r --system "$1"
+  counted "$1-pub-sub" r --system "$1" --set pattern=pub-sub
+  counted "$1-request" r --system "$1" --set pattern=request
+}
+group_nng() { brokerless nng; }
+group_zeromq() { brokerless zeromq; }
+group_redis() {
+  have redis-server || { fail "redis: redis-server is not installed"; return; }
+  local open closed
+  open=$(free_address) && start_redis open "$open" && closed=$(free_address) && start_redis closed "$closed" --requirepass s3cret || return
+  tested redis redis redis_and_streams TAILRACE_BENCH_REDIS="$open"
+  counted redis ar --system redis --address "$open"
+  counted redis-streams ar --system redis-streams --address "$open"
+  refused "redis without its password" NOAUTH --system redis --address "$closed"
+  refused "redis-streams without its password" NOAUTH --system redis-streams --address "$closed"
+  refused "redis with a payload of 2 MiB" "invalid bulk length" --system redis --address "$open" --size 2MiB
+  redis_closed_to_publishers "$open"
+  refused "redis without permission to publish" NOPERM --system redis --address "$open"
+}
+group_mosquitto() {
+  have mosquitto || { fail "mosquitto: it is not installed"; return; }
+  start_mosquitto || return
+  tested mosquitto mqtt mqtt TAILRACE_BENCH_MQTT="$MQTT_OPEN"
+  counted mosquitto ar --system mqtt --address "$MQTT_OPEN"
+  counted mosquitto-qos0 r --system mqtt --address "$MQTT_OPEN" --set qos=0
+  counted mosquitto-alice ar --system mqtt --address "$MQTT_CLOSED" --set user=alice --set password=s3cret
+  refused "mosquitto with a wrong password" "not authorised" --system mqtt --address "$MQTT_CLOSED" --set user=alice --set password=guess
+  refused "mosquitto without a password" "not authorised" --system mqtt --address "$MQTT_CLOSED"
+  refused "mosquitto without permission to read" "delivering a message that it had acknowledged" --system mqtt --address "$MQTT_CLOSED" --set user=bob --set password=s3cret
+  refused "mosquitto without permission to publish" "delivering a message that it had acknowledged" --system mqtt --address "$MQTT_CLOSED" --set user=carol --set password=s3cret
+  refused "mosquitto with a payload of 2 MiB" "onnection" --system mqtt --address "$MQTT_OPEN" --size 2MiB
+}
+group_postgres() {
+  find_postgres || { fail "postgres: PostgreSQL is not installed"; return; }
+  tested postgres postgres postgres
+  start_postgres || return
+  counted postgres ar --system postgres --address "$POSTGRES" --set password=s3cret
+  refused "postgres with a wrong password" "password authentication failed" --system postgres --address "$POSTGRES" --set password=guess
+  refused "postgres with a user who is not there" "password authentication failed" --system postgres --address "$POSTGRES" --set user=bob --set password=s3cret
+  refused "postgres with a payload of 6000 bytes" "too large for NOTIFY" --system postgres --address "$POSTGRES" --size 6000
+}
+group_rabbitmq() {
+  have rabbitmq-server || { fail "rabbitmq: rabbitmq-server is not installed"; return; }
+  start_rabbitmq || return
+  local tests=() # at once: this is the longest group
+  tested rabbitmq rabbitmq rabbitmq TAILRACE_BENCH_RABBITMQ="$AMQP" & tests+=($!)
+  tested "rabbitmq's MQTT" mqtt mqtt TAILRACE_BENCH_MQTT="$RABBITMQ_MQTT" & tests+=($!)
+  tested "rabbitmq's STOMP" stomp stomp TAILRACE_BENCH_STOMP="$RABBITMQ_STOMP" & tests+=($!)
+  wait "${tests[@]}"
+  counted rabbitmq ar --system rabbitmq --address "$AMQP"
+  counted rabbitmq-transient ar --system rabbitmq --address "$AMQP" --set durable=false
+  counted rabbitmq-mqtt ar --system mqtt --address "$RABBITMQ_MQTT" --set user=guest --set password=guest
+  counted rabbitmq-stomp ar --system stomp --address "$RABBITMQ_STOMP"
+  refused "rabbitmq with a wrong password" ACCESS_REFUSED --system rabbitmq --address "$AMQP" --set password=guess
+  refused "rabbitmq with a virtual host that is not there" "NOT_ALLOWED" --system rabbitmq --address "$AMQP" --set vhost=/nowhere
+  refused "rabbitmq without permission" ACCESS_REFUSED --system rabbitmq --address "$AMQP" --set user=bob --set password=s3cret
+  refused "rabbitmq with a payload of 2 MiB" PRECONDITION_FAILED --system rabbitmq --address "$AMQP" --size 2MiB
+  refused "rabbitmq's MQTT with a wrong password" "user or password" --system mqtt --address "$RABBITMQ_MQTT" --set user=guest --set password=guess
+  refused "rabbitmq's STOMP with a wrong password" "Bad CONNECT" --system stomp --address "$RABBITMQ_STOMP" --set password=guess
+  refused "rabbitmq's STOMP without permission" "refused" --system stomp --address "$RABBITMQ_STOMP" --set user=bob --set password=s3cret
+}
+group_tailrace() {
+  start_tailrace || return
+  tested tailrace tailrace-nats tailrace_nats TAILRACE_BENCH_TAILRACE_NATS="$TAILRACE_NATS"
+  counted tailrace-nats r --system tailrace-nats --address "$TAILRACE_NATS"
+  refused "tailrace with a payload of 2 MiB" "Maximum Payload" --system tailrace-nats --address "$TAILRACE_NATS" --size 2MiB
+  if [ -n "$FULL" ]; then
+    tested tailrace tailrace-kafka tailrace_kafka TAILRACE_BENCH_TAILRACE_KAFKA="$TAILRACE_KAFKA"
+    counted tailrace-kafka ar --system tailrace-kafka --address "$TAILRACE_KAFKA"
+    refused "tailrace over Kafka with a payload of 2 MiB" "too large" --system tailrace-kafka --address "$TAILRACE_KAFKA" --size 2MiB
+  fi
+  start_tailrace_closed || return
+  refused "tailrace without its password" "Authorization Violation" --system tailrace-nats --address "$TAILRACE_NATS_CLOSED"
+}
+group_nats() {
+  install_nats_server || { echo "SKIPPED nats: nats-server cannot be fetched"; return; }
+  start_nats || return
+  tested nats nats nats_and_jetstream TAILRACE_BENCH_NATS="$NATS_OPEN"
+  counted nats r --system nats --address "$NATS_OPEN"
+  counted jetstream ar --system jetstream --address "$NATS_OPEN"
+  counted jetstream-memory ar --system jetstream --address "$NATS_OPEN" --set storage=memory
+  refused "nats with a payload of 2 MiB" "Maximum Payload" --system nats --address "$NATS_OPEN" --size 2MiB
+  refused "jetstream with a payload of 2 MiB" "Maximum Payload" --system jetstream --address "$NATS_OPEN" --size 2MiB
+  refused "nats without its password" "Authorization Violation" --system nats --address "$NATS_CLOSED"
+  refused "nats without permission to publish" "Permissions Violation" --system nats --address "$NATS_READ_ONLY"
+  refused "jetstream on a server without it" "is JetStream enabled" --system jetstream --address "$NATS_PLAIN"
+}
+group_kafka() {
+  install_java || { echo "SKIPPED kafka: Kafka's jars cannot be fetched"; return; }
+  start_kafka || return
+  tested kafka kafka kafka TAILRACE_BENCH_KAFKA="$KAFKA"
+  counted kafka ar --system kafka --address "$KAFKA"
+  counted kafka-acks1 ar --system kafka --address "$KAFKA" --set client.acks=1
+  refused "kafka with a payload of 2 MiB" "too large" --system kafka --address "$KAFKA" --size 2MiB
+  refused "kafka with a payload of 2 MiB that only the broker refuses" "too large" --system kafka --address "$KAFKA" --size 2MiB --set client.message.max.bytes=8000000
+  refused "kafka with a topic setting that is not there" "InvalidConfig" --system kafka --address "$KAFKA" --set topic.colour=red
+}
+group_activemq() {
+  install_activemq || { echo "SKIPPED activemq: ActiveMQ's jars cannot be fetched"; return; }
+  start_activemq || return
+  tested activemq stomp stomp TAILRACE_BENCH_STOMP="$ACTIVEMQ_OPEN"
+  counted activemq ar --system stomp --address "$ACTIVEMQ_OPEN"
+  counted activemq-topic ar --system stomp --address "$ACTIVEMQ_OPEN" --set destination=/topic/
+  counted activemq-alice ar --system stomp --address "$ACTIVEMQ_CLOSED" --set user=alice --set password=s3cret
+  refused "activemq with a wrong password" "User name [alice] or password is invalid" --system stomp --address "$ACTIVEMQ_CLOSED" --set user=alice --set password=guess
+  refused "activemq without permission" "not authorized" --system stomp --address "$ACTIVEMQ_CLOSED" --set user=bob --set password=s3cret
+  refused "activemq with a payload of 8 MiB" "maximum data length" --system stomp --address "$ACTIVEMQ_OPEN" --size 8MiB
+}
+
+# ---- running them ----
+run_group() { # in a process of its own: ends what it started
+  WORK=$WORK_ALL/$1 SERVERS=()
+  mkdir -p "$WORK"
+  trap end_servers EXIT
+  trap 'exit 130' INT TERM
+  "group_$1"
+  end_servers
+}
+install_libraries() { install_brokerless || { fail "the libraries pynng and pyzmq cannot be installed"; BENCH_PYTHON=''; }; }
+build_tests() { # the tests' binary, and a program that knows all systems
+  local features=() log=$WORK_ALL/build.log
+  [ -z "$FULL" ] || features=(--features tailrace-bench/kafka)
+  # With the features of the whole workspace, so that what `cargo test` has built is used.
+  (cd "$ROOT" && cargo test --workspace "${features[@]}" --test systems --no-run) > "$log" 2>&1 || { tail -20 "$log"; die "the tests of bench cannot be built"; }
+  TESTS_BIN=$(sed -n 's/.*Executable .*systems.*(\(.*\))$/\1/p' "$log" | tail -1)
+  case $TESTS_BIN in /*) ;; *) TESTS_BIN=$ROOT/$TESTS_BIN ;; esac
+  [ -x "$TESTS_BIN" ] || die "cargo names no binary of the tests"
+  install_tailrace || die "tailrace cannot be built"
+  BENCH_BIN=$TAILRACE_BIN
+  [ -z "$FULL" ] || knows_kafka || {
+    (cd "$ROOT" && cargo build -p tailrace --features bench-kafka) > "$log" 2>&1 || { tail -20 "$log"; die "tailrace with Kafka's client cannot be built"; }
+    BENCH_BIN=${CARGO_TARGET_DIR:-$ROOT/target}/debug/tailrace
+  }
+}
+knows_kafka() { case $("$BENCH_BIN" bench run --system kafka --address 127.0.0.1:1 --set colour=red 2>&1) in *'no Kafka client'*) return 1 ;; esac; }
+
+WORK_ALL=$(mktemp -d "${TMPDIR:-/tmp}/bench-systems.XXXXXX") JOBS=()
+cleanup() {
+  trap '' INT TERM
+  [ ${#JOBS[@]} = 0 ] || kill "${JOBS[@]}" 2>/dev/null
+  wait
+  if [ -n "${KEEP:-}" ]; then echo "kept in $WORK_ALL"; else rm -rf "$WORK_ALL"; fi
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+chmod 711 "$WORK_ALL" # PostgreSQL runs as somebody else
+for group in "${GROUPS_WANTED[@]}"; do declare -F "group_$group" > /dev/null || die "unknown group $group"; done
+case " ${GROUPS_WANTED[*]} " in *" nng "*|*" zeromq "*) install_libraries > "$WORK_ALL/libraries.out"; cat "$WORK_ALL/libraries.out" ;; esac
+build_tests
+echo "built after $SECONDS s"
+for group in "${GROUPS_WANTED[@]}"; do
+  while [ "$(jobs -rp | wc -l)" -ge $GROUPS_AT_ONCE ]; do wait -n; done
+  { began=$SECONDS; run_group "$group" > "$WORK_ALL/$group.out" 2>&1; echo "$group: $(grep -c '^PASS' "$WORK_ALL/$group.out") passed, $(grep -c '^FAIL' "$WORK_ALL/$group.out") failed ($((SECONDS - began)) s)" >> "$WORK_ALL/$group.out"; cat "$WORK_ALL/$group.out"; } &
+  JOBS+=($!)
+done
+wait
+PASSED=$(cat "$WORK_ALL"/*.out | grep -c '^PASS') FAILED=$(cat "$WORK_ALL"/*.out | grep -c '^FAIL')
+echo "$PASSED passed, $FAILED failed ($SECONDS s)"
+[ "$FAILED" = 0 ] && [ "$PASSED" != 0 ]

@@ -1,0 +1,85 @@
+"""Figures of load generators, side by side: agreement.py ours MESSAGES | openloop | table
+
+ours: reads a result of `tailrace bench run -o json`, openloop: a line of openloop. Prints p50 and p99 of the latency (receipt or reply), and p50 and
+p99 of how late the generator itself was, in microseconds; status 1 if a message was lost, repeated, damaged or not timed.
+table: reads lines SYSTEM RATE ROUND GENERATOR and those four figures; prints each round, and how `ours` and the others agree over all of them.
+"""
+import itertools
+import json
+import math
+import statistics
+import sys
+
+WRONG = ["unsent", "duplicates", "lost", "corrupt", "foreign", "unknown", "broken_connections"]
+
+
+def ours(messages):
+    result = json.load(sys.stdin)
+    counts, latency = result["counts"], result["latency"]
+    if counts["received"] != messages or any(counts[name] for name in WRONG):
+        return None
+    return [latency[name]["quantiles_ns"][quantile] / 1000 for name in ("receipt", "lateness") for quantile in ("0.5", "0.99")]
+
+
+def openloop():
+    """Columns: system, bytes, rate, pairs, sent, lost, duplicates, bad, failed, received/s; five figures each of receipt, acknowledgement, lag."""
+    columns = [word.strip() for word in sys.stdin.read().strip().splitlines()[-1].strip("|").split("|")]
+    if any(int(columns[at]) for at in (5, 6, 7, 8)):
+        return None
+    return [float(columns[at]) for at in (10, 11, 20, 21)]
+
+
+def p_value(first, second):
+    """How often two sets dealt at random differ at least as much in the mean of their logarithms: `bench compare`'s question."""
+    everything = [math.log(value) for value in first + second]
+    whole, half = sum(everything), len(first)
+
+    def apart(chosen):
+        return abs(sum(chosen) / half - (whole - sum(chosen)) / len(second))
+
+    dealt = list(itertools.combinations(everything, half))
+    seen = apart(everything[:half])
+    return sum(apart(chosen) >= seen - 1e-9 for chosen in dealt) / len(dealt)
+
+
+def span(values):
+    return f"{statistics.median(values):.0f} ({min(values):.0f} to {max(values):.0f})"
+
+
+def table():
+    runs = {}
+    for row in sys.stdin:
+        system, rate, number, who, *figures = row.split()
+        runs.setdefault((system, int(rate)), {}).setdefault(who, {})[int(number)] = [float(figure) for figure in figures]
+    print("\nMicroseconds: p50 / p99, and in brackets p99 of the generator's own lateness.\n")
+    print("| System | per s | Round | ours | plain | openloop |")
+    print("|---|---|---|---|---|---|")
+    for (system, rate), generators in runs.items():
+        for number in sorted(generators["ours"]):
+            cells = [generators.get(who, {}).get(number) for who in ("ours", "plain", "openloop")]
+            print(f"| {system} | {rate} | {number} |", *(f"{cell[0]:.0f} / {cell[1]:.0f} ({cell[3]:.0f}) |" if cell else "|" for cell in cells))
+    print("\nMedian of the rounds (lowest to highest) in microseconds; ratio of ours to theirs; p: see above.\n")
+    print("| System | per s | | ours | plain | ratio | p | openloop | ratio | p |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for (system, rate), generators in runs.items():
+        for at, name in ((0, "p50"), (1, "p99")):
+            columns = {who: [figures[at] for figures in rounds.values()] for who, rounds in generators.items()}
+            mine, cells = columns.pop("ours"), []
+            for who in ("plain", "openloop"):
+                values = columns.get(who)
+                cells += [span(values), f"{statistics.median(mine) / statistics.median(values):.2f}", f"{p_value(mine, values):.3f}"] if values else [""] * 3
+            print(f"| {system} | {rate} | {name} | {span(mine)} |", " | ".join(cells), "|")
+
+
+def main():
+    if sys.argv[1] == "table":
+        return table()
+    figures = ours(int(sys.argv[2])) if sys.argv[1] == "ours" else openloop()
+    if figures is None:
+        return 1
+    print(*(f"{figure:.1f}" for figure in figures))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
