@@ -205,6 +205,7 @@ impl Requester for Mqtt {
             return Err(subscriber.protocol("the subscription that was asked for", &granted));
         }
         self.wires = Pair::of(self.connect("p")?, subscriber);
+        self.unacknowledged.clear();
         Ok(())
     }
 

@@ -206,6 +206,7 @@ impl Requester for Nsq {
         subscriber.out().extend_from_slice(format!("RDY {unfinished}\n").as_bytes());
         subscriber.flush()?;
         self.wires = Pair::of(self.connect()?.0, subscriber);
+        self.unanswered.clear();
         Ok(())
     }
 

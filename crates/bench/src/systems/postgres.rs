@@ -137,6 +137,8 @@ impl Requester for Postgres {
         let mut subscriber = postgres_wire::connect(&self.address, &self.login)?;
         ask(&mut subscriber, &format!("LISTEN \"{}\"", self.channel))?;
         self.wires = Pair::of(postgres_wire::connect(&self.address, &self.login)?, subscriber);
+        self.unanswered.clear();
+        self.complaint = None;
         Ok(())
     }
 

@@ -207,6 +207,10 @@ impl Requester for RabbitMq {
         let mut subscriber = self.connect()?;
         self.consume(&mut subscriber)?;
         self.wires = Pair::of(publisher, subscriber);
+        // Tags count from 1 on each channel.
+        self.next_tag = 1;
+        self.unconfirmed.clear();
+        self.body.clear();
         Ok(())
     }
 

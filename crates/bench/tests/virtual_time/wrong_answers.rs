@@ -74,8 +74,10 @@ fn an_answer_after_the_timeout_stays_a_timeout() {
 }
 
 #[test]
-fn a_broken_connection_fails_what_is_due() {
-    let outcome = outcome(Behaviour { breaks_at_ns: seconds(9), ..Behaviour::default() });
+fn a_connection_that_stays_broken_fails_what_is_due() {
+    let options = LoadOptions { reconnect: None, ..options() };
+    let broken = one_stall(seconds(9), seconds(10));
+    let outcome = run(&options, &Behaviour { broken, ..Behaviour::default() }, 1);
     assert_eq!(outcome.failures, ["simulated closed the connection"]);
     let counts = outcome.total.counts;
     assert_eq!((counts.due, counts.sent, counts.unsent, counts.broken_connections), (10_000, 9000, 1000, 1));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use tailrace_bench::clock::Waiting;
-use tailrace_bench::engine::{Load, LoadOptions};
+use tailrace_bench::engine::{Load, LoadOptions, Reconnect};
 use tailrace_bench::report::Origin;
 use tailrace_bench::schedule::{Rate, Schedule, Segment};
 use tailrace_bench::systems::{Settings, Target};
@@ -26,7 +26,7 @@ use crate::topic::key_value;
     tailrace bench run --system nats --rate 20k --size 1KiB --connections 25 --threads 2\n  \
     tailrace bench run --system jetstream --set storage=file --schedule poisson --out results/js-1\n  \
     tailrace bench run --system redis --steps 1k:10s,5k:10s,0:2s,5k:10s\n\n\
-    Status 1: the run is invalid because the generator was late, or a connection broke. docs/benchmarking.md says how to\n\
+    Status 1: the run is invalid because the generator was late, or a connection was broken at its end. docs/benchmarking.md says how to\n\
     measure, how to read the result, what a plan looks like, and what is not built yet."
 )]
 pub(crate) struct RunArguments {
@@ -63,7 +63,7 @@ pub(crate) struct RunArguments {
     /// Due times from a file: nanoseconds since the beginning, one per line
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Number that a random schedule is made of
+    /// Number that all chance is made of: random schedules, waits before reconnecting
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// What causes messages; only the open loop measures what users feel
@@ -93,6 +93,9 @@ pub(crate) struct RunArguments {
     /// How long after its sending a message is given up
     #[arg(long, default_value = "30s", value_parser = parse_duration)]
     timeout: Duration,
+    /// Whether broken connections are made again; what is due meanwhile waits, and counts from when it was due
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::Always)]
+    reconnect: When,
     /// How long the end waits for the last answers
     #[arg(long, default_value = "10s", value_parser = parse_duration)]
     drain: Duration,
@@ -137,6 +140,14 @@ enum Shape {
     Constant,
     /// At random, independent of each other
     Poisson,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum When {
+    /// After 100 ms, with waits that double up to 2 s, until the end
+    Always,
+    /// They stay broken, and what is due on them fails at once
+    Never,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -208,6 +219,10 @@ impl RunArguments {
         options.timeout_ns = nanoseconds(self.timeout);
         options.interval_ns = nanoseconds(self.interval);
         options.run = run;
+        options.reconnect = match self.reconnect {
+            When::Always => Some(Reconnect { seed: self.seed, ..Reconnect::default() }),
+            When::Never => None,
+        };
         options.check(self.connections as usize)?;
         Ok(options)
     }

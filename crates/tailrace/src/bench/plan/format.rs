@@ -16,7 +16,7 @@ use crate::failure::{Failure, plain};
 use crate::text::units::parse_duration;
 
 /// Options of `bench run` that a workload may set.
-const WORKLOAD_KEYS: [&str; 17] = [
+const WORKLOAD_KEYS: [&str; 18] = [
     "connections",
     "drain",
     "duration",
@@ -26,6 +26,7 @@ const WORKLOAD_KEYS: [&str; 17] = [
     "mode",
     "ramp-to",
     "rate",
+    "reconnect",
     "schedule",
     "seed",
     "size",
