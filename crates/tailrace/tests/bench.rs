@@ -332,6 +332,52 @@ fn scalability_is_fitted_from_results() {
 }
 
 #[test]
+fn a_killed_server_is_started_again_within_the_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_echo, _, server) = proxied_echo();
+    let (plan, out) = (dir.path().join("plan.toml"), dir.path().join("out"));
+    let text = format!(
+        "rounds = 1\npause = '0s'\n[trouble]\n\
+         signals = [{{ at = '1100ms', start = true }}, {{ at = '500ms', signal = 'SIGKILL' }}]\n[[system]]\n\
+         name = 'echo'\nsystem = 'tcp-echo'\n{server}\
+         [[workload]]\nname = 'w'\nrate = 200\nduration = '3s'\nwarm-up = '0s'\n"
+    );
+    std::fs::write(&plan, &text).unwrap();
+    let output = run(&["bench", "run", plan.to_str().unwrap(), "--out", out.to_str().unwrap()]);
+    success(output);
+    let folder = out.join("echo/w/round-1");
+    let result: Value = serde_json::from_slice(&std::fs::read(folder.join("result.json")).unwrap()).unwrap();
+    let trouble: Vec<&str> =
+        result["trouble"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
+    assert!(trouble[0].starts_with("SIGKILL to the server at 0.5"), "{trouble:?}");
+    let (started, ready) = trouble[1]
+        .strip_prefix("server started again at ")
+        .and_then(|rest| rest.split_once(" s, ready at "))
+        .unwrap_or_else(|| panic!("{trouble:?}"));
+    let ready: f64 = ready.strip_suffix(" s").unwrap().parse().unwrap();
+    assert!(started.parse::<f64>().unwrap() >= 1.1 && ready >= 1.1, "{trouble:?}");
+    // Both lives wrote into one log; every message was sent, and whoever waited longest waited for the second life.
+    let log = std::fs::read_to_string(folder.join("server.log")).unwrap();
+    assert_eq!(log.matches("ready proxy=").count(), 2, "{log}");
+    let counts = &result["counts"];
+    assert_eq!((&counts["broken_connections"], &counts["reconnected"]), (&1.into(), &1.into()), "{result}");
+    assert_eq!((&counts["sent"], &counts["lost"], &counts["unsent"]), (&600.into(), &0.into(), &0.into()));
+    let back = result["breaks"][0]["back_at_ns"].as_f64().unwrap() / 1e9;
+    let longest = result["latency"]["receipt"]["quantiles_ns"]["1"].as_f64().unwrap() / 1e9;
+    assert!(back >= 1.1 && longest >= 0.5 && result["failures"] == serde_json::json!([]), "{result}");
+    // The second one is sampled as the first one was: it has memory at the end.
+    let resources = std::fs::read_to_string(folder.join("resources.csv")).unwrap();
+    let last = resources.lines().rfind(|line| line.contains(",server,")).unwrap();
+    let resident: u64 = last.split(',').nth(3).unwrap().parse().unwrap();
+    assert!(resident > 0, "{resources}");
+    // A plan with this key can be drawn.
+    let page = dir.path().join("report.html");
+    success(run(&["bench", "report", out.to_str().unwrap(), "--html", page.to_str().unwrap()]));
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("1 times broken, 1 times made again: at 0.5"), "{page}");
+}
+
+#[test]
 fn a_plan_makes_trouble() {
     let dir = tempfile::tempdir().unwrap();
     let (_echo, address, server) = proxied_echo();

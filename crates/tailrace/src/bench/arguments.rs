@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -11,7 +12,8 @@ use tailrace_bench::report::Origin;
 use tailrace_bench::schedule::{Rate, Schedule, Segment};
 use tailrace_bench::systems::{Settings, Target};
 
-use super::signals::PlannedSignal;
+use super::plan::Server;
+use super::signals::PlannedDeed;
 use crate::args::Output;
 use crate::failure::{Failure, plain};
 use crate::text::units::{parse_bytes, parse_duration};
@@ -123,9 +125,12 @@ pub(crate) struct RunArguments {
     /// What the plan's command for the version printed.
     #[arg(skip)]
     pub(super) version_command_output: Option<String>,
-    /// Signals to the process of `server_pid`.
+    /// The server that a plan started.
     #[arg(skip)]
-    pub(super) signals: Vec<PlannedSignal>,
+    pub(super) server: Option<Arc<Server>>,
+    /// What is done to it.
+    #[arg(skip)]
+    pub(super) signals: Vec<PlannedDeed>,
     /// What else is done to the system on purpose, in words.
     #[arg(skip)]
     pub(super) trouble: Vec<String>,

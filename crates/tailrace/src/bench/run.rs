@@ -3,8 +3,8 @@
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::SystemTime;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, SystemTime};
 
 use tailrace_bench::clock::{Clock, MonotonicClock};
 use tailrace_bench::engine::{self, Interval, Outcome};
@@ -58,8 +58,13 @@ pub(super) fn execute(
             files.interval(interval);
         }
     };
-    let sampler = arguments.out.as_ref().map(|_| Sampler::start(arguments.server_pid));
-    let signals = arguments.server_pid.map(|server| Signals::start(server, arguments.signals.clone()));
+    let server = &arguments.server;
+    let pid = server.as_ref().map(|server| server.pid());
+    let pid = pid.or_else(|| Some(Arc::new(AtomicU32::new(arguments.server_pid?))));
+    let sampler = arguments.out.as_ref().map(|_| Sampler::start(pid));
+    let lead = Duration::from_nanos(options.lead_ns);
+    let signals =
+        server.as_ref().map(|server| Signals::start(Arc::clone(server), arguments.signals.clone(), lead));
     let (outcome, requesters) = engine::run(&options, opened.requesters, &clock, stop, &mut observer)?;
     let signals = signals.map(Signals::finish).unwrap_or_default();
     let resources = sampler.map(Sampler::finish);

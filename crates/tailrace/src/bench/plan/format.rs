@@ -309,6 +309,16 @@ mod tests {
             ),
             (
                 "[[workload]]",
+                "[trouble]\nsignals = [{ at = '1s', start = true }, { at = '2s', signal = 'SIGKILL' }]\n[[workload]]",
+                "to be started at 1s: expected a SIGKILL or SIGTERM before that",
+            ),
+            (
+                "[[workload]]",
+                "[trouble]\nsignals = [{ at = '1s', start = true, signal = 'SIGKILL' }]\n[[workload]]",
+                "at 1s: expected either signal = \"NAME\" or start = true",
+            ),
+            (
+                "[[workload]]",
                 "[trouble]\nsignals = [{ at = '40s', signal = 'SIGSTOP' }]\n[[workload]]",
                 "a signal is due at 40s, after the run's end",
             ),

@@ -25,7 +25,7 @@ use crate::failure::{Failure, complain, plain};
 use crate::output::{print, print_json};
 use crate::text::table::Table;
 use format::{Plan, PlannedSystem, Workload};
-use server::Server;
+pub(super) use server::Server;
 use trouble::TroublePlan;
 
 /// Percentiles of the table at the end.
@@ -140,12 +140,12 @@ fn one(
     run.out = Some(folder.to_owned());
     (run.progress, run.quiet) = (arguments.progress, arguments.quiet);
     let log = folder.join("server.log");
-    let server = turn.system.server.as_ref().map(|server| Server::start(server, &log)).transpose()?;
+    let server = turn.system.server.as_ref().map(|server| Server::start(server, &log, stop)).transpose()?;
     if let Some(command) = &turn.system.version {
         run.version_command_output = Some(version::ask(command)?);
     }
     let proxy = turn.trouble.map_or(Ok(None), |trouble| trouble.apply(&mut run))?;
-    run.server_pid = server.as_ref().map(Server::pid);
+    run.server = server.map(Arc::new);
     let result = execute(&run, stop);
     drop(proxy);
     result.map(|_| ())
