@@ -94,6 +94,16 @@ fn other_loads_are_labelled() {
 }
 
 #[test]
+fn messages_that_end_within_the_warm_up_are_no_fault_of_the_generator() {
+    let output = bench_run(&["--system", "noop", "--mode", "full-throttle", "--messages", "1000", "-q"]);
+    let text = failure(&output, 3);
+    assert_eq!(text, "tailrace: nothing was measured: the 1000 messages were sent within the warm-up\n");
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(shown.contains("NOTHING MEASURED: the 1000 messages were sent"), "{shown}");
+    assert!(!shown.contains("INVALID") && !shown.contains("doubtful"), "{shown}");
+}
+
+#[test]
 fn wrong_options_are_named() {
     for (more, words) in [
         (&["--system", "pigeon"][..], "'pigeon' is no system that can be measured"),
@@ -111,6 +121,66 @@ fn wrong_options_are_named() {
     assert!(failure(&run(&["bench", "agent", "--x", "y"]), 1).contains("not built yet"));
     let text = failure(&run(&["bench", "proxy", "--to", "127.0.0.1:1", "--both", "rain=1s"]), 1);
     assert!(text.contains("'rain' is no trouble"), "{text}");
+}
+
+/// Everything that a folder holds, and what stands in the files.
+fn contents(folder: &std::path::Path) -> String {
+    let mut text = String::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        text.push_str(&path.display().to_string());
+        if path.is_dir() {
+            text.push_str(&contents(&path));
+        } else {
+            text.push_str(&String::from_utf8_lossy(&std::fs::read(&path).unwrap()));
+        }
+    }
+    text
+}
+
+#[test]
+fn secrets_stay_out_of_results_reports_and_messages() {
+    let dir = tempfile::tempdir().unwrap();
+    let (echo, address, _) = proxied_echo();
+    let (plan, page) = (dir.path().join("plan.toml"), dir.path().join("report.html"));
+    let (program, to) = (support::TAILRACE, echo.address());
+    let script = "exec \"$0\" bench proxy --listen \"$1\" --to \"$2\" # API_TOKEN=hush-1";
+    let text = format!(
+        "rounds = 1\npause = '0s'\n[[system]]\nname = 'echo'\nSYSTEM\naddress = '{address}'\n\
+         version = ['VERSION', '-c', 'echo 7', '--key=hush-2', '--token', 'hush-3']\n\
+         start = ['sh', '-c', '{script}', '{program}', '{address}', '{to}', '--password', 'hush-4']\n\
+         [[workload]]\nname = 'w'\nrate = 50\nduration = '200ms'\nwarm-up = '0s'\n",
+    );
+    let tcp = "system = 'tcp-echo'";
+    // The echo server speaks no STOMP: what it answers wrongly may be told, and the settings not.
+    let stomp = "system = 'stomp'\nset = { user = 'me', password = 'hush-5' }";
+    let mut seen = String::new();
+    for (name, system, version, expected) in [
+        ("works", tcp, "sh", "p99"),
+        ("answers", stomp, "sh", "answered wrongly"),
+        ("version", tcp, "false", "'false -c echo 7 --key=*** --token ***' told no version"),
+    ] {
+        std::fs::write(&plan, text.replace("SYSTEM", system).replace("VERSION", version)).unwrap();
+        let out = dir.path().join(name);
+        let arguments = ["bench", "run", plan.to_str().unwrap(), "--out", out.to_str().unwrap()];
+        // The second time it is recognised as the same plan.
+        for _ in 0..2 {
+            let output = run(&arguments);
+            let told = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+            assert!(told.to_lowercase().contains(expected) || told.contains(expected), "{told}");
+            seen.push_str(&told);
+        }
+        seen.push_str(&contents(&out));
+    }
+    let works = dir.path().join("works");
+    success(run(&["bench", "report", works.to_str().unwrap(), "--html", page.to_str().unwrap()]));
+    seen.push_str(&std::fs::read_to_string(&page).unwrap());
+    let secret = ["--system", "rabbitmq", "--set", "password=hush-6", "--address", "me:hush-7@127.0.0.1:1"];
+    let text = failure(&bench_run(&secret), 1);
+    assert!(text.contains("the address ***@127.0.0.1:1 names a user"), "{text}");
+    seen.push_str(&text);
+    assert!(!seen.contains("hush"), "{seen}");
+    assert!(seen.contains("--password', \"***\"]") && seen.contains("# API_TOKEN=***"), "{seen}");
 }
 
 #[test]

@@ -268,6 +268,11 @@ impl Lane {
         self.next_due_ns.is_none() && (!self.books.awaits_something() || self.link.is_lost())
     }
 
+    /// Messages that were handed over, warm-up included.
+    pub(super) fn sent(&self) -> u64 {
+        self.books.flight.next_sequence()
+    }
+
     pub(super) fn in_flight(&self) -> usize {
         self.books.flight.open()
     }

@@ -40,6 +40,7 @@ use lane::Lane;
 use link::{BREAKS_LISTED, Repair};
 use mender::Mender;
 use spare::Spare;
+use verdict::Ending;
 
 /// What came out of a run.
 #[derive(Debug)]
@@ -175,8 +176,10 @@ fn conclude(
     let interrupted = ended.iter().any(|thread| thread.interrupted);
     let neglected = ended.iter().map(|thread| thread.neglected).sum();
     let (mut requesters, mut failures, mut refusals) = (Vec::new(), Vec::new(), Vec::new());
+    let mut sent = 0;
     let (mut breaks, deadline) = (Vec::new(), Instant::now() + PATIENCE);
     for lane in ended.into_iter().flat_map(|thread| thread.lanes) {
+        sent += lane.sent();
         let (link, refusal) = lane.end(deadline.saturating_duration_since(Instant::now()));
         requesters.extend(link.requester);
         failures.extend(link.failure);
@@ -185,7 +188,10 @@ fn conclude(
     }
     breaks.sort_by_key(|found| (found.at_ns, found.connection));
     breaks.truncate(BREAKS_LISTED);
-    let verdict = verdict::judge(options.load.mode(), &total, neglected);
+    let messages_all_sent = (sent == options.messages_max).then_some(sent);
+    let stopped_in_warm_up = interrupted && stopped_ns < span.measured_ns;
+    let ending = Ending { neglected, messages_all_sent, stopped_in_warm_up };
+    let verdict = verdict::judge(options.load.mode(), &total, ending);
     let measured_ns = stopped_ns.min(span.end_ns).saturating_sub(span.measured_ns).max(1);
     let interval_expected_ns = expected_interval(options, connections, &total, measured_ns);
     let mode = options.load.mode();

@@ -30,6 +30,7 @@ mod wire;
 mod zeromq;
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use echo_server::{EchoProtocol, EchoServer};
 pub use settings::Settings;
@@ -156,6 +157,7 @@ pub struct Opened {
 /// The system or one of its settings is unknown, or our own server cannot be started.
 pub fn open(target: &Target) -> Result<Opened, BenchError> {
     let system = find(&target.system)?;
+    check_address(target)?;
     let server = own_server(system, target)?;
     let address = server
         .as_ref()
@@ -176,8 +178,20 @@ pub fn open(target: &Target) -> Result<Opened, BenchError> {
 /// Names what is unknown.
 pub fn check(target: &Target) -> Result<(), BenchError> {
     let system = find(&target.system)?;
+    check_address(target)?;
     connect(system.name, String::new(), "check", target)?;
     Ok(())
+}
+
+/// An address stands in results and messages: nothing secret may be in it.
+fn check_address(target: &Target) -> Result<(), RequesterError> {
+    let address = target.address.as_deref().unwrap_or_default();
+    match address.rsplit_once('@') {
+        None => Ok(()),
+        Some((_, host)) => Err(RequesterError::Unsupported(format!(
+            "the address ***@{host} names a user: expected HOST:PORT, and user and password as settings"
+        ))),
+    }
 }
 
 fn find(name: &str) -> Result<&'static System, BenchError> {
@@ -196,9 +210,43 @@ pub fn set_up(
     target: &Target,
     clock: &dyn crate::clock::Clock,
 ) -> Result<(), BenchError> {
+    set_up_unless(requesters, target, clock, &AtomicBool::new(false)).map(drop)
+}
+
+/// As [`set_up`], but looks before each connection whether it is to stop. If so, or if one of them fails, it takes away what it made.
+/// False if it was stopped.
+///
+/// # Errors
+/// The system cannot be reached, does not answer, or answers wrongly.
+pub fn set_up_unless(
+    requesters: &mut [Box<dyn Requester>],
+    target: &Target,
+    clock: &dyn crate::clock::Clock,
+    stop: &AtomicBool,
+) -> Result<bool, BenchError> {
+    let mut made = 0;
+    let result = set_up_all(requesters, target, clock, stop, &mut made);
+    if !matches!(result, Ok(true)) {
+        // What cannot be taken away stays; whoever fails here fails for the reason that is told already.
+        let _ = requesters[..made].iter_mut().try_for_each(|requester| requester.tear_down());
+    }
+    Ok(result?)
+}
+
+fn set_up_all(
+    requesters: &mut [Box<dyn Requester>],
+    target: &Target,
+    clock: &dyn crate::clock::Clock,
+    stop: &AtomicBool,
+    made: &mut usize,
+) -> Result<bool, RequesterError> {
     let mut buffer = crate::payload::PayloadBuffer::new(target.payload_bytes);
     for (connection, requester) in requesters.iter_mut().enumerate() {
+        if stop.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
         requester.set_up()?;
+        *made = connection + 1;
         // Another run's number, so that a late copy is not counted as one of this run.
         let header = crate::payload::Header {
             run: !target.run,
@@ -208,7 +256,7 @@ pub fn set_up(
         };
         requester.request(PROBE, buffer.fill(header), clock, PROBE_TIMEOUT_NS)?;
     }
-    Ok(())
+    Ok(!stop.load(Ordering::Relaxed))
 }
 
 /// The sequence of the message that is tried before a run.

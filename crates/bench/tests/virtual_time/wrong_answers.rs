@@ -96,6 +96,23 @@ fn a_number_of_messages_is_kept_exactly() {
 }
 
 #[test]
+fn messages_that_end_within_the_warm_up_measure_nothing() {
+    for (load, connections) in [(options().load, 3), (Load::FullThrottle, 2)] {
+        let mut options = LoadOptions { load, messages_max: 50, ..options() };
+        (options.warm_up_ns, options.duration_ns) = (seconds(1), seconds(1));
+        let verdict = run(&options, &Behaviour::default(), connections).verdict;
+        // Nobody is to blame for that, and nothing can be believed.
+        assert!(verdict.invalid.is_empty() && !verdict.is_valid(), "{verdict:?}");
+        let reason = "the 50 messages were sent within the warm-up";
+        assert_eq!(verdict.nothing_measured.as_deref(), Some(reason));
+    }
+    // One more is measured.
+    let options = LoadOptions { messages_max: 1001, warm_up_ns: seconds(1), ..options() };
+    let outcome = run(&options, &Behaviour::default(), 1);
+    assert_eq!((outcome.total.counts.due, outcome.verdict.nothing_measured), (1, None));
+}
+
+#[test]
 fn what_never_ends_is_given_up() {
     let mut options = options();
     (options.timeout_ns, options.in_flight_max) = (seconds(1000), 100);

@@ -13,6 +13,7 @@ use tailrace_bench::schedule::{Rate, Schedule, Segment};
 use tailrace_bench::systems::{Settings, Target};
 
 use super::plan::Server;
+use super::secrets::{self, HIDDEN, is_secret};
 use super::signals::PlannedDeed;
 use crate::args::Output;
 use crate::failure::{Failure, plain};
@@ -28,8 +29,9 @@ use crate::topic::key_value;
     tailrace bench run --system nats --rate 20k --size 1KiB --connections 25 --threads 2\n  \
     tailrace bench run --system jetstream --set storage=file --schedule poisson --out results/js-1\n  \
     tailrace bench run --system redis --steps 1k:10s,5k:10s,0:2s,5k:10s\n\n\
-    Status 1: the run is invalid because the generator was late, or a connection was broken at its end. docs/benchmarking.md says how to\n\
-    measure, how to read the result, what a plan looks like, and what is not built yet."
+    Status 1: the run is invalid because the generator was late, or a connection was broken at its end. Status 3: nothing was\n\
+    measured, because all messages were sent within the warm-up. docs/benchmarking.md says how to measure, how to read the\n\
+    result, what a plan looks like, and what is not built yet."
 )]
 pub(crate) struct RunArguments {
     /// A plan of several runs, in turn; only --out, -o, -q and --progress go with it
@@ -188,19 +190,25 @@ impl RunArguments {
         Origin {
             tailrace_version: env!("CARGO_PKG_VERSION").to_owned(),
             tailrace_commit: (!commit.is_empty()).then(|| commit.to_owned()),
-            arguments: words.iter().map(|word| without_password(word)).collect(),
+            arguments: secrets::words(&words),
             settings: self
                 .set
                 .iter()
                 .map(|(key, value)| {
-                    let value = if is_secret(key) { HIDDEN } else { value };
-                    (key.clone(), value.to_owned())
+                    let value = if is_secret(key) { HIDDEN.to_owned() } else { secrets::text(value) };
+                    (key.clone(), value)
                 })
                 .collect(),
             system_version,
             version_command_output: self.version_command_output.clone(),
             trouble: self.trouble.clone(),
         }
+    }
+
+    /// What a system said, without the secrets that it was told: it may repeat them.
+    pub(super) fn without_secrets(&self, text: &str) -> String {
+        let secrets = self.set.iter().filter(|(key, value)| is_secret(key) && !value.is_empty());
+        secrets.fold(text.to_owned(), |text, (_, value)| text.replace(value, HIDDEN))
     }
 
     pub(super) fn waiting(&self) -> Waiting {
@@ -251,25 +259,6 @@ impl RunArguments {
     }
 }
 
-/// Stands for a password.
-pub(super) const HIDDEN: &str = "***";
-
-pub(super) fn is_secret(key: &str) -> bool {
-    ["password", "secret", "token"].iter().any(|part| key.to_ascii_lowercase().contains(part))
-}
-
-/// A word of a command line as results may hold it: `--set=password=x` loses what it sets.
-fn without_password(word: &str) -> String {
-    let (option, setting) = match word.strip_prefix("--set=") {
-        Some(setting) => ("--set=", setting),
-        None => ("", word),
-    };
-    match setting.split_once('=') {
-        Some((key, _)) if is_secret(key) => format!("{option}{key}={HIDDEN}"),
-        _ => word.to_owned(),
-    }
-}
-
 fn parse_steps(text: &str) -> Result<Vec<Segment>, Failure> {
     text.split(',')
         .map(|step| {
@@ -284,22 +273,4 @@ fn parse_steps(text: &str) -> Result<Vec<Segment>, Failure> {
 
 pub(super) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn passwords_stay_out_of_results() {
-        for (word, expected) in [
-            ("--set=password=p", "--set=password=***"),
-            ("client.sasl.password=a=b", "client.sasl.password=***"),
-            ("--set=storage=file", "--set=storage=file"),
-            ("--rate=3000", "--rate=3000"),
-            ("3000", "3000"),
-        ] {
-            assert_eq!(without_password(word), expected);
-        }
-    }
 }

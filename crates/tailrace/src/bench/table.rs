@@ -152,6 +152,9 @@ pub(super) fn percentile(quantile: f64) -> String {
 }
 
 fn verdict(summary: &Summary) -> String {
+    if let Some(reason) = &summary.verdict.nothing_measured {
+        return format!("NOTHING MEASURED: {reason}\n");
+    }
     let mut text = match (summary.valid, summary.interrupted) {
         (true, false) => "valid: the generator was on time\n".to_owned(),
         (true, true) => "INTERRUPTED; what was measured until then is valid\n".to_owned(),

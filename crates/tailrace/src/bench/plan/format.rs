@@ -11,7 +11,7 @@ use serde::Deserialize;
 use toml::Value;
 
 use super::trouble::{RawTrouble, TroublePlan};
-use crate::bench::RunArguments;
+use crate::bench::{RunArguments, secrets};
 use crate::failure::{Failure, plain};
 use crate::text::units::parse_duration;
 
@@ -125,7 +125,7 @@ impl Plan {
     }
 
     fn parse(text: &str) -> Result<Self, Failure> {
-        let raw: Raw = toml::from_str(text)?;
+        let raw: Raw = toml::from_str(text).map_err(|error| secrets::toml_error(text, &error))?;
         if raw.systems.is_empty() || raw.workloads.is_empty() || raw.rounds == 0 {
             return Err("a plan needs at least one system, one workload and one round".into());
         }

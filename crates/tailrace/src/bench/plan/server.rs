@@ -1,5 +1,6 @@
 //! The system under test as a child process: started, waited for, started again within a run, and stopped.
 
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
@@ -64,6 +65,7 @@ impl Server {
         while self.lock().try_wait()?.is_none() {
             wait(stop, deadline).map_err(|reason| format!("{program} has not ended{reason}"))?;
         }
+        running().remove(&self.pid.load(Ordering::Relaxed));
         let child = spawn(&self.plan, &self.log)?;
         self.pid.store(child.id(), Ordering::Relaxed);
         *self.lock() = child;
@@ -89,22 +91,40 @@ impl Server {
     }
 }
 
+/// Process groups of servers that were started and not waited for yet.
+static RUNNING: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+
+fn running() -> MutexGuard<'static, BTreeSet<u32>> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Kills all servers that were started: for a program that ends at once.
+pub(in crate::bench) fn kill_servers() {
+    for group in running().iter().filter_map(|pid| Pid::from_raw(i32::try_from(*pid).ok()?)) {
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
-        let mut child = self.lock();
-        let pid = Pid::from_child(&child);
-        // A plan may have stopped it, and who is stopped does not end. It may have ended by itself; then there is nothing to do.
-        let _ = kill_process_group(pid, Signal::CONT);
-        let _ = kill_process(pid, Signal::TERM);
-        let deadline = Instant::now() + GRACE;
-        while matches!(child.try_wait(), Ok(None)) {
-            if Instant::now() >= deadline {
-                let _ = child.kill();
-                let _ = child.wait();
-                return;
-            }
-            std::thread::sleep(LOOK);
+        end(&mut self.lock());
+        running().remove(&self.pid.load(Ordering::Relaxed));
+    }
+}
+
+fn end(child: &mut Child) {
+    let pid = Pid::from_child(child);
+    // A plan may have stopped it, and who is stopped does not end. It may have ended by itself; then there is nothing to do.
+    let _ = kill_process_group(pid, Signal::CONT);
+    let _ = kill_process(pid, Signal::TERM);
+    let deadline = Instant::now() + GRACE;
+    while matches!(child.try_wait(), Ok(None)) {
+        if Instant::now() >= deadline {
+            let _ = kill_process_group(pid, Signal::KILL);
+            let _ = child.wait();
+            return;
         }
+        std::thread::sleep(LOOK);
     }
 }
 
@@ -126,6 +146,7 @@ fn spawn(plan: &ServerPlan, log: &Path) -> Result<Child, Failure> {
         .process_group(0)
         .spawn()
         .map_err(wrong)?;
+    running().insert(child.id());
     Ok(child)
 }
 
