@@ -229,6 +229,35 @@ fn echo_servers_survive_resets() {
 }
 
 #[test]
+fn connections_are_spread_over_addresses_and_go_on_to_the_next() {
+    let servers = [(); 2].map(|()| EchoServer::start(EchoProtocol::Tcp).unwrap());
+    let proxies =
+        servers.each_ref().map(|server| Proxy::start(proxy_options(server.address().to_string())).unwrap());
+    let list: Vec<String> = proxies.iter().map(|proxy| proxy.address().to_string()).collect();
+    let target = Target { connections: 4, ..target("tcp-echo", Some(list.join(", "))) };
+    let mut load = options_of(&target, 500, SECOND_NS);
+    load.interval_ns = SECOND_NS / 20;
+    let mut accepted = None;
+    let outcome = run_observed(&target, &load, &Arc::default(), &mut |interval: &Interval<'_>| {
+        if interval.total.counts.sent >= 100 && accepted.is_none() {
+            accepted = Some(proxies.each_ref().map(Proxy::accepted));
+            proxies[0].reset();
+        }
+    });
+    // Two each in turn; those of the first one that are made again go to the second.
+    assert_eq!(accepted, Some([2, 2]));
+    assert_eq!(proxies.each_ref().map(Proxy::accepted), [2, 4], "{:?}", outcome.breaks);
+    let counts = outcome.total.counts;
+    assert_eq!((counts.broken_connections, counts.reconnected, counts.sent), (2, 2, 500), "{counts:?}");
+    let broken: Vec<u32> = outcome.breaks.iter().map(|found| found.connection).collect();
+    assert_eq!(broken, [0, 2]);
+    let brokerless = Target { settings: settings(&[("pattern", "request")]), ..target.clone() };
+    let brokerless = Target { system: "nng".to_owned(), ..brokerless };
+    let error = systems::open(&brokerless).err().unwrap().to_string();
+    assert!(error.ends_with("do not go with the system nng"), "{error}");
+}
+
+#[test]
 fn redis_survives_resets() {
     let Some(server) = Redis::start() else {
         eprintln!("not tried: no Redis is installed");

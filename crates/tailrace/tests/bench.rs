@@ -270,7 +270,7 @@ fn a_plan_takes_turns_starts_servers_and_goes_on_where_it_stopped() {
     let (plan, out) = (dir.path().join("plan.toml"), dir.path().join("out"));
     let text = format!(
         "rounds = 2\npause = '0s'\n[[system]]\nsystem = 'noop'\n[[system]]\nname = 'echo'\nsystem = 'tcp-echo'\n\
-         version = ['{}', '--version']\n{server}\
+         version = ['{}', '--version']\ncommit = ['echo', 'deadbeef']\n{server}\
          [[workload]]\nname = 'w'\nrate = 200\nduration = '300ms'\nwarm-up = '100ms'\n",
         support::TAILRACE,
     );
@@ -305,6 +305,8 @@ fn a_plan_takes_turns_starts_servers_and_goes_on_where_it_stopped() {
     let version = format!("tailrace {}", env!("CARGO_PKG_VERSION"));
     let result: Value = serde_json::from_slice(&std::fs::read(folder.join("result.json")).unwrap()).unwrap();
     assert_eq!(result["version_command_output"], version.as_str());
+    assert_eq!(result["system_commit"], "deadbeef");
+    assert!(text_of_page.contains("<td>commit of the system</td>") && text_of_page.contains("deadbeef"));
     assert!(text_of_page.contains(&version) && text_of_page.contains("--system=tcp-echo"), "{text_of_page}");
     assert!(text_of_page.contains("name = 'echo'"), "the plan is shown");
     // Three curves of resources: two generators, one server.

@@ -214,9 +214,10 @@ type Fact = fn(&Value) -> String;
 
 /// What it takes to repeat the runs: one row per fact, one column per series. Rounds that differ are all named.
 fn origins(section: &Section) -> String {
-    let facts: [(&str, Fact); 11] = [
+    let facts: [(&str, Fact); 12] = [
         ("version, as the system says", |result| shown(&result["system_version"])),
         ("version, as the plan's command says", |result| shown(&result["version_command_output"])),
+        ("commit of the system", |result| shown(&result["system_commit"])),
         ("address", |result| shown(&result["address"])),
         ("options of tailrace bench run", |result| {
             let words = result["arguments"].as_array().into_iter().flatten().map(shown);

@@ -78,6 +78,11 @@ impl Requester for Http {
         Ok(())
     }
 
+    fn turn_to(&mut self, address: &str) -> bool {
+        address.clone_into(&mut self.address);
+        true
+    }
+
     fn publish(&mut self, sequence: u64, payload: &[u8]) -> Result<Handed, RequesterError> {
         if self.outstanding.is_some() {
             return Ok(Handed::Full);

@@ -26,6 +26,7 @@ mod scram;
 mod settings;
 mod stomp;
 mod tcp_echo;
+mod turning;
 mod wire;
 mod zeromq;
 
@@ -36,6 +37,7 @@ pub use echo_server::{EchoProtocol, EchoServer};
 pub use settings::Settings;
 
 use brokerless::Brokerless;
+use turning::Turning;
 
 use crate::error::{BenchError, RequesterError};
 use crate::requester::Requester;
@@ -129,7 +131,7 @@ pub const SYSTEMS: &[System] = &[
 pub struct Target {
     /// One of [`SYSTEMS`].
     pub system: String,
-    /// Host and port; the system's default if absent.
+    /// Host and port; several, with commas between, over which connections are spread in turn. The system's default if absent.
     pub address: Option<String>,
     /// Connections, or pairs of publisher and subscriber.
     pub connections: u32,
@@ -167,7 +169,13 @@ pub fn open(target: &Target) -> Result<Opened, BenchError> {
     let mut requesters = Vec::new();
     for connection in 0..target.connections {
         let name = format!("{}.{connection}", target.run);
-        requesters.push(connect(system.name, address.clone().unwrap_or_default(), &name, target)?);
+        requesters.push(connect_in_turn(
+            system,
+            address.as_deref().unwrap_or_default(),
+            connection,
+            &name,
+            target,
+        )?);
     }
     Ok(Opened { requesters, address, server })
 }
@@ -179,7 +187,7 @@ pub fn open(target: &Target) -> Result<Opened, BenchError> {
 pub fn check(target: &Target) -> Result<(), BenchError> {
     let system = find(&target.system)?;
     check_address(target)?;
-    connect(system.name, String::new(), "check", target)?;
+    connect_in_turn(system, target.address.as_deref().unwrap_or_default(), 0, "check", target)?;
     Ok(())
 }
 
@@ -263,6 +271,33 @@ fn set_up_all(
 const PROBE: u64 = u64::MAX;
 
 const PROBE_TIMEOUT_NS: u64 = 10_000_000_000;
+
+/// The addresses of a list with commas.
+pub fn addresses(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',').map(str::trim).filter(|address| !address.is_empty())
+}
+
+/// A connection to the address whose turn it is, if there are several.
+fn connect_in_turn(
+    system: &System,
+    list: &str,
+    connection: u32,
+    name: &str,
+    target: &Target,
+) -> Result<Box<dyn Requester>, RequesterError> {
+    let all: Vec<String> = addresses(list).map(str::to_owned).collect();
+    // Kafka's client knows such lists itself.
+    if all.len() < 2 || system.name.ends_with("kafka") {
+        return connect(system.name, list.to_owned(), name, target);
+    }
+    let at = connection as usize % all.len();
+    let mut requester = connect(system.name, all[at].clone(), name, target)?;
+    if !requester.turn_to(&all[at]) {
+        let reason = format!("several addresses ({list}) do not go with the system {}", system.name);
+        return Err(RequesterError::Unsupported(reason));
+    }
+    Ok(Box::new(Turning::new(requester, all, at)))
+}
 
 fn own_server(system: &System, target: &Target) -> Result<Option<EchoServer>, BenchError> {
     let protocol = match system.name {

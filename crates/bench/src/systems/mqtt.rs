@@ -209,6 +209,11 @@ impl Requester for Mqtt {
         Ok(())
     }
 
+    fn turn_to(&mut self, address: &str) -> bool {
+        address.clone_into(&mut self.address);
+        true
+    }
+
     fn publish(&mut self, sequence: u64, payload: &[u8]) -> Result<Handed, RequesterError> {
         let id = self.next_id;
         if self.unacknowledged.front().is_some_and(|(oldest, _)| *oldest == id) {

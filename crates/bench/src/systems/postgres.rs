@@ -142,6 +142,11 @@ impl Requester for Postgres {
         Ok(())
     }
 
+    fn turn_to(&mut self, address: &str) -> bool {
+        address.clone_into(&mut self.address);
+        true
+    }
+
     fn publish(&mut self, sequence: u64, payload: &[u8]) -> Result<Handed, RequesterError> {
         let text_bytes = payload.len().div_ceil(3) * 4;
         let Some(out) = self.wires.room_for(text_bytes + 64) else {

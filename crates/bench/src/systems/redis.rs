@@ -148,6 +148,11 @@ impl Requester for Redis {
         self.wires.subscriber.as_mut().map_or(Ok(()), Wire::flush)
     }
 
+    fn turn_to(&mut self, address: &str) -> bool {
+        address.clone_into(&mut self.address);
+        true
+    }
+
     fn publish(&mut self, sequence: u64, payload: &[u8]) -> Result<Handed, RequesterError> {
         let Some(out) = self.wires.room_for(payload.len() + 128) else {
             return Ok(Handed::Full);

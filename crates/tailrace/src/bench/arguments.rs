@@ -11,6 +11,7 @@ use tailrace_bench::engine::{Load, LoadOptions, Reconnect};
 use tailrace_bench::report::Origin;
 use tailrace_bench::schedule::{Rate, Schedule, Segment};
 use tailrace_bench::systems::{Settings, Target};
+use tailrace_bench::version::Told;
 
 use super::plan::Server;
 use super::secrets::{self, HIDDEN, is_secret};
@@ -46,8 +47,8 @@ pub(crate) struct RunArguments {
         hide_default_value = true
     )]
     pub(super) system: String,
-    /// Where it listens [default: the system's usual port on this machine]
-    #[arg(long, value_name = "HOST:PORT")]
+    /// Where it listens; several with commas between share the connections [default: the system's usual port on this machine]
+    #[arg(long, value_name = "HOST:PORT,...")]
     pub(super) address: Option<String>,
     /// A setting of the system; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
@@ -127,6 +128,9 @@ pub(crate) struct RunArguments {
     /// What the plan's command for the version printed.
     #[arg(skip)]
     pub(super) version_command_output: Option<String>,
+    /// What the plan's command for the commit printed.
+    #[arg(skip)]
+    pub(super) commit_command_output: Option<String>,
     /// The server that a plan started.
     #[arg(skip)]
     pub(super) server: Option<Arc<Server>>,
@@ -180,7 +184,7 @@ impl RunArguments {
     }
 
     /// What it takes to repeat the run.
-    pub(super) fn origin(&self, system_version: Option<String>) -> Origin {
+    pub(super) fn origin(&self, told: Told) -> Origin {
         // Whatever stood before the verb does not matter to the run.
         let words = self
             .words
@@ -199,7 +203,8 @@ impl RunArguments {
                     (key.clone(), value)
                 })
                 .collect(),
-            system_version,
+            system_version: told.version,
+            system_commit: self.commit_command_output.clone().or(told.commit),
             version_command_output: self.version_command_output.clone(),
             trouble: self.trouble.clone(),
         }

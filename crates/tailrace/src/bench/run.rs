@@ -13,7 +13,7 @@ use tailrace_bench::error::BenchError;
 use tailrace_bench::report::Summary;
 use tailrace_bench::requester::Requester;
 use tailrace_bench::systems::{self, Opened, Target};
-use tailrace_bench::version;
+use tailrace_bench::version::{self, Told};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::arguments::RunArguments;
@@ -100,13 +100,14 @@ fn connect(
     target: &Target,
     clock: &Arc<dyn Clock>,
     stop: &Arc<AtomicBool>,
-) -> Result<(Opened, Option<String>), Failure> {
+) -> Result<(Opened, Told), Failure> {
     let (target, clock, its_stop) = (target.clone(), Arc::clone(clock), Arc::clone(stop));
     let connected = aside(stop, move || {
         let mut opened = systems::open(&target)?;
         // An echo server of our own has the version of this program.
         let asked = opened.address.as_deref().filter(|_| opened.server.is_none());
-        let version = asked.and_then(|address| version::ask(&target.system, address));
+        let first = asked.and_then(|address| systems::addresses(address).next());
+        let version = first.map(|address| version::ask(&target.system, address)).unwrap_or_default();
         let complete = systems::set_up_unless(&mut opened.requesters, &target, &*clock, &its_stop)?;
         Ok::<_, BenchError>(complete.then_some((opened, version)))
     })?;
@@ -207,7 +208,7 @@ pub(super) fn stop_on_interrupt() -> Arc<AtomicBool> {
                     return;
                 }
                 if flag.swap(true, Ordering::Relaxed) {
-                    super::plan::kill_servers();
+                    super::plan::give_up();
                     std::process::exit(130);
                 }
             }

@@ -4,6 +4,8 @@
 //! interrupted is. Systems take turns within each round, and another one begins each round.
 
 mod format;
+mod namespace;
+mod netem;
 mod server;
 mod trouble;
 mod version;
@@ -28,7 +30,7 @@ use crate::failure::{Failure, complain, plain};
 use crate::output::{print, print_json};
 use crate::text::table::Table;
 use format::{Plan, PlannedSystem, Workload};
-pub(super) use server::{Server, kill_servers};
+pub(super) use server::Server;
 use trouble::TroublePlan;
 
 /// How often a wait looks whether it was ended.
@@ -80,6 +82,12 @@ fn pause(length: Duration, stop: &AtomicBool) {
     while Instant::now() < end && !stop.load(Ordering::Relaxed) {
         std::thread::sleep(LOOK.min(end.saturating_duration_since(Instant::now())));
     }
+}
+
+/// For a program that ends at once: kills the server that runs, and removes what was made for it.
+pub(super) fn give_up() {
+    server::kill_servers();
+    namespace::remove_active();
 }
 
 /// One run of a plan.
@@ -151,15 +159,23 @@ fn one(
     }
     fs::create_dir_all(folder)
         .map_err(|error| format!("cannot make {}: {}", folder.display(), plain(&error)))?;
-    let mut run = plan.run(turn.system, turn.workload)?;
+    // Dropped behind the server that is in it.
+    let surroundings = turn.trouble.map(TroublePlan::surround).unwrap_or_default();
+    let mut run = plan.run(turn.system, turn.workload, surroundings.host())?;
+    run.trouble.extend(surroundings.told.clone());
     run.out = Some(folder.to_owned());
     (run.progress, run.quiet) = (arguments.progress, arguments.quiet);
     let log = folder.join("server.log");
-    let server = turn.system.server.as_ref().map(|server| Server::start(server, &log, stop)).transpose()?;
+    let server =
+        turn.system.server.as_ref().map(|server| server.on(surroundings.host(), surroundings.prefix()));
+    let server = server.map(|server| Server::start(&server, &log, stop)).transpose()?;
     if let Some(command) = &turn.system.version {
-        run.version_command_output = Some(version::ask(command, stop)?);
+        run.version_command_output = Some(version::ask("version", command, stop)?);
     }
-    let proxy = turn.trouble.map_or(Ok(None), |trouble| trouble.apply(&mut run))?;
+    if let Some(command) = &turn.system.commit {
+        run.commit_command_output = Some(version::ask("commit", command, stop)?);
+    }
+    let proxy = turn.trouble.map_or(Ok(Vec::new()), |trouble| trouble.apply(&mut run))?;
     run.server = server.map(Arc::new);
     let result = execute(&run, stop);
     drop(proxy);

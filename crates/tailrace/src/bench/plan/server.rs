@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use tailrace_bench::systems::addresses;
+
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::format::ServerPlan;
@@ -99,7 +101,7 @@ fn running() -> MutexGuard<'static, BTreeSet<u32>> {
 }
 
 /// Kills all servers that were started: for a program that ends at once.
-pub(in crate::bench) fn kill_servers() {
+pub(super) fn kill_servers() {
     for group in running().iter().filter_map(|pid| Pid::from_raw(i32::try_from(*pid).ok()?)) {
         let _ = kill_process_group(group, Signal::KILL);
     }
@@ -162,7 +164,12 @@ fn wait(stop: &AtomicBool, deadline: Instant) -> Result<(), &'static str> {
     Ok(())
 }
 
-fn accepts(address: &str) -> bool {
+/// Whether somebody listens at all of these.
+fn accepts(list: &str) -> bool {
+    addresses(list).all(accepts_one)
+}
+
+fn accepts_one(address: &str) -> bool {
     let Ok(mut candidates) = address.to_socket_addrs() else { return false };
     candidates.any(|candidate| TcpStream::connect_timeout(&candidate, Duration::from_millis(500)).is_ok())
 }
