@@ -86,6 +86,11 @@ pub trait Requester: Send {
     /// The system cannot be reached, or answers wrongly.
     fn set_up(&mut self) -> Result<(), RequesterError>;
 
+    /// The next [`Requester::set_up`] connects to another address of the same system; false if it cannot.
+    fn turn_to(&mut self, _address: &str) -> bool {
+        false
+    }
+
     /// Hands a message over. Never waits for the system.
     ///
     /// # Errors

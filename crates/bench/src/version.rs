@@ -16,21 +16,42 @@ const ANSWER_BYTES_MAX: usize = 65_536;
 /// Finds the version in what was heard so far.
 type Answer = fn(&[u8]) -> Option<String>;
 
-/// Asks a system of [`crate::systems::SYSTEMS`] at `HOST:PORT`. `None` if it does not say.
-pub fn ask(system: &str, address: &str) -> Option<String> {
+/// What a system says it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// Its version.
+    pub version: Option<String>,
+    /// The commit that it was built from; only servers of NATS say so.
+    pub commit: Option<String>,
+}
+
+/// Asks a system of [`crate::systems::SYSTEMS`] at `HOST:PORT`.
+pub fn ask(system: &str, address: &str) -> Told {
+    // Both stand in one line.
+    let mut commit = None;
+    let version = heard(system, address, |heard| commit = nats_commit(heard));
+    Told { version, commit: commit.map(|commit| tidy(&commit)) }
+}
+
+fn heard(system: &str, address: &str, at_end: impl FnOnce(&[u8])) -> Option<String> {
     let (question, answer): (&[u8], Answer) = match system {
-        "nats" | "jetstream" => (b"", nats),
+        "nats" | "jetstream" | "tailrace-nats" => (b"", nats),
         "redis" | "redis-streams" => (b"INFO server\r\n", redis),
         "rabbitmq" => (b"AMQP\x00\x00\x09\x01", amqp),
         "stomp" => (b"CONNECT\naccept-version:1.2\nhost:/\n\n\0", stomp),
         "http" => (b"HEAD / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", http),
         _ => return None,
     };
-    converse(address, question, answer).ok().flatten().map(|version| tidy(&version))
+    converse(address, question, answer, at_end).ok().flatten().map(|version| tidy(&version))
 }
 
 /// Reads until `answer` finds something, or the system has said enough.
-fn converse(address: &str, question: &[u8], answer: Answer) -> io::Result<Option<String>> {
+fn converse(
+    address: &str,
+    question: &[u8],
+    answer: Answer,
+    at_end: impl FnOnce(&[u8]),
+) -> io::Result<Option<String>> {
     let candidate = address.to_socket_addrs()?.next().ok_or(io::ErrorKind::NotFound)?;
     let mut stream = TcpStream::connect_timeout(&candidate, PATIENCE)?;
     stream.set_write_timeout(Some(PATIENCE))?;
@@ -49,6 +70,7 @@ fn converse(address: &str, question: &[u8], answer: Answer) -> io::Result<Option
         }
         heard.extend_from_slice(&buffer[..count]);
         if let Some(version) = answer(&heard) {
+            at_end(&heard);
             return Ok(Some(version));
         }
     }
@@ -58,6 +80,12 @@ fn converse(address: &str, question: &[u8], answer: Answer) -> io::Result<Option
 /// One line without control characters, and not endless: it goes into reports.
 fn tidy(version: &str) -> String {
     version.chars().filter(|letter| !letter.is_control()).take(200).collect()
+}
+
+fn nats_commit(heard: &[u8]) -> Option<String> {
+    let line = until(heard, b"\r\n")?;
+    let info: serde_json::Value = serde_json::from_str(line.strip_prefix("INFO ")?).ok()?;
+    Some(info["git_commit"].as_str().filter(|commit| !commit.is_empty())?.to_owned())
 }
 
 /// `INFO {...}`; tailrace names itself where nats-server names its compiler.
@@ -187,7 +215,7 @@ mod tests {
     }
 
     fn conversations() -> Vec<(&'static str, &'static str, Vec<u8>, &'static str)> {
-        let info = b"INFO {\"server_id\":\"N\",\"version\":\"2.15.2\",\"go\":\"go1.27.3\"}\r\n".to_vec();
+        let info = b"INFO {\"server_id\":\"N\",\"version\":\"2.15.2\",\"git_commit\":\"a1b2c3d\",\"go\":\"go1.27.3\"}\r\n".to_vec();
         let redis =
             b"$60\r\n# Server\r\nredis_version:7.0.15\r\nredis_git_sha1:00000000\r\nrun_id:123456\r\n"
                 .to_vec();
@@ -218,7 +246,9 @@ mod tests {
                 stream.flush().unwrap();
                 stream.write_all(second).unwrap();
             });
-            assert_eq!(ask(system, &address).as_deref(), Some(version), "{system}");
+            let told = ask(system, &address);
+            assert_eq!(told.version.as_deref(), Some(version), "{system}");
+            assert_eq!(told.commit.as_deref(), (system == "nats").then_some("a1b2c3d"), "{system}");
             server.join().unwrap();
         }
     }
@@ -242,8 +272,8 @@ mod tests {
 
     #[test]
     fn silence_and_rubbish_are_no_versions() {
-        assert_eq!(ask("kafka", "127.0.0.1:1"), None);
-        assert_eq!(ask("nats", "127.0.0.1:1"), None);
+        assert_eq!(ask("kafka", "127.0.0.1:1"), Told::default());
+        assert_eq!(ask("nats", "127.0.0.1:1"), Told::default());
         for read in [nats, redis, amqp, stomp, http] {
             for rubbish in
                 [&b"-NOAUTH Authentication required.\r\n\r\n"[..], b"ERROR\nserver:x\n\n\0", &[1, 0, 0, 255]]

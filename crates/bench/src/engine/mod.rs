@@ -10,7 +10,10 @@ mod collector;
 mod flight;
 mod generator;
 mod lane;
+mod link;
+mod mender;
 mod options;
+mod orphans;
 mod span;
 mod spare;
 mod verdict;
@@ -19,9 +22,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::thread;
+use std::time::{Duration, Instant};
 
 pub use collector::{Interval, Observer};
-pub use options::{Load, LoadOptions, Mode};
+pub use link::Break;
+pub use options::{Load, LoadOptions, Mode, Reconnect};
 pub use span::Span;
 pub use verdict::{LATENESS_NS_ALLOWED, QUANTILES, Verdict};
 
@@ -32,7 +37,10 @@ use crate::recorder::{Distribution, Recorder};
 use crate::requester::{PayloadBack, Requester};
 use generator::{Ended, Generator};
 use lane::Lane;
+use link::{BREAKS_LISTED, Repair};
+use mender::Mender;
 use spare::Spare;
+use verdict::Ending;
 
 /// What came out of a run.
 #[derive(Debug)]
@@ -51,8 +59,10 @@ pub struct Outcome {
     pub measured_ns: u64,
     /// Somebody stopped it before its end; what was measured until then is there.
     pub interrupted: bool,
-    /// What broke connections.
+    /// What broke the connections that were still broken at the end.
     pub failures: Vec<String>,
+    /// Which connections broke, when, and when they were there again, in order of time; no more than the first thousand.
+    pub breaks: Vec<Break>,
     /// Why the system refused messages: the first reason of each connection that saw one.
     pub refusals: Vec<String>,
     /// Expected time between two sendings of one connection, for the correction of loads that wait for answers.
@@ -66,7 +76,11 @@ impl Outcome {
     }
 }
 
-/// Runs a load over `requesters`, which are set up already, one connection each, and gives them back.
+/// How long connections that are being made again at the end are waited for, all together.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Runs a load over `requesters`, which are set up already, one connection each, and gives them back; those excepted that are being set
+/// up again when it ends, and do not come back soon.
 ///
 /// `stop` ends the sending early. The observer is called from the calling thread.
 ///
@@ -85,8 +99,12 @@ pub fn run(
     let span = Span::new(clock.now_ns().saturating_add(options.lead_ns), options);
     let spare = Arc::new(Spare::default());
     let (reports, received) = mpsc::channel();
+    let repair = match options.reconnect {
+        Some(policy) => Some(Repair { policy, mender: Arc::new(Mender::new(policy.aside)?) }),
+        None => None,
+    };
     let mut generators = Vec::new();
-    for (thread, lanes) in deal(options, requesters, span).into_iter().enumerate() {
+    for (thread, lanes) in deal(options, requesters, repair.as_ref(), span).into_iter().enumerate() {
         generators.push(Generator {
             thread,
             lanes,
@@ -107,12 +125,17 @@ pub fn run(
 }
 
 /// Spreads the connections over threads, in turn.
-fn deal(options: &LoadOptions, requesters: Vec<Box<dyn Requester>>, span: Span) -> Vec<Vec<Lane>> {
+fn deal(
+    options: &LoadOptions,
+    requesters: Vec<Box<dyn Requester>>,
+    repair: Option<&Repair>,
+    span: Span,
+) -> Vec<Vec<Lane>> {
     let connections = requesters.len() as u32;
     let threads = options.threads.min(requesters.len());
     let mut hands: Vec<Vec<Lane>> = (0..threads).map(|_| Vec::new()).collect();
     for (connection, requester) in (0..connections).zip(requesters) {
-        let lane = Lane::new(requester, options, span, connection, connections);
+        let lane = Lane::new(requester, options, repair.cloned(), span, connection, connections);
         hands[connection as usize % threads].push(lane);
     }
     hands
@@ -153,13 +176,22 @@ fn conclude(
     let interrupted = ended.iter().any(|thread| thread.interrupted);
     let neglected = ended.iter().map(|thread| thread.neglected).sum();
     let (mut requesters, mut failures, mut refusals) = (Vec::new(), Vec::new(), Vec::new());
+    let mut sent = 0;
+    let (mut breaks, deadline) = (Vec::new(), Instant::now() + PATIENCE);
     for lane in ended.into_iter().flat_map(|thread| thread.lanes) {
-        let (requester, failure, refusal) = lane.into_parts();
-        requesters.push(requester);
-        failures.extend(failure);
+        sent += lane.sent();
+        let (link, refusal) = lane.end(deadline.saturating_duration_since(Instant::now()));
+        requesters.extend(link.requester);
+        failures.extend(link.failure);
+        breaks.extend(link.breaks);
         refusals.extend(refusal);
     }
-    let verdict = verdict::judge(options.load.mode(), &total, neglected);
+    breaks.sort_by_key(|found| (found.at_ns, found.connection));
+    breaks.truncate(BREAKS_LISTED);
+    let messages_all_sent = (sent == options.messages_max).then_some(sent);
+    let stopped_in_warm_up = interrupted && stopped_ns < span.measured_ns;
+    let ending = Ending { neglected, messages_all_sent, stopped_in_warm_up };
+    let verdict = verdict::judge(options.load.mode(), &total, ending);
     let measured_ns = stopped_ns.min(span.end_ns).saturating_sub(span.measured_ns).max(1);
     let interval_expected_ns = expected_interval(options, connections, &total, measured_ns);
     let mode = options.load.mode();
@@ -172,6 +204,7 @@ fn conclude(
         measured_ns,
         interrupted,
         failures,
+        breaks,
         refusals,
         interval_expected_ns,
     };

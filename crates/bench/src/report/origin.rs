@@ -19,6 +19,8 @@ pub struct Origin {
     pub system_version: Option<String>,
     /// What the plan's command for the version printed, if there is one.
     pub version_command_output: Option<String>,
+    /// The commit of the system, as the plan's command for it printed it, or else as the system told it.
+    pub system_commit: Option<String>,
     /// What was done to the system on purpose: troubles of a proxy, signals with the times at which they were sent.
     pub trouble: Vec<String>,
 }

@@ -74,7 +74,13 @@ impl Requester for Http {
 
     fn set_up(&mut self) -> Result<(), RequesterError> {
         self.wire = Some(Wire::connect(&self.address)?);
+        self.outstanding = None;
         Ok(())
+    }
+
+    fn turn_to(&mut self, address: &str) -> bool {
+        address.clone_into(&mut self.address);
+        true
     }
 
     fn publish(&mut self, sequence: u64, payload: &[u8]) -> Result<Handed, RequesterError> {

@@ -26,15 +26,18 @@ mod scram;
 mod settings;
 mod stomp;
 mod tcp_echo;
+mod turning;
 mod wire;
 mod zeromq;
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use echo_server::{EchoProtocol, EchoServer};
 pub use settings::Settings;
 
 use brokerless::Brokerless;
+use turning::Turning;
 
 use crate::error::{BenchError, RequesterError};
 use crate::requester::Requester;
@@ -128,7 +131,7 @@ pub const SYSTEMS: &[System] = &[
 pub struct Target {
     /// One of [`SYSTEMS`].
     pub system: String,
-    /// Host and port; the system's default if absent.
+    /// Host and port; several, with commas between, over which connections are spread in turn. The system's default if absent.
     pub address: Option<String>,
     /// Connections, or pairs of publisher and subscriber.
     pub connections: u32,
@@ -156,6 +159,7 @@ pub struct Opened {
 /// The system or one of its settings is unknown, or our own server cannot be started.
 pub fn open(target: &Target) -> Result<Opened, BenchError> {
     let system = find(&target.system)?;
+    check_address(target)?;
     let server = own_server(system, target)?;
     let address = server
         .as_ref()
@@ -165,7 +169,13 @@ pub fn open(target: &Target) -> Result<Opened, BenchError> {
     let mut requesters = Vec::new();
     for connection in 0..target.connections {
         let name = format!("{}.{connection}", target.run);
-        requesters.push(connect(system.name, address.clone().unwrap_or_default(), &name, target)?);
+        requesters.push(connect_in_turn(
+            system,
+            address.as_deref().unwrap_or_default(),
+            connection,
+            &name,
+            target,
+        )?);
     }
     Ok(Opened { requesters, address, server })
 }
@@ -176,8 +186,20 @@ pub fn open(target: &Target) -> Result<Opened, BenchError> {
 /// Names what is unknown.
 pub fn check(target: &Target) -> Result<(), BenchError> {
     let system = find(&target.system)?;
-    connect(system.name, String::new(), "check", target)?;
+    check_address(target)?;
+    connect_in_turn(system, target.address.as_deref().unwrap_or_default(), 0, "check", target)?;
     Ok(())
+}
+
+/// An address stands in results and messages: nothing secret may be in it.
+fn check_address(target: &Target) -> Result<(), RequesterError> {
+    let address = target.address.as_deref().unwrap_or_default();
+    match address.rsplit_once('@') {
+        None => Ok(()),
+        Some((_, host)) => Err(RequesterError::Unsupported(format!(
+            "the address ***@{host} names a user: expected HOST:PORT, and user and password as settings"
+        ))),
+    }
 }
 
 fn find(name: &str) -> Result<&'static System, BenchError> {
@@ -196,9 +218,43 @@ pub fn set_up(
     target: &Target,
     clock: &dyn crate::clock::Clock,
 ) -> Result<(), BenchError> {
+    set_up_unless(requesters, target, clock, &AtomicBool::new(false)).map(drop)
+}
+
+/// As [`set_up`], but looks before each connection whether it is to stop. If so, or if one of them fails, it takes away what it made.
+/// False if it was stopped.
+///
+/// # Errors
+/// The system cannot be reached, does not answer, or answers wrongly.
+pub fn set_up_unless(
+    requesters: &mut [Box<dyn Requester>],
+    target: &Target,
+    clock: &dyn crate::clock::Clock,
+    stop: &AtomicBool,
+) -> Result<bool, BenchError> {
+    let mut made = 0;
+    let result = set_up_all(requesters, target, clock, stop, &mut made);
+    if !matches!(result, Ok(true)) {
+        // What cannot be taken away stays; whoever fails here fails for the reason that is told already.
+        let _ = requesters[..made].iter_mut().try_for_each(|requester| requester.tear_down());
+    }
+    Ok(result?)
+}
+
+fn set_up_all(
+    requesters: &mut [Box<dyn Requester>],
+    target: &Target,
+    clock: &dyn crate::clock::Clock,
+    stop: &AtomicBool,
+    made: &mut usize,
+) -> Result<bool, RequesterError> {
     let mut buffer = crate::payload::PayloadBuffer::new(target.payload_bytes);
     for (connection, requester) in requesters.iter_mut().enumerate() {
+        if stop.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
         requester.set_up()?;
+        *made = connection + 1;
         // Another run's number, so that a late copy is not counted as one of this run.
         let header = crate::payload::Header {
             run: !target.run,
@@ -208,13 +264,40 @@ pub fn set_up(
         };
         requester.request(PROBE, buffer.fill(header), clock, PROBE_TIMEOUT_NS)?;
     }
-    Ok(())
+    Ok(!stop.load(Ordering::Relaxed))
 }
 
 /// The sequence of the message that is tried before a run.
 const PROBE: u64 = u64::MAX;
 
 const PROBE_TIMEOUT_NS: u64 = 10_000_000_000;
+
+/// The addresses of a list with commas.
+pub fn addresses(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',').map(str::trim).filter(|address| !address.is_empty())
+}
+
+/// A connection to the address whose turn it is, if there are several.
+fn connect_in_turn(
+    system: &System,
+    list: &str,
+    connection: u32,
+    name: &str,
+    target: &Target,
+) -> Result<Box<dyn Requester>, RequesterError> {
+    let all: Vec<String> = addresses(list).map(str::to_owned).collect();
+    // Kafka's client knows such lists itself.
+    if all.len() < 2 || system.name.ends_with("kafka") {
+        return connect(system.name, list.to_owned(), name, target);
+    }
+    let at = connection as usize % all.len();
+    let mut requester = connect(system.name, all[at].clone(), name, target)?;
+    if !requester.turn_to(&all[at]) {
+        let reason = format!("several addresses ({list}) do not go with the system {}", system.name);
+        return Err(RequesterError::Unsupported(reason));
+    }
+    Ok(Box::new(Turning::new(requester, all, at)))
+}
 
 fn own_server(system: &System, target: &Target) -> Result<Option<EchoServer>, BenchError> {
     let protocol = match system.name {

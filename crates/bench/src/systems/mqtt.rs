@@ -228,7 +228,13 @@ impl Requester for Mqtt {
             return Err(subscriber.protocol("the subscription that was asked for", &granted));
         }
         self.wires = Pair::of(self.connect("p")?, subscriber);
+        self.unacknowledged.clear();
         Ok(())
+    }
+
+    fn turn_to(&mut self, address: &str) -> bool {
+        address.clone_into(&mut self.address);
+        true
     }
 
     fn publish(&mut self, sequence: u64, payload: &[u8]) -> Result<Handed, RequesterError> {

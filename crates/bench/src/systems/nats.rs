@@ -32,6 +32,11 @@ impl Requester for Nats {
         Ok(())
     }
 
+    fn turn_to(&mut self, address: &str) -> bool {
+        address.clone_into(&mut self.address);
+        true
+    }
+
     fn publish(&mut self, _sequence: u64, payload: &[u8]) -> Result<Handed, RequesterError> {
         let Some(out) = self.wires.room_for(payload.len() + 64) else {
             return Ok(Handed::Full);

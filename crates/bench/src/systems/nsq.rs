@@ -206,7 +206,13 @@ impl Requester for Nsq {
         subscriber.out().extend_from_slice(format!("RDY {unfinished}\n").as_bytes());
         subscriber.flush()?;
         self.wires = Pair::of(self.connect()?.0, subscriber);
+        self.unanswered.clear();
         Ok(())
+    }
+
+    fn turn_to(&mut self, address: &str) -> bool {
+        address.clone_into(&mut self.address);
+        true
     }
 
     fn publish(&mut self, sequence: u64, payload: &[u8]) -> Result<Handed, RequesterError> {

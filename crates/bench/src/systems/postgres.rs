@@ -137,7 +137,14 @@ impl Requester for Postgres {
         let mut subscriber = postgres_wire::connect(&self.address, &self.login)?;
         ask(&mut subscriber, &format!("LISTEN \"{}\"", self.channel))?;
         self.wires = Pair::of(postgres_wire::connect(&self.address, &self.login)?, subscriber);
+        self.unanswered.clear();
+        self.complaint = None;
         Ok(())
+    }
+
+    fn turn_to(&mut self, address: &str) -> bool {
+        address.clone_into(&mut self.address);
+        true
     }
 
     fn publish(&mut self, sequence: u64, payload: &[u8]) -> Result<Handed, RequesterError> {

@@ -210,7 +210,16 @@ impl Requester for RabbitMq {
         let mut subscriber = self.connect()?;
         self.consume(&mut subscriber)?;
         self.wires = Pair::of(publisher, subscriber);
+        // Tags count from 1 on each channel.
+        self.next_tag = 1;
+        self.unconfirmed.clear();
+        self.body.clear();
         Ok(())
+    }
+
+    fn turn_to(&mut self, address: &str) -> bool {
+        address.clone_into(&mut self.address);
+        true
     }
 
     fn publish(&mut self, sequence: u64, payload: &[u8]) -> Result<Handed, RequesterError> {

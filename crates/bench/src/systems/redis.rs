@@ -26,6 +26,8 @@ pub(super) struct Redis {
     wires: Pair,
     unanswered: VecDeque<u64>,
     last_id: Vec<u8>,
+    /// The stream is this run's own, and was emptied of what an earlier one left.
+    is_emptied: bool,
 }
 
 impl Redis {
@@ -37,6 +39,7 @@ impl Redis {
             wires: Pair::default(),
             unanswered: VecDeque::new(),
             last_id: b"0".to_vec(),
+            is_emptied: false,
         }
     }
 
@@ -133,13 +136,21 @@ impl Requester for Redis {
         self.ask(&mut publisher, &[b"PING"])?;
         match self.way {
             Way::PublishSubscribe => self.ask(&mut subscriber, &[b"SUBSCRIBE", self.key.as_bytes()])?,
+            Way::Streams if self.is_emptied => {}
             Way::Streams => self.ask(&mut publisher, &[b"DEL", self.key.as_bytes()])?,
         }
+        self.is_emptied = true;
         self.wires = Pair::of(publisher, subscriber);
+        self.unanswered.clear();
         if self.way == Way::Streams {
             self.read_on();
         }
         self.wires.subscriber.as_mut().map_or(Ok(()), Wire::flush)
+    }
+
+    fn turn_to(&mut self, address: &str) -> bool {
+        address.clone_into(&mut self.address);
+        true
     }
 
     fn publish(&mut self, sequence: u64, payload: &[u8]) -> Result<Handed, RequesterError> {

@@ -164,6 +164,11 @@ impl Requester for Stomp {
         Ok(())
     }
 
+    fn turn_to(&mut self, address: &str) -> bool {
+        address.clone_into(&mut self.address);
+        true
+    }
+
     fn publish(&mut self, sequence: u64, payload: &[u8]) -> Result<Handed, RequesterError> {
         let Some(out) = self.wires.room_for(payload.len() + 256) else {
             return Ok(Handed::Full);

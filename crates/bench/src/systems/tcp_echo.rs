@@ -28,6 +28,11 @@ impl Requester for TcpEcho {
         Ok(())
     }
 
+    fn turn_to(&mut self, address: &str) -> bool {
+        address.clone_into(&mut self.address);
+        true
+    }
+
     fn publish(&mut self, _sequence: u64, payload: &[u8]) -> Result<Handed, RequesterError> {
         let Some(out) = self.wire.as_mut().and_then(|wire| wire.room_for(payload.len())) else {
             return Ok(Handed::Full);

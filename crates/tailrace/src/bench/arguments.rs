@@ -2,16 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use tailrace_bench::clock::Waiting;
-use tailrace_bench::engine::{Load, LoadOptions};
+use tailrace_bench::engine::{Load, LoadOptions, Reconnect};
 use tailrace_bench::report::Origin;
 use tailrace_bench::schedule::{Rate, Schedule, Segment};
 use tailrace_bench::systems::{Settings, Target};
+use tailrace_bench::version::Told;
 
-use super::signals::PlannedSignal;
+use super::plan::Server;
+use super::secrets::{self, HIDDEN, is_secret};
+use super::signals::PlannedDeed;
 use crate::args::Output;
 use crate::failure::{Failure, plain};
 use crate::text::units::{parse_bytes, parse_duration};
@@ -26,8 +30,9 @@ use crate::topic::key_value;
     tailrace bench run --system nats --rate 20k --size 1KiB --connections 25 --threads 2\n  \
     tailrace bench run --system jetstream --set storage=file --schedule poisson --out results/js-1\n  \
     tailrace bench run --system redis --steps 1k:10s,5k:10s,0:2s,5k:10s\n\n\
-    Status 1: the run is invalid because the generator was late, or a connection broke. docs/benchmarking.md says how to\n\
-    measure, how to read the result, what a plan looks like, and what is not built yet."
+    Status 1: the run is invalid because the generator was late, or a connection was broken at its end. Status 3: nothing was\n\
+    measured, because all messages were sent within the warm-up. docs/benchmarking.md says how to measure, how to read the\n\
+    result, what a plan looks like, and what is not built yet."
 )]
 pub(crate) struct RunArguments {
     /// A plan of several runs, in turn; only --out, -o, -q and --progress go with it
@@ -42,8 +47,8 @@ pub(crate) struct RunArguments {
         hide_default_value = true
     )]
     pub(super) system: String,
-    /// Where it listens [default: the system's usual port on this machine]
-    #[arg(long, value_name = "HOST:PORT")]
+    /// Where it listens; several with commas between share the connections [default: the system's usual port on this machine]
+    #[arg(long, value_name = "HOST:PORT,...")]
     pub(super) address: Option<String>,
     /// A setting of the system; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
@@ -63,7 +68,7 @@ pub(crate) struct RunArguments {
     /// Due times from a file: nanoseconds since the beginning, one per line
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Number that a random schedule is made of
+    /// Number that all chance is made of: random schedules, waits before reconnecting
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// What causes messages; only the open loop measures what users feel
@@ -93,6 +98,9 @@ pub(crate) struct RunArguments {
     /// How long after its sending a message is given up
     #[arg(long, default_value = "30s", value_parser = parse_duration)]
     timeout: Duration,
+    /// Whether broken connections are made again; what is due meanwhile waits, and counts from when it was due
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::Always)]
+    reconnect: When,
     /// How long the end waits for the last answers
     #[arg(long, default_value = "10s", value_parser = parse_duration)]
     drain: Duration,
@@ -120,9 +128,15 @@ pub(crate) struct RunArguments {
     /// What the plan's command for the version printed.
     #[arg(skip)]
     pub(super) version_command_output: Option<String>,
-    /// Signals to the process of `server_pid`.
+    /// What the plan's command for the commit printed.
     #[arg(skip)]
-    pub(super) signals: Vec<PlannedSignal>,
+    pub(super) commit_command_output: Option<String>,
+    /// The server that a plan started.
+    #[arg(skip)]
+    pub(super) server: Option<Arc<Server>>,
+    /// What is done to it.
+    #[arg(skip)]
+    pub(super) signals: Vec<PlannedDeed>,
     /// What else is done to the system on purpose, in words.
     #[arg(skip)]
     pub(super) trouble: Vec<String>,
@@ -137,6 +151,14 @@ enum Shape {
     Constant,
     /// At random, independent of each other
     Poisson,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum When {
+    /// After 100 ms, with waits that double up to 2 s, until the end
+    Always,
+    /// They stay broken, and what is due on them fails at once
+    Never,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -162,7 +184,7 @@ impl RunArguments {
     }
 
     /// What it takes to repeat the run.
-    pub(super) fn origin(&self, system_version: Option<String>) -> Origin {
+    pub(super) fn origin(&self, told: Told) -> Origin {
         // Whatever stood before the verb does not matter to the run.
         let words = self
             .words
@@ -172,19 +194,26 @@ impl RunArguments {
         Origin {
             tailrace_version: env!("CARGO_PKG_VERSION").to_owned(),
             tailrace_commit: (!commit.is_empty()).then(|| commit.to_owned()),
-            arguments: words.iter().map(|word| without_password(word)).collect(),
+            arguments: secrets::words(&words),
             settings: self
                 .set
                 .iter()
                 .map(|(key, value)| {
-                    let value = if is_secret(key) { HIDDEN } else { value };
-                    (key.clone(), value.to_owned())
+                    let value = if is_secret(key) { HIDDEN.to_owned() } else { secrets::text(value) };
+                    (key.clone(), value)
                 })
                 .collect(),
-            system_version,
+            system_version: told.version,
+            system_commit: self.commit_command_output.clone().or(told.commit),
             version_command_output: self.version_command_output.clone(),
             trouble: self.trouble.clone(),
         }
+    }
+
+    /// What a system said, without the secrets that it was told: it may repeat them.
+    pub(super) fn without_secrets(&self, text: &str) -> String {
+        let secrets = self.set.iter().filter(|(key, value)| is_secret(key) && !value.is_empty());
+        secrets.fold(text.to_owned(), |text, (_, value)| text.replace(value, HIDDEN))
     }
 
     pub(super) fn waiting(&self) -> Waiting {
@@ -208,6 +237,10 @@ impl RunArguments {
         options.timeout_ns = nanoseconds(self.timeout);
         options.interval_ns = nanoseconds(self.interval);
         options.run = run;
+        options.reconnect = match self.reconnect {
+            When::Always => Some(Reconnect { seed: self.seed, ..Reconnect::default() }),
+            When::Never => None,
+        };
         options.check(self.connections as usize)?;
         Ok(options)
     }
@@ -231,25 +264,6 @@ impl RunArguments {
     }
 }
 
-/// Stands for a password.
-pub(super) const HIDDEN: &str = "***";
-
-pub(super) fn is_secret(key: &str) -> bool {
-    ["password", "secret", "token"].iter().any(|part| key.to_ascii_lowercase().contains(part))
-}
-
-/// A word of a command line as results may hold it: `--set=password=x` loses what it sets.
-fn without_password(word: &str) -> String {
-    let (option, setting) = match word.strip_prefix("--set=") {
-        Some(setting) => ("--set=", setting),
-        None => ("", word),
-    };
-    match setting.split_once('=') {
-        Some((key, _)) if is_secret(key) => format!("{option}{key}={HIDDEN}"),
-        _ => word.to_owned(),
-    }
-}
-
 fn parse_steps(text: &str) -> Result<Vec<Segment>, Failure> {
     text.split(',')
         .map(|step| {
@@ -264,22 +278,4 @@ fn parse_steps(text: &str) -> Result<Vec<Segment>, Failure> {
 
 pub(super) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn passwords_stay_out_of_results() {
-        for (word, expected) in [
-            ("--set=password=p", "--set=password=***"),
-            ("client.sasl.password=a=b", "client.sasl.password=***"),
-            ("--set=storage=file", "--set=storage=file"),
-            ("--rate=3000", "--rate=3000"),
-            ("3000", "3000"),
-        ] {
-            assert_eq!(without_password(word), expected);
-        }
-    }
 }

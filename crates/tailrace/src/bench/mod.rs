@@ -14,6 +14,7 @@ mod report;
 mod resources;
 mod results;
 mod run;
+mod secrets;
 mod signals;
 mod table;
 mod usl;

@@ -10,13 +10,13 @@ use clap::Parser;
 use serde::Deserialize;
 use toml::Value;
 
-use super::trouble::{RawTrouble, TroublePlan};
-use crate::bench::RunArguments;
+use super::trouble::{HOST, LOOPBACK, RawTrouble, TroublePlan};
+use crate::bench::{RunArguments, secrets};
 use crate::failure::{Failure, plain};
 use crate::text::units::parse_duration;
 
 /// Options of `bench run` that a workload may set.
-const WORKLOAD_KEYS: [&str; 17] = [
+const WORKLOAD_KEYS: [&str; 18] = [
     "connections",
     "drain",
     "duration",
@@ -26,6 +26,7 @@ const WORKLOAD_KEYS: [&str; 17] = [
     "mode",
     "ramp-to",
     "rate",
+    "reconnect",
     "schedule",
     "seed",
     "size",
@@ -62,6 +63,7 @@ struct RawSystem {
     set: BTreeMap<String, String>,
     start: Option<Vec<String>>,
     version: Option<Vec<String>>,
+    commit: Option<Vec<String>>,
     ready: Option<String>,
     ready_timeout: Option<String>,
 }
@@ -90,13 +92,15 @@ pub(super) struct PlannedSystem {
     pub(super) server: Option<ServerPlan>,
     /// A command whose first line of output is the system's version.
     pub(super) version: Option<Vec<String>>,
+    /// A command whose first line of output is the commit that it was built from.
+    pub(super) commit: Option<Vec<String>>,
 }
 
 /// How to start the system under test, and how to see that it is there.
 #[derive(Clone, Debug)]
 pub(super) struct ServerPlan {
     pub(super) command: Vec<String>,
-    /// `HOST:PORT` that accepts connections when it is ready.
+    /// `HOST:PORT`, or several with commas between, that accepts connections when it is ready.
     pub(super) ready: String,
     pub(super) patience: Duration,
 }
@@ -124,7 +128,7 @@ impl Plan {
     }
 
     fn parse(text: &str) -> Result<Self, Failure> {
-        let raw: Raw = toml::from_str(text)?;
+        let raw: Raw = toml::from_str(text).map_err(|error| secrets::toml_error(text, &error))?;
         if raw.systems.is_empty() || raw.workloads.is_empty() || raw.rounds == 0 {
             return Err("a plan needs at least one system, one workload and one round".into());
         }
@@ -143,21 +147,27 @@ impl Plan {
     fn check(&self) -> Result<(), Failure> {
         for system in &self.systems {
             for workload in &self.workloads {
-                let run = self.run(system, workload)?;
+                let run = self.run(system, workload, LOOPBACK)?;
                 run.load_options(0)?;
                 tailrace_bench::systems::check(&run.target(0))?;
                 if let Some(trouble) = &self.trouble {
-                    trouble.check(&system.name, system.server.is_some(), &run)?;
+                    trouble.check(system, &run)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// The options of one run.
-    pub(super) fn run(&self, system: &PlannedSystem, workload: &Workload) -> Result<RunArguments, Failure> {
+    /// The options of one run against a server on `host`.
+    pub(super) fn run(
+        &self,
+        system: &PlannedSystem,
+        workload: &Workload,
+        host: &str,
+    ) -> Result<RunArguments, Failure> {
         let mut words = vec![format!("--system={}", system.system)];
-        words.extend(system.address.iter().map(|address| format!("--address={address}")));
+        let address = system.address.iter().map(|address| address.replace(HOST, host));
+        words.extend(address.map(|address| format!("--address={address}")));
         words.extend(system.set.iter().map(|(key, value)| format!("--set={key}={value}")));
         words.extend(self.spin.then(|| "--spin".to_owned()));
         words.extend(workload.options.iter().cloned());
@@ -172,13 +182,32 @@ impl Plan {
     }
 }
 
+impl ServerPlan {
+    /// On that host, with its command behind `prefix`.
+    pub(super) fn on(&self, host: &str, prefix: Vec<String>) -> Self {
+        let command = self.command.iter().map(|word| word.replace(HOST, host));
+        Self {
+            command: prefix.into_iter().chain(command).collect(),
+            ready: self.ready.replace(HOST, host),
+            ..*self
+        }
+    }
+}
+
 impl PlannedSystem {
+    /// Whether its address says that the server may be on any host.
+    pub(super) fn has_host(&self) -> bool {
+        self.address.as_ref().is_some_and(|address| address.contains(HOST))
+    }
+
     fn new(raw: RawSystem) -> Result<Self, Failure> {
         let name = raw.name.unwrap_or_else(|| raw.system.clone());
         check_name(&name)?;
         let patience = raw.ready_timeout.as_deref().map_or(Ok(Duration::from_secs(30)), parse_duration)?;
-        if raw.version.as_ref().is_some_and(Vec::is_empty) {
-            return Err(format!("system {name}: version is empty").into());
+        for (key, command) in [("version", &raw.version), ("commit", &raw.commit)] {
+            if command.as_ref().is_some_and(Vec::is_empty) {
+                return Err(format!("system {name}: {key} is empty").into());
+            }
         }
         let server = match raw.start {
             Some(command) if command.is_empty() => {
@@ -194,8 +223,8 @@ impl PlannedSystem {
             }
             None => None,
         };
-        let (system, address, set, version) = (raw.system, raw.address, raw.set, raw.version);
-        Ok(Self { name, system, address, set, server, version })
+        let (system, address, set) = (raw.system, raw.address, raw.set);
+        Ok(Self { name, system, address, set, server, version: raw.version, commit: raw.commit })
     }
 }
 
@@ -258,9 +287,18 @@ mod tests {
     fn a_plan_is_read() {
         let plan = Plan::parse(GOOD).unwrap();
         assert_eq!((plan.rounds, plan.systems.len(), plan.workloads.len()), (2, 2, 1));
-        let run = plan.run(&plan.systems[0], &plan.workloads[0]).unwrap();
+        let run = plan.run(&plan.systems[0], &plan.workloads[0], "h2").unwrap();
         assert_eq!((run.system.as_str(), run.size, run.rate.to_string().as_str()), ("nats", 1024, "3000/s"));
         assert_eq!(plan.systems[0].server.as_ref().unwrap().ready, "h:1");
+        let text = GOOD.replace("'h:1'", "'{host}:1'").replace("'-x'", "'--bind={host}'");
+        let plan = Plan::parse(&text).unwrap();
+        let run = plan.run(&plan.systems[0], &plan.workloads[0], "10.0.0.2").unwrap();
+        assert_eq!(run.address.as_deref(), Some("10.0.0.2:1"));
+        let server = plan.systems[0].server.as_ref().unwrap().on("10.0.0.2", vec!["in".to_owned()]);
+        assert_eq!(
+            (server.command.join(" "), server.ready.as_str()),
+            ("in server --bind=10.0.0.2".to_owned(), "10.0.0.2:1")
+        );
     }
 
     #[test]
@@ -311,8 +349,30 @@ mod tests {
             ),
             (
                 "[[workload]]",
+                "[trouble]\nsignals = [{ at = '1s', start = true }, { at = '2s', signal = 'SIGKILL' }]\n[[workload]]",
+                "to be started at 1s: expected a SIGKILL or SIGTERM before that",
+            ),
+            (
+                "[[workload]]",
+                "[trouble]\nsignals = [{ at = '1s', start = true, signal = 'SIGKILL' }]\n[[workload]]",
+                "at 1s: expected either signal = \"NAME\" or start = true",
+            ),
+            (
+                "[[workload]]",
                 "[trouble]\nsignals = [{ at = '40s', signal = 'SIGSTOP' }]\n[[workload]]",
                 "a signal is due at 40s, after the run's end",
+            ),
+            ("address = 'h:1'", "commit = []\naddress = 'h:1'", "commit is empty"),
+            (
+                "system = 'noop'",
+                "system = 'zeromq'\naddress = 'h:1,h:2'\nset = { pattern = 'request' }",
+                "several addresses (h:1,h:2) do not go",
+            ),
+            ("[[workload]]", "[trouble]\nnetem = 'rain=1%'\n[[workload]]", "netem: 'rain' is unknown"),
+            (
+                "[[workload]]",
+                "[trouble]\nnetem-to-client = 'loss=1%'\n[[workload]]",
+                "system n: netem needs a server that the plan starts, and {host} in its address",
             ),
             ("address = 'h:1'\n", "", "start needs an address"),
         ] {

@@ -3,11 +3,15 @@
 use clap::Parser;
 use serde::Deserialize;
 use tailrace_bench::proxy::Proxy;
+use tailrace_bench::systems::addresses;
 
+use super::format::PlannedSystem;
+use super::namespace::{self, Machine, Namespace};
+use super::netem::Impairment;
 use crate::bench::RunArguments;
 use crate::bench::proxy::ProxyArguments;
-use crate::bench::signals::{PlannedSignal, ServerSignal};
-use crate::failure::{Failure, plain};
+use crate::bench::signals::{Deed, PlannedDeed, ServerSignal};
+use crate::failure::{Failure, complain, plain};
 use crate::text::units::parse_duration;
 
 /// The table `[trouble]` as it stands in the file: options of `bench proxy`, and signals.
@@ -21,6 +25,9 @@ pub(super) struct RawTrouble {
     reset: Vec<String>,
     resets: Option<String>,
     seed: Option<u64>,
+    netem: Option<String>,
+    netem_to_server: Option<String>,
+    netem_to_client: Option<String>,
     #[serde(default)]
     signals: Vec<RawSignal>,
 }
@@ -29,15 +36,107 @@ pub(super) struct RawTrouble {
 #[serde(deny_unknown_fields)]
 struct RawSignal {
     at: String,
-    signal: ServerSignal,
+    signal: Option<ServerSignal>,
+    #[serde(default)]
+    start: bool,
 }
+
+/// Stands in a plan for the host that a server listens on.
+pub(super) const HOST: &str = "{host}";
+
+/// What is to happen to packets, by direction.
+#[derive(Debug)]
+struct Netem {
+    to_server: Impairment,
+    to_client: Impairment,
+}
+
+impl Netem {
+    fn new(both: Option<&str>, own: [Option<String>; 2]) -> Result<Option<Self>, Failure> {
+        let mut found = [Impairment::default(), Impairment::default()];
+        for (impairment, own) in found.iter_mut().zip(&own) {
+            for text in both.into_iter().chain(own.as_deref()) {
+                impairment.add(text)?;
+            }
+            impairment.check()?;
+        }
+        let [to_server, to_client] = found;
+        Ok((!to_server.is_none() || !to_client.is_none()).then_some(Self { to_server, to_client }))
+    }
+
+    fn told(&self) -> String {
+        let told = |way: &str, impairment: &Impairment| {
+            (!impairment.is_none()).then(|| format!("{way}: tc {}", impairment.words().join(" ")))
+        };
+        let ways = [told("to server", &self.to_server), told("to client", &self.to_client)];
+        ways.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Where the server of a run is.
+#[derive(Debug, Default)]
+pub(super) struct Surroundings {
+    namespace: Option<Namespace>,
+    /// What was done, or could not be.
+    pub(super) told: Option<String>,
+}
+
+impl Surroundings {
+    pub(super) fn host(&self) -> &str {
+        self.namespace.as_ref().map_or(LOOPBACK, Namespace::host)
+    }
+
+    /// What stands before the server's command.
+    pub(super) fn prefix(&self) -> Vec<String> {
+        self.namespace.as_ref().map_or_else(Vec::new, Namespace::prefix)
+    }
+}
+
+/// Where a server listens that needs no network of its own.
+pub(super) const LOOPBACK: &str = "127.0.0.1";
 
 /// Trouble that was checked.
 #[derive(Debug)]
 pub(super) struct TroublePlan {
     /// Options of `bench proxy`; none if there is to be no proxy.
     proxy: Vec<String>,
-    signals: Vec<PlannedSignal>,
+    /// In order of time.
+    signals: Vec<PlannedDeed>,
+    /// What is to happen to packets; nothing if there is to be no namespace.
+    netem: Option<Netem>,
+}
+
+impl RawSignal {
+    fn planned(self) -> Result<PlannedDeed, Failure> {
+        let at = parse_duration(&self.at)?;
+        let deed = match (self.signal, self.start) {
+            (Some(signal), false) => Deed::Signal(signal),
+            (None, true) => Deed::Start,
+            _ => {
+                return Err(format!("at {at:?}: expected either signal = \"NAME\" or start = true").into());
+            }
+        };
+        Ok(PlannedDeed { at, deed })
+    }
+}
+
+/// Only a server that was ended can be started again.
+fn check_starts(signals: &[PlannedDeed]) -> Result<(), Failure> {
+    let mut is_down = false;
+    for planned in signals {
+        is_down = match planned.deed {
+            Deed::Signal(signal) => is_down || signal.ends(),
+            Deed::Start if is_down => false,
+            Deed::Start => {
+                let at = planned.at;
+                return Err(format!(
+                    "the server is to be started at {at:?}: expected a SIGKILL or SIGTERM before that"
+                )
+                .into());
+            }
+        };
+    }
+    Ok(())
 }
 
 /// `bench proxy` alone, so that its options can be read from a plan.
@@ -62,18 +161,19 @@ impl TroublePlan {
         if let Some(seed) = raw.seed {
             put("seed", &seed.to_string());
         }
-        let signals = raw
-            .signals
-            .into_iter()
-            .map(|raw| Ok(PlannedSignal { at: parse_duration(&raw.at)?, signal: raw.signal }))
-            .collect::<Result<Vec<_>, Failure>>()?;
-        let trouble = Self { proxy, signals };
+        let mut signals =
+            raw.signals.into_iter().map(RawSignal::planned).collect::<Result<Vec<_>, Failure>>()?;
+        signals.sort_by_key(|planned| planned.at);
+        check_starts(&signals)?;
+        let netem = Netem::new(raw.netem.as_deref(), [raw.netem_to_server, raw.netem_to_client])?;
+        let trouble = Self { proxy, signals, netem };
         trouble.arguments("localhost:1")?.options()?;
         Ok(trouble)
     }
 
     /// Whether it can be made in this run.
-    pub(super) fn check(&self, system: &str, has_server: bool, run: &RunArguments) -> Result<(), Failure> {
+    pub(super) fn check(&self, system: &PlannedSystem, run: &RunArguments) -> Result<(), Failure> {
+        let (has_server, has_host, system) = (system.server.is_some(), system.has_host(), &system.name);
         let length = run.warm_up + run.duration;
         if let Some(late) = self.signals.iter().find(|signal| signal.at >= length) {
             return Err(format!("a signal is due at {:?}, after the run's end at {length:?}", late.at).into());
@@ -84,18 +184,48 @@ impl TroublePlan {
         if !self.signals.is_empty() && !has_server {
             return Err(format!("system {system}: signals need a server that the plan starts").into());
         }
+        if self.netem.is_some() && !(has_server && has_host) {
+            return Err(format!(
+                "system {system}: netem needs a server that the plan starts, and {HOST} in its address and its command for the \
+                 host that it gets"
+            )
+            .into());
+        }
         Ok(())
     }
 
-    /// Starts the proxy and turns the run to it. It works until it is dropped.
-    pub(super) fn apply(&self, run: &mut RunArguments) -> Result<Option<Proxy>, Failure> {
+    /// Makes the namespace in which the server is to run. Where that is not possible the run goes on without, and says so.
+    pub(super) fn surround(&self) -> Surroundings {
+        let Some(netem) = &self.netem else { return Surroundings::default() };
+        for name in namespace::remove_stale(&mut Machine) {
+            complain(&format!("removed what a run that was killed left behind: {name}"));
+        }
+        match Namespace::make(&namespace::words(&netem.to_server), &namespace::words(&netem.to_client)) {
+            Ok(space) => Surroundings { told: Some(netem.told()), namespace: Some(space) },
+            Err(reason) => {
+                let told = format!("{} NOT DONE: {reason}", netem.told());
+                complain(&format!("the run goes on without netem: {reason}"));
+                Surroundings { told: Some(told), namespace: None }
+            }
+        }
+    }
+
+    /// Starts a proxy to each address and turns the run to them. They work until they are dropped.
+    pub(super) fn apply(&self, run: &mut RunArguments) -> Result<Vec<Proxy>, Failure> {
         run.signals.clone_from(&self.signals);
-        let Some(address) = run.address.clone().filter(|_| !self.proxy.is_empty()) else { return Ok(None) };
-        let proxy = Proxy::start(self.arguments(&address)?.options()?)
-            .map_err(|error| format!("cannot start the proxy to {address}: {}", plain(&error)))?;
-        run.trouble.push(format!("proxy to {address} {}", self.proxy.join(" ")));
-        run.address = Some(proxy.address().to_string());
-        Ok(Some(proxy))
+        let Some(list) = run.address.clone().filter(|_| !self.proxy.is_empty()) else {
+            return Ok(Vec::new());
+        };
+        let mut proxies = Vec::new();
+        for address in addresses(&list) {
+            let proxy = Proxy::start(self.arguments(address)?.options()?)
+                .map_err(|error| format!("cannot start the proxy to {address}: {}", plain(&error)))?;
+            run.trouble.push(format!("proxy to {address} {}", self.proxy.join(" ")));
+            proxies.push(proxy);
+        }
+        let own: Vec<String> = proxies.iter().map(|proxy| proxy.address().to_string()).collect();
+        run.address = Some(own.join(","));
+        Ok(proxies)
     }
 
     fn arguments(&self, to: &str) -> Result<ProxyArguments, Failure> {
