@@ -9,7 +9,7 @@ use crate::requester::{Expects, Sink};
 use crate::windowed::{Arrival, Tracker};
 
 /// Sequences within which duplicates and reorderings are recognised.
-const WINDOW: u64 = 1 << 16;
+pub(super) const WINDOW: u64 = 1 << 16;
 
 /// What the sink and the sender share.
 pub(super) struct Books {

@@ -273,6 +273,11 @@ impl Lane {
         }
     }
 
+    /// The number of its connection, and how many messages it has sent.
+    pub(super) fn sent(&self) -> (u32, u64) {
+        (u32::from(self.books.connection), self.books.flight.next_sequence())
+    }
+
     /// The requester, and what went wrong.
     pub(super) fn into_parts(self) -> (Box<dyn Requester>, Option<String>, Option<String>) {
         (self.requester, self.broken.map(|error| error.to_string()), self.books.first_refusal)

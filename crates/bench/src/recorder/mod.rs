@@ -6,7 +6,7 @@
 mod distribution;
 pub mod interval_log;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use distribution::{DIGITS, Distribution, LATENCY_NS_MAX};
 
@@ -50,7 +50,7 @@ impl Outcomes {
 }
 
 /// Numbers of messages. Those of the warm-up are not among them, unless a field says otherwise.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Due in the measured time, whether they could be sent or not.
     pub due: u64,
@@ -76,6 +76,8 @@ pub struct Counts {
     pub unknown: u64,
     /// Connections that broke.
     pub broken_connections: u64,
+    /// Received before they were due, by the clocks of two machines: their latency counts as 0.
+    pub negative: u64,
 }
 
 impl Counts {
@@ -93,6 +95,7 @@ impl Counts {
         self.foreign += other.foreign;
         self.unknown += other.unknown;
         self.broken_connections += other.broken_connections;
+        self.negative += other.negative;
     }
 }
 

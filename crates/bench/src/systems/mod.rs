@@ -22,6 +22,7 @@ mod postgres_wire;
 mod rabbitmq;
 mod redis;
 mod resp;
+mod role;
 mod scram;
 mod settings;
 mod stomp;
@@ -32,11 +33,14 @@ mod zeromq;
 use std::io;
 
 pub use echo_server::{EchoProtocol, EchoServer};
+pub use role::Role;
 pub use settings::Settings;
 
 use brokerless::Brokerless;
 
+use crate::clock::Clock;
 use crate::error::{BenchError, RequesterError};
+use crate::payload::{Header, PayloadBuffer};
 use crate::requester::Requester;
 
 /// A kind of system.
@@ -155,7 +159,17 @@ pub struct Opened {
 /// # Errors
 /// The system or one of its settings is unknown, or our own server cannot be started.
 pub fn open(target: &Target) -> Result<Opened, BenchError> {
+    let connections: Vec<u32> = (0..target.connections).collect();
+    open_some(target, Role::Both, &connections)
+}
+
+/// Prepares only these of the connections of `target`, or only one end of each.
+///
+/// # Errors
+/// As [`open`]; and the system's two ends cannot be apart.
+pub fn open_some(target: &Target, role: Role, connections: &[u32]) -> Result<Opened, BenchError> {
     let system = find(&target.system)?;
+    role::check(system.name, role)?;
     let server = own_server(system, target)?;
     let address = server
         .as_ref()
@@ -163,9 +177,9 @@ pub fn open(target: &Target) -> Result<Opened, BenchError> {
         .or_else(|| target.address.clone())
         .or_else(|| system.default_address.map(str::to_owned));
     let mut requesters = Vec::new();
-    for connection in 0..target.connections {
+    for connection in connections {
         let name = format!("{}.{connection}", target.run);
-        requesters.push(connect(system.name, address.clone().unwrap_or_default(), &name, target)?);
+        requesters.push(connect(system.name, address.clone().unwrap_or_default(), &name, role, target)?);
     }
     Ok(Opened { requesters, address, server })
 }
@@ -175,12 +189,25 @@ pub fn open(target: &Target) -> Result<Opened, BenchError> {
 /// # Errors
 /// Names what is unknown.
 pub fn check(target: &Target) -> Result<(), BenchError> {
+    check_role(target, Role::Both)
+}
+
+/// The same, if each connection is to have this role.
+///
+/// # Errors
+/// Names what is unknown or not possible.
+pub fn check_role(target: &Target, role: Role) -> Result<(), BenchError> {
     let system = find(&target.system)?;
-    connect(system.name, String::new(), "check", target)?;
+    role::check(system.name, role)?;
+    connect(system.name, String::new(), "check", role, target)?;
     Ok(())
 }
 
-fn find(name: &str) -> Result<&'static System, BenchError> {
+/// The system of this name.
+///
+/// # Errors
+/// There is none.
+pub fn find(name: &str) -> Result<&'static System, BenchError> {
     SYSTEMS.iter().find(|system| system.name == name).ok_or_else(|| {
         let known: Vec<_> = SYSTEMS.iter().map(|system| system.name).collect();
         BenchError::UnknownSystem { name: name.to_owned(), known: known.join(", ") }
@@ -194,27 +221,46 @@ fn find(name: &str) -> Result<&'static System, BenchError> {
 pub fn set_up(
     requesters: &mut [Box<dyn Requester>],
     target: &Target,
-    clock: &dyn crate::clock::Clock,
+    clock: &dyn Clock,
 ) -> Result<(), BenchError> {
-    let mut buffer = crate::payload::PayloadBuffer::new(target.payload_bytes);
-    for (connection, requester) in requesters.iter_mut().enumerate() {
+    let connections: Vec<u32> = (0..target.connections).collect();
+    set_up_some(requesters, target, &connections, clock)
+}
+
+/// Sets these connections up, and sends one message over each that can publish.
+///
+/// # Errors
+/// As [`set_up`].
+pub fn set_up_some(
+    requesters: &mut [Box<dyn Requester>],
+    target: &Target,
+    connections: &[u32],
+    clock: &dyn Clock,
+) -> Result<(), BenchError> {
+    let mut buffer = PayloadBuffer::new(target.payload_bytes);
+    for (connection, requester) in connections.iter().zip(requesters) {
         requester.set_up()?;
-        // Another run's number, so that a late copy is not counted as one of this run.
-        let header = crate::payload::Header {
-            run: !target.run,
-            connection: connection as u16,
-            sequence: PROBE,
-            due_ns: clock.now_ns(),
-        };
+        let header = probe(target.run, *connection, clock.now_ns());
         requester.request(PROBE, buffer.fill(header), clock, PROBE_TIMEOUT_NS)?;
     }
     Ok(())
 }
 
+/// The message that is tried before a run. It has another run's number, so that a late copy is not counted as one of this run.
+fn probe(run: u16, connection: u32, due_ns: u64) -> Header {
+    Header { run: !run, connection: connection as u16, sequence: PROBE, due_ns }
+}
+
+/// Whether this is what [`set_up_some`] sent over a connection.
+pub(crate) fn is_probe(header: &Header, run: u16, connection: u16) -> bool {
+    *header == probe(run, u32::from(connection), header.due_ns)
+}
+
 /// The sequence of the message that is tried before a run.
 const PROBE: u64 = u64::MAX;
 
-const PROBE_TIMEOUT_NS: u64 = 10_000_000_000;
+/// How long a message that is tried may take.
+pub(crate) const PROBE_TIMEOUT_NS: u64 = 10_000_000_000;
 
 fn own_server(system: &System, target: &Target) -> Result<Option<EchoServer>, BenchError> {
     let protocol = match system.name {
@@ -232,19 +278,20 @@ fn connect(
     system: &str,
     address: String,
     name: &str,
+    role: Role,
     target: &Target,
 ) -> Result<Box<dyn Requester>, RequesterError> {
     let mut settings = target.settings.clone();
     let requester: Box<dyn Requester> = match system {
         "tcp-echo" => Box::new(tcp_echo::TcpEcho::new(address, target.payload_bytes)),
         "http" => Box::new(http::Http::new(address, &mut settings)?),
-        "nats" | "tailrace-nats" => Box::new(nats::Nats::new(address, name)),
-        "jetstream" => Box::new(jetstream::JetStream::new(address, name, &mut settings)?),
-        "redis" => Box::new(redis::Redis::new(address, name, redis::Way::PublishSubscribe)),
-        "redis-streams" => Box::new(redis::Redis::new(address, name, redis::Way::Streams)),
-        "rabbitmq" => Box::new(rabbitmq::RabbitMq::new(address, name, &mut settings)?),
-        "mqtt" => Box::new(mqtt::Mqtt::new(address, name, &mut settings)?),
-        "stomp" => Box::new(stomp::Stomp::new(address, name, &mut settings)),
+        "nats" | "tailrace-nats" => Box::new(nats::Nats::new(address, name, role)),
+        "jetstream" => Box::new(jetstream::JetStream::new(address, name, role, &mut settings)?),
+        "redis" => Box::new(redis::Redis::new(address, name, role, redis::Way::PublishSubscribe)),
+        "redis-streams" => Box::new(redis::Redis::new(address, name, role, redis::Way::Streams)),
+        "rabbitmq" => Box::new(rabbitmq::RabbitMq::new(address, name, role, &mut settings)?),
+        "mqtt" => Box::new(mqtt::Mqtt::new(address, name, role, &mut settings)?),
+        "stomp" => Box::new(stomp::Stomp::new(address, name, role, &mut settings)),
         "nng" => Box::new(Brokerless::<nng::ScalabilityProtocols>::new(
             target.address.as_deref(),
             target.connections,
@@ -255,8 +302,10 @@ fn connect(
             target.connections,
             &mut settings,
         )?),
-        "nsq" => Box::new(nsq::Nsq::new(address, name, &mut settings)?),
-        "postgres" => Box::new(postgres::Postgres::new(address, name, target.payload_bytes, &mut settings)?),
+        "nsq" => Box::new(nsq::Nsq::new(address, name, role, &mut settings)?),
+        "postgres" => {
+            Box::new(postgres::Postgres::new(address, name, role, target.payload_bytes, &mut settings)?)
+        }
         #[cfg(feature = "kafka")]
         "kafka" | "tailrace-kafka" => Box::new(kafka::Kafka::new(address, name, &mut settings)),
         #[cfg(not(feature = "kafka"))]

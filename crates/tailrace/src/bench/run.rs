@@ -7,14 +7,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use tailrace_bench::clock::{Clock, MonotonicClock};
-use tailrace_bench::engine::{self, Interval, Outcome};
+use tailrace_bench::engine::{Interval, Outcome};
 use tailrace_bench::report::Summary;
-use tailrace_bench::{systems, version};
+use tailrace_bench::sampler::Sampler;
+use tailrace_bench::version;
 
 use super::arguments::RunArguments;
+use super::driver::Driver;
 use super::files::Files;
 use super::live::Live;
-use super::resources::Sampler;
 use super::signals::Signals;
 use super::table;
 use crate::args::Output;
@@ -43,11 +44,8 @@ pub(super) fn execute(
     check_server(arguments.server_pid)?;
     let target = arguments.target(run);
     let clock: Arc<dyn Clock> = Arc::new(MonotonicClock::new(arguments.waiting()));
-    let mut opened = systems::open(&target)?;
-    // An echo server of our own has the version of this program.
-    let asked = opened.address.as_deref().filter(|_| opened.server.is_none());
-    let version = asked.and_then(|address| version::ask(&arguments.system, address));
-    systems::set_up(&mut opened.requesters, &target, &*clock)?;
+    let driver = Driver::prepare(arguments, &target, &options, &clock, stop)?;
+    let version = driver.system_address().and_then(|address| version::ask(&arguments.system, address));
     let comment = format!("tailrace bench {} {}", env!("CARGO_PKG_VERSION"), arguments.system);
     let mut files = arguments.out.as_deref().map(|folder| Files::create(folder, &comment)).transpose()?;
     let shown = arguments.progress || (!arguments.quiet && std::io::stderr().is_terminal());
@@ -60,18 +58,21 @@ pub(super) fn execute(
     };
     let sampler = arguments.out.as_ref().map(|_| Sampler::start(arguments.server_pid));
     let signals = arguments.server_pid.map(|server| Signals::start(server, arguments.signals.clone()));
-    let (outcome, requesters) = engine::run(&options, opened.requesters, &clock, stop, &mut observer)?;
+    let address = driver.address().map(str::to_owned);
+    let driven = driver.run(&options, &clock, stop, &mut observer);
     let signals = signals.map(Signals::finish).unwrap_or_default();
-    let resources = sampler.map(Sampler::finish);
+    let mut resources = sampler.map(Sampler::finish).unwrap_or_default();
     live.clear();
-    let count = requesters.len();
-    tear_down(requesters, &outcome);
+    let driven = driven?;
+    driven.complaints.iter().for_each(|complaint| complain(&format!("could not clean up: {complaint}")));
+    resources.agents = driven.resources;
     let mut origin = arguments.origin(version);
     origin.trouble.extend(signals);
-    let summary =
-        Summary::new(&arguments.system, opened.address.as_deref(), count, &options, &outcome, origin);
+    let (outcome, count) = (driven.outcome, target.connections as usize);
+    let mut summary = Summary::new(&arguments.system, address.as_deref(), count, &options, &outcome, origin);
+    summary.remote = driven.report;
     if let Some(files) = files {
-        files.finish(&summary, &outcome.total, &resources.unwrap_or_default())?;
+        files.finish(&summary, &outcome.total, &resources)?;
     }
     Ok((summary, outcome))
 }
@@ -83,18 +84,6 @@ fn check_server(pid: Option<u32>) -> Result<(), Failure> {
             Err(format!("--server-pid: there is no process {pid} on this machine").into())
         }
         _ => Ok(()),
-    }
-}
-
-fn tear_down(requesters: Vec<Box<dyn tailrace_bench::requester::Requester>>, outcome: &Outcome) {
-    for mut requester in requesters {
-        if let Err(error) = requester.tear_down() {
-            // After a broken connection nobody is surprised.
-            if outcome.failures.is_empty() {
-                complain(&format!("could not clean up: {error}"));
-            }
-            return;
-        }
     }
 }
 

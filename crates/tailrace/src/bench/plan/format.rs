@@ -10,6 +10,7 @@ use clap::Parser;
 use serde::Deserialize;
 use toml::Value;
 
+use super::agents;
 use super::trouble::{RawTrouble, TroublePlan};
 use crate::bench::RunArguments;
 use crate::failure::{Failure, plain};
@@ -45,6 +46,10 @@ struct Raw {
     pause: Option<String>,
     #[serde(default)]
     spin: bool,
+    #[serde(default)]
+    agents: Vec<String>,
+    agent_key_file: Option<String>,
+    placement: Option<String>,
     #[serde(rename = "system")]
     systems: Vec<RawSystem>,
     trouble: Option<RawTrouble>,
@@ -76,6 +81,8 @@ pub(super) struct Plan {
     pub(super) rounds: u32,
     pub(super) pause: Duration,
     spin: bool,
+    /// Options of every run that say where its load comes from.
+    agents: Vec<String>,
     pub(super) systems: Vec<PlannedSystem>,
     pub(super) workloads: Vec<Workload>,
     pub(super) trouble: Option<TroublePlan>,
@@ -132,7 +139,8 @@ impl Plan {
         let systems = raw.systems.into_iter().map(PlannedSystem::new).collect::<Result<Vec<_>, _>>()?;
         let workloads = raw.workloads.into_iter().map(Workload::new).collect::<Result<Vec<_>, _>>()?;
         let trouble = raw.trouble.map(TroublePlan::new).transpose()?;
-        let plan = Self { rounds: raw.rounds, pause, spin: raw.spin, systems, workloads, trouble };
+        let agents = agents::words(raw.agents, raw.agent_key_file, raw.placement)?;
+        let plan = Self { rounds: raw.rounds, pause, spin: raw.spin, agents, systems, workloads, trouble };
         unique("system", plan.systems.iter().map(|system| &system.name))?;
         unique("workload", plan.workloads.iter().map(|workload| &workload.name))?;
         plan.check()?;
@@ -144,8 +152,9 @@ impl Plan {
         for system in &self.systems {
             for workload in &self.workloads {
                 let run = self.run(system, workload)?;
-                run.load_options(0)?;
+                let options = run.load_options(0)?;
                 tailrace_bench::systems::check(&run.target(0))?;
+                agents::check(&run, &options)?;
                 if let Some(trouble) = &self.trouble {
                     trouble.check(&system.name, system.server.is_some(), &run)?;
                 }
@@ -160,6 +169,7 @@ impl Plan {
         words.extend(system.address.iter().map(|address| format!("--address={address}")));
         words.extend(system.set.iter().map(|(key, value)| format!("--set={key}={value}")));
         words.extend(self.spin.then(|| "--spin".to_owned()));
+        words.extend(self.agents.iter().cloned());
         words.extend(workload.options.iter().cloned());
         let mut line = Line::try_parse_from(&words).map_err(|error| {
             // The first line says what is wrong; the rest is about a command line that nobody typed.
@@ -312,6 +322,13 @@ mod tests {
                 "a signal is due at 40s, after the run's end",
             ),
             ("address = 'h:1'\n", "", "start needs an address"),
+            ("rounds = 2", "rounds = 2\nagents = ['h:1']", "agents and agent-key-file go together"),
+            ("rounds = 2", "rounds = 2\nplacement = 'apart'", "placement needs agents"),
+            (
+                "rounds = 2",
+                "rounds = 2\nagents = ['h:1']\nagent-key-file = '/nowhere'",
+                "key file /nowhere: No such file",
+            ),
         ] {
             assert!(GOOD.contains(from), "{from}");
             let text = Plan::parse(&GOOD.replace(from, to)).unwrap_err().to_string();
