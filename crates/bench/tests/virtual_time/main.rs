@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod known_stalls;
+mod listening;
 mod simulated;
 mod wrong_answers;
