@@ -6,21 +6,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use super::RemoteError;
 use super::assignment::Assignment;
 use super::conversation::{Command, Conversation, Event, connect};
 use super::handshake::{Version, with_agent};
-use super::key::Key;
+use super::load::RemoteLoad;
 use super::messages::{Final, Start, ToAgent, ToCoordinator};
 use super::offset::Offset;
-use super::placement::{Placement, Share, deal};
-use super::report::{AgentReport, ClockReport, RemoteReport};
-use super::{AGENTS_MAX, RemoteError};
-use crate::clock::{Clock, SECOND_NS, Waiting};
-use crate::engine::{Collector, Load, LoadOptions, Observer, Outcome, PartOutcome, Span, conclude};
+use super::outcome::{RemoteOutcome, put_together};
+use super::placement::{Placement, Share};
+use super::report::ClockReport;
+use crate::clock::{Clock, SECOND_NS};
+use crate::engine::{Collector, LoadOptions, Observer, Span};
 use crate::recorder::Counts;
-use crate::report::{Machine, ResourceSample};
-use crate::requester::PayloadBack;
-use crate::systems::{self, Role, Target};
+use crate::report::Machine;
+use crate::systems::Role;
 
 /// How long a connection to an agent may take.
 const CONNECTING_MAX: Duration = Duration::from_secs(5);
@@ -41,91 +41,17 @@ const LEAD_NS: u64 = 3 * SECOND_NS / 10;
 /// How soon Ctrl-C is noticed.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A load and the agents that make it.
-#[derive(Debug)]
-pub struct RemoteLoad<'a> {
-    /// Where agents listen, `HOST:PORT`.
-    pub agents: &'a [String],
-    /// The key that all of them have.
-    pub key: &'a Key,
-    /// Where the two ends of a connection are.
-    pub placement: Placement,
-    /// What is measured.
-    pub target: &'a Target,
-    /// The load.
-    pub options: &'a LoadOptions,
-    /// How agents wait.
-    pub waiting: Waiting,
-}
-
-impl RemoteLoad<'_> {
-    /// Whether it is possible. Connects to nobody.
-    ///
-    /// # Errors
-    /// Says what is not.
-    pub fn check(&self) -> Result<(), RemoteError> {
-        self.shares().map(|_| ())
-    }
-
-    fn shares(&self) -> Result<Vec<Share>, RemoteError> {
-        let unsupported = |reason: String| Err(RemoteError::Unsupported(reason));
-        if self.agents.is_empty() || self.agents.len() > AGENTS_MAX {
-            return unsupported(format!("{} agents: expected 1 to {AGENTS_MAX}", self.agents.len()));
-        }
-        if let Some(twice) =
-            (1..self.agents.len()).find(|place| self.agents[..*place].contains(&self.agents[*place]))
-        {
-            return unsupported(format!("agent {} is named twice", self.agents[twice]));
-        }
-        let system = systems::find(&self.target.system)?;
-        let ours = ["tcp-echo", "http"].contains(&system.name);
-        if self.target.address.is_none() && (ours || system.default_address.is_some()) {
-            return unsupported(format!(
-                "{} needs --address with agents: one that all of them can reach",
-                system.name
-            ));
-        }
-        let shares = deal(self.placement, self.agents.len(), self.target.connections)?;
-        for share in &shares {
-            systems::check_role(self.target, share.role)?;
-        }
-        if self.placement == Placement::Apart && !matches!(self.options.load, Load::Open(_)) {
-            let opened = systems::open_some(self.target, Role::Publisher, &[0])?;
-            if opened.requesters.iter().any(|requester| !requester.expects().acknowledgement) {
-                return unsupported(format!(
-                    "{} acknowledges nothing, so a publisher apart cannot wait for answers: only --mode open is possible",
-                    system.name
-                ));
-            }
-        }
-        Ok(shares)
-    }
-}
-
-/// What came out of a run over agents.
-#[derive(Debug)]
-pub struct RemoteOutcome {
-    /// As that of a run on one machine. Its times are on the coordinator's clock.
-    pub outcome: Outcome,
-    /// Agents and clocks.
-    pub report: RemoteReport,
-    /// What each agent's process used, by its address.
-    pub resources: Vec<(String, Vec<ResourceSample>)>,
-    /// What could not be taken away in the system.
-    pub complaints: Vec<String>,
-}
-
 /// One agent, as the coordinator knows it.
-struct Peer {
-    address: String,
-    share: Share,
+pub(super) struct Peer {
+    pub(super) address: String,
+    pub(super) share: Share,
     conversation: Conversation,
     clock: Option<Offset>,
-    machine: Option<Machine>,
-    counts: Counts,
-    ended: Option<Box<Final>>,
-    lost: Option<String>,
-    report: Option<ClockReport>,
+    pub(super) machine: Option<Machine>,
+    pub(super) counts: Counts,
+    pub(super) ended: Option<Box<Final>>,
+    pub(super) lost: Option<String>,
+    pub(super) report: Option<ClockReport>,
     said_goodbye: bool,
 }
 
@@ -286,7 +212,8 @@ impl Coordinator {
         collector.show(observer);
         let stopped_ns = self.stopped_ns();
         self.part(begin_ns);
-        Ok(self.conclude(collector, span, stopped_ns))
+        let Self { peers, placement, options, .. } = self;
+        Ok(put_together(peers, placement, &options, collector.into_total(), span, stopped_ns))
     }
 
     /// Agrees on a beginning, on each agent's own clock; yields it on this one.
@@ -422,66 +349,6 @@ impl Coordinator {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-    }
-
-    fn conclude(self, collector: Collector, span: Span, stopped_ns: u64) -> RemoteOutcome {
-        let Self { peers, options, connections, placement, .. } = self;
-        let pairs: Vec<(usize, usize)> = peers.iter().enumerate().flat_map(pairs_of).collect();
-        let mut whole = PartOutcome {
-            total: collector.into_total(),
-            payload: None,
-            span,
-            stopped_ns,
-            interrupted: false,
-            neglected: 0,
-            failures: Vec::new(),
-            refusals: Vec::new(),
-            sent: Vec::new(),
-        };
-        let (mut agents, mut resources, mut complaints) = (Vec::new(), Vec::new(), Vec::new());
-        for peer in peers {
-            whole.interrupted |= peer.lost.is_some();
-            whole.failures.extend(peer.lost.as_ref().map(|reason| lost(&peer, reason)));
-            agents.push(AgentReport {
-                address: peer.address.clone(),
-                role: peer.share.role,
-                connections: peer.share.connections,
-                clock: peer.report,
-                lost: peer.lost,
-                counts: peer.counts,
-                machine: peer.machine,
-            });
-            let Some(ended) = peer.ended else { continue };
-            add(&mut whole, &ended);
-            complaints.extend(ended.complaint.map(|complaint| format!("{}: {complaint}", peer.address)));
-            resources.push((peer.address, ended.resources));
-        }
-        let outcome = conclude(&options, connections as usize, whole);
-        let receipt = outcome.total.receipt.together();
-        let report = RemoteReport::new(placement, agents, pairs.into_iter(), &receipt);
-        RemoteOutcome { outcome, report, resources, complaints }
-    }
-}
-
-/// This agent and those that publish what it receives.
-fn pairs_of((number, peer): (usize, &Peer)) -> Vec<(usize, usize)> {
-    peer.share.publishers.iter().filter(|other| **other != number).map(|other| (*other, number)).collect()
-}
-
-fn lost(peer: &Peer, reason: &str) -> String {
-    let numbers: Vec<String> = peer.share.connections.iter().take(32).map(u32::to_string).collect();
-    let more = if peer.share.connections.len() > numbers.len() { ", ..." } else { "" };
-    format!("agent {} was lost: {reason}; its connections: {}{more}", peer.address, numbers.join(", "))
-}
-
-fn add(whole: &mut PartOutcome, ended: &Final) {
-    whole.interrupted |= ended.interrupted;
-    whole.neglected += ended.neglected;
-    whole.failures.extend(ended.failures.iter().cloned());
-    whole.refusals.extend(ended.refusals.iter().cloned());
-    if ended.expects_payload {
-        let back = if ended.receipt_is_reply { PayloadBack::Reply } else { PayloadBack::Receipt };
-        whole.payload = Some(back);
     }
 }
 

@@ -14,8 +14,10 @@ mod frames;
 mod handshake;
 mod key;
 mod link;
+mod load;
 mod messages;
 pub mod offset;
+mod outcome;
 mod placement;
 mod report;
 mod session;
@@ -23,9 +25,11 @@ mod shifted;
 mod work;
 
 pub use agent::{Agent, AgentOptions};
-pub use coordinator::{Coordinator, RemoteLoad, RemoteOutcome};
+pub use coordinator::Coordinator;
 pub use error::RemoteError;
 pub use key::Key;
+pub use load::RemoteLoad;
+pub use outcome::RemoteOutcome;
 pub use placement::Placement;
 pub use report::{AgentReport, ClockReport, RemoteReport};
 
