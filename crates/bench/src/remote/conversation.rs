@@ -1,7 +1,7 @@
 //! The coordinator's end of the connection to one agent: a thread that sends orders, passes on what the agent says, and compares clocks.
 
 use std::net::TcpStream;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::{Receiver, Sender, SyncSender};
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -62,7 +62,7 @@ impl Conversation {
         number: usize,
         link: Link,
         clock: &Arc<dyn Clock>,
-        events: Sender<(usize, Event)>,
+        events: SyncSender<(usize, Event)>,
     ) -> Result<Self, RemoteError> {
         let (commands, heard) = mpsc::channel();
         let begun_ns = clock.now_ns();
@@ -107,7 +107,7 @@ struct Talk {
     link: Link,
     clock: Arc<dyn Clock>,
     number: usize,
-    events: Sender<(usize, Event)>,
+    events: SyncSender<(usize, Event)>,
     known: Estimator,
     next_probe: u64,
     /// The offset that is used now, and the one before it, which may be in use until the agent has heard of the new one.

@@ -38,6 +38,9 @@ const GOODBYE_MAX: Duration = Duration::from_secs(15);
 /// Time between the order to start and the first due message.
 const LEAD_NS: u64 = 3 * SECOND_NS / 10;
 
+/// Events that wait; an agent whose events find no room is not read from.
+const EVENTS_MAX: usize = 1024;
+
 /// How soon Ctrl-C is noticed.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -83,7 +86,7 @@ impl Coordinator {
         stop: &Arc<AtomicBool>,
     ) -> Result<Self, RemoteError> {
         let shares = load.shares()?;
-        let (told, events) = mpsc::channel();
+        let (told, events) = mpsc::sync_channel(EVENTS_MAX);
         let mut peers = Vec::new();
         for (number, (address, share)) in load.agents.iter().zip(shares).enumerate() {
             let link = connect(address, CONNECTING_MAX)

@@ -71,7 +71,72 @@ fn converse(
                 link.send(&encode(&ToCoordinator::Probed { number, received_ns, answered_ns })?)?;
             }
             ToAgent::Goodbye => return Ok(()),
-            order => work.order(order),
+            order => work.order(order)?,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::Arc;
+    use std::thread;
+
+    use super::super::handshake::FRAME_BYTES_MAX;
+    use super::super::link::server_config;
+    use super::super::messages::{MESSAGE_BYTES_MAX, Start};
+    use super::*;
+
+    /// A session, and the coordinator's end of its connection.
+    fn session() -> (Link, thread::JoinHandle<Result<(), RemoteError>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut coordinator =
+            Link::client(TcpStream::connect(listener.local_addr().unwrap()).unwrap(), FRAME_BYTES_MAX)
+                .unwrap();
+        let config = server_config().unwrap();
+        let serving = thread::spawn(move || {
+            let stream = listener.accept().unwrap().0;
+            let mut link = Link::server(stream, &Arc::clone(&config), MESSAGE_BYTES_MAX).unwrap();
+            link.shake_hands(Instant::now() + SILENCE_MAX).unwrap();
+            serve(&mut link, 0, &AtomicBool::new(false))
+        });
+        coordinator.shake_hands(Instant::now() + SILENCE_MAX).unwrap();
+        coordinator.allow(MESSAGE_BYTES_MAX);
+        (coordinator, serving)
+    }
+
+    fn heard(link: &mut Link) -> ToCoordinator {
+        decode(&link.receive(Instant::now() + SILENCE_MAX).unwrap().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn an_order_out_of_turn_is_refused_and_the_conversation_goes_on() {
+        let (mut coordinator, serving) = session();
+        let start = Start { begin_ns: 0, begins_ns: Vec::new(), offsets_ns: Vec::new() };
+        coordinator.send(&encode(&ToAgent::Start(start)).unwrap()).unwrap();
+        let ToCoordinator::Failed { reason } = heard(&mut coordinator) else { panic!("not refused") };
+        assert_eq!(reason, "expected an assignment, found none");
+        coordinator.send(&encode(&ToAgent::Probe { number: 7 }).unwrap()).unwrap();
+        let answered = |said: &ToCoordinator| matches!(said, ToCoordinator::Probed { number: 7, .. });
+        while !answered(&heard(&mut coordinator)) {}
+        coordinator.send(&encode(&ToAgent::Goodbye).unwrap()).unwrap();
+        serving.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn what_is_no_message_ends_the_session() {
+        for rubbish in [&b"{}"[..], b"\xFF\xFF", br#"{"prepare":{"system":"noop"}}"#] {
+            let (mut coordinator, serving) = session();
+            coordinator.send(rubbish).unwrap();
+            let told = serving.join().unwrap().unwrap_err().to_string();
+            assert!(told.starts_with("expected a message of this protocol"), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_coordinator_that_vanishes_is_noticed() {
+        let (coordinator, serving) = session();
+        drop(coordinator);
+        assert_eq!(serving.join().unwrap().unwrap_err().to_string(), "the connection was closed");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
+use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
@@ -22,6 +22,9 @@ use crate::systems::{self, EchoServer, PROBE_TIMEOUT_NS, Role, is_probe};
 
 /// How long waiting for a message that was tried goes on before it looks again.
 const LOOK_AGAIN_NS: u64 = 20_000_000;
+
+/// Orders that wait; a coordinator gives three, one after the other.
+const ORDERS_MAX: usize = 8;
 
 /// What others may change while the load runs.
 #[derive(Debug, Default)]
@@ -49,14 +52,14 @@ impl Shared {
 #[derive(Debug)]
 pub(super) struct Work {
     shared: Arc<Shared>,
-    orders: Sender<ToAgent>,
+    orders: SyncSender<ToAgent>,
     thread: JoinHandle<()>,
 }
 
 impl Work {
     pub(super) fn start(shift_ns: i64, said: SyncSender<ToCoordinator>) -> Result<Self, RemoteError> {
         let shared = Arc::new(Shared::default());
-        let (orders, heard) = mpsc::channel();
+        let (orders, heard) = mpsc::sync_channel(ORDERS_MAX);
         let its = Arc::clone(&shared);
         let body = move || {
             let mut worker = Worker { shared: its, shift_ns, said, ready: None };
@@ -68,14 +71,22 @@ impl Work {
     }
 
     /// Passes an order on. What concerns a load that runs takes effect at once.
-    pub(super) fn order(&self, order: ToAgent) {
+    ///
+    /// # Errors
+    /// Too many wait.
+    pub(super) fn order(&self, order: ToAgent) -> Result<(), RemoteError> {
         match order {
             ToAgent::Stop => self.shared.stop.store(true, Ordering::Relaxed),
             ToAgent::Offsets(found) => self.shared.set_offsets(&found),
             ToAgent::Sent(sent) => self.shared.sent.tell(sent),
-            // A thread that has ended has said why.
-            other => drop(self.orders.send(other)),
+            other => {
+                // A thread that has ended has said why.
+                if let Err(TrySendError::Full(_)) = self.orders.try_send(other) {
+                    return Err(out_of_turn("a coordinator that waits", "one that does not"));
+                }
+            }
         }
+        Ok(())
     }
 
     pub(super) fn has_ended(&self) -> bool {
