@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -25,11 +25,11 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Samples this process and, if there is one, the server's with its children.
-    pub fn start(server: Option<u32>) -> Self {
+    /// Samples this process and, if there is one, the server's with its children. A server that is started again becomes another process.
+    pub fn start(server: Option<Arc<AtomicU32>>) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
-        let body = move || sample(server, &flag);
+        let body = move || sample(server.as_deref(), &flag);
         Self { stop, thread: thread::Builder::new().name("sampler".to_owned()).spawn(body).ok() }
     }
 
@@ -40,10 +40,11 @@ impl Sampler {
     }
 }
 
-fn sample(server: Option<u32>, stop: &AtomicBool) -> Resources {
+fn sample(server: Option<&AtomicU32>, stop: &AtomicBool) -> Resources {
     let mut resources = Resources::default();
     let mut generator = Watch::alone(std::process::id());
-    let mut server = server.map(Watch::with_children);
+    let pid = || server.map(|pid| pid.load(Ordering::Relaxed));
+    let mut server = pid().map(Watch::with_children);
     let begun = Instant::now();
     let mut taken: Option<Duration> = None;
     loop {
@@ -54,6 +55,9 @@ fn sample(server: Option<u32>, stop: &AtomicBool) -> Resources {
         let few = resources.generator.len() < 2;
         if now >= due || (stopped && few) {
             resources.generator.push(generator.sample(now));
+            if let (Some(server), Some(pid)) = (&mut server, pid()) {
+                server.follow(pid);
+            }
             resources.server.extend(server.as_mut().map(|server| server.sample(now)));
             // On the second, whenever the thread wakes up.
             taken = Some(if stopped { now } else { due });
@@ -127,6 +131,15 @@ impl Watch {
 
     fn with_children(root: u32) -> Self {
         Self { children: true, ..Self::alone(root) }
+    }
+
+    /// Goes on with another process, whose counters begin at 0.
+    fn follow(&mut self, root: u32) {
+        if root != self.root {
+            self.root = root;
+            self.before = Counters::default();
+            (self.members, self.switches) = (HashMap::new(), HashMap::new());
+        }
     }
 
     fn sample(&mut self, at: Duration) -> ResourceSample {
@@ -339,6 +352,19 @@ mod tests {
             thread::sleep(Duration::from_millis(10));
         }
         assert!(watch.sample(Duration::ZERO).cpu_seconds >= most);
+    }
+
+    #[test]
+    fn a_server_that_is_started_again_counts_with_both_its_lives() {
+        let busy = "while :; do :; done";
+        let first = shell(busy);
+        let mut watch = Watch::with_children(first.0.id());
+        let before = sample_until(&mut watch, |sample| sample.cpu_seconds >= 0.2).cpu_seconds;
+        drop(first);
+        let second = shell(busy);
+        watch.follow(second.0.id());
+        let after = sample_until(&mut watch, |sample| sample.cpu_seconds >= before + 0.1);
+        assert!(after.cpu_seconds < before + 10.0 && after.resident_bytes > 0, "{after:?}");
     }
 
     #[test]

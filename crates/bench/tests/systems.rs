@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tailrace_bench::clock::{Clock, MonotonicClock, SECOND_NS, Waiting};
-use tailrace_bench::engine::{self, Interval, Load, LoadOptions, Outcome};
+use tailrace_bench::engine::{self, Interval, Load, LoadOptions, Observer, Outcome};
 use tailrace_bench::error::BenchError;
 use tailrace_bench::proxy::{Proxy, ProxyOptions, Trouble};
 use tailrace_bench::schedule::{Rate, Schedule};
@@ -23,6 +23,7 @@ use peers::brokerless::Peer;
 use peers::free_address;
 use peers::nsqd::Nsqd;
 use peers::postgres::{self, Postgres};
+use peers::redis::Redis;
 use peers::script::{Script, Turn};
 
 fn target(system: &str, address: Option<String>) -> Target {
@@ -39,9 +40,13 @@ fn target(system: &str, address: Option<String>) -> Target {
 }
 
 fn options(target: &Target, per_second: u64) -> LoadOptions {
+    options_of(target, per_second, SECOND_NS)
+}
+
+fn options_of(target: &Target, per_second: u64, duration_ns: u64) -> LoadOptions {
     let schedule = Schedule::constant(Rate::per_second(per_second).unwrap()).unwrap();
     let mut options = LoadOptions::new(Load::Open(schedule));
-    (options.warm_up_ns, options.duration_ns) = (SECOND_NS / 5, SECOND_NS);
+    (options.warm_up_ns, options.duration_ns) = (SECOND_NS / 5, duration_ns);
     (options.threads, options.payload_bytes, options.run) = (2, target.payload_bytes, target.run);
     options
 }
@@ -51,12 +56,20 @@ fn settings(values: &[(&str, &str)]) -> Settings {
 }
 
 fn run(target: &Target, options: &LoadOptions, stop: &Arc<AtomicBool>) -> Outcome {
+    run_observed(target, options, stop, &mut |_: &Interval<'_>| {})
+}
+
+fn run_observed(
+    target: &Target,
+    options: &LoadOptions,
+    stop: &Arc<AtomicBool>,
+    observer: &mut dyn Observer,
+) -> Outcome {
     let clock: Arc<dyn Clock> = Arc::new(MonotonicClock::new(Waiting::Sleep));
     let mut opened = systems::open(target).unwrap();
     systems::set_up(&mut opened.requesters, target, &*clock).unwrap();
     let requesters = opened.requesters;
-    let (outcome, requesters) =
-        engine::run(options, requesters, &clock, stop, &mut |_: &Interval<'_>| {}).unwrap();
+    let (outcome, requesters) = engine::run(options, requesters, &clock, stop, observer).unwrap();
     for mut requester in requesters {
         requester.tear_down().unwrap();
     }
@@ -140,6 +153,48 @@ fn shows_a_stall_behind(proxy: ProxyOptions, target: Target) {
     }
 }
 
+/// Connections that are reset are made again, and what was due meanwhile is sent then. `keeps` is a system that delivers afterwards what
+/// was on its way to a broken connection.
+fn survives_resets(target: Target, upstream: String, per_second: u64, keeps: bool) {
+    // With latency there is always something in flight.
+    let slow = Trouble { latency: Duration::from_millis(10), ..Trouble::default() };
+    let options = ProxyOptions { to_server: slow.clone(), to_client: slow, ..proxy_options(upstream) };
+    let proxy = Proxy::start(options).unwrap();
+    let target = Target { address: Some(proxy.address().to_string()), connections: 2, ..target };
+    let system = &target.system;
+    let due = 2 * per_second;
+    let mut load = options_of(&target, per_second, 2 * SECOND_NS);
+    (load.timeout_ns, load.interval_ns) = (5 * SECOND_NS, SECOND_NS / 20);
+    let mut resets = vec![due / 10, due * 4 / 10, due * 7 / 10];
+    let outcome = run_observed(&target, &load, &Arc::default(), &mut |interval: &Interval<'_>| {
+        if resets.first().is_some_and(|sent| interval.total.counts.sent >= *sent) {
+            resets.remove(0);
+            proxy.reset();
+        }
+    });
+    let counts = outcome.total.counts;
+    // Two connections; one that is being made is not broken by a reset.
+    assert!((3..=6).contains(&counts.broken_connections), "{system} {counts:?} {:?}", outcome.breaks);
+    assert_eq!(counts.broken_connections, counts.reconnected, "{system} {:?}", outcome.breaks);
+    assert_eq!((counts.due, counts.sent, counts.unsent), (due, due, 0), "{system} {:?}", outcome.failures);
+    let wrong = [counts.lost, counts.corrupt, counts.foreign, counts.unknown];
+    assert_eq!(wrong, [0; 4], "{system} {counts:?}");
+    assert!(keeps || counts.duplicates == 0, "{system} {counts:?}");
+    // What was on its way when the connection broke, and only that, may not have come.
+    for outcomes in [&outcome.total.acknowledgement, &outcome.total.receipt] {
+        assert!([0, due].contains(&outcomes.count()), "{system} {counts:?}");
+        assert_eq!(outcomes.timeout.count(), 0, "{system}");
+    }
+    let receipt = &outcome.total.receipt;
+    assert!(
+        receipt.error.count() <= counts.cut_off && counts.received == receipt.success.count(),
+        "{counts:?}"
+    );
+    assert!(counts.cut_off + counts.redelivered > 0, "{system} {counts:?}");
+    // An outage is felt: the first attempt to connect is made after 50 ms at the earliest.
+    assert!(receipt.success.max_ns() >= 50_000_000, "{system}");
+}
+
 fn server(variable: &str) -> Option<String> {
     let address = std::env::var(variable).ok();
     if address.is_none() {
@@ -159,19 +214,54 @@ fn noop_and_echo() {
 }
 
 #[test]
+fn echo_servers_survive_resets() {
+    std::thread::scope(|scope| {
+        // HTTP has one request at a time and connection.
+        for (system, protocol, per_second) in
+            [("tcp-echo", EchoProtocol::Tcp, 500), ("http", EchoProtocol::Http, 50)]
+        {
+            scope.spawn(move || {
+                let server = EchoServer::start(protocol).unwrap();
+                survives_resets(target(system, None), server.address().to_string(), per_second, false);
+            });
+        }
+    });
+}
+
+#[test]
+fn redis_survives_resets() {
+    let Some(server) = Redis::start() else {
+        eprintln!("not tried: no Redis is installed");
+        return;
+    };
+    let address = &server.address;
+    std::thread::scope(|scope| {
+        for (system, keeps) in [("redis", false), ("redis-streams", true)] {
+            scope.spawn(move || {
+                comes_back(system, Some(address.clone()), 500);
+                survives_resets(target(system, None), address.clone(), 500, keeps);
+            });
+        }
+    });
+}
+
+#[test]
 fn nats_and_jetstream() {
     let Some(address) = server("TAILRACE_BENCH_NATS") else { return };
     comes_back("nats", Some(address.clone()), 2000);
     comes_back("jetstream", Some(address.clone()), 500);
     shows_a_stall("nats", address.clone());
-    shows_a_stall("jetstream", address);
+    shows_a_stall("jetstream", address.clone());
+    survives_resets(target("nats", None), address.clone(), 500, false);
+    survives_resets(target("jetstream", None), address, 500, true);
 }
 
 #[test]
 fn tailrace_nats() {
     let Some(address) = server("TAILRACE_BENCH_TAILRACE_NATS") else { return };
     comes_back("tailrace-nats", Some(address.clone()), 2000);
-    shows_a_stall("tailrace-nats", address);
+    shows_a_stall("tailrace-nats", address.clone());
+    survives_resets(target("tailrace-nats", None), address, 500, false);
 }
 
 #[test]
@@ -187,21 +277,24 @@ fn redis_and_streams() {
 fn rabbitmq() {
     let Some(address) = server("TAILRACE_BENCH_RABBITMQ") else { return };
     comes_back("rabbitmq", Some(address.clone()), 500);
-    shows_a_stall("rabbitmq", address);
+    shows_a_stall("rabbitmq", address.clone());
+    survives_resets(target("rabbitmq", None), address, 500, false);
 }
 
 #[test]
 fn mqtt() {
     let Some(address) = server("TAILRACE_BENCH_MQTT") else { return };
     comes_back("mqtt", Some(address.clone()), 500);
-    shows_a_stall("mqtt", address);
+    shows_a_stall("mqtt", address.clone());
+    survives_resets(target("mqtt", None), address, 500, false);
 }
 
 #[test]
 fn stomp() {
     let Some(address) = server("TAILRACE_BENCH_STOMP") else { return };
     comes_back("stomp", Some(address.clone()), 500);
-    shows_a_stall("stomp", address);
+    shows_a_stall("stomp", address.clone());
+    survives_resets(target("stomp", None), address, 500, true);
 }
 
 #[test]
@@ -219,6 +312,7 @@ fn postgres() {
     comes_back_with(&scram, &[24, 128, 5_998, 5_999], 300);
     comes_back_with(&logged_in("template1", postgres::PASSWORD), &[128], 100);
     shows_a_stall_with(scram.clone(), server.address.clone());
+    survives_resets(scram.clone(), server.address.clone(), 500, false);
     let mut asynchronous = scram;
     asynchronous.settings = settings(&[("password", postgres::PASSWORD), ("synchronous_commit", "off")]);
     comes_back_with(&asynchronous, &[128], 300);
@@ -245,6 +339,7 @@ fn nsq() {
     assert!(seen.finished >= 500 + 500 + 30, "{seen:?}");
     assert!(seen.heartbeats > 20 && seen.heartbeats_answered > 20, "{seen:?}");
     shows_a_stall("nsq", nsqd.address.clone());
+    survives_resets(target("nsq", None), nsqd.address.clone(), 500, true);
 }
 
 fn nsq_frame(kind: u8, body: &str) -> Turn {

@@ -94,6 +94,16 @@ fn other_loads_are_labelled() {
 }
 
 #[test]
+fn messages_that_end_within_the_warm_up_are_no_fault_of_the_generator() {
+    let output = bench_run(&["--system", "noop", "--mode", "full-throttle", "--messages", "1000", "-q"]);
+    let text = failure(&output, 3);
+    assert_eq!(text, "tailrace: nothing was measured: the 1000 messages were sent within the warm-up\n");
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(shown.contains("NOTHING MEASURED: the 1000 messages were sent"), "{shown}");
+    assert!(!shown.contains("INVALID") && !shown.contains("doubtful"), "{shown}");
+}
+
+#[test]
 fn wrong_options_are_named() {
     for (more, words) in [
         (&["--system", "pigeon"][..], "'pigeon' is no system that can be measured"),
@@ -110,6 +120,66 @@ fn wrong_options_are_named() {
     failure(&bench_run(&["--rate", "often"]), 2);
     let text = failure(&run(&["bench", "proxy", "--to", "127.0.0.1:1", "--both", "rain=1s"]), 1);
     assert!(text.contains("'rain' is no trouble"), "{text}");
+}
+
+/// Everything that a folder holds, and what stands in the files.
+fn contents(folder: &std::path::Path) -> String {
+    let mut text = String::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        text.push_str(&path.display().to_string());
+        if path.is_dir() {
+            text.push_str(&contents(&path));
+        } else {
+            text.push_str(&String::from_utf8_lossy(&std::fs::read(&path).unwrap()));
+        }
+    }
+    text
+}
+
+#[test]
+fn secrets_stay_out_of_results_reports_and_messages() {
+    let dir = tempfile::tempdir().unwrap();
+    let (echo, address, _) = proxied_echo();
+    let (plan, page) = (dir.path().join("plan.toml"), dir.path().join("report.html"));
+    let (program, to) = (support::TAILRACE, echo.address());
+    let script = "exec \"$0\" bench proxy --listen \"$1\" --to \"$2\" # API_TOKEN=hush-1";
+    let text = format!(
+        "rounds = 1\npause = '0s'\n[[system]]\nname = 'echo'\nSYSTEM\naddress = '{address}'\n\
+         version = ['VERSION', '-c', 'echo 7', '--key=hush-2', '--token', 'hush-3']\n\
+         start = ['sh', '-c', '{script}', '{program}', '{address}', '{to}', '--password', 'hush-4']\n\
+         [[workload]]\nname = 'w'\nrate = 50\nduration = '200ms'\nwarm-up = '0s'\n",
+    );
+    let tcp = "system = 'tcp-echo'";
+    // The echo server speaks no STOMP: what it answers wrongly may be told, and the settings not.
+    let stomp = "system = 'stomp'\nset = { user = 'me', password = 'hush-5' }";
+    let mut seen = String::new();
+    for (name, system, version, expected) in [
+        ("works", tcp, "sh", "p99"),
+        ("answers", stomp, "sh", "answered wrongly"),
+        ("version", tcp, "false", "'false -c echo 7 --key=*** --token ***' told no version"),
+    ] {
+        std::fs::write(&plan, text.replace("SYSTEM", system).replace("VERSION", version)).unwrap();
+        let out = dir.path().join(name);
+        let arguments = ["bench", "run", plan.to_str().unwrap(), "--out", out.to_str().unwrap()];
+        // The second time it is recognised as the same plan.
+        for _ in 0..2 {
+            let output = run(&arguments);
+            let told = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+            assert!(told.to_lowercase().contains(expected) || told.contains(expected), "{told}");
+            seen.push_str(&told);
+        }
+        seen.push_str(&contents(&out));
+    }
+    let works = dir.path().join("works");
+    success(run(&["bench", "report", works.to_str().unwrap(), "--html", page.to_str().unwrap()]));
+    seen.push_str(&std::fs::read_to_string(&page).unwrap());
+    let secret = ["--system", "rabbitmq", "--set", "password=hush-6", "--address", "me:hush-7@127.0.0.1:1"];
+    let text = failure(&bench_run(&secret), 1);
+    assert!(text.contains("the address ***@127.0.0.1:1 names a user"), "{text}");
+    seen.push_str(&text);
+    assert!(!seen.contains("hush"), "{seen}");
+    assert!(seen.contains("--password', \"***\"]") && seen.contains("# API_TOKEN=***"), "{seen}");
 }
 
 #[test]
@@ -328,6 +398,52 @@ fn scalability_is_fitted_from_results() {
     assert!(text.contains("the runs are not alike: mode is"), "{text}");
     let text = failure(&run(&["bench", "usl", js.join("2").join("round-1").to_str().unwrap()]), 1);
     assert!(text.contains("whose schedule decides how much is sent"), "{text}");
+}
+
+#[test]
+fn a_killed_server_is_started_again_within_the_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_echo, _, server) = proxied_echo();
+    let (plan, out) = (dir.path().join("plan.toml"), dir.path().join("out"));
+    let text = format!(
+        "rounds = 1\npause = '0s'\n[trouble]\n\
+         signals = [{{ at = '1100ms', start = true }}, {{ at = '500ms', signal = 'SIGKILL' }}]\n[[system]]\n\
+         name = 'echo'\nsystem = 'tcp-echo'\n{server}\
+         [[workload]]\nname = 'w'\nrate = 200\nduration = '3s'\nwarm-up = '0s'\n"
+    );
+    std::fs::write(&plan, &text).unwrap();
+    let output = run(&["bench", "run", plan.to_str().unwrap(), "--out", out.to_str().unwrap()]);
+    success(output);
+    let folder = out.join("echo/w/round-1");
+    let result: Value = serde_json::from_slice(&std::fs::read(folder.join("result.json")).unwrap()).unwrap();
+    let trouble: Vec<&str> =
+        result["trouble"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
+    assert!(trouble[0].starts_with("SIGKILL to the server at 0.5"), "{trouble:?}");
+    let (started, ready) = trouble[1]
+        .strip_prefix("server started again at ")
+        .and_then(|rest| rest.split_once(" s, ready at "))
+        .unwrap_or_else(|| panic!("{trouble:?}"));
+    let ready: f64 = ready.strip_suffix(" s").unwrap().parse().unwrap();
+    assert!(started.parse::<f64>().unwrap() >= 1.1 && ready >= 1.1, "{trouble:?}");
+    // Both lives wrote into one log; every message was sent, and whoever waited longest waited for the second life.
+    let log = std::fs::read_to_string(folder.join("server.log")).unwrap();
+    assert_eq!(log.matches("ready proxy=").count(), 2, "{log}");
+    let counts = &result["counts"];
+    assert_eq!((&counts["broken_connections"], &counts["reconnected"]), (&1.into(), &1.into()), "{result}");
+    assert_eq!((&counts["sent"], &counts["lost"], &counts["unsent"]), (&600.into(), &0.into(), &0.into()));
+    let back = result["breaks"][0]["back_at_ns"].as_f64().unwrap() / 1e9;
+    let longest = result["latency"]["receipt"]["quantiles_ns"]["1"].as_f64().unwrap() / 1e9;
+    assert!(back >= 1.1 && longest >= 0.5 && result["failures"] == serde_json::json!([]), "{result}");
+    // The second one is sampled as the first one was: it has memory at the end.
+    let resources = std::fs::read_to_string(folder.join("resources.csv")).unwrap();
+    let last = resources.lines().rfind(|line| line.contains(",server,")).unwrap();
+    let resident: u64 = last.split(',').nth(3).unwrap().parse().unwrap();
+    assert!(resident > 0, "{resources}");
+    // A plan with this key can be drawn.
+    let page = dir.path().join("report.html");
+    success(run(&["bench", "report", out.to_str().unwrap(), "--html", page.to_str().unwrap()]));
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("1 times broken, 1 times made again: at 0.5"), "{page}");
 }
 
 #[test]

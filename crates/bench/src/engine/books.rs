@@ -2,10 +2,11 @@
 
 use super::flight::{ACKNOWLEDGEMENT, Entry, Flight, PAYLOAD};
 use super::options::LoadOptions;
+use super::orphans::Orphans;
 use super::span::Span;
 use crate::payload;
-use crate::recorder::{Distribution, Outcomes, Recorder};
-use crate::requester::{Expects, Sink};
+use crate::recorder::{Counts, Distribution, Outcomes, Recorder};
+use crate::requester::{Expects, PayloadBack, Sink};
 use crate::windowed::{Arrival, Tracker};
 
 /// Sequences within which duplicates and reorderings are recognised.
@@ -14,6 +15,7 @@ pub(super) const WINDOW: u64 = 1 << 16;
 /// What the sink and the sender share.
 pub(super) struct Books {
     pub(super) flight: Flight,
+    pub(super) orphans: Orphans,
     pub(super) tracker: Tracker,
     pub(super) expects: Expects,
     pub(super) run: u16,
@@ -27,6 +29,7 @@ impl Books {
     pub(super) fn new(options: &LoadOptions, span: Span, expects: Expects, connection: u16) -> Self {
         Self {
             flight: Flight::new(options.bound()),
+            orphans: Orphans::default(),
             tracker: Tracker::new(WINDOW),
             expects,
             run: options.run,
@@ -61,6 +64,57 @@ impl Books {
         if entry.awaits & PAYLOAD != 0 {
             choose(&mut recorder.receipt).record(latency_ns);
         }
+    }
+}
+
+impl Books {
+    /// The connection broke: acknowledgements and replies of what is in flight will not come; deliveries may, if it `comes_back`.
+    pub(super) fn cut_off(&mut self, comes_back: bool, now: u64, recorder: &mut Recorder) {
+        while let Some((sequence, entry)) = self.flight.pop() {
+            let delivered_later = comes_back && self.expects.payload == Some(PayloadBack::Receipt);
+            let awaits_payload = entry.awaits & PAYLOAD != 0;
+            let hope = if delivered_later { entry.awaits & PAYLOAD } else { 0 };
+            let ended = Entry { awaits: entry.awaits & !hope, ..entry };
+            self.close(ended, now, recorder, |outcomes| &mut outcomes.error);
+            if hope != 0 {
+                if let Some(given_up) = self.orphans.add(sequence, Entry { awaits: hope, ..entry }) {
+                    self.close(given_up, now, recorder, |outcomes| &mut outcomes.error);
+                }
+            } else if awaits_payload {
+                self.orphans.add_hopeless();
+            }
+        }
+    }
+
+    /// Gives up what was sent at `limit_ns` or earlier.
+    pub(super) fn expire(&mut self, limit_ns: u64, now: u64, recorder: &mut Recorder) {
+        while let Some(entry) = self.flight.expire(limit_ns) {
+            self.close(entry, now, recorder, |outcomes| &mut outcomes.timeout);
+        }
+        while let Some(entry) = self.orphans.expire(limit_ns) {
+            self.close(entry, now, recorder, |outcomes| &mut outcomes.error);
+        }
+    }
+
+    /// When the oldest message of which something is awaited was sent.
+    pub(super) fn oldest_sent_ns(&mut self) -> Option<u64> {
+        self.flight.oldest_sent_ns().into_iter().chain(self.orphans.oldest_sent_ns()).min()
+    }
+
+    /// Whether anything is awaited.
+    pub(super) fn awaits_something(&self) -> bool {
+        self.flight.open() > 0 || self.orphans.oldest_sent_ns().is_some()
+    }
+
+    /// At the end: counts what did not come.
+    pub(super) fn count_missing(&self, counts: &mut Counts) {
+        if self.expects.payload.is_none() {
+            return;
+        }
+        let missing = self.tracker.missing(self.flight.next_sequence());
+        let cut_off = self.orphans.cut_off().min(missing);
+        counts.cut_off += cut_off;
+        counts.lost += missing - cut_off;
     }
 }
 
@@ -119,7 +173,11 @@ impl Sink for LaneSink<'_> {
                 return;
             }
         }
-        let entry = self.books.flight.came(header.sequence, PAYLOAD);
+        let mut entry = self.books.flight.came(header.sequence, PAYLOAD);
+        if let Some((orphan, in_time)) = self.books.orphans.came(header.sequence) {
+            counts.redelivered += 1;
+            entry = in_time.then_some(orphan);
+        }
         if !self.books.span.measures(header.due_ns) {
             return;
         }

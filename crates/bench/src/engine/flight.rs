@@ -104,6 +104,17 @@ impl Flight {
         Some(entry)
     }
 
+    /// Takes out the oldest message, with its sequence.
+    pub(super) fn pop(&mut self) -> Option<(u64, Entry)> {
+        if let Some((sequence, entry)) = self.left_behind.pop_first() {
+            self.open -= 1;
+            return Some((sequence, entry));
+        }
+        self.skip_closed();
+        let sequence = self.base;
+        self.expire(u64::MAX).map(|entry| (sequence, entry))
+    }
+
     /// When the oldest message in flight was sent.
     pub(super) fn oldest_sent_ns(&mut self) -> Option<u64> {
         if let Some((_, oldest)) = self.left_behind.first_key_value() {
@@ -155,6 +166,21 @@ mod tests {
         }
         assert_eq!((flight.open(), flight.oldest_sent_ns()), (1, Some(0)));
         assert_eq!(flight.left_behind.len(), 1);
+        flight.push(entry(100));
+        assert_eq!(flight.pop().map(|(sequence, _)| sequence), Some(0));
+        assert_eq!(flight.pop().map(|(sequence, _)| sequence), Some(100));
+        assert_eq!((flight.pop(), flight.open()), (None, 0));
+    }
+
+    #[test]
+    fn one_that_was_left_behind_expires() {
+        let mut flight = Flight::new(4);
+        flight.push(entry(0));
+        for sequence in 1..100 {
+            flight.push(entry(sequence));
+            flight.came(sequence, PAYLOAD).unwrap();
+            flight.came(sequence, ACKNOWLEDGEMENT).unwrap();
+        }
         assert!(flight.came(0, ACKNOWLEDGEMENT).is_some());
         assert_eq!(flight.expire(50).map(|entry| entry.awaits), Some(PAYLOAD));
         assert_eq!(flight.expire(50), None);
@@ -176,5 +202,7 @@ mod tests {
         let gone: Vec<u64> = std::iter::from_fn(|| flight.expire(25)).map(|entry| entry.sent_ns).collect();
         assert_eq!(gone, [0, 10, 20]);
         assert_eq!(flight.oldest_sent_ns(), Some(30));
+        let left: Vec<u64> = std::iter::from_fn(|| flight.pop()).map(|(sequence, _)| sequence).collect();
+        assert_eq!((left, flight.open()), (vec![3, 4], 0));
     }
 }

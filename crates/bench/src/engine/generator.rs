@@ -9,10 +9,16 @@ use std::sync::mpsc::Sender;
 use super::lane::Lane;
 use super::span::Span;
 use super::spare::Spare;
-use crate::clock::Clock;
+use crate::clock::{Clock, SECOND_NS};
 use crate::payload::PayloadBuffer;
 use crate::recorder::Recorder;
 use crate::requester::Readiness;
+
+/// How long a stopped run waits for the last answers.
+const PATIENCE_STOPPED_NS: u64 = SECOND_NS;
+
+/// How often is looked whether somebody stopped the run, if nothing else happens.
+const LOOK_NS: u64 = SECOND_NS / 4;
 
 /// What a thread measured in one interval.
 pub(super) struct Report {
@@ -59,6 +65,7 @@ impl Generator {
             }
             if !interrupted && self.stop.load(Ordering::Relaxed) {
                 interrupted = true;
+                self.span.drained_ns = self.span.drained_ns.min(now + PATIENCE_STOPPED_NS);
                 self.lanes.iter_mut().for_each(|lane| lane.stop(now, &mut recorder));
             }
             if now >= self.span.drained_ns || self.lanes.iter().all(Lane::is_done) {
@@ -75,6 +82,7 @@ impl Generator {
 
     fn turn(&mut self, clock: &dyn Clock, now: u64, ready: &[bool], recorder: &mut Recorder) {
         for (lane, ready) in self.lanes.iter_mut().zip(ready) {
+            lane.mend(now, recorder);
             if *ready {
                 lane.receive(clock, recorder);
             }
@@ -86,11 +94,11 @@ impl Generator {
 
     /// Waits for the first of: a message due, a descriptor, a timeout, the end of the interval.
     fn wait(&mut self, clock: &dyn Clock, interval: u64, ready: &mut [bool]) {
-        let mut until = self.interval_end(interval).min(self.span.drained_ns);
-        for lane in &mut self.lanes {
-            until = until.min(lane.next_event_ns());
-        }
         let now = clock.now_ns();
+        let mut until = self.interval_end(interval).min(self.span.drained_ns).min(now + LOOK_NS);
+        for lane in &mut self.lanes {
+            until = until.min(lane.next_event_ns(now));
+        }
         let mut watched = Vec::new();
         let mut owners = Vec::new();
         for (index, lane) in self.lanes.iter().enumerate() {

@@ -1,10 +1,14 @@
 //! One connection under load: its schedule, what it has in flight, and what that measures.
 //!
 //! A lane never waits. It decides whose fault a late message is: the time for which the connection could take no more is *held*,
-//! what remains of the delay before sending is the *lateness* of the generator.
+//! what remains of the delay before sending is the *lateness* of the generator. What is due while the connection is broken is held in the
+//! same way, unless it stays broken for longer than a message may take.
+
+use std::time::Duration;
 
 use super::books::{Books, LaneSink};
 use super::flight::Entry;
+use super::link::{Link, LinkEnd, Repair};
 use super::options::{Load, LoadOptions};
 use super::span::Span;
 use crate::clock::Clock;
@@ -30,7 +34,7 @@ enum Pace {
 }
 
 pub(super) struct Lane {
-    requester: Box<dyn Requester>,
+    link: Link,
     pace: Pace,
     next_due_ns: Option<u64>,
     messages_left: u64,
@@ -38,7 +42,6 @@ pub(super) struct Lane {
     timeout_ns: u64,
     blocked: bool,
     unblocked_ns: u64,
-    broken: Option<RequesterError>,
     books: Books,
 }
 
@@ -46,6 +49,7 @@ impl Lane {
     pub(super) fn new(
         requester: Box<dyn Requester>,
         options: &LoadOptions,
+        repair: Option<Repair>,
         span: Span,
         connection: u32,
         connections: u32,
@@ -58,7 +62,7 @@ impl Lane {
         let (all, own, others) = (options.messages_max, u64::from(connection), u64::from(connections));
         let books = Books::new(options, span, requester.expects(), connection as u16);
         let mut lane = Self {
-            requester,
+            link: Link::new(requester, repair, span.begin_ns, connection, connections),
             pace,
             next_due_ns: None,
             messages_left: all.saturating_sub(own).div_ceil(others),
@@ -66,7 +70,6 @@ impl Lane {
             timeout_ns: options.timeout_ns,
             blocked: false,
             unblocked_ns: 0,
-            broken: None,
             books,
         };
         lane.advance();
@@ -83,7 +86,10 @@ impl Lane {
         let mut now = clock.now_ns();
         let mut sent = 0;
         while sent < BURST && self.next_due_ns.is_some_and(|due| due <= now) {
-            if self.broken.is_some() {
+            if !self.link.is_up() {
+                if self.patience_ends_ns().is_none_or(|end| end > now) {
+                    break;
+                }
                 self.give_up_next(now, recorder);
             } else if !self.send_next(now, buffer, recorder) {
                 break;
@@ -91,9 +97,28 @@ impl Lane {
             sent += 1;
             now = clock.now_ns();
         }
-        if sent > 0 && self.broken.is_none() {
-            let flushed = self.requester.flush();
+        if sent > 0
+            && let Some(requester) = self.link.up()
+        {
+            let flushed = requester.flush();
             self.survive(flushed, now, recorder);
+        }
+    }
+
+    /// Until when the next message waits for a connection that is broken.
+    fn patience_ends_ns(&self) -> Option<u64> {
+        let timeout_ns = if self.link.is_lost() { 0 } else { self.timeout_ns };
+        match self.pace {
+            // Full throttle has no due times that a broken connection could miss.
+            Pace::FullThrottle if !self.link.is_lost() => None,
+            _ => self.next_due_ns.map(|due| due.saturating_add(timeout_ns)),
+        }
+    }
+
+    /// Goes on with making a broken connection again.
+    pub(super) fn mend(&mut self, now: u64, recorder: &mut Recorder) {
+        if !self.link.is_up() && self.link.mend(now) {
+            recorder.counts.reconnected += 1;
         }
     }
 
@@ -108,7 +133,8 @@ impl Lane {
         let sequence = self.books.flight.next_sequence();
         let Books { run, connection, .. } = self.books;
         let payload = buffer.fill(Header { run, connection, sequence, due_ns: counts_from_ns });
-        match self.requester.publish(sequence, payload) {
+        let Some(requester) = self.link.up() else { return false };
+        match requester.publish(sequence, payload) {
             Ok(Handed::Taken) => {}
             Ok(Handed::Full) => {
                 self.blocked = true;
@@ -174,7 +200,7 @@ impl Lane {
             recorder.counts.due += 1;
             recorder.counts.unsent += 1;
             let entry = Entry { due_ns, sent_ns: now, awaits: self.books.awaits() };
-            let failed = self.broken.is_some();
+            let failed = !self.link.is_up();
             self.books.close(entry, now, recorder, |outcomes| {
                 if failed { &mut outcomes.error } else { &mut outcomes.timeout }
             });
@@ -184,13 +210,11 @@ impl Lane {
 
     /// Reads what came.
     pub(super) fn receive(&mut self, clock: &dyn Clock, recorder: &mut Recorder) {
-        if self.broken.is_some() {
-            return;
-        }
+        let Some(requester) = self.link.up() else { return };
         let mut sink = LaneSink { books: &mut self.books, recorder };
-        let mut result = self.requester.receive(clock, &mut sink);
+        let mut result = requester.receive(clock, &mut sink);
         if result.is_ok() {
-            result = self.requester.flush();
+            result = requester.flush();
         }
         let failed = result.is_err();
         self.survive(result, if failed { clock.now_ns() } else { 0 }, recorder);
@@ -199,36 +223,30 @@ impl Lane {
     /// Gives up messages that were sent too long ago.
     pub(super) fn expire(&mut self, now: u64, recorder: &mut Recorder) {
         let Some(limit_ns) = now.checked_sub(self.timeout_ns) else { return };
-        while let Some(entry) = self.books.flight.expire(limit_ns) {
-            self.books.close(entry, now, recorder, |outcomes| &mut outcomes.timeout);
-        }
+        self.books.expire(limit_ns, now, recorder);
     }
 
     /// Ends the run for this lane: what did not come or could not be sent counts as given up. Returns how many messages
     /// were left although there was room: those are the generator's fault.
     pub(super) fn finish(&mut self, now: u64, recorder: &mut Recorder) -> u64 {
-        while let Some(entry) = self.books.flight.expire(u64::MAX) {
-            self.books.close(entry, now, recorder, |outcomes| &mut outcomes.timeout);
-        }
-        let had_room = !self.blocked && self.broken.is_none();
+        self.books.expire(u64::MAX, now, recorder);
+        let had_room = !self.blocked && self.link.is_up();
         let mut left = 0;
         while self.next_due_ns.is_some_and(|due| due <= now) && !matches!(self.pace, Pace::FullThrottle) {
             self.give_up_next(now, recorder);
             left += 1;
         }
-        if self.books.expects.payload.is_some() {
-            recorder.counts.lost += self.books.tracker.missing(self.books.flight.next_sequence());
-        }
+        self.books.count_missing(&mut recorder.counts);
         if had_room { left } else { 0 }
     }
 
     fn survive(&mut self, result: Result<(), RequesterError>, now: u64, recorder: &mut Recorder) {
         let Err(error) = result else { return };
-        self.broken = Some(error);
+        self.link.broke(error, now);
         recorder.counts.broken_connections += 1;
-        while let Some(entry) = self.books.flight.expire(u64::MAX) {
-            self.books.close(entry, now, recorder, |outcomes| &mut outcomes.error);
-        }
+        // What is due from here on is held by the connection.
+        self.blocked = true;
+        self.books.cut_off(!self.link.is_lost(), now, recorder);
     }
 
     /// Full throttle ends by the clock.
@@ -247,7 +265,12 @@ impl Lane {
     }
 
     pub(super) fn is_done(&self) -> bool {
-        self.next_due_ns.is_none() && (self.books.flight.open() == 0 || self.broken.is_some())
+        self.next_due_ns.is_none() && (!self.books.awaits_something() || self.link.is_lost())
+    }
+
+    /// The number of its connection, and how many messages were handed over, warm-up included.
+    pub(super) fn sent(&self) -> (u32, u64) {
+        (u32::from(self.books.connection), self.books.flight.next_sequence())
     }
 
     pub(super) fn in_flight(&self) -> usize {
@@ -255,31 +278,28 @@ impl Lane {
     }
 
     /// When this lane has something to do again, answers apart.
-    pub(super) fn next_event_ns(&mut self) -> u64 {
-        let next_due = self.next_due_ns.unwrap_or(u64::MAX);
-        let due = if self.blocked { u64::MAX } else { next_due };
-        let timeout = self.books.flight.oldest_sent_ns().map_or(u64::MAX, |sent| sent + self.timeout_ns);
-        due.min(timeout)
+    pub(super) fn next_event_ns(&mut self, now: u64) -> u64 {
+        let due = match self.next_due_ns {
+            Some(due) if self.link.is_up() && !self.blocked => due,
+            Some(_) if !self.link.is_up() => self.patience_ends_ns().unwrap_or(u64::MAX),
+            _ => u64::MAX,
+        };
+        let timeout = self.books.oldest_sent_ns().map_or(u64::MAX, |sent| sent + self.timeout_ns);
+        due.min(timeout).min(self.link.next_event_ns(now))
     }
 
     /// When to look for answers: as soon as a socket is ready, or at a time.
     pub(super) fn readiness(&self, now: u64) -> Readiness<'_> {
-        if self.broken.is_some() {
-            return Readiness::At(u64::MAX);
-        }
-        match self.requester.readiness() {
+        let Some(requester) = self.link.ready() else { return Readiness::At(u64::MAX) };
+        match requester.readiness() {
             Readiness::Often => Readiness::At(now + LOOK_AGAIN_NS),
             other => other,
         }
     }
 
-    /// The number of its connection, and how many messages it has sent.
-    pub(super) fn sent(&self) -> (u32, u64) {
-        (u32::from(self.books.connection), self.books.flight.next_sequence())
-    }
-
-    /// The requester, and what went wrong.
-    pub(super) fn into_parts(self) -> (Box<dyn Requester>, Option<String>, Option<String>) {
-        (self.requester, self.broken.map(|error| error.to_string()), self.books.first_refusal)
+    /// The connection, and the first reason for which the system refused a message. One that is being made again is waited for no
+    /// longer than `patience`.
+    pub(super) fn end(self, patience: Duration) -> (LinkEnd, Option<String>) {
+        (self.link.end(patience), self.books.first_refusal)
     }
 }

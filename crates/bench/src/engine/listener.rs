@@ -130,6 +130,7 @@ fn gather(
         interrupted: false,
         neglected: 0,
         failures,
+        breaks: Vec::new(),
         refusals: Vec::new(),
         sent: Vec::new(),
     };

@@ -10,8 +10,11 @@ mod collector;
 mod flight;
 mod generator;
 mod lane;
+mod link;
 mod listener;
+mod mender;
 mod options;
+mod orphans;
 mod span;
 mod spare;
 mod verdict;
@@ -20,11 +23,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::thread;
+use std::time::{Duration, Instant};
 
 pub(crate) use collector::Collector;
 pub use collector::{Interval, Observer};
+pub use link::Break;
 pub use listener::{Listening, Sent, listen};
-pub use options::{Load, LoadOptions, Mode};
+pub use options::{Load, LoadOptions, Mode, Reconnect};
 pub use span::Span;
 pub use verdict::{LATENESS_NS_ALLOWED, QUANTILES, Verdict};
 
@@ -35,7 +40,10 @@ use crate::recorder::{Distribution, Recorder};
 use crate::requester::{PayloadBack, Requester};
 use generator::{Ended, Generator};
 use lane::Lane;
+use link::{BREAKS_LISTED, Repair};
+use mender::Mender;
 use spare::Spare;
+use verdict::Ending;
 
 /// What came out of a run.
 #[derive(Debug)]
@@ -54,8 +62,10 @@ pub struct Outcome {
     pub measured_ns: u64,
     /// Somebody stopped it before its end; what was measured until then is there.
     pub interrupted: bool,
-    /// What broke connections.
+    /// What broke the connections that were still broken at the end.
     pub failures: Vec<String>,
+    /// Which connections broke, when, and when they were there again, in order of time; no more than the first thousand.
+    pub breaks: Vec<Break>,
     /// Why the system refused messages: the first reason of each connection that saw one.
     pub refusals: Vec<String>,
     /// Expected time between two sendings of one connection, for the correction of loads that wait for answers.
@@ -95,15 +105,21 @@ pub struct PartOutcome {
     pub interrupted: bool,
     /// Messages that could have been sent and were not.
     pub neglected: u64,
-    /// What broke connections.
+    /// What broke the connections that were still broken at the end.
     pub failures: Vec<String>,
+    /// Which connections broke, when, and when they were there again.
+    pub breaks: Vec<Break>,
     /// Why the system refused messages.
     pub refusals: Vec<String>,
     /// Connections and how many messages each has sent, warm-up included.
     pub sent: Vec<(u32, u64)>,
 }
 
-/// Runs a load over `requesters`, which are set up already, one connection each, and gives them back.
+/// How long connections that are being made again at the end are waited for, all together.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Runs a load over `requesters`, which are set up already, one connection each, and gives them back; those excepted that are being set
+/// up again when it ends, and do not come back soon.
 ///
 /// `stop` ends the sending early. The observer is called from the calling thread.
 ///
@@ -140,8 +156,12 @@ pub fn run_part(
     let span = Span::new(part.begin_ns, options);
     let spare = Arc::new(Spare::default());
     let (reports, received) = mpsc::channel();
+    let repair = match options.reconnect {
+        Some(policy) => Some(Repair { policy, mender: Arc::new(Mender::new(policy.aside)?) }),
+        None => None,
+    };
     let mut generators = Vec::new();
-    for (thread, lanes) in deal(options, part, requesters, span).into_iter().enumerate() {
+    for (thread, lanes) in deal(options, part, requesters, repair.as_ref(), span).into_iter().enumerate() {
         generators.push(Generator {
             thread,
             lanes,
@@ -165,12 +185,14 @@ fn deal(
     options: &LoadOptions,
     part: &Part,
     requesters: Vec<Box<dyn Requester>>,
+    repair: Option<&Repair>,
     span: Span,
 ) -> Vec<Vec<Lane>> {
     let threads = options.threads.min(requesters.len());
     let mut hands: Vec<Vec<Lane>> = (0..threads).map(|_| Vec::new()).collect();
     for (place, (connection, requester)) in part.connections.iter().zip(requesters).enumerate() {
-        hands[place % threads].push(Lane::new(requester, options, span, *connection, part.of));
+        let lane = Lane::new(requester, options, repair.cloned(), span, *connection, part.of);
+        hands[place % threads].push(lane);
     }
     hands
 }
@@ -209,23 +231,43 @@ fn gather(
     let neglected = ended.iter().map(|thread| thread.neglected).sum();
     let mut requesters = Vec::new();
     let (mut failures, mut refusals, mut sent) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut breaks, deadline) = (Vec::new(), Instant::now() + PATIENCE);
     for lane in ended.into_iter().flat_map(|thread| thread.lanes) {
         sent.push(lane.sent());
-        let (requester, failure, refusal) = lane.into_parts();
-        requesters.push(requester);
-        failures.extend(failure);
+        let (link, refusal) = lane.end(deadline.saturating_duration_since(Instant::now()));
+        requesters.extend(link.requester);
+        failures.extend(link.failure);
+        breaks.extend(link.breaks);
         refusals.extend(refusal);
     }
-    let outcome =
-        PartOutcome { total, payload, span, stopped_ns, interrupted, neglected, failures, refusals, sent };
+    let outcome = PartOutcome {
+        total,
+        payload,
+        span,
+        stopped_ns,
+        interrupted,
+        neglected,
+        failures,
+        breaks,
+        refusals,
+        sent,
+    };
     (outcome, requesters)
 }
 
 /// The outcome of a load all of whose parts are in `whole`.
 pub(crate) fn conclude(options: &LoadOptions, connections: usize, whole: PartOutcome) -> Outcome {
-    let PartOutcome { total, payload, span, interrupted, failures, refusals, .. } = whole;
+    let PartOutcome { total, payload, span, interrupted, failures, mut breaks, refusals, .. } = whole;
+    breaks.sort_by_key(|found| (found.at_ns, found.connection));
+    breaks.truncate(BREAKS_LISTED);
+    let sent = whole.sent.iter().map(|(_, sent)| sent).sum();
+    let ending = Ending {
+        neglected: whole.neglected,
+        messages_all_sent: (sent == options.messages_max).then_some(sent),
+        stopped_in_warm_up: interrupted && whole.stopped_ns < span.measured_ns,
+    };
     let mode = options.load.mode();
-    let verdict = verdict::judge(mode, &total, whole.neglected);
+    let verdict = verdict::judge(mode, &total, ending);
     let measured_ns = whole.stopped_ns.min(span.end_ns).saturating_sub(span.measured_ns).max(1);
     let interval_expected_ns = expected_interval(options, connections, &total, measured_ns);
     Outcome {
@@ -237,6 +279,7 @@ pub(crate) fn conclude(options: &LoadOptions, connections: usize, whole: PartOut
         measured_ns,
         interrupted,
         failures,
+        breaks,
         refusals,
         interval_expected_ns,
     }

@@ -52,6 +52,25 @@ impl Load {
     }
 }
 
+/// How broken connections are made again. Times are nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reconnect {
+    /// The longest wait before the first attempt. Each failure doubles it; the wait is from half of it to all of it, at random.
+    pub first_ns: u64,
+    /// The longest wait.
+    pub longest_ns: u64,
+    /// What chance is made of.
+    pub seed: u64,
+    /// On a thread of its own. Otherwise the generator's thread does it, and everything waits: for virtual clocks only.
+    pub aside: bool,
+}
+
+impl Default for Reconnect {
+    fn default() -> Self {
+        Self { first_ns: SECOND_NS / 10, longest_ns: 2 * SECOND_NS, seed: 1, aside: true }
+    }
+}
+
 /// A load and its bounds. Times are nanoseconds.
 #[derive(Clone, Debug)]
 pub struct LoadOptions {
@@ -79,10 +98,13 @@ pub struct LoadOptions {
     pub lead_ns: u64,
     /// Tells the messages of this run from those of others.
     pub run: u16,
+    /// How broken connections are made again; `None` leaves them broken, and what is due on them fails at once.
+    pub reconnect: Option<Reconnect>,
 }
 
 impl LoadOptions {
-    /// A load with defaults: 128 bytes, one thread, 16,384 in flight, 30 s after a warm-up of 2 s, timeout 30 s.
+    /// A load with defaults: 128 bytes, one thread, 16,384 in flight, 30 s after a warm-up of 2 s, timeout 30 s, broken connections
+    /// made again.
     pub fn new(load: Load) -> Self {
         Self {
             load,
@@ -97,6 +119,7 @@ impl LoadOptions {
             interval_ns: SECOND_NS,
             lead_ns: SECOND_NS / 10,
             run: 0,
+            reconnect: Some(Reconnect::default()),
         }
     }
 

@@ -19,6 +19,8 @@ const DECISIVE: [f64; 3] = [0.5, 0.9, 0.99];
 pub struct Verdict {
     /// Why the run is invalid; empty if it is not.
     pub invalid: Vec<String>,
+    /// Why nothing was measured, if nothing was; that is nobody's fault.
+    pub nothing_measured: Option<String>,
     /// Percentiles (as shares) at which more than half of the latency may be the generator's own lateness.
     pub doubtful_quantiles: Vec<f64>,
     /// What else the reader must know.
@@ -28,14 +30,25 @@ pub struct Verdict {
 impl Verdict {
     /// Whether the run may be believed, doubtful percentiles apart.
     pub fn is_valid(&self) -> bool {
-        self.invalid.is_empty()
+        self.invalid.is_empty() && self.nothing_measured.is_none()
     }
 }
 
-/// Judges a run by its lateness. `neglected` messages could have been sent and were not.
+/// What is known of how a run ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Ending {
+    /// Messages that could have been sent and were not.
+    pub(super) neglected: u64,
+    /// The bound on messages, if it was reached.
+    pub(super) messages_all_sent: Option<u64>,
+    /// Somebody stopped it in its warm-up.
+    pub(super) stopped_in_warm_up: bool,
+}
+
+/// Judges a run by its lateness.
 ///
 /// Only in the open loop is lateness a part of the latency; other loads count from the sending.
-pub(super) fn judge(mode: Mode, total: &Recorder, neglected: u64) -> Verdict {
+pub(super) fn judge(mode: Mode, total: &Recorder, ending: Ending) -> Verdict {
     let mut verdict = Verdict::default();
     let receipt = total.receipt.together();
     let acknowledgement = total.acknowledgement.together();
@@ -45,13 +58,18 @@ pub(super) fn judge(mode: Mode, total: &Recorder, neglected: u64) -> Verdict {
     {
         judge_latency(&total.lateness, latency, &mut verdict);
     }
+    let neglected = ending.neglected;
     if neglected > 0 {
         verdict.invalid.push(format!(
             "the generator could not keep up: {neglected} messages were never sent though the system had room"
         ));
     }
     if total.counts.due == 0 {
-        verdict.invalid.push("nothing was due in the measured time".to_owned());
+        verdict.nothing_measured = Some(match ending.messages_all_sent {
+            _ if ending.stopped_in_warm_up => "the run was stopped within its warm-up".to_owned(),
+            Some(messages) => format!("the {messages} messages were sent within the warm-up"),
+            None => "nothing was due in the measured time".to_owned(),
+        });
     }
     if total.held.count() > 0 {
         verdict.remarks.push(format!(
@@ -88,10 +106,13 @@ mod tests {
 
     #[test]
     fn a_run_of_nothing_is_not_valid() {
-        assert_eq!(
-            judge(Mode::OpenLoop, &Recorder::default(), 0).invalid,
-            ["nothing was due in the measured time"]
-        );
+        let reason = |ending| judge(Mode::OpenLoop, &Recorder::default(), ending).nothing_measured.unwrap();
+        assert_eq!(reason(Ending::default()), "nothing was due in the measured time");
+        let stopped = Ending { stopped_in_warm_up: true, ..Ending::default() };
+        assert_eq!(reason(stopped), "the run was stopped within its warm-up");
+        let sent = Ending { messages_all_sent: Some(7), ..Ending::default() };
+        assert_eq!(reason(sent), "the 7 messages were sent within the warm-up");
+        assert!(!judge(Mode::OpenLoop, &Recorder::default(), sent).is_valid());
     }
 
     #[test]
@@ -102,14 +123,15 @@ mod tests {
         total.acknowledgement.success.record_n(50_000_000, 10);
         total.lateness.record_n(10_000, 990);
         total.lateness.record_n(50_000_000, 10);
-        let verdict = judge(Mode::OpenLoop, &total, 0);
+        let quiet = Ending::default();
+        let verdict = judge(Mode::OpenLoop, &total, quiet);
         assert!(verdict.is_valid() && verdict.remarks.is_empty(), "{verdict:?}");
         assert_eq!(verdict.doubtful_quantiles, [0.999, 0.9999, 0.99999, 0.999_999, 1.0]);
         total.lateness.record_n(3_000_000, 600);
-        assert!(!judge(Mode::OpenLoop, &total, 0).is_valid());
-        assert!(judge(Mode::ClosedLoop, &total, 0).is_valid());
+        assert!(!judge(Mode::OpenLoop, &total, quiet).is_valid());
+        assert!(judge(Mode::ClosedLoop, &total, quiet).is_valid());
         assert!(
-            judge(Mode::OpenLoop, &total, 5)
+            judge(Mode::OpenLoop, &total, Ending { neglected: 5, ..quiet })
                 .invalid
                 .iter()
                 .any(|reason| reason.contains("5 messages were never sent"))

@@ -56,7 +56,7 @@ pub struct Counts {
     pub due: u64,
     /// Handed to the client.
     pub sent: u64,
-    /// Never sent: the run ended, or the connection broke, before there was room.
+    /// Never sent: the run ended, or the timeout passed while the connection was broken, before there was room.
     pub unsent: u64,
     /// Acknowledged.
     pub acknowledged: u64,
@@ -66,16 +66,22 @@ pub struct Counts {
     pub duplicates: u64,
     /// Received after one that was sent later (warm-up included).
     pub reordered: u64,
-    /// Sent, expected back, and not received before waiting ended.
+    /// Sent, expected back, and not received before waiting ended (warm-up included). Not those that were cut off.
     pub lost: u64,
+    /// In flight when their connection broke, expected back, and never received (warm-up included).
+    pub cut_off: u64,
+    /// In flight when their connection broke, and received after it had been made again (warm-up included).
+    pub redelivered: u64,
     /// Received with a wrong checksum or length (warm-up included).
     pub corrupt: u64,
     /// Received from another run (warm-up included).
     pub foreign: u64,
     /// Received so late that nothing is known about them any more, or acknowledged twice (warm-up included).
     pub unknown: u64,
-    /// Connections that broke.
+    /// How often connections broke (warm-up included).
     pub broken_connections: u64,
+    /// How often broken connections were made again.
+    pub reconnected: u64,
     /// Received before they were due, by the clocks of two machines: their latency counts as 0.
     pub negative: u64,
 }
@@ -91,10 +97,13 @@ impl Counts {
         self.duplicates += other.duplicates;
         self.reordered += other.reordered;
         self.lost += other.lost;
+        self.cut_off += other.cut_off;
+        self.redelivered += other.redelivered;
         self.corrupt += other.corrupt;
         self.foreign += other.foreign;
         self.unknown += other.unknown;
         self.broken_connections += other.broken_connections;
+        self.reconnected += other.reconnected;
         self.negative += other.negative;
     }
 }

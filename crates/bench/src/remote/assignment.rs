@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::RemoteError;
 use super::placement::Share;
 use crate::clock::Waiting;
-use crate::engine::{Load, LoadOptions, Mode};
+use crate::engine::{Load, LoadOptions, Mode, Reconnect};
 use crate::error::BenchError;
 use crate::schedule::{Schedule, ScheduleForm};
 use crate::systems::{Role, Settings, Target};
@@ -38,6 +38,7 @@ pub(super) struct Assignment {
     timeout_ns: u64,
     interval_ns: u64,
     run: u16,
+    reconnect: Option<Reconnect>,
 }
 
 impl std::fmt::Debug for Assignment {
@@ -70,6 +71,7 @@ impl Assignment {
             timeout_ns: options.timeout_ns,
             interval_ns: options.interval_ns,
             run: options.run,
+            reconnect: options.reconnect,
         }
     }
 
@@ -123,6 +125,7 @@ impl Assignment {
         options.timeout_ns = self.timeout_ns;
         options.interval_ns = self.interval_ns;
         options.run = self.run;
+        options.reconnect = self.reconnect;
         options.check(count)?;
         Ok(options)
     }

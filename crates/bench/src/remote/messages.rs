@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::RemoteError;
 use super::assignment::Assignment;
+use crate::engine::Break;
 use crate::recorder::{Counts, Distribution, Recorder};
 use crate::report::{Machine, ResourceSample};
 
@@ -76,6 +77,7 @@ pub(super) struct Final {
     pub(super) interrupted: bool,
     pub(super) neglected: u64,
     pub(super) failures: Vec<String>,
+    pub(super) breaks: Vec<Break>,
     pub(super) refusals: Vec<String>,
     /// Connections and how many messages each has sent.
     pub(super) sent: BTreeMap<u32, u64>,

@@ -45,6 +45,7 @@ pub(super) fn put_together(
         interrupted: false,
         neglected: 0,
         failures: Vec::new(),
+        breaks: Vec::new(),
         refusals: Vec::new(),
         sent: Vec::new(),
     };
@@ -93,6 +94,8 @@ fn add(whole: &mut PartOutcome, ended: &Final) {
     whole.neglected += ended.neglected;
     whole.failures.extend(ended.failures.iter().cloned());
     whole.refusals.extend(ended.refusals.iter().cloned());
+    whole.breaks.extend(ended.breaks.iter().cloned());
+    whole.sent.extend(ended.sent.clone());
     if ended.expects_payload {
         let back = if ended.receipt_is_reply { PayloadBack::Reply } else { PayloadBack::Receipt };
         whole.payload = Some(back);

@@ -278,6 +278,7 @@ fn summed_up(outcome: PartOutcome) -> Final {
         interrupted: outcome.interrupted,
         neglected: outcome.neglected,
         failures: outcome.failures,
+        breaks: outcome.breaks,
         refusals: outcome.refusals,
         sent: outcome.sent.into_iter().collect::<BTreeMap<_, _>>(),
         stopped_ns: outcome.stopped_ns,

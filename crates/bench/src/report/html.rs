@@ -214,7 +214,7 @@ type Fact = fn(&Value) -> String;
 
 /// What it takes to repeat the runs: one row per fact, one column per series. Rounds that differ are all named.
 fn origins(section: &Section) -> String {
-    let facts: [(&str, Fact); 11] = [
+    let facts: [(&str, Fact); 12] = [
         ("version, as the system says", |result| shown(&result["system_version"])),
         ("version, as the plan's command says", |result| shown(&result["version_command_output"])),
         ("address", |result| shown(&result["address"])),
@@ -228,6 +228,7 @@ fn origins(section: &Section) -> String {
             if words.is_empty() { "none".to_owned() } else { words }
         }),
         ("load from", load_from),
+        ("connections that broke", breaks),
         ("version of tailrace", |result| shown(&result["tailrace_version"])),
         ("commit of tailrace", |result| shown(&result["tailrace_commit"])),
         ("kernel", |result| shown(&result["machine"]["kernel"])),
@@ -291,6 +292,32 @@ fn load_from(result: &Value) -> String {
     format!("{}; placement {}: {meaning}", agents.collect::<Vec<_>>().join(", "), shown(&remote["placement"]))
 }
 
+/// Breaks that are shown; the whole result has more of them.
+const BREAKS_SHOWN: usize = 10;
+
+fn breaks(result: &Value) -> String {
+    let count = |key: &str| result["counts"][key].as_u64().unwrap_or(0);
+    let (broken, back) = (count("broken_connections"), count("reconnected"));
+    if broken == 0 {
+        return "none".to_owned();
+    }
+    let seconds = |value: &Value| format!("{:.3} s", value.as_f64().unwrap_or(0.0) / 1e9);
+    let found = result["breaks"].as_array().into_iter().flatten().take(BREAKS_SHOWN).map(|found| {
+        let back = match &found["back_at_ns"] {
+            Value::Null => "not back".to_owned(),
+            at => format!("back at {}", seconds(at)),
+        };
+        let (at, connection, cause) =
+            (seconds(&found["at_ns"]), &found["connection"], shown(&found["cause"]));
+        format!("at {at}, connection {connection}: {cause}, {back}")
+    });
+    let mut listed = found.collect::<Vec<_>>().join("; ");
+    if broken > BREAKS_SHOWN as u64 {
+        let _ = write!(listed, "; and {} times more", broken - BREAKS_SHOWN as u64);
+    }
+    format!("{broken} times broken, {back} times made again: {listed}")
+}
+
 fn shown(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -332,7 +359,10 @@ mod tests {
             label: label.to_owned(),
             rounds: vec![round.clone(), round.clone()],
             results: vec![
-                r#"{"system": "<x>", "system_version": "7.0.15", "tailrace_commit": "abc", "machine": {"kernel": "6.1"}}"#
+                r#"{"system": "<x>", "system_version": "7.0.15", "tailrace_commit": "abc", "machine": {"kernel": "6.1"},
+                    "counts": {"broken_connections": 2, "reconnected": 1}, "breaks": [
+                    {"at_ns": 3000000000, "connection": 0, "cause": "it <closed>", "back_at_ns": 3105000000},
+                    {"at_ns": 9000000000, "connection": 1, "cause": "it left", "back_at_ns": null}]}"#
                     .to_owned(),
                 r#"{"system": "<x>", "system_version": "7.2.0", "arguments": ["--rate=1", "--size=2"]}"#.to_owned(),
             ],
@@ -354,6 +384,13 @@ mod tests {
         );
         assert_eq!(page.matches("<details>").count(), 5);
         assert!(page.contains("rounds &lt; 2"));
+        assert!(
+            page.contains(
+                "2 times broken, 1 times made again: at 3.000 s, connection 0: it &lt;closed&gt;, back at 3.105 s; \
+                 at 9.000 s, connection 1: it left, not back; none</td>"
+            ),
+            "{page}"
+        );
         // Rounds that differ are all named, and what nobody knows is said to be so.
         assert!(page.contains("<tr><td>version, as the system says</td><td>7.0.15; 7.2.0</td>"), "{page}");
         assert!(

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::{Machine, Origin};
-use crate::engine::{LoadOptions, Mode, Outcome, QUANTILES, Verdict};
+use crate::engine::{Break, LoadOptions, Mode, Outcome, QUANTILES, Verdict};
 use crate::recorder::{Counts, Distribution};
 use crate::remote::RemoteReport;
 use crate::requester::PayloadBack;
@@ -89,8 +89,10 @@ pub struct Summary {
     pub latency: BTreeMap<String, Described>,
     /// Those of successes, corrected for coordinated omission; only where a load waited for answers.
     pub corrected: BTreeMap<String, Described>,
-    /// What broke connections.
+    /// What broke the connections that were still broken at the end.
     pub failures: Vec<String>,
+    /// Which connections broke, when, and when they were there again; the first thousand.
+    pub breaks: Vec<Break>,
     /// Why the system refused messages.
     pub refusals: Vec<String>,
     /// Where the generator ran; with agents the coordinator.
@@ -146,6 +148,7 @@ impl Summary {
             latency: latency.collect(),
             corrected: corrected(outcome),
             failures: outcome.failures.clone(),
+            breaks: outcome.breaks.clone(),
             refusals: outcome.refusals.clone(),
             machine: Machine::look(),
             remote: None,

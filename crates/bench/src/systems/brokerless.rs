@@ -240,6 +240,9 @@ impl<P: Protocol> Requester for Brokerless<P> {
     }
 
     fn set_up(&mut self) -> Result<(), RequesterError> {
+        // Whoever is at the other end of a broken connection must see its end before a new one.
+        (self.sender, self.receiver) = (None, None);
+        self.answers.clear();
         self.connect()?;
         self.shake_hands()
     }

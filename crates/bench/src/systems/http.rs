@@ -74,6 +74,7 @@ impl Requester for Http {
 
     fn set_up(&mut self) -> Result<(), RequesterError> {
         self.wire = Some(Wire::connect(&self.address)?);
+        self.outstanding = None;
         Ok(())
     }
 

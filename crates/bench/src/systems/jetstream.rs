@@ -1,6 +1,7 @@
 //! JetStream: published into a stream, acknowledged by the server, and delivered by a push consumer without acknowledgements.
 //!
-//! Each connection has a stream of its own, which is removed afterwards. It keeps at most five million messages.
+//! Each connection has a stream of its own, which is removed afterwards. It keeps at most five million messages. When a connection is made
+//! again its new consumer begins behind the last message that was received, so that what was on its way comes again.
 
 use super::Role;
 use super::nats::{listen, push_message};
@@ -19,6 +20,10 @@ pub(super) struct JetStream {
     inbox: String,
     storage: String,
     wires: Pair,
+    /// How often it was set up: each connection has subjects of its own, so that it hears nothing that belongs to the one before.
+    generation: u32,
+    /// Messages received, all of the stream's from its first on.
+    delivered: u64,
 }
 
 impl JetStream {
@@ -37,9 +42,11 @@ impl JetStream {
             address,
             stream: format!("bench_{}", name.replace('.', "_")),
             subject: format!("bench.{name}"),
-            inbox: format!("_INBOX.bench.{name}."),
+            inbox: format!("_INBOX.bench.{name}.0."),
             storage,
             wires: Pair::with_role(role),
+            generation: 0,
+            delivered: 0,
         })
     }
 
@@ -51,40 +58,52 @@ impl JetStream {
         Ok(wire)
     }
 
-    fn make_stream(&self, wire: &mut Wire) -> Result<(), RequesterError> {
+    fn make_stream(&mut self, wire: &mut Wire) -> Result<(), RequesterError> {
         let (stream, subject, storage) = (&self.stream, &self.subject, &self.storage);
         let config = format!(
             "{{\"name\":\"{stream}\",\"subjects\":[\"{subject}\"],\"storage\":\"{storage}\",\"retention\":\"limits\",\
              \"discard\":\"old\",\"max_msgs\":5000000,\"num_replicas\":1}}"
         );
-        self.ask(wire, &format!("$JS.API.STREAM.CREATE.{stream}"), &config)?;
+        let answer = self.ask(wire, &format!("$JS.API.STREAM.CREATE.{stream}"), &config)?;
+        // A stream in memory is gone if its server was.
+        let lasted = answer["state"]["last_seq"].as_u64().is_some_and(|last| last >= self.delivered);
+        if !lasted {
+            self.delivered = 0;
+        }
+        let from = self.delivered + 1;
         let consumer = format!(
-            "{{\"stream_name\":\"{stream}\",\"config\":{{\"deliver_subject\":\"deliver.{subject}\",\
-             \"deliver_policy\":\"all\",\"ack_policy\":\"none\",\"max_deliver\":1}}}}"
+            "{{\"stream_name\":\"{stream}\",\"config\":{{\"deliver_subject\":\"{}\",\
+             \"deliver_policy\":\"by_start_sequence\",\"opt_start_seq\":{from},\"ack_policy\":\"none\",\"max_deliver\":1}}}}",
+            self.deliver_subject()
         );
-        self.ask(wire, &format!("$JS.API.CONSUMER.CREATE.{stream}"), &consumer)
+        self.ask(wire, &format!("$JS.API.CONSUMER.CREATE.{stream}"), &consumer)?;
+        Ok(())
     }
 
-    /// One request to the server's API; what it answers must not be an error.
-    fn ask(&self, wire: &mut Wire, subject: &str, body: &str) -> Result<(), RequesterError> {
+    fn deliver_subject(&self) -> String {
+        format!("deliver.{}.{}", self.subject, self.generation)
+    }
+
+    /// One request to the server's API; returns the answer, which must not be an error.
+    fn ask(&self, wire: &mut Wire, subject: &str, body: &str) -> Result<serde_json::Value, RequesterError> {
         let inbox = self.inbox.as_bytes();
         push_message(wire.out(), subject.as_bytes(), Some((inbox, 0)), body.as_bytes());
         let address = self.address.clone();
         loop {
-            let done = wire.wait_for("setting up a stream", |data| {
+            let answer = wire.wait_for("setting up a stream", |data| {
                 match parse(data).map_err(|expected| wrong(&address, expected, data))? {
                     None => Ok(None),
                     Some((Said::Message { payload, status, .. }, used)) => {
                         if let Some(reason) = complaint(payload, status) {
                             return Err(RequesterError::Unsupported(format!("{subject}: {reason}")));
                         }
-                        Ok(Some((true, used)))
+                        Ok(Some((Some(serde_json::from_slice(payload).unwrap_or_default()), used)))
                     }
-                    Some((_, used)) => Ok(Some((false, used))),
+                    Some((_, used)) => Ok(Some((None, used))),
                 }
             })?;
-            if done {
-                return Ok(());
+            if let Some(answer) = answer {
+                return Ok(answer);
             }
         }
     }
@@ -105,17 +124,21 @@ impl Requester for JetStream {
     }
 
     fn set_up(&mut self) -> Result<(), RequesterError> {
-        let mut wires = std::mem::take(&mut self.wires);
-        let subscribe = || {
+        self.generation += 1;
+        self.inbox = format!("_INBOX.{}.{}.", self.subject, self.generation);
+        self.wires.close();
+        if self.wires.role.subscribes() {
             let mut subscriber = nats_wire::connect(&self.address)?;
-            subscriber.out().extend_from_slice(format!("SUB deliver.{} 1\r\n", self.subject).as_bytes());
+            subscriber.out().extend_from_slice(format!("SUB {} 1\r\n", self.deliver_subject()).as_bytes());
             synchronise(&mut subscriber, "subscribing")?;
-            self.make_stream(&mut self.asking()?)?;
-            Ok(subscriber)
-        };
-        let made = wires.connect(subscribe, || self.asking());
-        self.wires = wires;
-        made
+            let mut asking = self.asking()?;
+            self.make_stream(&mut asking)?;
+            self.wires.subscriber = Some(subscriber);
+        }
+        if self.wires.role.publishes() {
+            self.wires.publisher = Some(self.asking()?);
+        }
+        Ok(())
     }
 
     fn publish(&mut self, sequence: u64, payload: &[u8]) -> Result<Handed, RequesterError> {
@@ -132,7 +155,11 @@ impl Requester for JetStream {
 
     fn receive(&mut self, clock: &dyn Clock, sink: &mut dyn Sink) -> Result<(), RequesterError> {
         if let Some(wire) = &mut self.wires.subscriber {
-            listen(wire, clock, |at_ns, _, payload, _| sink.payload(at_ns, payload))?;
+            let delivered = &mut self.delivered;
+            listen(wire, clock, |at_ns, _, payload, _| {
+                *delivered += 1;
+                sink.payload(at_ns, payload);
+            })?;
         }
         let Some(wire) = &mut self.wires.publisher else { return Ok(()) };
         let inbox = self.inbox.as_bytes();
@@ -156,6 +183,7 @@ impl Requester for JetStream {
             return Ok(());
         }
         // A connection of its own: acknowledgements may still be on their way on the old one.
-        self.ask(&mut self.asking()?, &format!("$JS.API.STREAM.DELETE.{}", self.stream), "")
+        self.ask(&mut self.asking()?, &format!("$JS.API.STREAM.DELETE.{}", self.stream), "")?;
+        Ok(())
     }
 }

@@ -90,6 +90,10 @@ pub(super) struct Kafka {
     client: Vec<(String, String)>,
     topic_settings: Vec<(String, String)>,
     running: Option<Running>,
+    /// The topic was created.
+    is_made: bool,
+    /// Messages received, all of the partition's from its first on.
+    delivered: i64,
 }
 
 impl Kafka {
@@ -101,7 +105,20 @@ impl Kafka {
             client: settings.take_prefixed("client."),
             topic_settings: settings.take_prefixed("topic."),
             running: None,
+            is_made: false,
+            delivered: 0,
         }
+    }
+
+    /// Ends the threads; what is still in the queue will not be waited for by anybody.
+    fn stop(&mut self) -> bool {
+        let Some(running) = self.running.take() else { return false };
+        running.producer.purge(rdkafka::producer::PurgeConfig::default().queue().inflight());
+        running.ending.store(true, Ordering::Relaxed);
+        for thread in running.threads {
+            let _ = thread.join();
+        }
+        true
     }
 
     fn config(&self) -> ClientConfig {
@@ -127,7 +144,7 @@ impl Kafka {
         let consumer: BaseConsumer = config.create().map_err(|error| self.failed("consumer", &error))?;
         let mut partitions = TopicPartitionList::new();
         partitions
-            .add_partition_offset(&self.topic, 0, Offset::Beginning)
+            .add_partition_offset(&self.topic, 0, Offset::Offset(self.delivered))
             .and_then(|()| consumer.assign(&partitions))
             .map_err(|error| self.failed("consumer", &error))?;
         Ok(consumer)
@@ -185,7 +202,11 @@ impl Requester for Kafka {
     }
 
     fn set_up(&mut self) -> Result<(), RequesterError> {
-        self.administer(true)?;
+        self.stop();
+        if !self.is_made {
+            self.administer(true)?;
+            self.is_made = true;
+        }
         let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).map_err(|error| {
             RequesterError::Connect { address: self.address.clone(), error: error.into() }
         })?;
@@ -231,7 +252,10 @@ impl Requester for Kafka {
             match event {
                 Event::Delivered(at_ns, sequence) => sink.acknowledged(at_ns, sequence),
                 Event::Refused(at_ns, sequence, reason) => sink.refused(at_ns, sequence, &reason),
-                Event::Received(at_ns, bytes) => sink.payload(at_ns, &bytes),
+                Event::Received(at_ns, bytes) => {
+                    self.delivered += 1;
+                    sink.payload(at_ns, &bytes);
+                }
             }
         }
         Ok(())
@@ -247,13 +271,6 @@ impl Requester for Kafka {
     }
 
     fn tear_down(&mut self) -> Result<(), RequesterError> {
-        let Some(running) = self.running.take() else { return Ok(()) };
-        // What is still in the queue will not be waited for by anybody.
-        running.producer.purge(rdkafka::producer::PurgeConfig::default().queue().inflight());
-        running.ending.store(true, Ordering::Relaxed);
-        for thread in running.threads {
-            let _ = thread.join();
-        }
-        self.administer(false)
+        if self.stop() { self.administer(false) } else { Ok(()) }
     }
 }

@@ -31,6 +31,7 @@ mod wire;
 mod zeromq;
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use echo_server::{EchoProtocol, EchoServer};
 pub use role::Role;
@@ -170,6 +171,7 @@ pub fn open(target: &Target) -> Result<Opened, BenchError> {
 pub fn open_some(target: &Target, role: Role, connections: &[u32]) -> Result<Opened, BenchError> {
     let system = find(&target.system)?;
     role::check(system.name, role)?;
+    check_address(target)?;
     let server = own_server(system, target)?;
     let address = server
         .as_ref()
@@ -199,8 +201,20 @@ pub fn check(target: &Target) -> Result<(), BenchError> {
 pub fn check_role(target: &Target, role: Role) -> Result<(), BenchError> {
     let system = find(&target.system)?;
     role::check(system.name, role)?;
+    check_address(target)?;
     connect(system.name, String::new(), "check", role, target)?;
     Ok(())
+}
+
+/// An address stands in results and messages: nothing secret may be in it.
+fn check_address(target: &Target) -> Result<(), RequesterError> {
+    let address = target.address.as_deref().unwrap_or_default();
+    match address.rsplit_once('@') {
+        None => Ok(()),
+        Some((_, host)) => Err(RequesterError::Unsupported(format!(
+            "the address ***@{host} names a user: expected HOST:PORT, and user and password as settings"
+        ))),
+    }
 }
 
 /// The system of this name.
@@ -223,11 +237,10 @@ pub fn set_up(
     target: &Target,
     clock: &dyn Clock,
 ) -> Result<(), BenchError> {
-    let connections: Vec<u32> = (0..target.connections).collect();
-    set_up_some(requesters, target, &connections, clock)
+    set_up_unless(requesters, target, clock, &AtomicBool::new(false)).map(drop)
 }
 
-/// Sets these connections up, and sends one message over each that can publish.
+/// Sets these connections up, and sends one message over each that can publish. Takes nothing away if one of them fails.
 ///
 /// # Errors
 /// As [`set_up`].
@@ -237,13 +250,50 @@ pub fn set_up_some(
     connections: &[u32],
     clock: &dyn Clock,
 ) -> Result<(), BenchError> {
+    set_up_all(requesters, target, connections, clock, &AtomicBool::new(false), &mut 0)?;
+    Ok(())
+}
+
+/// As [`set_up`], but looks before each connection whether it is to stop. If so, or if one of them fails, it takes away what it made.
+/// False if it was stopped.
+///
+/// # Errors
+/// The system cannot be reached, does not answer, or answers wrongly.
+pub fn set_up_unless(
+    requesters: &mut [Box<dyn Requester>],
+    target: &Target,
+    clock: &dyn Clock,
+    stop: &AtomicBool,
+) -> Result<bool, BenchError> {
+    let connections: Vec<u32> = (0..target.connections).collect();
+    let mut made = 0;
+    let result = set_up_all(requesters, target, &connections, clock, stop, &mut made);
+    if !matches!(result, Ok(true)) {
+        // What cannot be taken away stays; whoever fails here fails for the reason that is told already.
+        let _ = requesters[..made].iter_mut().try_for_each(|requester| requester.tear_down());
+    }
+    Ok(result?)
+}
+
+fn set_up_all(
+    requesters: &mut [Box<dyn Requester>],
+    target: &Target,
+    connections: &[u32],
+    clock: &dyn Clock,
+    stop: &AtomicBool,
+    made: &mut usize,
+) -> Result<bool, RequesterError> {
     let mut buffer = PayloadBuffer::new(target.payload_bytes);
     for (connection, requester) in connections.iter().zip(requesters) {
+        if stop.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
         requester.set_up()?;
+        *made += 1;
         let header = probe(target.run, *connection, clock.now_ns());
         requester.request(PROBE, buffer.fill(header), clock, PROBE_TIMEOUT_NS)?;
     }
-    Ok(())
+    Ok(!stop.load(Ordering::Relaxed))
 }
 
 /// The message that is tried before a run. It has another run's number, so that a late copy is not counted as one of this run.

@@ -215,6 +215,7 @@ impl Requester for Mqtt {
     }
 
     fn set_up(&mut self) -> Result<(), RequesterError> {
+        self.unacknowledged.clear();
         let mut wires = std::mem::take(&mut self.wires);
         let made = wires.connect(|| self.subscribe(), || self.connect("p"));
         self.wires = wires;

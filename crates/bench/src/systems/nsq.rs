@@ -215,6 +215,7 @@ impl Requester for Nsq {
     }
 
     fn set_up(&mut self) -> Result<(), RequesterError> {
+        self.unanswered.clear();
         let mut wires = std::mem::take(&mut self.wires);
         let made = wires.connect(|| self.subscribe(), || Ok(self.connect()?.0));
         self.wires = wires;

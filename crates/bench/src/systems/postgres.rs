@@ -136,6 +136,8 @@ impl Requester for Postgres {
     }
 
     fn set_up(&mut self) -> Result<(), RequesterError> {
+        self.unanswered.clear();
+        self.complaint = None;
         let connect = || postgres_wire::connect(&self.address, &self.login);
         let subscribe = || {
             let mut subscriber = connect()?;

@@ -206,6 +206,10 @@ impl Requester for RabbitMq {
     }
 
     fn set_up(&mut self) -> Result<(), RequesterError> {
+        // Tags count from 1 on each channel.
+        self.next_tag = 1;
+        self.unconfirmed.clear();
+        self.body.clear();
         let mut wires = std::mem::take(&mut self.wires);
         let subscribe = || {
             let mut subscriber = self.connect()?;

@@ -27,6 +27,8 @@ pub(super) struct Redis {
     wires: Pair,
     unanswered: VecDeque<u64>,
     last_id: Vec<u8>,
+    /// The stream is this run's own, and was emptied of what an earlier one left.
+    is_emptied: bool,
 }
 
 impl Redis {
@@ -38,6 +40,7 @@ impl Redis {
             wires: Pair::with_role(role),
             unanswered: VecDeque::new(),
             last_id: b"0".to_vec(),
+            is_emptied: false,
         }
     }
 
@@ -136,11 +139,17 @@ impl Requester for Redis {
     }
 
     fn set_up(&mut self) -> Result<(), RequesterError> {
+        self.unanswered.clear();
         let mut wires = std::mem::take(&mut self.wires);
-        let verb: &[u8] = if self.way == Way::PublishSubscribe { b"SUBSCRIBE" } else { b"DEL" };
+        let verb: &[u8] = match self.way {
+            Way::PublishSubscribe => b"SUBSCRIBE",
+            Way::Streams if self.is_emptied => b"EXISTS",
+            Way::Streams => b"DEL",
+        };
         let made = wires.connect(|| self.connect(&[verb, self.key.as_bytes()]), || self.connect(&[b"PING"]));
         self.wires = wires;
         made?;
+        self.is_emptied = true;
         if self.way == Way::Streams {
             self.read_on();
         }

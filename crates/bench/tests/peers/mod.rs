@@ -3,6 +3,7 @@
 pub(crate) mod brokerless;
 pub(crate) mod nsqd;
 pub(crate) mod postgres;
+pub(crate) mod redis;
 pub(crate) mod script;
 
 use std::net::TcpListener;

@@ -1,6 +1,7 @@
 //! The load generator on virtual time, against a simulated system of which everything is known.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
+mod broken_connections;
 mod known_stalls;
 mod listening;
 mod simulated;

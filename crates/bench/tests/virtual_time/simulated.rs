@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustix::event::PollFd;
 use tailrace_bench::clock::{Clock, SECOND_NS};
-use tailrace_bench::engine::{self, LoadOptions, Outcome};
+use tailrace_bench::engine::{self, LoadOptions, Outcome, Reconnect};
 use tailrace_bench::error::RequesterError;
 use tailrace_bench::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink};
 
@@ -48,7 +48,10 @@ pub(crate) struct Behaviour {
     pub(crate) delay_every: (u64, u64),
     /// The client takes no more than this many messages that are not answered.
     pub(crate) client_room: usize,
-    pub(crate) breaks_at_ns: u64,
+    /// While it is broken every use of the connection fails, and so does making it again.
+    pub(crate) broken: Vec<Range<u64>>,
+    /// What was taken before the connection broke is delivered on the next one; acknowledgements and replies never are.
+    pub(crate) keeps_messages: bool,
 }
 
 impl Default for Behaviour {
@@ -63,7 +66,8 @@ impl Default for Behaviour {
             refuse_every: 0,
             delay_every: (0, 0),
             client_room: usize::MAX,
-            breaks_at_ns: u64::MAX,
+            broken: Vec::new(),
+            keeps_messages: false,
         }
     }
 }
@@ -81,17 +85,28 @@ pub(crate) struct Simulated {
     answers: BTreeMap<(u64, u64), Answer>,
     taken: u64,
     serial: u64,
+    /// Since when it is connected.
+    since_ns: u64,
 }
 
 impl Simulated {
     pub(crate) fn new(clock: &Arc<VirtualClock>, behaviour: &Behaviour) -> Self {
         let (clock, behaviour) = (Arc::clone(clock), behaviour.clone());
-        Self { clock, behaviour, answers: BTreeMap::new(), taken: 0, serial: 0 }
+        Self { clock, behaviour, answers: BTreeMap::new(), taken: 0, serial: 0, since_ns: 0 }
     }
 
     fn answer(&mut self, at_ns: u64, answer: Answer) {
         self.serial += 1;
         self.answers.insert((at_ns, self.serial), answer);
+    }
+
+    /// Fails from the moment at which it broke until it was connected again.
+    fn check(&self) -> Result<(), RequesterError> {
+        let now = self.clock.now_ns();
+        if self.behaviour.broken.iter().any(|broken| broken.start <= now && self.since_ns <= broken.start) {
+            return Err(RequesterError::Closed { address: "simulated".to_owned() });
+        }
+        Ok(())
     }
 
     fn every(&self, nth: u64) -> bool {
@@ -105,14 +120,20 @@ impl Requester for Simulated {
     }
 
     fn set_up(&mut self) -> Result<(), RequesterError> {
+        let now = self.clock.now_ns();
+        if self.behaviour.broken.iter().any(|broken| broken.contains(&now)) {
+            let error = std::io::ErrorKind::ConnectionRefused.into();
+            return Err(RequesterError::Connect { address: "simulated".to_owned(), error });
+        }
+        self.since_ns = now;
+        let keeps = self.behaviour.keeps_messages;
+        self.answers.retain(|_, answer| keeps && matches!(answer, Answer::Payload(_)));
         Ok(())
     }
 
     fn publish(&mut self, sequence: u64, payload: &[u8]) -> Result<Handed, RequesterError> {
+        self.check()?;
         let now = self.clock.now_ns();
-        if now >= self.behaviour.breaks_at_ns {
-            return Err(RequesterError::Closed { address: "simulated".to_owned() });
-        }
         if self.answers.len() >= self.behaviour.client_room {
             return Ok(Handed::Full);
         }
@@ -147,6 +168,7 @@ impl Requester for Simulated {
     }
 
     fn receive(&mut self, clock: &dyn Clock, sink: &mut dyn Sink) -> Result<(), RequesterError> {
+        self.check()?;
         let now = clock.now_ns();
         while let Some(first) = self.answers.first_entry().filter(|first| first.key().0 <= now) {
             match first.remove() {
@@ -184,6 +206,8 @@ pub(crate) fn run_on(
     let mut options = options.clone();
     options.lead_ns = 0;
     options.threads = 1;
+    // Another thread would never have its turn: this time only passes while the generator waits.
+    options.reconnect = options.reconnect.map(|reconnect| Reconnect { aside: false, ..reconnect });
     let clock: Arc<dyn Clock> = clock;
     let stop = Arc::new(AtomicBool::new(false));
     engine::run(&options, requesters, &clock, &stop, &mut |_: &engine::Interval<'_>| {}).unwrap().0

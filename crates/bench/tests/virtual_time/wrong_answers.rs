@@ -74,8 +74,10 @@ fn an_answer_after_the_timeout_stays_a_timeout() {
 }
 
 #[test]
-fn a_broken_connection_fails_what_is_due() {
-    let outcome = outcome(Behaviour { breaks_at_ns: seconds(9), ..Behaviour::default() });
+fn a_connection_that_stays_broken_fails_what_is_due() {
+    let options = LoadOptions { reconnect: None, ..options() };
+    let broken = one_stall(seconds(9), seconds(10));
+    let outcome = run(&options, &Behaviour { broken, ..Behaviour::default() }, 1);
     assert_eq!(outcome.failures, ["simulated closed the connection"]);
     let counts = outcome.total.counts;
     assert_eq!((counts.due, counts.sent, counts.unsent, counts.broken_connections), (10_000, 9000, 1000, 1));
@@ -91,6 +93,23 @@ fn a_number_of_messages_is_kept_exactly() {
         options.messages_max = 1000;
         assert_eq!(run(&options, &Behaviour::default(), connections).total.counts.sent, 1000);
     }
+}
+
+#[test]
+fn messages_that_end_within_the_warm_up_measure_nothing() {
+    for (load, connections) in [(options().load, 3), (Load::FullThrottle, 2)] {
+        let mut options = LoadOptions { load, messages_max: 50, ..options() };
+        (options.warm_up_ns, options.duration_ns) = (seconds(1), seconds(1));
+        let verdict = run(&options, &Behaviour::default(), connections).verdict;
+        // Nobody is to blame for that, and nothing can be believed.
+        assert!(verdict.invalid.is_empty() && !verdict.is_valid(), "{verdict:?}");
+        let reason = "the 50 messages were sent within the warm-up";
+        assert_eq!(verdict.nothing_measured.as_deref(), Some(reason));
+    }
+    // One more is measured.
+    let options = LoadOptions { messages_max: 1001, warm_up_ns: seconds(1), ..options() };
+    let outcome = run(&options, &Behaviour::default(), 1);
+    assert_eq!((outcome.total.counts.due, outcome.verdict.nothing_measured), (1, None));
 }
 
 #[test]

@@ -2,17 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use tailrace_bench::clock::Waiting;
-use tailrace_bench::engine::{Load, LoadOptions};
+use tailrace_bench::engine::{Load, LoadOptions, Reconnect};
 use tailrace_bench::remote::Placement;
 use tailrace_bench::report::Origin;
 use tailrace_bench::schedule::{Rate, Schedule, Segment};
 use tailrace_bench::systems::{Settings, Target};
 
-use super::signals::PlannedSignal;
+use super::plan::Server;
+use super::secrets::{self, HIDDEN, is_secret};
+use super::signals::PlannedDeed;
 use crate::args::Output;
 use crate::failure::{Failure, plain};
 use crate::text::units::{parse_bytes, parse_duration};
@@ -27,7 +30,8 @@ use crate::topic::key_value;
     tailrace bench run --system nats --rate 20k --size 1KiB --connections 25 --threads 2\n  \
     tailrace bench run --system jetstream --set storage=file --schedule poisson --out results/js-1\n  \
     tailrace bench run --system redis --steps 1k:10s,5k:10s,0:2s,5k:10s\n\n\
-    Status 1: the run is invalid because the generator was late, a connection broke, or an agent was lost. docs/benchmarking.md says how to\n\
+    Status 1: the run is invalid because the generator was late, a connection was broken at its end, or an agent was lost.\n\
+    Status 3: nothing was measured, because all messages were sent within the warm-up. docs/benchmarking.md says how to\n\
     measure, how to read the result, what a plan looks like, and what is not built yet."
 )]
 pub(crate) struct RunArguments {
@@ -64,7 +68,7 @@ pub(crate) struct RunArguments {
     /// Due times from a file: nanoseconds since the beginning, one per line
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Number that a random schedule is made of
+    /// Number that all chance is made of: random schedules, waits before reconnecting
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// What causes messages; only the open loop measures what users feel
@@ -94,6 +98,9 @@ pub(crate) struct RunArguments {
     /// How long after its sending a message is given up
     #[arg(long, default_value = "30s", value_parser = parse_duration)]
     timeout: Duration,
+    /// Whether broken connections are made again; what is due meanwhile waits, and counts from when it was due
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::Always)]
+    reconnect: When,
     /// How long the end waits for the last answers
     #[arg(long, default_value = "10s", value_parser = parse_duration)]
     drain: Duration,
@@ -130,9 +137,12 @@ pub(crate) struct RunArguments {
     /// What the plan's command for the version printed.
     #[arg(skip)]
     pub(super) version_command_output: Option<String>,
-    /// Signals to the process of `server_pid`.
+    /// The server that a plan started.
     #[arg(skip)]
-    pub(super) signals: Vec<PlannedSignal>,
+    pub(super) server: Option<Arc<Server>>,
+    /// What is done to it.
+    #[arg(skip)]
+    pub(super) signals: Vec<PlannedDeed>,
     /// What else is done to the system on purpose, in words.
     #[arg(skip)]
     pub(super) trouble: Vec<String>,
@@ -147,6 +157,14 @@ enum Shape {
     Constant,
     /// At random, independent of each other
     Poisson,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum When {
+    /// After 100 ms, with waits that double up to 2 s, until the end
+    Always,
+    /// They stay broken, and what is due on them fails at once
+    Never,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -194,19 +212,25 @@ impl RunArguments {
         Origin {
             tailrace_version: env!("CARGO_PKG_VERSION").to_owned(),
             tailrace_commit: (!commit.is_empty()).then(|| commit.to_owned()),
-            arguments: words.iter().map(|word| without_password(word)).collect(),
+            arguments: secrets::words(&words),
             settings: self
                 .set
                 .iter()
                 .map(|(key, value)| {
-                    let value = if is_secret(key) { HIDDEN } else { value };
-                    (key.clone(), value.to_owned())
+                    let value = if is_secret(key) { HIDDEN.to_owned() } else { secrets::text(value) };
+                    (key.clone(), value)
                 })
                 .collect(),
             system_version,
             version_command_output: self.version_command_output.clone(),
             trouble: self.trouble.clone(),
         }
+    }
+
+    /// What a system said, without the secrets that it was told: it may repeat them.
+    pub(super) fn without_secrets(&self, text: &str) -> String {
+        let secrets = self.set.iter().filter(|(key, value)| is_secret(key) && !value.is_empty());
+        secrets.fold(text.to_owned(), |text, (_, value)| text.replace(value, HIDDEN))
     }
 
     pub(super) fn waiting(&self) -> Waiting {
@@ -230,6 +254,10 @@ impl RunArguments {
         options.timeout_ns = nanoseconds(self.timeout);
         options.interval_ns = nanoseconds(self.interval);
         options.run = run;
+        options.reconnect = match self.reconnect {
+            When::Always => Some(Reconnect { seed: self.seed, ..Reconnect::default() }),
+            When::Never => None,
+        };
         options.check(self.connections as usize)?;
         Ok(options)
     }
@@ -253,25 +281,6 @@ impl RunArguments {
     }
 }
 
-/// Stands for a password.
-pub(super) const HIDDEN: &str = "***";
-
-pub(super) fn is_secret(key: &str) -> bool {
-    ["password", "secret", "token"].iter().any(|part| key.to_ascii_lowercase().contains(part))
-}
-
-/// A word of a command line as results may hold it: `--set=password=x` loses what it sets.
-fn without_password(word: &str) -> String {
-    let (option, setting) = match word.strip_prefix("--set=") {
-        Some(setting) => ("--set=", setting),
-        None => ("", word),
-    };
-    match setting.split_once('=') {
-        Some((key, _)) if is_secret(key) => format!("{option}{key}={HIDDEN}"),
-        _ => word.to_owned(),
-    }
-}
-
 fn parse_steps(text: &str) -> Result<Vec<Segment>, Failure> {
     text.split(',')
         .map(|step| {
@@ -286,22 +295,4 @@ fn parse_steps(text: &str) -> Result<Vec<Segment>, Failure> {
 
 pub(super) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn passwords_stay_out_of_results() {
-        for (word, expected) in [
-            ("--set=password=p", "--set=password=***"),
-            ("client.sasl.password=a=b", "client.sasl.password=***"),
-            ("--set=storage=file", "--set=storage=file"),
-            ("--rate=3000", "--rate=3000"),
-            ("3000", "3000"),
-        ] {
-            assert_eq!(without_password(word), expected);
-        }
-    }
 }

@@ -1,5 +1,6 @@
 //! Who drives the connections of a run: this process, or agents.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -22,6 +23,8 @@ pub(super) enum Driver {
 /// What came out of a run.
 pub(super) struct Driven {
     pub(super) outcome: Outcome,
+    /// Those of this process, still to be taken down.
+    pub(super) requesters: Vec<Box<dyn Requester>>,
     pub(super) report: Option<RemoteReport>,
     /// What agents used.
     pub(super) resources: Vec<(String, Vec<ResourceSample>)>,
@@ -30,19 +33,16 @@ pub(super) struct Driven {
 }
 
 impl Driver {
-    pub(super) fn prepare(
+    /// Agents that are connected to the system, with the key in this file.
+    pub(super) fn agents(
+        key_file: &Path,
         arguments: &RunArguments,
         target: &Target,
         options: &LoadOptions,
         clock: &Arc<dyn Clock>,
         stop: &Arc<AtomicBool>,
     ) -> Result<Self, Failure> {
-        let Some(path) = &arguments.agent_key_file else {
-            let mut opened = systems::open(target)?;
-            systems::set_up(&mut opened.requesters, target, &**clock)?;
-            return Ok(Self::Here(opened));
-        };
-        let key = Key::read(path)?;
+        let key = Key::read(key_file)?;
         let load = remote_load(arguments, &key, target, options);
         let coordinator = Box::new(Coordinator::prepare(&load, clock, stop)?);
         let default = systems::find(&target.system)?.default_address;
@@ -58,12 +58,6 @@ impl Driver {
         }
     }
 
-    /// The same, unless the system is an echo server of our own, which has the version of this program.
-    pub(super) fn system_address(&self) -> Option<&str> {
-        let own = matches!(self, Self::Here(Opened { server: Some(_), .. }));
-        self.address().filter(|_| !own)
-    }
-
     pub(super) fn run(
         self,
         options: &LoadOptions,
@@ -74,15 +68,19 @@ impl Driver {
         match self {
             Self::Here(opened) => {
                 let (outcome, requesters) = engine::run(options, opened.requesters, clock, stop, observer)?;
-                // After a broken connection nobody is surprised.
-                let complaint = tear_down(requesters).filter(|_| outcome.failures.is_empty());
-                let complaints = complaint.into_iter().collect();
-                Ok(Driven { outcome, report: None, resources: Vec::new(), complaints })
+                Ok(Driven {
+                    outcome,
+                    requesters,
+                    report: None,
+                    resources: Vec::new(),
+                    complaints: Vec::new(),
+                })
             }
             Self::Agents { coordinator, .. } => {
                 let came = coordinator.run(observer)?;
                 Ok(Driven {
                     outcome: came.outcome,
+                    requesters: Vec::new(),
                     report: Some(came.report),
                     resources: came.resources,
                     complaints: came.complaints,
@@ -101,11 +99,4 @@ pub(super) fn remote_load<'a>(
 ) -> RemoteLoad<'a> {
     let (agents, placement) = (&arguments.agents, arguments.placement());
     RemoteLoad { agents, key, placement, target, options, waiting: arguments.waiting() }
-}
-
-fn tear_down(requesters: Vec<Box<dyn Requester>>) -> Option<String> {
-    requesters
-        .into_iter()
-        .find_map(|mut requester| requester.tear_down().err())
-        .map(|error| error.to_string())
 }

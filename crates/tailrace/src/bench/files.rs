@@ -80,8 +80,24 @@ impl Files {
         let path = self.folder.join("result.json");
         let mut json = serde_json::to_vec_pretty(summary).map_err(|error| error.to_string())?;
         json.push(b'\n');
-        fs::write(&path, json).map_err(|error| wrong(&path, &error))
+        write_whole(&path, &json)
     }
+}
+
+/// Writes a file that is there as a whole, or not at all: whoever finds it may take it for complete.
+pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let partial = path.with_extension("part");
+    let written = File::create(&partial)
+        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
+        .and_then(|()| fs::rename(&partial, path));
+    written.map_err(|error| {
+        // It may not even have been made.
+        let _ = fs::remove_file(&partial);
+        wrong(path, &error)
+    })?;
+    // The name is on disk too; not every file system can say so.
+    let _ = path.parent().map(|folder| File::open(folder).and_then(|folder| folder.sync_all()));
+    Ok(())
 }
 
 fn wrong(path: &Path, error: &io::Error) -> Failure {

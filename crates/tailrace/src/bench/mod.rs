@@ -15,6 +15,7 @@ mod proxy;
 mod report;
 mod results;
 mod run;
+mod secrets;
 mod signals;
 mod table;
 mod usl;

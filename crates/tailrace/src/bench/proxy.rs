@@ -9,6 +9,7 @@ use clap::Args;
 use tailrace_bench::proxy::{Proxy, ProxyOptions, Trouble, random_stalls, random_times};
 
 use super::run::stop_on_interrupt;
+use super::secrets;
 use crate::failure::{Failure, plain};
 use crate::output::print;
 use crate::text::units::{parse_bytes, parse_duration};
@@ -86,7 +87,7 @@ pub(super) fn run(arguments: &ProxyArguments) -> Result<ExitCode, Failure> {
     let begun = Instant::now();
     let proxy = Proxy::start(options)
         .map_err(|error| format!("cannot listen on {}: {}", arguments.listen, plain(&error)))?;
-    print(&format!("ready proxy={} to={}\n", proxy.address(), arguments.to))?;
+    print(&format!("ready proxy={} to={}\n", proxy.address(), secrets::text(&arguments.to)))?;
     let stop = stop_on_interrupt();
     while !stop.load(Ordering::Relaxed)
         && arguments.duration.is_none_or(|duration| begun.elapsed() < duration)

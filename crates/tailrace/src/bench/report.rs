@@ -8,7 +8,7 @@ use clap::Args;
 use tailrace_bench::recorder::interval_log;
 use tailrace_bench::report::{Resources, Section, Series, charts, html};
 
-use super::arguments::{HIDDEN, is_secret};
+use super::secrets;
 use crate::failure::{Failure, plain};
 
 #[derive(Debug, Args)]
@@ -79,7 +79,7 @@ fn plan(folder: &Path, sections: &mut Vec<Section>) -> Result<(), Failure> {
     let path = folder.join("plan.toml");
     let text = fs::read_to_string(&path)
         .map_err(|error| format!("cannot read {}: {}", path.display(), plain(&error)))?;
-    let text = without_passwords(&text);
+    let text = secrets::plan(&text);
     for system in folders(folder)? {
         for workload in folders(&system)? {
             let mut series = Series { label: name(&system), ..Series::default() };
@@ -134,30 +134,6 @@ fn folders(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(found)
 }
 
-/// A plan without the values of settings that are passwords: reports are shown around.
-fn without_passwords(plan: &str) -> String {
-    let mut secrets = Vec::new();
-    if let Ok(table) = plan.parse::<toml::Table>() {
-        for (key, value) in &table {
-            collect_secrets(key, value, &mut secrets);
-        }
-    }
-    // Longer ones first, in case one is part of another.
-    secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-    secrets.iter().fold(plan.to_owned(), |text, secret| text.replace(secret, HIDDEN))
-}
-
-fn collect_secrets(key: &str, value: &toml::Value, secrets: &mut Vec<String>) {
-    match value {
-        toml::Value::String(text) if is_secret(key) && !text.is_empty() => secrets.push(text.clone()),
-        toml::Value::Array(values) => values.iter().for_each(|value| collect_secrets(key, value, secrets)),
-        toml::Value::Table(table) => {
-            table.iter().for_each(|(key, value)| collect_secrets(key, value, secrets));
-        }
-        _ => {}
-    }
-}
-
 fn make(folder: &Path) -> Result<(), Failure> {
     fs::create_dir_all(folder)
         .map_err(|error| format!("cannot make {}: {}", folder.display(), plain(&error)).into())
@@ -170,19 +146,4 @@ fn name(path: &Path) -> String {
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
     fs::write(path, text)
         .map_err(|error| format!("cannot write {}: {}", path.display(), plain(&error)).into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn passwords_in_plans_are_not_shown() {
-        let plan = "rounds = 2\n[[system]]\nsystem = 'rabbitmq'\nset = { user = 'u1', password = 'p-1' }\n\
-            [[system]]\nsystem = 'kafka'\n[system.set]\n'client.sasl.password' = \"p-1-long\"\n";
-        let shown = without_passwords(plan);
-        assert!(shown.contains("user = 'u1', password = '***'"), "{shown}");
-        assert!(shown.contains("'client.sasl.password' = \"***\"\n") && !shown.contains("p-1"), "{shown}");
-        assert_eq!(without_passwords("no plan ="), "no plan =");
-    }
 }

@@ -3,14 +3,19 @@
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::SystemTime;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, SystemTime};
 
 use tailrace_bench::clock::{Clock, MonotonicClock};
-use tailrace_bench::engine::{Interval, Outcome};
+use tailrace_bench::engine::{Interval, LoadOptions, Outcome};
+use tailrace_bench::error::BenchError;
 use tailrace_bench::report::Summary;
+use tailrace_bench::requester::Requester;
 use tailrace_bench::sampler::Sampler;
+use tailrace_bench::systems::{self, Target};
 use tailrace_bench::version;
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::arguments::RunArguments;
 use super::driver::Driver;
@@ -19,33 +24,42 @@ use super::live::Live;
 use super::signals::Signals;
 use super::table;
 use crate::args::Output;
-use crate::failure::{Failure, complain};
+use crate::failure::{Failure, complain, plain};
 use crate::output::{print, print_json};
+
+/// What a run measured, whether or not it could be written down.
+pub(super) struct Finished {
+    pub(super) summary: Summary,
+    pub(super) outcome: Outcome,
+    /// Why it could not be written.
+    pub(super) unwritten: Option<Failure>,
+}
 
 pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
     if let Some(plan) = &arguments.plan {
         return super::plan::run(plan, arguments);
     }
-    let (summary, outcome) = execute(arguments, &stop_on_interrupt())?;
+    let finished = execute(arguments, &stop_on_interrupt())?;
     match arguments.output {
-        Output::Text => print(&table::render(&summary))?,
-        Output::Json => print_json(&summary)?,
+        Output::Text => print(&table::render(&finished.summary))?,
+        Output::Json => print_json(&finished.summary)?,
     }
-    Ok(status(&outcome))
+    let status = status(&finished.outcome);
+    match finished.unwritten {
+        Some(error) => Err(error),
+        None => Ok(status),
+    }
 }
 
 /// One run, from the first connection to the files that it leaves.
-pub(super) fn execute(
-    arguments: &RunArguments,
-    stop: &Arc<AtomicBool>,
-) -> Result<(Summary, Outcome), Failure> {
+pub(super) fn execute(arguments: &RunArguments, stop: &Arc<AtomicBool>) -> Result<Finished, Failure> {
     let run = run_number();
     let options = arguments.load_options(run)?;
     check_server(arguments.server_pid)?;
     let target = arguments.target(run);
     let clock: Arc<dyn Clock> = Arc::new(MonotonicClock::new(arguments.waiting()));
-    let driver = Driver::prepare(arguments, &target, &options, &clock, stop)?;
-    let version = driver.system_address().and_then(|address| version::ask(&arguments.system, address));
+    let (driver, version) = connect(arguments, &target, &options, &clock, stop)
+        .map_err(|error| arguments.without_secrets(&error.to_string()))?;
     let comment = format!("tailrace bench {} {}", env!("CARGO_PKG_VERSION"), arguments.system);
     let mut files = arguments.out.as_deref().map(|folder| Files::create(folder, &comment)).transpose()?;
     let shown = arguments.progress || (!arguments.quiet && std::io::stderr().is_terminal());
@@ -56,25 +70,89 @@ pub(super) fn execute(
             files.interval(interval);
         }
     };
-    let sampler = arguments.out.as_ref().map(|_| Sampler::start(arguments.server_pid));
-    let signals = arguments.server_pid.map(|server| Signals::start(server, arguments.signals.clone()));
+    let server = &arguments.server;
+    let pid = server.as_ref().map(|server| server.pid());
+    let pid = pid.or_else(|| Some(Arc::new(AtomicU32::new(arguments.server_pid?))));
+    let sampler = arguments.out.as_ref().map(|_| Sampler::start(pid));
+    let lead = Duration::from_nanos(options.lead_ns);
+    let signals =
+        server.as_ref().map(|server| Signals::start(Arc::clone(server), arguments.signals.clone(), lead));
     let address = driver.address().map(str::to_owned);
     let driven = driver.run(&options, &clock, stop, &mut observer);
     let signals = signals.map(Signals::finish).unwrap_or_default();
     let mut resources = sampler.map(Sampler::finish).unwrap_or_default();
     live.clear();
     let driven = driven?;
+    let mut outcome = driven.outcome;
+    tear_down(driven.requesters, &outcome, stop);
     driven.complaints.iter().for_each(|complaint| complain(&format!("could not clean up: {complaint}")));
     resources.agents = driven.resources;
+    let texts = outcome.failures.iter_mut().chain(&mut outcome.refusals);
+    for text in texts.chain(outcome.breaks.iter_mut().map(|found| &mut found.cause)) {
+        *text = arguments.without_secrets(text);
+    }
     let mut origin = arguments.origin(version);
     origin.trouble.extend(signals);
-    let (outcome, count) = (driven.outcome, target.connections as usize);
+    let count = arguments.connections as usize;
     let mut summary = Summary::new(&arguments.system, address.as_deref(), count, &options, &outcome, origin);
     summary.remote = driven.report;
-    if let Some(files) = files {
-        files.finish(&summary, &outcome.total, &resources)?;
+    let unwritten = files.and_then(|files| files.finish(&summary, &outcome.total, &resources).err());
+    Ok(Finished { summary, outcome, unwritten })
+}
+
+/// Connections that work, and the version that the system tells.
+fn connect(
+    arguments: &RunArguments,
+    target: &Target,
+    options: &LoadOptions,
+    clock: &Arc<dyn Clock>,
+    stop: &Arc<AtomicBool>,
+) -> Result<(Driver, Option<String>), Failure> {
+    if let Some(path) = &arguments.agent_key_file {
+        // This looks at `stop` itself.
+        let driver = Driver::agents(path, arguments, target, options, clock, stop)?;
+        let version = driver.address().and_then(|address| version::ask(&target.system, address));
+        return Ok((driver, version));
     }
-    Ok((summary, outcome))
+    let (target, clock, its_stop) = (target.clone(), Arc::clone(clock), Arc::clone(stop));
+    let connected = aside(stop, move || {
+        let mut opened = systems::open(&target)?;
+        // An echo server of our own has the version of this program.
+        let asked = opened.address.as_deref().filter(|_| opened.server.is_none());
+        let version = asked.and_then(|address| version::ask(&target.system, address));
+        let complete = systems::set_up_unless(&mut opened.requesters, &target, &*clock, &its_stop)?;
+        Ok::<_, BenchError>(complete.then_some((opened, version)))
+    })?;
+    match connected {
+        Some(Ok(Some((opened, version)))) => Ok((Driver::Here(opened), version)),
+        Some(Err(error)) if !stop.load(Ordering::Relaxed) => Err(error.into()),
+        _ => Err("interrupted while connecting: nothing was measured".into()),
+    }
+}
+
+/// How long what may block is waited for when the run was stopped.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Does something that may block on a thread of its own, so that Ctrl-C ends the wait for it; `None` if it did.
+fn aside<T: Send + 'static>(
+    stop: &AtomicBool,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> Result<Option<T>, Failure> {
+    let (sender, receiver) = mpsc::channel();
+    let send = move || {
+        // Nobody listens any more after Ctrl-C.
+        let _ = sender.send(body());
+    };
+    let thread = std::thread::Builder::new().name("connect".to_owned()).spawn(send);
+    thread.map_err(|error| format!("no thread is to be had: {}", plain(&error)))?;
+    while !stop.load(Ordering::Relaxed) {
+        match receiver.recv_timeout(Duration::from_millis(20)) {
+            Ok(found) => return Ok(Some(found)),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Ok(None),
+        }
+    }
+    Ok(receiver.recv_timeout(GRACE).ok())
 }
 
 /// A process that is not there would be sampled as nothing.
@@ -87,7 +165,31 @@ fn check_server(pid: Option<u32>) -> Result<(), Failure> {
     }
 }
 
+fn tear_down(mut requesters: Vec<Box<dyn Requester>>, outcome: &Outcome, stop: &AtomicBool) {
+    let torn_down =
+        aside(stop, move || requesters.iter_mut().try_for_each(|requester| requester.tear_down()));
+    let failure = match torn_down {
+        Ok(Some(Ok(()))) => return,
+        Ok(Some(Err(error))) => error.to_string(),
+        Ok(None) => "the system did not answer in time".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    // After a broken connection nobody is surprised.
+    if outcome.failures.is_empty() {
+        complain(&format!("could not clean up: {failure}"));
+    }
+}
+
+/// The exit status of a run that measured nothing, through nobody's fault.
+const NOTHING_MEASURED: u8 = 3;
+
 fn status(outcome: &Outcome) -> ExitCode {
+    if let Some(reason) = &outcome.verdict.nothing_measured {
+        complain(&format!("nothing was measured: {reason}"));
+        // Nobody's fault, unless something broke.
+        let failed = !outcome.failures.is_empty();
+        return if failed { ExitCode::FAILURE } else { ExitCode::from(NOTHING_MEASURED) };
+    }
     if !outcome.verdict.is_valid() {
         complain("the run is invalid: the generator was late, so the latencies are not the system's");
         return ExitCode::FAILURE;
@@ -102,7 +204,7 @@ fn run_number() -> u16 {
     (mixed ^ (mixed >> 16) ^ (mixed >> 32)) as u16
 }
 
-/// Ctrl-C ends the sending; the second one ends the program.
+/// Ctrl-C, or SIGTERM, ends the sending; the second one ends the program, and the server that it started.
 pub(super) fn stop_on_interrupt() -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
@@ -110,8 +212,17 @@ pub(super) fn stop_on_interrupt() -> Arc<AtomicBool> {
     let _ = std::thread::Builder::new().name("interrupt".to_owned()).spawn(move || {
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
         runtime.block_on(async {
-            while tokio::signal::ctrl_c().await.is_ok() {
+            let Ok(mut terminate) = signal(SignalKind::terminate()) else { return };
+            loop {
+                let heard = tokio::select! {
+                    heard = tokio::signal::ctrl_c() => heard.is_ok(),
+                    heard = terminate.recv() => heard.is_some(),
+                };
+                if !heard {
+                    return;
+                }
                 if flag.swap(true, Ordering::Relaxed) {
+                    super::plan::kill_servers();
                     std::process::exit(130);
                 }
             }

@@ -1,12 +1,14 @@
-//! Signals to the server under test at given times: stop it, let it go on, end it, kill it.
+//! What a plan does to the server under test at given times: stop it, let it go on, end it, kill it, start it again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::Signal;
 use serde::Deserialize;
+
+use super::plan::Server;
 
 /// How exactly times are kept.
 const LOOK: Duration = Duration::from_millis(1);
@@ -42,16 +44,29 @@ impl ServerSignal {
             Self::Kill => Signal::KILL,
         }
     }
+
+    /// The server is gone afterwards.
+    pub(super) fn ends(self) -> bool {
+        matches!(self, Self::Terminate | Self::Kill)
+    }
 }
 
-/// A signal and when it is due, counted from the beginning of the load, warm-up included.
+/// What is done to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PlannedSignal {
-    pub(super) at: Duration,
-    pub(super) signal: ServerSignal,
+pub(super) enum Deed {
+    Signal(ServerSignal),
+    /// Its command once more, after it was ended.
+    Start,
 }
 
-/// A thread that sends signals until it is stopped.
+/// A deed and when it is due, counted from the beginning of the load, warm-up included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PlannedDeed {
+    pub(super) at: Duration,
+    pub(super) deed: Deed,
+}
+
+/// A thread that does what is planned until it is stopped.
 #[derive(Debug)]
 pub(super) struct Signals {
     stop: Arc<AtomicBool>,
@@ -59,16 +74,17 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// Sends these, in order of time, to the process group of this server. Its time begins now.
-    pub(super) fn start(server: u32, mut planned: Vec<PlannedSignal>) -> Self {
+    /// Does all this, in order of time, which begins `lead` from now.
+    pub(super) fn start(server: Arc<Server>, mut planned: Vec<PlannedDeed>, lead: Duration) -> Self {
         planned.sort_by_key(|planned| planned.at);
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
-        let body = move || send(server, &planned, &flag);
+        let begun = Instant::now() + lead;
+        let body = move || work(&server, &planned, begun, &flag);
         Self { stop, thread: thread::Builder::new().name("signals".to_owned()).spawn(body).ok() }
     }
 
-    /// Ends it; says what was sent, and when.
+    /// Ends it; says what was done, and when.
     pub(super) fn finish(mut self) -> Vec<String> {
         self.stop.store(true, Ordering::Relaxed);
         let lost = || vec!["no signal could be sent: no thread was to be had".to_owned()];
@@ -76,24 +92,41 @@ impl Signals {
     }
 }
 
-fn send(server: u32, planned: &[PlannedSignal], stop: &AtomicBool) -> Vec<String> {
-    let begun = Instant::now();
-    let mut sent = Vec::new();
-    for PlannedSignal { at, signal } in planned {
-        while begun.elapsed() < *at {
-            if stop.load(Ordering::Relaxed) {
-                sent.push(format!("{} not sent: the run ended before", signal.name()));
-                return sent;
+fn work(server: &Server, planned: &[PlannedDeed], begun: Instant, stop: &AtomicBool) -> Vec<String> {
+    planned
+        .iter()
+        .map(|PlannedDeed { at, deed }| {
+            while begun.elapsed() < *at && !stop.load(Ordering::Relaxed) {
+                thread::sleep(LOOK);
             }
-            thread::sleep(LOOK.min(at.saturating_sub(begun.elapsed())));
-        }
-        let seconds = begun.elapsed().as_secs_f64();
-        let group = i32::try_from(server).ok().and_then(Pid::from_raw);
-        let failure = group.map_or(Some("no process".to_owned()), |group| {
-            kill_process_group(group, signal.number()).err().map(|error| error.to_string())
-        });
-        let outcome = failure.map_or_else(String::new, |failure| format!(" failed: {failure}"));
-        sent.push(format!("{} to the server at {seconds:.3} s{outcome}", signal.name()));
-    }
-    sent
+            if begun.elapsed() < *at {
+                return match deed {
+                    Deed::Signal(signal) => format!("{} not sent: the run ended before", signal.name()),
+                    Deed::Start => "server not started again: the run ended before".to_owned(),
+                };
+            }
+            match deed {
+                Deed::Signal(signal) => send(server, *signal, begun),
+                Deed::Start => start(server, begun, stop),
+            }
+        })
+        .collect()
+}
+
+fn send(server: &Server, signal: ServerSignal, begun: Instant) -> String {
+    let seconds = begun.elapsed().as_secs_f64();
+    let outcome = match server.signal(signal.number()) {
+        Ok(()) => String::new(),
+        Err(error) => format!(" failed: {error}"),
+    };
+    format!("{} to the server at {seconds:.3} s{outcome}", signal.name())
+}
+
+fn start(server: &Server, begun: Instant, stop: &AtomicBool) -> String {
+    let at = begun.elapsed().as_secs_f64();
+    let outcome = match server.start_again(stop) {
+        Ok(()) => format!(", ready at {:.3} s", begun.elapsed().as_secs_f64()),
+        Err(error) => format!(", but it was not ready: {error}"),
+    };
+    format!("server started again at {at:.3} s{outcome}")
 }

@@ -1,6 +1,6 @@
 //! A result for people.
 
-use tailrace_bench::engine::{Mode, QUANTILES};
+use tailrace_bench::engine::{Break, Mode, QUANTILES};
 use tailrace_bench::remote::RemoteReport;
 use tailrace_bench::report::{Described, Summary};
 use tailrace_bench::systems::Role;
@@ -28,6 +28,7 @@ pub(super) fn render(summary: &Summary) -> String {
         units::count(summary.received_per_second),
     ));
     text.push_str(&troubles(summary));
+    text.push_str(&breaks(summary));
     text.push_str(&summary.remote.as_ref().map(agents).unwrap_or_default());
     text.push('\n');
     text.push_str(&latencies(summary));
@@ -70,7 +71,7 @@ fn troubles(summary: &Summary) -> String {
         (counts.corrupt, "corrupt"),
         (counts.foreign, "from other runs"),
         (counts.unknown, "unknown"),
-        (counts.broken_connections, "connections broken"),
+        (counts.cut_off, "cut off by broken connections"),
         (counts.negative, "received before they were due, by the clocks, counted as 0"),
     ]
     .iter()
@@ -119,6 +120,37 @@ fn agents(remote: &RemoteReport) -> String {
     text
 }
 
+/// Breaks that are listed here.
+const BREAKS_SHOWN: usize = 5;
+
+/// Which connections broke, and when they were there again.
+fn breaks(summary: &Summary) -> String {
+    let counts = &summary.counts;
+    if counts.broken_connections == 0 {
+        return String::new();
+    }
+    let later = match counts.redelivered {
+        0 => String::new(),
+        messages => format!("; {messages} messages in flight at a break were delivered afterwards"),
+    };
+    let (broke, back) = (counts.broken_connections, counts.reconnected);
+    let mut text = format!("connections: {broke} times broken, {back} times made again{later}\n");
+    for found in summary.breaks.iter().take(BREAKS_SHOWN) {
+        text.push_str(&format!("  {}\n", broken(found)));
+    }
+    if let Some(more) = broke.checked_sub(BREAKS_SHOWN as u64).filter(|more| *more > 0) {
+        text.push_str(&format!("  and {more} times more\n"));
+    }
+    text
+}
+
+fn broken(found: &Break) -> String {
+    let seconds = |ns: u64| format!("{:.3} s", ns as f64 / 1e9);
+    let back =
+        found.back_at_ns.map_or_else(|| "not back".to_owned(), |at| format!("back at {}", seconds(at)));
+    format!("at {}, connection {}: {}; {back}", seconds(found.at_ns), found.connection, found.cause)
+}
+
 fn latencies(summary: &Summary) -> String {
     let names: Vec<String> = QUANTILES
         .iter()
@@ -159,6 +191,9 @@ pub(super) fn percentile(quantile: f64) -> String {
 }
 
 fn verdict(summary: &Summary) -> String {
+    if let Some(reason) = &summary.verdict.nothing_measured {
+        return format!("NOTHING MEASURED: {reason}\n");
+    }
     let mut text = match (summary.valid, summary.interrupted) {
         (true, false) => "valid: the generator was on time\n".to_owned(),
         (true, true) => "INTERRUPTED; what was measured until then is valid\n".to_owned(),

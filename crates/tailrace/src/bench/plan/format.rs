@@ -12,12 +12,12 @@ use toml::Value;
 
 use super::agents;
 use super::trouble::{RawTrouble, TroublePlan};
-use crate::bench::RunArguments;
+use crate::bench::{RunArguments, secrets};
 use crate::failure::{Failure, plain};
 use crate::text::units::parse_duration;
 
 /// Options of `bench run` that a workload may set.
-const WORKLOAD_KEYS: [&str; 17] = [
+const WORKLOAD_KEYS: [&str; 18] = [
     "connections",
     "drain",
     "duration",
@@ -27,6 +27,7 @@ const WORKLOAD_KEYS: [&str; 17] = [
     "mode",
     "ramp-to",
     "rate",
+    "reconnect",
     "schedule",
     "seed",
     "size",
@@ -131,7 +132,7 @@ impl Plan {
     }
 
     fn parse(text: &str) -> Result<Self, Failure> {
-        let raw: Raw = toml::from_str(text)?;
+        let raw: Raw = toml::from_str(text).map_err(|error| secrets::toml_error(text, &error))?;
         if raw.systems.is_empty() || raw.workloads.is_empty() || raw.rounds == 0 {
             return Err("a plan needs at least one system, one workload and one round".into());
         }
@@ -315,6 +316,16 @@ mod tests {
                 "[[workload]]",
                 "[trouble]\nsignals = [{ at = '1s', signal = 'SIGSTOP' }]\n[[workload]]",
                 "system noop: signals need a server that the plan starts",
+            ),
+            (
+                "[[workload]]",
+                "[trouble]\nsignals = [{ at = '1s', start = true }, { at = '2s', signal = 'SIGKILL' }]\n[[workload]]",
+                "to be started at 1s: expected a SIGKILL or SIGTERM before that",
+            ),
+            (
+                "[[workload]]",
+                "[trouble]\nsignals = [{ at = '1s', start = true, signal = 'SIGKILL' }]\n[[workload]]",
+                "at 1s: expected either signal = \"NAME\" or start = true",
             ),
             (
                 "[[workload]]",

@@ -10,24 +10,30 @@ mod trouble;
 mod version;
 
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use super::RunArguments;
+use super::files::write_whole;
 use super::run::{execute, stop_on_interrupt};
-use super::table::milliseconds;
+use super::secrets;
+use super::table::{self, milliseconds};
 use crate::args::Output;
 use crate::failure::{Failure, complain, plain};
 use crate::output::{print, print_json};
 use crate::text::table::Table;
 use format::{Plan, PlannedSystem, Workload};
-use server::Server;
+pub(super) use server::{Server, kill_servers};
 use trouble::TroublePlan;
+
+/// How often a wait looks whether it was ended.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Percentiles of the table at the end.
 const SHOWN: [(&str, &str); 4] = [("0.5", "P50"), ("0.99", "P99"), ("0.999", "P99.9"), ("1", "MAX")];
@@ -52,7 +58,7 @@ pub(super) fn run(path: &Path, arguments: &RunArguments) -> Result<ExitCode, Fai
             failed += 1;
             complain(&format!("{}: {error}", turn.title()));
         }
-        std::thread::sleep(plan.pause);
+        pause(plan.pause, &stop);
     }
     let interrupted = stop.load(Ordering::Relaxed);
     let results = collect(&plan, out);
@@ -67,6 +73,14 @@ pub(super) fn run(path: &Path, arguments: &RunArguments) -> Result<ExitCode, Fai
         return Err(format!("{failed} runs failed; the same command tries them again").into());
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Waits, until Ctrl-C.
+fn pause(length: Duration, stop: &AtomicBool) {
+    let end = Instant::now() + length;
+    while Instant::now() < end && !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(LOOK.min(end.saturating_duration_since(Instant::now())));
+    }
 }
 
 /// One run of a plan.
@@ -101,16 +115,17 @@ fn turns(plan: &Plan) -> Vec<Turn<'_>> {
     turns
 }
 
-/// The folder must be new, or belong to the same plan.
+/// The folder must be new, or belong to the same plan, which stands there without passwords.
 fn claim(out: &Path, text: &str) -> Result<(), Failure> {
+    let text = secrets::plan(text);
     let path = out.join("plan.toml");
     let wrong = |error: &io::Error| format!("cannot use {}: {}", path.display(), plain(error));
     match fs::read_to_string(&path) {
-        Ok(found) if found == text => Ok(()),
+        Ok(found) if secrets::plan(&found) == text => Ok(()),
         Ok(_) => Err(format!("{} belongs to another plan: choose another folder", out.display()).into()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => fs::create_dir_all(out)
-            .and_then(|()| fs::write(&path, text))
-            .map_err(|error| wrong(&error).into()),
+            .map_err(|error| wrong(&error).into())
+            .and_then(|()| write_whole(&path, text.as_bytes())),
         Err(error) => Err(wrong(&error).into()),
     }
 }
@@ -141,15 +156,23 @@ fn one(
     run.out = Some(folder.to_owned());
     (run.progress, run.quiet) = (arguments.progress, arguments.quiet);
     let log = folder.join("server.log");
-    let server = turn.system.server.as_ref().map(|server| Server::start(server, &log)).transpose()?;
+    let server = turn.system.server.as_ref().map(|server| Server::start(server, &log, stop)).transpose()?;
     if let Some(command) = &turn.system.version {
-        run.version_command_output = Some(version::ask(command)?);
+        run.version_command_output = Some(version::ask(command, stop)?);
     }
     let proxy = turn.trouble.map_or(Ok(None), |trouble| trouble.apply(&mut run))?;
-    run.server_pid = server.as_ref().map(Server::pid);
+    run.server = server.map(Arc::new);
     let result = execute(&run, stop);
     drop(proxy);
-    result.map(|_| ())
+    let finished = result?;
+    match finished.unwritten {
+        None => Ok(()),
+        Some(error) => {
+            // Nobody will find it anywhere else.
+            let _ = write!(io::stderr(), "{}", table::render(&finished.summary));
+            Err(error)
+        }
+    }
 }
 
 /// What is there, by workload and system.

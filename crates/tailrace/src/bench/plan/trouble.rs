@@ -6,7 +6,7 @@ use tailrace_bench::proxy::Proxy;
 
 use crate::bench::RunArguments;
 use crate::bench::proxy::ProxyArguments;
-use crate::bench::signals::{PlannedSignal, ServerSignal};
+use crate::bench::signals::{Deed, PlannedDeed, ServerSignal};
 use crate::failure::{Failure, plain};
 use crate::text::units::parse_duration;
 
@@ -29,7 +29,9 @@ pub(super) struct RawTrouble {
 #[serde(deny_unknown_fields)]
 struct RawSignal {
     at: String,
-    signal: ServerSignal,
+    signal: Option<ServerSignal>,
+    #[serde(default)]
+    start: bool,
 }
 
 /// Trouble that was checked.
@@ -37,7 +39,41 @@ struct RawSignal {
 pub(super) struct TroublePlan {
     /// Options of `bench proxy`; none if there is to be no proxy.
     proxy: Vec<String>,
-    signals: Vec<PlannedSignal>,
+    /// In order of time.
+    signals: Vec<PlannedDeed>,
+}
+
+impl RawSignal {
+    fn planned(self) -> Result<PlannedDeed, Failure> {
+        let at = parse_duration(&self.at)?;
+        let deed = match (self.signal, self.start) {
+            (Some(signal), false) => Deed::Signal(signal),
+            (None, true) => Deed::Start,
+            _ => {
+                return Err(format!("at {at:?}: expected either signal = \"NAME\" or start = true").into());
+            }
+        };
+        Ok(PlannedDeed { at, deed })
+    }
+}
+
+/// Only a server that was ended can be started again.
+fn check_starts(signals: &[PlannedDeed]) -> Result<(), Failure> {
+    let mut is_down = false;
+    for planned in signals {
+        is_down = match planned.deed {
+            Deed::Signal(signal) => is_down || signal.ends(),
+            Deed::Start if is_down => false,
+            Deed::Start => {
+                let at = planned.at;
+                return Err(format!(
+                    "the server is to be started at {at:?}: expected a SIGKILL or SIGTERM before that"
+                )
+                .into());
+            }
+        };
+    }
+    Ok(())
 }
 
 /// `bench proxy` alone, so that its options can be read from a plan.
@@ -62,11 +98,10 @@ impl TroublePlan {
         if let Some(seed) = raw.seed {
             put("seed", &seed.to_string());
         }
-        let signals = raw
-            .signals
-            .into_iter()
-            .map(|raw| Ok(PlannedSignal { at: parse_duration(&raw.at)?, signal: raw.signal }))
-            .collect::<Result<Vec<_>, Failure>>()?;
+        let mut signals =
+            raw.signals.into_iter().map(RawSignal::planned).collect::<Result<Vec<_>, Failure>>()?;
+        signals.sort_by_key(|planned| planned.at);
+        check_starts(&signals)?;
         let trouble = Self { proxy, signals };
         trouble.arguments("localhost:1")?.options()?;
         Ok(trouble)

@@ -2,8 +2,10 @@
 
 use std::io::Read as _;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::bench::secrets;
 use crate::failure::{Failure, plain};
 
 /// How long the command may take. Kafka's, which starts a JVM, takes about two seconds.
@@ -15,8 +17,8 @@ const LOOK: Duration = Duration::from_millis(20);
 const OUTPUT_BYTES_MAX: u64 = 65_536;
 
 /// The first line that the command prints, on standard output or else on standard error (as `java -version` does).
-pub(super) fn ask(command: &[String]) -> Result<String, Failure> {
-    let shown = command.join(" ");
+pub(super) fn ask(command: &[String], stop: &AtomicBool) -> Result<String, Failure> {
+    let shown = secrets::words(command).join(" ");
     let mut child = Command::new(&command[0])
         .args(&command[1..])
         .stdin(Stdio::null())
@@ -28,9 +30,12 @@ pub(super) fn ask(command: &[String]) -> Result<String, Failure> {
     let status = loop {
         match child.try_wait() {
             Ok(Some(status)) => break status,
-            _ if Instant::now() >= deadline => {
+            _ if Instant::now() >= deadline || stop.load(Ordering::Relaxed) => {
                 let _ = child.kill();
                 let _ = child.wait();
+                if stop.load(Ordering::Relaxed) {
+                    return Err(format!("interrupted while '{shown}' was to tell the version").into());
+                }
                 return Err(format!("'{shown}' told no version within {PATIENCE:?}").into());
             }
             _ => std::thread::sleep(LOOK),
@@ -54,8 +59,13 @@ pub(super) fn ask(command: &[String]) -> Result<String, Failure> {
 mod tests {
     use super::*;
 
+    fn ask_now(command: &[&str]) -> Result<String, Failure> {
+        let command: Vec<String> = command.iter().map(|word| (*word).to_owned()).collect();
+        ask(&command, &AtomicBool::new(false))
+    }
+
     fn shell(script: &str) -> Result<String, Failure> {
-        ask(&["sh", "-c", script].map(str::to_owned))
+        ask_now(&["sh", "-c", script])
     }
 
     #[test]
@@ -66,7 +76,12 @@ mod tests {
             let error = shell(script).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
         }
-        let error = ask(&["/nonexistent/server".to_owned()]).unwrap_err().to_string();
+        let secret = ask_now(&["false", "--password", "hush"]).unwrap_err().to_string();
+        assert!(secret.starts_with("'false --password ***' told no version"), "{secret}");
+        let error = ask_now(&["/nonexistent/server"]).unwrap_err().to_string();
+        let sleep = ["sleep".to_owned(), "600".to_owned()];
+        let stopped = ask(&sleep, &AtomicBool::new(true)).unwrap_err().to_string();
+        assert_eq!(stopped, "interrupted while 'sleep 600' was to tell the version");
         assert!(error.starts_with("cannot ask for the version with '/nonexistent/server'"), "{error}");
     }
 }

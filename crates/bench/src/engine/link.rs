@@ -1,0 +1,209 @@
+//! The way of one lane to the system: up, or broken and being made again.
+//!
+//! Times are the generator's. A broken connection is tried again after a wait that doubles with each failure, with chance from the run's
+//! seed in it, so that many connections do not come back at the same moment.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::mender::{Mended, Mender};
+use super::options::Reconnect;
+use crate::error::RequesterError;
+use crate::requester::Requester;
+use crate::schedule::Random;
+
+/// How often is looked whether somebody else has made the connection.
+const LOOK_AGAIN_NS: u64 = 1_000_000;
+
+/// A connection that broke. Times are nanoseconds since the first message was due.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Break {
+    /// When it was noticed.
+    pub at_ns: u64,
+    /// Which connection.
+    pub connection: u32,
+    /// What happened.
+    pub cause: String,
+    /// When it was there again; `None` if it was not before the end.
+    pub back_at_ns: Option<u64>,
+}
+
+/// Breaks that are listed by run; with many connections one of each. All are counted.
+pub(super) const BREAKS_LISTED: usize = 1_000;
+
+enum State {
+    Up(Box<dyn Requester>),
+    /// To be made again at this time.
+    Down(Box<dyn Requester>, u64),
+    Mending(Receiver<Mended>),
+    /// Stays as it is until the end. It is `None` if a thread kept it.
+    Lost(Option<Box<dyn Requester>>),
+}
+
+/// How broken connections are made again.
+#[derive(Clone)]
+pub(super) struct Repair {
+    pub(super) policy: Reconnect,
+    pub(super) mender: Arc<Mender>,
+}
+
+pub(super) struct Link {
+    state: State,
+    repair: Option<Repair>,
+    random: Random,
+    connection: u32,
+    begin_ns: u64,
+    /// Failures since it was last up.
+    attempts: u32,
+    last_error: Option<RequesterError>,
+    breaks: Vec<Break>,
+    listed_max: usize,
+}
+
+/// What a link leaves behind.
+pub(super) struct LinkEnd {
+    pub(super) requester: Option<Box<dyn Requester>>,
+    /// Why it is broken, if it is.
+    pub(super) failure: Option<String>,
+    pub(super) breaks: Vec<Break>,
+}
+
+impl Link {
+    pub(super) fn new(
+        requester: Box<dyn Requester>,
+        repair: Option<Repair>,
+        begin_ns: u64,
+        connection: u32,
+        connections: u32,
+    ) -> Self {
+        let seed = repair.as_ref().map_or(0, |repair| repair.policy.seed);
+        Self {
+            state: State::Up(requester),
+            repair,
+            // Streams of schedules begin at 0.
+            random: Random::new(seed, u64::from(connection) | 1 << 40),
+            connection,
+            begin_ns,
+            attempts: 0,
+            last_error: None,
+            breaks: Vec::new(),
+            listed_max: (BREAKS_LISTED / connections.max(1) as usize).max(1),
+        }
+    }
+
+    pub(super) fn up(&mut self) -> Option<&mut dyn Requester> {
+        if let State::Up(requester) = &mut self.state { Some(&mut **requester) } else { None }
+    }
+
+    pub(super) fn ready(&self) -> Option<&dyn Requester> {
+        if let State::Up(requester) = &self.state { Some(&**requester) } else { None }
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        matches!(self.state, State::Up(_))
+    }
+
+    /// It is broken, and nobody will make it again.
+    pub(super) fn is_lost(&self) -> bool {
+        matches!(self.state, State::Lost(_))
+    }
+
+    /// It broke.
+    pub(super) fn broke(&mut self, error: RequesterError, now: u64) {
+        if self.breaks.len() < self.listed_max {
+            let at_ns = now.saturating_sub(self.begin_ns);
+            let cause = error.to_string();
+            self.breaks.push(Break { at_ns, connection: self.connection, cause, back_at_ns: None });
+        }
+        self.state = match std::mem::replace(&mut self.state, State::Lost(None)) {
+            State::Up(requester) if self.repair.is_some() => State::Down(requester, self.next_try_ns(now)),
+            State::Up(requester) => State::Lost(Some(requester)),
+            other => other,
+        };
+        self.last_error = Some(error);
+    }
+
+    /// Goes on with making it again; true if it has just come back.
+    pub(super) fn mend(&mut self, now: u64) -> bool {
+        match std::mem::replace(&mut self.state, State::Lost(None)) {
+            State::Down(requester, at_ns) if now >= at_ns => {
+                if let Some(repair) = &self.repair {
+                    let coming = repair.mender.hand_over(requester);
+                    return self.take_back(coming, now);
+                }
+                self.state = State::Lost(Some(requester));
+            }
+            State::Mending(coming) => return self.take_back(coming, now),
+            other => self.state = other,
+        }
+        false
+    }
+
+    fn take_back(&mut self, coming: Receiver<Mended>, now: u64) -> bool {
+        match coming.try_recv() {
+            Ok((requester, Ok(()))) => {
+                self.state = State::Up(requester);
+                self.attempts = 0;
+                self.last_error = None;
+                if let Some(last) = self.breaks.last_mut().filter(|last| last.back_at_ns.is_none()) {
+                    last.back_at_ns = Some(now.saturating_sub(self.begin_ns));
+                }
+                true
+            }
+            Ok((requester, Err(error))) => {
+                self.last_error = Some(error);
+                self.state = State::Down(requester, self.next_try_ns(now));
+                false
+            }
+            Err(TryRecvError::Empty) => {
+                self.state = State::Mending(coming);
+                false
+            }
+            Err(TryRecvError::Disconnected) => false,
+        }
+    }
+
+    /// From half of the wait to all of it.
+    fn next_try_ns(&mut self, now: u64) -> u64 {
+        let Some(Repair { policy, .. }) = &self.repair else { return u64::MAX };
+        let doubled = policy.first_ns.saturating_mul(1 << self.attempts.min(32));
+        let wait = doubled.min(policy.longest_ns);
+        self.attempts = self.attempts.saturating_add(1);
+        now.saturating_add(wait - self.random.below(wait / 2 + 1))
+    }
+
+    /// When to call [`Link::mend`] again.
+    pub(super) fn next_event_ns(&self, now: u64) -> u64 {
+        match &self.state {
+            State::Up(_) | State::Lost(_) => u64::MAX,
+            State::Down(_, at_ns) => *at_ns,
+            State::Mending(_) => now + LOOK_AGAIN_NS,
+        }
+    }
+
+    /// Ends it. One that is being made again is waited for no longer than `patience`.
+    pub(super) fn end(self, patience: Duration) -> LinkEnd {
+        let attempts = self.attempts;
+        let (requester, broken) = match self.state {
+            State::Up(requester) => (Some(requester), false),
+            State::Down(requester, _) => (Some(requester), true),
+            State::Lost(requester) => (requester, true),
+            State::Mending(coming) => {
+                (coming.recv_timeout(patience).ok().map(|(requester, _)| requester), true)
+            }
+        };
+        let failure = broken.then(|| {
+            let first = self.breaks.last().map_or_else(String::new, |last| last.cause.clone());
+            match self.last_error.map(|error| error.to_string()) {
+                Some(last) if last != first && attempts > 1 => {
+                    format!("{first}; not back after {} attempts: {last}", attempts - 1)
+                }
+                _ => first,
+            }
+        });
+        LinkEnd { requester, failure, breaks: self.breaks }
+    }
+}

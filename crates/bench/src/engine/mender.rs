@@ -1,0 +1,120 @@
+//! Makes broken connections again, off the generator's threads: setting up may block, and nobody's schedule may wait for it.
+//!
+//! A bounded number of threads, as many as there is work for. The generator's threads only put a requester into a queue and look
+//! whether it has come back.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use crate::error::{BenchError, RequesterError};
+use crate::requester::Requester;
+
+/// Connections that are set up again at the same time, at most; a server that does not answer keeps each for as long as set-up waits.
+const THREADS_MAX: usize = 16;
+
+/// A requester that was set up again, or not.
+pub(super) type Mended = (Box<dyn Requester>, Result<(), RequesterError>);
+
+struct Job {
+    requester: Box<dyn Requester>,
+    back: Sender<Mended>,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    idle: usize,
+    threads: usize,
+    closed: bool,
+}
+
+#[derive(Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    bell: Condvar,
+}
+
+/// Where requesters are set up again. Threads that are at work when it is dropped end by themselves.
+pub(super) struct Mender {
+    /// `None`: in the calling thread.
+    shared: Option<Arc<Shared>>,
+}
+
+impl Mender {
+    /// `aside` is on threads of its own; otherwise the caller waits, as virtual clocks need it.
+    pub(super) fn new(aside: bool) -> Result<Self, BenchError> {
+        if !aside {
+            return Ok(Self { shared: None });
+        }
+        let shared = Arc::new(Shared::default());
+        shared.lock().threads = 1;
+        // The first one is there before it is needed: starting it would make the generator late.
+        Shared::start(&shared).map_err(BenchError::Thread)?;
+        Ok(Self { shared: Some(shared) })
+    }
+
+    /// Has it set up again; the result comes through the channel.
+    pub(super) fn hand_over(&self, mut requester: Box<dyn Requester>) -> Receiver<Mended> {
+        let (back, coming) = channel();
+        match &self.shared {
+            Some(shared) => {
+                shared.lock().jobs.push_back(Job { requester, back });
+                shared.bell.notify_one();
+            }
+            None => {
+                let result = requester.set_up();
+                let _ = back.send((requester, result));
+            }
+        }
+        coming
+    }
+}
+
+impl Drop for Mender {
+    fn drop(&mut self) {
+        if let Some(shared) = &self.shared {
+            shared.lock().closed = true;
+            shared.bell.notify_all();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start(shared: &Arc<Self>) -> std::io::Result<()> {
+        let own = Arc::clone(shared);
+        thread::Builder::new().name("reconnect".to_owned()).spawn(move || own.work()).map(drop)
+    }
+
+    fn work(self: Arc<Self>) {
+        while let Some(mut job) = self.next() {
+            let result = job.requester.set_up();
+            // Nobody waits for it any more if the run has ended.
+            let _ = job.back.send((job.requester, result));
+        }
+    }
+
+    /// The next job; `None` at the end. Starts another thread if there is more to do than this one can.
+    fn next(self: &Arc<Self>) -> Option<Job> {
+        let mut queue = self.lock();
+        queue.idle += 1;
+        while queue.jobs.is_empty() && !queue.closed {
+            queue = self.bell.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+        queue.idle -= 1;
+        if queue.closed {
+            return None;
+        }
+        let job = queue.jobs.pop_front();
+        if queue.jobs.len() > queue.idle && queue.threads < THREADS_MAX {
+            // With fewer threads it takes longer.
+            queue.threads += usize::from(Self::start(self).is_ok());
+        }
+        job
+    }
+}

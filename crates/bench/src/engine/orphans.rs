@@ -1,0 +1,110 @@
+//! Messages that were in flight when their connection broke. Systems that keep messages may still deliver them.
+//!
+//! They are errors unless they come before their timeout; nothing is sent again. They do not count against the bound in flight: that would
+//! hold up what is due on the new connection.
+
+use std::collections::BTreeMap;
+
+use super::flight::Entry;
+
+/// Messages of one connection that are remembered; as many as the window in which losses are recognised.
+const ORPHANS_MAX: usize = super::books::WINDOW as usize;
+
+#[derive(Debug, Default)]
+pub(super) struct Orphans {
+    entries: BTreeMap<u64, Entry>,
+    /// Those below are given up, and only remembered in case they come after all.
+    open_from: u64,
+    /// Given up, and not received since.
+    cut_off: u64,
+}
+
+impl Orphans {
+    /// Adds one of which only the payload is awaited; returns one that must be given up for it.
+    pub(super) fn add(&mut self, sequence: u64, entry: Entry) -> Option<Entry> {
+        self.entries.insert(sequence, entry);
+        if self.entries.len() <= ORPHANS_MAX {
+            return None;
+        }
+        let (oldest, entry) = self.entries.pop_first()?;
+        (oldest >= self.open_from).then(|| {
+            self.cut_off += 1;
+            entry
+        })
+    }
+
+    /// Counts one whose payload cannot come any more.
+    pub(super) fn add_hopeless(&mut self) {
+        self.cut_off += 1;
+    }
+
+    /// One came: returns it, and whether it had not been given up.
+    pub(super) fn came(&mut self, sequence: u64) -> Option<(Entry, bool)> {
+        let entry = self.entries.remove(&sequence)?;
+        let in_time = sequence >= self.open_from;
+        self.cut_off -= u64::from(!in_time);
+        Some((entry, in_time))
+    }
+
+    /// Gives up the oldest if it was sent at `limit_ns` or earlier.
+    pub(super) fn expire(&mut self, limit_ns: u64) -> Option<Entry> {
+        let (sequence, entry) = self.entries.range(self.open_from..).next()?;
+        if entry.sent_ns > limit_ns {
+            return None;
+        }
+        let entry = *entry;
+        self.open_from = sequence + 1;
+        self.cut_off += 1;
+        Some(entry)
+    }
+
+    /// When the oldest that is awaited was sent.
+    pub(super) fn oldest_sent_ns(&self) -> Option<u64> {
+        self.entries.range(self.open_from..).next().map(|(_, entry)| entry.sent_ns)
+    }
+
+    /// Messages that were cut off and did not come.
+    pub(super) fn cut_off(&self) -> u64 {
+        self.cut_off
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::flight::PAYLOAD;
+    use super::*;
+
+    fn entry(sent_ns: u64) -> Entry {
+        Entry { due_ns: sent_ns, sent_ns, awaits: PAYLOAD }
+    }
+
+    #[test]
+    fn what_comes_late_is_no_loss() {
+        let mut orphans = Orphans::default();
+        for sequence in 0..4 {
+            assert_eq!(orphans.add(sequence, entry(sequence * 10)), None);
+        }
+        assert_eq!(orphans.came(2), Some((entry(20), true)));
+        assert_eq!(orphans.came(2), None);
+        assert_eq!(
+            (orphans.expire(10), orphans.expire(10), orphans.expire(10)),
+            (Some(entry(0)), Some(entry(10)), None)
+        );
+        assert_eq!((orphans.cut_off(), orphans.oldest_sent_ns()), (2, Some(30)));
+        assert_eq!(orphans.came(1), Some((entry(10), false)));
+        orphans.add_hopeless();
+        assert_eq!(orphans.cut_off(), 2);
+        // Those of the next break are awaited again.
+        assert_eq!(orphans.add(9, entry(90)), None);
+        assert_eq!((orphans.expire(30), orphans.expire(30)), (Some(entry(30)), None));
+        assert_eq!((orphans.cut_off(), orphans.oldest_sent_ns()), (3, Some(90)));
+    }
+
+    #[test]
+    fn they_are_bounded() {
+        let mut orphans = Orphans::default();
+        let sent = ORPHANS_MAX as u64 + 10;
+        let given_up = (0..sent).filter_map(|sequence| orphans.add(sequence, entry(sequence))).count();
+        assert_eq!((given_up, orphans.entries.len(), orphans.cut_off()), (10, ORPHANS_MAX, 10));
+    }
+}

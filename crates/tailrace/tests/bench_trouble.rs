@@ -1,0 +1,280 @@
+//! `tailrace bench run` when it is interrupted, at any moment, and when the disk is full.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
+mod support;
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Output};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use support::{TAILRACE, command, failure, run, success};
+use tailrace_bench::systems::{EchoProtocol, EchoServer};
+
+/// No run that is interrupted here takes nearly as long by itself.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+fn interrupt(child: &Child) {
+    kill_process(Pid::from_child(child), Signal::INT).unwrap();
+}
+
+/// How it ended; fails if it does not.
+fn ended(mut child: Child) -> Output {
+    let deadline = Instant::now() + PATIENCE;
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() >= deadline {
+            child.kill().unwrap();
+            panic!("still there: {:?}", child.wait_with_output().unwrap());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.wait_with_output().unwrap()
+}
+
+/// Waits until something is so.
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "waited too long: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn bench(more: &[&str]) -> Child {
+    command(&[&["bench", "run"], more].concat()).spawn().unwrap()
+}
+
+#[test]
+fn while_it_connects() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let child = bench(&["--system", "nats", "--address", &address, "--connections", "100"]);
+    // It never says INFO; each of the connections would be waited for for ten seconds. The first asks for the version.
+    let (_version, _) = listener.accept().unwrap();
+    let (_first, _) = listener.accept().unwrap();
+    interrupt(&child);
+    let text = failure(&ended(child), 1);
+    assert_eq!(text, "tailrace: interrupted while connecting: nothing was measured\n");
+}
+
+#[test]
+fn in_the_warm_up() {
+    let echo = EchoServer::start(EchoProtocol::Tcp).unwrap();
+    let address = echo.address().to_string();
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("r");
+    let times = ["--warm-up", "600s", "--rate", "100", "--out", out.to_str().unwrap(), "-o", "json"];
+    let child = bench(&[&["--system", "tcp-echo", "--address", &address], &times[..]].concat());
+    until("answers", || echo.answers() >= 10);
+    interrupt(&child);
+    let output = ended(child);
+    assert_eq!(
+        failure(&output, 3),
+        "tailrace: nothing was measured: the run was stopped within its warm-up\n"
+    );
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&result["interrupted"], &result["valid"]), (&true.into(), &false.into()));
+    assert!(out.join("result.json").exists() && !out.join("result.part").exists());
+}
+
+/// An echo server that answers the first message only, and tells when it has read so many.
+fn silent_after_one(bytes: usize, messages: usize) -> (String, Receiver<TcpStream>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut message = vec![0; bytes];
+        stream.read_exact(&mut message).unwrap();
+        stream.write_all(&message).unwrap();
+        for _ in 0..messages {
+            stream.read_exact(&mut message).unwrap();
+        }
+        sender.send(stream).unwrap();
+    });
+    (address, receiver)
+}
+
+#[test]
+fn while_it_waits_for_the_last_answers() {
+    let (address, all_sent) = silent_after_one(128, 50);
+    let load = ["--rate", "1000", "--messages", "50", "--warm-up", "0s", "--duration", "1s"];
+    let waits = ["--drain", "600s", "--timeout", "600s", "-o", "json"];
+    let child = bench(&[&["--system", "tcp-echo", "--address", &address], &load[..], &waits].concat());
+    let _stream = all_sent.recv().unwrap();
+    interrupt(&child);
+    let output = ended(child);
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&result["interrupted"], &result["counts"]["sent"]), (&true.into(), &50.into()));
+    assert_eq!(result["latency"]["receipt-timeout"]["count"], 50);
+}
+
+/// A plan in a folder, with room for its results.
+struct Plan {
+    dir: tempfile::TempDir,
+}
+
+impl Plan {
+    fn new(text: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("plan.toml"), text).unwrap();
+        Self { dir }
+    }
+
+    fn arguments(&self) -> [String; 3] {
+        let path = |name: &str| self.dir.path().join(name).to_str().unwrap().to_owned();
+        [path("plan.toml"), "--out".to_owned(), path("out")]
+    }
+
+    fn start(&self) -> Child {
+        bench(&self.arguments().each_ref().map(String::as_str))
+    }
+
+    fn file(&self, name: &str) -> std::path::PathBuf {
+        self.dir.path().join("out").join(name)
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.file("noop/w/round-1/server.log")).unwrap_or_default()
+    }
+}
+
+const WORKLOAD: &str = "[[workload]]\nname = 'w'\nrate = 100\nduration = '200ms'\nwarm-up = '0s'\n";
+
+#[test]
+fn between_two_runs() {
+    let plan = Plan::new(&format!("rounds = 2\npause = '600s'\n[[system]]\nsystem = 'noop'\n{WORKLOAD}"));
+    let child = plan.start();
+    until("a result", || plan.file("noop/w/round-1/result.json").exists());
+    interrupt(&child);
+    let output = ended(child);
+    let text = failure(&output, 1);
+    assert!(text.ends_with("tailrace: interrupted: the same command goes on from here\n"), "{text}");
+    // What was measured is told.
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(shown.contains("acknowledgement") && shown.contains(" of 1\n"), "{shown}");
+    assert!(!plan.file("noop/w/round-2").exists());
+}
+
+/// A plan whose server is a script that says its process number first.
+fn scripted(script: &str) -> Plan {
+    // Nobody listens on port 1.
+    Plan::new(&format!(
+        "rounds = 1\n[[system]]\nsystem = 'noop'\nready = '127.0.0.1:1'\nready-timeout = '600s'\n\
+         start = ['sh', '-c', 'echo up $$; {script}']\n{WORKLOAD}"
+    ))
+}
+
+fn process_of(plan: &Plan) -> String {
+    until("the server's output", || plan.log().contains("up ") && plan.log().ends_with('\n'));
+    let log = plan.log();
+    let number = log.lines().find_map(|line| line.strip_prefix("up ")).unwrap();
+    format!("/proc/{number}")
+}
+
+#[test]
+fn while_a_server_is_not_ready() {
+    let plan = scripted("exec sleep 600");
+    let child = plan.start();
+    let process = process_of(&plan);
+    assert!(Path::new(&process).exists());
+    interrupt(&child);
+    let text = failure(&ended(child), 1);
+    assert!(text.contains("sh does not listen at 127.0.0.1:1: the wait was interrupted; see "), "{text}");
+    assert!(text.ends_with("tailrace: interrupted: the same command goes on from here\n"), "{text}");
+    assert!(!Path::new(&process).exists(), "the server was left behind");
+}
+
+#[test]
+fn twice_while_a_server_does_not_end() {
+    let plan = scripted("trap \"echo no\" TERM; while :; do sleep 1; done");
+    let child = plan.start();
+    let process = process_of(&plan);
+    interrupt(&child);
+    until("the server heard it", || plan.log().contains("no\n"));
+    interrupt(&child);
+    assert_eq!(ended(child).status.code(), Some(130));
+    until("the server's end", || !is_alive(&process));
+}
+
+/// Who was killed may wait for the machine's first process to notice.
+fn is_alive(process: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("{process}/stat")).unwrap_or_default();
+    stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next()).is_some_and(|state| state != "Z")
+}
+
+/// Without the line about a generator that was late: the machine may be busy.
+fn without_verdict(text: &str) -> String {
+    text.lines().filter(|line| !line.contains("the run is invalid")).map(|line| format!("{line}\n")).collect()
+}
+
+/// Files of more than 512 bytes cannot be written.
+fn on_a_full_disk(arguments: &[&str]) -> Output {
+    let limited = ["-c", "trap '' XFSZ; ulimit -f 1; exec \"$0\" \"$@\"", TAILRACE, "bench", "run"];
+    Command::new("sh").args(limited).args(arguments).output().unwrap()
+}
+
+#[test]
+fn a_full_disk_loses_the_files_and_not_the_result() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("r");
+    let load = ["--system", "noop", "--rate", "2000", "--duration", "1s", "--warm-up", "0s"];
+    let output =
+        on_a_full_disk(&[&load[..], &["--interval", "100ms", "--out", out.to_str().unwrap()]].concat());
+    let text = without_verdict(&failure(&output, 1));
+    // Named once, with the place.
+    let place = format!("tailrace: cannot write {}", out.display());
+    assert!(
+        text.starts_with(&place) && text.contains("file too large") && text.lines().count() == 1,
+        "{text}"
+    );
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(shown.contains("messages: 2000 due, 2000 sent, 2000 acknowledged"), "{shown}");
+    assert!(shown.contains("MILLISECONDS") && shown.contains("lateness"), "{shown}");
+    assert!(!out.join("result.json").exists() && !out.join("result.part").exists());
+}
+
+#[test]
+fn a_plan_goes_on_when_the_disk_has_room_again() {
+    let plan = Plan::new(&format!("rounds = 1\npause = '0s'\n[[system]]\nsystem = 'noop'\n{WORKLOAD}"));
+    let arguments = plan.arguments();
+    let arguments = arguments.each_ref().map(String::as_str);
+    let output = on_a_full_disk(&arguments);
+    let text = failure(&output, 1);
+    assert!(text.contains("messages: 20 due, 20 sent, 20 acknowledged"), "{text}");
+    assert_eq!(text.matches("cannot write").count(), 1, "{text}");
+    assert!(text.ends_with("tailrace: 1 runs failed; the same command tries them again\n"), "{text}");
+    let result = plan.file("noop/w/round-1/result.json");
+    assert!(!result.exists());
+    success(run(&[&["bench", "run"], &arguments[..]].concat()));
+    assert!(result.exists());
+}
+
+/// A file system with room for 16 KiB, where the test may mount one.
+#[test]
+fn a_disk_that_fills_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = "mount -t tmpfs -o size=16k none \"$1\" || exit 77; cd \"$1\"; echo kept > before; \
+        \"$0\" bench run --system noop --rate 20k --duration 3s --warm-up 0s --interval 10ms --out r; \
+        echo \"status $?\"; ls r; cat before";
+    let output = Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount", "sh", "-c", script, TAILRACE])
+        .arg(dir.path())
+        .output();
+    let Some(output) = output.ok().filter(|output| {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        output.status.code() != Some(77) && !errors.contains("unshare")
+    }) else {
+        eprintln!("not tried: no file system can be mounted here");
+        return;
+    };
+    let (shown, text) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(shown.contains("messages: 60000 due") && shown.contains("status 1\n"), "{shown}{text}");
+    assert!(shown.contains("intervals.hlog") && !shown.contains("result"), "{shown}");
+    assert!(shown.ends_with("kept\n"), "{shown}");
+    assert_eq!(without_verdict(&text), "tailrace: cannot write r: no space left on device\n");
+}
