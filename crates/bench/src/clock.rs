@@ -2,8 +2,8 @@
 //!
 //! Everything that measures takes a [`Clock`], so that tests run on virtual time. The real clock reads the system's
 //! monotonic clock as it is, without an origin of its own: two processes of one machine then share one time line, and
-//! a due time that travels in a payload means the same to both. Between machines it means nothing; nothing here
-//! estimates the offset between two clocks.
+//! a due time that travels in a payload means the same to both. Between machines it means nothing;
+//! [`crate::remote::offset`] estimates the offset between two clocks.
 
 use std::num::NonZeroU64;
 use std::time::Duration;

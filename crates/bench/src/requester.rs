@@ -158,7 +158,7 @@ pub(crate) fn request_and_wait<R: Requester + ?Sized>(
         if let Some(wrong) = probe.wrong {
             return Err(wrong);
         }
-        if probe.is_done() {
+        if taken && probe.is_done() && !has_unsent(&requester.readiness()) {
             return Ok(now - begun);
         }
         if now >= deadline {
@@ -173,7 +173,16 @@ pub(crate) fn request_and_wait<R: Requester + ?Sized>(
     }
 }
 
-fn wait(readiness: Readiness<'_>, clock: &dyn Clock, until_ns: u64) {
+fn has_unsent(readiness: &Readiness<'_>) -> bool {
+    match readiness {
+        Readiness::Sockets(first, second) => {
+            first.unsent || second.as_ref().is_some_and(|second| second.unsent)
+        }
+        Readiness::At(_) | Readiness::Often => false,
+    }
+}
+
+pub(crate) fn wait(readiness: Readiness<'_>, clock: &dyn Clock, until_ns: u64) {
     match readiness {
         Readiness::Sockets(first, second) => {
             let mut watched: Vec<_> =

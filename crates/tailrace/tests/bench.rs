@@ -118,7 +118,6 @@ fn wrong_options_are_named() {
         assert!(text.starts_with("tailrace: ") && text.contains(words), "{text}");
     }
     failure(&bench_run(&["--rate", "often"]), 2);
-    assert!(failure(&run(&["bench", "agent", "--x", "y"]), 1).contains("not built yet"));
     let text = failure(&run(&["bench", "proxy", "--to", "127.0.0.1:1", "--both", "rain=1s"]), 1);
     assert!(text.contains("'rain' is no trouble"), "{text}");
 }

@@ -49,9 +49,8 @@ impl Flight {
         self.end
     }
 
-    /// Adds the next message.
+    /// Adds the next message. One that awaits nothing only takes its sequence.
     pub(super) fn push(&mut self, entry: Entry) {
-        debug_assert!(entry.awaits != 0, "a message that awaits nothing is not in flight");
         if self.end - self.base == self.ring.len() as u64 {
             let oldest = self.ring[self.slot(self.base)];
             if oldest.awaits != 0 {
@@ -62,7 +61,7 @@ impl Flight {
         let slot = self.slot(self.end);
         self.ring[slot] = entry;
         self.end += 1;
-        self.open += 1;
+        self.open += usize::from(entry.awaits != 0);
     }
 
     /// `what` came for message `sequence`: returns the message if that was awaited.
@@ -186,6 +185,14 @@ mod tests {
         assert_eq!(flight.expire(50).map(|entry| entry.awaits), Some(PAYLOAD));
         assert_eq!(flight.expire(50), None);
         assert_eq!(flight.open(), 0);
+    }
+
+    #[test]
+    fn what_awaits_nothing_is_not_in_flight() {
+        let mut flight = Flight::new(2);
+        (0..9).for_each(|sent| flight.push(Entry { due_ns: sent, sent_ns: sent, awaits: 0 }));
+        assert_eq!((flight.open(), flight.next_sequence(), flight.oldest_sent_ns()), (0, 9, None));
+        assert_eq!(flight.expire(u64::MAX), None);
     }
 
     #[test]

@@ -268,9 +268,9 @@ impl Lane {
         self.next_due_ns.is_none() && (!self.books.awaits_something() || self.link.is_lost())
     }
 
-    /// Messages that were handed over, warm-up included.
-    pub(super) fn sent(&self) -> u64 {
-        self.books.flight.next_sequence()
+    /// The number of its connection, and how many messages were handed over, warm-up included.
+    pub(super) fn sent(&self) -> (u32, u64) {
+        (u32::from(self.books.connection), self.books.flight.next_sequence())
     }
 
     pub(super) fn in_flight(&self) -> usize {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::mender::{Mended, Mender};
 use super::options::Reconnect;
@@ -19,7 +19,7 @@ use crate::schedule::Random;
 const LOOK_AGAIN_NS: u64 = 1_000_000;
 
 /// A connection that broke. Times are nanoseconds since the first message was due.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Break {
     /// When it was noticed.
     pub at_ns: u64,

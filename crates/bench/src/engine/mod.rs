@@ -11,6 +11,7 @@ mod flight;
 mod generator;
 mod lane;
 mod link;
+mod listener;
 mod mender;
 mod options;
 mod orphans;
@@ -24,8 +25,10 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+pub(crate) use collector::Collector;
 pub use collector::{Interval, Observer};
 pub use link::Break;
+pub use listener::{Listening, Sent, listen};
 pub use options::{Load, LoadOptions, Mode, Reconnect};
 pub use span::Span;
 pub use verdict::{LATENESS_NS_ALLOWED, QUANTILES, Verdict};
@@ -76,6 +79,42 @@ impl Outcome {
     }
 }
 
+/// Some of the connections of a load.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Their numbers: a connection has the same due times whoever drives it.
+    pub connections: Vec<u32>,
+    /// How many there are in all.
+    pub of: u32,
+    /// When the first message of the load is due, on the clock of this machine.
+    pub begin_ns: u64,
+}
+
+/// What came out of a part of a load. Verdicts are about the whole.
+#[derive(Debug)]
+pub struct PartOutcome {
+    /// Everything that was measured.
+    pub total: Recorder,
+    /// What a payload that came back meant.
+    pub payload: Option<PayloadBack>,
+    /// When the parts of the run were, on the generator's clock.
+    pub span: Span,
+    /// When it ended.
+    pub stopped_ns: u64,
+    /// Somebody stopped it.
+    pub interrupted: bool,
+    /// Messages that could have been sent and were not.
+    pub neglected: u64,
+    /// What broke the connections that were still broken at the end.
+    pub failures: Vec<String>,
+    /// Which connections broke, when, and when they were there again.
+    pub breaks: Vec<Break>,
+    /// Why the system refused messages.
+    pub refusals: Vec<String>,
+    /// Connections and how many messages each has sent, warm-up included.
+    pub sent: Vec<(u32, u64)>,
+}
+
 /// How long connections that are being made again at the end are waited for, all together.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -93,10 +132,28 @@ pub fn run(
     stop: &Arc<AtomicBool>,
     observer: &mut dyn Observer,
 ) -> Result<(Outcome, Vec<Box<dyn Requester>>), BenchError> {
+    let of = requesters.len() as u32;
+    let begin_ns = clock.now_ns().saturating_add(options.lead_ns);
+    let part = Part { connections: (0..of).collect(), of, begin_ns };
+    let (outcome, requesters) = run_part(options, &part, requesters, clock, stop, observer)?;
+    Ok((conclude(options, of as usize, outcome), requesters))
+}
+
+/// The same for a part of a load.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_part(
+    options: &LoadOptions,
+    part: &Part,
+    requesters: Vec<Box<dyn Requester>>,
+    clock: &Arc<dyn Clock>,
+    stop: &Arc<AtomicBool>,
+    observer: &mut dyn Observer,
+) -> Result<(PartOutcome, Vec<Box<dyn Requester>>), BenchError> {
     options.check(requesters.len())?;
-    let connections = requesters.len();
     let payload = requesters.first().and_then(|requester| requester.expects().payload);
-    let span = Span::new(clock.now_ns().saturating_add(options.lead_ns), options);
+    let span = Span::new(part.begin_ns, options);
     let spare = Arc::new(Spare::default());
     let (reports, received) = mpsc::channel();
     let repair = match options.reconnect {
@@ -104,7 +161,7 @@ pub fn run(
         None => None,
     };
     let mut generators = Vec::new();
-    for (thread, lanes) in deal(options, requesters, repair.as_ref(), span).into_iter().enumerate() {
+    for (thread, lanes) in deal(options, part, requesters, repair.as_ref(), span).into_iter().enumerate() {
         generators.push(Generator {
             thread,
             lanes,
@@ -120,23 +177,22 @@ pub fn run(
     let threads = start(generators, clock)?;
     let total = collector::collect(&received, threads.len(), options.interval_ns, &spare, observer);
     let ended: Vec<Ended> = threads.into_iter().map(join).collect();
-    let stopped_ns = clock.now_ns();
-    Ok(conclude(options, connections, payload, total, ended, span, stopped_ns))
+    Ok(gather(payload, total, ended, span, clock.now_ns()))
 }
 
 /// Spreads the connections over threads, in turn.
 fn deal(
     options: &LoadOptions,
+    part: &Part,
     requesters: Vec<Box<dyn Requester>>,
     repair: Option<&Repair>,
     span: Span,
 ) -> Vec<Vec<Lane>> {
-    let connections = requesters.len() as u32;
     let threads = options.threads.min(requesters.len());
     let mut hands: Vec<Vec<Lane>> = (0..threads).map(|_| Vec::new()).collect();
-    for (connection, requester) in (0..connections).zip(requesters) {
-        let lane = Lane::new(requester, options, repair.cloned(), span, connection, connections);
-        hands[connection as usize % threads].push(lane);
+    for (place, (connection, requester)) in part.connections.iter().zip(requesters).enumerate() {
+        let lane = Lane::new(requester, options, repair.cloned(), span, *connection, part.of);
+        hands[place % threads].push(lane);
     }
     hands
 }
@@ -160,42 +216,61 @@ fn start(
 }
 
 /// A generator that panics is a bug, and its panic goes on here.
-fn join(thread: thread::JoinHandle<Ended>) -> Ended {
+fn join<T>(thread: thread::JoinHandle<T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-fn conclude(
-    options: &LoadOptions,
-    connections: usize,
+fn gather(
     payload: Option<PayloadBack>,
     total: Recorder,
     ended: Vec<Ended>,
     span: Span,
     stopped_ns: u64,
-) -> (Outcome, Vec<Box<dyn Requester>>) {
+) -> (PartOutcome, Vec<Box<dyn Requester>>) {
     let interrupted = ended.iter().any(|thread| thread.interrupted);
     let neglected = ended.iter().map(|thread| thread.neglected).sum();
-    let (mut requesters, mut failures, mut refusals) = (Vec::new(), Vec::new(), Vec::new());
-    let mut sent = 0;
+    let mut requesters = Vec::new();
+    let (mut failures, mut refusals, mut sent) = (Vec::new(), Vec::new(), Vec::new());
     let (mut breaks, deadline) = (Vec::new(), Instant::now() + PATIENCE);
     for lane in ended.into_iter().flat_map(|thread| thread.lanes) {
-        sent += lane.sent();
+        sent.push(lane.sent());
         let (link, refusal) = lane.end(deadline.saturating_duration_since(Instant::now()));
         requesters.extend(link.requester);
         failures.extend(link.failure);
         breaks.extend(link.breaks);
         refusals.extend(refusal);
     }
+    let outcome = PartOutcome {
+        total,
+        payload,
+        span,
+        stopped_ns,
+        interrupted,
+        neglected,
+        failures,
+        breaks,
+        refusals,
+        sent,
+    };
+    (outcome, requesters)
+}
+
+/// The outcome of a load all of whose parts are in `whole`.
+pub(crate) fn conclude(options: &LoadOptions, connections: usize, whole: PartOutcome) -> Outcome {
+    let PartOutcome { total, payload, span, interrupted, failures, mut breaks, refusals, .. } = whole;
     breaks.sort_by_key(|found| (found.at_ns, found.connection));
     breaks.truncate(BREAKS_LISTED);
-    let messages_all_sent = (sent == options.messages_max).then_some(sent);
-    let stopped_in_warm_up = interrupted && stopped_ns < span.measured_ns;
-    let ending = Ending { neglected, messages_all_sent, stopped_in_warm_up };
-    let verdict = verdict::judge(options.load.mode(), &total, ending);
-    let measured_ns = stopped_ns.min(span.end_ns).saturating_sub(span.measured_ns).max(1);
-    let interval_expected_ns = expected_interval(options, connections, &total, measured_ns);
+    let sent = whole.sent.iter().map(|(_, sent)| sent).sum();
+    let ending = Ending {
+        neglected: whole.neglected,
+        messages_all_sent: (sent == options.messages_max).then_some(sent),
+        stopped_in_warm_up: interrupted && whole.stopped_ns < span.measured_ns,
+    };
     let mode = options.load.mode();
-    let outcome = Outcome {
+    let verdict = verdict::judge(mode, &total, ending);
+    let measured_ns = whole.stopped_ns.min(span.end_ns).saturating_sub(span.measured_ns).max(1);
+    let interval_expected_ns = expected_interval(options, connections, &total, measured_ns);
+    Outcome {
         total,
         verdict,
         mode,
@@ -207,8 +282,7 @@ fn conclude(
         breaks,
         refusals,
         interval_expected_ns,
-    };
-    (outcome, requesters)
+    }
 }
 
 fn expected_interval(

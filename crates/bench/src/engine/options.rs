@@ -1,6 +1,6 @@
 //! What a load is: its kind, its bounds, and the checks of both.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::flight::ENTRY_BYTES;
 use crate::clock::SECOND_NS;
@@ -22,7 +22,7 @@ pub enum Load {
 }
 
 /// The kind of a load, for reports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// See [`Load::Open`].
@@ -53,7 +53,7 @@ impl Load {
 }
 
 /// How broken connections are made again. Times are nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reconnect {
     /// The longest wait before the first attempt. Each failure doubles it; the wait is from half of it to all of it, at random.
     pub first_ns: u64,

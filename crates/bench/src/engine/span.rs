@@ -16,7 +16,7 @@ pub struct Span {
 }
 
 impl Span {
-    pub(super) fn new(begin_ns: u64, options: &LoadOptions) -> Self {
+    pub(crate) fn new(begin_ns: u64, options: &LoadOptions) -> Self {
         let measured_ns = begin_ns.saturating_add(options.warm_up_ns);
         let end_ns = measured_ns.saturating_add(options.duration_ns);
         Self { begin_ns, measured_ns, end_ns, drained_ns: end_ns.saturating_add(options.drain_ns) }

@@ -104,6 +104,11 @@ impl Distribution {
         self.histogram.as_ref().filter(|histogram| !histogram.is_empty())
     }
 
+    /// The same with extremes that a histogram does not hold.
+    pub(crate) fn with_extremes(source: &Histogram<u64>, above_range: u64, max_ns: u64) -> Self {
+        Self { above_range, max_ns, ..Self::from_histogram(source) }
+    }
+
     /// A distribution around a histogram that was read from a file.
     pub(crate) fn from_histogram(source: &Histogram<u64>) -> Self {
         let mut distribution = Self::default();

@@ -6,7 +6,7 @@
 mod distribution;
 pub mod interval_log;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use distribution::{DIGITS, Distribution, LATENCY_NS_MAX};
 
@@ -50,7 +50,7 @@ impl Outcomes {
 }
 
 /// Numbers of messages. Those of the warm-up are not among them, unless a field says otherwise.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Due in the measured time, whether they could be sent or not.
     pub due: u64,
@@ -82,6 +82,8 @@ pub struct Counts {
     pub broken_connections: u64,
     /// How often broken connections were made again.
     pub reconnected: u64,
+    /// Received before they were due, by the clocks of two machines: their latency counts as 0.
+    pub negative: u64,
 }
 
 impl Counts {
@@ -102,6 +104,7 @@ impl Counts {
         self.unknown += other.unknown;
         self.broken_connections += other.broken_connections;
         self.reconnected += other.reconnected;
+        self.negative += other.negative;
     }
 }
 

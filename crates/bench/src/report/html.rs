@@ -205,7 +205,7 @@ type Fact = fn(&Value) -> String;
 
 /// What it takes to repeat the runs: one row per fact, one column per series. Rounds that differ are all named.
 fn origins(section: &Section) -> String {
-    let facts: [(&str, Fact); 12] = [
+    let facts: [(&str, Fact); 13] = [
         ("version, as the system says", |result| shown(&result["system_version"])),
         ("version, as the plan's command says", |result| shown(&result["version_command_output"])),
         ("commit of the system", |result| shown(&result["system_commit"])),
@@ -219,6 +219,7 @@ fn origins(section: &Section) -> String {
             let words = words.collect::<Vec<_>>().join(", ");
             if words.is_empty() { "none".to_owned() } else { words }
         }),
+        ("load from", load_from),
         ("connections that broke", breaks),
         ("version of tailrace", |result| shown(&result["tailrace_version"])),
         ("commit of tailrace", |result| shown(&result["tailrace_commit"])),
@@ -253,6 +254,34 @@ fn origins(section: &Section) -> String {
     }
     text.push_str("</table>\n");
     text
+}
+
+/// Agents, their clocks, and what that means for receipts.
+fn load_from(result: &Value) -> String {
+    let remote = &result["remote"];
+    if remote.is_null() {
+        return "this machine".to_owned();
+    }
+    let agents = remote["agents"].as_array().into_iter().flatten().map(|agent| {
+        let connections = agent["connections"].as_array().map_or(0, Vec::len);
+        let clock = &agent["clock"];
+        let offset = match (clock["offset_ns"].as_f64(), clock["bound_ns"].as_f64()) {
+            (Some(offset), Some(bound)) => {
+                format!("clock {:+.6} s, within {:.6} s", offset / 1e9, bound / 1e9)
+            }
+            _ => "clock not known".to_owned(),
+        };
+        let lost = agent["lost"].as_str().map_or_else(String::new, |reason| format!(", LOST: {reason}"));
+        let drift = clock["drift_ppm"].as_f64().unwrap_or(0.0);
+        let drift_bound = clock["drift_bound_ppm"].as_f64().unwrap_or(0.0);
+        let (address, role) = (shown(&agent["address"]), shown(&agent["role"]));
+        format!("{address} ({role}, {connections} connections, {offset}, drift {drift:.3} within {drift_bound:.3} ppm{lost})")
+    });
+    let meaning = match remote["receipt_bound_ns"].as_f64() {
+        Some(bound) => format!("receipts are between two clocks, within {:.6} ms", bound / 1e6),
+        None => "each latency is of one clock; offsets do not enter".to_owned(),
+    };
+    format!("{}; placement {}: {meaning}", agents.collect::<Vec<_>>().join(", "), shown(&remote["placement"]))
 }
 
 /// Breaks that are shown; the whole result has more of them.

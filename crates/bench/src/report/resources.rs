@@ -4,12 +4,14 @@
 
 use std::fmt::Write as _;
 
+use serde::{Deserialize, Serialize};
+
 use super::chart::{Chart, Horizontal, Line, Stroke};
 use super::html::Section;
 use crate::error::BenchError;
 
 /// Counters of a process since its beginning, and its memory now. What could not be read is 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ResourceSample {
     /// When, in seconds since the beginning of the run.
     pub second: f64,
@@ -36,9 +38,14 @@ pub struct ResourceSample {
 pub struct Resources {
     /// The server under test, with its children. Empty if nobody knew its process.
     pub server: Vec<ResourceSample>,
-    /// The generator.
+    /// The generator; with agents the coordinator, which drives no connections.
     pub generator: Vec<ResourceSample>,
+    /// Agents by their addresses, if the load came from some.
+    pub agents: Vec<(String, Vec<ResourceSample>)>,
 }
+
+/// What an agent's rows have before its address.
+const AGENT: &str = "agent ";
 
 const HEADER: &str = "second,process,cpu_seconds,resident_bytes,voluntary_switches,involuntary_switches,read_bytes,written_bytes,\
                       disk_read_bytes,disk_written_bytes\n";
@@ -46,9 +53,14 @@ const HEADER: &str = "second,process,cpu_seconds,resident_bytes,voluntary_switch
 impl Resources {
     /// As CSV, in order of time.
     pub fn csv(&self) -> String {
-        let mut rows: Vec<(&str, &ResourceSample)> = Vec::new();
-        rows.extend(self.generator.iter().map(|sample| ("generator", sample)));
-        rows.extend(self.server.iter().map(|sample| ("server", sample)));
+        let mut rows: Vec<(String, &ResourceSample)> = Vec::new();
+        rows.extend(self.generator.iter().map(|sample| ("generator".to_owned(), sample)));
+        rows.extend(self.server.iter().map(|sample| ("server".to_owned(), sample)));
+        for (address, samples) in &self.agents {
+            // A comma would be a column.
+            let process = format!("{AGENT}{}", address.replace(',', " "));
+            rows.extend(samples.iter().map(|sample| (process.clone(), sample)));
+        }
         rows.sort_by(|a, b| a.1.second.total_cmp(&b.1.second));
         let mut text = HEADER.to_owned();
         for (process, sample) in rows {
@@ -85,13 +97,23 @@ impl Resources {
             match parsed {
                 ("generator", sample) => resources.generator.push(sample),
                 ("server", sample) => resources.server.push(sample),
-                (process, _) => {
-                    let reason = format!("line {number} is of '{process}': expected generator or server");
-                    return Err(wrong(reason));
-                }
+                (process, sample) => match process.strip_prefix(AGENT) {
+                    Some(address) => resources.add_of_agent(address, sample),
+                    None => {
+                        let expected = "generator, server or agent HOST:PORT";
+                        return Err(wrong(format!("line {number} is of '{process}': expected {expected}")));
+                    }
+                },
             }
         }
         Ok(resources)
+    }
+
+    fn add_of_agent(&mut self, address: &str, sample: ResourceSample) {
+        match self.agents.iter_mut().find(|(known, _)| known == address) {
+            Some((_, samples)) => samples.push(sample),
+            None => self.agents.push((address.to_owned(), vec![sample])),
+        }
     }
 }
 
@@ -167,6 +189,10 @@ fn lines(section: &Section, points: &Points) -> Vec<Line> {
                 lines.push(Line { label, points: points(samples), colour, stroke });
             }
         }
+        for (address, samples) in &first.agents {
+            let label = format!("{}, agent {address}", series.label);
+            lines.push(Line { label, points: points(samples), colour, stroke: Stroke::Dashed });
+        }
     }
     lines
 }
@@ -201,13 +227,17 @@ mod tests {
         Resources {
             server: vec![sample(0.0), sample(1.0), sample(3.0)],
             generator: vec![sample(0.0), sample(1.0)],
+            agents: vec![
+                ("h:1".to_owned(), vec![sample(0.0), sample(1.0)]),
+                ("h:2".to_owned(), vec![sample(0.5)]),
+            ],
         }
     }
 
     #[test]
     fn what_is_written_is_read() {
         let text = resources().csv();
-        assert_eq!(text.lines().count(), 6);
+        assert_eq!(text.lines().count(), 9);
         assert_eq!(Resources::read("x", &text).unwrap(), resources());
     }
 
@@ -216,7 +246,7 @@ mod tests {
         let good = resources().csv();
         for (text, words) in [
             (good.replace("second,process", "time,process"), "first line"),
-            (format!("{good}1,server,1\n"), "line 7 is no sample"),
+            (format!("{good}1,server,1\n"), "line 10 is no sample"),
             (good.replace("0.000,server,0.00", "0.000,server,NaN"), "line 3 is no sample"),
             (good.replace("0.000,server", "0.000,client"), "line 3 is of 'client'"),
         ] {
@@ -231,11 +261,11 @@ mod tests {
             Series { label: "js".to_owned(), resources: vec![Some(resources()), None], ..Series::default() };
         let charts = charts(&Section { title: "w".to_owned(), series: vec![series], plan: None });
         let labels: Vec<&str> = charts[0].lines.iter().map(|line| line.label.as_str()).collect();
-        assert_eq!(labels, ["js, server", "js, generator"]);
+        assert_eq!(labels, ["js, server", "js, generator", "js, agent h:1", "js, agent h:2"]);
         assert_eq!(charts[0].lines[0].points, [(1.0, 0.5), (3.0, 0.5)]);
         assert_eq!(charts[1].lines[1].points, [(0.0, 3.0), (1.0, 3.0)]);
         assert_eq!(charts[2].lines[0].points, [(1.0, 120.0), (3.0, 120.0)]);
-        assert!(charts.iter().all(|chart| !chart.vertical.is_empty() && chart.lines.len() == 2));
+        assert!(charts.iter().all(|chart| !chart.vertical.is_empty() && chart.lines.len() == 4));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::{Machine, Origin};
 use crate::engine::{Break, LoadOptions, Mode, Outcome, QUANTILES, Verdict};
 use crate::recorder::{Counts, Distribution};
+use crate::remote::RemoteReport;
 use crate::requester::PayloadBack;
 
 /// A distribution in numbers. All times are nanoseconds.
@@ -94,8 +95,11 @@ pub struct Summary {
     pub breaks: Vec<Break>,
     /// Why the system refused messages.
     pub refusals: Vec<String>,
-    /// Where the generator ran.
+    /// Where the generator ran; with agents the coordinator.
     pub machine: Machine,
+    /// The agents that the load came from, if it came from some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remote: Option<RemoteReport>,
     /// What else it takes to repeat the run.
     #[serde(flatten)]
     pub origin: Origin,
@@ -147,6 +151,7 @@ impl Summary {
             breaks: outcome.breaks.clone(),
             refusals: outcome.refusals.clone(),
             machine: Machine::look(),
+            remote: None,
             origin,
         }
     }

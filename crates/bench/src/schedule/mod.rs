@@ -7,6 +7,7 @@
 //! Messages are dealt to connections in turn: message `index` belongs to connection `index % connections`. A Poisson
 //! schedule is the sum of independent ones, one per connection, each with its share of the rate, which is again Poisson.
 
+mod form;
 mod random;
 mod rate;
 mod segment;
@@ -15,6 +16,7 @@ mod trace;
 
 use std::sync::Arc;
 
+pub(crate) use form::ScheduleForm;
 pub use random::Random;
 pub use rate::Rate;
 pub use segment::Segment;

@@ -39,6 +39,11 @@ impl Segment {
         Ok(Self { from, to, duration_ns })
     }
 
+    /// Rates at its beginning and at its end.
+    pub(super) fn rates(&self) -> (Rate, Rate) {
+        (self.from, self.to)
+    }
+
     /// Its length.
     pub fn duration_ns(&self) -> u64 {
         self.duration_ns

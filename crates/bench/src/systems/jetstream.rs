@@ -3,6 +3,7 @@
 //! Each connection has a stream of its own, which is removed afterwards. It keeps at most five million messages. When a connection is made
 //! again its new consumer begins behind the last message that was received, so that what was on its way comes again.
 
+use super::Role;
 use super::nats::{listen, push_message};
 use super::nats_wire::{self, Said, parse, synchronise};
 use super::pair::Pair;
@@ -26,7 +27,12 @@ pub(super) struct JetStream {
 }
 
 impl JetStream {
-    pub(super) fn new(address: String, name: &str, settings: &mut Settings) -> Result<Self, RequesterError> {
+    pub(super) fn new(
+        address: String,
+        name: &str,
+        role: Role,
+        settings: &mut Settings,
+    ) -> Result<Self, RequesterError> {
         let storage = settings.take("storage").unwrap_or_else(|| "file".to_owned());
         if storage != "file" && storage != "memory" {
             let reason = format!("storage={storage} is unknown: expected file or memory");
@@ -38,10 +44,18 @@ impl JetStream {
             subject: format!("bench.{name}"),
             inbox: format!("_INBOX.bench.{name}.0."),
             storage,
-            wires: Pair::default(),
+            wires: Pair::with_role(role),
             generation: 0,
             delivered: 0,
         })
+    }
+
+    /// A connection that hears answers.
+    fn asking(&self) -> Result<Wire, RequesterError> {
+        let mut wire = nats_wire::connect(&self.address)?;
+        wire.out().extend_from_slice(format!("SUB {}* 1\r\n", self.inbox).as_bytes());
+        synchronise(&mut wire, "subscribing")?;
+        Ok(wire)
     }
 
     fn make_stream(&mut self, wire: &mut Wire) -> Result<(), RequesterError> {
@@ -106,20 +120,24 @@ fn complaint(payload: &[u8], status: Option<&[u8]>) -> Option<String> {
 
 impl Requester for JetStream {
     fn expects(&self) -> Expects {
-        Expects { acknowledgement: true, payload: Some(PayloadBack::Receipt) }
+        self.wires.expects(Expects { acknowledgement: true, payload: Some(PayloadBack::Receipt) })
     }
 
     fn set_up(&mut self) -> Result<(), RequesterError> {
         self.generation += 1;
         self.inbox = format!("_INBOX.{}.{}.", self.subject, self.generation);
-        let mut subscriber = nats_wire::connect(&self.address)?;
-        subscriber.out().extend_from_slice(format!("SUB {} 1\r\n", self.deliver_subject()).as_bytes());
-        synchronise(&mut subscriber, "subscribing")?;
-        let mut publisher = nats_wire::connect(&self.address)?;
-        publisher.out().extend_from_slice(format!("SUB {}* 1\r\n", self.inbox).as_bytes());
-        synchronise(&mut publisher, "subscribing")?;
-        self.make_stream(&mut publisher)?;
-        self.wires = Pair::of(publisher, subscriber);
+        self.wires.close();
+        if self.wires.role.subscribes() {
+            let mut subscriber = nats_wire::connect(&self.address)?;
+            subscriber.out().extend_from_slice(format!("SUB {} 1\r\n", self.deliver_subject()).as_bytes());
+            synchronise(&mut subscriber, "subscribing")?;
+            let mut asking = self.asking()?;
+            self.make_stream(&mut asking)?;
+            self.wires.subscriber = Some(subscriber);
+        }
+        if self.wires.role.publishes() {
+            self.wires.publisher = Some(self.asking()?);
+        }
         Ok(())
     }
 
@@ -165,12 +183,12 @@ impl Requester for JetStream {
     }
 
     fn tear_down(&mut self) -> Result<(), RequesterError> {
-        self.wires = Pair::default();
+        self.wires.close();
+        if !self.wires.role.subscribes() {
+            return Ok(());
+        }
         // A connection of its own: acknowledgements may still be on their way on the old one.
-        let mut wire = nats_wire::connect(&self.address)?;
-        wire.out().extend_from_slice(format!("SUB {}* 1\r\n", self.inbox).as_bytes());
-        synchronise(&mut wire, "subscribing")?;
-        self.ask(&mut wire, &format!("$JS.API.STREAM.DELETE.{}", self.stream), "")?;
+        self.ask(&mut self.asking()?, &format!("$JS.API.STREAM.DELETE.{}", self.stream), "")?;
         Ok(())
     }
 }

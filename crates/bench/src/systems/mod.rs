@@ -22,6 +22,7 @@ mod postgres_wire;
 mod rabbitmq;
 mod redis;
 mod resp;
+mod role;
 mod scram;
 mod settings;
 mod stomp;
@@ -34,12 +35,15 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use echo_server::{EchoProtocol, EchoServer};
+pub use role::Role;
 pub use settings::Settings;
 
 use brokerless::Brokerless;
 use turning::Turning;
 
+use crate::clock::Clock;
 use crate::error::{BenchError, RequesterError};
+use crate::payload::{Header, PayloadBuffer};
 use crate::requester::Requester;
 
 /// A kind of system.
@@ -158,7 +162,17 @@ pub struct Opened {
 /// # Errors
 /// The system or one of its settings is unknown, or our own server cannot be started.
 pub fn open(target: &Target) -> Result<Opened, BenchError> {
+    let connections: Vec<u32> = (0..target.connections).collect();
+    open_some(target, Role::Both, &connections)
+}
+
+/// Prepares only these of the connections of `target`, or only one end of each.
+///
+/// # Errors
+/// As [`open`]; and the system's two ends cannot be apart.
+pub fn open_some(target: &Target, role: Role, connections: &[u32]) -> Result<Opened, BenchError> {
     let system = find(&target.system)?;
+    role::check(system.name, role)?;
     check_address(target)?;
     let server = own_server(system, target)?;
     let address = server
@@ -167,13 +181,14 @@ pub fn open(target: &Target) -> Result<Opened, BenchError> {
         .or_else(|| target.address.clone())
         .or_else(|| system.default_address.map(str::to_owned));
     let mut requesters = Vec::new();
-    for connection in 0..target.connections {
+    for connection in connections {
         let name = format!("{}.{connection}", target.run);
         requesters.push(connect_in_turn(
             system,
             address.as_deref().unwrap_or_default(),
-            connection,
+            *connection,
             &name,
+            role,
             target,
         )?);
     }
@@ -185,9 +200,18 @@ pub fn open(target: &Target) -> Result<Opened, BenchError> {
 /// # Errors
 /// Names what is unknown.
 pub fn check(target: &Target) -> Result<(), BenchError> {
+    check_role(target, Role::Both)
+}
+
+/// The same, if each connection is to have this role.
+///
+/// # Errors
+/// Names what is unknown or not possible.
+pub fn check_role(target: &Target, role: Role) -> Result<(), BenchError> {
     let system = find(&target.system)?;
+    role::check(system.name, role)?;
     check_address(target)?;
-    connect_in_turn(system, target.address.as_deref().unwrap_or_default(), 0, "check", target)?;
+    connect_in_turn(system, target.address.as_deref().unwrap_or_default(), 0, "check", role, target)?;
     Ok(())
 }
 
@@ -202,7 +226,11 @@ fn check_address(target: &Target) -> Result<(), RequesterError> {
     }
 }
 
-fn find(name: &str) -> Result<&'static System, BenchError> {
+/// The system of this name.
+///
+/// # Errors
+/// There is none.
+pub fn find(name: &str) -> Result<&'static System, BenchError> {
     SYSTEMS.iter().find(|system| system.name == name).ok_or_else(|| {
         let known: Vec<_> = SYSTEMS.iter().map(|system| system.name).collect();
         BenchError::UnknownSystem { name: name.to_owned(), known: known.join(", ") }
@@ -216,9 +244,23 @@ fn find(name: &str) -> Result<&'static System, BenchError> {
 pub fn set_up(
     requesters: &mut [Box<dyn Requester>],
     target: &Target,
-    clock: &dyn crate::clock::Clock,
+    clock: &dyn Clock,
 ) -> Result<(), BenchError> {
     set_up_unless(requesters, target, clock, &AtomicBool::new(false)).map(drop)
+}
+
+/// Sets these connections up, and sends one message over each that can publish. Takes nothing away if one of them fails.
+///
+/// # Errors
+/// As [`set_up`].
+pub fn set_up_some(
+    requesters: &mut [Box<dyn Requester>],
+    target: &Target,
+    connections: &[u32],
+    clock: &dyn Clock,
+) -> Result<(), BenchError> {
+    set_up_all(requesters, target, connections, clock, &AtomicBool::new(false), &mut 0)?;
+    Ok(())
 }
 
 /// As [`set_up`], but looks before each connection whether it is to stop. If so, or if one of them fails, it takes away what it made.
@@ -229,11 +271,12 @@ pub fn set_up(
 pub fn set_up_unless(
     requesters: &mut [Box<dyn Requester>],
     target: &Target,
-    clock: &dyn crate::clock::Clock,
+    clock: &dyn Clock,
     stop: &AtomicBool,
 ) -> Result<bool, BenchError> {
+    let connections: Vec<u32> = (0..target.connections).collect();
     let mut made = 0;
-    let result = set_up_all(requesters, target, clock, stop, &mut made);
+    let result = set_up_all(requesters, target, &connections, clock, stop, &mut made);
     if !matches!(result, Ok(true)) {
         // What cannot be taken away stays; whoever fails here fails for the reason that is told already.
         let _ = requesters[..made].iter_mut().try_for_each(|requester| requester.tear_down());
@@ -244,33 +287,39 @@ pub fn set_up_unless(
 fn set_up_all(
     requesters: &mut [Box<dyn Requester>],
     target: &Target,
-    clock: &dyn crate::clock::Clock,
+    connections: &[u32],
+    clock: &dyn Clock,
     stop: &AtomicBool,
     made: &mut usize,
 ) -> Result<bool, RequesterError> {
-    let mut buffer = crate::payload::PayloadBuffer::new(target.payload_bytes);
-    for (connection, requester) in requesters.iter_mut().enumerate() {
+    let mut buffer = PayloadBuffer::new(target.payload_bytes);
+    for (connection, requester) in connections.iter().zip(requesters) {
         if stop.load(Ordering::Relaxed) {
             return Ok(false);
         }
         requester.set_up()?;
-        *made = connection + 1;
-        // Another run's number, so that a late copy is not counted as one of this run.
-        let header = crate::payload::Header {
-            run: !target.run,
-            connection: connection as u16,
-            sequence: PROBE,
-            due_ns: clock.now_ns(),
-        };
+        *made += 1;
+        let header = probe(target.run, *connection, clock.now_ns());
         requester.request(PROBE, buffer.fill(header), clock, PROBE_TIMEOUT_NS)?;
     }
     Ok(!stop.load(Ordering::Relaxed))
 }
 
+/// The message that is tried before a run. It has another run's number, so that a late copy is not counted as one of this run.
+fn probe(run: u16, connection: u32, due_ns: u64) -> Header {
+    Header { run: !run, connection: connection as u16, sequence: PROBE, due_ns }
+}
+
+/// Whether this is what [`set_up_some`] sent over a connection.
+pub(crate) fn is_probe(header: &Header, run: u16, connection: u16) -> bool {
+    *header == probe(run, u32::from(connection), header.due_ns)
+}
+
 /// The sequence of the message that is tried before a run.
 const PROBE: u64 = u64::MAX;
 
-const PROBE_TIMEOUT_NS: u64 = 10_000_000_000;
+/// How long a message that is tried may take.
+pub(crate) const PROBE_TIMEOUT_NS: u64 = 10_000_000_000;
 
 /// The addresses of a list with commas.
 pub fn addresses(list: &str) -> impl Iterator<Item = &str> {
@@ -283,15 +332,16 @@ fn connect_in_turn(
     list: &str,
     connection: u32,
     name: &str,
+    role: Role,
     target: &Target,
 ) -> Result<Box<dyn Requester>, RequesterError> {
     let all: Vec<String> = addresses(list).map(str::to_owned).collect();
     // Kafka's client knows such lists itself.
     if all.len() < 2 || system.name.ends_with("kafka") {
-        return connect(system.name, list.to_owned(), name, target);
+        return connect(system.name, list.to_owned(), name, role, target);
     }
     let at = connection as usize % all.len();
-    let mut requester = connect(system.name, all[at].clone(), name, target)?;
+    let mut requester = connect(system.name, all[at].clone(), name, role, target)?;
     if !requester.turn_to(&all[at]) {
         let reason = format!("several addresses ({list}) do not go with the system {}", system.name);
         return Err(RequesterError::Unsupported(reason));
@@ -315,19 +365,20 @@ fn connect(
     system: &str,
     address: String,
     name: &str,
+    role: Role,
     target: &Target,
 ) -> Result<Box<dyn Requester>, RequesterError> {
     let mut settings = target.settings.clone();
     let requester: Box<dyn Requester> = match system {
         "tcp-echo" => Box::new(tcp_echo::TcpEcho::new(address, target.payload_bytes)),
         "http" => Box::new(http::Http::new(address, &mut settings)?),
-        "nats" | "tailrace-nats" => Box::new(nats::Nats::new(address, name)),
-        "jetstream" => Box::new(jetstream::JetStream::new(address, name, &mut settings)?),
-        "redis" => Box::new(redis::Redis::new(address, name, redis::Way::PublishSubscribe)),
-        "redis-streams" => Box::new(redis::Redis::new(address, name, redis::Way::Streams)),
-        "rabbitmq" => Box::new(rabbitmq::RabbitMq::new(address, name, &mut settings)?),
-        "mqtt" => Box::new(mqtt::Mqtt::new(address, name, &mut settings)?),
-        "stomp" => Box::new(stomp::Stomp::new(address, name, &mut settings)),
+        "nats" | "tailrace-nats" => Box::new(nats::Nats::new(address, name, role)),
+        "jetstream" => Box::new(jetstream::JetStream::new(address, name, role, &mut settings)?),
+        "redis" => Box::new(redis::Redis::new(address, name, role, redis::Way::PublishSubscribe)),
+        "redis-streams" => Box::new(redis::Redis::new(address, name, role, redis::Way::Streams)),
+        "rabbitmq" => Box::new(rabbitmq::RabbitMq::new(address, name, role, &mut settings)?),
+        "mqtt" => Box::new(mqtt::Mqtt::new(address, name, role, &mut settings)?),
+        "stomp" => Box::new(stomp::Stomp::new(address, name, role, &mut settings)),
         "nng" => Box::new(Brokerless::<nng::ScalabilityProtocols>::new(
             target.address.as_deref(),
             target.connections,
@@ -338,8 +389,10 @@ fn connect(
             target.connections,
             &mut settings,
         )?),
-        "nsq" => Box::new(nsq::Nsq::new(address, name, &mut settings)?),
-        "postgres" => Box::new(postgres::Postgres::new(address, name, target.payload_bytes, &mut settings)?),
+        "nsq" => Box::new(nsq::Nsq::new(address, name, role, &mut settings)?),
+        "postgres" => {
+            Box::new(postgres::Postgres::new(address, name, role, target.payload_bytes, &mut settings)?)
+        }
         #[cfg(feature = "kafka")]
         "kafka" | "tailrace-kafka" => Box::new(kafka::Kafka::new(address, name, &mut settings)),
         #[cfg(not(feature = "kafka"))]

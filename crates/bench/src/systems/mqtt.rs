@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 
+use super::Role;
 use super::pair::Pair;
 use super::settings::Settings;
 use super::wire::{Wire, wrong};
@@ -39,7 +40,12 @@ pub(super) struct Mqtt {
 }
 
 impl Mqtt {
-    pub(super) fn new(address: String, name: &str, settings: &mut Settings) -> Result<Self, RequesterError> {
+    pub(super) fn new(
+        address: String,
+        name: &str,
+        role: Role,
+        settings: &mut Settings,
+    ) -> Result<Self, RequesterError> {
         let acknowledged = match settings.take("qos").as_deref() {
             None | Some("1") => true,
             Some("0") => false,
@@ -56,7 +62,7 @@ impl Mqtt {
             user: settings.take("user"),
             password: settings.take("password"),
             acknowledged,
-            wires: Pair::default(),
+            wires: Pair::with_role(role),
             unacknowledged: VecDeque::new(),
             next_id: 1,
         })
@@ -83,6 +89,25 @@ impl Mqtt {
             ))),
             None => Err(wire.protocol("a return code", &answer)),
         }
+    }
+
+    fn subscribe(&self) -> Result<Wire, RequesterError> {
+        let mut subscriber = self.connect("s")?;
+        push_packet(subscriber.out(), SUBSCRIBE, |out| {
+            out.extend_from_slice(&1_u16.to_be_bytes());
+            push_text(out, &self.topic);
+            out.push(u8::from(self.acknowledged));
+        });
+        let granted = await_packet(&mut subscriber, SUBACK)?;
+        if granted.get(2) == Some(&SUBSCRIPTION_REFUSED) {
+            let (address, topic) = (&self.address, &self.topic);
+            let reason = format!("{address} refuses the subscription to {topic}");
+            return Err(RequesterError::Unsupported(reason));
+        }
+        if granted.get(2) != Some(&u8::from(self.acknowledged)) {
+            return Err(subscriber.protocol("the subscription that was asked for", &granted));
+        }
+        Ok(subscriber)
     }
 
     fn take_acknowledgements(
@@ -208,28 +233,16 @@ fn packets(
 
 impl Requester for Mqtt {
     fn expects(&self) -> Expects {
-        Expects { acknowledgement: self.acknowledged, payload: Some(PayloadBack::Receipt) }
+        self.wires
+            .expects(Expects { acknowledgement: self.acknowledged, payload: Some(PayloadBack::Receipt) })
     }
 
     fn set_up(&mut self) -> Result<(), RequesterError> {
-        let mut subscriber = self.connect("s")?;
-        push_packet(subscriber.out(), SUBSCRIBE, |out| {
-            out.extend_from_slice(&1_u16.to_be_bytes());
-            push_text(out, &self.topic);
-            out.push(u8::from(self.acknowledged));
-        });
-        let granted = await_packet(&mut subscriber, SUBACK)?;
-        if granted.get(2) == Some(&SUBSCRIPTION_REFUSED) {
-            let (address, topic) = (&self.address, &self.topic);
-            let reason = format!("{address} refuses the subscription to {topic}");
-            return Err(RequesterError::Unsupported(reason));
-        }
-        if granted.get(2) != Some(&u8::from(self.acknowledged)) {
-            return Err(subscriber.protocol("the subscription that was asked for", &granted));
-        }
-        self.wires = Pair::of(self.connect("p")?, subscriber);
         self.unacknowledged.clear();
-        Ok(())
+        let mut wires = std::mem::take(&mut self.wires);
+        let made = wires.connect(|| self.subscribe(), || self.connect("p"));
+        self.wires = wires;
+        made
     }
 
     fn turn_to(&mut self, address: &str) -> bool {
@@ -275,7 +288,7 @@ impl Requester for Mqtt {
 
     fn tear_down(&mut self) -> Result<(), RequesterError> {
         // A clean session leaves nothing behind.
-        self.wires = Pair::default();
+        self.wires.close();
         Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! NATS core: fire and forget. A publisher and a subscriber, each with its own connection, and a subject of their own.
 
+use super::Role;
 use super::nats_wire::{self, Said, parse, push_number, synchronise};
 use super::pair::Pair;
 use super::wire::{Wire, refused};
@@ -14,22 +15,24 @@ pub(super) struct Nats {
 }
 
 impl Nats {
-    pub(super) fn new(address: String, name: &str) -> Self {
-        Self { address, subject: format!("bench.{name}"), wires: Pair::default() }
+    pub(super) fn new(address: String, name: &str, role: Role) -> Self {
+        Self { address, subject: format!("bench.{name}"), wires: Pair::with_role(role) }
     }
 }
 
 impl Requester for Nats {
     fn expects(&self) -> Expects {
-        Expects { acknowledgement: false, payload: Some(PayloadBack::Receipt) }
+        self.wires.expects(Expects { acknowledgement: false, payload: Some(PayloadBack::Receipt) })
     }
 
     fn set_up(&mut self) -> Result<(), RequesterError> {
-        let mut subscriber = nats_wire::connect(&self.address)?;
-        subscriber.out().extend_from_slice(format!("SUB {} 1\r\n", self.subject).as_bytes());
-        synchronise(&mut subscriber, "subscribing")?;
-        self.wires = Pair::of(nats_wire::connect(&self.address)?, subscriber);
-        Ok(())
+        let subscribe = || {
+            let mut subscriber = nats_wire::connect(&self.address)?;
+            subscriber.out().extend_from_slice(format!("SUB {} 1\r\n", self.subject).as_bytes());
+            synchronise(&mut subscriber, "subscribing")?;
+            Ok(subscriber)
+        };
+        self.wires.connect(subscribe, || nats_wire::connect(&self.address))
     }
 
     fn turn_to(&mut self, address: &str) -> bool {
@@ -64,7 +67,7 @@ impl Requester for Nats {
     }
 
     fn tear_down(&mut self) -> Result<(), RequesterError> {
-        self.wires = Pair::default();
+        self.wires.close();
         Ok(())
     }
 }

@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 
+use super::Role;
 use super::pair::Pair;
 use super::settings::Settings;
 use super::wire::{Wire, refused, wrong};
@@ -92,7 +93,12 @@ fn response(wire: &mut Wire) -> Result<Vec<u8>, RequesterError> {
 }
 
 impl Nsq {
-    pub(super) fn new(address: String, name: &str, settings: &mut Settings) -> Result<Self, RequesterError> {
+    pub(super) fn new(
+        address: String,
+        name: &str,
+        role: Role,
+        settings: &mut Settings,
+    ) -> Result<Self, RequesterError> {
         let timeout = settings.take("output_buffer_timeout");
         let output_buffer_timeout_ms = timeout.map(|text| {
             let number = text.parse::<i64>().ok().filter(|number| *number == -1 || *number > 0);
@@ -106,7 +112,7 @@ impl Nsq {
             address,
             topic: format!("bench.{name}#ephemeral"),
             output_buffer_timeout_ms: output_buffer_timeout_ms.transpose()?,
-            wires: Pair::default(),
+            wires: Pair::with_role(role),
             unanswered: VecDeque::new(),
         })
     }
@@ -132,6 +138,18 @@ impl Nsq {
         }
         let unfinished = features["max_rdy_count"].as_u64().unwrap_or(UNFINISHED_MAX);
         Ok((wire, unfinished.min(UNFINISHED_MAX)))
+    }
+
+    fn subscribe(&self) -> Result<Wire, RequesterError> {
+        let (mut subscriber, unfinished) = self.connect()?;
+        subscriber.out().extend_from_slice(format!("SUB {} bench#ephemeral\n", self.topic).as_bytes());
+        let said = response(&mut subscriber)?;
+        if said != b"OK" {
+            return Err(subscriber.protocol("OK", &said));
+        }
+        subscriber.out().extend_from_slice(format!("RDY {unfinished}\n").as_bytes());
+        subscriber.flush()?;
+        Ok(subscriber)
     }
 
     fn take_answers(&mut self, clock: &dyn Clock, sink: &mut dyn Sink) -> Result<(), RequesterError> {
@@ -193,21 +211,15 @@ fn frames(
 
 impl Requester for Nsq {
     fn expects(&self) -> Expects {
-        Expects { acknowledgement: true, payload: Some(PayloadBack::Receipt) }
+        self.wires.expects(Expects { acknowledgement: true, payload: Some(PayloadBack::Receipt) })
     }
 
     fn set_up(&mut self) -> Result<(), RequesterError> {
-        let (mut subscriber, unfinished) = self.connect()?;
-        subscriber.out().extend_from_slice(format!("SUB {} bench#ephemeral\n", self.topic).as_bytes());
-        let said = response(&mut subscriber)?;
-        if said != b"OK" {
-            return Err(subscriber.protocol("OK", &said));
-        }
-        subscriber.out().extend_from_slice(format!("RDY {unfinished}\n").as_bytes());
-        subscriber.flush()?;
-        self.wires = Pair::of(self.connect()?.0, subscriber);
         self.unanswered.clear();
-        Ok(())
+        let mut wires = std::mem::take(&mut self.wires);
+        let made = wires.connect(|| self.subscribe(), || Ok(self.connect()?.0));
+        self.wires = wires;
+        made
     }
 
     fn turn_to(&mut self, address: &str) -> bool {
@@ -239,7 +251,7 @@ impl Requester for Nsq {
 
     fn tear_down(&mut self) -> Result<(), RequesterError> {
         // What is ephemeral goes with its last client.
-        self.wires = Pair::default();
+        self.wires.close();
         Ok(())
     }
 }

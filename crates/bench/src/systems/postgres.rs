@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 
+use super::Role;
 use super::pair::Pair;
 use super::postgres_wire::{self, Login, ask, complaint, kind, notified, parse, push};
 use super::settings::Settings;
@@ -36,6 +37,7 @@ impl Postgres {
     pub(super) fn new(
         address: String,
         name: &str,
+        role: Role,
         payload_bytes: usize,
         settings: &mut Settings,
     ) -> Result<Self, RequesterError> {
@@ -66,7 +68,7 @@ impl Postgres {
             address,
             channel: format!("bench.{name}"),
             login,
-            wires: Pair::default(),
+            wires: Pair::with_role(role),
             unanswered: VecDeque::new(),
             complaint: None,
             decoded: Vec::new(),
@@ -130,16 +132,19 @@ fn messages(
 
 impl Requester for Postgres {
     fn expects(&self) -> Expects {
-        Expects { acknowledgement: true, payload: Some(PayloadBack::Receipt) }
+        self.wires.expects(Expects { acknowledgement: true, payload: Some(PayloadBack::Receipt) })
     }
 
     fn set_up(&mut self) -> Result<(), RequesterError> {
-        let mut subscriber = postgres_wire::connect(&self.address, &self.login)?;
-        ask(&mut subscriber, &format!("LISTEN \"{}\"", self.channel))?;
-        self.wires = Pair::of(postgres_wire::connect(&self.address, &self.login)?, subscriber);
         self.unanswered.clear();
         self.complaint = None;
-        Ok(())
+        let connect = || postgres_wire::connect(&self.address, &self.login);
+        let subscribe = || {
+            let mut subscriber = connect()?;
+            ask(&mut subscriber, &format!("LISTEN \"{}\"", self.channel))?;
+            Ok(subscriber)
+        };
+        self.wires.connect(subscribe, connect)
     }
 
     fn turn_to(&mut self, address: &str) -> bool {

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use super::Role;
 use super::amqp_wire::{Frame, long, method, parse, push_long, push_method, push_publish, push_short};
 use super::pair::Pair;
 use super::settings::Settings;
@@ -33,7 +34,12 @@ pub(super) struct RabbitMq {
 }
 
 impl RabbitMq {
-    pub(super) fn new(address: String, name: &str, settings: &mut Settings) -> Result<Self, RequesterError> {
+    pub(super) fn new(
+        address: String,
+        name: &str,
+        role: Role,
+        settings: &mut Settings,
+    ) -> Result<Self, RequesterError> {
         let durable = match settings.take("durable").as_deref() {
             None | Some("true") => true,
             Some("false") => false,
@@ -49,7 +55,7 @@ impl RabbitMq {
             password: settings.take("password").unwrap_or_else(|| "guest".to_owned()),
             vhost: settings.take("vhost").unwrap_or_else(|| "/".to_owned()),
             durable,
-            wires: Pair::default(),
+            wires: Pair::with_role(role),
             next_tag: 1,
             unconfirmed: BTreeMap::new(),
             body: Vec::new(),
@@ -199,22 +205,30 @@ fn frames(
 
 impl Requester for RabbitMq {
     fn expects(&self) -> Expects {
-        Expects { acknowledgement: true, payload: Some(PayloadBack::Receipt) }
+        self.wires.expects(Expects { acknowledgement: true, payload: Some(PayloadBack::Receipt) })
     }
 
     fn set_up(&mut self) -> Result<(), RequesterError> {
-        let mut publisher = self.connect()?;
-        push_method(publisher.out(), 1, method::CONFIRM_SELECT, |out| out.push(0));
-        await_method(&mut publisher, method::CONFIRM_SELECT_OK)?;
-        self.declare(&mut publisher)?;
-        let mut subscriber = self.connect()?;
-        self.consume(&mut subscriber)?;
-        self.wires = Pair::of(publisher, subscriber);
         // Tags count from 1 on each channel.
         self.next_tag = 1;
         self.unconfirmed.clear();
         self.body.clear();
-        Ok(())
+        let mut wires = std::mem::take(&mut self.wires);
+        let subscribe = || {
+            let mut subscriber = self.connect()?;
+            self.declare(&mut subscriber)?;
+            self.consume(&mut subscriber)?;
+            Ok(subscriber)
+        };
+        let publish = || {
+            let mut publisher = self.connect()?;
+            push_method(publisher.out(), 1, method::CONFIRM_SELECT, |out| out.push(0));
+            await_method(&mut publisher, method::CONFIRM_SELECT_OK)?;
+            Ok(publisher)
+        };
+        let made = wires.connect(subscribe, publish);
+        self.wires = wires;
+        made
     }
 
     fn turn_to(&mut self, address: &str) -> bool {
@@ -246,7 +260,10 @@ impl Requester for RabbitMq {
     }
 
     fn tear_down(&mut self) -> Result<(), RequesterError> {
-        self.wires = Pair::default();
+        self.wires.close();
+        if !self.wires.role.subscribes() {
+            return Ok(());
+        }
         let mut wire = self.connect()?;
         push_method(wire.out(), 1, method::QUEUE_DELETE, |out| {
             out.extend_from_slice(&[0, 0]);

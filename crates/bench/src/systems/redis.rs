@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 
+use super::Role;
 use super::pair::Pair;
 use super::resp::{Value, parse, push_command};
 use super::wire::{Wire, wrong};
@@ -31,16 +32,23 @@ pub(super) struct Redis {
 }
 
 impl Redis {
-    pub(super) fn new(address: String, name: &str, way: Way) -> Self {
+    pub(super) fn new(address: String, name: &str, role: Role, way: Way) -> Self {
         Self {
             address,
             key: format!("bench.{name}"),
             way,
-            wires: Pair::default(),
+            wires: Pair::with_role(role),
             unanswered: VecDeque::new(),
             last_id: b"0".to_vec(),
             is_emptied: false,
         }
+    }
+
+    /// Connects and sends a first command.
+    fn connect(&self, words: &[&[u8]]) -> Result<Wire, RequesterError> {
+        let mut wire = Wire::connect(&self.address)?;
+        self.ask(&mut wire, words)?;
+        Ok(wire)
     }
 
     /// Sends a command and waits for its answer.
@@ -127,21 +135,21 @@ fn streamed(value: &Value<'_>, now: u64, sink: &mut dyn Sink, last_id: &mut Vec<
 
 impl Requester for Redis {
     fn expects(&self) -> Expects {
-        Expects { acknowledgement: true, payload: Some(PayloadBack::Receipt) }
+        self.wires.expects(Expects { acknowledgement: true, payload: Some(PayloadBack::Receipt) })
     }
 
     fn set_up(&mut self) -> Result<(), RequesterError> {
-        let mut publisher = Wire::connect(&self.address)?;
-        let mut subscriber = Wire::connect(&self.address)?;
-        self.ask(&mut publisher, &[b"PING"])?;
-        match self.way {
-            Way::PublishSubscribe => self.ask(&mut subscriber, &[b"SUBSCRIBE", self.key.as_bytes()])?,
-            Way::Streams if self.is_emptied => {}
-            Way::Streams => self.ask(&mut publisher, &[b"DEL", self.key.as_bytes()])?,
-        }
-        self.is_emptied = true;
-        self.wires = Pair::of(publisher, subscriber);
         self.unanswered.clear();
+        let mut wires = std::mem::take(&mut self.wires);
+        let verb: &[u8] = match self.way {
+            Way::PublishSubscribe => b"SUBSCRIBE",
+            Way::Streams if self.is_emptied => b"EXISTS",
+            Way::Streams => b"DEL",
+        };
+        let made = wires.connect(|| self.connect(&[verb, self.key.as_bytes()]), || self.connect(&[b"PING"]));
+        self.wires = wires;
+        made?;
+        self.is_emptied = true;
         if self.way == Way::Streams {
             self.read_on();
         }
@@ -182,10 +190,9 @@ impl Requester for Redis {
     }
 
     fn tear_down(&mut self) -> Result<(), RequesterError> {
-        self.wires = Pair::default();
-        if self.way == Way::Streams {
-            let mut wire = Wire::connect(&self.address)?;
-            self.ask(&mut wire, &[b"DEL", self.key.as_bytes()])?;
+        self.wires.close();
+        if self.way == Way::Streams && self.wires.role.subscribes() {
+            self.connect(&[b"DEL", self.key.as_bytes()])?;
         }
         Ok(())
     }

@@ -16,6 +16,11 @@ impl Settings {
         Self { values }
     }
 
+    /// All keys and values.
+    pub fn values(&self) -> &BTreeMap<String, String> {
+        &self.values
+    }
+
     /// Takes the value of `key`.
     pub(super) fn take(&mut self, key: &str) -> Option<String> {
         self.values.remove(key)

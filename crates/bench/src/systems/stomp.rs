@@ -2,6 +2,7 @@
 //!
 //! Settings: `destination` (default `/queue/`; the name of the connection is appended), `user`, `password`, `host`.
 
+use super::Role;
 use super::nats_wire::push_number;
 use super::pair::Pair;
 use super::settings::Settings;
@@ -57,7 +58,7 @@ fn unescape(value: &[u8]) -> Vec<u8> {
 }
 
 impl Stomp {
-    pub(super) fn new(address: String, name: &str, settings: &mut Settings) -> Self {
+    pub(super) fn new(address: String, name: &str, role: Role, settings: &mut Settings) -> Self {
         let mut take = |key, default: &str| settings.take(key).unwrap_or_else(|| default.to_owned());
         Self {
             address,
@@ -65,7 +66,7 @@ impl Stomp {
             user: take("user", "guest"),
             password: take("password", "guest"),
             host: take("host", "/"),
-            wires: Pair::default(),
+            wires: Pair::with_role(role),
         }
     }
 
@@ -77,6 +78,14 @@ impl Stomp {
         wire.out().extend_from_slice(frame.as_bytes());
         await_frame(&mut wire, "CONNECTED")?;
         Ok(wire)
+    }
+
+    fn subscribe(&self) -> Result<Wire, RequesterError> {
+        let mut subscriber = self.connect()?;
+        let frame = format!("SUBSCRIBE\nid:0\ndestination:{}\nack:auto\nreceipt:1\n\n\0", self.destination);
+        subscriber.out().extend_from_slice(frame.as_bytes());
+        await_frame(&mut subscriber, "RECEIPT")?;
+        Ok(subscriber)
     }
 }
 
@@ -152,16 +161,14 @@ fn frames(
 
 impl Requester for Stomp {
     fn expects(&self) -> Expects {
-        Expects { acknowledgement: true, payload: Some(PayloadBack::Receipt) }
+        self.wires.expects(Expects { acknowledgement: true, payload: Some(PayloadBack::Receipt) })
     }
 
     fn set_up(&mut self) -> Result<(), RequesterError> {
-        let mut subscriber = self.connect()?;
-        let frame = format!("SUBSCRIBE\nid:0\ndestination:{}\nack:auto\nreceipt:1\n\n\0", self.destination);
-        subscriber.out().extend_from_slice(frame.as_bytes());
-        await_frame(&mut subscriber, "RECEIPT")?;
-        self.wires = Pair::of(self.connect()?, subscriber);
-        Ok(())
+        let mut wires = std::mem::take(&mut self.wires);
+        let made = wires.connect(|| self.subscribe(), || self.connect());
+        self.wires = wires;
+        made
     }
 
     fn turn_to(&mut self, address: &str) -> bool {
@@ -207,7 +214,7 @@ impl Requester for Stomp {
 
     fn tear_down(&mut self) -> Result<(), RequesterError> {
         // STOMP cannot delete a queue; brokers remove empty ones as they are configured to.
-        self.wires = Pair::default();
+        self.wires.close();
         Ok(())
     }
 }

@@ -3,5 +3,6 @@
 
 mod broken_connections;
 mod known_stalls;
+mod listening;
 mod simulated;
 mod wrong_answers;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use tailrace_bench::clock::Waiting;
 use tailrace_bench::engine::{Load, LoadOptions, Reconnect};
+use tailrace_bench::remote::Placement;
 use tailrace_bench::report::Origin;
 use tailrace_bench::schedule::{Rate, Schedule, Segment};
 use tailrace_bench::systems::{Settings, Target};
@@ -30,9 +31,9 @@ use crate::topic::key_value;
     tailrace bench run --system nats --rate 20k --size 1KiB --connections 25 --threads 2\n  \
     tailrace bench run --system jetstream --set storage=file --schedule poisson --out results/js-1\n  \
     tailrace bench run --system redis --steps 1k:10s,5k:10s,0:2s,5k:10s\n\n\
-    Status 1: the run is invalid because the generator was late, or a connection was broken at its end. Status 3: nothing was\n\
-    measured, because all messages were sent within the warm-up. docs/benchmarking.md says how to measure, how to read the\n\
-    result, what a plan looks like, and what is not built yet."
+    Status 1: the run is invalid because the generator was late, a connection was broken at its end, or an agent was lost.\n\
+    Status 3: nothing was measured, because all messages were sent within the warm-up. docs/benchmarking.md says how to\n\
+    measure, how to read the result, what a plan looks like, and what is not built yet."
 )]
 pub(crate) struct RunArguments {
     /// A plan of several runs, in turn; only --out, -o, -q and --progress go with it
@@ -113,6 +114,15 @@ pub(crate) struct RunArguments {
     /// The system's process on this machine: what it and its children use goes into resources.csv
     #[arg(long, value_name = "PID", requires = "out")]
     pub(super) server_pid: Option<u32>,
+    /// An agent that makes a part of the load, see `tailrace bench agent`; may be repeated
+    #[arg(long = "agent", value_name = "HOST:PORT", requires = "agent_key_file")]
+    pub(super) agents: Vec<String>,
+    /// The key that all agents have
+    #[arg(long, value_name = "FILE", requires = "agents")]
+    pub(super) agent_key_file: Option<PathBuf>,
+    /// Where publisher and subscriber of a connection are [default: together]
+    #[arg(long, value_enum, requires = "agents")]
+    placement: Option<Where>,
     /// Write results to this folder: JSON, CSV, .hgrm, and the interval log
     #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
@@ -171,7 +181,19 @@ pub(super) enum Mode {
     FullThrottle,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Where {
+    /// On one agent: one clock
+    Together,
+    /// Publishers on the first half of the agents, subscribers on the others: two clocks
+    Apart,
+}
+
 impl RunArguments {
+    pub(super) fn placement(&self) -> Placement {
+        if self.placement == Some(Where::Apart) { Placement::Apart } else { Placement::Together }
+    }
+
     pub(super) fn target(&self, run: u16) -> Target {
         Target {
             system: self.system.clone(),

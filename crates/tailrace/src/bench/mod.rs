@@ -3,15 +3,16 @@
 //! This is the command line only: options, the line that shows progress, and files of results. What is measured and how is
 //! in the crate `tailrace-bench`, which knows nothing of the server.
 
+mod agent;
 mod arguments;
 mod calibrate;
 mod compare;
+mod driver;
 mod files;
 mod live;
 mod plan;
 mod proxy;
 mod report;
-mod resources;
 mod results;
 mod run;
 mod secrets;
@@ -57,16 +58,8 @@ enum BenchVerb {
     Report(report::ReportArguments),
     /// Stand between client and server and make trouble: latency, limits, stalls, cuts, resets.
     Proxy(proxy::ProxyArguments),
-    /// Not built yet: a worker on another machine.
-    #[command(hide = true)]
-    Agent(Rest),
-}
-
-/// Arguments of a verb that is not there.
-#[derive(Debug, Args)]
-struct Rest {
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    _arguments: Vec<String>,
+    /// Make a part of the load that a `bench run` on another machine asks for.
+    Agent(agent::AgentArguments),
 }
 
 pub(crate) fn run(arguments: &BenchArguments) -> Result<ExitCode, Failure> {
@@ -78,9 +71,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<ExitCode, Failure> {
         BenchVerb::Systems { output } => systems(*output),
         BenchVerb::Report(arguments) => report::run(arguments),
         BenchVerb::Proxy(arguments) => proxy::run(arguments),
-        BenchVerb::Agent(_) => {
-            Err("bench agent is not built yet; docs/benchmarking.md lists what is there".into())
-        }
+        BenchVerb::Agent(arguments) => agent::run(arguments),
     }
 }
 

@@ -8,18 +8,19 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, SystemTime};
 
 use tailrace_bench::clock::{Clock, MonotonicClock};
-use tailrace_bench::engine::{self, Interval, Outcome};
+use tailrace_bench::engine::{Interval, LoadOptions, Outcome};
 use tailrace_bench::error::BenchError;
 use tailrace_bench::report::Summary;
 use tailrace_bench::requester::Requester;
-use tailrace_bench::systems::{self, Opened, Target};
+use tailrace_bench::sampler::Sampler;
+use tailrace_bench::systems::{self, Target};
 use tailrace_bench::version::{self, Told};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::arguments::RunArguments;
+use super::driver::Driver;
 use super::files::Files;
 use super::live::Live;
-use super::resources::Sampler;
 use super::signals::Signals;
 use super::table;
 use crate::args::Output;
@@ -57,8 +58,8 @@ pub(super) fn execute(arguments: &RunArguments, stop: &Arc<AtomicBool>) -> Resul
     check_server(arguments.server_pid)?;
     let target = arguments.target(run);
     let clock: Arc<dyn Clock> = Arc::new(MonotonicClock::new(arguments.waiting()));
-    let (opened, version) =
-        connect(&target, &clock, stop).map_err(|error| arguments.without_secrets(&error.to_string()))?;
+    let (driver, version) = connect(arguments, &target, &options, &clock, stop)
+        .map_err(|error| arguments.without_secrets(&error.to_string()))?;
     let comment = format!("tailrace bench {} {}", env!("CARGO_PKG_VERSION"), arguments.system);
     let mut files = arguments.out.as_deref().map(|folder| Files::create(folder, &comment)).transpose()?;
     let shown = arguments.progress || (!arguments.quiet && std::io::stderr().is_terminal());
@@ -76,11 +77,16 @@ pub(super) fn execute(arguments: &RunArguments, stop: &Arc<AtomicBool>) -> Resul
     let lead = Duration::from_nanos(options.lead_ns);
     let signals =
         server.as_ref().map(|server| Signals::start(Arc::clone(server), arguments.signals.clone(), lead));
-    let (mut outcome, requesters) = engine::run(&options, opened.requesters, &clock, stop, &mut observer)?;
+    let address = driver.address().map(str::to_owned);
+    let driven = driver.run(&options, &clock, stop, &mut observer);
     let signals = signals.map(Signals::finish).unwrap_or_default();
-    let resources = sampler.map(Sampler::finish);
+    let mut resources = sampler.map(Sampler::finish).unwrap_or_default();
     live.clear();
-    tear_down(requesters, &outcome, stop);
+    let driven = driven?;
+    let mut outcome = driven.outcome;
+    tear_down(driven.requesters, &outcome, stop);
+    driven.complaints.iter().for_each(|complaint| complain(&format!("could not clean up: {complaint}")));
+    resources.agents = driven.resources;
     let texts = outcome.failures.iter_mut().chain(&mut outcome.refusals);
     for text in texts.chain(outcome.breaks.iter_mut().map(|found| &mut found.cause)) {
         *text = arguments.without_secrets(text);
@@ -88,19 +94,27 @@ pub(super) fn execute(arguments: &RunArguments, stop: &Arc<AtomicBool>) -> Resul
     let mut origin = arguments.origin(version);
     origin.trouble.extend(signals);
     let count = arguments.connections as usize;
-    let summary =
-        Summary::new(&arguments.system, opened.address.as_deref(), count, &options, &outcome, origin);
-    let resources = resources.unwrap_or_default();
+    let mut summary = Summary::new(&arguments.system, address.as_deref(), count, &options, &outcome, origin);
+    summary.remote = driven.report;
     let unwritten = files.and_then(|files| files.finish(&summary, &outcome.total, &resources).err());
     Ok(Finished { summary, outcome, unwritten })
 }
 
 /// Connections that work, and the version that the system tells.
 fn connect(
+    arguments: &RunArguments,
     target: &Target,
+    options: &LoadOptions,
     clock: &Arc<dyn Clock>,
     stop: &Arc<AtomicBool>,
-) -> Result<(Opened, Told), Failure> {
+) -> Result<(Driver, Told), Failure> {
+    if let Some(path) = &arguments.agent_key_file {
+        // This looks at `stop` itself.
+        let driver = Driver::agents(path, arguments, target, options, clock, stop)?;
+        let first = driver.address().and_then(|address| systems::addresses(address).next());
+        let version = first.map(|address| version::ask(&target.system, address)).unwrap_or_default();
+        return Ok((driver, version));
+    }
     let (target, clock, its_stop) = (target.clone(), Arc::clone(clock), Arc::clone(stop));
     let connected = aside(stop, move || {
         let mut opened = systems::open(&target)?;
@@ -112,7 +126,7 @@ fn connect(
         Ok::<_, BenchError>(complete.then_some((opened, version)))
     })?;
     match connected {
-        Some(Ok(Some(connected))) => Ok(connected),
+        Some(Ok(Some((opened, version)))) => Ok((Driver::Here(opened), version)),
         Some(Err(error)) if !stop.load(Ordering::Relaxed) => Err(error.into()),
         _ => Err("interrupted while connecting: nothing was measured".into()),
     }
@@ -174,7 +188,9 @@ const NOTHING_MEASURED: u8 = 3;
 fn status(outcome: &Outcome) -> ExitCode {
     if let Some(reason) = &outcome.verdict.nothing_measured {
         complain(&format!("nothing was measured: {reason}"));
-        return ExitCode::from(NOTHING_MEASURED);
+        // Nobody's fault, unless something broke.
+        let failed = !outcome.failures.is_empty();
+        return if failed { ExitCode::FAILURE } else { ExitCode::from(NOTHING_MEASURED) };
     }
     if !outcome.verdict.is_valid() {
         complain("the run is invalid: the generator was late, so the latencies are not the system's");

@@ -1,7 +1,9 @@
 //! A result for people.
 
 use tailrace_bench::engine::{Break, Mode, QUANTILES};
+use tailrace_bench::remote::RemoteReport;
 use tailrace_bench::report::{Described, Summary};
+use tailrace_bench::systems::Role;
 
 use crate::text::table::Table;
 use crate::text::units;
@@ -27,6 +29,7 @@ pub(super) fn render(summary: &Summary) -> String {
     ));
     text.push_str(&troubles(summary));
     text.push_str(&breaks(summary));
+    text.push_str(&summary.remote.as_ref().map(agents).unwrap_or_default());
     text.push('\n');
     text.push_str(&latencies(summary));
     text.push('\n');
@@ -69,6 +72,7 @@ fn troubles(summary: &Summary) -> String {
         (counts.foreign, "from other runs"),
         (counts.unknown, "unknown"),
         (counts.cut_off, "cut off by broken connections"),
+        (counts.negative, "received before they were due, by the clocks, counted as 0"),
     ]
     .iter()
     .filter(|(count, _)| *count > 0)
@@ -77,6 +81,41 @@ fn troubles(summary: &Summary) -> String {
     let mut text = if found.is_empty() { String::new() } else { format!("wrong: {}\n", found.join(", ")) };
     for reason in summary.refusals.iter().take(3).chain(summary.failures.iter().take(3)) {
         text.push_str(&format!("reason: {reason}\n"));
+    }
+    text
+}
+
+/// Where the load came from, and how far the clocks there can be trusted.
+fn agents(remote: &RemoteReport) -> String {
+    let mut text = String::new();
+    for agent in &remote.agents {
+        let role = match agent.role {
+            Role::Both => "",
+            Role::Publisher => ", publishers",
+            Role::Subscriber => ", subscribers",
+        };
+        text.push_str(&format!("agent {}: {} connections{role}", agent.address, agent.connections.len()));
+        if let Some(clock) = &agent.clock {
+            text.push_str(&format!(
+                "; clock {:+.3} ms ± {:.3} ms, drift {:+.1} ± {:.1} ppm",
+                clock.offset_ns as f64 / 1e6,
+                clock.bound_ns as f64 / 1e6,
+                clock.drift_ppm,
+                clock.drift_bound_ppm,
+            ));
+            if clock.steps > 0 {
+                text.push_str(&format!(", which jumped {} times", clock.steps));
+            }
+        }
+        text.push_str(if agent.lost.is_some() { "; LOST\n" } else { "\n" });
+    }
+    match remote.receipt_bound_ns {
+        Some(bound) => text.push_str(&format!(
+            "receipt: from the clock of one agent to that of another, ± {} ms\n",
+            milliseconds(bound)
+        )),
+        None if remote.offsets_in_latencies => text.push_str("receipt: the clocks' offset is not known\n"),
+        None => text.push_str("one clock for each latency: offsets between clocks do not enter\n"),
     }
     text
 }
@@ -172,6 +211,14 @@ fn verdict(summary: &Summary) -> String {
         text.push_str(&format!(
             "doubtful: at {} half of the latency or more may be the generator's own lateness\n",
             doubtful.join(", ")
+        ));
+    }
+    let small = summary.remote.iter().flat_map(|remote| &remote.receipt_doubtful_quantiles);
+    let small: Vec<String> = small.map(|quantile| percentile(*quantile)).collect();
+    if !small.is_empty() {
+        let names = small.join(", ");
+        text.push_str(&format!(
+            "doubtful: receipt at {names} is smaller than the bound on the clocks' offset\n"
         ));
     }
     text

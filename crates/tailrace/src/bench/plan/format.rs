@@ -10,6 +10,7 @@ use clap::Parser;
 use serde::Deserialize;
 use toml::Value;
 
+use super::agents;
 use super::trouble::{HOST, LOOPBACK, RawTrouble, TroublePlan};
 use crate::bench::{RunArguments, secrets};
 use crate::failure::{Failure, plain};
@@ -46,6 +47,10 @@ struct Raw {
     pause: Option<String>,
     #[serde(default)]
     spin: bool,
+    #[serde(default)]
+    agents: Vec<String>,
+    agent_key_file: Option<String>,
+    placement: Option<String>,
     #[serde(rename = "system")]
     systems: Vec<RawSystem>,
     trouble: Option<RawTrouble>,
@@ -78,6 +83,8 @@ pub(super) struct Plan {
     pub(super) rounds: u32,
     pub(super) pause: Duration,
     spin: bool,
+    /// Options of every run that say where its load comes from.
+    agents: Vec<String>,
     pub(super) systems: Vec<PlannedSystem>,
     pub(super) workloads: Vec<Workload>,
     pub(super) trouble: Option<TroublePlan>,
@@ -136,7 +143,8 @@ impl Plan {
         let systems = raw.systems.into_iter().map(PlannedSystem::new).collect::<Result<Vec<_>, _>>()?;
         let workloads = raw.workloads.into_iter().map(Workload::new).collect::<Result<Vec<_>, _>>()?;
         let trouble = raw.trouble.map(TroublePlan::new).transpose()?;
-        let plan = Self { rounds: raw.rounds, pause, spin: raw.spin, systems, workloads, trouble };
+        let agents = agents::words(raw.agents, raw.agent_key_file, raw.placement)?;
+        let plan = Self { rounds: raw.rounds, pause, spin: raw.spin, agents, systems, workloads, trouble };
         unique("system", plan.systems.iter().map(|system| &system.name))?;
         unique("workload", plan.workloads.iter().map(|workload| &workload.name))?;
         plan.check()?;
@@ -148,8 +156,9 @@ impl Plan {
         for system in &self.systems {
             for workload in &self.workloads {
                 let run = self.run(system, workload, LOOPBACK)?;
-                run.load_options(0)?;
+                let options = run.load_options(0)?;
                 tailrace_bench::systems::check(&run.target(0))?;
+                agents::check(&run, &options)?;
                 if let Some(trouble) = &self.trouble {
                     trouble.check(system, &run)?;
                 }
@@ -170,6 +179,7 @@ impl Plan {
         words.extend(address.map(|address| format!("--address={address}")));
         words.extend(system.set.iter().map(|(key, value)| format!("--set={key}={value}")));
         words.extend(self.spin.then(|| "--spin".to_owned()));
+        words.extend(self.agents.iter().cloned());
         words.extend(workload.options.iter().cloned());
         let mut line = Line::try_parse_from(&words).map_err(|error| {
             // The first line says what is wrong; the rest is about a command line that nobody typed.
@@ -375,6 +385,13 @@ mod tests {
                 "system n: netem needs a server that the plan starts, and {host} in its address",
             ),
             ("address = 'h:1'\n", "", "start needs an address"),
+            ("rounds = 2", "rounds = 2\nagents = ['h:1']", "agents and agent-key-file go together"),
+            ("rounds = 2", "rounds = 2\nplacement = 'apart'", "placement needs agents"),
+            (
+                "rounds = 2",
+                "rounds = 2\nagents = ['h:1']\nagent-key-file = '/nowhere'",
+                "key file /nowhere: No such file",
+            ),
         ] {
             assert!(GOOD.contains(from), "{from}");
             let text = Plan::parse(&GOOD.replace(from, to)).unwrap_err().to_string();

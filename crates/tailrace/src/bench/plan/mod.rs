@@ -3,6 +3,7 @@
 //! Each run leaves its folder `SYSTEM/WORKLOAD/round-N`. A run whose result is there is not repeated; one that was
 //! interrupted is. Systems take turns within each round, and another one begins each round.
 
+mod agents;
 mod format;
 mod namespace;
 mod netem;

@@ -181,6 +181,10 @@ impl TroublePlan {
         if !self.proxy.is_empty() && run.address.is_none() {
             return Err(format!("system {system}: trouble on the way needs an address").into());
         }
+        if !self.proxy.is_empty() && !run.agents.is_empty() {
+            let reason = "trouble on the way does not go with agents: the proxy listens on this machine only";
+            return Err(format!("system {system}: {reason}").into());
+        }
         if !self.signals.is_empty() && !has_server {
             return Err(format!("system {system}: signals need a server that the plan starts").into());
         }

@@ -1,0 +1,37 @@
+//! Load from several machines: agents that drive connections, and a coordinator that starts them together and adds up what they measured.
+//!
+//! Frames over TLS ([`link`], [`handshake`]) carry messages in JSON. A connection keeps its number, and so its due times, whoever
+//! drives it. Histograms are added, never averaged. How far the clocks of agents are apart is estimated and bounded by [`offset`];
+//! where publisher and subscriber of a connection are on two machines, that bound is a part of the result. Nothing here knows command
+//! lines or files of results.
+
+mod agent;
+mod assignment;
+mod conversation;
+mod coordinator;
+mod error;
+mod frames;
+mod handshake;
+mod key;
+mod link;
+mod load;
+mod messages;
+pub mod offset;
+mod outcome;
+mod placement;
+mod report;
+mod session;
+mod shifted;
+mod work;
+
+pub use agent::{Agent, AgentOptions};
+pub use coordinator::Coordinator;
+pub use error::RemoteError;
+pub use key::Key;
+pub use load::RemoteLoad;
+pub use outcome::RemoteOutcome;
+pub use placement::Placement;
+pub use report::{AgentReport, ClockReport, RemoteReport};
+
+/// The most agents of one run.
+pub const AGENTS_MAX: usize = 256;

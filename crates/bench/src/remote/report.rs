@@ -1,0 +1,156 @@
+//! What a result says about the machines that its load came from.
+
+use serde::Serialize;
+
+use super::Placement;
+use super::offset::Estimator;
+use crate::engine::QUANTILES;
+use crate::recorder::{Counts, Distribution};
+use crate::report::Machine;
+use crate::systems::Role;
+
+/// An agent's clock, compared with the coordinator's.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClockReport {
+    /// The agent's clock less the coordinator's at the beginning of the run, in nanoseconds. Both count from the start of their machines.
+    pub offset_ns: i64,
+    /// How wrong any offset that was used in the run can have been, drift included.
+    pub bound_ns: u64,
+    /// How much faster the agent's clock is, in millionths.
+    pub drift_ppm: f64,
+    /// How wrong that may be.
+    pub drift_bound_ppm: f64,
+    /// How often the clocks were compared.
+    pub probes: u64,
+    /// How often a clock jumped, or changed its rate.
+    pub steps: u64,
+    /// The shortest way there and back.
+    pub round_trip_ns_min: u64,
+}
+
+impl ClockReport {
+    /// Sums up what is known. `begin_ns` and `end_ns` are those of the run, `deviation_ns` how wrong used offsets were.
+    pub(super) fn new(known: &Estimator, begin_ns: u64, end_ns: u64, deviation_ns: u64) -> Option<Self> {
+        let (begin, end) = (known.at(begin_ns)?, known.at(end_ns)?);
+        let (drift, drift_bound) = known.drift()?;
+        Some(Self {
+            offset_ns: begin.offset_ns,
+            bound_ns: deviation_ns.max(begin.bound_ns).max(end.bound_ns),
+            drift_ppm: drift / 1000.0,
+            drift_bound_ppm: drift_bound / 1000.0,
+            probes: known.probes(),
+            steps: known.steps(),
+            round_trip_ns_min: known.round_trip_ns_min().unwrap_or(0),
+        })
+    }
+}
+
+/// One agent.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AgentReport {
+    /// Where it listens.
+    pub address: String,
+    /// What it did.
+    pub role: Role,
+    /// The numbers of its connections.
+    pub connections: Vec<u32>,
+    /// Its clock; absent if it was lost before anything was known.
+    pub clock: Option<ClockReport>,
+    /// Why it was lost, if it was.
+    pub lost: Option<String>,
+    /// What it counted; of one that was lost, until its last report.
+    pub counts: Counts,
+    /// Its machine.
+    pub machine: Option<Machine>,
+}
+
+/// Where the load came from.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RemoteReport {
+    /// Where the two ends of each connection were.
+    pub placement: Placement,
+    /// Whether an offset between two clocks is a part of each receipt. If not, each latency is the difference of two times of one clock.
+    pub offsets_in_latencies: bool,
+    /// How wrong the offset between the two clocks of a receipt can have been: the greatest sum of two agents' bounds. Only if it is a part.
+    pub receipt_bound_ns: Option<u64>,
+    /// Percentiles (as shares) of receipts that are smaller than that.
+    pub receipt_doubtful_quantiles: Vec<f64>,
+    /// Agents that were lost before the end.
+    pub lost_agents: Vec<String>,
+    /// All of them.
+    pub agents: Vec<AgentReport>,
+}
+
+impl RemoteReport {
+    /// Sums up. `pairs` are the agents at the two ends of connections.
+    pub(super) fn new(
+        placement: Placement,
+        agents: Vec<AgentReport>,
+        pairs: impl Iterator<Item = (usize, usize)>,
+        receipt: &Distribution,
+    ) -> Self {
+        let apart = placement == Placement::Apart;
+        let bound = |agent: usize| agents[agent].clock.as_ref().map(|clock| clock.bound_ns);
+        let sum = |(one, other)| Some(bound(one)?.saturating_add(bound(other)?));
+        let receipt_bound_ns = if apart { pairs.filter_map(sum).max() } else { None };
+        let small =
+            |quantile: &f64| receipt_bound_ns.is_some_and(|bound| receipt.at_quantile_ns(*quantile) < bound);
+        let doubtful = QUANTILES.into_iter().filter(|quantile| receipt.count() > 0 && small(quantile));
+        Self {
+            placement,
+            offsets_in_latencies: apart,
+            receipt_bound_ns,
+            receipt_doubtful_quantiles: doubtful.collect(),
+            lost_agents: agents
+                .iter()
+                .filter(|agent| agent.lost.is_some())
+                .map(|agent| agent.address.clone())
+                .collect(),
+            agents,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn agent(bound_ns: u64, lost: Option<&str>) -> AgentReport {
+        let clock = ClockReport {
+            offset_ns: 5,
+            bound_ns,
+            drift_ppm: 0.0,
+            drift_bound_ppm: 1.0,
+            probes: 1,
+            steps: 0,
+            round_trip_ns_min: 1,
+        };
+        AgentReport {
+            address: format!("h:{bound_ns}"),
+            role: Role::Both,
+            connections: vec![0],
+            clock: Some(clock),
+            lost: lost.map(str::to_owned),
+            counts: Counts::default(),
+            machine: None,
+        }
+    }
+
+    #[test]
+    fn percentiles_below_the_bound_are_doubtful() {
+        let mut receipt = Distribution::default();
+        receipt.record_n(50_000, 900);
+        receipt.record_n(90_000, 100);
+        let agents = || vec![agent(20_000, None), agent(40_000, None), agent(1, Some("gone"))];
+        let pairs = || [(0, 1), (0, 2)].into_iter();
+        let apart = RemoteReport::new(Placement::Apart, agents(), pairs(), &receipt);
+        assert_eq!(
+            (apart.receipt_bound_ns, apart.lost_agents.as_slice()),
+            (Some(60_000), &["h:1".to_owned()][..])
+        );
+        assert_eq!(apart.receipt_doubtful_quantiles, [0.5, 0.75, 0.9]);
+        let together = RemoteReport::new(Placement::Together, agents(), pairs(), &receipt);
+        assert_eq!((together.receipt_bound_ns, together.offsets_in_latencies), (None, false));
+        assert!(together.receipt_doubtful_quantiles.is_empty());
+    }
+}

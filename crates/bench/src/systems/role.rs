@@ -1,0 +1,54 @@
+//! Which end of a connection a requester is: both, or one of two on two machines.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::RequesterError;
+
+/// Systems whose publisher and subscriber share nothing but the system, so that they can be on two machines.
+const APART: [&str; 10] = [
+    "nats",
+    "tailrace-nats",
+    "jetstream",
+    "redis",
+    "redis-streams",
+    "rabbitmq",
+    "mqtt",
+    "stomp",
+    "postgres",
+    "nsq",
+];
+
+/// What a requester does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// Publishes and receives.
+    #[default]
+    Both,
+    /// Publishes, and sees acknowledgements.
+    Publisher,
+    /// Receives.
+    Subscriber,
+}
+
+impl Role {
+    /// Whether it has a connection to publish on.
+    pub fn publishes(self) -> bool {
+        self != Self::Subscriber
+    }
+
+    /// Whether it has a connection to receive on, and makes and removes what the system needs for that.
+    pub fn subscribes(self) -> bool {
+        self != Self::Publisher
+    }
+}
+
+pub(super) fn check(system: &str, role: Role) -> Result<(), RequesterError> {
+    if role == Role::Both || APART.contains(&system) {
+        return Ok(());
+    }
+    Err(RequesterError::Unsupported(format!(
+        "publisher and subscriber of {system} cannot be apart: expected one of {}",
+        APART.join(", ")
+    )))
+}
