@@ -329,10 +329,25 @@ fn producer_ids_come_in_blocks_until_none_is_left() {
     let first = |f: &Fixture| f.controller.image().next_producer_id();
     f.run(&Command::AllocateProducerIds).unwrap();
     assert_eq!(first(&f), ProducerId(1000));
-    let nearly_all =
-        MetadataRecord::ProducerIds { first: ProducerId(1000), next: ProducerId(i64::MAX - 999) };
-    f.controller.apply(&nearly_all).unwrap();
-    assert_eq!(f.refusal(&Command::AllocateProducerIds), "All producer ids have been handed out.");
+    let (first_id, last_block) = (ProducerId(1000), ProducerId(i64::MAX - 1000));
+    f.controller.apply(&MetadataRecord::ProducerIds { first: first_id, next: last_block }).unwrap();
+    f.run(&Command::AllocateProducerIds).unwrap();
+    assert_eq!(first(&f), ProducerId(i64::MAX));
+    for _ in 0..2 {
+        assert_eq!(f.refusal(&Command::AllocateProducerIds), "All producer ids have been handed out.");
+    }
+}
+
+/// Fewer than a block are left: they stay where they are, and nothing wraps.
+#[test]
+fn the_producer_ids_of_less_than_a_block_are_not_handed_out() {
+    for left in [1, 999] {
+        let mut f = Fixture::new(&[]);
+        let next = ProducerId(i64::MAX - left);
+        f.controller.apply(&MetadataRecord::ProducerIds { first: ProducerId(0), next }).unwrap();
+        assert_eq!(f.refusal(&Command::AllocateProducerIds), "All producer ids have been handed out.");
+        assert_eq!(f.controller.image().next_producer_id(), next);
+    }
 }
 
 #[test]
