@@ -279,6 +279,45 @@ async fn a_full_disk_refuses_writes_and_recovers() {
     assert_eq!(copy.connect().await.read_all("strict", 0, 0).await.len(), expected);
 }
 
+/// Probes stay content, people are told: what, where, and how much is free.
+#[tokio::test]
+async fn a_full_disk_is_told_while_it_lasts() {
+    let tap = Tap::new();
+    let (server, mut client) = server_with(&tap, &[("strict", &[])]).await;
+    assert_eq!(client.produce_to("strict", 0, -1, numbered(0, 1, 50)).await.error_code, 0);
+    assert_eq!(server.get("/healthz").await, (200, "{\"status\":\"ok\"}\n".to_owned()));
+    assert_eq!(server.metric("tailrace_disk_full_refusals_total").await, 0.0);
+
+    tap.fail(On::Write, "/strict-0/", ".log", 1, Fault::Error(libc::ENOSPC));
+    let answer = client.produce_to("strict", 0, -1, numbered(1, 1, 50)).await;
+    assert_eq!(error(answer.error_code), ErrorCode::KafkaStorageError);
+    let (status, body) = server.get("/healthz").await;
+    let page: serde_json::Value = serde_json::from_str(&body).expect("it is JSON");
+    let warning = page["warnings"][0].as_str().expect("a warning");
+    let folder = server.data_dir().canonicalize().expect("it is there");
+    let wanted = format!("the disk of {} is full: writes are refused, ", folder.display());
+    assert!((status, &page["status"]) == (200, &"ok".into()) && warning.starts_with(&wanted), "{body}");
+    assert!(warning.contains(" bytes are free; they go on by themselves when there is room"), "{body}");
+    assert_eq!(server.metric("tailrace_disk_full_refusals_total").await, 1.0);
+    assert_eq!(client.produce_to("strict", 0, -1, numbered(1, 1, 50)).await.error_code, 0);
+    eventually("the warning ends", || async { !server.get("/healthz").await.1.contains("warnings") }).await;
+}
+
+#[tokio::test]
+async fn a_disk_with_little_room_is_told() {
+    let bound = u64::MAX >> 1;
+    let settings = [("tailrace.disk.free.warning.bytes", &*bound.to_string())];
+    let server = TestServer::on(Tap::new().disk(), &settings).await;
+    let body = || async { server.get("/healthz").await.1 };
+    eventually("the disk was looked at", || async { body().await.contains("warnings") }).await;
+    let free = server.metric("tailrace_disk_free_bytes").await;
+    assert!(free > 0.0 && free < bound as f64, "{free}");
+    let body = body().await;
+    assert!(body.starts_with("{\"status\":\"ok\",\"warnings\":[\"the disk of "), "{body}");
+    let what = format!(" bytes are free, fewer than tailrace.disk.free.warning.bytes ({bound})\"]}}\n");
+    assert!(body.contains(" is nearly full: ") && body.ends_with(&what), "{body}");
+}
+
 /// Delayed allocation can make a full disk known only when a file is synced. What was not written back then may be lost,
 /// so this is a failed sync and not a refused write.
 #[tokio::test]
