@@ -67,12 +67,13 @@ nats_front() {
   esac
 }
 
-# The same for tailrace and Kafka: with the new protocol a killed member is missed after 10 s.
+# The same for tailrace and Kafka: with the new protocol a killed member is missed after 10 s. Locks of share groups may be short.
 GROUP_SETTINGS="group.initial.rebalance.delay.ms=0
 group.consumer.min.session.timeout.ms=6000
 group.consumer.session.timeout.ms=10000
 group.consumer.min.heartbeat.interval.ms=100
-group.consumer.heartbeat.interval.ms=500"
+group.consumer.heartbeat.interval.ms=500
+group.share.min.record.lock.duration.ms=1000"
 
 remembered() { if [ -f "$state/$1" ]; then say "$1"; else echo 127.0.0.1:0; fi; }
 launch_tailrace() {

@@ -20,6 +20,7 @@ use crate::metrics::Metrics;
 use crate::nats::NatsFront;
 use crate::partitions::{Flusher, PartitionSlot, TopicTable};
 use crate::share::ShareGroups;
+use crate::space::DiskSpace;
 use crate::tls::Tls;
 
 /// Settings of every connection, fixed at start.
@@ -73,6 +74,8 @@ pub(crate) struct Broker {
     pub(crate) cluster_id: String,
     /// The data folder, as DescribeLogDirs shows it.
     pub(crate) data_dir: std::path::PathBuf,
+    /// The room on its disk.
+    pub(crate) space: DiskSpace,
     /// Connections that are open now.
     pub(crate) connections: AtomicUsize,
     /// Set when the server is stopping: connections finish what they have and close.
@@ -145,9 +148,15 @@ impl Broker {
         problems
     }
 
-    /// Partitions that serve and need attention all the same, with the reason: named by `/healthz`, which does not fail.
+    /// What serves and needs attention all the same, with the reason: named by `/healthz`, which does not fail.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let uncleanable = self.cleaner.uncleanable().into_iter();
-        uncleanable.map(|(id, reason)| format!("{id} is not compacted any more: {reason}")).collect()
+        let uncleanable = uncleanable.map(|(id, reason)| format!("{id} is not compacted any more: {reason}"));
+        self.disk_warning().into_iter().chain(uncleanable).collect()
+    }
+
+    /// Set while the disk is full or nearly so.
+    pub(crate) fn disk_warning(&self) -> Option<String> {
+        self.space.warning(&self.data_dir, self.config().tailrace_disk_free_warning_bytes)
     }
 }

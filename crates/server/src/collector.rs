@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
 use crate::broker::Broker;
@@ -66,6 +67,19 @@ impl Collector for BrokerCollector {
             "Largest dirty share of a compacted partition",
             broker.cleaner.dirty_percent_max(&broker),
         )?;
+        let refused = ConstCounter::new(broker.space.refused());
+        let help = "Writes that failed for want of space, the best-effort ones of checkpoints included";
+        let counter = encoder.encode_descriptor("disk_full_refusals", help, None, MetricType::Counter)?;
+        refused.encode(counter)?;
+        if let Some(free) = broker.space.free_bytes() {
+            let free = i64::try_from(free).unwrap_or(i64::MAX);
+            gauge(
+                &mut encoder,
+                "disk_free_bytes",
+                "Free on the disk of the data folder, a second ago",
+                free,
+            )?;
+        }
         let (mut online, mut offline, mut halted) = (0, 0, 0);
         for slot in topics.iter().flat_map(|topic| &topic.partitions) {
             match slot {

@@ -320,3 +320,72 @@ fn open_all(image: &MetadataImage, opener: &Opener, now: TimestampMs) -> TopicTa
     }
     table
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::broker::Broker;
+    use crate::{Server, ServerDisk, Startup, start};
+
+    const ALL_GONE: &str = "All producer ids have been handed out.";
+
+    async fn server(folder: &TempDir) -> Server {
+        let setting = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        let settings = BTreeMap::from([
+            setting("data.dir", &folder.path().join("data").to_string_lossy()),
+            setting("kafka", "127.0.0.1:0"),
+            setting("nats", "off"),
+            setting("http", "127.0.0.1:0"),
+        ]);
+        start(Startup { settings, disk: ServerDisk::real() }).await.unwrap()
+    }
+
+    /// Reserves all ids below `next`, as if they had been handed out over the ages.
+    async fn reserve(broker: &Broker, next: i64) {
+        let mut state = broker.controller.state.lock().await;
+        let state = state.as_mut().unwrap();
+        let first = state.controller.image().next_producer_id();
+        let records = [MetadataRecord::ProducerIds { first, next: ProducerId(next) }];
+        state.log.append(&records, broker.now()).unwrap();
+        apply_all(&mut state.controller, &records);
+        broker.controller.image.store(state.controller.image());
+    }
+
+    async fn fresh_id(server: &Server) -> Result<ProducerId, String> {
+        let broker = server.broker();
+        let id = broker.controller.next_producer_id(&broker.producer_ids, broker.now()).await;
+        id.map_err(|error| error.to_string())
+    }
+
+    /// Two blocks are left, and the server is started anew after half of the first: what was reserved is gone, and no id
+    /// comes twice, or after the last.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn producer_ids_end_and_never_come_again() {
+        let folder = TempDir::new().unwrap();
+        let mut ids = BTreeSet::new();
+        let first = server(&folder).await;
+        reserve(first.broker(), i64::MAX - 2000).await;
+        for _ in 0..500 {
+            assert!(ids.insert(fresh_id(&first).await.unwrap()));
+        }
+        assert_eq!(first.stop().await, 0);
+
+        let second = server(&folder).await;
+        for _ in 0..1000 {
+            assert!(ids.insert(fresh_id(&second).await.unwrap()), "an id came twice");
+        }
+        assert_eq!(ids.first(), Some(&ProducerId(i64::MAX - 2000)));
+        assert_eq!(ids.last(), Some(&ProducerId(i64::MAX - 1)));
+        for _ in 0..3 {
+            assert_eq!(fresh_id(&second).await.unwrap_err(), ALL_GONE);
+        }
+        assert_eq!(second.stop().await, 0);
+        let third = server(&folder).await;
+        assert_eq!(fresh_id(&third).await.unwrap_err(), ALL_GONE);
+        assert_eq!(third.broker().image().next_producer_id(), ProducerId(i64::MAX));
+    }
+}

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::space::Refusals;
 use tailrace_log::{DirEntry, Disk, DiskFile, OpenMode, RealDisk, RealFile};
 
 /// Sees, and may refuse, what the server does to its files. All methods are called on the thread that does it.
@@ -43,17 +44,23 @@ pub trait DiskWatcher: Send + Sync + fmt::Debug {
 pub struct ServerDisk {
     real: RealDisk,
     watcher: Option<Arc<dyn DiskWatcher>>,
+    refusals: Arc<Refusals>,
 }
 
 impl ServerDisk {
     /// The disk as it is.
     pub fn real() -> Self {
-        Self { real: RealDisk, watcher: None }
+        Self { real: RealDisk, watcher: None, refusals: Arc::default() }
     }
 
     /// The disk with a watcher before it.
     pub fn watched(watcher: Arc<dyn DiskWatcher>) -> Self {
-        Self { real: RealDisk, watcher: Some(watcher) }
+        Self { real: RealDisk, watcher: Some(watcher), refusals: Arc::default() }
+    }
+
+    /// Writes that found no space.
+    pub(crate) fn refusals(&self) -> &Refusals {
+        &self.refusals
     }
 }
 
@@ -63,6 +70,7 @@ pub struct ServerFile {
     real: RealFile,
     /// Only kept where somebody watches.
     watched: Option<(PathBuf, Arc<dyn DiskWatcher>)>,
+    refusals: Arc<Refusals>,
 }
 
 impl AsFd for ServerFile {
@@ -73,10 +81,10 @@ impl AsFd for ServerFile {
 
 impl ServerFile {
     fn synced(&self, mut sync: impl FnMut() -> io::Result<()>) -> io::Result<()> {
-        match &self.watched {
+        self.refusals.note(match &self.watched {
             Some((path, watcher)) => watcher.sync(path, &mut sync),
             None => sync(),
-        }
+        })
     }
 }
 
@@ -87,10 +95,10 @@ impl DiskFile for ServerFile {
 
     fn write_all_at(&self, bufs: &[IoSlice<'_>], position: u64) -> io::Result<()> {
         let mut write = || self.real.write_all_at(bufs, position);
-        match &self.watched {
+        self.refusals.note(match &self.watched {
             Some((path, watcher)) => watcher.write(path, position, bufs, &mut write),
             None => write(),
-        }
+        })
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -126,7 +134,8 @@ impl Disk for ServerDisk {
 
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<ServerFile> {
         let watched = self.watcher.as_ref().map(|watcher| (path.to_owned(), Arc::clone(watcher)));
-        Ok(ServerFile { real: self.real.open(path, mode)?, watched })
+        let real = self.refusals.note(self.real.open(path, mode))?;
+        Ok(ServerFile { real, watched, refusals: Arc::clone(&self.refusals) })
     }
 
     fn len(&self, path: &Path) -> io::Result<u64> {
@@ -138,7 +147,7 @@ impl Disk for ServerDisk {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.real.rename(from, to)
+        self.refusals.note(self.real.rename(from, to))
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
@@ -146,7 +155,7 @@ impl Disk for ServerDisk {
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        self.real.create_dir(path)
+        self.refusals.note(self.real.create_dir(path))
     }
 
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
@@ -158,10 +167,10 @@ impl Disk for ServerDisk {
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        match &self.watcher {
+        self.refusals.note(match &self.watcher {
             Some(watcher) => watcher.sync(path, &mut || self.real.sync_dir(path)),
             None => self.real.sync_dir(path),
-        }
+        })
     }
 
     fn free_bytes(&self, path: &Path) -> io::Result<u64> {

@@ -30,6 +30,7 @@ mod random;
 mod residency;
 mod runtime;
 mod share;
+mod space;
 mod start;
 mod tls;
 mod transport;

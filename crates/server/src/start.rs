@@ -30,6 +30,7 @@ use crate::metrics::Metrics;
 use crate::nats::{self, Auth, AuthError, NatsFront};
 use crate::partitions::{Flusher, Opener, close_all, keep_up};
 use crate::share::ShareGroups;
+use crate::space::{self, DiskSpace};
 use crate::tls::{Tls, TlsError};
 use crate::{http, listener};
 
@@ -171,6 +172,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
     warn_if_open_to_all(&addresses, &config, tls.as_deref(), &auth);
 
     let metrics = Arc::new(Metrics::new(api_name));
+    let space = DiskSpace::new(startup.disk.clone());
     let store =
         LogStore::new(startup.disk, usize::try_from(config.tailrace_open_segments_max).unwrap_or(usize::MAX));
     let opener = Opener { store, data_dir: data_dir.clone() };
@@ -199,6 +201,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         tls,
         cluster_id: meta.cluster_id,
         data_dir: data_dir.canonicalize().unwrap_or(data_dir),
+        space,
         connections: AtomicUsize::new(0),
         stopping: watch::Sender::new(false),
         metrics,
@@ -212,6 +215,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         tokio::spawn(http::serve(http, Arc::clone(&broker))),
         tokio::spawn(keep_up(Arc::clone(&broker))),
         tokio::spawn(nats::give_back(Arc::clone(&broker))),
+        tokio::spawn(space::watch(Arc::clone(&broker))),
         tokio::spawn(run_coordinators(Arc::clone(&broker))),
         tokio::spawn(ShareGroups::sweep(Arc::clone(&broker))),
         tokio::spawn(Arc::clone(&broker.dirty).watch()),

@@ -313,6 +313,10 @@ settings! {
         /// worker thread may hold this much.
         tailrace_decompressed_bytes_max: u64 = K::new("tailrace.decompressed.bytes.max", Long).default("67108864").bytes()
             .between(1024, 2_147_483_647);
+        /// When fewer bytes are free on the disk of the data folder, /healthz warns (and stays 200). 0 warns only while
+        /// writes are refused for want of space. The default is one segment of the default size.
+        tailrace_disk_free_warning_bytes: u64 = K::new("tailrace.disk.free.warning.bytes", Long).default("1073741824").bytes()
+            .at_least(0).dynamic();
         /// Threads that sync partitions to stable storage. As many syncs run at the same time.
         tailrace_flush_threads: u32 = K::new("tailrace.flush.threads", Int).default("8").count("threads")
             .between(1, 256);

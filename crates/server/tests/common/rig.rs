@@ -33,6 +33,7 @@ impl TestServer {
             ("kafka", "127.0.0.1:0"),
             ("nats", "127.0.0.1:0"),
             ("http", "127.0.0.1:0"),
+            ("tailrace.disk.free.warning.bytes", "0"),
         ];
         let all = base.iter().chain(settings);
         let settings: BTreeMap<_, _> = all.map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();

@@ -264,7 +264,10 @@ pub(crate) struct Wire(TcpStream);
 
 impl Wire {
     pub(crate) fn connect(server: &Server) -> Self {
-        Self(TcpStream::connect(&server.kafka).unwrap())
+        let stream = TcpStream::connect(&server.kafka).unwrap();
+        // A test whose answer never comes fails by itself.
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self(stream)
     }
 
     pub(crate) fn call<R: Request>(&mut self, version: i16, request: &R) -> R::Response {

@@ -8,7 +8,7 @@ import java.util.*;
 import java.util.stream.*;
 import org.apache.kafka.clients.admin.*;
 import org.apache.kafka.clients.consumer.*;
-import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.*;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
@@ -21,6 +21,11 @@ final class ShareTests {
         run(false, "share group: renewed locks", ShareTests::renew);
         run(true, "share group: what is not acknowledged comes again when its lock expires", ShareTests::expiry);
         run(true, "share group: after five deliveries a record is given up", ShareTests::limit);
+        run(false, "share group: consumers that never acknowledge, and what they hold is given up", ShareTests::silent);
+        run(false, "share group: a killed consumer's records go to others, and are given up", ShareTests::killed);
+        run(false, "share group: what is always rejected never comes again", ShareTests::rejected);
+        run(true, "share group: only records of committed transactions", ShareTests::committed);
+        run(false, "share group: every record, of aborted transactions too", ShareTests::uncommitted);
         run(false, "share group: state survives a kill of the server", ShareTests::restart);
         run(false, "share group: admin", ShareTests::admin);
     }
@@ -102,15 +107,15 @@ final class ShareTests {
     }
 
     private static void renew() throws Exception {
-        String topic = filled("share", 1, 1), group = group("renew", "share.record.lock.duration.ms", "15000");
+        String topic = filled("share", 1, 1), group = group("renew", "share.record.lock.duration.ms", "5000");
         try (var m = member(group, topic, "explicit"); var other = member(group, topic, "explicit")) {
             List<ConsumerRecord<byte[], byte[]>> held = new ArrayList<>();
             until("the record", 30, () -> { m.poll(Duration.ofMillis(200)).forEach(held::add); return !held.isEmpty(); });
-            for (long end = System.nanoTime() + 22_000_000_000L; System.nanoTime() < end; ) {
+            for (long end = System.nanoTime() + 12_000_000_000L; System.nanoTime() < end; ) {
                 m.acknowledge(held.get(0), AcknowledgeType.RENEW);
                 m.commitSync();
                 m.poll(Duration.ofMillis(500));
-                for (long pause = System.nanoTime() + 3_000_000_000L; System.nanoTime() < pause; ) that(other.poll(Duration.ofMillis(300)).isEmpty(), "another consumer got a record whose lock was renewed");
+                for (long pause = System.nanoTime() + 1_000_000_000L; System.nanoTime() < pause; ) that(other.poll(Duration.ofMillis(300)).isEmpty(), "another consumer got a record whose lock was renewed");
             }
             m.acknowledge(held.get(0), AcknowledgeType.ACCEPT);
             m.commitSync().values().forEach(error -> that(error.isEmpty(), "acceptance after renewals: " + error));
@@ -118,7 +123,7 @@ final class ShareTests {
     }
 
     private static void expiry() throws Exception {
-        String topic = filled("share", 1, 10), group = group("expiry", "share.record.lock.duration.ms", "15000");
+        String topic = filled("share", 1, 10), group = group("expiry", "share.record.lock.duration.ms", "5000");
         try (var idle = member(group, topic, "explicit"); var worker = member(group, topic, "explicit")) {
             Set<Integer> held = new TreeSet<>(), taken = new TreeSet<>();
             until("ten records", 30, () -> { for (var r : idle.poll(Duration.ofMillis(200))) held.add(value(r)); return held.size() == 10; });
@@ -131,7 +136,7 @@ final class ShareTests {
                 }
                 return taken.size() == 10;
             });
-            that(System.nanoTime() - began > 10_000_000_000L, "the locks did not last");
+            that(System.nanoTime() - began > 3_000_000_000L, "the locks did not last");
             worker.commitSync().values().forEach(error -> that(error.isEmpty(), "acknowledgement: " + error));
         }
     }
@@ -151,6 +156,175 @@ final class ShareTests {
             for (long end = System.nanoTime() + 2_000_000_000L; System.nanoTime() < end; ) for (var r : m.poll(Duration.ofMillis(200))) throw new AssertionError(value(r) + " came a sixth time");
         }
         times.forEach((v, n) -> same(n, v % 2 == 0 ? 5 : 1, "deliveries of " + v));
+        nothingIsLeft(group, topic);
+    }
+
+    /** Nothing is left to deliver: everything was accepted, rejected or given up. */
+    private static void nothingIsLeft(String group, String topic) throws Exception {
+        try (Admin a = Clients.admin()) {
+            eventually("nothing is left to do", () -> {
+                var offset = a.listShareGroupOffsets(Map.of(group, new ListShareGroupOffsetsSpec())).partitionsToOffsetInfo(group).get().get(new TopicPartition(topic, 0));
+                return offset != null && offset.lag().orElse(-1L) == 0;
+            });
+        }
+    }
+
+    /** The next records that come, their delivery counts by value; they stay acquired. */
+    private static Map<Integer, Integer> hold(KafkaShareConsumer<byte[], byte[]> member, int count) throws Exception {
+        Map<Integer, Integer> held = new TreeMap<>();
+        until(count + " records", 40, () -> {
+            if (held.isEmpty()) member.poll(Duration.ofMillis(200)).forEach(r -> held.put(value(r), (int) r.deliveryCount().orElse((short) 0)));
+            return held.size() == count;
+        });
+        return held;
+    }
+
+    private static void quiet(KafkaShareConsumer<byte[], byte[]> member, int milliseconds, String what) {
+        for (long end = System.nanoTime() + milliseconds * 1_000_000L; System.nanoTime() < end; ) member.poll(Duration.ofMillis(200)).forEach(r -> that(false, value(r) + " came " + what));
+    }
+
+    private static Map<Integer, Integer> all(int count, int deliveries) {
+        return IntStream.range(0, count).boxed().collect(Collectors.toMap(i -> i, i -> deliveries, (a, b) -> a, TreeMap::new));
+    }
+
+    /** Who acquires records and never acknowledges them: returns what it got, as delivery counts by value. */
+    private interface Holder { Map<Integer, Integer> next(int count) throws Exception; }
+
+    /** Twice all three records; the last time one for each, as Kafka keeps a bad record from spoiling others. */
+    private static void untilGivenUp(String group, String topic, Holder holder) throws Exception {
+        same(holder.next(3), all(3, 1), "delivery counts for the first consumer");
+        same(holder.next(3), all(3, 2), "delivery counts for the second consumer");
+        Map<Integer, Integer> last = new TreeMap<>();
+        for (int i = 0; i < 3; i++) last.putAll(holder.next(1));
+        same(last, all(3, 3), "delivery counts for the last three consumers");
+        try (var worker = member(group, topic, "explicit"); var p = producer()) {
+            quiet(worker, 6000, "after its last delivery");
+            nothingIsLeft(group, topic);
+            send(p, List.of(record(topic, 0, null, "10".getBytes())));
+            same(hold(worker, 1), Map.of(10, 1), "the next record");
+        }
+    }
+
+    /** They stay members and neither poll nor acknowledge again: the records wait for the end of their locks. */
+    private static void silent() throws Exception {
+        String topic = filled("silent", 1, 3), group = group("silent", "share.record.lock.duration.ms", "3000", "share.delivery.count.limit", "3");
+        List<KafkaShareConsumer<byte[], byte[]>> members = new ArrayList<>();
+        try {
+            untilGivenUp(group, topic, count -> {
+                members.add(member(group, topic, "explicit"));
+                return hold(members.get(members.size() - 1), count);
+            });
+        } finally {
+            for (var m : members) m.close(Duration.ofSeconds(1));
+        }
+    }
+
+    private static void killed() throws Exception {
+        String topic = filled("killed", 1, 3), group = group("killed", "share.record.lock.duration.ms", "3000", "share.delivery.count.limit", "3");
+        untilGivenUp(group, topic, count -> {
+            Process holder = new ProcessBuilder(ProcessHandle.current().info().command().orElseThrow(), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", System.getProperty("java.class.path"), "tailrace.interop.ShareHolder", group, topic)
+                .redirectError(ProcessBuilder.Redirect.DISCARD).start();
+            Map<Integer, Integer> held = new TreeMap<>();
+            try (var out = holder.inputReader()) {
+                for (String line = out.readLine(); line != null && !line.equals("held"); line = out.readLine()) held.put(Integer.parseInt(line.split(" ")[0]), Integer.parseInt(line.split(" ")[1]));
+            } finally {
+                holder.destroyForcibly().waitFor();
+            }
+            same(held.size(), count, "records held by the consumer that was killed");
+            return held;
+        });
+    }
+
+    private static void rejected() throws Exception {
+        String topic = filled("rejected", 1, 100), group = group("rejected", "share.record.lock.duration.ms", "3000");
+        Map<Integer, Integer> times = new TreeMap<>();
+        try (var m = member(group, topic, "explicit"); var other = member(group, topic, "explicit")) {
+            until("100 records rejected", 60, () -> {
+                for (var each : List.of(m, other)) {
+                    for (var r : each.poll(Duration.ofMillis(200))) {
+                        times.merge(value(r), 1, Integer::sum);
+                        each.acknowledge(r, AcknowledgeType.REJECT);
+                    }
+                    each.commitSync().values().forEach(error -> that(error.isEmpty(), "rejection: " + error));
+                }
+                return times.size() == 100;
+            });
+            same(times, all(100, 1), "deliveries");
+            quiet(m, 4000, "again after it was rejected");
+            quiet(other, 1000, "again after it was rejected");
+        }
+        nothingIsLeft(group, topic);
+        server("restart", "KILL");
+        try (var m = member(group, topic, "explicit"); var p = producer()) {
+            send(p, List.of(record(topic, 0, null, "100".getBytes())));
+            same(hold(m, 1), Map.of(100, 1), "after a restart");
+        }
+    }
+
+    /** 0..9 plain, 10..19 committed, 20..29 aborted, 30..39 plain; and an open transaction with 40..49 before 50..59, plain. */
+    private static Producer<byte[], byte[]> transactional(String topic) throws Exception {
+        try (var plain = producer(); var t = producer("transactional.id", topic + "-decided")) {
+            t.initTransactions();
+            send(plain, ten(topic, 0));
+            t.beginTransaction();
+            send(t, ten(topic, 10));
+            t.commitTransaction();
+            t.beginTransaction();
+            send(t, ten(topic, 20));
+            t.abortTransaction();
+            send(plain, ten(topic, 30));
+            var open = producer("transactional.id", topic + "-open");
+            open.initTransactions();
+            open.beginTransaction();
+            send(open, ten(topic, 40));
+            send(plain, ten(topic, 50));
+            return open;
+        }
+    }
+
+    private static List<ProducerRecord<byte[], byte[]>> ten(String topic, int from) {
+        return IntStream.range(from, from + 10).mapToObj(i -> record(topic, 0, null, String.valueOf(i).getBytes())).toList();
+    }
+
+    /** Takes and accepts until `count` records have come, each once; and then none. */
+    private static Set<Integer> take(KafkaShareConsumer<byte[], byte[]> member, int count) throws Exception {
+        Set<Integer> taken = new TreeSet<>();
+        until(count + " records", 40, () -> {
+            for (var r : member.poll(Duration.ofMillis(200))) {
+                that(taken.add(value(r)) && r.deliveryCount().orElse((short) 0) == 1, value(r) + " came twice");
+                member.acknowledge(r);
+            }
+            member.commitSync().values().forEach(error -> that(error.isEmpty(), "acknowledgement: " + error));
+            return taken.size() >= count;
+        });
+        quiet(member, 1500, "beyond the " + count);
+        return taken;
+    }
+
+    private static Set<Integer> tens(int... from) {
+        return Arrays.stream(from).boxed().flatMap(f -> IntStream.range(f, f + 10).boxed()).collect(Collectors.toCollection(TreeSet::new));
+    }
+
+    private static void committed() throws Exception {
+        for (boolean commits : new boolean[] {true, false}) {
+            String topic = create("committed", 1, Map.of()), group = group("committed", "share.isolation.level", "read_committed");
+            try (var open = transactional(topic); var m = member(group, topic, "explicit")) {
+                same(take(m, 30), tens(0, 10, 30), "before the open transaction is decided");
+                if (commits) open.commitTransaction(); else open.abortTransaction();
+                same(take(m, commits ? 20 : 10), commits ? tens(40, 50) : tens(50), "after it");
+            }
+            nothingIsLeft(group, topic);
+        }
+    }
+
+    private static void uncommitted() throws Exception {
+        String topic = create("uncommitted", 1, Map.of()), group = group("uncommitted", "share.isolation.level", "read_uncommitted");
+        try (var open = transactional(topic); var m = member(group, topic, "explicit")) {
+            same(take(m, 60), tens(0, 10, 20, 30, 40, 50), "every record");
+            open.abortTransaction();
+            quiet(m, 1500, "after everything");
+        }
+        nothingIsLeft(group, topic);
     }
 
     private static void restart() throws Exception {

@@ -1,0 +1,9 @@
+//! The controller and the settings, without a server.
+
+mod captured_subjects;
+mod configuration_layers;
+mod controller_refusals;
+mod feature_levels;
+mod group_settings;
+mod kafka_config_facts;
+mod metadata_replay;

@@ -1,0 +1,5 @@
+//! One partition: its producers and their transactions.
+
+mod kafka_transactions;
+mod producers;
+mod transactions;

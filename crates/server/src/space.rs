@@ -1,0 +1,116 @@
+//! Whether the disk of the data folder has room: measured once a second, and noted where a write was refused for want of it.
+//! `/healthz` warns, `/metrics` shows the free bytes. Nothing is refused here: that is the disk's business.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tailrace_log::Disk;
+use tokio::time::MissedTickBehavior;
+
+use crate::broker::Broker;
+use crate::disk::ServerDisk;
+
+/// How often the free bytes are asked for.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How long a refused write is warned of: a quota may refuse what the free bytes would allow.
+const REFUSAL_REMEMBERED: Duration = Duration::from_secs(5);
+
+/// Writes that a full disk has refused, of all files of one server.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals {
+    count: AtomicU64,
+    last: Mutex<Option<Instant>>,
+}
+
+impl Refusals {
+    /// Takes note of `result` if it says that there is no space.
+    pub(crate) fn note<T>(&self, result: io::Result<T>) -> io::Result<T> {
+        if let Err(error) = &result
+            && matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+        {
+            self.count.fetch_add(1, Ordering::Relaxed);
+            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        }
+        result
+    }
+
+    fn is_recent(&self) -> bool {
+        let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.is_some_and(|last| last.elapsed() < REFUSAL_REMEMBERED)
+    }
+}
+
+/// What is known of one server's disk.
+#[derive(Debug)]
+pub(crate) struct DiskSpace {
+    disk: ServerDisk,
+    /// `u64::MAX` until it is known.
+    free_bytes: AtomicU64,
+}
+
+impl DiskSpace {
+    pub(crate) fn new(disk: ServerDisk) -> Self {
+        Self { disk, free_bytes: AtomicU64::new(u64::MAX) }
+    }
+
+    /// Free bytes at the last look; `None` before the first.
+    pub(crate) fn free_bytes(&self) -> Option<u64> {
+        Some(self.free_bytes.load(Ordering::Relaxed)).filter(|bytes| *bytes != u64::MAX)
+    }
+
+    /// Writes refused for want of space since the start.
+    pub(crate) fn refused(&self) -> u64 {
+        self.disk.refusals().count.load(Ordering::Relaxed)
+    }
+
+    /// What somebody should know about the room on the disk of `folder`; below `bound` free bytes it is too little.
+    pub(crate) fn warning(&self, folder: &std::path::Path, bound: u64) -> Option<String> {
+        let folder = folder.display();
+        let free =
+            self.free_bytes().map_or_else(|| "an unknown number of".to_owned(), |free| free.to_string());
+        if self.disk.refusals().is_recent() {
+            return Some(format!(
+                "the disk of {folder} is full: writes are refused, {free} bytes are free; they go on by themselves \
+                 when there is room"
+            ));
+        }
+        (self.free_bytes()? < bound).then(|| {
+            format!(
+                "the disk of {folder} is nearly full: {free} bytes are free, fewer than \
+                 tailrace.disk.free.warning.bytes ({bound})"
+            )
+        })
+    }
+
+    fn look(&self, folder: &std::path::Path) {
+        match self.disk.free_bytes(folder) {
+            Ok(free) => self.free_bytes.store(free, Ordering::Relaxed),
+            Err(error) => tracing::debug!(%error, "asking for the room on the disk failed"),
+        }
+    }
+}
+
+/// Looks at the disk, and logs when it begins and ends to be nearly full. Runs until the task is dropped.
+pub(crate) async fn watch(broker: Arc<Broker>) {
+    let mut ticks = tokio::time::interval(LOOK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut warned = false;
+    loop {
+        ticks.tick().await;
+        let looking = Arc::clone(&broker);
+        // A disk that hangs holds up this task and nothing else.
+        if tokio::task::spawn_blocking(move || looking.space.look(&looking.data_dir)).await.is_err() {
+            tracing::error!("asking for the room on the disk panicked");
+        }
+        let warning = broker.disk_warning();
+        match &warning {
+            Some(reason) if !warned => tracing::warn!("{reason}"),
+            None if warned => tracing::info!("the disk has room again"),
+            _ => {}
+        }
+        warned = warning.is_some();
+    }
+}

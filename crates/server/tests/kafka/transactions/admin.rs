@@ -1,0 +1,96 @@
+//! What administrators see of transactions, and how they end them.
+
+use tailrace_kafka_wire::ErrorCode::{self, TransactionalIdNotFound};
+use tailrace_kafka_wire::messages::find_coordinator_request::FindCoordinatorRequest;
+use tailrace_kafka_wire::messages::list_transactions_request::ListTransactionsRequest;
+use tailrace_kafka_wire::messages::write_txn_markers_request::{
+    WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest,
+};
+
+use super::client::{describe, init, produce, started, until_committed};
+use crate::common::{Client, OK, error};
+
+async fn list(client: &mut Client, request: ListTransactionsRequest) -> Vec<(String, String)> {
+    let answer = client.call(2, &request).await;
+    assert_eq!(error(answer.error_code), OK);
+    let mut all: Vec<_> = answer
+        .transaction_states
+        .into_iter()
+        .map(|one| (one.transactional_id, one.transaction_state))
+        .collect();
+    all.sort();
+    all
+}
+
+#[tokio::test]
+async fn transactions_are_listed_and_described() {
+    let (server, mut client) = started().await;
+    let all = ListTransactionsRequest { duration_filter: -1, ..Default::default() };
+    assert_eq!(list(&mut client, all.clone()).await, []);
+    let a = init(&mut client, "orders-a").await.expect("a producer");
+    let b = init(&mut client, "orders-b").await.expect("a producer");
+    init(&mut client, "payments").await.expect("a producer");
+    assert_eq!(produce(&mut client, 12, "orders-b", b, (2, 0)).await, OK);
+    let entry = |id: &str, state: &str| (id.to_owned(), state.to_owned());
+    let (empty_a, ongoing_b) = (entry("orders-a", "Empty"), entry("orders-b", "Ongoing"));
+    let listed = list(&mut client, all.clone()).await;
+    assert_eq!(listed, [empty_a.clone(), ongoing_b.clone(), entry("payments", "Empty")]);
+    let of_a = ListTransactionsRequest { producer_id_filters: vec![a.0], ..all.clone() };
+    assert_eq!(list(&mut client, of_a).await, std::slice::from_ref(&empty_a));
+    let ongoing = ListTransactionsRequest { state_filters: vec!["Ongoing".to_owned()], ..all.clone() };
+    assert_eq!(list(&mut client, ongoing).await, std::slice::from_ref(&ongoing_b));
+    let long = ListTransactionsRequest { duration_filter: 3_600_000, ..all.clone() };
+    assert_eq!(list(&mut client, long).await, []);
+    let orders =
+        ListTransactionsRequest { transactional_id_pattern: Some("orders-.".to_owned()), ..all.clone() };
+    assert_eq!(list(&mut client, orders).await, [empty_a, ongoing_b]);
+    let bad = ListTransactionsRequest { transactional_id_pattern: Some("(".to_owned()), ..all.clone() };
+    let refused = client.call(2, &bad).await;
+    assert_eq!(error(refused.error_code), ErrorCode::InvalidRegularExpression);
+    let odd = ListTransactionsRequest { state_filters: vec!["Odd".to_owned()], ..all };
+    assert_eq!(client.call(0, &odd).await.unknown_state_filters, ["Odd"]);
+
+    assert_eq!(error(describe(&mut client, "nobody").await.error_code), TransactionalIdNotFound);
+    assert_eq!(error(describe(&mut client, "").await.error_code), ErrorCode::InvalidRequest);
+    let long_id = "x".repeat(5000);
+    assert_eq!(init(&mut client, &long_id).await, Err(ErrorCode::InvalidRequest));
+    let find = FindCoordinatorRequest {
+        key_type: 1,
+        coordinator_keys: vec!["orders-a".to_owned()],
+        ..Default::default()
+    };
+    let found = client.call(6, &find).await.coordinators.remove(0);
+    assert_eq!((error(found.error_code), found.port), (OK, i32::from(server.kafka().port())));
+}
+
+#[tokio::test]
+async fn administrators_end_transactions_in_a_partition() {
+    let (_server, mut client) = started().await;
+    let who = init(&mut client, "tx").await.expect("a producer");
+    assert_eq!(produce(&mut client, 12, "tx", who, (0, 0)).await, OK);
+    let marker = |producer_epoch, index| {
+        let topic = WritableTxnMarkerTopic {
+            name: "t".to_owned(),
+            partition_indexes: vec![index],
+            ..Default::default()
+        };
+        let marker = WritableTxnMarker {
+            producer_id: who.0,
+            producer_epoch,
+            transaction_result: false,
+            topics: vec![topic],
+            coordinator_epoch: 1,
+            ..Default::default()
+        };
+        WriteTxnMarkersRequest { markers: vec![marker], ..Default::default() }
+    };
+    let code =
+        |mut answer: tailrace_kafka_wire::messages::write_txn_markers_response::WriteTxnMarkersResponse| {
+            error(answer.markers.remove(0).topics.remove(0).partitions.remove(0).error_code)
+        };
+    assert_eq!(code(client.call(1, &marker(-1, 0)).await), ErrorCode::InvalidRequest);
+    assert_eq!(code(client.call(1, &marker(who.1, 9)).await), ErrorCode::UnknownTopicOrPartition);
+    assert_eq!(code(client.call(1, &marker(who.1, 0)).await), OK);
+    client.produce("t", 0, &[1]).await;
+    until_committed(&mut client, 0, &[2]).await;
+}

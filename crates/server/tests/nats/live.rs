@@ -1,0 +1,384 @@
+//! What Kafka clients produce, at live NATS subscribers: subjects, headers, order, only after commit, exactly once, and bounded when
+//! they are slow. Each test has librdkafka or plain Kafka frames on one side and async-nats on the other.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::common::rig::{eventually, now, number, numbered, numbered_with};
+use crate::common::tap::Tap;
+use crate::common::{TestServer, batch};
+use crate::crossing::*;
+use async_nats::Subscriber;
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::FutureRecord;
+use tailrace_records::{BatchBuilder, BatchOptions, Compression};
+use tailrace_types::{ProducerEpoch, ProducerId};
+
+/// A short while in which something must not happen.
+const MEANWHILE: Duration = Duration::from_millis(200);
+
+const RELAXED: (&str, &str) = ("flush.messages", "1000000");
+
+/// A subscription that the server knows of.
+async fn subscribed(server: &TestServer, subject: &str) -> (async_nats::Client, Subscriber) {
+    let client = nats(server).await;
+    let subscriber = client.subscribe(subject.to_owned()).await.unwrap();
+    settled(&client).await;
+    (client, subscriber)
+}
+
+/// Subject, header lines and payload of the next message.
+async fn message(subscriber: &mut Subscriber) -> (String, Vec<(String, String)>, String) {
+    let message = next(subscriber).await;
+    let payload = String::from_utf8(message.payload.to_vec()).unwrap();
+    (message.subject.to_string(), headers(&message), payload)
+}
+
+fn lines(lines: &[(&str, &str)]) -> Vec<(String, String)> {
+    lines.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_records_subject_is_its_header_or_its_key_or_the_topic() {
+    let server = TestServer::start().await;
+    create(&server, "orders", 1, &[("tailrace.subjects", "orders.>,shop.*.paid")]).await.unwrap();
+    create(&server, "plain.topic", 1, &[]).await.unwrap();
+    let (_client, mut all) = subscribed(&server, ">").await;
+    let producer = producer(&server);
+    let given = |subject: &'static str| Header { key: "Nats-Subject", value: Some(subject) };
+    let headers = |header| OwnedHeaders::new().insert(header);
+    let to = || FutureRecord::<[u8], [u8]>::to("orders").payload(b"x");
+    let cases = [
+        (to().key(b"eu.new"), "orders.eu.new", lines(&[])),
+        (to(), "orders", lines(&[])),
+        (to().key(b"orders.eu"), "orders.eu", lines(&[])),
+        (to().key(b"shop.1.paid"), "shop.1.paid", lines(&[])),
+        (to().key(b"shop.1"), "orders.shop.1", lines(&[])),
+        (to().key(b"a b"), "orders", lines(&[("Kafka-Key", "a b")])),
+        (
+            to().key(b"a\r\nMSG x 1 0\r\n\r\n"),
+            "orders",
+            lines(&[("Kafka-Key-Base64", "YQ0KTVNHIHggMSAwDQoNCg")]),
+        ),
+        (to().key(b"a..b"), "orders", lines(&[("Kafka-Key", "a..b")])),
+        (to().key(b"*"), "orders", lines(&[("Kafka-Key", "*")])),
+        (to().key(b""), "orders", lines(&[("Kafka-Key", "")])),
+        (to().key(b"\xff\0"), "orders", lines(&[("Kafka-Key-Base64", "_wA")])),
+        (to().headers(headers(given("orders.1"))), "orders.1", lines(&[])),
+        (to().key(b"k").headers(headers(given("orders.1"))), "orders.1", lines(&[("Kafka-Key", "k")])),
+        (to().key(b"k").headers(headers(given("secret"))), "orders.k", lines(&[("Nats-Subject", "secret")])),
+        (to().headers(headers(given("orders.*"))), "orders", lines(&[("Nats-Subject", "orders.*")])),
+        (FutureRecord::<[u8], [u8]>::to("plain.topic").key(b"k").payload(b"x"), "plain.topic.k", lines(&[])),
+    ];
+    for (record, subject, expected) in cases {
+        send(&producer, record).await;
+        assert_eq!(message(&mut all).await, (subject.to_owned(), expected, "x".to_owned()));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn headers_keep_their_order_and_what_nats_cannot_carry_is_marked() {
+    let server = TestServer::start().await;
+    create(&server, "t", 1, &[]).await.unwrap();
+    let (_client, mut all) = subscribed(&server, "t.>").await;
+    let producer = producer(&server);
+    let headers = OwnedHeaders::new()
+        .insert(Header { key: "a", value: Some(&b"1"[..]) })
+        .insert(Header { key: "b", value: Some(b"\r\nInjected: yes") })
+        .insert(Header { key: "b", value: Some(b"\xff\xfe") })
+        .insert(Header { key: "a", value: Some("ü".as_bytes()) })
+        .insert(Header { key: "null", value: None::<&[u8]> })
+        .insert(Header { key: "a b", value: Some(b"2") })
+        .insert(Header { key: "Kafka-Key", value: Some(b"forged") });
+    let record = FutureRecord::<[u8], [u8]>::to("t").key(b"k").payload(b"x").headers(headers);
+    send(&producer, record).await;
+    let expected = lines(&[
+        ("Kafka-Header-Base64", "Yg=DQpJbmplY3RlZDogeWVz"),
+        ("Kafka-Header-Base64", "Yg=__4"),
+        ("Kafka-Header-Base64", "bnVsbA"),
+        ("Kafka-Header-Base64", "YSBi=Mg"),
+        ("Kafka-Header-Base64", "S2Fma2EtS2V5=Zm9yZ2Vk"),
+        ("a", "1"),
+        ("a", "ü"),
+    ]);
+    assert_eq!(message(&mut all).await, ("t.k".to_owned(), expected, "x".to_owned()));
+    let tombstone = FutureRecord::<[u8], [u8]>::to("t").key(b"k");
+    send(&producer, tombstone).await;
+    let expected = ("t.k".to_owned(), lines(&[("Kafka-Value", "null")]), String::new());
+    assert_eq!(message(&mut all).await, expected);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_survives_the_way_over_nats_into_another_topic() {
+    let server = TestServer::start().await;
+    create(&server, "from", 1, &[]).await.unwrap();
+    create(&server, "into", 1, &[("tailrace.subjects", "into.>")]).await.unwrap();
+    let (client, mut all) = subscribed(&server, "from.>").await;
+    let producer = producer(&server);
+    let headers = OwnedHeaders::new()
+        .insert(Header { key: "binary", value: Some(&b"\0\xff"[..]) })
+        .insert(Header { key: "null", value: None::<&[u8]> });
+    send(&producer, FutureRecord::<[u8], [u8]>::to("from").key(b"k").payload(b"x").headers(headers)).await;
+    send(&producer, FutureRecord::<[u8], [u8]>::to("from").key(b"gone")).await;
+    for _ in 0..2 {
+        let message = next(&mut all).await;
+        let (subject, mut headers) =
+            (message.subject.replacen("from.", "into.", 1), message.headers.unwrap());
+        headers.append("Kafka-Key", message.subject.strip_prefix("from.").unwrap());
+        client.publish_with_headers(subject, headers, message.payload).await.unwrap();
+    }
+    client.flush().await.unwrap();
+    let found = records(&server, "into", 1, 2).await;
+    let mut headers = found[0].headers.clone();
+    headers.retain(|(name, _)| name != "Nats-Subject");
+    let expected = [("binary".to_owned(), Some(b"\0\xff".to_vec())), ("null".to_owned(), None)];
+    assert_eq!((found[0].key(), found[0].value(), &headers[..]), ("k", "x", &expected[..]));
+    assert_eq!((found[1].key(), &found[1].value), ("gone", &None));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn records_are_delivered_after_their_commit_and_not_before() {
+    let tap = Tap::new();
+    let server = TestServer::on(tap.disk(), &[]).await;
+    create(&server, "strict", 1, &[]).await.unwrap();
+    create(&server, "relaxed", 1, &[RELAXED]).await.unwrap();
+    let (_client, mut all) = subscribed(&server, ">").await;
+    let mut kafka = server.connect().await;
+    kafka.produce("strict", 0, &[1]).await;
+    assert_eq!(next(&mut all).await.subject.as_str(), "strict.key");
+    tap.hold("/strict-0/");
+    tap.hold("/relaxed-0/");
+    // acks=1: answered at the append.
+    assert_eq!(
+        kafka.produce_to("strict", 0, 1, batch(BatchOptions::default(), &[now().0])).await.error_code,
+        0
+    );
+    assert_eq!(
+        kafka.produce_to("relaxed", 0, 1, batch(BatchOptions::default(), &[now().0])).await.error_code,
+        0
+    );
+    assert_eq!(next(&mut all).await.subject.as_str(), "relaxed.key");
+    let early = tokio::time::timeout(MEANWHILE, next(&mut all)).await;
+    assert!(early.is_err(), "delivered before it was on disk");
+    tap.release("/strict-0/");
+    assert_eq!(next(&mut all).await.subject.as_str(), "strict.key");
+    tap.release("/relaxed-0/");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn order_holds_for_each_partition_and_nothing_comes_twice() {
+    const PRODUCERS: u64 = 4;
+    const BATCHES: u64 = 60;
+    const RECORDS: u64 = 5;
+    let server = TestServer::start().await;
+    create(&server, "t", 3, &[RELAXED]).await.unwrap();
+    create(&server, "c", 1, &[("tailrace.subjects", "captured.>"), RELAXED]).await.unwrap();
+    let (_client, mut all) = subscribed(&server, "*").await;
+    let mut tasks = tokio::task::JoinSet::new();
+    for producer in 0..PRODUCERS {
+        let mut kafka = server.connect().await;
+        tasks.spawn(async move {
+            for sent in 0..BATCHES {
+                let (partition, first) = ((sent % 3) as i32, (producer * BATCHES + sent) * RECORDS);
+                let answer = kafka.produce_to("t", partition, 1, numbered(first, RECORDS, 100)).await;
+                assert_eq!(answer.error_code, 0);
+            }
+        });
+    }
+    let count = usize::try_from(PRODUCERS * BATCHES * RECORDS).unwrap();
+    let mut seen: Vec<u64> = Vec::with_capacity(count);
+    while seen.len() < count {
+        seen.push(number(&next(&mut all).await.payload));
+    }
+    tasks.join_all().await;
+    // The log says which order is right; the payload tells the partition.
+    let mut reader = server.connect().await;
+    for partition in 0..3 {
+        let logged: Vec<u64> =
+            reader.read_all("t", partition, 0).await.iter().map(|(_, v)| number(v)).collect();
+        let mine: std::collections::BTreeSet<u64> = logged.iter().copied().collect();
+        let delivered: Vec<u64> = seen.iter().copied().filter(|n| mine.contains(n)).collect();
+        assert_eq!(delivered, logged, "partition {partition}");
+    }
+    assert!(tokio::time::timeout(MEANWHILE, next(&mut all)).await.is_err(), "one came twice");
+    assert_eq!(server.metric("tailrace_nats_live_records_total").await, count as f64);
+    assert_eq!(server.metric("tailrace_nats_live_skipped_records_total").await, 0.0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn captured_and_produced_records_of_one_topic_come_once_each() {
+    let server = TestServer::start().await;
+    create(&server, "t", 1, &[("tailrace.subjects", "t.>"), RELAXED]).await.unwrap();
+    let (client, mut all) = subscribed(&server, ">").await;
+    let producer = producer(&server);
+    for number in 0..50 {
+        client.publish("t.nats", number.to_string().into()).await.unwrap();
+        client.flush().await.unwrap();
+        let payload = number.to_string();
+        send(&producer, FutureRecord::<[u8], [u8]>::to("t").key(b"kafka").payload(payload.as_bytes())).await;
+    }
+    let mut by_subject: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for _ in 0..100 {
+        let (subject, _, payload) = message(&mut all).await;
+        by_subject.entry(subject).or_default().push(payload);
+    }
+    let expected: Vec<String> = (0..50).map(|number| number.to_string()).collect();
+    assert_eq!(by_subject["t.nats"], expected);
+    assert_eq!(by_subject["t.kafka"], expected);
+    assert!(tokio::time::timeout(MEANWHILE, next(&mut all)).await.is_err(), "one came twice");
+    assert_eq!(records(&server, "t", 1, 100).await.len(), 100);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_repeated_batch_of_an_idempotent_producer_is_delivered_once() {
+    let server = TestServer::start().await;
+    let mut kafka = server.connect().await;
+    kafka.create_topic("t", 1, &[]).await;
+    let (_client, mut all) = subscribed(&server, "t").await;
+    let options = |sequence| BatchOptions {
+        producer_id: ProducerId(7000),
+        producer_epoch: ProducerEpoch(0),
+        base_sequence: sequence,
+        ..BatchOptions::default()
+    };
+    for _ in 0..3 {
+        let answer = kafka.produce_to("t", 0, -1, numbered_with(options(0), 1, 1, 50)).await;
+        assert_eq!((answer.error_code, answer.base_offset), (0, 0));
+    }
+    kafka.produce_to("t", 0, -1, numbered_with(options(1), 2, 1, 50)).await;
+    assert_eq!(number(&next(&mut all).await.payload), 1);
+    assert_eq!(number(&next(&mut all).await.payload), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn compressed_batches_are_unpacked() {
+    let server = TestServer::start().await;
+    let mut kafka = server.connect().await;
+    kafka.create_topic("t", 1, &[]).await;
+    let (_client, mut all) = subscribed(&server, "t.*").await;
+    let payload = "all the same ".repeat(100);
+    for compression in [Compression::Gzip, Compression::Snappy, Compression::Lz4, Compression::Zstd] {
+        let options = BatchOptions { compression, ..BatchOptions::default() };
+        let mut builder = BatchBuilder::new(options);
+        for record in 0..200 {
+            let key = record.to_string();
+            builder.push(now(), Some(key.as_bytes()), Some(payload.as_bytes()), &[]).unwrap();
+        }
+        assert_eq!(kafka.produce_to("t", 0, -1, builder.build()).await.error_code, 0);
+        for record in 0..200 {
+            let (subject, _, found) = message(&mut all).await;
+            assert_eq!((subject, found), (format!("t.{record}"), payload.clone()));
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_read_if_nobody_can_be_interested() {
+    let server = TestServer::start().await;
+    let mut kafka = server.connect().await;
+    kafka.create_topic("t", 1, &[("tailrace.subjects", "bound.>")]).await;
+    let (client, mut others) = subscribed(&server, "elsewhere.>").await;
+    for _ in 0..10 {
+        assert_eq!(kafka.produce_to("t", 0, -1, numbered(0, 10, 100)).await.error_code, 0);
+    }
+    // What came before the subscription is not delivered later.
+    let mut mine = client.subscribe("bound.>").await.unwrap();
+    settled(&client).await;
+    let producer = producer(&server);
+    let given = Header { key: "Nats-Subject", value: Some("bound.1") };
+    let record = FutureRecord::<[u8], [u8]>::to("t").payload(b"x").headers(OwnedHeaders::new().insert(given));
+    send(&producer, record).await;
+    assert_eq!(message(&mut mine).await.0, "bound.1");
+    assert_eq!(server.metric("tailrace_nats_live_records_total").await, 1.0);
+    client.publish("elsewhere.1", "end".into()).await.unwrap();
+    assert_eq!(message(&mut others).await.2, "end");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn when_too_much_waits_the_oldest_is_skipped_and_counted() {
+    let tap = Tap::new();
+    let server = TestServer::on(tap.disk(), &[("tailrace.nats.live.lag.max.bytes", "65536")]).await;
+    let mut kafka = server.connect().await;
+    kafka.create_topic("t", 1, &[]).await;
+    kafka.create_topic("other", 1, &[]).await;
+    let (_client, mut all) = subscribed(&server, "t").await;
+    assert_eq!(kafka.produce_to("t", 0, -1, numbered(0, 1, 100)).await.error_code, 0);
+    assert_eq!(number(&next(&mut all).await.payload), 0);
+    tap.hold("/t-0/");
+    for first in 1..=40 {
+        assert_eq!(kafka.produce_to("t", 0, 1, numbered(first, 1, 5000)).await.error_code, 0);
+    }
+    tap.release("/t-0/");
+    let mut seen = Vec::new();
+    while seen.last() != Some(&40) {
+        seen.push(number(&next(&mut all).await.payload));
+    }
+    assert!(seen.is_sorted() && seen.len() < 30, "{seen:?}");
+    // The last ones are those that come.
+    let tail = &seen[seen.len() - 8..];
+    assert_eq!(tail, (33..=40).collect::<Vec<_>>());
+    let skipped = server.metric("tailrace_nats_live_skipped_records_total").await;
+    assert_eq!(skipped, (40 - seen.len()) as f64);
+    assert_eq!(kafka.read_all("t", 0, 0).await.len(), 41, "the log has them all");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_no_message_can_carry_is_counted_and_the_rest_goes_on() {
+    let server = TestServer::with(&[("tailrace.nats.max.payload.bytes", "1000")]).await;
+    for name in ["t", "_INBOX", "a..b"] {
+        create(&server, name, 1, &[]).await.unwrap();
+    }
+    let (_client, mut all) = subscribed(&server, ">").await;
+    let producer = producer(&server);
+    let large = vec![b'x'; 1001];
+    send(&producer, FutureRecord::<[u8], [u8]>::to("t").key(b"large").payload(&large)).await;
+    send(&producer, FutureRecord::<[u8], [u8]>::to("t").key(b"fits").payload(&large[..1000])).await;
+    assert_eq!(message(&mut all).await.0, "t.fits");
+    let label = "tailrace_nats_live_undeliverable_records_total{reason=\"too_large\"}";
+    assert_eq!(server.metric(label).await, 1.0);
+    // No Kafka client can answer the requests of others by naming its topic so.
+    send(&producer, FutureRecord::<[u8], [u8]>::to("_INBOX").key(b"abc").payload(b"forged")).await;
+    send(&producer, FutureRecord::<[u8], [u8]>::to("a..b").key(b"k").payload(b"x")).await;
+    assert_eq!(message(&mut all).await.0, "a__b.k");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_subscriber_that_does_not_read_harms_no_producer_and_no_other_subscriber() {
+    use tokio::io::AsyncWriteExt;
+
+    let server = TestServer::with(&[("tailrace.nats.max.pending.bytes", "4000000")]).await;
+    let mut kafka = server.connect().await;
+    kafka.create_topic("t", 1, &[RELAXED]).await;
+    let mut stuck = tokio::net::TcpStream::connect(server.nats()).await.unwrap();
+    stuck.write_all(b"CONNECT {}\r\nSUB t 1\r\nPING\r\n").await.unwrap();
+    let (_client, mut all) = subscribed(&server, "t").await;
+    let count = 300;
+    let producing = tokio::spawn(async move {
+        for first in 0..count {
+            assert_eq!(kafka.produce_to("t", 0, 1, numbered(first, 1, 100_000)).await.error_code, 0);
+        }
+    });
+    for expected in 0..count {
+        assert_eq!(number(&next(&mut all).await.payload), expected);
+    }
+    producing.await.unwrap();
+    eventually("the stuck one is cut off", || async {
+        server.metric("tailrace_nats_slow_consumers_total").await == 1.0
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn topics_may_go_and_come_back_while_they_are_listened_to() {
+    let server = TestServer::start().await;
+    let (_client, mut all) = subscribed(&server, "t.*").await;
+    let producer = producer(&server);
+    for round in 0..4 {
+        create(&server, "t", 1, &[]).await.unwrap();
+        let payload = round.to_string();
+        send(&producer, FutureRecord::<[u8], [u8]>::to("t").key(b"k").payload(payload.as_bytes())).await;
+        assert_eq!(message(&mut all).await.2, payload);
+        delete(&server, "t").await;
+    }
+}

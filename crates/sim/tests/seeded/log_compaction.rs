@@ -1,0 +1,419 @@
+//! Compaction against a plain model, over a disk that crashes, fails and fills up.
+//!
+//! Whatever happens, the last record of each key is there and everything keeps its offset; after a whole round nothing else
+//! is. `TAILRACE_SEEDS=n` runs that many seeds.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::collections::BTreeMap;
+
+use crate::common;
+use crate::common::compaction::{DELETE_RETENTION_MS, Keyed};
+use tailrace_log::{Disk, HashSecret, KeyMap, LogError, Pace, inspect};
+use tailrace_sim::{CrashMode, Effect, Rule};
+use tailrace_types::Offset;
+
+const MAP_BYTES: usize = 1 << 20;
+
+fn seeds(default: u64) -> u64 {
+    std::env::var("TAILRACE_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+fn each_seed(count: u64, run: impl Fn(u64)) {
+    for seed in 0..seeds(count) {
+        println!("seed {seed}");
+        run(seed);
+    }
+}
+
+fn reopen(keyed: &mut Keyed, mode: CrashMode) {
+    keyed.log = None;
+    keyed.disk = keyed.disk.crash(mode);
+    let (log, recovery) = common::open(&keyed.disk, &keyed.config).unwrap();
+    assert!(recovery.truncated.is_none(), "{recovery:?}");
+    keyed.log = Some(log);
+}
+
+fn names(keyed: &Keyed) -> Vec<String> {
+    keyed.disk.read_dir(&common::dir()).unwrap().into_iter().map(|entry| entry.name).collect()
+}
+
+#[test]
+fn after_any_number_of_rounds_the_last_of_each_key_is_there_and_nothing_else() {
+    each_seed(40, |seed| {
+        let mut keyed = Keyed::new(seed);
+        for _ in 0..6 {
+            let batches = keyed.rng.between(1, 80);
+            keyed.append_some(batches);
+            if keyed.rng.percent(50) {
+                keyed.end_all_transactions();
+            }
+            if keyed.clean(MAP_BYTES).unwrap().is_some() {
+                keyed.check_clean();
+            }
+            keyed.check_producers();
+            keyed.now += keyed.rng.between(0, 2 * DELETE_RETENTION_MS as u64) as i64;
+            if keyed.rng.percent(30) {
+                let before = keyed.read();
+                keyed.log.take().unwrap().close(None).unwrap();
+                let (log, recovery) = common::open(&keyed.disk, &keyed.config).unwrap();
+                assert!(recovery.clean, "{recovery:?}");
+                keyed.log = Some(log);
+                assert_eq!(keyed.read(), before);
+            }
+        }
+        let report = inspect::verify_dir(&keyed.disk, &common::dir()).unwrap();
+        assert!(report.is_sound(), "{report:?}");
+    });
+}
+
+/// With memory for a few keys only, the rounds get through all the same, each a little further.
+#[test]
+fn a_map_that_fills_up_ends_the_round_and_the_next_goes_on() {
+    each_seed(8, |seed| {
+        let mut keyed = Keyed::new(seed);
+        keyed.append_some(60);
+        keyed.end_all_transactions();
+        keyed.append_some(30);
+        let mut rounds = 0;
+        let mut last = 0;
+        while keyed.clean(16 * 12).unwrap().is_some() {
+            assert!(keyed.cleaned_to > last, "no progress beyond {last}");
+            last = keyed.cleaned_to;
+            keyed.check_nothing_lost();
+            rounds += 1;
+            assert!(rounds < 500);
+        }
+        assert!(rounds >= 1);
+        // Everything below the end was seen, in pieces: one last round with memory for all leaves one record a key.
+        keyed.append_some(30);
+        keyed.end_all_transactions();
+        keyed.append_some(5);
+        if keyed.clean(MAP_BYTES).unwrap().is_some() {
+            keyed.check_clean();
+        }
+    });
+}
+
+#[test]
+fn a_batch_with_more_keys_than_there_is_memory_for_is_named() {
+    let mut keyed = Keyed::new(1);
+    keyed.append_some(100);
+    keyed.end_all_transactions();
+    keyed.append_some(40);
+    let error = keyed.clean(2 * 16).unwrap_err();
+    assert!(matches!(error, LogError::KeyMapTooSmall { keys_max: 1, .. }), "{error}");
+    assert!(error.to_string().contains("log.cleaner.dedupe.buffer.size"), "{error}");
+    keyed.check_nothing_lost();
+}
+
+/// The disk fails, and then power does, after every single operation of a round.
+#[test]
+fn a_crash_at_every_step_leaves_the_old_or_the_new() {
+    each_seed(2, |seed| {
+        for mode in [CrashMode::LoseAll, CrashMode::KeepAll, CrashMode::Random] {
+            let mut after = 0;
+            loop {
+                let mut keyed = Keyed::new(seed);
+                keyed.append_some(20);
+                keyed.end_all_transactions();
+                keyed.append_some(8);
+                keyed.clean(MAP_BYTES).unwrap();
+                keyed.append_some(12);
+                keyed.end_all_transactions();
+                keyed.append_some(15);
+                keyed.log().sync().unwrap();
+                keyed.now += 2 * DELETE_RETENTION_MS;
+                let end = keyed.log().log_end();
+                let next_index = keyed.log().next_raft_index();
+                keyed.disk.add_rule(Rule {
+                    kind: None,
+                    path_ends: String::new(),
+                    after,
+                    times: u64::MAX,
+                    effect: Effect::Eio,
+                });
+                let before = keyed.cleaned_to;
+                let result = keyed.clean(MAP_BYTES);
+                keyed.disk.clear_rules();
+                reopen(&mut keyed, mode);
+                // What was cleaned may count or not: tombstones may be gone either way.
+                let done = result.is_ok();
+                keyed.cleaned_to = keyed.log().log_end().get();
+                let log_end = keyed.log().log_end();
+                assert_eq!(log_end, end, "step {after}");
+                assert_eq!(keyed.log().next_raft_index(), next_index);
+                let found = keyed.read();
+                for (key, record) in keyed.last_of_keys(i64::MAX) {
+                    let there = found.iter().any(|r| r.offset == record.offset);
+                    assert!(there || record.value.is_none(), "step {after}: {key:?} is lost");
+                }
+                keyed.cleaned_to = before;
+                keyed.check_producers();
+                let leftovers =
+                    names(&keyed).into_iter().filter(|n| n.ends_with(".tmp") || n.ends_with(".deleted"));
+                assert_eq!(leftovers.count(), 0);
+                let report = inspect::verify_dir(&keyed.disk, &common::dir()).unwrap();
+                assert!(report.is_sound(), "step {after}: {report:?}");
+                keyed.append_some(5);
+                keyed.end_all_transactions();
+                keyed.append_some(20);
+                if keyed.clean(MAP_BYTES).unwrap().is_some() {
+                    keyed.check_clean();
+                }
+                keyed.log().sync().unwrap();
+                reopen(&mut keyed, CrashMode::Random);
+                if done {
+                    break;
+                }
+                after += 1;
+            }
+            println!("{mode:?}: {after} steps");
+            assert!(after > 20, "only {after} operations");
+        }
+    });
+}
+
+#[test]
+fn a_full_disk_ends_the_round_and_loses_nothing() {
+    each_seed(20, |seed| {
+        let mut keyed = Keyed::new(seed);
+        keyed.append_some(90);
+        keyed.end_all_transactions();
+        keyed.append_some(40);
+        keyed.log().checkpoint(None).unwrap();
+        let used = keyed.disk.used_bytes();
+        for free in (0..6000).step_by(150) {
+            keyed.disk.set_space(Some(keyed.disk.used_bytes().max(used) + free));
+            let before = keyed.cleaned_to;
+            match keyed.clean(MAP_BYTES) {
+                Ok(_) => break,
+                Err(error) => assert!(error.is_no_space(), "{error}"),
+            }
+            keyed.disk.set_space(None);
+            assert!(keyed.log().poisoned().is_none());
+            keyed.cleaned_to = keyed.log().log_end().get();
+            let found = keyed.read();
+            for (key, record) in keyed.last_of_keys(i64::MAX) {
+                let there = found.iter().any(|r| r.offset == record.offset);
+                assert!(there || record.value.is_none(), "{key:?} is lost");
+            }
+            keyed.cleaned_to = before;
+        }
+        keyed.disk.set_space(None);
+        keyed.append_some(20);
+        keyed.end_all_transactions();
+        keyed.append_some(20);
+        if keyed.clean(MAP_BYTES).unwrap().is_some() {
+            keyed.check_clean();
+        }
+        reopen(&mut keyed, CrashMode::LoseAll);
+        keyed.check_producers();
+    });
+}
+
+/// The headers of compacted segments tell what the checkpoint did.
+#[test]
+fn a_log_that_lost_its_checkpoint_is_read_with_its_gaps() {
+    each_seed(20, |seed| {
+        let mut keyed = Keyed::new(seed);
+        for _ in 0..3 {
+            keyed.append_some(60);
+            keyed.end_all_transactions();
+            keyed.append_entry();
+            keyed.clean(MAP_BYTES).unwrap();
+        }
+        keyed.append_some(5);
+        keyed.log().checkpoint(None).unwrap();
+        let before = keyed.read();
+        let (next, epoch) = (keyed.log().next_raft_index(), keyed.log().last_epoch());
+        let checkpoint = common::dir().join("checkpoint");
+        for lost in [false, true] {
+            keyed.log = None;
+            if lost {
+                keyed.disk.remove_file(&checkpoint).unwrap();
+            } else {
+                keyed.disk.damage(&checkpoint, |bytes| bytes[30] ^= 1);
+            }
+            let (log, recovery) = common::open(&keyed.disk, &keyed.config).unwrap();
+            assert!(recovery.truncated.is_none(), "{recovery:?}");
+            keyed.log = Some(log);
+            assert_eq!(keyed.read(), before, "lost: {lost}");
+            assert_eq!((keyed.log().next_raft_index(), keyed.log().last_epoch()), (next, epoch));
+            keyed.check_producers();
+        }
+        // From the beginning: what was seen to is forgotten with the checkpoint.
+        keyed.append_some(40);
+        keyed.end_all_transactions();
+        keyed.append_some(20);
+        keyed.clean(MAP_BYTES).unwrap().unwrap();
+        keyed.check_clean();
+    });
+}
+
+/// A damaged compacted segment is damage, never a torn tail, with a checkpoint or without.
+#[test]
+fn damage_in_a_compacted_segment_is_never_cut_off() {
+    let mut keyed = Keyed::new(3);
+    keyed.append_some(120);
+    keyed.end_all_transactions();
+    keyed.append_some(40);
+    keyed.clean(MAP_BYTES).unwrap().unwrap();
+    keyed.log().checkpoint(None).unwrap();
+    let compacted = names(&keyed).into_iter().find(|name| name.ends_with(".1.log")).unwrap();
+    keyed.log = None;
+    keyed.disk.damage(&common::dir().join(compacted), |bytes| bytes[50] ^= 1);
+    keyed.disk.remove_file(&common::dir().join("checkpoint")).unwrap();
+    let error = common::open(&keyed.disk, &keyed.config).err().unwrap();
+    assert!(matches!(error, LogError::Damaged { .. }), "{error}");
+}
+
+/// A reader that is under way while segments are exchanged reads on, from files that are gone and from new ones, and ends
+/// with the last value of each key.
+#[test]
+fn a_reader_that_began_before_goes_on() {
+    each_seed(30, |seed| {
+        let mut keyed = Keyed::new(seed);
+        keyed.append_some(100);
+        keyed.end_all_transactions();
+        let reader = keyed.log().reader();
+        let end = keyed.log().log_end().offset();
+        let wanted: BTreeMap<Vec<u8>, Option<Vec<u8>>> =
+            keyed.last_of_keys(end.0).into_iter().map(|(key, record)| (key, record.value.clone())).collect();
+        let aborted: Vec<i64> = {
+            let all: Vec<_> = keyed.records.iter().map(|r| r.offset).collect();
+            let counting = keyed.counting_offsets();
+            all.into_iter().filter(|offset| !counting.contains(offset)).collect()
+        };
+        let mut seen: BTreeMap<Vec<u8>, Option<Vec<u8>>> = BTreeMap::new();
+        let (mut next, mut slices) = (Offset(0), 0);
+        while let Some(slice) = reader.read(next, end, 700, true).unwrap() {
+            if slices == 3 || slices == 9 {
+                keyed.clean(MAP_BYTES).unwrap();
+                keyed.append_some(20);
+            }
+            // The slice was taken before its file was removed.
+            for record in keyed.decode(&slice.read().unwrap()) {
+                if let Some(key) = record.key.filter(|_| !aborted.contains(&record.offset)) {
+                    seen.insert(key, record.value);
+                }
+            }
+            next = slice.next_offset;
+            slices += 1;
+        }
+        assert_eq!(next, end);
+        // A later record of the same run may have taken a key's place: then the reader sees it further on.
+        for (key, value) in wanted {
+            let later = keyed.last_of_keys(i64::MAX)[&key].offset >= end.0;
+            assert!(later || seen.get(&key) == Some(&value), "{key:?}");
+        }
+    });
+}
+
+/// Tombstones stay for `delete.retention.ms` after the round that left nothing else of their keys.
+#[test]
+fn tombstones_stay_for_their_time() {
+    each_seed(20, |seed| {
+        let mut keyed = Keyed::new(seed);
+        keyed.append_some(120);
+        keyed.end_all_transactions();
+        keyed.append_some(40);
+        keyed.end_all_transactions();
+        keyed.clean(MAP_BYTES).unwrap().unwrap();
+        let (end, horizon) = (keyed.cleaned_to, keyed.now + DELETE_RETENTION_MS);
+        let last = keyed.last_of_keys(end);
+        let tombstones: Vec<i64> = last.values().filter(|r| r.value.is_none()).map(|r| r.offset).collect();
+        let found = keyed.read();
+        let there =
+            |found: &[common::compaction::Record], offset: i64| found.iter().any(|r| r.offset == offset);
+        assert!(tombstones.iter().all(|offset| there(&found, *offset)), "gone in the first round");
+        keyed.append_some(30);
+        keyed.end_all_transactions();
+        keyed.append_some(20);
+        keyed.end_all_transactions();
+        keyed.now = horizon - 1;
+        if keyed.clean(MAP_BYTES).unwrap().is_none() {
+            return;
+        }
+        let (found, last) = (keyed.read(), keyed.last_of_keys(keyed.cleaned_to));
+        let still = |offset: &i64| last.values().any(|r| r.offset == *offset);
+        for offset in tombstones.iter().filter(|offset| still(offset)) {
+            assert!(there(&found, *offset), "tombstone {offset} went too early");
+        }
+        keyed.append_some(60);
+        keyed.end_all_transactions();
+        keyed.append_some(30);
+        keyed.now = keyed.now.max(horizon);
+        if keyed.clean(MAP_BYTES).unwrap().is_some() {
+            let found = keyed.read();
+            for offset in &tombstones {
+                assert!(!there(&found, *offset), "tombstone {offset} is still there");
+            }
+        }
+    });
+}
+
+/// A pace that ends the round after some bytes.
+struct StopAfter(u64);
+
+impl Pace for StopAfter {
+    fn spend(&mut self, bytes: u64) -> Result<(), LogError> {
+        match self.0.checked_sub(bytes) {
+            Some(left) => {
+                self.0 = left;
+                Ok(())
+            }
+            None => Err(LogError::CompactionStopped { reason: "the test says so" }),
+        }
+    }
+}
+
+#[test]
+fn a_round_that_is_stopped_leaves_no_files_behind() {
+    for bytes in (0..600_000).step_by(6000) {
+        let mut keyed = Keyed::new(5);
+        keyed.append_some(150);
+        keyed.end_all_transactions();
+        keyed.append_some(40);
+        let mut map = KeyMap::new(MAP_BYTES, 0.9, HashSecret([1, 2]));
+        match keyed.clean_with(&mut map, &mut StopAfter(bytes)) {
+            Ok(_) => return keyed.check_clean(),
+            Err(error) => assert!(matches!(error, LogError::CompactionStopped { .. }), "{error}"),
+        }
+        let segments = keyed.log().reader().segment_count();
+        let logs = names(&keyed).iter().filter(|name| name.ends_with(".log")).count();
+        assert_eq!(logs, segments);
+        // Another round is free to begin.
+        keyed.clean(MAP_BYTES).unwrap().unwrap();
+        keyed.check_clean();
+    }
+    panic!("never got through");
+}
+
+/// Retention and compaction of one topic: a segment that is removed while it is rewritten ends the round.
+#[test]
+fn a_segment_that_retention_removes_ends_the_round() {
+    let mut keyed = Keyed::new(7);
+    keyed.append_some(200);
+    keyed.end_all_transactions();
+    keyed.append_some(40);
+    let settings = keyed.settings();
+    let mut map = KeyMap::new(MAP_BYTES, 0.9, HashSecret([1, 2]));
+    let mut pace = tailrace_log::Unhurried;
+    let log = keyed.log();
+    let mut round = log.begin_compaction(settings.clone()).unwrap().unwrap();
+    assert!(log.begin_compaction(settings.clone()).unwrap().is_none(), "one round at a time");
+    round.index(&mut map, &mut pace).unwrap();
+    let rewritten = round.rewrite_next(&map, &mut pace).unwrap().unwrap();
+    log.sync().unwrap();
+    let half = Offset(log.log_end().get() / 2);
+    log.advance_log_start(half).unwrap().run().unwrap();
+    let discarded = log.install_compacted(rewritten, None).unwrap().err().expect("its place is gone");
+    discarded.run();
+    drop(discarded);
+    drop(round);
+    let segments = log.reader().segment_count();
+    let logs = names(&keyed).iter().filter(|name| name.ends_with(".log")).count();
+    assert_eq!(logs, segments);
+    let settings = keyed.settings();
+    assert!(keyed.log().begin_compaction(settings).unwrap().is_some());
+}

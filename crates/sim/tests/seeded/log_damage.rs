@@ -1,0 +1,239 @@
+//! What the log does with bytes that are not what it wrote: heal what can be derived, refuse what cannot, never answer
+//! wrongly.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::path::PathBuf;
+
+use crate::common;
+use crate::common::{append, append_in, batch, dir, identity, open, read_all, small_segments};
+use tailrace_log::{Disk, Log, LogError, LogStore, PartitionIdentity, inspect};
+use tailrace_sim::{CrashMode, SimDisk};
+use tailrace_types::{LeaderEpoch, Offset, RaftIndex, TopicId};
+
+fn file(name: &str) -> PathBuf {
+    dir().join(name)
+}
+
+fn log_file(base: i64) -> PathBuf {
+    file(&format!("{base:020}.log"))
+}
+
+fn index_file(base: i64) -> PathBuf {
+    file(&format!("{base:020}.index"))
+}
+
+/// Thirty batches of three records in several segments, an entry without records at offset 30, closed.
+fn closed_log(disk: &SimDisk) -> Vec<u8> {
+    let (mut log, _) = open(disk, &small_segments()).unwrap();
+    for number in 0..30 {
+        if number == 10 {
+            log.append_entry(log.next_raft_index(), LeaderEpoch(2), b"leader").unwrap();
+        }
+        append(&mut log, &batch(3, 100, 1000 + number, number as u8)).unwrap();
+    }
+    let content = read_all(&log, Offset(0)).unwrap();
+    assert!(log.reader().segment_count() > 2);
+    log.close(None).unwrap();
+    content
+}
+
+fn raft_indexes(log: &common::SimLog) -> Vec<u64> {
+    log.reader().headers(Offset(0)).map(|found| found.unwrap().0.raft_index.0).collect()
+}
+
+#[test]
+fn a_clean_stop_reads_no_batch_and_no_index() {
+    let disk = common::disk(1);
+    let content = closed_log(&disk);
+    disk.record();
+    let (log, recovery) = open(&disk, &small_segments()).unwrap();
+    assert!(recovery.clean && recovery.truncated.is_none(), "{recovery:?}");
+    let opened: Vec<_> = disk.take_recording().into_iter().map(|op| op.path).collect();
+    assert!(opened.iter().all(|path| path.extension().is_none_or(|e| e == "meta")), "{opened:?}");
+    assert_eq!(read_all(&log, Offset(0)).unwrap(), content);
+    assert_eq!(log.last_epoch(), LeaderEpoch(2));
+    assert_eq!(log.next_raft_index(), RaftIndex(32));
+}
+
+#[test]
+fn a_missing_short_or_headless_index_is_rebuilt() {
+    type Change = fn(&SimDisk, PathBuf);
+    let changes: [Change; 4] = [
+        |disk, path| disk.remove_file(&path).unwrap(),
+        |disk, path| disk.damage(&path, |bytes| bytes.truncate(100)),
+        |disk, path| disk.damage(&path, |bytes| bytes.clear()),
+        |disk, path| disk.damage(&path, |bytes| bytes[17] ^= 1),
+    ];
+    for change in changes {
+        let disk = common::disk(1);
+        let content = closed_log(&disk);
+        let indexes = raft_indexes(&open(&disk, &small_segments()).unwrap().0);
+        let bases: Vec<_> = disk.read_dir(&dir()).unwrap();
+        for entry in bases.iter().filter(|e| e.name.ends_with(".index")) {
+            change(&disk, file(&entry.name));
+        }
+        let (mut log, _) = open(&disk, &small_segments()).unwrap();
+        assert_eq!(read_all(&log, Offset(0)).unwrap(), content);
+        assert_eq!(raft_indexes(&log), indexes);
+        append(&mut log, &batch(1, 10, 0, 0)).unwrap();
+        assert!(inspect::verify_dir(&disk, &dir()).unwrap().is_sound());
+    }
+}
+
+#[test]
+fn a_damaged_row_is_an_error_until_the_index_is_repaired() {
+    let disk = common::disk(1);
+    let content = closed_log(&disk);
+    disk.damage(&index_file(0), |bytes| bytes[64 + 3 * 64 + 5] ^= 0x10);
+    let (mut log, _) = open(&disk, &small_segments()).unwrap();
+    let error = log.reader().headers(Offset(0)).find_map(Result::err).unwrap();
+    let LogError::Damaged { file, position, .. } = error else { panic!("{error}") };
+    assert_eq!((file, position), (index_file(0), 64 + 3 * 64));
+    assert!(!inspect::verify_dir(&disk, &dir()).unwrap().is_sound());
+    log.repair_index(Offset(0)).unwrap();
+    assert_eq!(read_all(&log, Offset(0)).unwrap(), content);
+    assert!(inspect::verify_dir(&disk, &dir()).unwrap().is_sound());
+}
+
+#[test]
+fn a_row_of_another_segment_is_not_believed() {
+    let disk = common::disk(1);
+    closed_log(&disk);
+    let index = disk.content(&index_file(0)).unwrap();
+    let other =
+        disk.read_dir(&dir()).unwrap().into_iter().filter(|e| e.name.ends_with(".index")).nth(1).unwrap();
+    disk.damage(&file(&other.name), |bytes| bytes[64..128].copy_from_slice(&index[64..128]));
+    let (log, _) = open(&disk, &small_segments()).unwrap();
+    assert!(log.reader().headers(Offset(0)).any(|found| matches!(found, Err(LogError::Damaged { .. }))));
+}
+
+#[test]
+fn a_log_shorter_than_its_checkpoint_is_damage_and_stays_as_it_is() {
+    let disk = common::disk(1);
+    closed_log(&disk);
+    disk.damage(&log_file(0), |bytes| bytes.truncate(1000));
+    let error = open(&disk, &small_segments()).err().unwrap();
+    assert!(
+        matches!(&error, LogError::Damaged { file, position: 1000, .. } if *file == log_file(0)),
+        "{error}"
+    );
+    disk.remove_file(&log_file(0)).unwrap();
+    assert!(matches!(open(&disk, &small_segments()), Err(LogError::Damaged { .. })));
+}
+
+/// Twenty batches in one segment, the first ten synced, no checkpoint.
+fn half_synced() -> SimDisk {
+    let disk = common::disk(1);
+    let config = tailrace_log::LogConfig { segment_bytes: 1 << 20, ..small_segments() };
+    let (mut log, _) = open(&disk, &config).unwrap();
+    for number in 0..20 {
+        if number == 10 {
+            log.sync().unwrap();
+        }
+        append(&mut log, &batch(1, 100, 0, number)).unwrap();
+    }
+    disk.crash(CrashMode::KeepAll)
+}
+
+fn batch_bytes() -> usize {
+    batch(1, 100, 0, 0).len()
+}
+
+#[test]
+fn a_bad_batch_that_was_synced_takes_the_partition_offline() {
+    let disk = half_synced();
+    disk.damage(&log_file(0), |bytes| bytes[5 * batch_bytes() + 70] ^= 1);
+    let before = disk.content(&log_file(0));
+    let error = open(&disk, &small_segments()).err().unwrap();
+    let LogError::Damaged { file, position, reason } = error else { panic!("{error}") };
+    assert_eq!((file, position), (log_file(0), 5 * batch_bytes() as u64));
+    assert!(reason.contains("durable"), "{reason}");
+    assert_eq!(disk.content(&log_file(0)), before, "nothing is cut");
+}
+
+#[test]
+fn a_bad_batch_that_was_never_synced_is_a_torn_tail() {
+    let disk = half_synced();
+    disk.damage(&log_file(0), |bytes| bytes[15 * batch_bytes() + 70] ^= 1);
+    let (log, recovery) = open(&disk, &small_segments()).unwrap();
+    assert_eq!(log.log_end().offset(), Offset(15));
+    let torn = recovery.truncated.unwrap();
+    assert_eq!((torn.position, torn.bytes), (15 * batch_bytes() as u64, 5 * batch_bytes() as u64));
+    assert!(torn.valid_batches_follow);
+    assert_eq!(read_all(&log, Offset(0)).unwrap().len(), 15 * batch_bytes());
+}
+
+#[test]
+fn a_lost_checkpoint_costs_a_full_read_and_nothing_else() {
+    let disk = common::disk(1);
+    let content = closed_log(&disk);
+    disk.damage(&file("checkpoint"), |bytes| bytes[40] ^= 1);
+    let (log, recovery) = open(&disk, &small_segments()).unwrap();
+    assert!(!recovery.clean && recovery.notes.len() == 1, "{recovery:?}");
+    assert_eq!(recovery.bytes_read, content.len() as u64);
+    assert_eq!(read_all(&log, Offset(0)).unwrap(), content);
+    assert_eq!((log.next_raft_index(), log.last_epoch()), (RaftIndex(32), LeaderEpoch(2)));
+    assert_eq!(log.reader().epoch_at(Offset(29)), Some(LeaderEpoch(1)));
+    assert_eq!(log.reader().epoch_at(Offset(30)), Some(LeaderEpoch(2)));
+}
+
+#[test]
+fn a_torn_side_file_loses_only_its_torn_end() {
+    let disk = common::disk(1);
+    closed_log(&disk);
+    disk.damage(&file("entries"), |bytes| bytes.extend_from_slice(&[7; 20]));
+    let (mut log, recovery) = open(&disk, &small_segments()).unwrap();
+    assert_eq!((log.entries().len(), recovery.notes.len()), (1, 1));
+    log.append_entry(RaftIndex(32), LeaderEpoch(3), b"").unwrap();
+    append_in(&mut log, &batch(1, 1, 0, 0), LeaderEpoch(3)).unwrap();
+    log.close(None).unwrap();
+    let (log, _) = open(&disk, &small_segments()).unwrap();
+    assert_eq!((log.entries().len(), log.last_epoch()), (2, LeaderEpoch(3)));
+}
+
+#[test]
+fn a_damaged_side_file_head_is_named() {
+    let disk = common::disk(1);
+    closed_log(&disk);
+    disk.damage(&file("entries"), |bytes| bytes[13] ^= 1);
+    let error = open(&disk, &small_segments()).err().unwrap();
+    assert!(matches!(&error, LogError::Damaged { file: found, .. } if *found == file("entries")), "{error}");
+}
+
+#[test]
+fn another_identity_is_refused() {
+    let disk = common::disk(1);
+    closed_log(&disk);
+    let other = PartitionIdentity { topic_id: TopicId([8; 16]), ..identity() };
+    let store = LogStore::new(disk.clone(), 4);
+    let error = Log::open(&store, &dir(), &other, small_segments(), common::NOW).err().unwrap();
+    assert!(matches!(error, LogError::IdentityMismatch { .. }), "{error}");
+}
+
+#[test]
+fn a_newer_format_is_refused_by_every_file_that_has_a_version() {
+    for name in ["partition.meta", "checkpoint", "entries", "00000000000000000000.index"] {
+        let disk = common::disk(1);
+        closed_log(&disk);
+        disk.damage(&file(name), |bytes| bytes[8] = 9);
+        let result = open(&disk, &small_segments()).and_then(|(log, _)| read_all(&log, Offset(0)));
+        let error = result.err().unwrap();
+        assert!(matches!(error, LogError::NewerFormat { found: 9, supported: 2, .. }), "{name}: {error}");
+        assert!(error.to_string().contains("format version 9"), "{error}");
+    }
+}
+
+#[test]
+fn a_damaged_batch_is_found_by_the_verifier() {
+    let disk = common::disk(1);
+    closed_log(&disk);
+    let sound = inspect::verify_dir(&disk, &dir()).unwrap();
+    assert_eq!(sound.all_problems().count(), 0, "{sound:?}");
+    assert_eq!(sound.segments.iter().map(|s| s.records).sum::<u64>(), 90);
+    assert_eq!((sound.entries, sound.recovery_point), (1, Some(Offset(90))));
+    disk.damage(&log_file(0), |bytes| bytes[100] ^= 1);
+    let report = inspect::verify_dir(&disk, &dir()).unwrap();
+    let problem = report.all_problems().next().unwrap();
+    assert!(!report.is_sound() && problem.file == log_file(0) && problem.position == 0, "{problem:?}");
+    assert_eq!(inspect::dump_dir(&disk, &dir()).unwrap().filter(Result::is_err).count(), 1);
+}

@@ -1,0 +1,9 @@
+//! Logs and partitions on a simulated disk, against models. Each test prints the seed that it fails with.
+
+mod common;
+mod log_compaction;
+mod log_damage;
+mod log_full_disk;
+mod log_model;
+mod solo;
+mod transactions;

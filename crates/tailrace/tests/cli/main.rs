@@ -1,0 +1,15 @@
+//! The built binary, as a server and as its own client.
+
+mod config;
+mod full_disk;
+mod groups;
+mod large_input;
+mod nats_verbs;
+mod offline;
+mod round_trip;
+mod serve;
+#[path = "../support/mod.rs"]
+mod support;
+mod tls;
+mod topics;
+mod transactions;
