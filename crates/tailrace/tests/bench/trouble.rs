@@ -1,8 +1,6 @@
 //! `tailrace bench run` when it is interrupted, at any moment, and when the disk is full.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
-mod support;
-
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -10,9 +8,9 @@ use std::process::{Child, Command, Output};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use crate::support::{TAILRACE, command, failure, run, success};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use support::{TAILRACE, command, failure, run, success};
 use tailrace_bench::systems::{EchoProtocol, EchoServer};
 
 /// No run that is interrupted here takes nearly as long by itself.

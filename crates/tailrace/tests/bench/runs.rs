@@ -1,12 +1,10 @@
-//! `tailrace bench` as people and scripts use it.
+//! Runs, plans, calibration, comparison and reports.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
-
-mod support;
 
 use std::time::{Duration, Instant};
 
+use crate::support::{Server, command, failure, run, success};
 use serde_json::Value;
-use support::{Server, command, failure, run, success};
 use tailrace_bench::systems::{EchoProtocol, EchoServer};
 
 const SHORT: [&str; 8] = ["--duration", "1s", "--warm-up", "200ms", "--rate", "500", "--drain", "2s"];
@@ -15,7 +13,7 @@ const SHORT: [&str; 8] = ["--duration", "1s", "--warm-up", "200ms", "--rate", "5
 fn proxied_echo() -> (EchoServer, String, String) {
     let echo = EchoServer::start(EchoProtocol::Tcp).unwrap();
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let (program, to) = (support::TAILRACE, echo.address());
+    let (program, to) = (crate::support::TAILRACE, echo.address());
     let server = format!(
         "address = '{address}'\nstart = ['{program}', 'bench', 'proxy', '--listen', '{address}', '--to', '{to}']\n"
     );
@@ -142,7 +140,7 @@ fn secrets_stay_out_of_results_reports_and_messages() {
     let dir = tempfile::tempdir().unwrap();
     let (echo, address, _) = proxied_echo();
     let (plan, page) = (dir.path().join("plan.toml"), dir.path().join("report.html"));
-    let (program, to) = (support::TAILRACE, echo.address());
+    let (program, to) = (crate::support::TAILRACE, echo.address());
     let script = "exec \"$0\" bench proxy --listen \"$1\" --to \"$2\" # API_TOKEN=hush-1";
     let text = format!(
         "rounds = 1\npause = '0s'\n[[system]]\nname = 'echo'\nSYSTEM\naddress = '{address}'\n\
@@ -283,7 +281,7 @@ fn a_plan_takes_turns_starts_servers_and_goes_on_where_it_stopped() {
         "rounds = 2\npause = '0s'\n[[system]]\nsystem = 'noop'\n[[system]]\nname = 'echo'\nsystem = 'tcp-echo'\n\
          version = ['{}', '--version']\ncommit = ['echo', 'deadbeef']\n{server}\
          [[workload]]\nname = 'w'\nrate = 200\nduration = '300ms'\nwarm-up = '100ms'\n",
-        support::TAILRACE,
+        crate::support::TAILRACE,
     );
     std::fs::write(&plan, &text).unwrap();
     let arguments = ["bench", "run", plan.to_str().unwrap(), "--out", out.to_str().unwrap(), "-o", "json"];
@@ -336,7 +334,7 @@ fn a_plan_takes_turns_starts_servers_and_goes_on_where_it_stopped() {
     // A server that does not start fails its runs, and the others go on.
     std::fs::write(
         &plan,
-        text.replace(&format!("start = ['{}'", support::TAILRACE), "start = ['/bin/false'"),
+        text.replace(&format!("start = ['{}'", crate::support::TAILRACE), "start = ['/bin/false'"),
     )
     .unwrap();
     let other = dir.path().join("other");

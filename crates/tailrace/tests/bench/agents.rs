@@ -1,16 +1,14 @@
 //! `tailrace bench agent` and `bench run --agent`: load from several processes, as from several machines.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
-mod support;
-
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Output};
 
+use crate::support::{Server, command, failure, run, success, until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use support::{Server, command, failure, run, success, until};
 use tailrace_bench::schedule::Schedule;
 use tailrace_bench::systems::{EchoProtocol, EchoServer};
 use tempfile::TempDir;
