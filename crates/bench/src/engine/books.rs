@@ -29,7 +29,7 @@ impl Books {
     pub(super) fn new(options: &LoadOptions, span: Span, expects: Expects, connection: u16) -> Self {
         Self {
             flight: Flight::new(options.bound()),
-            orphans: Orphans::default(),
+            orphans: Orphans::new(options.bound()),
             tracker: Tracker::new(WINDOW),
             expects,
             run: options.run,

@@ -123,7 +123,8 @@ impl LoadOptions {
         }
     }
 
-    /// Memory for messages in flight, in bytes, that all connections together may take.
+    /// Memory for messages in flight, in bytes, that all connections together may take. Those of connections that break are remembered, which takes
+    /// up to about twice as much again.
     pub const FLIGHT_BYTES_MAX: usize = 2 << 30;
 
     /// The most connections.

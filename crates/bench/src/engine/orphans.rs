@@ -7,12 +7,14 @@ use std::collections::BTreeMap;
 
 use super::flight::Entry;
 
-/// Messages of one connection that are remembered; as many as the window in which losses are recognised.
+/// Messages of one connection that are remembered, at most: as many as the window in which losses are recognised.
 const ORPHANS_MAX: usize = super::books::WINDOW as usize;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Orphans {
     entries: BTreeMap<u64, Entry>,
+    /// Not more than may be in flight, so that they need no more than about twice the memory of these.
+    entries_max: usize,
     /// Those below are given up, and only remembered in case they come after all.
     open_from: u64,
     /// Given up, and not received since.
@@ -20,10 +22,16 @@ pub(super) struct Orphans {
 }
 
 impl Orphans {
+    /// Of a connection with so many messages in flight at most.
+    pub(super) fn new(in_flight_max: usize) -> Self {
+        let entries_max = ORPHANS_MAX.min(in_flight_max);
+        Self { entries: BTreeMap::new(), entries_max, open_from: 0, cut_off: 0 }
+    }
+
     /// Adds one of which only the payload is awaited; returns one that must be given up for it.
     pub(super) fn add(&mut self, sequence: u64, entry: Entry) -> Option<Entry> {
         self.entries.insert(sequence, entry);
-        if self.entries.len() <= ORPHANS_MAX {
+        if self.entries.len() <= self.entries_max {
             return None;
         }
         let (oldest, entry) = self.entries.pop_first()?;
@@ -80,7 +88,7 @@ mod tests {
 
     #[test]
     fn what_comes_late_is_no_loss() {
-        let mut orphans = Orphans::default();
+        let mut orphans = Orphans::new(10);
         for sequence in 0..4 {
             assert_eq!(orphans.add(sequence, entry(sequence * 10)), None);
         }
@@ -102,9 +110,11 @@ mod tests {
 
     #[test]
     fn they_are_bounded() {
-        let mut orphans = Orphans::default();
-        let sent = ORPHANS_MAX as u64 + 10;
-        let given_up = (0..sent).filter_map(|sequence| orphans.add(sequence, entry(sequence))).count();
-        assert_eq!((given_up, orphans.entries.len(), orphans.cut_off()), (10, ORPHANS_MAX, 10));
+        for (in_flight_max, kept) in [(5, 5), (usize::MAX, ORPHANS_MAX)] {
+            let mut orphans = Orphans::new(in_flight_max);
+            let sent = kept as u64 + 10;
+            let given_up = (0..sent).filter_map(|sequence| orphans.add(sequence, entry(sequence))).count();
+            assert_eq!((given_up, orphans.entries.len(), orphans.cut_off()), (10, kept, 10));
+        }
     }
 }

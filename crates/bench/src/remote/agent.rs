@@ -9,6 +9,7 @@ use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::ServerConfig;
@@ -112,6 +113,10 @@ fn accept(listener: &TcpListener, door: &Arc<Door>) {
                     Ok(thread) => threads.push(thread),
                     Err(error) => (door.log)(&format!("cannot serve {peer}: {error}")),
                 }
+            }
+            // Without a free descriptor, say, the connection would stay ready to be accepted.
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
+                thread::sleep(Duration::from_nanos(LOOK_NS.unsigned_abs()));
             }
             Err(_) => {
                 let timeout = Timespec { tv_sec: 0, tv_nsec: LOOK_NS };
