@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use tailrace_log::{Disk, Log, LogError, SNAPSHOT_BYTES_MAX};
 use tailrace_records::{BatchHeader, NO_SEQUENCE};
-use tailrace_types::{DurableEnd, HighWatermark, Offset, RaftIndex, TimestampMs};
+use tailrace_types::{DurableEnd, HighWatermark, LeaderEpoch, Offset, RaftIndex, TimestampMs};
 
 use crate::producers::{Producers, RememberedBatch, SequenceCheck};
 use crate::reader::PartitionReader;
@@ -22,6 +22,22 @@ pub(crate) struct Ledger<D: Disk> {
 }
 
 impl<D: Disk> Ledger<D> {
+    /// A partition that was just opened: `producers` are those at the log's end, `committed` is one past the last record that counts.
+    pub(crate) fn new(
+        log: Log<D>,
+        producers: Producers,
+        policy: Policy,
+        committed: Offset,
+        epoch: LeaderEpoch,
+    ) -> Self {
+        let high_watermark = HighWatermark(committed.get());
+        let stable = last_stable_offset(&producers, log.log_start(), high_watermark);
+        let reader = PartitionReader::new(log.reader(), high_watermark, stable, epoch);
+        reader.publish_aborted(producers.aborted());
+        let verifications = Verifications::default();
+        Self { log, reader, producers, verifications, policy, unsynced: 0, unsynced_since: None }
+    }
+
     /// Decides about a client's batch without changing anything. A batch that repeats another one yields that.
     pub(crate) fn check(
         &self,
@@ -156,11 +172,7 @@ pub(crate) fn refusal(error: LogError) -> AppendError {
 }
 
 /// See [`PartitionReader::last_stable_offset`].
-pub(crate) fn last_stable_offset(
-    producers: &Producers,
-    log_start: Offset,
-    high_watermark: HighWatermark,
-) -> Offset {
+fn last_stable_offset(producers: &Producers, log_start: Offset, high_watermark: HighWatermark) -> Offset {
     let high_watermark = high_watermark.offset();
     producers.first_undecided().map_or(high_watermark, |first| first.max(log_start).min(high_watermark))
 }

@@ -11,11 +11,11 @@ use tailrace_types::{HighWatermark, LeaderEpoch, LogEnd, Offset, TimestampMs};
 
 use crate::aborted::AbortedTransaction;
 use crate::compaction::CompactionPolicy;
-use crate::ledger::{Ledger, last_stable_offset, refusal};
+use crate::ledger::{Ledger, refusal};
 use crate::producers::{ProducerError, Producers, RememberedBatch, SequenceCheck, TransactionMarker};
 use crate::reader::PartitionReader;
 use crate::rebuild::rebuild_producers;
-use crate::verification::{VerificationGuard, Verifications};
+use crate::verification::VerificationGuard;
 
 /// When a topic's records count as committed; docs/guarantees.md tells what each promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,19 +151,7 @@ impl<D: Disk> Solo<D> {
         let committed = log.log_end().offset();
         let producers = rebuild_producers(&log, &mut recovery, policy, committed, now)?;
         let epoch = LeaderEpoch(log.last_epoch().get().max(-1) + 1);
-        let high_watermark = HighWatermark(log.log_end().get());
-        let stable = last_stable_offset(&producers, log.log_start(), high_watermark);
-        let reader = PartitionReader::new(log.reader(), high_watermark, stable, epoch);
-        reader.publish_aborted(producers.aborted());
-        let ledger = Ledger {
-            log,
-            reader,
-            producers,
-            verifications: Verifications::default(),
-            policy,
-            unsynced: 0,
-            unsynced_since: None,
-        };
+        let ledger = Ledger::new(log, producers, policy, committed, epoch);
         let solo = Self { ledger, epoch, epoch_begun: false };
         Ok((solo, recovery))
     }

@@ -7,7 +7,7 @@ use super::span::Span;
 use crate::payload;
 use crate::recorder::{Counts, Distribution, Outcomes, Recorder};
 use crate::requester::{Expects, PayloadBack, Sink};
-use crate::windowed::{Arrival, Tracker};
+use crate::windowed::Tracker;
 
 /// Sequences within which duplicates and reorderings are recognised.
 pub(super) const WINDOW: u64 = 1 << 16;
@@ -161,17 +161,8 @@ impl Sink for LaneSink<'_> {
             counts.foreign += 1;
             return;
         }
-        match self.books.tracker.observe(header.sequence) {
-            Arrival::InOrder => {}
-            Arrival::Reordered { .. } => counts.reordered += 1,
-            Arrival::Duplicate => {
-                counts.duplicates += 1;
-                return;
-            }
-            Arrival::Forgotten => {
-                counts.unknown += 1;
-                return;
-            }
+        if !counts.note(self.books.tracker.observe(header.sequence)) {
+            return;
         }
         let mut entry = self.books.flight.came(header.sequence, PAYLOAD);
         if let Some((orphan, in_time)) = self.books.orphans.came(header.sequence) {

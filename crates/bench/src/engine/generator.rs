@@ -9,10 +9,10 @@ use std::sync::mpsc::Sender;
 use super::lane::Lane;
 use super::span::Span;
 use super::spare::Spare;
+use super::waiting::wait_for;
 use crate::clock::{Clock, SECOND_NS};
 use crate::payload::PayloadBuffer;
 use crate::recorder::Recorder;
-use crate::requester::Readiness;
 
 /// How long a stopped run waits for the last answers.
 const PATIENCE_STOPPED_NS: u64 = SECOND_NS;
@@ -99,28 +99,7 @@ impl Generator {
         for lane in &mut self.lanes {
             until = until.min(lane.next_event_ns(now));
         }
-        let mut watched = Vec::new();
-        let mut owners = Vec::new();
-        for (index, lane) in self.lanes.iter().enumerate() {
-            ready[index] = false;
-            match lane.readiness(now) {
-                Readiness::Sockets(first, second) => {
-                    for socket in std::iter::once(first).chain(second) {
-                        watched.push(socket.poll_fd());
-                        owners.push(index);
-                    }
-                }
-                Readiness::At(at_ns) => {
-                    until = until.min(at_ns);
-                    ready[index] = true;
-                }
-                Readiness::Often => ready[index] = true,
-            }
-        }
-        clock.wait(until, &mut watched);
-        for (descriptor, owner) in watched.iter().zip(owners) {
-            ready[owner] |= !descriptor.revents().is_empty();
-        }
+        wait_for(clock, until, self.lanes.iter().map(|lane| lane.readiness(now)), ready);
     }
 
     fn interval_end(&self, interval: u64) -> u64 {

@@ -12,6 +12,7 @@ use std::thread;
 use super::books::WINDOW;
 use super::generator::Report;
 use super::spare::Spare;
+use super::waiting::wait_for;
 use super::{Observer, PartOutcome, collector, join};
 use crate::clock::{Clock, MonotonicClock, SECOND_NS};
 use crate::engine::{LoadOptions, Span};
@@ -20,7 +21,7 @@ use crate::payload;
 use crate::recorder::Recorder;
 use crate::requester::{PayloadBack, Readiness, Requester, Sink};
 use crate::systems::is_probe;
-use crate::windowed::{Arrival, Tracker};
+use crate::windowed::Tracker;
 
 /// How long a thread waits at most before it looks whether the run is over.
 const LOOK_AGAIN_NS: u64 = 20_000_000;
@@ -191,28 +192,8 @@ impl Listener {
 
     fn wait(&self, clock: &dyn Clock, interval: u64, ready: &mut [bool]) {
         let now = clock.now_ns();
-        let mut until = self.interval_end(interval).min(now.saturating_add(LOOK_AGAIN_NS));
-        let (mut watched, mut owners) = (Vec::new(), Vec::new());
-        for (index, lane) in self.lanes.iter().enumerate() {
-            ready[index] = false;
-            match lane.readiness() {
-                Readiness::Sockets(first, second) => {
-                    for socket in std::iter::once(first).chain(second) {
-                        watched.push(socket.poll_fd());
-                        owners.push(index);
-                    }
-                }
-                Readiness::At(at_ns) => {
-                    until = until.min(at_ns);
-                    ready[index] = true;
-                }
-                Readiness::Often => ready[index] = true,
-            }
-        }
-        clock.wait(until, &mut watched);
-        for (descriptor, owner) in watched.iter().zip(owners) {
-            ready[owner] |= !descriptor.revents().is_empty();
-        }
+        let until = self.interval_end(interval).min(now.saturating_add(LOOK_AGAIN_NS));
+        wait_for(clock, until, self.lanes.iter().map(Lane::readiness), ready);
     }
 
     fn interval_end(&self, interval: u64) -> u64 {
@@ -316,17 +297,8 @@ impl Sink for ListenerSink<'_> {
             counts.foreign += 1;
             return;
         }
-        match books.tracker.observe(header.sequence) {
-            Arrival::InOrder => {}
-            Arrival::Reordered { .. } => counts.reordered += 1,
-            Arrival::Duplicate => {
-                counts.duplicates += 1;
-                return;
-            }
-            Arrival::Forgotten => {
-                counts.unknown += 1;
-                return;
-            }
+        if !counts.note(books.tracker.observe(header.sequence)) {
+            return;
         }
         books.came += 1;
         if !books.span.measures(header.due_ns) {

@@ -18,6 +18,7 @@ mod orphans;
 mod span;
 mod spare;
 mod verdict;
+mod waiting;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -6,6 +6,7 @@
 mod distribution;
 pub mod interval_log;
 
+use crate::windowed::Arrival;
 use serde::{Deserialize, Serialize};
 
 pub use distribution::{DIGITS, Distribution, LATENCY_NS_MAX};
@@ -87,6 +88,17 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// Counts what was odd about an arrival. False if the message is none that is received for the first time, as far as is known.
+    pub(crate) fn note(&mut self, arrival: Arrival) -> bool {
+        match arrival {
+            Arrival::InOrder => {}
+            Arrival::Reordered { .. } => self.reordered += 1,
+            Arrival::Duplicate => self.duplicates += 1,
+            Arrival::Forgotten => self.unknown += 1,
+        }
+        matches!(arrival, Arrival::InOrder | Arrival::Reordered { .. })
+    }
+
     /// Adds `other`.
     pub fn add(&mut self, other: &Self) {
         self.due += other.due;

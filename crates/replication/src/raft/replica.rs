@@ -16,12 +16,12 @@ use super::ballot::{Ballot, BallotFile};
 use super::members::{MemberChange, Members};
 use super::storage::{LogStorage, epoch_of, is_batch, side_payload, term_of};
 use super::wire::{self, WireError};
-use crate::ledger::{Ledger, last_stable_offset, refusal};
+use crate::ledger::{Ledger, refusal};
 use crate::producers::{Producers, TransactionMarker};
 use crate::reader::PartitionReader;
 use crate::rebuild::{note_batch, rebuild_producers};
 use crate::solo::{AppendError, Appended, Durability, Policy, SyncOutcome, SyncTicket};
-use crate::verification::{VerificationGuard, Verifications};
+use crate::verification::VerificationGuard;
 
 /// Names one replica of one partition. Never 0. Never used again once the replica's disk was lost: raft takes it for granted
 /// that what an id has acknowledged is still there.
@@ -204,19 +204,7 @@ impl<D: Disk> Replica<D> {
         };
         let committed = end_of(&log, ballot.commit)?;
         let producers = rebuild_producers(&log, &mut recovery, policy, committed, now)?;
-        let high_watermark = HighWatermark(committed.get());
-        let stable = last_stable_offset(&producers, log.log_start(), high_watermark);
-        let reader = PartitionReader::new(log.reader(), high_watermark, stable, epoch_of(ballot.term));
-        reader.publish_aborted(producers.aborted());
-        let ledger = Ledger {
-            log,
-            reader,
-            producers,
-            verifications: Verifications::default(),
-            policy,
-            unsynced: 0,
-            unsynced_since: None,
-        };
+        let ledger = Ledger::new(log, producers, policy, committed, epoch_of(ballot.term));
         let storage = LogStorage { known: ledger.log.next_raft_index().0 - 1, ledger, ballot, ballots, disk };
         let mut replica = Self {
             node: node(storage, &options)?,
