@@ -5,10 +5,12 @@
 
 mod names;
 mod offsets;
+mod replicas;
 mod units;
 
 pub use names::{PartitionId, TOPIC_NAME_BYTES_MAX, TopicId, TopicName, TopicNameError, TopicPartition};
 pub use offsets::{
     DurableEnd, HighWatermark, LeaderEpoch, LogEnd, NodeId, Offset, ProducerEpoch, ProducerId, RaftIndex,
 };
+pub use replicas::{GroupId, ReplicaId};
 pub use units::TimestampMs;

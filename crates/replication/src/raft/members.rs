@@ -2,7 +2,7 @@
 
 use raft::eraftpb::{ConfChangeSingle, ConfChangeType, ConfChangeV2, ConfState};
 
-use super::replica::ReplicaId;
+use tailrace_types::ReplicaId;
 
 /// The members of a group as of the last change that was applied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -12,5 +12,6 @@ mod wire;
 
 pub use ballot::REPLICAS_MAX;
 pub use members::{MemberChange, Members};
-pub use replica::{Counters, Fate, PeerMessage, ProposeError, Replica, ReplicaId, ReplicaOptions, Role};
+pub use replica::{Counters, Fate, PeerMessage, ProposeError, Replica, ReplicaOptions, Role};
+pub use tailrace_types::ReplicaId;
 pub use wire::WireError;

@@ -10,7 +10,7 @@ use raft::eraftpb::{ConfChangeV2, Entry, EntryType, Message, MessageType};
 use raft::{Config, RawNode, StateRole};
 use tailrace_log::{Disk, Indexed, Log, LogConfig, LogError, LogStore, PartitionIdentity, Recovery};
 use tailrace_records::{BatchHeader, EndTransactionMarker, PREFIX_BYTES};
-use tailrace_types::{HighWatermark, LeaderEpoch, LogEnd, Offset, RaftIndex, TimestampMs};
+use tailrace_types::{HighWatermark, LeaderEpoch, LogEnd, Offset, RaftIndex, ReplicaId, TimestampMs};
 
 use super::ballot::{Ballot, BallotFile};
 use super::members::{MemberChange, Members};
@@ -22,17 +22,6 @@ use crate::reader::PartitionReader;
 use crate::rebuild::{note_batch, rebuild_producers};
 use crate::solo::{AppendError, Appended, Durability, Policy, SyncOutcome, SyncTicket};
 use crate::verification::VerificationGuard;
-
-/// Names one replica of one partition. Never 0. Never used again once the replica's disk was lost: raft takes it for granted
-/// that what an id has acknowledged is still there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ReplicaId(pub u64);
-
-impl fmt::Display for ReplicaId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 /// What becomes of a batch that a leader took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
