@@ -173,7 +173,12 @@ impl ControllerShell {
             MetadataRecord::BrokerConfigs { .. } => self.reconfigure(image.topics(), image).await,
             MetadataRecord::GroupConfigs { .. }
             | MetadataRecord::Features { .. }
-            | MetadataRecord::ProducerIds { .. } => {}
+            | MetadataRecord::ProducerIds { .. }
+            | MetadataRecord::ClusterFounded { .. }
+            | MetadataRecord::NodeRegistered(_)
+            | MetadataRecord::NodeFenced { .. }
+            | MetadataRecord::NodeRemoved { .. }
+            | MetadataRecord::PartitionReplicas { .. } => {}
         }
     }
 

@@ -9,16 +9,19 @@ mod bindings;
 mod change;
 mod command;
 mod error;
+mod nodes;
 mod plan;
+mod replicas;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use apply::ApplyError;
 pub use command::{
-    BrokerScope, Command, ConfigAction, ConfigChange, ConfigOp, CreateTopic, Requester, TopicRef,
+    BrokerScope, CLUSTER_ID_BYTES_MAX, Command, CommandDecodeError, ConfigAction, ConfigChange, ConfigOp,
+    CreateTopic, RegisterNode, Requester, TopicRef,
 };
-pub use error::ControlError;
+pub use error::{ControlError, ControlErrorKind, RemoteControlError};
 
 use crate::config::{BrokerConfig, ConfigError, DynamicConfigs};
 use crate::image::MetadataImage;

@@ -224,6 +224,7 @@ impl<C: Coordinator> Runtime<C> {
             id: TopicId::from_random(crate::random::bytes16()),
             partitions: (self.kind.partitions)(&config),
             replication_factor: 1,
+            assignment: None,
             configs: settings.into_iter().map(|(key, value)| (key.to_owned(), Some(value))).collect(),
             now: broker.now(),
             by: Requester::Broker,
