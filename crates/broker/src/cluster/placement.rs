@@ -69,7 +69,8 @@ impl Row {
             distance += 1;
             let same_rack = chosen.iter().any(|(_, rack)| *rack == candidate.1);
             let racks_left = self.racks > distinct(&chosen);
-            if !chosen.contains(&candidate) && !(same_rack && racks_left) {
+            let is_taken = chosen.contains(&candidate) || (same_rack && racks_left);
+            if !is_taken {
                 chosen.push(candidate);
             }
         }

@@ -112,7 +112,8 @@ fn a_node_registers_once_and_tells_what_changed() {
 #[test]
 fn what_cannot_be_registered() {
     let mut rig = Rig::cluster_with(2, &[("tailrace.cluster.nodes.max", "3")]);
-    let cases: [(fn(&mut RegisterNode), &str); 10] = [
+    type Edit = fn(&mut RegisterNode);
+    let cases: [(Edit, &str); 10] = [
         (|node| node.node = NodeId(-1), "Node -1 cannot be registered: its number is negative."),
         (|node| node.directory = [0; 16], "its data folder has no id"),
         (|node| node.cluster = "here".to_owned(), "not HOST:PORT"),

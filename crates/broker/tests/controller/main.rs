@@ -1,6 +1,7 @@
 //! The controller and the settings, without a server.
 
 mod captured_subjects;
+mod cluster_leaders;
 mod cluster_nodes;
 mod cluster_rig;
 mod cluster_settings;
