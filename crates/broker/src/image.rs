@@ -43,6 +43,8 @@ pub struct PartitionImage {
     pub adding: Vec<ReplicaId>,
     /// Those beside `replicas` that may be members still. They keep their folder until the reassignment is finished.
     pub removing: Vec<ReplicaId>,
+    /// Those of `removing` whose disk was lost. They never come back.
+    pub lost: Vec<ReplicaId>,
     /// Above the incarnations of all replicas that it has had.
     pub next_incarnation: u32,
 }
@@ -50,8 +52,8 @@ pub struct PartitionImage {
 impl PartitionImage {
     pub(crate) fn new(founders: Vec<ReplicaId>) -> Self {
         let next_incarnation = above(&founders);
-        let (adding, removing) = (Vec::new(), Vec::new());
-        Self { replicas: founders.clone(), founders, adding, removing, next_incarnation }
+        let (adding, removing, lost) = (Vec::new(), Vec::new(), Vec::new());
+        Self { replicas: founders.clone(), founders, adding, removing, lost, next_incarnation }
     }
 
     /// The replica on `node` that is to be there, if there is one.
@@ -59,12 +61,13 @@ impl PartitionImage {
         self.replicas.iter().copied().find(|replica| replica.node() == node)
     }
 
-    /// The newest replica on `node`, be it wanted or on its way out.
-    pub fn newest_on(&self, node: NodeId) -> Option<ReplicaId> {
-        self.present().filter(|replica| replica.node() == node).max_by_key(|replica| replica.incarnation())
+    /// The replica whose folder `node` has, be it wanted or on its way out.
+    pub fn present_on(&self, node: NodeId) -> Option<ReplicaId> {
+        let here = self.present().filter(|replica| replica.node() == node && !self.lost.contains(replica));
+        here.max_by_key(|replica| replica.incarnation())
     }
 
-    /// All replicas that may have a folder: those wanted, then those on their way out.
+    /// All replicas that may be members: those wanted, then those on their way out.
     pub fn present(&self) -> impl Iterator<Item = ReplicaId> + '_ {
         self.replicas.iter().chain(&self.removing).copied()
     }
@@ -431,6 +434,7 @@ impl MetadataImage {
             replicas: partition.replicas.clone(),
             adding: partition.adding.clone(),
             removing: partition.removing.clone(),
+            lost: partition.lost.clone(),
             next_incarnation: partition.next_incarnation,
         }));
     }

@@ -145,6 +145,8 @@ pub enum MetadataRecord {
         adding: Vec<ReplicaId>,
         /// Those beside `replicas` that may be members still.
         removing: Vec<ReplicaId>,
+        /// Those of `removing` whose disk was lost.
+        lost: Vec<ReplicaId>,
         /// Above the incarnations of all replicas that the partition has had.
         next_incarnation: u32,
     },
@@ -261,6 +263,7 @@ enum Body {
         replicas: Vec<u64>,
         adding: Vec<u64>,
         removing: Vec<u64>,
+        lost: Vec<u64>,
         next_incarnation: u32,
     },
 }
@@ -391,6 +394,7 @@ impl From<&MetadataRecord> for Body {
                 replicas,
                 adding,
                 removing,
+                lost,
                 next_incarnation,
             } => Self::PartitionReplicas {
                 id: id.to_string(),
@@ -398,6 +402,7 @@ impl From<&MetadataRecord> for Body {
                 replicas: numbers(replicas),
                 adding: numbers(adding),
                 removing: numbers(removing),
+                lost: numbers(lost),
                 next_incarnation,
             },
         }
@@ -483,6 +488,7 @@ impl TryFrom<Body> for MetadataRecord {
                 replicas: wanted,
                 adding,
                 removing,
+                lost,
                 next_incarnation,
             } => Self::PartitionReplicas {
                 id: topic_id(&id)?,
@@ -490,6 +496,7 @@ impl TryFrom<Body> for MetadataRecord {
                 replicas: replicas(wanted)?,
                 adding: replicas(adding)?,
                 removing: replicas(removing)?,
+                lost: replicas(lost)?,
                 next_incarnation,
             },
         })

@@ -154,12 +154,21 @@ pub(super) fn apply(
         MetadataRecord::NodeRemoved { node } => {
             image.nodes.remove(node).map(drop).ok_or(ApplyError::UnknownNode { node: *node })
         }
-        MetadataRecord::PartitionReplicas { id, partition, replicas, adding, removing, next_incarnation } => {
+        MetadataRecord::PartitionReplicas {
+            id,
+            partition,
+            replicas,
+            adding,
+            removing,
+            lost,
+            next_incarnation,
+        } => {
             let wanted = PartitionImage {
                 replicas: replicas.clone(),
                 founders: Vec::new(),
                 adding: adding.clone(),
                 removing: removing.clone(),
+                lost: lost.clone(),
                 next_incarnation: *next_incarnation,
             };
             partition_replicas(image, *id, *partition, wanted)
@@ -233,7 +242,7 @@ fn founded(
 
 /// Some replicas, one for each node, none both wanted and not.
 fn is_possible(partition: &PartitionImage) -> bool {
-    let PartitionImage { replicas, adding, removing, next_incarnation, .. } = partition;
+    let PartitionImage { replicas, adding, removing, lost, next_incarnation, .. } = partition;
     let nodes: BTreeSet<NodeId> = replicas.iter().map(|replica| replica.node()).collect();
     let gone: BTreeSet<ReplicaId> = removing.iter().copied().collect();
     !replicas.is_empty()
@@ -241,6 +250,7 @@ fn is_possible(partition: &PartitionImage) -> bool {
         && gone.len() == removing.len()
         && replicas.iter().all(|replica| !gone.contains(replica))
         && adding.iter().all(|replica| replicas.contains(replica))
+        && lost.iter().all(|replica| gone.contains(replica))
         && partition.present().all(|replica| replica.incarnation() < *next_incarnation)
 }
 

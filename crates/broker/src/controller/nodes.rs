@@ -82,7 +82,7 @@ pub(super) fn remove(image: &MetadataImage, node: NodeId) -> Records {
     let partitions = image
         .topics()
         .flat_map(|topic| topic.assignment())
-        .filter(|(_, partition)| partition.newest_on(node).is_some())
+        .filter(|(_, partition)| partition.present().any(|replica| replica.node() == node))
         .count();
     if partitions > 0 {
         return Err(ControlError::HoldsReplicas { node, partitions });

@@ -127,21 +127,25 @@ pub(super) fn finish(
     if !partition.is_reassigned() {
         return Ok(Vec::new());
     }
-    let done = PartitionImage { adding: Vec::new(), removing: Vec::new(), ..partition.clone() };
+    let mut done = partition.clone();
+    [&mut done.adding, &mut done.removing, &mut done.lost].into_iter().for_each(Vec::clear);
     Ok(vec![record(topic.id, number, done)])
 }
 
-/// Gives every partition with a replica on `node` another one there: the old one's disk is gone.
+/// Gives every partition that is to have a replica on `node` another one there, and marks the old ones: their disk is gone.
 pub(super) fn renewed(image: &MetadataImage, node: NodeId) -> Vec<MetadataRecord> {
     let renew = |topic: &TopicImage, number, partition: &PartitionImage| {
-        let lost = partition.replica_on(node)?;
+        let lost = partition.present_on(node)?;
         let mut wanted = partition.clone();
-        let new = ReplicaId::new(node, wanted.next_incarnation);
-        wanted.next_incarnation = wanted.next_incarnation.saturating_add(1);
-        wanted.replicas.iter_mut().filter(|replica| **replica == lost).for_each(|replica| *replica = new);
-        wanted.adding.retain(|replica| *replica != lost);
-        wanted.adding.push(new);
-        wanted.removing.push(lost);
+        wanted.lost.push(lost);
+        if wanted.replicas.contains(&lost) {
+            let new = ReplicaId::new(node, wanted.next_incarnation);
+            wanted.next_incarnation = wanted.next_incarnation.saturating_add(1);
+            wanted.replicas.iter_mut().filter(|replica| **replica == lost).for_each(|replica| *replica = new);
+            wanted.adding.retain(|replica| *replica != lost);
+            wanted.adding.push(new);
+            wanted.removing.push(lost);
+        }
         Some(record(topic.id, number, wanted))
     };
     let of_topic = |topic| {
@@ -157,8 +161,8 @@ fn partition(topic: &TopicImage, number: PartitionId) -> Result<&PartitionImage,
 }
 
 fn record(id: TopicId, partition: PartitionId, wanted: PartitionImage) -> MetadataRecord {
-    let PartitionImage { replicas, adding, removing, next_incarnation, .. } = wanted;
-    MetadataRecord::PartitionReplicas { id, partition, replicas, adding, removing, next_incarnation }
+    let PartitionImage { replicas, adding, removing, lost, next_incarnation, .. } = wanted;
+    MetadataRecord::PartitionReplicas { id, partition, replicas, adding, removing, lost, next_incarnation }
 }
 
 /// Where the partition was before the reassignment that is under way.
@@ -177,7 +181,7 @@ fn nodes_before(partition: &PartitionImage) -> Vec<NodeId> {
 /// its disk is there: only one that has none gets a new one.
 fn moved(partition: &PartitionImage, nodes: &[NodeId]) -> Option<PartitionImage> {
     let new = partition.next_incarnation;
-    let on = |node: &NodeId| partition.newest_on(*node).unwrap_or(ReplicaId::new(*node, new));
+    let on = |node: &NodeId| partition.present_on(*node).unwrap_or(ReplicaId::new(*node, new));
     let replicas: Vec<ReplicaId> = nodes.iter().map(on).collect();
     let is_new = replicas.iter().any(|replica| replica.incarnation() == new);
     let next_incarnation = if is_new { new.saturating_add(1) } else { new };
@@ -185,7 +189,7 @@ fn moved(partition: &PartitionImage, nodes: &[NodeId]) -> Option<PartitionImage>
         |replica: &&ReplicaId| partition.replicas.contains(replica) && !partition.adding.contains(replica);
     let adding = replicas.iter().filter(|replica| !stays(replica)).copied().collect();
     let removing = partition.present().filter(|replica| !replicas.contains(replica)).collect();
-    let founders = partition.founders.clone();
-    let moved = PartitionImage { replicas, founders, adding, removing, next_incarnation };
+    let (founders, lost) = (partition.founders.clone(), partition.lost.clone());
+    let moved = PartitionImage { replicas, founders, adding, removing, lost, next_incarnation };
     (moved != *partition).then_some(moved)
 }

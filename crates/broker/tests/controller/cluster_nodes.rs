@@ -170,7 +170,7 @@ fn a_lost_disk_makes_new_replicas_that_begin_as_learners() {
         (&partition.adding[..], &partition.removing[..]),
         (&[replica(2, 2)][..], &[replica(2, 1)][..])
     );
-    assert_eq!(partition.next_incarnation, 3);
+    assert_eq!((&partition.lost[..], partition.next_incarnation), (&[replica(2, 1)][..], 3));
     assert!(!image.topic("c").unwrap().partition(PartitionId(0)).unwrap().is_reassigned());
     // It happens again before the first exchange is done.
     assert_eq!(rig.run(&again(2, |node| node.directory = [8; 16])), Ok(1 + 4));
@@ -286,6 +286,7 @@ fn records_that_no_cluster_writes_are_refused() {
                 replicas: replicas.to_vec(),
                 adding: adding.to_vec(),
                 removing: removing.to_vec(),
+                lost: Vec::new(),
                 next_incarnation: next,
             }
         };

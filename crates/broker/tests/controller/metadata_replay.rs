@@ -79,6 +79,24 @@ fn create() -> impl Strategy<Value = Command> {
     )
 }
 
+#[derive(Clone, Debug)]
+enum Exchange {
+    Move(Vec<NodeId>),
+    Back,
+    Finish,
+    Lose(u8),
+}
+
+fn exchange() -> impl Strategy<Value = Exchange> {
+    let nodes: Vec<NodeId> = (1..5).map(NodeId).collect();
+    prop_oneof![
+        3 => prop::sample::subsequence(nodes, 1..4).prop_shuffle().prop_map(Exchange::Move),
+        2 => Just(Exchange::Back),
+        1 => Just(Exchange::Finish),
+        3 => (1..5_u8).prop_map(Exchange::Lose),
+    ]
+}
+
 fn node() -> impl Strategy<Value = RegisterNode> {
     (node_id(), 0..2_u8, 0..2_u8, 2..4_u16).prop_map(|(node, disk, rack, max)| RegisterNode {
         directory: [node.0.unsigned_abs() as u8 * 16 + disk; 16],
@@ -187,15 +205,29 @@ impl GivenIds {
                 assert_eq!(*folder, node.directory, "{} was given to another folder", node.replica);
                 self.folders.insert(node.node, node.directory);
             }
+            // Here, other than in life, the id of a deleted topic may come again.
+            MetadataRecord::TopicDeleted { id } => self.partitions.retain(|(topic, ..), _| topic != id),
+            MetadataRecord::TopicCreated { id, replicas, .. } => self.begin(*id, 0, replicas),
+            MetadataRecord::PartitionsAdded { id, partitions, replicas } => {
+                self.begin(*id, *partitions - i32::try_from(replicas.len()).expect("few"), replicas);
+            }
             MetadataRecord::PartitionReplicas { id, partition, replicas, .. } => {
-                for replica in replicas {
-                    let folder = self.folders.get(&replica.node()).copied().expect("registered");
-                    let begun = self.partitions.entry((*id, *partition, *replica)).or_insert(folder);
-                    assert_eq!(*begun, folder, "{replica} lost its disk and is there again");
-                }
+                replicas.iter().for_each(|replica| self.use_replica((*id, *partition, *replica)));
             }
             _ => {}
         }
+    }
+
+    fn begin(&mut self, topic: TopicId, first: i32, assignment: &[Vec<ReplicaId>]) {
+        for (partition, replicas) in (first..).zip(assignment) {
+            replicas.iter().for_each(|replica| self.use_replica((topic, PartitionId(partition), *replica)));
+        }
+    }
+
+    fn use_replica(&mut self, replica: (TopicId, PartitionId, ReplicaId)) {
+        let folder = self.folders.get(&replica.2.node()).copied().expect("registered");
+        let begun = self.partitions.entry(replica).or_insert(folder);
+        assert_eq!(*begun, folder, "{replica:?} lost its disk and is there again");
     }
 }
 
@@ -252,6 +284,33 @@ proptest! {
         let snapshot: Vec<Vec<u8>> = live.snapshot_records().iter().map(MetadataRecord::encode).collect();
         prop_assert_eq!(live.image(), replay(&snapshot).image());
         prop_assert_eq!(replay(&snapshot).snapshot_records(), live.snapshot_records());
+    }
+
+    /// One partition moves to and fro while nodes lose their disks: what is there again is never what was lost.
+    #[test]
+    fn replicas_that_were_lost_never_come_again(exchanges in prop::collection::vec(exchange(), 0..40)) {
+        let mut rig = cluster_rig::Rig::cluster(4);
+        rig.run(&cluster_rig::topic("a", 1, &[&[1, 2, 3]])).expect("legal");
+        let mut disks = [0_u8; 5];
+        for exchange in exchanges {
+            if let Exchange::Lose(node) = exchange {
+                disks[usize::from(node)] += 1;
+                let directory = [disks[usize::from(node)] * 5 + node; 16];
+                let lost = RegisterNode { directory, ..cluster_rig::node(node.into()) };
+                rig.run(&Command::FenceNode { node: lost.node, fenced: true }).expect("registered");
+                rig.run(&Command::RegisterNode(lost)).expect("legal");
+            } else if let Exchange::Finish = exchange {
+                rig.finish("a", 0);
+            } else {
+                let nodes = if let Exchange::Move(nodes) = exchange { Some(nodes) } else { None };
+                let (topic, partition) = ("a".to_owned(), PartitionId(0));
+                if let Err(error) = rig.run(&Command::ReassignPartition { topic, partition, nodes }) {
+                    prop_assert_eq!(error, ControlError::NoReassignment);
+                }
+            }
+        }
+        let mut ids = GivenIds::default();
+        rig.log.iter().for_each(|record| ids.take(record));
     }
 
     #[test]
@@ -350,9 +409,10 @@ fn the_encoding_is_fixed() {
                 replicas: vec![of(3, 2)],
                 adding: vec![of(3, 2)],
                 removing: vec![of(1, 1)],
+                lost: vec![of(1, 1)],
                 next_incarnation: 3,
             },
-            r#"{"version":3,"type":"partition-replicas","id":"AQIDBAUGBwgJCgsMDQ4PEA","partition":5,"replicas":[8589934595],"adding":[8589934595],"removing":[4294967297],"next_incarnation":3}"#,
+            r#"{"version":3,"type":"partition-replicas","id":"AQIDBAUGBwgJCgsMDQ4PEA","partition":5,"replicas":[8589934595],"adding":[8589934595],"removing":[4294967297],"lost":[4294967297],"next_incarnation":3}"#,
         ),
     ];
     for (record, text) in cases {

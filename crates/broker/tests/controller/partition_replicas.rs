@@ -154,6 +154,23 @@ fn a_reassignment_is_replaced_or_taken_back_while_it_runs() {
     assert_eq!(back.next_incarnation, 4);
 }
 
+/// A node whose replica is on its way out loses its disk: what comes back is not that replica.
+#[test]
+fn what_was_lost_on_its_way_out_does_not_come_back() {
+    let mut rig = Rig::cluster(4);
+    rig.run(&topic("a", 1, &[&[1, 2, 3]])).unwrap();
+    rig.reassign("a", 0, &[1, 2, 4]).unwrap();
+    rig.run(&Command::FenceNode { node: NodeId(3), fenced: true }).unwrap();
+    let mut renewed = node(3);
+    renewed.directory = [99; 16];
+    rig.run(&Command::RegisterNode(renewed)).unwrap();
+    let cancel = Command::ReassignPartition { topic: "a".to_owned(), partition: PartitionId(0), nodes: None };
+    rig.run(&cancel).unwrap();
+    let back = rig.partition("a", 0);
+    assert_eq!(back.replicas, [replica(1, 1), replica(2, 1), replica(3, 3)]);
+    assert_eq!((back.adding, back.removing), (vec![replica(3, 3)], vec![replica(4, 2), replica(3, 1)]));
+}
+
 #[test]
 fn reassignments_that_are_refused() {
     let mut rig = Rig::cluster(2);
