@@ -39,7 +39,8 @@ pub struct PartitionImage {
     pub replicas: Vec<ReplicaId>,
     /// The replicas that it was made with. A replica that is opened for the first time begins with these as its members.
     pub founders: Vec<ReplicaId>,
-    /// Those of `replicas` that may not be members yet.
+    /// Those that came with the reassignment that is under way, be they wanted still or in `removing` already, in order of their ids. See
+    /// [`PartitionImage::incoming`].
     pub adding: Vec<ReplicaId>,
     /// Those beside `replicas` that may be members still. They keep their folder until the reassignment is finished.
     pub removing: Vec<ReplicaId>,
@@ -65,6 +66,11 @@ impl PartitionImage {
     pub fn present_on(&self, node: NodeId) -> Option<ReplicaId> {
         let here = self.present().filter(|replica| replica.node() == node && !self.lost.contains(replica));
         here.max_by_key(|replica| replica.incarnation())
+    }
+
+    /// The replicas that are wanted and may not be members yet.
+    pub fn incoming(&self) -> impl Iterator<Item = ReplicaId> + '_ {
+        self.adding.iter().copied().filter(|replica| self.replicas.contains(replica))
     }
 
     /// All replicas that may be members: those wanted, then those on their way out.

@@ -141,7 +141,7 @@ pub enum MetadataRecord {
         partition: PartitionId,
         /// Those it is to have in the end, the preferred leader first.
         replicas: Vec<ReplicaId>,
-        /// Those of `replicas` that may not be members yet.
+        /// Those that came with the reassignment that is under way, be they wanted still or in `removing` already.
         adding: Vec<ReplicaId>,
         /// Those beside `replicas` that may be members still.
         removing: Vec<ReplicaId>,

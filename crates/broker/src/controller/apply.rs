@@ -249,7 +249,7 @@ fn is_possible(partition: &PartitionImage) -> bool {
         && nodes.len() == replicas.len()
         && gone.len() == removing.len()
         && replicas.iter().all(|replica| !gone.contains(replica))
-        && adding.iter().all(|replica| replicas.contains(replica))
+        && adding.iter().all(|replica| partition.present().any(|present| present == *replica))
         && lost.iter().all(|replica| gone.contains(replica))
         && partition.present().all(|replica| replica.incarnation() < *next_incarnation)
 }

@@ -142,8 +142,8 @@ pub(super) fn renewed(image: &MetadataImage, node: NodeId) -> Vec<MetadataRecord
             let new = ReplicaId::new(node, wanted.next_incarnation);
             wanted.next_incarnation = wanted.next_incarnation.saturating_add(1);
             wanted.replicas.iter_mut().filter(|replica| **replica == lost).for_each(|replica| *replica = new);
-            wanted.adding.retain(|replica| *replica != lost);
             wanted.adding.push(new);
+            wanted.adding.sort_unstable();
             wanted.removing.push(lost);
         }
         Some(record(topic.id, number, wanted))
@@ -167,9 +167,8 @@ fn record(id: TopicId, partition: PartitionId, wanted: PartitionImage) -> Metada
 
 /// Where the partition was before the reassignment that is under way.
 fn nodes_before(partition: &PartitionImage) -> Vec<NodeId> {
-    let stay = partition.replicas.iter().filter(|replica| !partition.adding.contains(replica));
     let mut nodes = Vec::new();
-    for replica in stay.chain(&partition.removing) {
+    for replica in partition.present().filter(|replica| !partition.adding.contains(replica)) {
         if !nodes.contains(&replica.node()) {
             nodes.push(replica.node());
         }
@@ -185,10 +184,14 @@ fn moved(partition: &PartitionImage, nodes: &[NodeId]) -> Option<PartitionImage>
     let replicas: Vec<ReplicaId> = nodes.iter().map(on).collect();
     let is_new = replicas.iter().any(|replica| replica.incarnation() == new);
     let next_incarnation = if is_new { new.saturating_add(1) } else { new };
-    let stays =
-        |replica: &&ReplicaId| partition.replicas.contains(replica) && !partition.adding.contains(replica);
-    let adding = replicas.iter().filter(|replica| !stays(replica)).copied().collect();
-    let removing = partition.present().filter(|replica| !replicas.contains(replica)).collect();
+    let removing: Vec<ReplicaId> =
+        partition.present().filter(|replica| !replicas.contains(replica)).collect();
+    let was_there = |replica: ReplicaId| {
+        partition.present().any(|r| r == replica) && !partition.adding.contains(&replica)
+    };
+    let mut adding: Vec<ReplicaId> =
+        replicas.iter().chain(&removing).copied().filter(|replica| !was_there(*replica)).collect();
+    adding.sort_unstable();
     let (founders, lost) = (partition.founders.clone(), partition.lost.clone());
     let moved = PartitionImage { replicas, founders, adding, removing, lost, next_incarnation };
     (moved != *partition).then_some(moved)

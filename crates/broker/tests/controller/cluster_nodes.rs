@@ -176,10 +176,8 @@ fn a_lost_disk_makes_new_replicas_that_begin_as_learners() {
     assert_eq!(rig.run(&again(2, |node| node.directory = [8; 16])), Ok(1 + 4));
     let image = rig.image();
     let partition = image.topic("b").unwrap().partition(PartitionId(0)).unwrap();
-    assert_eq!(
-        (&partition.replicas[..], &partition.adding[..]),
-        (&[replica(2, 3)][..], &[replica(2, 3)][..])
-    );
+    assert_eq!(partition.replicas, [replica(2, 3)]);
+    assert_eq!(partition.adding, [replica(2, 2), replica(2, 3)]);
     assert_eq!(partition.removing, [replica(2, 1), replica(2, 2)]);
     // There is no way back to a disk that is gone.
     let cancel = Command::ReassignPartition { topic: "b".to_owned(), partition: PartitionId(0), nodes: None };

@@ -309,6 +309,12 @@ proptest! {
                 }
             }
         }
+        let (topic, partition) = ("a".to_owned(), PartitionId(0));
+        if rig.run(&Command::ReassignPartition { topic, partition, nodes: None }) == Ok(1) {
+            let back = rig.partition("a", 0);
+            let is_new = |replica: &ReplicaId| back.removing.iter().any(|gone| gone.node() == replica.node());
+            prop_assert!(back.incoming().all(|replica| is_new(&replica)), "{:?}", back);
+        }
         let mut ids = GivenIds::default();
         rig.log.iter().for_each(|record| ids.take(record));
     }

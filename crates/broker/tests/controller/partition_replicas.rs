@@ -142,7 +142,8 @@ fn a_reassignment_is_replaced_or_taken_back_while_it_runs() {
     rig.reassign("a", 0, &[2, 4]).unwrap();
     let replaced = rig.partition("a", 0);
     assert_eq!(replaced.replicas, [replica(2, 1), replica(4, 2)]);
-    assert_eq!(replaced.adding, [replica(2, 1), replica(4, 2)]);
+    assert_eq!(replaced.adding, [replica(4, 2), replica(5, 2)]);
+    assert_eq!(replaced.incoming().collect::<Vec<_>>(), [replica(4, 2)]);
     assert_eq!(replaced.removing, [replica(5, 2), replica(1, 1), replica(3, 1)]);
     rig.finish("a", 0);
 
@@ -150,7 +151,9 @@ fn a_reassignment_is_replaced_or_taken_back_while_it_runs() {
     assert_eq!(rig.run(&cancel), Ok(1));
     let back = rig.partition("a", 0);
     assert_eq!(back.replicas, [replica(2, 1), replica(4, 2)]);
-    assert_eq!((back.adding, back.removing), (vec![replica(4, 2)], vec![replica(3, 3), replica(5, 3)]));
+    let came = vec![replica(3, 3), replica(5, 3)];
+    assert_eq!((back.adding, back.removing), (came.clone(), came));
+    assert_eq!(rig.refusal(&cancel), "No reassignment of this partition is in progress.");
     assert_eq!(back.next_incarnation, 4);
 }
 
@@ -168,7 +171,8 @@ fn what_was_lost_on_its_way_out_does_not_come_back() {
     rig.run(&cancel).unwrap();
     let back = rig.partition("a", 0);
     assert_eq!(back.replicas, [replica(1, 1), replica(2, 1), replica(3, 3)]);
-    assert_eq!((back.adding, back.removing), (vec![replica(3, 3)], vec![replica(4, 2), replica(3, 1)]));
+    assert_eq!(back.incoming().collect::<Vec<_>>(), [replica(3, 3)]);
+    assert_eq!((back.removing, back.lost), (vec![replica(4, 2), replica(3, 1)], vec![replica(3, 1)]));
 }
 
 #[test]
