@@ -1,0 +1,72 @@
+//! What goes wrong between nodes.
+
+use std::io;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use tailrace_types::NodeId;
+
+use super::handshake::Refusal;
+
+/// Why a request to another node has no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PeerError {
+    /// Nothing was sent.
+    #[error("there is no connection to node {0}")]
+    NotConnected(NodeId),
+    /// Nothing was sent.
+    #[error("too much waits to be sent to that node, or for its answers")]
+    QueueFull,
+    /// Nothing was sent.
+    #[error("a frame of {bytes} bytes is larger than {max}")]
+    TooLarge { bytes: usize, max: usize },
+    /// It may have been carried out.
+    #[error("no answer within {0:?}")]
+    TimedOut(Duration),
+    /// It may have been carried out.
+    #[error("the connection ended before the answer came: {0}")]
+    Disconnected(String),
+    /// The other node did not do it, or could not.
+    #[error(transparent)]
+    Answer(#[from] RequestError),
+    /// No connection was made.
+    #[error("cannot connect to {address}: {error}")]
+    Connect { address: String, error: io::Error },
+    /// TLS was not agreed on.
+    #[error("TLS with {address}: {error}")]
+    Tls { address: String, error: io::Error },
+    /// One of the two ends does not want this connection.
+    #[error("{address}: {refusal}")]
+    Refused { address: String, refusal: Refusal },
+    /// Something else than a node of tailrace listens there.
+    #[error("{address} is no node of tailrace: {reason}")]
+    NoPeer { address: String, reason: String },
+    /// This node stops.
+    #[error("the links are stopped")]
+    Stopped,
+}
+
+/// What another node says instead of an answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum RequestError {
+    /// Too many requests at once. Nothing was done.
+    #[error("the node serves too many requests")]
+    Busy,
+    /// Not this kind, or not to a node that is no member. Nothing was done.
+    #[error("the node does not serve this request")]
+    NotServed,
+    /// The node stops. Nothing was done.
+    #[error("the node stops")]
+    Stopping,
+    /// In the words of that node.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// For logs: `1` or `1 to 3`.
+pub(super) fn levels_text(levels: &RangeInclusive<u16>) -> String {
+    if levels.start() == levels.end() {
+        return levels.start().to_string();
+    }
+    format!("{} to {}", levels.start(), levels.end())
+}

@@ -1,0 +1,158 @@
+//! What the links are told, and whom they tell.
+
+use std::future::Future;
+use std::ops::RangeInclusive;
+use std::pin::Pin;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tailrace_replication::raft::PeerMessage;
+use tailrace_types::{GroupId, LeaderEpoch, NodeId};
+
+use super::error::RequestError;
+
+/// Levels of the protocol between nodes that this build speaks. docs/cluster-protocol.md says what each is.
+pub(crate) const LEVELS: RangeInclusive<u16> = 1..=1;
+
+/// Longest cluster id in bytes; ours have 22.
+pub(super) const CLUSTER_ID_BYTES_MAX: usize = 64;
+
+pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Another node, and where it listens for nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PeerNode {
+    pub(crate) node: NodeId,
+    /// HOST:PORT. Host names are looked up at each attempt.
+    pub(crate) address: String,
+}
+
+/// Who this node is.
+#[derive(Clone, Debug)]
+pub(crate) struct Identity {
+    pub(crate) node: NodeId,
+    /// Of the data folder; stays as long as that.
+    pub(crate) directory: [u8; 16],
+    /// Random, new at each start: tells a node from itself and from another one with its number.
+    pub(crate) instance: [u8; 16],
+    /// `None` until the node has founded or joined a cluster.
+    pub(crate) cluster_id: Option<String>,
+    /// See [`LEVELS`].
+    pub(crate) levels: RangeInclusive<u16>,
+}
+
+/// Who answered a handshake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PeerIdentity {
+    pub(crate) node: NodeId,
+    pub(crate) directory: [u8; 16],
+    pub(crate) instance: [u8; 16],
+    pub(crate) cluster_id: Option<String>,
+    /// The level that both ends speak on this connection.
+    pub(crate) level: u16,
+}
+
+/// Limits of the links. One node has as many links in each direction as there are other nodes.
+#[derive(Clone, Debug)]
+pub(crate) struct PeerOptions {
+    /// Largest frame in bytes, either way: a raft message with 1 MiB of batches and a largest one above that, or a
+    /// request's body. At least [`FRAME_BYTES_MIN`]. Memory: as much for each member that is sending such a frame.
+    pub(crate) frame_bytes_max: usize,
+    /// Bytes that wait for one link; what is more is refused. Memory: as much for each other node that does not keep up.
+    /// Batches are shared with whoever sends them, not copied.
+    pub(crate) queue_bytes_max: usize,
+    /// Requests without an answer on one link, and requests of one peer that are served at once.
+    pub(crate) requests_in_flight_max: usize,
+    /// Connections that have not made the handshake, or come from nodes that are no members.
+    pub(crate) strangers_max: usize,
+    /// Members that are connected to this node.
+    pub(crate) links_max: usize,
+    /// How often each link asks for a sign of life.
+    pub(crate) ping_interval: Duration,
+    /// A connection on which nothing comes in, or nothing can be sent, for so long is cut.
+    pub(crate) silence_max: Duration,
+    /// For the connection, TLS and the handshake.
+    pub(crate) handshake_timeout: Duration,
+    /// Pause before the first attempt to connect again; doubles from attempt to attempt.
+    pub(crate) reconnect_min: Duration,
+    pub(crate) reconnect_max: Duration,
+}
+
+/// Lower bound of [`PeerOptions::frame_bytes_max`].
+pub(crate) const FRAME_BYTES_MIN: usize = 1 << 20;
+
+impl Default for PeerOptions {
+    fn default() -> Self {
+        Self {
+            frame_bytes_max: 128 << 20,
+            queue_bytes_max: 64 << 20,
+            requests_in_flight_max: 256,
+            strangers_max: 64,
+            links_max: 1024,
+            ping_interval: Duration::from_millis(500),
+            silence_max: Duration::from_secs(3),
+            handshake_timeout: Duration::from_secs(5),
+            reconnect_min: Duration::from_millis(50),
+            reconnect_max: Duration::from_secs(1),
+        }
+    }
+}
+
+/// What a request between nodes is about. What a body means is its server's and its asker's business.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub(crate) enum RequestKind {
+    /// A node wants to become a member. Served to nodes without a cluster.
+    Join = 1,
+    /// A command for the controller's leader.
+    Command = 2,
+    /// A request of the Kafka protocol.
+    Kafka = 3,
+    /// A part of a snapshot.
+    Chunk = 4,
+    /// Messages of NATS clients.
+    Nats = 5,
+    /// Who are you? Served to nodes without a cluster.
+    Status = 6,
+}
+
+impl RequestKind {
+    const ALL: [Self; 6] = [Self::Join, Self::Command, Self::Kafka, Self::Chunk, Self::Nats, Self::Status];
+
+    pub(super) fn from_wire(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| *kind as u8 == number)
+    }
+
+    /// True if a node that is no member may ask it.
+    pub(super) fn is_for_strangers(self) -> bool {
+        matches!(self, Self::Join | Self::Status)
+    }
+}
+
+/// Who takes what arrives. Everything is called on the tasks of the connections and must never block.
+pub(crate) trait PeerReceiver: Send + Sync + 'static {
+    /// Raft messages in the order in which they were sent, but for heartbeats and their answers, which may overtake others.
+    /// Each is from a replica on `from` and for one on this node.
+    fn raft(&self, from: NodeId, messages: Vec<(GroupId, PeerMessage)>);
+
+    /// Groups that `from` leads, and since which epoch; `complete` if these are all.
+    fn leading(&self, from: NodeId, complete: bool, groups: Vec<(GroupId, LeaderEpoch)>);
+
+    /// Answers a request; `from` is `None` if a node asks that has no cluster yet, or if this one has none. The future is
+    /// dropped when the asker gives up or its connection ends: what must be finished has to be spawned.
+    fn request(
+        &self,
+        from: Option<NodeId>,
+        kind: RequestKind,
+        body: Bytes,
+    ) -> BoxFuture<'static, Result<Bytes, RequestError>>;
+
+    /// The link to `node` is up.
+    fn connected(&self, node: NodeId);
+
+    /// The link to `node` is down. What was sent on it may be lost.
+    fn disconnected(&self, node: NodeId);
+
+    /// Something came from `node`, on either connection. At most about once in 100 ms for each connection.
+    fn heard(&self, node: NodeId);
+}
