@@ -26,7 +26,7 @@ mod metrics;
 mod nats;
 mod outbox;
 mod partitions;
-#[allow(dead_code, unused_imports, reason = "being written; the server does not run links yet")]
+#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "the server does not run links yet"))]
 mod peers;
 mod random;
 mod residency;

@@ -5,12 +5,14 @@
 //! to be a member (the controller decides).
 
 mod ballot;
+mod compact;
 mod members;
 mod replica;
 mod storage;
 mod wire;
 
 pub use ballot::REPLICAS_MAX;
+pub use compact::Heartbeat;
 pub use members::{MemberChange, Members};
 pub use replica::{Counters, Fate, PeerMessage, ProposeError, Replica, ReplicaOptions, Role};
 pub use tailrace_types::ReplicaId;

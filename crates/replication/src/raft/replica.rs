@@ -62,7 +62,7 @@ pub struct ReplicaOptions {
 
 /// A message from one replica of a group to another.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PeerMessage(Message);
+pub struct PeerMessage(pub(super) Message);
 
 impl PeerMessage {
     /// Who sends it.

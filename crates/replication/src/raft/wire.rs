@@ -68,6 +68,12 @@ pub enum WireError {
     },
 }
 
+/// How many bytes a message takes.
+pub(super) fn encoded_bytes(message: &Message) -> usize {
+    let entries = message.entries.iter().map(|entry| ENTRY_FIXED_BYTES + entry.data.len());
+    FIXED_BYTES + message.context.len() + entries.sum::<usize>()
+}
+
 /// Appends a message to `out`. `None` for one that does not go to other replicas.
 pub(super) fn encode(message: &Message, out: &mut BytesMut) -> Option<()> {
     let kind = KINDS.iter().find(|(_, kind)| *kind == message.get_msg_type())?.0;
@@ -195,6 +201,7 @@ mod tests {
         fn a_message_comes_back_and_no_part_of_it_does(message in message(), cut in any::<prop::sample::Index>()) {
             let mut bytes = BytesMut::new();
             encode(&message, &mut bytes).unwrap();
+            prop_assert_eq!(bytes.len(), encoded_bytes(&message));
             let bytes = bytes.freeze();
             prop_assert_eq!(decode(bytes.clone()), Ok(message));
             prop_assert!(decode(bytes.slice(..cut.index(bytes.len()))).is_err());

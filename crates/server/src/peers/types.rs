@@ -123,6 +123,18 @@ impl RequestKind {
         Self::ALL.into_iter().find(|kind| *kind as u8 == number)
     }
 
+    /// For metrics.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Join => "join",
+            Self::Command => "command",
+            Self::Kafka => "kafka",
+            Self::Chunk => "chunk",
+            Self::Nats => "nats",
+            Self::Status => "status",
+        }
+    }
+
     /// True if a node that is no member may ask it.
     pub(super) fn is_for_strangers(self) -> bool {
         matches!(self, Self::Join | Self::Status)
