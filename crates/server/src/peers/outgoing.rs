@@ -331,7 +331,8 @@ impl Outgoing {
         if !lanes.is_open() {
             return Err(Unsent::Closed);
         }
-        if lanes.bytes + bytes > self.bytes_max {
+        // A single frame may be larger than the bound.
+        if lanes.bytes > 0 && lanes.bytes + bytes > self.bytes_max {
             return Err(Unsent::Full);
         }
         Ok(lanes)

@@ -87,7 +87,10 @@ async fn two_nodes_with_one_number_are_refused() {
 
 #[tokio::test]
 async fn a_second_node_with_a_number_is_refused_while_the_first_one_lives() {
-    let (one, two) = pair().await;
+    let mut setups = vec![Setup::new(1), Setup::new(2)];
+    setups.iter_mut().for_each(|setup| setup.options.ping_interval = Duration::from_secs(1));
+    let mut nodes = cluster(setups).await;
+    let (two, one) = (nodes.pop().unwrap(), nodes.pop().unwrap());
     let second = Node::start(2).await;
     refused(&second, &one, "duplicate_node").await;
     assert!(one.peers.is_up(NodeId(2)));
@@ -99,7 +102,7 @@ async fn a_second_node_with_a_number_is_refused_while_the_first_one_lives() {
 
 #[tokio::test]
 async fn another_instance_is_not_taken_for_the_node_that_has_dialled() {
-    let one = Node::start(1).await;
+    let one = start(1, |setup| setup.options.ping_interval = Duration::from_secs(1)).await;
     let (two, second) = (Node::start(2).await, Node::start(2).await);
     two.peers.set_nodes(vec![one.as_peer()]);
     until(|| two.peers.is_up(NodeId(1))).await;
@@ -205,7 +208,7 @@ async fn what_is_no_node_is_recognised_by_who_dials_it() {
 async fn strangers_are_few_and_have_to_be_quick() {
     let one = start(1, |setup| {
         setup.options.strangers_max = 2;
-        setup.options.handshake_timeout = Duration::from_millis(500);
+        setup.options.handshake_timeout = Duration::from_secs(2);
     })
     .await;
     let mut waiting = Vec::new();

@@ -108,7 +108,7 @@ async fn a_silent_member_is_cut_at_either_end() {
 
 #[tokio::test]
 async fn a_flood_whose_answers_are_not_taken_is_not_read() {
-    let one = start(|options| options.silence_max = Duration::from_millis(500)).await;
+    let one = start(|options| options.silence_max = Duration::from_secs(2)).await;
     let mut raw = Raw::link(&one, 2).await;
     let pings: Vec<u8> =
         std::iter::repeat_n(b"\x09\0\0\0\x06\x01\0\0\0\0\0\0\0", 10_000).flatten().copied().collect();
@@ -257,7 +257,7 @@ async fn nothing_that_anybody_sends_harms_the_others() {
     let mut numbers = Numbers(0x2545_f491_4f6c_dd1d);
     let mut setup = Setup::new(1).handler(|_, _, body| Box::pin(std::future::ready(Ok(body))));
     setup.options.handshake_timeout = Duration::from_millis(200);
-    setup.options.silence_max = Duration::from_millis(200);
+    setup.options.silence_max = Duration::from_secs(1);
     let one = setup.start().await;
     let mut healthy = Setup::new(2);
     healthy.options.silence_max = PATIENCE;
@@ -294,6 +294,7 @@ async fn nothing_that_anybody_sends_harms_the_others() {
                 tokio::time::timeout(PATIENCE, stream.read_to_end(&mut rest)).await.expect("it is closed");
         }
     }
+    until(|| healthy.peers.is_up(NodeId(1))).await;
     let body = Bytes::from_static(b"still there");
     let answer = healthy.peers.request(NodeId(1), RequestKind::Kafka, body.clone(), PATIENCE).await;
     assert_eq!(answer.unwrap(), body);

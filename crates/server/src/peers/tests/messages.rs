@@ -3,7 +3,7 @@
 use super::super::frame::FrameKind;
 use super::*;
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn messages_of_many_groups_arrive_in_order_on_each_of_three_links() {
     const COUNT: u64 = 2_000;
     let mut nodes = cluster(vec![Setup::new(1), Setup::new(2), Setup::new(3)]).await;
@@ -73,7 +73,7 @@ async fn small_messages_are_gathered_and_heartbeats_pass_large_ones() {
     two.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_link_comes_back_when_the_other_end_has_started_again() {
     let (mut one, two) = pair().await;
     one.connected(2).await;
@@ -255,7 +255,7 @@ async fn cutting_proxy(
     (address, proxy)
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cuts_lose_messages_and_neither_double_nor_reorder_them() {
     const CUTS: u64 = 30;
     let (one, mut two) = (Node::start(1).await, Node::start(2).await);

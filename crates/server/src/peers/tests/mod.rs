@@ -8,7 +8,7 @@ mod requests;
 mod tls;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::{BufMut as _, Bytes, BytesMut};
@@ -128,8 +128,10 @@ impl Setup {
         let metrics = Metrics::new(|_| None);
         let peers = Peers::new(self.options, identity, self.tls, &metrics);
         let (sender, events) = mpsc::unbounded_channel();
-        let accepting = peers.serve(listener, Arc::new(Recorder { events: sender, handler: self.handler }));
-        Node { node: NodeId(self.node), peers, address, events, accepting, metrics }
+        let recorder = Arc::new(Recorder { events: sender, handler: self.handler });
+        let receiver = Arc::downgrade(&recorder);
+        let accepting = peers.serve(listener, recorder);
+        Node { node: NodeId(self.node), peers, address, events, accepting, metrics, receiver }
     }
 }
 
@@ -140,6 +142,7 @@ struct Node {
     events: mpsc::UnboundedReceiver<Event>,
     accepting: JoinHandle<()>,
     metrics: Metrics,
+    receiver: Weak<Recorder>,
 }
 
 impl Node {
@@ -200,6 +203,7 @@ impl Node {
     async fn stop(self) {
         self.peers.stop().await;
         self.accepting.await.unwrap();
+        assert_eq!(self.receiver.strong_count(), 0, "the receiver is let go");
     }
 }
 

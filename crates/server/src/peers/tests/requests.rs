@@ -72,6 +72,34 @@ impl Drop for Dropped {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_ask_at_once_and_each_gets_its_own_answer() {
+    let handler = |_, _, body: Bytes| {
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            Ok(body)
+        }) as Answer
+    };
+    let (one, two) = pair_with(handler, |_| {}).await;
+    let askers: Vec<_> = (0..200_u32)
+        .map(|asker| {
+            let peers = one.peers.clone();
+            tokio::spawn(async move {
+                for round in 0..20_u32 {
+                    let body = Bytes::from(format!("{asker} {round} ").repeat(1 + round as usize * 10));
+                    let answer = peers.request(NodeId(2), RequestKind::Kafka, body.clone(), LONG).await;
+                    assert_eq!(answer.unwrap(), body);
+                }
+            })
+        })
+        .collect();
+    for asker in askers {
+        asker.await.unwrap();
+    }
+    one.stop().await;
+    two.stop().await;
+}
+
 #[tokio::test]
 async fn a_request_that_is_late_or_given_up_is_given_up_at_the_other_end() {
     let (began, dropped) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
