@@ -113,6 +113,7 @@ impl Incoming {
         let ended = tokio::select! {
             ended = outgoing.send_all(&mut halves.writer, &shared.metrics, options.silence_max) => ended,
             Err(ended) = server.read(&mut reader, &mut served) => ended,
+            () = server.ping() => Ended::Replaced,
             () = replaced => Ended::Replaced,
         };
         match ended.reason() {
@@ -173,6 +174,17 @@ impl Server<'_> {
                 }
                 Some(done) = served.tasks.join_next_with_id() => self.answer(served, done),
             }
+        }
+    }
+
+    /// Gives signs of life, for ever. Answers to pings would not do: those wait behind whatever the peer is sending.
+    async fn ping(&self) {
+        let interval = self.shared.options.ping_interval;
+        let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + interval, interval);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            self.outgoing.push_control(FrameKind::Ping, 0);
         }
     }
 

@@ -30,6 +30,26 @@ struct RefusalLabel {
     reason: &'static str,
 }
 
+/// One counter for each kind of frame, found without a look-up.
+struct FrameCounters {
+    family: Family<FrameLabel, Counter>,
+    /// In the order of [`FrameKind::ALL`].
+    counters: [Counter; FrameKind::ALL.len()],
+}
+
+impl FrameCounters {
+    fn new() -> Self {
+        let family = Family::<FrameLabel, Counter>::default();
+        let counters =
+            FrameKind::ALL.map(|kind| family.get_or_create_owned(&FrameLabel { frame: kind.name() }));
+        Self { family, counters }
+    }
+
+    fn of(&self, kind: FrameKind) -> &Counter {
+        &self.counters[kind as usize - 1]
+    }
+}
+
 /// Metrics of the links.
 pub(super) struct PeerMetrics {
     pub(super) links: Gauge,
@@ -37,8 +57,8 @@ pub(super) struct PeerMetrics {
     pub(super) strangers: Gauge,
     pub(super) sent_bytes: Counter,
     pub(super) received_bytes: Counter,
-    sent_frames: Family<FrameLabel, Counter>,
-    received_frames: Family<FrameLabel, Counter>,
+    sent_frames: FrameCounters,
+    received_frames: FrameCounters,
     pub(super) sent_messages: Counter,
     pub(super) received_messages: Counter,
     dropped_messages: Family<ReasonLabel, Counter>,
@@ -59,8 +79,8 @@ impl PeerMetrics {
             strangers: Gauge::default(),
             sent_bytes: Counter::default(),
             received_bytes: Counter::default(),
-            sent_frames: Family::default(),
-            received_frames: Family::default(),
+            sent_frames: FrameCounters::new(),
+            received_frames: FrameCounters::new(),
             sent_messages: Counter::default(),
             received_messages: Counter::default(),
             dropped_messages: Family::default(),
@@ -84,11 +104,15 @@ impl PeerMetrics {
         );
         r.register("peer_sent_bytes", "Bytes sent to other nodes", self.sent_bytes.clone());
         r.register("peer_received_bytes", "Bytes received from other nodes", self.received_bytes.clone());
-        r.register("peer_sent_frames", "Frames sent to other nodes, by kind", self.sent_frames.clone());
+        r.register(
+            "peer_sent_frames",
+            "Frames sent to other nodes, by kind",
+            self.sent_frames.family.clone(),
+        );
         r.register(
             "peer_received_frames",
             "Frames received from other nodes, by kind",
-            self.received_frames.clone(),
+            self.received_frames.family.clone(),
         );
         r.register(
             "peer_sent_messages",
@@ -137,11 +161,11 @@ impl PeerMetrics {
     }
 
     pub(super) fn sent(&self, kind: FrameKind, frames: u64) {
-        self.sent_frames.get_or_create(&FrameLabel { frame: kind.name() }).inc_by(frames);
+        self.sent_frames.of(kind).inc_by(frames);
     }
 
     pub(super) fn received(&self, kind: FrameKind) {
-        self.received_frames.get_or_create(&FrameLabel { frame: kind.name() }).inc();
+        self.received_frames.of(kind).inc();
     }
 
     pub(super) fn dropped(&self, reason: &'static str, messages: u64) {
@@ -179,7 +203,7 @@ impl PeerMetrics {
 
     #[cfg(test)]
     pub(super) fn frames_sent(&self, kind: FrameKind) -> u64 {
-        self.sent_frames.get_or_create(&FrameLabel { frame: kind.name() }).get()
+        self.sent_frames.of(kind).get()
     }
 
     #[cfg(test)]

@@ -99,6 +99,8 @@ impl Session {
                     let now = micros(self.began.elapsed());
                     metrics.round_trip(Duration::from_micros(now.saturating_sub(sent)));
                 }
+                // A sign of life.
+                Frame::Ping(_) => {}
                 _ => return Err(Ended::Misplaced(kind.name())),
             }
         }

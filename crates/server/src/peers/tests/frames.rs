@@ -74,6 +74,7 @@ fn samples() -> Vec<(Bytes, FrameKind, Frame)> {
 fn frames_come_back() {
     let kinds: std::collections::BTreeSet<_> = samples().iter().map(|(_, kind, _)| *kind as u8).collect();
     assert_eq!(kinds.len(), FrameKind::ALL.len());
+    assert!(kinds.into_iter().eq(FrameKind::ALL.map(|kind| kind as u8)));
     for (bytes, kind, frame) in samples() {
         assert_eq!(decode(&bytes).unwrap(), (kind, frame));
     }

@@ -66,9 +66,7 @@ async fn frames_that_make_no_sense_end_their_connection_and_nothing_else() {
         until(|| one.counts().cuts(reason) == counted[reason]).await;
     }
     send_frame(&mut healthy, 6, &5_u64.to_le_bytes()).await;
-    let mut pong = [0; 13];
-    healthy.stream.read_exact(&mut pong).await.unwrap();
-    assert_eq!(pong, *b"\x09\0\0\0\x08\x05\0\0\0\0\0\0\0");
+    assert_eq!(healthy.frame().await, *b"\x09\0\0\0\x08\x05\0\0\0\0\0\0\0");
     one.stop().await;
 }
 
@@ -108,14 +106,20 @@ async fn a_silent_member_is_cut_at_either_end() {
 
 #[tokio::test]
 async fn a_flood_whose_answers_are_not_taken_is_not_read() {
-    let one = start(|options| options.silence_max = Duration::from_secs(2)).await;
+    let mut setup = Setup::new(1).handler(|_, _, body| Box::pin(std::future::ready(Ok(body))));
+    setup.options.silence_max = Duration::from_secs(2);
+    let one = setup.start().await;
     let mut raw = Raw::link(&one, 2).await;
-    let pings: Vec<u8> =
-        std::iter::repeat_n(b"\x09\0\0\0\x06\x01\0\0\0\0\0\0\0", 10_000).flatten().copied().collect();
-    let mut sent = 0_u64;
-    while raw.stream.write_all(&pings).await.is_ok() {
-        sent += pings.len() as u64;
-        // What the node holds for this one is bounded by 8 MiB; the rest is in the sockets' buffers.
+    let (mut id, mut sent) = (0_u64, 0);
+    loop {
+        id += 1;
+        let payload = [request(id, 3), vec![0; 64 << 10]].concat();
+        let length = u32::try_from(payload.len() + 1).unwrap().to_le_bytes();
+        if raw.stream.write_all(&[&length[..], &[4], &payload].concat()).await.is_err() {
+            break;
+        }
+        sent += payload.len();
+        // What the node holds for this one is bounded by 8 MiB and 256 answers; the rest is in the sockets' buffers.
         assert!(sent < 200 << 20, "{sent} bytes were taken");
     }
     until(|| one.counts().cuts("stalled") == 1).await;
@@ -185,15 +189,12 @@ async fn more_requests_than_allowed_are_refused_and_unknown_kinds_are_not_served
     setup.options.requests_in_flight_max = 2;
     let one = setup.start().await;
     let mut raw = Raw::link(&one, 2).await;
-    let mut answer = [0; 14];
     send_frame(&mut raw, 4, &request(1, 99)).await;
-    raw.stream.read_exact(&mut answer).await.unwrap();
-    assert_eq!(answer, empty_answer(1, 2));
+    assert_eq!(raw.frame().await, empty_answer(1, 2));
     for id in [2, 3, 4] {
         send_frame(&mut raw, 4, &request(id, 3)).await;
     }
-    raw.stream.read_exact(&mut answer).await.unwrap();
-    assert_eq!(answer, empty_answer(4, 1));
+    assert_eq!(raw.frame().await, empty_answer(4, 1));
     // A number that is in use is the end.
     send_frame(&mut raw, 4, &request(3, 3)).await;
     raw.closed().await;

@@ -304,6 +304,20 @@ impl Raw {
         Self { stream, identity }
     }
 
+    /// The next frame that is no ping, whole.
+    async fn frame(&mut self) -> Vec<u8> {
+        loop {
+            let mut frame = vec![0; 4];
+            self.stream.read_exact(&mut frame).await.unwrap();
+            let length = u32::from_le_bytes(frame[..].try_into().unwrap());
+            frame.resize(4 + length as usize, 0);
+            self.stream.read_exact(&mut frame[4..]).await.unwrap();
+            if frame[4] != 6 {
+                return frame;
+            }
+        }
+    }
+
     /// Waits until the other end closes, whatever it sends before.
     async fn closed(&mut self) {
         let mut bytes = [0; 4096];

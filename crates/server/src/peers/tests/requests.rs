@@ -63,6 +63,42 @@ async fn large_requests_and_answers_arrive() {
     two.stop().await;
 }
 
+#[tokio::test]
+async fn a_body_that_takes_longer_than_silence_is_allowed_does_not_end_its_link() {
+    let handler = |_, _, body: Bytes| Box::pin(std::future::ready(Ok(body.slice(..1)))) as Answer;
+    let slow = |options: &mut PeerOptions| options.silence_max = Duration::from_secs(1);
+    let (mut one, two) = pair_with(handler, slow).await;
+    let address = slow_proxy(two.address).await;
+    one.peers.set_nodes(vec![PeerNode { node: NodeId(2), address: address.to_string() }]);
+    one.disconnected(2).await;
+    one.connected(2).await;
+    let body = Bytes::from(vec![9; 12 << 20]);
+    let began = Instant::now();
+    one.peers.request(NodeId(2), RequestKind::Chunk, body, LONG).await.unwrap();
+    assert!(began.elapsed() > Duration::from_secs(2), "the proxy was not slow");
+    assert_eq!(one.counts().cuts("silent"), 0);
+    one.stop().await;
+    two.stop().await;
+}
+
+/// Passes one connection on to `to`, 4 MiB in a second there and at once back.
+async fn slow_proxy(to: SocketAddr) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let (near, _) = listener.accept().await.unwrap();
+        let (mut near_reader, mut near_writer) = near.into_split();
+        let (mut far_reader, mut far_writer) = TcpStream::connect(to).await.unwrap().into_split();
+        tokio::spawn(async move { tokio::io::copy(&mut far_reader, &mut near_writer).await });
+        let mut bytes = vec![0; 200_000];
+        while let Ok(count @ 1..) = near_reader.read(&mut bytes).await {
+            far_writer.write_all(&bytes[..count]).await.unwrap();
+            tokio::time::sleep(Duration::from_secs_f64(count as f64 / 4e6)).await;
+        }
+    });
+    address
+}
+
 /// Tells when it is dropped.
 struct Dropped(Arc<Notify>);
 
