@@ -459,8 +459,12 @@ impl<D: Disk> Replica<D> {
         ledger.producers = rebuild_producers(&ledger.log, &mut nothing, ledger.policy, committed, now)?;
         ledger.reader.publish_aborted(ledger.producers.aborted());
         self.uncommitted.retain(|(at, _)| *at < index.0);
-        // Nobody may be told that they are here.
-        self.written.iter_mut().for_each(|written| written.messages.clear());
+        let end = self.ledger().log.log_end();
+        for written in &mut self.written {
+            // Nobody may be told that they are here. Nor does what is left of them wait for bytes that are gone.
+            written.messages.clear();
+            written.end = written.end.min(end);
+        }
         Ok(())
     }
 

@@ -104,6 +104,25 @@ impl Trio {
         }
     }
 
+    /// The same among `some` only. Returns what they say to others.
+    fn talk_among(&mut self, some: &[u64]) -> Vec<PeerMessage> {
+        let mut to_others = Vec::new();
+        loop {
+            let mut all = Vec::new();
+            for &id in some {
+                self.sync(id);
+                all.extend(self.at(id).take_messages());
+            }
+            if all.is_empty() {
+                return to_others;
+            }
+            for message in all {
+                let to = message.to().0;
+                if some.contains(&to) { self.at(to).receive(message, NOW) } else { to_others.push(message) }
+            }
+        }
+    }
+
     fn lead(&mut self, id: u64) {
         self.at(id).campaign(NOW);
         self.talk(|_, _| false);
@@ -182,6 +201,37 @@ fn what_a_deposed_leader_alone_had_is_cut_off_and_its_fate_told() {
     assert!(trio.at(1).reader().high_watermark().get() > lost.base_offset.get());
     assert_eq!(trio.at(1).fate(&lost, lost_epoch), Fate::Lost);
     assert_eq!(trio.at(1).counters().truncations, 1);
+}
+
+#[test]
+fn a_deposed_leader_whose_own_batches_were_never_synced_acknowledges_what_takes_their_place() {
+    let mut trio = Trio::new();
+    trio.lead(1);
+    append(trio.at(1), "kept").unwrap();
+    trio.talk(|_, _| false);
+    for _ in 0..3 {
+        append(trio.at(1), "lost").unwrap();
+    }
+    drop(trio.at(1).take_messages());
+    let mut to_deposed = Vec::new();
+    for _ in 0..40 {
+        trio.at(2).tick(NOW);
+        trio.at(3).tick(NOW);
+        to_deposed.extend(trio.talk_among(&[2, 3]));
+    }
+    let leader = if trio.at(2).role() == Role::Leader { 2 } else { 3 };
+    for message in to_deposed {
+        trio.at(1).receive(message, NOW);
+    }
+    assert_eq!((trio.at(1).counters().truncations, trio.at(1).reader().log_end().get()), (1, 1));
+    // The third is gone: without the deposed leader nothing is committed.
+    let appended = append(trio.at(leader), "new").unwrap();
+    let epoch = trio.at(leader).epoch_of_append(&appended);
+    for _ in 0..5 {
+        trio.at(leader).tick(NOW);
+        trio.talk_among(&[1, leader]);
+    }
+    assert_eq!(trio.at(leader).fate(&appended, epoch), Fate::Committed);
 }
 
 #[test]
