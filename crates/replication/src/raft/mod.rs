@@ -5,12 +5,19 @@
 //! to be a member (the controller decides).
 
 mod ballot;
+mod chunk;
+mod fetch;
+mod manifest;
 mod members;
+mod offers;
+mod opening;
 mod replica;
 mod storage;
+mod trimming;
 mod wire;
 
 pub use ballot::REPLICAS_MAX;
+pub use chunk::{CHUNK_BYTES_MAX, ChunkReader, ChunkRequest};
 pub use members::{MemberChange, Members};
 pub use replica::{Counters, Fate, PeerMessage, ProposeError, Replica, ReplicaOptions, Role};
 pub use tailrace_types::ReplicaId;

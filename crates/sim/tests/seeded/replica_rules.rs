@@ -1,138 +1,15 @@
 //! Rules of replicas, one by one: who appends, what is refused, what a deposed leader and one that forgot do.
-#![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
 
 use std::path::Path;
 
-use bytes::{Bytes, BytesMut};
-use tailrace_log::{Disk, LogConfig, LogError, LogStore, PartitionIdentity};
-use tailrace_records::{BatchBuilder, BatchHeader, BatchOptions};
-use tailrace_replication::raft::{
-    Fate, MemberChange, Members, PeerMessage, ProposeError, Replica, ReplicaId, ReplicaOptions, Role,
-};
-use tailrace_replication::{Appended, Durability, Policy, Solo};
-use tailrace_sim::{CrashMode, SimDisk};
-use tailrace_types::{Offset, PartitionId, TimestampMs, TopicId, TopicName, TopicPartition};
+use bytes::BytesMut;
+use tailrace_log::{LogConfig, LogStore};
+use tailrace_replication::Solo;
+use tailrace_replication::raft::{Fate, MemberChange, PeerMessage, ProposeError, ReplicaId, Role};
+use tailrace_sim::CrashMode;
+use tailrace_types::Offset;
 
-const NOW: TimestampMs = TimestampMs(1000);
-const STRICT: Policy = Policy { durability: Durability::Strict, producer_expiration_ms: i64::MAX };
-
-fn disk() -> SimDisk {
-    let disk = SimDisk::new(1);
-    disk.create_dir(Path::new("/data")).unwrap();
-    disk.sync_dir(Path::new("/")).unwrap();
-    disk
-}
-
-fn identity() -> PartitionIdentity {
-    let topic_partition = TopicPartition::new(TopicName::new("t").unwrap(), PartitionId(0));
-    PartitionIdentity { topic_id: TopicId([7; 16]), topic_partition }
-}
-
-fn options(id: u64, voters: &[u64]) -> ReplicaOptions {
-    let members = Members { voters: voters.iter().copied().map(ReplicaId).collect(), learners: Vec::new() };
-    ReplicaOptions { id: ReplicaId(id), members, election_ticks: 10, heartbeat_ticks: 2, seed: id }
-}
-
-fn open(disk: &SimDisk, options: ReplicaOptions) -> Result<Replica<SimDisk>, LogError> {
-    let store = LogStore::new(disk.clone(), 4);
-    let opened = Replica::open(
-        &store,
-        Path::new("/data/t-0"),
-        &identity(),
-        LogConfig::default(),
-        STRICT,
-        options,
-        NOW,
-    );
-    opened.map(|(replica, _)| replica)
-}
-
-fn batch(text: &str) -> (BatchHeader, Bytes) {
-    let mut builder = BatchBuilder::new(BatchOptions::default());
-    builder.push(TimestampMs(1), None, Some(text.as_bytes()), &[]).unwrap();
-    let bytes = builder.build();
-    (BatchHeader::parse(&bytes).unwrap(), bytes)
-}
-
-fn append(replica: &mut Replica<SimDisk>, text: &str) -> Result<Appended, ProposeError> {
-    let (header, bytes) = batch(text);
-    replica.append(&header, bytes, None, NOW)
-}
-
-/// Three replicas whose messages go where and when a test says.
-struct Trio {
-    disks: Vec<SimDisk>,
-    replicas: Vec<Replica<SimDisk>>,
-}
-
-impl Trio {
-    fn new() -> Self {
-        let disks: Vec<_> = (0..3).map(|_| disk()).collect();
-        let replicas =
-            (1..).zip(&disks).map(|(id, disk)| open(disk, options(id, &[1, 2, 3])).unwrap()).collect();
-        Self { disks, replicas }
-    }
-
-    fn at(&mut self, id: u64) -> &mut Replica<SimDisk> {
-        &mut self.replicas[id as usize - 1]
-    }
-
-    fn sync(&mut self, id: u64) {
-        while let Some(ticket) = self.at(id).begin_sync(false) {
-            let result = ticket.run();
-            self.at(id).finish_sync(&ticket, &result, NOW);
-        }
-    }
-
-    /// Lets everybody work and talk until nothing is left to say. What `lost` says gets lost.
-    fn talk(&mut self, lost: impl Fn(u64, u64) -> bool) {
-        loop {
-            let mut all = Vec::new();
-            for id in 1..=3 {
-                self.sync(id);
-                all.extend(self.at(id).take_messages());
-            }
-            if all.is_empty() {
-                return;
-            }
-            for message in all {
-                let (from, to) = (message.from().0, message.to().0);
-                if !lost(from, to) {
-                    self.at(to).receive(message, NOW);
-                }
-            }
-        }
-    }
-
-    /// The same among `some` only. Returns what they say to others.
-    fn talk_among(&mut self, some: &[u64]) -> Vec<PeerMessage> {
-        let mut to_others = Vec::new();
-        loop {
-            let mut all = Vec::new();
-            for &id in some {
-                self.sync(id);
-                all.extend(self.at(id).take_messages());
-            }
-            if all.is_empty() {
-                return to_others;
-            }
-            for message in all {
-                let to = message.to().0;
-                if some.contains(&to) { self.at(to).receive(message, NOW) } else { to_others.push(message) }
-            }
-        }
-    }
-
-    fn lead(&mut self, id: u64) {
-        self.at(id).campaign(NOW);
-        self.talk(|_, _| false);
-        assert_eq!(self.at(id).role(), Role::Leader);
-    }
-}
-
-fn cut_off(id: u64) -> impl Fn(u64, u64) -> bool {
-    move |from, to| from == id || to == id
-}
+use crate::common::trio::{NOW, STRICT, Trio, append, batch, cut_off, disk, identity, open, options};
 
 #[test]
 fn a_batch_counts_when_a_majority_has_it_durable() {
@@ -290,29 +167,6 @@ fn a_partition_that_had_one_replica_is_taken_over_with_all_that_is_in_it() {
     replica.finish_sync(&ticket, &result, NOW);
     assert_eq!(replica.reader().high_watermark().get(), 3);
     assert!(replica.epoch().get() > 0);
-}
-
-#[test]
-fn a_partition_whose_beginning_is_gone_is_refused() {
-    let disk = disk();
-    let store = LogStore::new(disk.clone(), 4);
-    let dir = Path::new("/data/t-0");
-    let config = LogConfig { segment_bytes: 64, ..LogConfig::default() };
-    let (mut solo, _) = Solo::open(&store, dir, &identity(), config, STRICT, NOW).unwrap();
-    solo.begin_epoch().unwrap();
-    for text in ["a", "b"] {
-        let (header, bytes) = batch(text);
-        solo.append(&header, &bytes, NOW).unwrap();
-    }
-    let ticket = solo.begin_sync(true).unwrap();
-    let result = ticket.run();
-    solo.finish_sync(&ticket, &result);
-    let trim = solo.advance_log_start(Offset(1)).unwrap();
-    let result = trim.run();
-    solo.finish_trim(&trim, &result);
-    solo.close().unwrap();
-    let refused = open(&disk, options(1, &[1])).unwrap_err().to_string();
-    assert!(refused.contains("cannot be replicated yet"), "{refused}");
 }
 
 #[test]
