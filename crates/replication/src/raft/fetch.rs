@@ -91,8 +91,9 @@ impl<D: Disk> Replica<D> {
         let chunk = chunk.filter(|chunk| chunk.len() == request.bytes_max as usize);
         match chunk.and_then(|chunk| fetch.take(request.part, &chunk, now)) {
             Some(Ok(())) => self.try_install(now),
-            // A full or failing disk, a damaged batch, a source that is gone: another offer will come.
-            Some(Err(_)) | None => self.give_up_fetching(),
+            // A full disk, a damaged batch, a source that is gone: another offer will come.
+            None | Some(Err(LogError::NoSpace { .. } | LogError::Damaged { .. })) => self.give_up_fetching(),
+            Some(Err(error)) => self.fail(&error),
         }
     }
 

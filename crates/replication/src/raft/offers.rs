@@ -102,10 +102,11 @@ fn offer<D: Disk>(storage: &LogStorage<D>, to: u64) -> Result<Option<(Offer<D>, 
     let segments = ledger.log.pin(end, RaftIndex(index + 1))?;
     let epochs = ledger.log.reader().epochs();
     let known = epochs.iter().filter(|(epoch, first)| *epoch <= epoch_of(term) && *first <= end);
+    // What is applied was forgotten in part when this replica was opened: the log may have been trimmed and compacted further.
     let manifest = Manifest {
-        log_start: ledger.log.log_start(),
+        log_start: ledger.log.log_start().min(end),
         end_offset: end,
-        first_dirty: ledger.log.reader().first_dirty(),
+        first_dirty: ledger.log.reader().first_dirty().min(end),
         first_index: storage.ballot.start.index + 1,
         producers_offset,
         producers_bytes: u32::try_from(producers.len()).unwrap_or(u32::MAX),

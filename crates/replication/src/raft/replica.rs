@@ -195,8 +195,9 @@ impl<D: Disk> Replica<D> {
         let (mut log, mut recovery) = Log::open(store, dir, identity, config, now)?;
         let disk = store.disk().clone();
         let (ballot, ballots) = settle_ballot(&mut log, &disk, dir, &options)?;
-        let committed = offset_at(&log, ballot.commit + 1)?;
         raise_log_start(&mut log, ballot.commit);
+        // The log start moves over nothing but what is committed. The ballot may not know of that any more.
+        let committed = offset_at(&log, ballot.commit + 1)?.max(log.log_start());
         let producers = rebuild_producers(&log, &mut recovery, policy, committed, now)?;
         let ledger = Ledger::new(log, producers, policy, committed, epoch_of(ballot.term));
         let storage = LogStorage {
@@ -505,11 +506,7 @@ impl<D: Disk> Replica<D> {
     fn handle_ready(&mut self, now: TimestampMs) -> Result<(), LogError> {
         let was_leader = self.led;
         let mut ready = self.node.ready();
-        let installs = !ready.snapshot().is_empty();
-        if installs {
-            self.install(now)?;
-        }
-        self.store(&ready.take_entries(), now)?;
+        // The term first: a log with entries of a later one would not be taken for this replica's.
         if let Some(state) = ready.hs() {
             let ballot = &self.node.store().ballot;
             if (state.term, state.vote) != (ballot.term, ballot.vote) {
@@ -517,6 +514,11 @@ impl<D: Disk> Replica<D> {
                 self.save(|ballot| (ballot.term, ballot.vote) = (term, vote))?;
             }
         }
+        let installs = !ready.snapshot().is_empty();
+        if installs {
+            self.install(now)?;
+        }
+        self.store(&ready.take_entries(), now)?;
         self.led = self.role() == Role::Leader;
         self.counters.elected += u64::from(self.led && !was_leader);
         self.ledger().reader.set_epoch(self.epoch());
@@ -630,7 +632,9 @@ impl<D: Disk> Replica<D> {
             self.uncommitted.pop_front();
         }
         if let Some(end) = end {
-            self.ledger_mut().commit(HighWatermark(end.get()));
+            let ledger = self.ledger_mut();
+            let end = end.max(ledger.log.log_start());
+            ledger.commit(HighWatermark(end.get()));
         }
     }
 

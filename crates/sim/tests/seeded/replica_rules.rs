@@ -6,7 +6,7 @@ use bytes::BytesMut;
 use tailrace_log::{LogConfig, LogStore};
 use tailrace_replication::Solo;
 use tailrace_replication::raft::{Fate, MemberChange, PeerMessage, ProposeError, ReplicaId, Role};
-use tailrace_sim::CrashMode;
+use tailrace_sim::{CrashMode, Effect, OpKind, Rule};
 use tailrace_types::Offset;
 
 use crate::common::trio::{NOW, STRICT, Trio, append, batch, cut_off, disk, identity, open, options};
@@ -134,6 +134,22 @@ fn a_vote_survives_a_crash_that_loses_all_that_was_not_synced() {
     let epoch = trio.at(1).epoch();
     let disk = trio.disks[1].crash(CrashMode::LoseAll);
     assert_eq!(open(&disk, options(2, &[1, 2, 3])).unwrap().epoch(), epoch);
+}
+
+#[test]
+fn a_term_is_durable_before_any_entry_of_it_is() {
+    let mut trio = Trio::new();
+    trio.at(1).campaign(NOW);
+    let to_third = trio.talk_among(&[1, 2]);
+    assert_eq!(trio.at(1).role(), Role::Leader);
+    let path_ends = "ballot".to_owned();
+    let (kind, effect) = (Some(OpKind::Write), Effect::Eio);
+    trio.disks[2].add_rule(Rule { kind, path_ends, after: 0, times: u64::MAX, effect });
+    // It hears of the term with the leader's first entry.
+    trio.at(3).receive(to_third.into_iter().last().unwrap(), NOW);
+    assert!(trio.at(3).halted().is_some());
+    let disk = trio.disks[2].crash(CrashMode::KeepAll);
+    open(&disk, options(3, &[1, 2, 3])).unwrap();
 }
 
 #[test]
