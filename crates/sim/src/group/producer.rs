@@ -133,7 +133,8 @@ impl Producer {
         let filler = self.rng.below(200) as usize;
         value.extend(self.rng.bytes(filler));
         // One record of such a size always fits.
-        let _ = builder.push(TimestampMs(1), None, Some(&value), &[]);
+        let key = super::history::key(self.id, self.sequence);
+        let _ = builder.push(TimestampMs(1), Some(format!("{key:?}").as_bytes()), Some(&value), &[]);
         builder.build()
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use tailrace_sim::group::{self, Bug, GroupOptions};
 
-const SEEDS: u64 = 25;
+const SEEDS: u64 = 40;
 /// A deliberate bug must be noticed within that many.
 const BUG_SEEDS: u64 = 500;
 const STORM_MS: u64 = 4_000;
@@ -36,8 +36,11 @@ fn nothing_acknowledged_is_lost_doubled_or_reordered() {
     eprintln!("{counts:?}");
     let rare = [
         "acknowledged",
+        "compaction",
         "crash",
         "crash of all",
+        "crash right after an installation",
+        "crash while fetching a snapshot",
         "cut off",
         "cut, one way",
         "disk full",
@@ -45,13 +48,20 @@ fn nothing_acknowledged_is_lost_doubled_or_reordered() {
         "election",
         "halted",
         "leader moved",
+        "log start moved",
         "node lost",
         "node replaced",
         "lost",
         "pause",
+        "power failed within a step",
         "read",
+        "records deleted",
         "reordered",
         "retry",
+        "snapshot given up",
+        "snapshot installed",
+        "snapshot offered",
+        "trim",
         "truncation",
     ];
     for what in rare.into_iter().filter(|_| several) {
