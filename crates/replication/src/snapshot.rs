@@ -170,3 +170,44 @@ fn read_aborted(bytes: &mut &[u8]) -> Result<AbortedTransactions, SnapshotError>
     }
     Ok(all.into_iter().collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use tailrace_records::{BatchHeader, EndTransactionMarker};
+
+    use super::*;
+
+    /// A transaction of producer 1 over offsets 0 to 1 whose marker lies at offset 2.
+    fn decided() -> Producers {
+        let mut producers = Producers::default();
+        let mut builder = tailrace_records::BatchBuilder::new(tailrace_records::BatchOptions {
+            producer_id: ProducerId(1),
+            producer_epoch: ProducerEpoch(0),
+            base_sequence: 0,
+            transactional: true,
+            ..Default::default()
+        });
+        for _ in 0..2 {
+            builder.push(TimestampMs(1), None, Some(b"v"), &[]).unwrap();
+        }
+        producers.remember(&BatchHeader::parse(&builder.build()).unwrap(), TimestampMs(1));
+        let marker = EndTransactionMarker { committed: false, coordinator_epoch: 3 };
+        let (mut header, _) = marker.build(ProducerId(1), ProducerEpoch(0), TimestampMs(1));
+        header.base_offset = Offset(2);
+        producers.remember_marker(&header, marker, TimestampMs(1));
+        producers
+    }
+
+    #[test]
+    fn a_transaction_whose_marker_may_yet_be_cut_off_is_undecided_after_a_start_too() {
+        let mut producers = Producers::from_snapshot(&decided().snapshot()).unwrap();
+        assert_eq!(producers, decided());
+        producers.commit(Offset(2));
+        assert_eq!(producers.first_undecided(), Some(Offset(0)));
+        producers.commit(Offset(3));
+        assert_eq!(producers.first_undecided(), None);
+        let bytes = producers.snapshot();
+        assert_eq!(bytes[..2], [0, 2], "the oldest version that can say it");
+        assert_eq!(Producers::from_snapshot(&bytes), Ok(producers));
+    }
+}

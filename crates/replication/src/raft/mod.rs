@@ -5,6 +5,8 @@
 //! to be a member (the controller decides).
 
 mod ballot;
+#[cfg(feature = "deliberate-bugs")]
+mod bugs;
 mod chunk;
 mod fetch;
 mod manifest;
@@ -17,6 +19,8 @@ mod trimming;
 mod wire;
 
 pub use ballot::REPLICAS_MAX;
+#[cfg(feature = "deliberate-bugs")]
+pub use bugs::DeliberateBug;
 pub use chunk::{CHUNK_BYTES_MAX, ChunkReader, ChunkRequest};
 pub use members::{MemberChange, Members};
 pub use replica::{Counters, Fate, PeerMessage, ProposeError, Replica, ReplicaOptions, Role};

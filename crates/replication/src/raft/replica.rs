@@ -147,6 +147,8 @@ pub struct Replica<D: Disk> {
     pub(super) counters: Counters,
     pub(super) offers: Offers<D>,
     pub(super) fetch: Option<Fetch<D>>,
+    #[cfg(feature = "deliberate-bugs")]
+    pub(super) bug: Option<super::bugs::DeliberateBug>,
 }
 
 /// How often rare things happened since the replica was opened.
@@ -222,6 +224,8 @@ impl<D: Disk> Replica<D> {
             counters: Counters::default(),
             offers: Offers::new(),
             fetch: None,
+            #[cfg(feature = "deliberate-bugs")]
+            bug: None,
         };
         replica.list_uncommitted()?;
         replica.draw_timeout();
@@ -550,6 +554,11 @@ impl<D: Disk> Replica<D> {
                     self.node.mut_store().known = entry.index;
                     continue;
                 }
+                #[cfg(feature = "deliberate-bugs")]
+                if self.bug == Some(super::bugs::DeliberateBug::SkipTruncation) {
+                    self.node.mut_store().known = entry.index;
+                    continue;
+                }
                 self.take_back(index, now)?;
             }
             self.write(entry, now)?;
@@ -624,6 +633,8 @@ impl<D: Disk> Replica<D> {
 
     fn publish_commit(&mut self) {
         let committed = self.node.raft.raft_log.committed;
+        #[cfg(feature = "deliberate-bugs")]
+        let committed = self.counted().map_or(committed, |counted| counted.max(committed));
         let mut end = None;
         while let Some((index, next)) = self.uncommitted.front().copied()
             && index <= committed

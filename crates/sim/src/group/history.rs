@@ -173,9 +173,14 @@ impl History {
     ) -> Result<Vec<(BatchHeader, Identity)>, String> {
         let mut found = Vec::new();
         let mut at = reader.log_start();
-        while let Some(slice) =
-            reader.log().read(at, upto, 1 << 20, true).map_err(|error| error.to_string())?
-        {
+        loop {
+            let slice = match reader.log().read(at, upto, 1 << 20, true) {
+                Ok(Some(slice)) => slice,
+                Ok(None) => break,
+                // An index that made room for a checkpoint has to be built anew.
+                Err(error) if error.is_no_space() => break,
+                Err(error) => return Err(error.to_string()),
+            };
             let bytes = slice.read().map_err(|error| error.to_string())?;
             for item in split_batches(&bytes) {
                 let (header, batch) = item.map_err(|error| error.to_string())?;

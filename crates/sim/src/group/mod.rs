@@ -13,7 +13,7 @@ use std::path::Path;
 use bytes::{Bytes, BytesMut};
 use tailrace_log::{Disk, LogError, LogStore, PartitionIdentity};
 use tailrace_replication::raft::{
-    ChunkRequest, MemberChange, Members, PeerMessage, Replica, ReplicaId, ReplicaOptions, Role,
+    ChunkRequest, DeliberateBug, MemberChange, Members, PeerMessage, Replica, ReplicaId, ReplicaOptions, Role,
 };
 use tailrace_replication::{Durability, Policy, SyncTicket};
 use tailrace_types::{PartitionId, TimestampMs, TopicId, TopicName, TopicPartition};
@@ -54,6 +54,8 @@ pub enum Bug {
     ReadUncommitted,
     /// A producer takes what a leader appended for committed.
     AcknowledgeOnAppend,
+    /// The replicas' own.
+    Replicas(DeliberateBug),
 }
 
 /// A node is gone for good and another one takes its place.
@@ -209,7 +211,10 @@ impl World {
         let opened =
             Replica::open(&store, Path::new("/data/t-0"), &identity()?, config, STRICT, options, now);
         match opened {
-            Ok((replica, _)) => {
+            Ok((mut replica, _)) => {
+                if let Some(Bug::Replicas(bug)) = self.bug {
+                    replica.misbehave(bug);
+                }
                 node.replica = Some(replica);
                 Ok(())
             }

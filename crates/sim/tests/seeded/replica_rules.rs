@@ -1,11 +1,14 @@
 //! Rules of replicas, one by one: who appends, what is refused, what a deposed leader and one that forgot do.
+#![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
 
 use std::path::Path;
 
 use bytes::BytesMut;
 use tailrace_log::{LogConfig, LogStore};
 use tailrace_replication::Solo;
-use tailrace_replication::raft::{Fate, MemberChange, PeerMessage, ProposeError, ReplicaId, Role};
+use tailrace_replication::raft::{
+    DeliberateBug, Fate, MemberChange, PeerMessage, ProposeError, ReplicaId, Role,
+};
 use tailrace_sim::{CrashMode, Effect, OpKind, Rule};
 use tailrace_types::Offset;
 
@@ -134,6 +137,78 @@ fn a_vote_survives_a_crash_that_loses_all_that_was_not_synced() {
     let epoch = trio.at(1).epoch();
     let disk = trio.disks[1].crash(CrashMode::LoseAll);
     assert_eq!(open(&disk, options(2, &[1, 2, 3])).unwrap().epoch(), epoch);
+}
+
+/// Lets `id` come to lead in a later term with the vote of `other`, and say nothing after that.
+fn elect(trio: &mut Trio, id: u64, other: u64) {
+    let before = trio.at(id).epoch();
+    let leads = |trio: &mut Trio| trio.at(id).role() == Role::Leader && trio.at(id).epoch() > before;
+    while !leads(trio) {
+        for at in [id, other] {
+            trio.at(at).tick(NOW);
+            trio.sync(at);
+            for message in trio.at(at).take_messages() {
+                let to = message.to().0;
+                if !leads(trio) && [id, other].contains(&to) {
+                    trio.at(to).receive(message, NOW);
+                }
+            }
+        }
+    }
+    trio.sync(id);
+    drop(trio.at(id).take_messages());
+}
+
+/// Figure 8 of the raft paper, with three: a majority has a batch of an older term durable. What becomes of it for its leader, then, and
+/// when another leader has overwritten it.
+fn figure_eight(bug: Option<DeliberateBug>) -> (Fate, impl FnOnce() -> Fate) {
+    let mut trio = Trio::new();
+    if let Some(bug) = bug {
+        trio.replicas.iter_mut().for_each(|replica| replica.misbehave(bug));
+    }
+    trio.lead(1);
+    // So large that it fills a message: what follows comes in another one.
+    let old = append(trio.at(1), &"old".repeat(500_000)).unwrap();
+    let epoch = trio.at(1).epoch_of_append(&old);
+    trio.sync(1);
+    drop(trio.at(1).take_messages());
+    elect(&mut trio, 2, 3);
+    elect(&mut trio, 1, 3);
+    let end = trio.at(1).reader().log_end();
+    while trio.at(3).reader().log_end() < end {
+        trio.at(1).tick(NOW);
+        for at in [1, 3] {
+            trio.sync(at);
+            let messages = trio.at(at).take_messages().into_iter().filter(|m| m.to() != ReplicaId(2));
+            messages.for_each(|message| trio.at(message.to().0).receive(message, NOW));
+        }
+    }
+    trio.sync(3);
+    for message in trio.at(3).take_messages() {
+        trio.at(1).receive(message, NOW);
+    }
+    drop(trio.at(1).take_messages());
+    let fate = trio.at(1).fate(&old, epoch);
+    let overwritten = move || {
+        elect(&mut trio, 2, 3);
+        trio.beat(2, 20, |_, _| false);
+        assert_eq!(trio.at(2).role(), Role::Leader);
+        assert_eq!((trio.at(1).counters().truncations, trio.at(3).counters().truncations), (1, 1));
+        trio.at(1).fate(&old, epoch)
+    };
+    (fate, overwritten)
+}
+
+#[test]
+fn an_entry_of_an_older_term_is_not_committed_by_counting_replicas() {
+    let (fate, overwritten) = figure_eight(None);
+    assert_eq!(fate, Fate::Open);
+    assert_eq!(overwritten(), Fate::Lost);
+}
+
+#[test]
+fn an_entry_of_an_older_term_that_is_committed_by_counting_replicas_is_noticed() {
+    assert_eq!(figure_eight(Some(DeliberateBug::CountOlderTerms)).0, Fate::Committed);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use tailrace_replication::raft::DeliberateBug;
 use tailrace_sim::group::{self, Bug, GroupOptions};
 
 const SEEDS: u64 = 40;
@@ -75,6 +76,7 @@ fn is_noticed(bug: Bug) {
         // A bug may as well trip over an assertion.
         let outcome = std::panic::catch_unwind(|| group::run(options));
         if !matches!(outcome, Ok(Ok(_))) {
+            eprintln!("{bug:?} is noticed by seed {seed}: {outcome:?}");
             return;
         }
     }
@@ -99,4 +101,9 @@ fn a_read_of_what_is_not_committed_is_noticed() {
 #[test]
 fn an_acknowledgement_by_the_leader_alone_is_noticed() {
     is_noticed(Bug::AcknowledgeOnAppend);
+}
+
+#[test]
+fn a_truncation_that_is_skipped_is_noticed() {
+    is_noticed(Bug::Replicas(DeliberateBug::SkipTruncation));
 }
