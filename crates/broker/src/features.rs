@@ -5,6 +5,10 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
+use crate::image::MetadataImage;
+
 /// Something that can be there at several levels. 0 means that it is not in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Feature {
@@ -20,6 +24,15 @@ pub enum Feature {
     Share,
     /// `transaction.version`: 1 is Kafka's flexible records, 2 gives each transaction an epoch of its own (KIP-890).
     Transaction,
+}
+
+/// Name under which the level of the protocol between nodes is kept and raised. It is there in clusters only, and its range
+/// is what all registered nodes speak: so it is no [`Feature`].
+pub const CLUSTER_LEVEL: &str = "tailrace.cluster.level";
+
+/// A level of the protocol between nodes as it is kept.
+pub(crate) fn stored_level(level: u16) -> i16 {
+    i16::try_from(level).unwrap_or(i16::MAX)
 }
 
 /// All features, by name.
@@ -96,8 +109,16 @@ impl FeatureLevels {
         Self { levels: levels(Feature::unwritten), epoch: 0 }
     }
 
-    pub(crate) fn newest() -> BTreeMap<String, i16> {
-        levels(Feature::newest)
+    /// Every feature at its newest level. That of the cluster stays: it is for the nodes to follow.
+    pub(crate) fn raised(&self) -> BTreeMap<String, i16> {
+        let mut newest = levels(Feature::newest);
+        newest.extend(self.levels.get_key_value(CLUSTER_LEVEL).map(|(name, level)| (name.clone(), *level)));
+        newest
+    }
+
+    /// The level of the protocol between nodes that is in force; 0 for a node that is alone.
+    pub fn cluster_level(&self) -> u16 {
+        self.levels.get(CLUSTER_LEVEL).map_or(0, |level| level.unsigned_abs())
     }
 
     /// The level of a feature.
@@ -122,7 +143,7 @@ fn levels(of: impl Fn(Feature) -> i16) -> BTreeMap<String, i16> {
 }
 
 /// A level that somebody wants.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FeatureUpdate {
     /// The feature's name.
     pub name: String,
@@ -133,7 +154,7 @@ pub struct FeatureUpdate {
 }
 
 /// In which direction a level may be moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FeatureDirection {
     /// Only up.
     Upgrade,
@@ -216,15 +237,19 @@ pub enum FeatureError {
 
 /// The levels that `updates` lead to: all of them, or an error.
 pub(crate) fn updated(
-    current: &FeatureLevels,
+    image: &MetadataImage,
     updates: &[FeatureUpdate],
 ) -> Result<BTreeMap<String, i16>, FeatureError> {
+    let current = &image.features;
     let mut levels = current.levels.clone();
     for (number, update) in updates.iter().enumerate() {
         if updates[..number].iter().any(|earlier| earlier.name == update.name) {
             return Err(FeatureError::Repeated { name: update.name.clone() });
         }
-        check(current, update)?;
+        match image.cluster_levels() {
+            Some(range) if update.name == CLUSTER_LEVEL => check_cluster(current, update, range)?,
+            Some(_) | None => check(current, update)?,
+        }
         if update.level == 0 {
             levels.remove(&update.name);
         } else {
@@ -232,6 +257,29 @@ pub(crate) fn updated(
         }
     }
     Ok(levels)
+}
+
+/// Nodes may rely on whatever a level brought, so it never goes down.
+fn check_cluster(
+    current: &FeatureLevels,
+    update: &FeatureUpdate,
+    (min, max): (u16, u16),
+) -> Result<(), FeatureError> {
+    let (name, level, current) = (CLUSTER_LEVEL, update.level, stored_level(current.cluster_level()));
+    let (min, max) = (stored_level(min), stored_level(max));
+    if level < min || level > max {
+        return Err(FeatureError::OutOfRange { name, level, min, max });
+    }
+    match update.direction {
+        FeatureDirection::UnsafeDowngrade => Err(FeatureError::Unsafe { name }),
+        FeatureDirection::Upgrade if level < current => Err(FeatureError::IsDowngrade { name, current }),
+        FeatureDirection::SafeDowngrade if level > current => Err(FeatureError::IsUpgrade { name, current }),
+        FeatureDirection::SafeDowngrade if level < current => {
+            let reason = "nodes may rely on what it brought";
+            Err(FeatureError::Fixed { name, level, current, reason })
+        }
+        FeatureDirection::Upgrade | FeatureDirection::SafeDowngrade => Ok(()),
+    }
 }
 
 fn check(current: &FeatureLevels, update: &FeatureUpdate) -> Result<(), FeatureError> {

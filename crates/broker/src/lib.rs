@@ -4,6 +4,7 @@
 //! in with the command; records go out to be written to the metadata log by the shell and come back through
 //! [`Controller::apply`]. Kafka's error codes are the shell's business too: errors here are typed facts.
 
+pub mod cluster;
 pub mod config;
 mod controller;
 pub mod coordinator;
@@ -11,16 +12,18 @@ mod features;
 pub mod groups;
 mod image;
 mod record;
+mod serial;
 pub mod share;
 pub mod transactions;
 
 pub use controller::{
-    ApplyError, BrokerScope, Command, ConfigAction, ConfigChange, ConfigOp, ControlError, Controller,
-    CreateTopic, GROUP_ID_BYTES_MAX, GROUPS_CONFIGURED_MAX, PRODUCER_IDS_PER_BLOCK, Requester, TopicRef,
+    ApplyError, BrokerScope, CLUSTER_ID_BYTES_MAX, Command, CommandDecodeError, ConfigAction, ConfigChange,
+    ConfigOp, ControlError, ControlErrorKind, Controller, CreateTopic, GROUP_ID_BYTES_MAX,
+    GROUPS_CONFIGURED_MAX, PRODUCER_IDS_PER_BLOCK, RegisterNode, RemoteControlError, Requester, TopicRef,
 };
-pub use features::{Feature, FeatureDirection, FeatureError, FeatureLevels, FeatureUpdate};
+pub use features::{CLUSTER_LEVEL, Feature, FeatureDirection, FeatureError, FeatureLevels, FeatureUpdate};
 pub use image::{
-    CONSUMER_OFFSETS_TOPIC, GroupImage, METADATA_TOPIC, MetadataImage, SHARE_GROUP_STATE_TOPIC,
-    TRANSACTION_STATE_TOPIC, TopicImage, is_internal_topic,
+    CONSUMER_OFFSETS_TOPIC, GroupImage, METADATA_TOPIC, MetadataImage, NodeImage, PartitionImage,
+    SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC, TopicImage, is_internal_topic,
 };
-pub use record::{METADATA_RECORD_VERSION, MetadataRecord, RecordError};
+pub use record::{METADATA_RECORD_VERSION, MetadataRecord, NodeRegistration, RecordError};

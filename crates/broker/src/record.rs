@@ -6,12 +6,37 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use tailrace_types::{NodeId, ProducerId, TimestampMs, TopicId, TopicName};
+use tailrace_types::{NodeId, PartitionId, ProducerId, ReplicaId, TimestampMs, TopicId, TopicName};
 
 /// The newest version of the encoding, which this build writes where an older one would not do, and the newest it reads.
 ///
-/// Version 2 added settings of groups and levels of features.
-pub const METADATA_RECORD_VERSION: u32 = 2;
+/// Version 2 added settings of groups and levels of features, version 3 nodes and the replicas of partitions.
+pub const METADATA_RECORD_VERSION: u32 = 3;
+
+/// What a node said of itself when it registered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeRegistration {
+    /// Its number.
+    pub node: NodeId,
+    /// Names its data folder. Another one under the same number means that the disk was lost or replaced.
+    pub directory: [u8; 16],
+    /// Which registration of the cluster this is, from 1. It never comes twice, whatever the node: Kafka's broker epoch.
+    pub epoch: i64,
+    /// Its replica of group 0, the metadata log.
+    pub replica: ReplicaId,
+    /// Where other nodes reach it, HOST:PORT.
+    pub cluster: String,
+    /// Where Kafka clients reach it, HOST:PORT.
+    pub kafka: String,
+    /// Where NATS clients reach it, HOST:PORT.
+    pub nats: Option<String>,
+    /// Where it answers HTTP, HOST:PORT.
+    pub http: Option<String>,
+    /// Where it stands.
+    pub rack: Option<String>,
+    /// Lowest and highest level of the protocol between nodes that it speaks.
+    pub levels: (u16, u16),
+}
 
 /// One change that counts once it is in the metadata log. Records hold results, not intentions: applying them needs no
 /// decision.
@@ -31,6 +56,9 @@ pub enum MetadataRecord {
         created_at: TimestampMs,
         /// Its overrides.
         configs: BTreeMap<String, String>,
+        /// The first replicas of each partition, the preferred leader first. Empty: one on the founder of the cluster, or
+        /// on the node that is alone.
+        replicas: Vec<Vec<ReplicaId>>,
     },
     /// A topic was deleted.
     TopicDeleted {
@@ -43,6 +71,8 @@ pub enum MetadataRecord {
         id: TopicId,
         /// Number of partitions from now on.
         partitions: i32,
+        /// The first replicas of each new partition, as in [`MetadataRecord::TopicCreated`].
+        replicas: Vec<Vec<ReplicaId>>,
     },
     /// A topic's overrides are now exactly these.
     TopicConfigs {
@@ -79,6 +109,46 @@ pub enum MetadataRecord {
         first: ProducerId,
         /// One past the last of them.
         next: ProducerId,
+    },
+    /// A cluster began: this node is no longer alone.
+    ClusterFounded {
+        /// The node that founded it. What was there already lies on it.
+        node: NodeId,
+        /// The cluster's name for clients and nodes.
+        cluster_id: String,
+        /// Registrations that the cluster has had so far; above 0 in a snapshot only.
+        epoch: i64,
+    },
+    /// A node registered, for the first time or with other facts than before. The first time it is fenced.
+    NodeRegistered(NodeRegistration),
+    /// A node is gone or back.
+    NodeFenced {
+        /// Which.
+        node: NodeId,
+        /// True if it is gone.
+        fenced: bool,
+    },
+    /// A node left for good.
+    NodeRemoved {
+        /// Which.
+        node: NodeId,
+    },
+    /// The replicas that a partition is to have.
+    PartitionReplicas {
+        /// The topic's id.
+        id: TopicId,
+        /// The partition.
+        partition: PartitionId,
+        /// Those it is to have in the end, the preferred leader first.
+        replicas: Vec<ReplicaId>,
+        /// Those that came with the reassignment that is under way, be they wanted still or in `removing` already.
+        adding: Vec<ReplicaId>,
+        /// Those beside `replicas` that may be members still.
+        removing: Vec<ReplicaId>,
+        /// Those of `removing` whose disk was lost.
+        lost: Vec<ReplicaId>,
+        /// Above the incarnations of all replicas that the partition has had.
+        next_incarnation: u32,
     },
 }
 
@@ -131,6 +201,8 @@ enum Body {
         replication_factor: i16,
         created_at: i64,
         configs: BTreeMap<String, String>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        replicas: Vec<Vec<u64>>,
     },
     TopicDeleted {
         id: String,
@@ -138,6 +210,8 @@ enum Body {
     PartitionsAdded {
         id: String,
         partitions: i32,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        replicas: Vec<Vec<u64>>,
     },
     TopicConfigs {
         id: String,
@@ -159,6 +233,39 @@ enum Body {
         first: i64,
         next: i64,
     },
+    ClusterFounded {
+        node: i32,
+        cluster_id: String,
+        epoch: i64,
+    },
+    NodeRegistered {
+        node: i32,
+        directory: String,
+        epoch: i64,
+        replica: u64,
+        cluster: String,
+        kafka: String,
+        nats: Option<String>,
+        http: Option<String>,
+        rack: Option<String>,
+        levels: (u16, u16),
+    },
+    NodeFenced {
+        node: i32,
+        fenced: bool,
+    },
+    NodeRemoved {
+        node: i32,
+    },
+    PartitionReplicas {
+        id: String,
+        partition: i32,
+        replicas: Vec<u64>,
+        adding: Vec<u64>,
+        removing: Vec<u64>,
+        lost: Vec<u64>,
+        next_incarnation: u32,
+    },
 }
 
 impl MetadataRecord {
@@ -170,8 +277,13 @@ impl MetadataRecord {
     }
 
     /// The oldest version that can say this, so that an older tailrace reads all that it can understand.
-    const fn version(&self) -> u32 {
+    fn version(&self) -> u32 {
         match self {
+            Self::TopicCreated { replicas, .. } | Self::PartitionsAdded { replicas, .. }
+                if !replicas.is_empty() =>
+            {
+                3
+            }
             Self::TopicCreated { .. }
             | Self::TopicDeleted { .. }
             | Self::PartitionsAdded { .. }
@@ -179,6 +291,11 @@ impl MetadataRecord {
             | Self::BrokerConfigs { .. }
             | Self::ProducerIds { .. } => 1,
             Self::GroupConfigs { .. } | Self::Features { .. } => 2,
+            Self::ClusterFounded { .. }
+            | Self::NodeRegistered(_)
+            | Self::NodeFenced { .. }
+            | Self::NodeRemoved { .. }
+            | Self::PartitionReplicas { .. } => 3,
         }
     }
 
@@ -204,6 +321,27 @@ fn malformed(reason: &dyn std::fmt::Display) -> RecordError {
     RecordError::Malformed { reason: reason.to_string() }
 }
 
+fn numbers(replicas: Vec<ReplicaId>) -> Vec<u64> {
+    replicas.into_iter().map(|replica| replica.0).collect()
+}
+
+/// Replica ids that can be: of a node that can be, and with an incarnation.
+fn replica(number: u64) -> Result<ReplicaId, RecordError> {
+    let replica = ReplicaId(number);
+    if replica.incarnation() == 0 || replica.node().0 < 0 {
+        return Err(malformed(&format!("{number} is no replica id")));
+    }
+    Ok(replica)
+}
+
+fn replicas(numbers: Vec<u64>) -> Result<Vec<ReplicaId>, RecordError> {
+    numbers.into_iter().map(replica).collect()
+}
+
+fn assignment(numbers: Vec<Vec<u64>>) -> Result<Vec<Vec<ReplicaId>>, RecordError> {
+    numbers.into_iter().map(replicas).collect()
+}
+
 fn topic_id(text: &str) -> Result<TopicId, RecordError> {
     TopicId::parse(text).ok_or_else(|| malformed(&format!("{text:?} is no topic id")))
 }
@@ -218,6 +356,7 @@ impl From<&MetadataRecord> for Body {
                 replication_factor,
                 created_at,
                 configs,
+                replicas,
             } => Self::TopicCreated {
                 name: name.to_string(),
                 id: id.to_string(),
@@ -225,11 +364,14 @@ impl From<&MetadataRecord> for Body {
                 replication_factor,
                 created_at: created_at.0,
                 configs,
+                replicas: replicas.into_iter().map(numbers).collect(),
             },
             MetadataRecord::TopicDeleted { id } => Self::TopicDeleted { id: id.to_string() },
-            MetadataRecord::PartitionsAdded { id, partitions } => {
-                Self::PartitionsAdded { id: id.to_string(), partitions }
-            }
+            MetadataRecord::PartitionsAdded { id, partitions, replicas } => Self::PartitionsAdded {
+                id: id.to_string(),
+                partitions,
+                replicas: replicas.into_iter().map(numbers).collect(),
+            },
             MetadataRecord::TopicConfigs { id, configs } => {
                 Self::TopicConfigs { id: id.to_string(), configs }
             }
@@ -240,7 +382,39 @@ impl From<&MetadataRecord> for Body {
             MetadataRecord::GroupConfigs { group, configs } => Self::GroupConfigs { group, configs },
             MetadataRecord::Features { epoch, levels } => Self::Features { epoch, levels },
             MetadataRecord::ProducerIds { first, next } => Self::ProducerIds { first: first.0, next: next.0 },
+            MetadataRecord::ClusterFounded { node, cluster_id, epoch } => {
+                Self::ClusterFounded { node: node.0, cluster_id, epoch }
+            }
+            MetadataRecord::NodeRegistered(registration) => registration.into(),
+            MetadataRecord::NodeFenced { node, fenced } => Self::NodeFenced { node: node.0, fenced },
+            MetadataRecord::NodeRemoved { node } => Self::NodeRemoved { node: node.0 },
+            MetadataRecord::PartitionReplicas {
+                id,
+                partition,
+                replicas,
+                adding,
+                removing,
+                lost,
+                next_incarnation,
+            } => Self::PartitionReplicas {
+                id: id.to_string(),
+                partition: partition.0,
+                replicas: numbers(replicas),
+                adding: numbers(adding),
+                removing: numbers(removing),
+                lost: numbers(lost),
+                next_incarnation,
+            },
         }
+    }
+}
+
+impl From<NodeRegistration> for Body {
+    fn from(registration: NodeRegistration) -> Self {
+        let NodeRegistration { node, directory, epoch, replica, cluster, kafka, nats, http, rack, levels } =
+            registration;
+        let (node, directory, replica) = (node.0, TopicId(directory).to_string(), replica.0);
+        Self::NodeRegistered { node, directory, epoch, replica, cluster, kafka, nats, http, rack, levels }
     }
 }
 
@@ -249,19 +423,26 @@ impl TryFrom<Body> for MetadataRecord {
 
     fn try_from(body: Body) -> Result<Self, RecordError> {
         Ok(match body {
-            Body::TopicCreated { name, id, partitions, replication_factor, created_at, configs } => {
-                Self::TopicCreated {
-                    name: TopicName::new(&name).map_err(|e| malformed(&e))?,
-                    id: topic_id(&id)?,
-                    partitions,
-                    replication_factor,
-                    created_at: TimestampMs(created_at),
-                    configs,
-                }
-            }
+            Body::TopicCreated {
+                name,
+                id,
+                partitions,
+                replication_factor,
+                created_at,
+                configs,
+                replicas,
+            } => Self::TopicCreated {
+                name: TopicName::new(&name).map_err(|e| malformed(&e))?,
+                id: topic_id(&id)?,
+                partitions,
+                replication_factor,
+                created_at: TimestampMs(created_at),
+                configs,
+                replicas: assignment(replicas)?,
+            },
             Body::TopicDeleted { id } => Self::TopicDeleted { id: topic_id(&id)? },
-            Body::PartitionsAdded { id, partitions } => {
-                Self::PartitionsAdded { id: topic_id(&id)?, partitions }
+            Body::PartitionsAdded { id, partitions, replicas } => {
+                Self::PartitionsAdded { id: topic_id(&id)?, partitions, replicas: assignment(replicas)? }
             }
             Body::TopicConfigs { id, configs } => Self::TopicConfigs { id: topic_id(&id)?, configs },
             Body::BrokerConfigs { cluster, nodes } => {
@@ -273,6 +454,51 @@ impl TryFrom<Body> for MetadataRecord {
             Body::ProducerIds { first, next } => {
                 Self::ProducerIds { first: ProducerId(first), next: ProducerId(next) }
             }
+            Body::ClusterFounded { node, cluster_id, epoch } => {
+                Self::ClusterFounded { node: NodeId(node), cluster_id, epoch }
+            }
+            Body::NodeRegistered {
+                node,
+                directory,
+                epoch,
+                replica: number,
+                cluster,
+                kafka,
+                nats,
+                http,
+                rack,
+                levels,
+            } => Self::NodeRegistered(NodeRegistration {
+                node: NodeId(node),
+                directory: topic_id(&directory)?.0,
+                epoch,
+                replica: replica(number)?,
+                cluster,
+                kafka,
+                nats,
+                http,
+                rack,
+                levels,
+            }),
+            Body::NodeFenced { node, fenced } => Self::NodeFenced { node: NodeId(node), fenced },
+            Body::NodeRemoved { node } => Self::NodeRemoved { node: NodeId(node) },
+            Body::PartitionReplicas {
+                id,
+                partition,
+                replicas: wanted,
+                adding,
+                removing,
+                lost,
+                next_incarnation,
+            } => Self::PartitionReplicas {
+                id: topic_id(&id)?,
+                partition: PartitionId(partition),
+                replicas: replicas(wanted)?,
+                adding: replicas(adding)?,
+                removing: replicas(removing)?,
+                lost: replicas(lost)?,
+                next_incarnation,
+            },
         })
     }
 }

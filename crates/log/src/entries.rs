@@ -97,6 +97,16 @@ impl SideFile {
         Ok(removed)
     }
 
+    /// Removes the entries below `index`, durably.
+    pub(crate) fn cut_below<D: Disk>(&mut self, disk: &D, index: RaftIndex) -> Result<usize, LogError> {
+        let removed = self.entries.partition_point(|e| e.raft_index < index);
+        if removed > 0 {
+            self.entries.drain(..removed);
+            self.rewrite(disk)?;
+        }
+        Ok(removed)
+    }
+
     /// Replaces the file by what is in memory.
     pub(crate) fn rewrite<D: Disk>(&mut self, disk: &D) -> Result<(), LogError> {
         let mut file = entry::encode_head();

@@ -27,7 +27,12 @@ impl Listing {
         let listed = |base: Offset, generation: u32| {
             checkpoint.segments.iter().any(|s| (s.base_offset, s.generation) == (base, generation))
         };
-        let replaced = |base: Offset| checkpoint.segments.iter().any(|s| s.generation > 0 && covers(s, base));
+        // Between two listed segments may be a hole, where a copy took the place of the log.
+        let replaced = |base: Offset| {
+            let below = checkpoint.segments.partition_point(|s| s.base_offset <= base);
+            let last = checkpoint.segments[..below].last();
+            base < checkpoint.end_offset && last.is_some_and(|s| s.generation > 0)
+        };
         let stale_new = self.compacted.extract_if(.., |name| !listed(name.0, name.1));
         let mut stale: Vec<_> = stale_new.collect();
         stale.extend(self.segments.extract_if(.., |base| replaced(*base)).map(|base| (base, 0)));
@@ -64,10 +69,6 @@ impl Listing {
         self.segments.sort_unstable();
         Ok((stale, chosen))
     }
-}
-
-fn covers(segment: &crate::format::checkpoint::SegmentEntry, base: Offset) -> bool {
-    (segment.base_offset..segment.end_offset).contains(&base)
 }
 
 fn generation_of(header: &SegmentHeader) -> u32 {

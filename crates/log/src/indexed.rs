@@ -59,6 +59,27 @@ impl<D: Disk> Log<D> {
         Ok((row.raft_index == index).then_some(Indexed::Batch(row)))
     }
 
+    /// Removes the entries without records below `index`. They must be of no use any more, and no batch at or above `index` may
+    /// share a segment with one of them: the raft indexes of a segment's batches are counted along them. Blocks.
+    ///
+    /// # Errors
+    /// The disk's. Any but [`LogError::NoSpace`] poisons the log.
+    pub fn prune_entries(&mut self, index: RaftIndex) -> Result<usize, LogError> {
+        self.check_writable()?;
+        let disk = self.reader.store.disk().clone();
+        let result = self.side.cut_below(&disk, index);
+        self.poison_unless_no_space(result)
+    }
+
+    /// Up to which index entries may be pruned if everything below `first` is of no use: the beginning of the segment that holds
+    /// it, if one does.
+    pub fn prunable_below(&self, first: RaftIndex) -> RaftIndex {
+        let list = self.reader.segments.load();
+        let begun = list.partition_point(|segment| segment.first_raft_index < first);
+        // Whether the last of them reaches up to `first` is not worth a look.
+        list[..begun].last().map_or(first, |segment| segment.first_raft_index)
+    }
+
     /// The batch that `row` describes, as it lies in the log. Its checksum is verified: what is damaged here must not reach
     /// another replica.
     ///

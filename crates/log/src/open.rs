@@ -163,10 +163,7 @@ impl<D: Disk> Log<D> {
             remove_if_there(&disk, &names::path(&self.reader.dir, *offset, Kind::Snapshot))?;
         }
         crate::store::lock(&self.reader.checkpoint).snapshots = usable.to_vec();
-        // What follows an older snapshot may have lost the end of a transaction that it holds as open.
-        let compacted_end = self.reader.compacted_end();
-        let after_compaction = &usable[usable.partition_point(|s| *s < compacted_end)..];
-        recovery.producer_snapshot = self.newest_snapshot(after_compaction, &mut recovery.notes)?;
+        recovery.producer_snapshot = self.producer_snapshot(end, &mut recovery.notes)?;
         if !recovery.clean {
             // Segments that were removed must not come back beside what is appended from here on.
             disk.sync_dir(&self.reader.dir).context("sync", &self.reader.dir)?;
@@ -179,6 +176,23 @@ impl<D: Disk> Log<D> {
         }
         self.durable_end = end.into();
         Ok((self, recovery))
+    }
+
+    /// The newest usable producer snapshot from `upto` or below: the state after all batches below its offset. What was wrong with
+    /// newer ones goes to `notes`.
+    ///
+    /// # Errors
+    /// The disk's; [`LogError::NewerFormat`].
+    pub fn producer_snapshot(
+        &self,
+        upto: Offset,
+        notes: &mut Vec<String>,
+    ) -> Result<Option<(Offset, Bytes)>, LogError> {
+        let there = crate::store::lock(&self.reader.checkpoint).snapshots.clone();
+        // What follows an older snapshot may have lost the end of a transaction that it holds as open.
+        let compacted_end = self.reader.compacted_end();
+        let usable = there.partition_point(|s| *s < compacted_end)..there.partition_point(|s| *s <= upto);
+        self.newest_snapshot(there.get(usable).unwrap_or_default(), notes)
     }
 
     fn newest_snapshot(
@@ -316,7 +330,8 @@ fn assemble<D: Disk>(
     listing: &Listing,
 ) -> Log<D> {
     let log_start = checkpoint.as_ref().map_or(tail.first_offset, |c| c.log_start).min(tail.next_offset);
-    let active = tail.segments.last().cloned();
+    // What was rewritten or copied as a whole takes no more: its header says where it ends.
+    let active = tail.segments.last().filter(|segment| segment.generation == 0).cloned();
     let reader = LogReader {
         store: store.clone(),
         dir: Arc::clone(dir),

@@ -232,8 +232,8 @@ impl<D: Disk> LogReader<D> {
         Offset(self.first_dirty.load(Acquire))
     }
 
-    /// One past the last offset of what compaction has rewritten.
-    pub(crate) fn compacted_end(&self) -> Offset {
+    /// One past the last offset of what compaction has rewritten, or was copied from another replica. 0 if nothing was.
+    pub fn compacted_end(&self) -> Offset {
         let segments = self.segments.load();
         let compacted = segments.iter().filter(|s| s.generation > 0);
         compacted.map(|s| s.end_offset()).max().unwrap_or_default()

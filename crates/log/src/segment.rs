@@ -172,6 +172,13 @@ impl<D: Disk> Segment<D> {
         self.created_synced.load(Acquire) && self.log_synced.load(Acquire) >= self.bytes()
     }
 
+    /// The row of its last batch, if there is one.
+    pub(crate) fn last_row(self: &Arc<Self>, store: &LogStore<D>) -> Result<Option<Row>, LogError> {
+        let Some(last) = self.rows().checked_sub(1) else { return Ok(None) };
+        let files = self.files(store)?;
+        self.row(&files, last).map(Some)
+    }
+
     pub(crate) fn path(&self, kind: Kind) -> PathBuf {
         names::path_of(&self.dir, self.base_offset, self.generation, kind)
     }

@@ -7,12 +7,14 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
 
+use bytes::Bytes;
 use tailrace_types::{HighWatermark, Offset, TimestampMs};
 
 use crate::checkpoint::CheckpointPlan;
 use crate::disk::{Disk, remove_if_there};
 use crate::error::{IoContext, LogError};
 use crate::format::names::{DELETED_SUFFIX, Kind, with_suffix};
+use crate::format::row::Row;
 use crate::log::Log;
 use crate::segment::Segment;
 
@@ -21,7 +23,7 @@ use crate::segment::Segment;
 pub struct Trim<D: Disk> {
     checkpoint: CheckpointPlan<D>,
     log_start: Offset,
-    segments: Vec<Arc<Segment<D>>>,
+    pub(crate) segments: Vec<Arc<Segment<D>>>,
 }
 
 impl<D: Disk> Trim<D> {
@@ -69,6 +71,15 @@ impl<D: Disk> Trim<D> {
         self.segments.iter().map(|s| s.base_offset).collect()
     }
 
+    /// The index row of the last batch that goes; `None` if none does. To be asked before [`Trim::run`].
+    ///
+    /// # Errors
+    /// The disk's; [`LogError::Damaged`] for a row with a wrong checksum.
+    pub fn last_row(&self) -> Result<Option<Row>, LogError> {
+        let store = &self.checkpoint.sync.reader().store;
+        self.segments.last().map_or(Ok(None), |segment| segment.last_row(store))
+    }
+
     /// To be passed to [`Log::mark_checkpointed`] after [`Trim::run`].
     pub fn checkpoint(&self) -> &CheckpointPlan<D> {
         &self.checkpoint
@@ -108,22 +119,52 @@ impl<D: Disk> Log<D> {
         let sealed = list.len().saturating_sub(1);
         let going =
             list[..sealed].iter().take_while(|s| s.end_offset() <= offset && s.is_log_synced()).count();
-        Ok(self.trim(going, offset))
+        Ok(self.trim(going, offset, None))
+    }
+
+    /// Moves the log start up to `offset` for readers, never back and not beyond the log end. It is durable, and files go, with the
+    /// next [`Log::retain_with`].
+    pub fn raise_log_start(&mut self, offset: Offset) {
+        let offset = offset.min(self.log_end().offset());
+        if offset > self.log_start() {
+            self.reader.log_start.store(offset.0, Release);
+            self.epochs.truncate_start(offset);
+            self.publish_epochs();
+        }
     }
 
     /// Applies retention by age, bytes and records, as Kafka does: whole segments, oldest first, none that reaches above the
     /// high watermark and none that is not synced; the active one too if all of it is due. Run the result.
     pub fn retain(&mut self, high_watermark: HighWatermark, now: TimestampMs) -> Option<Trim<D>> {
+        let (going, start) = self.to_retain(high_watermark, now);
+        (going > 0).then(|| self.trim(going, start, None))
+    }
+
+    /// The same, also if nothing goes but the log start was raised; with the producer state at the log end, if something goes.
+    pub fn retain_with(
+        &mut self,
+        high_watermark: HighWatermark,
+        now: TimestampMs,
+        producers: impl FnOnce() -> Option<Bytes>,
+    ) -> Option<Trim<D>> {
+        let (going, start) = self.to_retain(high_watermark, now);
+        if going > 0 {
+            return Some(self.trim(going, start, producers()));
+        }
+        let written = crate::store::lock(&self.reader.checkpoint).written.as_ref().map(|c| c.log_start);
+        let raised = self.log_start() > written.unwrap_or_default();
+        raised.then(|| self.trim(0, self.log_start(), None))
+    }
+
+    /// How many of the oldest segments go, and the log start without them.
+    fn to_retain(&self, high_watermark: HighWatermark, now: TimestampMs) -> (usize, Offset) {
         let list = self.reader.segments.load_full();
         let free = list
             .iter()
             .take_while(|s| s.rows() > 0 && s.end_offset() <= high_watermark.offset() && s.is_log_synced())
             .count();
         let going = self.due(&list, now).min(free);
-        (going > 0).then(|| {
-            let start = list.get(going).map_or(self.log_end().offset(), |next| next.base_offset);
-            self.trim(going, start)
-        })
+        (going, list.get(going).map_or(self.log_end().offset(), |next| next.base_offset))
     }
 
     /// How many of the oldest segments are due.
@@ -146,7 +187,7 @@ impl<D: Disk> Log<D> {
     }
 
     /// Takes the oldest `going` segments off the list and moves the log start up to `start`.
-    fn trim(&mut self, going: usize, start: Offset) -> Trim<D> {
+    fn trim(&mut self, going: usize, start: Offset, producers: Option<Bytes>) -> Trim<D> {
         let list = self.reader.segments.load_full();
         let log_start = start.max(self.log_start());
         self.reader.log_start.store(log_start.0, Release);
@@ -161,7 +202,7 @@ impl<D: Disk> Log<D> {
         }
         self.epochs.truncate_start(log_start);
         self.publish_epochs();
-        Trim { checkpoint: self.checkpoint_plan(None), log_start, segments }
+        Trim { checkpoint: self.checkpoint_plan(producers), log_start, segments }
     }
 }
 

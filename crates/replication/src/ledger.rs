@@ -102,6 +102,7 @@ impl<D: Disk> Ledger<D> {
         Appended {
             base_offset: original.base_offset,
             committed_at: HighWatermark(original.last_offset.plus(1).get()),
+            epoch: self.log.reader().epoch_at(original.last_offset).unwrap_or(LeaderEpoch::UNKNOWN),
             duplicate: Some(original),
             sync_due: self.sync_due(),
             checkpoint_due: false,
@@ -113,6 +114,13 @@ impl<D: Disk> Ledger<D> {
             Durability::Strict => self.log.durable_end().offset() < self.log.log_end().offset(),
             Durability::Relaxed { flush_messages, .. } => flush_messages.is_some_and(|n| self.unsynced >= n),
         }
+    }
+
+    pub(crate) fn flush_ms_due(&self, now: TimestampMs) -> bool {
+        let Durability::Relaxed { flush_ms: Some(limit), .. } = self.policy.durability else {
+            return false;
+        };
+        self.unsynced_since.is_some_and(|since| now.since(since) >= limit)
     }
 
     /// Plans a sync of everything appended so far; with a recovery checkpoint behind it, and the producers' table in that, if

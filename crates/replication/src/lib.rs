@@ -10,6 +10,8 @@
 mod aborted;
 mod compaction;
 mod ledger;
+#[cfg(feature = "raft")]
+mod partition;
 mod producers;
 #[cfg(feature = "raft")]
 pub mod raft;
@@ -21,6 +23,8 @@ mod verification;
 
 pub use aborted::{ABORTED_TRANSACTIONS_MAX, AbortedTransaction, AbortedTransactions};
 pub use compaction::CompactionPolicy;
+#[cfg(feature = "raft")]
+pub use partition::Partition;
 pub use producers::{
     BATCHES_REMEMBERED, NO_COORDINATOR_EPOCH, PRODUCERS_MAX, ProducerError, ProducerState, Producers,
     RememberedBatch, SequenceCheck, TransactionMarker,

@@ -184,10 +184,16 @@ pub struct Producers {
 impl Producers {
     pub(crate) fn from_parts(
         by_id: BTreeMap<ProducerId, ProducerState>,
+        decided: BTreeMap<Offset, Offset>,
         aborted: AbortedTransactions,
     ) -> Self {
         let open = by_id.iter().filter_map(|(id, state)| Some((state.current_transaction?, *id))).collect();
-        Self { by_id, open, decided: BTreeMap::new(), aborted }
+        Self { by_id, open, decided, aborted }
+    }
+
+    /// Transactions whose marker is not yet committed: first offset, offset of the marker.
+    pub(crate) fn decided(&self) -> &BTreeMap<Offset, Offset> {
+        &self.decided
     }
 
     /// Number of producers known.

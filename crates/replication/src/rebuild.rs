@@ -28,9 +28,7 @@ pub(crate) fn rebuild_producers<D: Disk>(
         if header.base_offset < from {
             continue;
         }
-        // When it was appended is not known; its own time is, and no later than that.
-        let appended = TimestampMs(header.max_timestamp.0.min(now.0));
-        let appended = if appended.0 < 0 { now } else { appended };
+        let appended = appended_at(&header, now);
         if !header.attributes.is_control() {
             producers.remember(&header, appended);
         } else if header.has_producer_id() {
@@ -64,14 +62,22 @@ fn read_marker<D: Disk>(
     Ok(EndTransactionMarker::read(&bytes).map_err(note))
 }
 
+/// When a batch was appended is not known later on; its own time is, and no later than that.
+pub(crate) fn appended_at(header: &BatchHeader, now: TimestampMs) -> TimestampMs {
+    let appended = header.max_timestamp.min(now);
+    if appended.0 < 0 { now } else { appended }
+}
+
 /// Takes note of a batch that another replica decided about.
 #[cfg(feature = "raft")]
 pub(crate) fn note_batch(producers: &mut Producers, header: &BatchHeader, bytes: &[u8], now: TimestampMs) {
     if !header.attributes.is_control() {
         producers.remember(header, now);
-    } else if header.has_producer_id()
-        && let Ok(Some(marker)) = EndTransactionMarker::read(bytes)
-    {
-        producers.remember_marker(header, marker, now);
+    } else if header.has_producer_id() {
+        match EndTransactionMarker::read(bytes) {
+            Ok(Some(marker)) => producers.remember_marker(header, marker, now),
+            Ok(None) if header.record_count == 0 => producers.remember_epoch(header, now),
+            Ok(None) | Err(_) => {}
+        }
     }
 }

@@ -11,9 +11,10 @@ use crate::producers::{
     BATCHES_REMEMBERED, NO_COORDINATOR_EPOCH, PRODUCERS_MAX, ProducerState, Producers, RememberedBatch,
 };
 
-/// Version 1 knew no transactions.
-const VERSION: u16 = 2;
+/// Version 1 knew no transactions, version 2 none whose marker may yet be cut off. The oldest one that can say it is written.
+const VERSION: u16 = 3;
 const TRANSACTIONS_FROM: u16 = 2;
+const DECIDED_FROM: u16 = 3;
 
 /// "No transaction is open."
 const NONE: i64 = -1;
@@ -53,11 +54,11 @@ impl From<TryGetError> for SnapshotError {
 }
 
 impl Producers {
-    /// The table as bytes. Transactions whose marker is not yet committed are not in it: when it is read, they are.
+    /// The table as bytes.
     pub fn snapshot(&self) -> Bytes {
         let producers = self.len() * (PRODUCER_BYTES + BATCHES_REMEMBERED * BATCH_BYTES);
         let mut out = BytesMut::with_capacity(10 + producers + self.aborted().len() * ABORTED_BYTES);
-        out.put_u16(VERSION);
+        out.put_u16(if self.decided().is_empty() { TRANSACTIONS_FROM } else { DECIDED_FROM });
         put_count(&mut out, self.len());
         for (id, state) in self.iter() {
             put_producer(&mut out, id, state);
@@ -68,6 +69,13 @@ impl Producers {
             out.put_i64(transaction.first_offset.get());
             out.put_i64(transaction.last_offset.get());
             out.put_i64(transaction.last_stable_offset.get());
+        }
+        if !self.decided().is_empty() {
+            put_count(&mut out, self.decided().len());
+            for (first, marker) in self.decided() {
+                out.put_i64(first.get());
+                out.put_i64(marker.get());
+            }
         }
         out.freeze()
     }
@@ -91,7 +99,13 @@ impl Producers {
         } else {
             read_aborted(&mut bytes)?
         };
-        Ok(Self::from_parts(by_id, aborted))
+        let mut decided = BTreeMap::new();
+        if version >= DECIDED_FROM {
+            for _ in 0..bytes.try_get_u32()? {
+                decided.insert(Offset(bytes.try_get_i64()?), Offset(bytes.try_get_i64()?));
+            }
+        }
+        Ok(Self::from_parts(by_id, decided, aborted))
     }
 }
 
@@ -155,4 +169,45 @@ fn read_aborted(bytes: &mut &[u8]) -> Result<AbortedTransactions, SnapshotError>
         all.push(transaction);
     }
     Ok(all.into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use tailrace_records::{BatchHeader, EndTransactionMarker};
+
+    use super::*;
+
+    /// A transaction of producer 1 over offsets 0 to 1 whose marker lies at offset 2.
+    fn decided() -> Producers {
+        let mut producers = Producers::default();
+        let mut builder = tailrace_records::BatchBuilder::new(tailrace_records::BatchOptions {
+            producer_id: ProducerId(1),
+            producer_epoch: ProducerEpoch(0),
+            base_sequence: 0,
+            transactional: true,
+            ..Default::default()
+        });
+        for _ in 0..2 {
+            builder.push(TimestampMs(1), None, Some(b"v"), &[]).unwrap();
+        }
+        producers.remember(&BatchHeader::parse(&builder.build()).unwrap(), TimestampMs(1));
+        let marker = EndTransactionMarker { committed: false, coordinator_epoch: 3 };
+        let (mut header, _) = marker.build(ProducerId(1), ProducerEpoch(0), TimestampMs(1));
+        header.base_offset = Offset(2);
+        producers.remember_marker(&header, marker, TimestampMs(1));
+        producers
+    }
+
+    #[test]
+    fn a_transaction_whose_marker_may_yet_be_cut_off_is_undecided_after_a_start_too() {
+        let mut producers = Producers::from_snapshot(&decided().snapshot()).unwrap();
+        assert_eq!(producers, decided());
+        producers.commit(Offset(2));
+        assert_eq!(producers.first_undecided(), Some(Offset(0)));
+        producers.commit(Offset(3));
+        assert_eq!(producers.first_undecided(), None);
+        let bytes = producers.snapshot();
+        assert_eq!(bytes[..2], [0, 2], "the oldest version that can say it");
+        assert_eq!(Producers::from_snapshot(&bytes), Ok(producers));
+    }
 }

@@ -47,6 +47,8 @@ pub struct Appended {
     pub base_offset: Offset,
     /// The high watermark has to reach this before the batch counts as committed.
     pub committed_at: HighWatermark,
+    /// The epoch under which it was appended: behind another leader something else may lie there.
+    pub epoch: LeaderEpoch,
     /// The stored batch that this one repeats; nothing was appended then.
     pub duplicate: Option<RememberedBatch>,
     /// A sync should be scheduled now.
@@ -314,6 +316,7 @@ impl<D: Disk> Solo<D> {
         Ok(Appended {
             base_offset: stamped.base_offset,
             committed_at,
+            epoch: self.epoch,
             duplicate: None,
             sync_due: self.ledger.sync_due(),
             checkpoint_due: rolled,
@@ -449,10 +452,7 @@ impl<D: Disk> Solo<D> {
 
     /// True if `flush.ms` asks for a sync now.
     pub fn flush_ms_due(&self, now: TimestampMs) -> bool {
-        let Durability::Relaxed { flush_ms: Some(limit), .. } = self.ledger.policy.durability else {
-            return false;
-        };
-        self.ledger.unsynced_since.is_some_and(|since| now.since(since) >= limit)
+        self.ledger.flush_ms_due(now)
     }
 
     /// Syncs everything and leaves a mark that makes the next start quick. Blocks on the disk.

@@ -12,13 +12,14 @@ use tokio::sync::Mutex;
 
 use crate::budget::RequestBudget;
 use crate::cleaner::Cleaner;
+use crate::cluster::{Links, Receiver};
 use crate::controller::{ControllerShell, ProducerIdBlock};
 use crate::coordinators::Coordinators;
 use crate::dirty::DirtyPages;
 use crate::kafka::FetchSessions;
 use crate::metrics::Metrics;
 use crate::nats::NatsFront;
-use crate::partitions::{Flusher, PartitionSlot, TopicTable};
+use crate::partitions::{Flusher, PartitionSlot, Stepper, TopicTable};
 use crate::share::ShareGroups;
 use crate::space::DiskSpace;
 use crate::tls::Tls;
@@ -59,12 +60,16 @@ pub(crate) struct Broker {
     pub(crate) limits: Limits,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) budget: Arc<RequestBudget>,
+    pub(crate) links: Arc<Links>,
+    /// What other nodes say; absent of a node that is alone.
+    pub(crate) receiver: Option<Arc<Receiver>>,
     pub(crate) controller: ControllerShell,
     pub(crate) cleaner: Cleaner,
     pub(crate) coordinators: Coordinators,
     /// Share groups' records in flight, and their clients' sessions.
     pub(crate) share: ShareGroups,
-    pub(crate) flusher: Flusher,
+    pub(crate) flusher: Arc<Flusher>,
+    pub(crate) stepper: Stepper,
     pub(crate) dirty: Arc<DirtyPages>,
     pub(crate) fetch_sessions: FetchSessions,
     pub(crate) nats: Arc<NatsFront>,
@@ -113,6 +118,11 @@ impl Broker {
         self.config().node()
     }
 
+    /// How long another node has been silent, if it was heard of at all.
+    pub(crate) fn silence(&self, node: NodeId) -> Option<Duration> {
+        self.receiver.as_ref()?.silence(node)
+    }
+
     /// Where clients are told to connect to: the advertised listener, or the address that this client reached.
     pub(crate) fn advertised(&self, local: SocketAddr) -> AdvertisedListener {
         match &self.config().advertised_listeners {
@@ -141,7 +151,7 @@ impl Broker {
                         let reason = reason.unwrap_or_else(|| "stopped".to_owned());
                         problems.push(format!("{} takes no writes: {reason}", handle.id));
                     }
-                    PartitionSlot::Online(_) => {}
+                    PartitionSlot::Online(_) | PartitionSlot::Elsewhere => {}
                 }
             }
         }
@@ -152,7 +162,16 @@ impl Broker {
     pub(crate) fn warnings(&self) -> Vec<String> {
         let uncleanable = self.cleaner.uncleanable().into_iter();
         let uncleanable = uncleanable.map(|(id, reason)| format!("{id} is not compacted any more: {reason}"));
-        self.disk_warning().into_iter().chain(uncleanable).collect()
+        self.disk_warning().into_iter().chain(uncleanable).chain(self.nodes_away()).collect()
+    }
+
+    /// Other nodes that this one has no connection to.
+    fn nodes_away(&self) -> Vec<String> {
+        let Some(peers) = self.links.peers() else { return Vec::new() };
+        let (image, own) = (self.image(), self.node());
+        let nodes = image.nodes().map(|node| node.registration.node);
+        let away = nodes.filter(|node| *node != own && !peers.is_up(*node));
+        away.map(|node| format!("there is no connection to node {node}")).collect()
     }
 
     /// Set while the disk is full or nearly so.

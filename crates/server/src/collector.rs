@@ -83,6 +83,7 @@ impl Collector for BrokerCollector {
         let (mut online, mut offline, mut halted) = (0, 0, 0);
         for slot in topics.iter().flat_map(|topic| &topic.partitions) {
             match slot {
+                PartitionSlot::Elsewhere => {}
                 PartitionSlot::Offline(_) => offline += 1,
                 PartitionSlot::Online(handle) if handle.halted.load(Ordering::Acquire) => halted += 1,
                 PartitionSlot::Online(_) => online += 1,

@@ -11,6 +11,7 @@
 mod broker;
 mod budget;
 mod cleaner;
+mod cluster;
 mod collector;
 mod connection;
 mod controller;
@@ -21,12 +22,10 @@ mod group_collector;
 mod http;
 mod kafka;
 mod listener;
-mod metadata_log;
 mod metrics;
 mod nats;
 mod outbox;
 mod partitions;
-#[allow(dead_code, unused_imports, reason = "being written; the server does not run links yet")]
 mod peers;
 mod random;
 mod residency;
@@ -37,8 +36,9 @@ mod start;
 mod tls;
 mod transport;
 
+pub use cluster::{ClusterError, JoinError};
+pub use controller::log::MetadataError;
 pub use disk::{DiskWatcher, ServerDisk, ServerFile};
-pub use metadata_log::MetadataError;
 pub use runtime::build_runtime;
 pub use start::{Addresses, Server, StartError, Startup, start};
 pub use tls::TlsError;

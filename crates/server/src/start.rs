@@ -8,9 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
+use crate::peers::PeerTls;
+use tailrace_broker::RegisterNode;
 use tailrace_broker::config::{BrokerConfig, ConfigError, DynamicConfigs, NatsTls};
 use tailrace_log::{DataDirLock, LockError, LogError, LogStore, remove_leftovers};
-use tailrace_types::{TimestampMs, TopicId};
+use tailrace_replication::raft::ReplicaOptions;
+use tailrace_types::TimestampMs;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinHandle;
@@ -18,27 +21,28 @@ use tokio::task::JoinHandle;
 use crate::broker::{Broker, Limits};
 use crate::budget::RequestBudget;
 use crate::cleaner::Cleaner;
+use crate::cluster::{self, ClusterError, Entered, Links, Own, Registration};
 use crate::collector::BrokerCollector;
-use crate::controller::{ControllerShell, ProducerIdBlock};
+use crate::controller::log::{self, MetadataError};
+use crate::controller::{ControllerShell, ProducerIdBlock, Tools};
 use crate::coordinators::Coordinators;
 use crate::dirty::DirtyPages;
 use crate::disk::ServerDisk;
 use crate::group_collector::GroupCollector;
 use crate::kafka::{FetchSessions, api_name};
-use crate::metadata_log::{MetadataError, MetadataLog};
 use crate::metrics::Metrics;
 use crate::nats::{self, Auth, AuthError, NatsFront};
-use crate::partitions::{Flusher, Opener, close_all, keep_up};
+use crate::partitions::{Flusher, Opener, Stepper, close_all, keep_up};
 use crate::share::ShareGroups;
 use crate::space::{self, DiskSpace};
 use crate::tls::{Tls, TlsError};
 use crate::{http, listener};
 
-/// File in the data folder that names the node and the cluster it belongs to, and the format of the folder.
-const META_FILE: &str = "tailrace.meta";
+/// Threads that step replicas. A step may wait for the disk.
+const STEP_THREADS: usize = 4;
 
-/// Newest format of a data folder that this build knows.
-const FORMAT: u32 = 1;
+/// How long a node that stops waits for others to take over what it leads.
+const HAND_OVER_MAX: Duration = Duration::from_secs(5);
 
 /// What a server is started with.
 pub struct Startup {
@@ -65,24 +69,9 @@ pub enum StartError {
     /// The data folder is used by another process, or cannot be written.
     #[error("{0}")]
     Lock(#[from] LockError),
-    /// The data folder was written by a newer tailrace.
-    #[error("{} has format {found}; this tailrace knows up to {FORMAT}: start a newer tailrace", .path.display())]
-    NewerFormat {
-        /// The file that says so.
-        path: PathBuf,
-        /// Its format.
-        found: u32,
-    },
-    /// The data folder belongs to another node.
-    #[error("{} belongs to node {found}, not {expected}: set node.id={found} or choose another data.dir", .path.display())]
-    OtherNode {
-        /// The file that says so.
-        path: PathBuf,
-        /// The node it names.
-        found: i32,
-        /// The configured node.
-        expected: i32,
-    },
+    /// Which node the data folder belongs to, and which cluster.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
     /// A file of the data folder itself.
     #[error("cannot {action} {}: {error}", .path.display())]
     Folder {
@@ -129,6 +118,8 @@ pub struct Addresses {
     pub nats: Option<SocketAddr>,
     /// Health and metrics.
     pub http: SocketAddr,
+    /// Other nodes; `None` if this one is alone.
+    pub cluster: Option<SocketAddr>,
 }
 
 /// A running server.
@@ -142,13 +133,6 @@ pub struct Server {
     _lock: DataDirLock,
 }
 
-#[derive(serde::Serialize, serde::Deserialize)]
-struct Meta {
-    format: u32,
-    node_id: i32,
-    cluster_id: String,
-}
-
 /// Opens the data folder and the listeners. All of them accept when this returns.
 ///
 /// # Errors
@@ -158,7 +142,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
     let data_dir = PathBuf::from(&config.data_dir);
     make_durable_folder(&data_dir)?;
     let lock = DataDirLock::acquire(&data_dir)?;
-    let meta = read_or_write_meta(&data_dir, config.node_id)?;
+    let mut own = Own::open(&data_dir, config.node())?;
     let tls = Tls::load(&config)?;
     let auth = Auth::load(&config)?;
     let kafka = listen("kafka", &config.kafka).await?;
@@ -168,22 +152,36 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         None => None,
     };
     let nats_address = nats.as_ref().map(local).transpose()?;
-    let addresses = Addresses { kafka: local(&kafka)?, nats: nats_address, http: local(&http)? };
+    let mut addresses =
+        Addresses { kafka: local(&kafka)?, nats: nats_address, http: local(&http)?, cluster: None };
     warn_if_open_to_all(&addresses, &config, tls.as_deref(), &auth);
 
     let metrics = Arc::new(Metrics::new(api_name));
     let space = DiskSpace::new(startup.disk.clone());
     let store =
         LogStore::new(startup.disk, usize::try_from(config.tailrace_open_segments_max).unwrap_or(usize::MAX));
-    let opener = Opener { store, data_dir: data_dir.clone() };
+    let links = Arc::new(Links::new(config.node()));
+    let entered = enter_cluster(&mut own, &config, &data_dir, &addresses, &metrics).await?;
+    if let Some(entered) = &entered {
+        addresses.cluster = Some(entered.bound);
+        links.connect(entered.peers.clone());
+    }
+    let opener = Opener { store, data_dir: data_dir.clone(), links: Arc::clone(&links) };
     let settings = startup.settings;
     let front = Arc::new(NatsFront::new(&config, nats_address, auth));
-    let parts = (opener, Arc::clone(&front));
-    let opened = tokio::task::spawn_blocking(move || open_controller(parts, &settings)).await;
-    let controller = opened.expect("opening the data folder does not panic")?;
     let flush_threads = usize::try_from(config.tailrace_flush_threads).unwrap_or(1);
+    let flusher = Flusher::start(flush_threads, Arc::clone(&metrics)).map_err(StartError::Threads)?;
+    let flusher = Arc::new(flusher);
+    let tools = Tools { opener, flusher: Arc::clone(&flusher), nats: Arc::clone(&front) };
+    let replica = entered
+        .as_ref()
+        .map(|entered| cluster::replica_options(&config, entered.replica, entered.founders.clone()));
+    let opened = tokio::task::spawn_blocking(move || open_controller(tools, &settings, replica)).await;
+    let controller = opened.expect("opening the data folder does not panic")?;
     let slots = usize::try_from(config.max_incremental_fetch_session_cache_slots).unwrap_or(0);
+    let stepper = Stepper::start(STEP_THREADS, Arc::clone(&flusher)).map_err(StartError::Threads)?;
     let broker = Arc::new(Broker {
+        links,
         limits: Limits::of(&config),
         budget: RequestBudget::new(
             usize::try_from(config.queued_max_request_bytes).unwrap_or(usize::MAX),
@@ -193,13 +191,15 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         cleaner: Cleaner::default(),
         coordinators: Coordinators::new(),
         share: ShareGroups::new(),
-        flusher: Flusher::start(flush_threads, Arc::clone(&metrics)).map_err(StartError::Threads)?,
+        flusher,
+        stepper,
         dirty: Arc::new(DirtyPages::default()),
         fetch_sessions: FetchSessions::new(slots, Arc::clone(&metrics)),
         nats: front,
         producer_ids: Mutex::new(ProducerIdBlock::default()),
         tls,
-        cluster_id: meta.cluster_id,
+        cluster_id: own.cluster_id().to_owned(),
+        receiver: entered.as_ref().map(|entered| Arc::clone(&entered.receiver)),
         data_dir: data_dir.canonicalize().unwrap_or(data_dir),
         space,
         connections: AtomicUsize::new(0),
@@ -211,9 +211,14 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
     broker.cleaner.start(&broker).map_err(StartError::Threads)?;
     broker.metrics.register_collector(Box::new(GroupCollector::new(&broker)));
     let grace = Duration::from_millis(config.tailrace_shutdown_grace_ms);
+    let follower = tokio::spawn(follow_metadata(Arc::clone(&broker)));
+    if let Some(entered) = entered {
+        live_in_cluster(&broker, entered, &config, &addresses).await?;
+    }
     let mut others = vec![
         tokio::spawn(http::serve(http, Arc::clone(&broker))),
         tokio::spawn(keep_up(Arc::clone(&broker))),
+        follower,
         tokio::spawn(nats::give_back(Arc::clone(&broker))),
         tokio::spawn(space::watch(Arc::clone(&broker))),
         tokio::spawn(run_coordinators(Arc::clone(&broker))),
@@ -233,6 +238,57 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         broker,
         _lock: lock,
     })
+}
+
+/// Takes the node's place in its cluster, if it is not to be alone.
+async fn enter_cluster(
+    own: &mut Own,
+    config: &BrokerConfig,
+    data_dir: &Path,
+    addresses: &Addresses,
+    metrics: &Metrics,
+) -> Result<Option<Entered>, StartError> {
+    let Some(address) = config.cluster_address() else {
+        own.may_be_alone()?;
+        return Ok(None);
+    };
+    let tls = match config.tailrace_cluster_tls {
+        true => Some(PeerTls::load(
+            Path::new(&config.tailrace_cluster_tls_certificate_file),
+            Path::new(&config.tailrace_cluster_tls_key_file),
+            Path::new(&config.tailrace_cluster_tls_ca_file),
+        )?),
+        false => None,
+    };
+    if let Some(tls) = &tls {
+        tokio::spawn(Arc::clone(tls).watch());
+    }
+    let listener = listen("cluster.listen", address).await?;
+    // Told before anybody is asked: a node that others cannot reach is of no use to them.
+    let registration = cluster::registration(config, addresses)?;
+    let register = |directory, cluster| RegisterNode { directory, cluster, ..registration.clone() };
+    Ok(Some(cluster::enter(own, config, data_dir, listener, (tls, metrics), register).await?))
+}
+
+/// Begins to take part. Ends when this node knows of itself.
+async fn live_in_cluster(
+    broker: &Arc<Broker>,
+    entered: Entered,
+    config: &BrokerConfig,
+    addresses: &Addresses,
+) -> Result<(), StartError> {
+    let node = cluster::registration(config, addresses)?;
+    let node = RegisterNode { directory: entered.directory, cluster: entered.address.clone(), ..node };
+    let founds = entered.founds().then(|| broker.cluster_id.clone());
+    entered.receiver.set_broker(broker);
+    cluster::connect_to_nodes(broker);
+    tokio::spawn(cluster::tick(Arc::clone(broker)));
+    tokio::spawn(cluster::run(Arc::clone(broker), Registration { node, founds }));
+    if entered.is_new {
+        tracing::info!("waiting for the cluster's metadata");
+        cluster::known_to_itself(broker).await;
+    }
+    Ok(())
 }
 
 impl Server {
@@ -257,6 +313,9 @@ impl Server {
     /// Stops: no new connections, answers for what is in flight, everything on disk, partitions closed cleanly.
     /// Returns how many partitions could not be closed cleanly; the next start recovers those.
     pub async fn stop(self) -> usize {
+        if self.broker.links.peers().is_some() && self.broker.config().controlled_shutdown_enable {
+            cluster::hand_over(&self.broker, HAND_OVER_MAX).await;
+        }
         self.broker.stopping.send_replace(true);
         let (kafka, ()) = tokio::join!(self.kafka, self.broker.nats.stop(self.grace));
         if let Err(error) = kafka {
@@ -268,6 +327,7 @@ impl Server {
         let broker = Arc::clone(&self.broker);
         let stop = move || {
             broker.cleaner.stop();
+            broker.stepper.stop();
             broker.flusher.stop();
         };
         if tokio::task::spawn_blocking(stop).await.is_err() {
@@ -275,8 +335,15 @@ impl Server {
         }
         let failed = close_all(&self.broker).await;
         self.broker.controller.close().await;
+        if let Some(peers) = self.broker.links.peers() {
+            peers.stop().await;
+        }
         failed
     }
+}
+
+async fn follow_metadata(broker: Arc<Broker>) {
+    broker.controller.follow(&broker).await;
 }
 
 async fn run_coordinators(broker: Arc<Broker>) {
@@ -284,15 +351,17 @@ async fn run_coordinators(broker: Arc<Broker>) {
 }
 
 fn open_controller(
-    (opener, nats): (Opener, Arc<NatsFront>),
+    tools: Tools,
     settings: &BTreeMap<String, String>,
+    replica: Option<ReplicaOptions>,
 ) -> Result<ControllerShell, StartError> {
     let now = now();
+    let opener = &tools.opener;
     for leftover in remove_leftovers(opener.store.disk(), &opener.data_dir)? {
         tracing::info!(folder = %leftover, "removed what was left of a deleted partition");
     }
-    let (log, controller) = MetadataLog::open(&opener.store, &opener.data_dir, settings, now)?;
-    Ok(ControllerShell::start(controller, log, (opener, nats), now))
+    let log = log::open(&opener.store, &opener.data_dir, settings, replica, now)?;
+    Ok(ControllerShell::start(log, tools, now))
 }
 
 fn now() -> TimestampMs {
@@ -382,41 +451,4 @@ fn make_durable_folder(data_dir: &Path) -> Result<(), StartError> {
         opened.sync_all().map_err(|error| failed("sync", folder, error))?;
     }
     Ok(())
-}
-
-fn read_or_write_meta(data_dir: &Path, node_id: i32) -> Result<Meta, StartError> {
-    let path = data_dir.join(META_FILE);
-    let failed = |action, error: String| StartError::Folder { action, path: path.clone(), error };
-    let text = match std::fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let cluster_id = TopicId::from_random(crate::random::bytes16()).to_string();
-            let meta = Meta { format: FORMAT, node_id, cluster_id };
-            write_meta(data_dir, &path, &meta).map_err(|error| failed("write", error.to_string()))?;
-            return Ok(meta);
-        }
-        Err(error) => return Err(failed("read", error.to_string())),
-    };
-    let format: u32 = serde_json::from_str::<serde_json::Value>(&text)
-        .ok()
-        .and_then(|value| u32::try_from(value.get("format")?.as_u64()?).ok())
-        .ok_or_else(|| failed("understand", "it is damaged".to_owned()))?;
-    if format > FORMAT {
-        return Err(StartError::NewerFormat { path, found: format });
-    }
-    let meta: Meta = serde_json::from_str(&text).map_err(|error| failed("understand", error.to_string()))?;
-    if meta.node_id != node_id {
-        return Err(StartError::OtherNode { path, found: meta.node_id, expected: node_id });
-    }
-    Ok(meta)
-}
-
-/// Written beside and renamed, so that a crash leaves the old file or the new one.
-fn write_meta(data_dir: &Path, path: &Path, meta: &Meta) -> io::Result<()> {
-    let beside = path.with_extension("new");
-    let text = serde_json::to_string_pretty(meta).map_err(io::Error::other)?;
-    std::fs::write(&beside, text + "\n")?;
-    std::fs::File::open(&beside)?.sync_all()?;
-    std::fs::rename(&beside, path)?;
-    std::fs::File::open(data_dir)?.sync_all()
 }

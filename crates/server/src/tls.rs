@@ -88,7 +88,7 @@ struct Files {
 }
 
 /// Time of change and length of each file: what tells that it was replaced.
-type Stamps = Vec<Option<(SystemTime, u64)>>;
+pub(crate) type Stamps = Vec<Option<(SystemTime, u64)>>;
 
 /// What the listeners that speak TLS share.
 pub(crate) struct Tls {
@@ -115,7 +115,7 @@ impl Tls {
             key: PathBuf::from(&config.tailrace_tls_key_file),
             authorities: verifies.then(|| PathBuf::from(&config.tailrace_tls_ca_file)),
         };
-        warn_if_key_is_open(&files.key);
+        warn_if_key_is_open(KEY, &files.key);
         let read_at_start = files.stamps();
         let server = ArcSwap::from(read(&files)?);
         let handshake_timeout = Duration::from_millis(config.tailrace_tls_handshake_timeout_ms);
@@ -165,27 +165,12 @@ impl Tls {
     /// Reads the files again whenever they change. Never ends. What cannot be used is reported, and the certificate in
     /// use stays; connections that are open keep theirs in any case.
     pub(crate) async fn watch(self: Arc<Self>) {
-        let mut used = self.read_at_start.clone();
-        loop {
-            tokio::time::sleep(RELOAD_INTERVAL).await;
-            let (tls, before) = (Arc::clone(&self), used.clone());
-            let look = move || {
-                let found = tls.files.stamps();
-                (found != before).then(|| (found, tls.reload()))
-            };
-            match tokio::task::spawn_blocking(look).await {
-                Ok(None) => {}
-                Ok(Some((found, outcome))) => {
-                    used = found;
-                    report(outcome);
-                }
-                Err(error) => tracing::error!(%error, "reading the TLS files panicked"),
-            }
-        }
+        let used = self.read_at_start.clone();
+        watch_files(self, used, |tls| tls.files.stamps(), Self::reload).await;
     }
 
     fn reload(&self) -> Result<(), TlsError> {
-        warn_if_key_is_open(&self.files.key);
+        warn_if_key_is_open(KEY, &self.files.key);
         self.config.store(read(&self.files)?);
         Ok(())
     }
@@ -193,12 +178,41 @@ impl Tls {
 
 impl Files {
     fn stamps(&self) -> Stamps {
-        let files = [Some(&self.certificate), Some(&self.key), self.authorities.as_ref()];
-        let stamp = |path: &PathBuf| {
-            let found = std::fs::metadata(path).ok()?;
-            Some((found.modified().ok()?, found.len()))
+        stamps([Some(&self.certificate), Some(&self.key), self.authorities.as_ref()].into_iter().flatten())
+    }
+}
+
+/// What tells whether one of these files was replaced.
+pub(crate) fn stamps<'a>(files: impl IntoIterator<Item = &'a PathBuf>) -> Stamps {
+    let stamp = |path: &PathBuf| {
+        let found = std::fs::metadata(path).ok()?;
+        Some((found.modified().ok()?, found.len()))
+    };
+    files.into_iter().map(stamp).collect()
+}
+
+/// Has `owner` read its files again whenever they change. Never ends.
+pub(crate) async fn watch_files<T: Send + Sync + 'static>(
+    owner: Arc<T>,
+    mut used: Stamps,
+    stamps: fn(&T) -> Stamps,
+    reload: fn(&T) -> Result<(), TlsError>,
+) {
+    loop {
+        tokio::time::sleep(RELOAD_INTERVAL).await;
+        let (owner, before) = (Arc::clone(&owner), used.clone());
+        let look = move || {
+            let found = stamps(&owner);
+            (found != before).then(|| (found, reload(&owner)))
         };
-        files.into_iter().flatten().map(stamp).collect()
+        match tokio::task::spawn_blocking(look).await {
+            Ok(None) => {}
+            Ok(Some((found, outcome))) => {
+                used = found;
+                report(outcome);
+            }
+            Err(error) => tracing::error!(%error, "reading the TLS files panicked"),
+        }
     }
 }
 
@@ -212,7 +226,7 @@ fn report(outcome: Result<(), TlsError>) {
 }
 
 /// A plain client's first bytes are no TLS record; rustls says so in this one way.
-fn handshake_error(error: io::Error) -> HandshakeError {
+pub(crate) fn handshake_error(error: io::Error) -> HandshakeError {
     let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match cause {
         Some(rustls::Error::InvalidMessage(_)) => HandshakeError::NotTls,
@@ -224,7 +238,7 @@ fn handshake_error(error: io::Error) -> HandshakeError {
 fn read(files: &Files) -> Result<Arc<rustls::ServerConfig>, TlsError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let chain = certificates(CERTIFICATE, &files.certificate)?;
-    let key = private_key(&files.key)?;
+    let key = private_key(KEY, &files.key)?;
     let content = |key, path: &Path, reason: String| TlsError::Content { key, path: path.to_owned(), reason };
     let builder = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -248,16 +262,23 @@ fn client_verifier(
     provider: Arc<rustls::crypto::CryptoProvider>,
 ) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
     let content = |reason| TlsError::Content { key: AUTHORITIES, path: path.to_owned(), reason };
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(AUTHORITIES, path)? {
-        roots.add(certificate).map_err(|error| content(error.to_string()))?;
-    }
+    let roots = authorities(AUTHORITIES, path)?;
     WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
         .build()
         .map_err(|error| content(error.to_string()))
 }
 
-fn certificates(key: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+/// Whoever issues certificates that are trusted.
+pub(crate) fn authorities(key: &'static str, path: &Path) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(key, path)? {
+        let content = |reason| TlsError::Content { key, path: path.to_owned(), reason };
+        roots.add(certificate).map_err(|error| content(error.to_string()))?;
+    }
+    Ok(roots)
+}
+
+pub(crate) fn certificates(key: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let content = |reason| TlsError::Content { key, path: path.to_owned(), reason };
     let bytes = bytes(key, path)?;
     let found: Result<Vec<_>, pem::Error> = CertificateDer::pem_slice_iter(&bytes).collect();
@@ -270,9 +291,9 @@ fn certificates(key: &'static str, path: &Path) -> Result<Vec<CertificateDer<'st
     }
 }
 
-fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-    let content = |reason| TlsError::Content { key: KEY, path: path.to_owned(), reason };
-    PrivateKeyDer::from_pem_slice(&bytes(KEY, path)?).map_err(|error| match error {
+pub(crate) fn private_key(key: &'static str, path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    let content = |reason| TlsError::Content { key, path: path.to_owned(), reason };
+    PrivateKeyDer::from_pem_slice(&bytes(key, path)?).map_err(|error| match error {
         pem::Error::NoItemsFound => content(
             "there is no unencrypted private key in it (expected PEM: PKCS #8, PKCS #1 or SEC1)".to_owned(),
         ),
@@ -292,12 +313,12 @@ fn bytes(key: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
 }
 
 /// What cannot be read at all is reported when it is read.
-fn warn_if_key_is_open(path: &Path) {
+pub(crate) fn warn_if_key_is_open(key: &'static str, path: &Path) {
     use std::os::unix::fs::PermissionsExt;
     let Ok(found) = std::fs::metadata(path) else { return };
     if found.permissions().mode() & 0o007 != 0 {
         tracing::warn!(
-            path = %path.display(), key = KEY,
+            path = %path.display(), key,
             "everybody on this machine may read or change the private key: chmod 600 (or 640) it"
         );
     }

@@ -82,6 +82,12 @@ pub(crate) struct ServeArguments {
     /// Number of this node [default: 1]
     #[arg(long, value_name = "N")]
     pub(crate) node_id: Option<i32>,
+    /// Address for other nodes of a cluster; port 0 picks a free one [default: off, the node is alone]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) cluster_listen: Option<String>,
+    /// Address of a node of the cluster to join; may be repeated. Without any, an empty data folder begins a new cluster.
+    #[arg(long = "seed", value_name = "ADDR")]
+    pub(crate) seeds: Vec<String>,
     /// Set any key of docs/configuration.md; may be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,

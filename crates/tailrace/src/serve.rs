@@ -28,12 +28,20 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, Failure> {
 async fn serve(settings: Settings) -> Result<ExitCode, Failure> {
     // Before the ready line: whoever reads it may send a signal at once.
     let mut signals = Signals::new()?;
-    let server =
-        tailrace_server::start(Startup { settings: settings.values, disk: ServerDisk::real() }).await?;
+    let starting = tailrace_server::start(Startup { settings: settings.values, disk: ServerDisk::real() });
+    // A node waits for as long as no cluster lets it in.
+    let server = tokio::select! {
+        server = starting => server?,
+        name = signals.next_to_stop() => {
+            tracing::info!(signal = name, "stopped before the start was done");
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
     let addresses = server.addresses();
     let mut out = std::io::stdout().lock();
     let nats = addresses.nats.map_or_else(|| "off".to_owned(), |address| address.to_string());
-    writeln!(out, "ready kafka={} nats={nats} http={}", addresses.kafka, addresses.http)?;
+    let cluster = addresses.cluster.map_or_else(String::new, |address| format!(" cluster={address}"));
+    writeln!(out, "ready kafka={} nats={nats} http={}{cluster}", addresses.kafka, addresses.http)?;
     out.flush()?;
     drop(out);
     let name = signals.next().await;

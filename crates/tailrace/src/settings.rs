@@ -94,12 +94,15 @@ impl Settings {
             self.add(key.trim(), value.to_owned(), || "--set".to_owned())?;
         }
         let node_id = arguments.node_id.map(|id| id.to_string());
+        let seeds = (!arguments.seeds.is_empty()).then(|| arguments.seeds.join(","));
         let flags = [
             ("data.dir", &arguments.data_dir, "--data-dir"),
             ("kafka", &arguments.kafka, "--kafka"),
             ("nats", &arguments.nats, "--nats"),
             ("http", &arguments.http, "--http"),
             ("node.id", &node_id, "--node-id"),
+            ("cluster.listen", &arguments.cluster_listen, "--cluster-listen"),
+            ("tailrace.cluster.seeds", &seeds, "--seed"),
         ];
         for (key, value, flag) in flags {
             if let Some(value) = value {

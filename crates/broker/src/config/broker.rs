@@ -5,10 +5,13 @@ use std::sync::{Arc, LazyLock};
 
 use tailrace_types::NodeId;
 
-use super::choice::{AdvertisedListener, LogFormat, MigrationPolicy, NatsTls, Secret, TlsClientAuth};
+use super::choice::{
+    AdvertisedListener, LogFormat, MigrationPolicy, NatsTls, ReplicaSelector, Secret, TlsClientAuth,
+};
+use super::cluster;
 use super::error::{ConfigError, ConfigScope};
 use super::group::{self, GROUP_KEYS, GroupConfig};
-use super::key::ConfigKind::{Boolean, Double, Int, List, Long, Password, Short, String as Text};
+use super::key::ConfigKind::{Boolean, Class, Double, Int, List, Long, Password, Short, String as Text};
 use super::key::{self, ConfigKey, Unit};
 use super::layers::{self, DynamicConfigs, Layers};
 use super::security;
@@ -38,8 +41,21 @@ settings! {
         advertised_listeners: Option<AdvertisedListener> = K::new("advertised.listeners", List);
         /// Whether a topic that a client asks for by name is created when it does not exist.
         auto_create_topics_enable: bool = K::new("auto.create.topics.enable", Boolean).default("true");
+        /// Whether leadership goes back to the first replica of a partition's assignment, once that replica is there again.
+        auto_leader_rebalance_enable: bool = K::new("auto.leader.rebalance.enable", Boolean).default("true");
+        /// Where this node stands: a rack, a room, a zone. Replicas of a partition are spread over racks, and consumers may
+        /// read from a replica in their own one (client.rack). Spreading needs a rack on every node.
+        broker_rack: Option<String> = K::new("broker.rack", Text);
+        /// Time without a sign of life after which the controller takes a node for gone. Clients are then no longer told
+        /// of it, and it does not count as in sync.
+        broker_session_timeout_ms: u64 = K::new("broker.session.timeout.ms", Int).default("9000").ms().at_least(1000);
+        /// Address at which other nodes of the cluster reach this one, HOST:PORT, or `off` for a node that is alone. Port 0
+        /// picks a free one.
+        cluster_listen: String = K::new("cluster.listen", Text).default("off");
         /// Time after which a connection without requests is closed.
         connections_max_idle_ms: u64 = K::new("connections.max.idle.ms", Long).default("600000").ms().at_least(1);
+        /// Whether a node that is told to stop hands its leaderships to other replicas first.
+        controlled_shutdown_enable: bool = K::new("controlled.shutdown.enable", Boolean).default("true");
         /// Folder for everything that is kept. One process at a time may use it.
         data_dir: String = K::new("data.dir", Text).default("./tailrace-data");
         /// Replicas of a topic that is created without a number of its own.
@@ -50,6 +66,10 @@ settings! {
         /// Upper bound of the bytes in one answer to a fetch, whatever the client asks for. The first batch is sent
         /// even if it is larger.
         fetch_max_bytes: u32 = K::new("fetch.max.bytes", Int).default("57671680").bytes().at_least(1024);
+        /// Bytes per second that this node takes in for the replicas in follower.replication.throttled.replicas of their
+        /// topics, all together.
+        follower_replication_throttled_rate: u64 = K::new("follower.replication.throttled.rate", Long)
+            .default("9223372036854775807").bytes().at_least(0).dynamic();
         /// Whether Kafka computes assignments of consumer groups on a thread of their own. Here they are computed where they are
         /// needed.
         group_consumer_assignor_offload_enable: bool = K::new("group.consumer.assignor.offload.enable", Boolean)
@@ -189,6 +209,17 @@ settings! {
         http: String = K::new("http", Text).default("127.0.0.1:8222");
         /// Address of the Kafka listener, HOST:PORT. Port 0 picks a free one.
         kafka: String = K::new("kafka", Text).default("127.0.0.1:9092");
+        /// Time between two looks for partitions whose leader is not the first of their replicas.
+        leader_imbalance_check_interval_seconds: u64 = K::new("leader.imbalance.check.interval.seconds", Long)
+            .default("300").count("s").between(1, 86_400);
+        /// Share of the partitions for which a node is the first replica that others may lead, in percent. Beyond it they
+        /// are handed back.
+        leader_imbalance_per_broker_percentage: u32 = K::new("leader.imbalance.per.broker.percentage", Int)
+            .default("10").count("percent").between(0, 100);
+        /// Bytes per second that this node sends to the replicas in leader.replication.throttled.replicas of their topics,
+        /// all together.
+        leader_replication_throttled_rate: u64 = K::new("leader.replication.throttled.rate", Long)
+            .default("9223372036854775807").bytes().at_least(0).dynamic();
         /// Time between two looks for partitions that are worth compacting, when the last one found none.
         log_cleaner_backoff_ms: u64 = K::new("log.cleaner.backoff.ms", Long).default("15000").ms().at_least(0).dynamic();
         /// Memory for the keys of the partitions that are being compacted, of all threads together. A key takes 18 to 24
@@ -270,9 +301,9 @@ settings! {
         /// changed later.
         offsets_topic_num_partitions: i32 = K::new("offsets.topic.num.partitions", Int).default("50").count("partitions")
             .between(1, 10_000);
-        /// Replicas that Kafka gives __consumer_offsets. On one node there is one.
+        /// Replicas that __consumer_offsets is created with. Where there are fewer nodes, each of them has one.
         offsets_topic_replication_factor: i16 = K::new("offsets.topic.replication.factor", Short).default("3")
-            .count("replicas").at_least(1).accepted();
+            .count("replicas").at_least(1);
         /// Size of a segment of __consumer_offsets, when it is created. Small segments are compacted soon.
         offsets_topic_segment_bytes: i32 = K::new("offsets.topic.segment.bytes", Int).default("104857600").bytes()
             .at_least(1_048_576);
@@ -286,6 +317,8 @@ settings! {
         /// process. When it is used up, reading from connections pauses. Must hold the largest request. Kafka's -1 (no
         /// limit) is refused: nothing is unbounded.
         queued_max_request_bytes: u64 = K::new("queued.max.request.bytes", Long).default("104857600").bytes().at_least(1);
+        /// From which replica consumers are told to fetch: always the leader, or one in their own rack (KIP-392).
+        replica_selector_class: ReplicaSelector = K::new("replica.selector.class", Class).one_of(ReplicaSelector::NAMES);
         /// Updates of a share-partition's state in __share_group_state until the whole state is written again.
         share_coordinator_snapshot_update_records_per_snapshot: u32 =
             K::new("share.coordinator.snapshot.update.records.per.snapshot", Int).default("500").count("records")
@@ -293,6 +326,9 @@ settings! {
         /// Partitions of __share_group_state, when it is created. Must not change afterwards.
         share_coordinator_state_topic_num_partitions: i32 = K::new("share.coordinator.state.topic.num.partitions", Int)
             .default("50").count("partitions").at_least(1);
+        /// Replicas that __share_group_state is created with. Where there are fewer nodes, each of them has one.
+        share_coordinator_state_topic_replication_factor: i16 = K::new("share.coordinator.state.topic.replication.factor", Short)
+            .default("3").count("replicas").at_least(1);
         /// Size at which a segment of __share_group_state is closed and the next begun, set when the topic is created.
         share_coordinator_state_topic_segment_bytes: i32 = K::new("share.coordinator.state.topic.segment.bytes", Int)
             .default("104857600").bytes().at_least(1);
@@ -306,9 +342,36 @@ settings! {
         /// Time between two checkpoints of a partition. What was written since the last one is read again after a crash.
         tailrace_checkpoint_interval_ms: u64 = K::new("tailrace.checkpoint.interval.ms", Long).default("5000").ms()
             .at_least(1);
+        /// The address that other nodes are told to connect to, HOST:PORT. Empty: the one of cluster.listen.
+        tailrace_cluster_advertised: String = K::new("tailrace.cluster.advertised", Text).default("");
+        /// Size of the largest frame between nodes. A node that announces a larger one is cut off. Must hold the largest
+        /// batch.
+        tailrace_cluster_frame_bytes_max: u32 = K::new("tailrace.cluster.frame.bytes.max", Int).default("104857600").bytes()
+            .between(1_048_576, 1_073_741_824);
+        /// Nodes of the cluster. Further ones are refused when they ask to join. Each node keeps a connection to every other.
+        tailrace_cluster_nodes_max: u32 = K::new("tailrace.cluster.nodes.max", Int).default("64").count("nodes")
+            .between(1, 1000);
+        /// Bytes that may wait to be sent to one other node. Beyond it messages of replication are dropped and sent again
+        /// later, and requests are refused. Must hold the largest frame.
+        tailrace_cluster_queue_bytes_max: u64 = K::new("tailrace.cluster.queue.bytes.max", Long).default("134217728").bytes()
+            .between(1_048_576, 1_099_511_627_776);
+        /// Addresses of nodes of the cluster to join, HOST:PORT, separated by commas. Without any, a node with an empty data
+        /// folder founds a cluster of its own.
+        tailrace_cluster_seeds: Vec<String> = K::new("tailrace.cluster.seeds", List).default("");
+        /// Whether nodes speak TLS with each other. Each shows a certificate and checks the other's.
+        tailrace_cluster_tls: bool = K::new("tailrace.cluster.tls", Boolean).default("false");
+        /// PEM file of the authorities whose certificates other nodes must show.
+        tailrace_cluster_tls_ca_file: String = K::new("tailrace.cluster.tls.ca.file", Text).default("");
+        /// PEM file of the certificate that this node shows to other nodes, followed by those of the authorities between
+        /// it and a root.
+        tailrace_cluster_tls_certificate_file: String = K::new("tailrace.cluster.tls.certificate.file", Text).default("");
+        /// PEM file of that certificate's private key, unencrypted. Nobody but the server should be able to read it.
+        tailrace_cluster_tls_key_file: String = K::new("tailrace.cluster.tls.key.file", Text).default("");
         /// Requests of one connection that may be unanswered. When reached, reading from it pauses.
         tailrace_connection_in_flight_max: u32 = K::new("tailrace.connection.in.flight.max", Int).default("64")
             .count("requests").between(1, 100_000);
+        /// Nodes that vote about metadata. The others follow. With 3 of them one may fail, with 5 two.
+        tailrace_controller_voters: u32 = K::new("tailrace.controller.voters", Int).default("3").count("nodes").between(1, 9);
         /// Size that a compressed batch may expand to while it is checked. Protects against decompression bombs; one
         /// worker thread may hold this much.
         tailrace_decompressed_bytes_max: u64 = K::new("tailrace.decompressed.bytes.max", Long).default("67108864").bytes()
@@ -408,6 +471,15 @@ settings! {
         /// Partitions of all topics together. Creating more is refused with POLICY_VIOLATION.
         tailrace_partitions_max: u32 = K::new("tailrace.partitions.max", Int).default("20000").count("partitions")
             .between(1, 1_000_000);
+        /// Ticks without a word of the leader after which a replica asks to be elected: this many to twice as many, drawn
+        /// anew each time.
+        tailrace_raft_election_ticks: u32 = K::new("tailrace.raft.election.ticks", Int).default("10").count("ticks")
+            .between(2, 1000);
+        /// Ticks between two heartbeats of a leader. Fewer than tailrace.raft.election.ticks.
+        tailrace_raft_heartbeat_ticks: u32 = K::new("tailrace.raft.heartbeat.ticks", Int).default("2").count("ticks")
+            .between(1, 999);
+        /// Length of a tick, the unit in which replicas count time. It must be the same on all nodes.
+        tailrace_raft_tick_ms: u64 = K::new("tailrace.raft.tick.ms", Int).default("50").ms().between(1, 60_000);
         /// Time from the first byte of a request until its last; then the connection is closed. The default is the time
         /// after which clients give a request up.
         tailrace_request_read_timeout_ms: u64 = K::new("tailrace.request.read.timeout.ms", Long).default("30000").ms()
@@ -415,6 +487,9 @@ settings! {
         /// Time for which a client may take no byte of an answer that waits for it; then the connection is closed.
         tailrace_response_write_timeout_ms: u64 = K::new("tailrace.response.write.timeout.ms", Long).default("30000").ms()
             .at_least(1);
+        /// Bytes per second that this node reads to check what lies on its disk, over and over. 0 checks nothing.
+        tailrace_scrub_bytes_per_second: u64 = K::new("tailrace.scrub.bytes.per.second", Long).default("4194304").bytes()
+            .at_least(0).dynamic();
         /// Step in which disk space of an active segment is reserved beyond its size, from its first record on. 0
         /// reserves nothing. Each partition that is written to takes up to this much more disk.
         tailrace_segment_preallocate_bytes: u64 = K::new("tailrace.segment.preallocate.bytes", Long).default("4194304")
@@ -460,9 +535,9 @@ settings! {
         /// Partitions of `__transaction_state`, when it is created. It must not change afterwards.
         transaction_state_log_num_partitions: i32 = K::new("transaction.state.log.num.partitions", Int).default("50")
             .count("partitions").between(1, 10_000);
-        /// Replicas of `__transaction_state`. On one node there is one, whatever is set here.
+        /// Replicas that `__transaction_state` is created with. Where there are fewer nodes, each of them has one.
         transaction_state_log_replication_factor: i16 = K::new("transaction.state.log.replication.factor", Short)
-            .default("1").count("replicas").at_least(1);
+            .default("3").count("replicas").at_least(1);
         /// Size at which a segment of `__transaction_state` is closed and a new one begun.
         transaction_state_log_segment_bytes: i32 = K::new("transaction.state.log.segment.bytes", Int).default("104857600")
             .bytes().at_least(1_048_576);
@@ -549,7 +624,13 @@ impl BrokerConfig {
             ),
             "what may wait for a client must hold the largest message",
         )?;
+        cluster::check(self)?;
         security::check(self)
+    }
+
+    /// Address of the listener for other nodes; `None` for a node that is alone.
+    pub fn cluster_address(&self) -> Option<&str> {
+        Some(self.cluster_listen.as_str()).filter(|address| *address != "off")
     }
 
     /// Address of the NATS listener; `None` when it is off.
@@ -566,7 +647,7 @@ impl BrokerConfig {
     }
 }
 
-fn not_above(
+pub(super) fn not_above(
     (other, other_value): (&'static str, i64),
     (key, value): (&'static str, i64),
     reason: &'static str,

@@ -128,6 +128,34 @@ choice! {
     }
 }
 
+/// Values of `replica.selector.class`, which are names of Kafka's classes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplicaSelector {
+    /// Consumers fetch from the leader. So it is when nothing is set.
+    Leader,
+    /// Consumers fetch from a replica in their own rack, if there is one in sync.
+    RackAware,
+}
+
+impl ReplicaSelector {
+    /// The names of Kafka's classes.
+    pub(crate) const NAMES: &[&str] = &[
+        "org.apache.kafka.common.replica.LeaderSelector",
+        "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+    ];
+}
+
+impl FromValue for ReplicaSelector {
+    fn from_value(value: Value) -> Result<Self, String> {
+        match value.text().as_deref() {
+            None => Ok(Self::Leader),
+            Some(name) if name == Self::NAMES[0] => Ok(Self::Leader),
+            Some(name) if name == Self::NAMES[1] => Ok(Self::RackAware),
+            Some(_) => Err(format!("String must be one of: {}", Self::NAMES.join(", "))),
+        }
+    }
+}
+
 /// A text that must not be shown: `Debug` hides it, and `Display` does not exist.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secret(String);

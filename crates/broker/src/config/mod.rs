@@ -5,6 +5,7 @@
 
 mod broker;
 mod choice;
+mod cluster;
 mod describe;
 mod error;
 mod group;
@@ -20,8 +21,9 @@ mod value;
 pub use broker::{BrokerConfig, broker_key, broker_key_of_variable, broker_keys};
 pub use choice::{
     AdvertisedListener, CleanupPolicy, CompressionType, GroupIsolationLevel, LogFormat, MessageTimestampType,
-    MigrationPolicy, NatsTls, Secret, TlsClientAuth,
+    MigrationPolicy, NatsTls, ReplicaSelector, Secret, TlsClientAuth,
 };
+pub(crate) use cluster::{RACK_BYTES_MAX, is_address};
 pub use describe::{
     ConfigSynonym, DescribedConfig, describe_broker, describe_cluster, describe_group, describe_topic,
 };

@@ -97,6 +97,16 @@ impl FromValue for String {
     }
 }
 
+impl FromValue for Option<String> {
+    fn from_value(value: Value) -> Result<Self, String> {
+        match value {
+            Value::Null => Ok(None),
+            Value::Text(text) if text.is_empty() => Ok(None),
+            other => String::from_value(other).map(Some),
+        }
+    }
+}
+
 impl FromValue for Vec<String> {
     fn from_value(value: Value) -> Result<Self, String> {
         match value {

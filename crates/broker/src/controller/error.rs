@@ -1,6 +1,7 @@
 //! Why the controller refuses a command. Each variant names the Kafka error it stands for.
 
-use tailrace_types::{NodeId, TopicId, TopicName, TopicNameError};
+use serde::{Deserialize, Serialize};
+use tailrace_types::{NodeId, PartitionId, TopicId, TopicName, TopicNameError};
 
 use crate::config::ConfigError;
 use crate::features::FeatureError;
@@ -198,4 +199,234 @@ pub enum ControlError {
     /// `UNKNOWN_SERVER_ERROR`: 2^63 producer ids have been handed out.
     #[error("All producer ids have been handed out.")]
     ProducerIdsExhausted,
+    /// `INVALID_REQUEST`: the node is alone, so there is no cluster that could be changed.
+    #[error("This node is alone: it belongs to no cluster.")]
+    NotFounded,
+    /// `INVALID_REQUEST`: the node belongs to a cluster already.
+    #[error("The cluster {cluster_id} was founded by node {founder} already.")]
+    AlreadyFounded {
+        /// The cluster's name.
+        cluster_id: String,
+        /// Who founded it.
+        founder: NodeId,
+    },
+    /// `INVALID_REQUEST`: a cluster's name that is empty, too long or has other characters than letters, digits, `-` and `_`.
+    #[error("A cluster's name has 1 to {max} letters, digits, - and _.")]
+    InvalidClusterId {
+        /// How many characters it may have.
+        max: usize,
+    },
+    /// `INVALID_REGISTRATION`: something that a node says of itself cannot be.
+    #[error("Node {node} cannot be registered: {reason}.")]
+    InvalidRegistration {
+        /// The node.
+        node: NodeId,
+        /// What is wrong.
+        reason: &'static str,
+    },
+    /// `DUPLICATE_BROKER_REGISTRATION`: another node with this number is at work.
+    #[error(
+        "The node id {node} is in use by a node with another data folder; give this node another id, or stop the other one and wait until it is fenced."
+    )]
+    NodeIdInUse {
+        /// The number.
+        node: NodeId,
+    },
+    /// `POLICY_VIOLATION`.
+    #[error("The cluster has {max} nodes, as many as tailrace.cluster.nodes.max allows.")]
+    TooManyNodes {
+        /// How many there may be.
+        max: u32,
+    },
+    /// `UNSUPPORTED_VERSION`: a node does not speak as the cluster does.
+    #[error(
+        "Node {node} speaks the levels {min} to {max} of the protocol between nodes, the cluster is at {level}; start a build that speaks it."
+    )]
+    ClusterLevel {
+        /// The node.
+        node: NodeId,
+        /// Its lowest level.
+        min: u16,
+        /// Its highest level.
+        max: u16,
+        /// What is in force.
+        level: u16,
+    },
+    /// `UNKNOWN_SERVER_ERROR`: 2^32 registrations have happened.
+    #[error("No more nodes can be registered in this cluster.")]
+    RegistrationsExhausted,
+    /// `BROKER_ID_NOT_REGISTERED`.
+    #[error("Broker ID {node} is not currently registered.")]
+    NotRegistered {
+        /// The number.
+        node: NodeId,
+    },
+    /// `INVALID_REQUEST`: a node that is at work cannot be removed.
+    #[error("Node {node} is at work; stop it first and wait until it is fenced.")]
+    NotFenced {
+        /// The node.
+        node: NodeId,
+    },
+    /// `INVALID_REQUEST`: a node with replicas cannot be removed.
+    #[error("Node {node} holds replicas of {partitions} partition(s); move them to other nodes first.")]
+    HoldsReplicas {
+        /// The node.
+        node: NodeId,
+        /// Of how many partitions.
+        partitions: usize,
+    },
+    /// `INVALID_REPLICA_ASSIGNMENT`.
+    #[error("{reason}")]
+    InvalidAssignment {
+        /// What is wrong.
+        reason: String,
+    },
+    /// `UNKNOWN_TOPIC_OR_PARTITION`.
+    #[error("Unable to find partition {topic}:{partition}.")]
+    UnknownPartition {
+        /// The topic.
+        topic: String,
+        /// The number that was asked for.
+        partition: PartitionId,
+    },
+    /// `NO_REASSIGNMENT_IN_PROGRESS`.
+    #[error("No reassignment of this partition is in progress.")]
+    NoReassignment,
+    /// `INVALID_REQUEST`: the members that a leader reports are not those that are wanted by now.
+    #[error("Other replicas of the partition are wanted by now.")]
+    OtherReplicasWanted,
+    /// Another node refused the command.
+    #[error("{message}")]
+    Remote {
+        /// Of which kind the refusal is.
+        kind: ControlErrorKind,
+        /// The words.
+        message: String,
+    },
+}
+
+/// What kind of refusal it is: what programs decide by. Each stands for one error of Kafka's protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ControlErrorKind {
+    /// `INVALID_TOPIC_EXCEPTION`.
+    InvalidTopic,
+    /// `TOPIC_ALREADY_EXISTS`.
+    TopicExists,
+    /// `TOPIC_AUTHORIZATION_FAILED`.
+    TopicReserved,
+    /// `UNKNOWN_TOPIC_OR_PARTITION`.
+    UnknownTopicOrPartition,
+    /// `UNKNOWN_TOPIC_ID`.
+    UnknownTopicId,
+    /// `TOPIC_DELETION_DISABLED`.
+    DeletionDisabled,
+    /// `INVALID_PARTITIONS`.
+    InvalidPartitions,
+    /// `POLICY_VIOLATION`.
+    Policy,
+    /// `INVALID_REPLICATION_FACTOR`.
+    InvalidReplicationFactor,
+    /// `INVALID_REPLICA_ASSIGNMENT`.
+    InvalidAssignment,
+    /// `NO_REASSIGNMENT_IN_PROGRESS`.
+    NoReassignment,
+    /// `INVALID_CONFIG`.
+    InvalidConfig,
+    /// `INVALID_REQUEST`.
+    InvalidRequest,
+    /// `INVALID_UPDATE_VERSION`.
+    InvalidUpdateVersion,
+    /// `INVALID_REGISTRATION`.
+    InvalidRegistration,
+    /// `DUPLICATE_BROKER_REGISTRATION`.
+    NodeIdInUse,
+    /// `UNSUPPORTED_VERSION`.
+    UnsupportedLevel,
+    /// `BROKER_ID_NOT_REGISTERED`.
+    NotRegistered,
+    /// `UNKNOWN_SERVER_ERROR`; also what a newer node says and this build does not know.
+    #[serde(other)]
+    Unknown,
+}
+
+/// A refusal as it travels to the node that passed the command on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoteControlError {
+    /// Of which kind it is.
+    pub kind: ControlErrorKind,
+    /// The words.
+    pub message: String,
+}
+
+impl From<&ControlError> for RemoteControlError {
+    fn from(error: &ControlError) -> Self {
+        Self { kind: error.kind(), message: error.to_string() }
+    }
+}
+
+impl From<RemoteControlError> for ControlError {
+    fn from(RemoteControlError { kind, message }: RemoteControlError) -> Self {
+        Self::Remote { kind, message }
+    }
+}
+
+impl ControlError {
+    /// Of which kind it is. The same on the node that refused and on the one that passed the command on.
+    pub fn kind(&self) -> ControlErrorKind {
+        use ControlErrorKind as Kind;
+        match self {
+            Self::InvalidTopicName(_) | Self::TopicCollision { .. } => Kind::InvalidTopic,
+            Self::TopicExists { .. } => Kind::TopicExists,
+            Self::ReservedTopic { .. } => Kind::TopicReserved,
+            Self::UnknownTopic { .. } | Self::UnknownPartition { .. } => Kind::UnknownTopicOrPartition,
+            Self::UnknownTopicId { .. } => Kind::UnknownTopicId,
+            Self::DeletionDisabled => Kind::DeletionDisabled,
+            Self::InvalidPartitions { .. }
+            | Self::AlreadyHasPartitions { .. }
+            | Self::NotAnIncrease { .. } => Kind::InvalidPartitions,
+            Self::TooManyPartitions { .. } | Self::TooManyGroups { .. } | Self::TooManyNodes { .. } => {
+                Kind::Policy
+            }
+            Self::InvalidReplicationFactor { .. } | Self::TooFewNodes { .. } => {
+                Kind::InvalidReplicationFactor
+            }
+            Self::Config(_)
+            | Self::SubjectsOverlap { .. }
+            | Self::InternalTopicCaptures { .. }
+            | Self::TopicWouldBreak { .. }
+            | Self::NullAtCreation { .. }
+            | Self::NotAList { .. } => Kind::InvalidConfig,
+            Self::Feature(FeatureError::Repeated { .. }) => Kind::InvalidRequest,
+            Self::Feature(
+                FeatureError::Unknown { .. }
+                | FeatureError::OutOfRange { .. }
+                | FeatureError::IsDowngrade { .. }
+                | FeatureError::IsUpgrade { .. }
+                | FeatureError::Unsafe { .. }
+                | FeatureError::Fixed { .. },
+            ) => Kind::InvalidUpdateVersion,
+            Self::NoGroupId
+            | Self::GroupIdTooLong { .. }
+            | Self::TopicIdInUse { .. }
+            | Self::NullConfig { .. }
+            | Self::DuplicateConfig { .. }
+            | Self::ReadOnlyConfig { .. }
+            | Self::UnknownNode { .. }
+            | Self::NotFounded
+            | Self::AlreadyFounded { .. }
+            | Self::InvalidClusterId { .. }
+            | Self::NotFenced { .. }
+            | Self::HoldsReplicas { .. }
+            | Self::OtherReplicasWanted => Kind::InvalidRequest,
+            Self::InvalidAssignment { .. } => Kind::InvalidAssignment,
+            Self::NoReassignment => Kind::NoReassignment,
+            Self::InvalidRegistration { .. } => Kind::InvalidRegistration,
+            Self::NodeIdInUse { .. } => Kind::NodeIdInUse,
+            Self::ClusterLevel { .. } => Kind::UnsupportedLevel,
+            Self::NotRegistered { .. } => Kind::NotRegistered,
+            Self::ProducerIdsExhausted | Self::RegistrationsExhausted => Kind::Unknown,
+            Self::Remote { kind, .. } => *kind,
+        }
+    }
 }

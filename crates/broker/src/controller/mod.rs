@@ -9,16 +9,19 @@ mod bindings;
 mod change;
 mod command;
 mod error;
+mod nodes;
 mod plan;
+mod replicas;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use apply::ApplyError;
 pub use command::{
-    BrokerScope, Command, ConfigAction, ConfigChange, ConfigOp, CreateTopic, Requester, TopicRef,
+    BrokerScope, CLUSTER_ID_BYTES_MAX, Command, CommandDecodeError, ConfigAction, ConfigChange, ConfigOp,
+    CreateTopic, RegisterNode, Requester, TopicRef,
 };
-pub use error::ControlError;
+pub use error::{ControlError, ControlErrorKind, RemoteControlError};
 
 use crate::config::{BrokerConfig, ConfigError, DynamicConfigs};
 use crate::image::MetadataImage;
@@ -48,6 +51,15 @@ impl Controller {
     pub fn new(fixed: BTreeMap<String, String>) -> Result<Self, ConfigError> {
         let broker = BrokerConfig::resolve(&fixed, &DynamicConfigs::default())?;
         Ok(Self { fixed, image: Arc::new(MetadataImage::empty(broker)) })
+    }
+
+    /// The same start configuration with no topics: what a snapshot in the metadata log begins with.
+    ///
+    /// # Panics
+    /// Never: the configuration was found legal before.
+    #[must_use]
+    pub fn anew(&self) -> Self {
+        Self::new(self.fixed.clone()).expect("the start configuration is legal")
     }
 
     /// What holds now. Cheap: the image is shared, and later changes leave it as it is.

@@ -2,34 +2,44 @@
 
 use std::collections::BTreeMap;
 
-use tailrace_types::{ProducerId, TopicName};
+use tailrace_types::{NodeId, PartitionId, ProducerId, ReplicaId, TopicName};
 
 use super::apply::fold;
 use super::command::{BrokerScope, Command, ConfigChange, CreateTopic, Requester, TopicRef};
 use super::{
-    ControlError, GROUP_ID_BYTES_MAX, GROUPS_CONFIGURED_MAX, PRODUCER_IDS_PER_BLOCK, bindings, change,
+    ControlError, GROUP_ID_BYTES_MAX, GROUPS_CONFIGURED_MAX, PRODUCER_IDS_PER_BLOCK, bindings, change, nodes,
+    replicas,
 };
 use crate::config::{BrokerConfig, ConfigScope, DynamicConfigs, GroupConfig, TopicConfig};
-use crate::features::{self, FeatureLevels};
+use crate::features;
 use crate::image::{MetadataImage, TopicImage, is_internal_topic};
 use crate::record::MetadataRecord;
 
-type Records = Result<Vec<MetadataRecord>, ControlError>;
-
-/// Nodes that can hold a replica.
-const NODES: i16 = 1;
+pub(super) type Records = Result<Vec<MetadataRecord>, ControlError>;
 
 pub(super) fn plan(image: &MetadataImage, fixed: &BTreeMap<String, String>, command: &Command) -> Records {
     match command {
         Command::CreateTopic(create) => create_topic(image, create),
         Command::DeleteTopic { topic, by } => delete_topic(image, topic, *by),
-        Command::CreatePartitions { topic, count, by } => create_partitions(image, topic, *count, *by),
+        Command::CreatePartitions { topic, count, assignment, by } => {
+            create_partitions(image, topic, (*count, assignment.as_deref()), *by)
+        }
         Command::AlterTopicConfigs { topic, change } => alter_topic(image, topic, change),
         Command::AlterBrokerConfigs { scope, change } => alter_broker(image, fixed, *scope, change),
         Command::AlterGroupConfigs { group, change } => alter_group(image, group, change),
-        Command::FinalizeFeatures => Ok(features(image, FeatureLevels::newest())),
-        Command::UpdateFeatures(updates) => Ok(features(image, features::updated(&image.features, updates)?)),
+        Command::FinalizeFeatures => Ok(features(image, image.features.raised())),
+        Command::UpdateFeatures(updates) => Ok(features(image, features::updated(image, updates)?)),
         Command::AllocateProducerIds => allocate_producer_ids(image),
+        Command::FoundCluster { cluster_id, node } => nodes::found(image, cluster_id, node),
+        Command::RegisterNode(node) => nodes::register(image, node),
+        Command::FenceNode { node, fenced } => nodes::fence(image, *node, *fenced),
+        Command::RemoveNode { node } => nodes::remove(image, *node),
+        Command::ReassignPartition { topic, partition, nodes } => {
+            replicas::reassign(image, topic, *partition, nodes.as_deref())
+        }
+        Command::FinishReassignment { topic, partition, replicas } => {
+            replicas::finish(image, *topic, *partition, replicas)
+        }
     }
 }
 
@@ -51,15 +61,54 @@ fn create_topic(image: &MetadataImage, create: &CreateTopic) -> Records {
     }
     let configs = change::given(ConfigScope::Topic, &create.configs)?;
     check_configs(image, &name, &configs)?;
-    let replication_factor = replication_factor(image, create.replication_factor)?;
+    let (partitions, replication_factor, replicas) = match &create.assignment {
+        Some(assignment) => assigned(image, assignment)?,
+        None => placed(image, create)?,
+    };
+    let (id, created_at) = (create.id, create.now);
+    Ok(vec![MetadataRecord::TopicCreated {
+        name,
+        id,
+        partitions,
+        replication_factor,
+        created_at,
+        configs,
+        replicas,
+    }])
+}
+
+/// Number of partitions, number of replicas, and the replicas of each partition.
+type Placement = (i32, i16, Vec<Vec<ReplicaId>>);
+
+/// The controller chooses the nodes.
+fn placed(image: &MetadataImage, create: &CreateTopic) -> Result<Placement, ControlError> {
+    let replication_factor = match create.replication_factor {
+        -1 => image.broker.default_replication_factor,
+        1.. => create.replication_factor,
+        found => return Err(ControlError::InvalidReplicationFactor { found }),
+    };
+    // Too many replicas are refused before too many partitions.
+    replicas::chosen(image, create.id, 0..0, replication_factor)?;
     let partitions = match create.partitions {
         -1 => image.broker.num_partitions,
         1.. => create.partitions,
         found => return Err(ControlError::InvalidPartitions { found }),
     };
     check_limits(image, partitions, partitions)?;
-    let (id, created_at) = (create.id, create.now);
-    Ok(vec![MetadataRecord::TopicCreated { name, id, partitions, replication_factor, created_at, configs }])
+    let replicas = replicas::chosen(image, create.id, 0..partitions, replication_factor)?;
+    Ok((partitions, replication_factor, replicas))
+}
+
+/// The client has chosen the nodes.
+fn assigned(image: &MetadataImage, assignment: &[Vec<NodeId>]) -> Result<Placement, ControlError> {
+    let partitions = i32::try_from(assignment.len()).unwrap_or(i32::MAX);
+    if partitions == 0 {
+        return Err(ControlError::InvalidPartitions { found: 0 });
+    }
+    check_limits(image, partitions, partitions)?;
+    let replicas = replicas::given(image, assignment, None)?;
+    let replication_factor = i16::try_from(assignment[0].len()).unwrap_or(i16::MAX);
+    Ok((partitions, replication_factor, replicas))
 }
 
 /// What a topic sets must be legal, by itself and beside the other topics.
@@ -71,18 +120,6 @@ fn check_configs(
     let config = TopicConfig::resolve(configs, &image.broker)?;
     config.check_captured_size(configs, &image.broker)?;
     bindings::check(image, name, &config)
-}
-
-fn replication_factor(image: &MetadataImage, asked: i16) -> Result<i16, ControlError> {
-    let found = match asked {
-        -1 => image.broker.default_replication_factor,
-        1.. => asked,
-        found => return Err(ControlError::InvalidReplicationFactor { found }),
-    };
-    if found > NODES {
-        return Err(ControlError::TooFewNodes { found, nodes: NODES });
-    }
-    Ok(found)
 }
 
 /// `total` partitions of one topic, of which `added` are new.
@@ -103,7 +140,7 @@ fn check_reserved(name: &TopicName, by: Requester) -> Result<(), ControlError> {
     Ok(())
 }
 
-fn existing<'a>(image: &'a MetadataImage, name: &str) -> Result<&'a TopicImage, ControlError> {
+pub(super) fn existing<'a>(image: &'a MetadataImage, name: &str) -> Result<&'a TopicImage, ControlError> {
     match image.topic(name) {
         Some(topic) => Ok(topic),
         None => Err(ControlError::UnknownTopic { name: name.to_owned() }),
@@ -122,7 +159,12 @@ fn delete_topic(image: &MetadataImage, topic: &TopicRef, by: Requester) -> Recor
     Ok(vec![MetadataRecord::TopicDeleted { id: topic.id }])
 }
 
-fn create_partitions(image: &MetadataImage, name: &str, count: i32, by: Requester) -> Records {
+fn create_partitions(
+    image: &MetadataImage,
+    name: &str,
+    (count, assignment): (i32, Option<&[Vec<NodeId>]>),
+    by: Requester,
+) -> Records {
     let topic = existing(image, name)?;
     check_reserved(&topic.name, by)?;
     if count == topic.partitions {
@@ -132,8 +174,25 @@ fn create_partitions(image: &MetadataImage, name: &str, count: i32, by: Requeste
         let (name, current) = (topic.name.clone(), topic.partitions);
         return Err(ControlError::NotAnIncrease { name, current, found: count });
     }
-    check_limits(image, count, count - topic.partitions)?;
-    Ok(vec![MetadataRecord::PartitionsAdded { id: topic.id, partitions: count }])
+    let added = count - topic.partitions;
+    check_limits(image, count, added)?;
+    // As many as the first partition has, as in Kafka.
+    let as_first = topic.partition(PartitionId(0)).map_or(1, |partition| partition.replicas.len());
+    let replicas = match assignment {
+        Some(assignment) if i32::try_from(assignment.len()) != Ok(added) => {
+            let reason = format!(
+                "Attempted to add {added} additional partition(s), but only {} assignment(s) were specified.",
+                assignment.len()
+            );
+            return Err(ControlError::InvalidAssignment { reason });
+        }
+        Some(assignment) => replicas::given(image, assignment, Some(as_first))?,
+        None => {
+            let replication_factor = i16::try_from(as_first).unwrap_or(i16::MAX);
+            replicas::chosen(image, topic.id, topic.partitions..count, replication_factor)?
+        }
+    };
+    Ok(vec![MetadataRecord::PartitionsAdded { id: topic.id, partitions: count, replicas }])
 }
 
 fn alter_topic(image: &MetadataImage, name: &str, change: &ConfigChange) -> Records {
@@ -156,7 +215,9 @@ fn alter_broker(
     let (mut cluster, mut nodes) = (image.cluster_configs.clone(), image.node_configs.clone());
     let current = match scope {
         BrokerScope::Cluster => &mut cluster,
-        BrokerScope::Node(node) if node == existing => nodes.entry(node).or_default(),
+        BrokerScope::Node(node) if node == existing || image.node(node).is_some() => {
+            nodes.entry(node).or_default()
+        }
         BrokerScope::Node(node) => return Err(ControlError::UnknownNode { node, existing }),
     };
     let configs = change::changed(ConfigScope::Broker, current, change, &image.broker)?;
@@ -165,9 +226,15 @@ fn alter_broker(
     }
     *current = configs;
     nodes.retain(|_, configs| !configs.is_empty());
-    let node = nodes.get(&existing).cloned().unwrap_or_default();
-    let broker = BrokerConfig::resolve(fixed, &DynamicConfigs { node, cluster: cluster.clone() })?;
-    image.resolve_topics(&broker).map_err(|(topic, error)| ControlError::TopicWouldBreak { topic, error })?;
+    // What the other nodes were started with is not known here. Only what was set at run time can be checked for them.
+    let others = image.nodes().map(|node| node.registration.node).filter(|node| *node != existing);
+    for node in std::iter::once(existing).chain(others.filter(|node| nodes.contains_key(node))) {
+        let node = nodes.get(&node).cloned().unwrap_or_default();
+        let broker = BrokerConfig::resolve(fixed, &DynamicConfigs { node, cluster: cluster.clone() })?;
+        image
+            .resolve_topics(&broker)
+            .map_err(|(topic, error)| ControlError::TopicWouldBreak { topic, error })?;
+    }
     Ok(vec![MetadataRecord::BrokerConfigs { cluster, nodes }])
 }
 
@@ -192,7 +259,7 @@ fn alter_group(image: &MetadataImage, group: &str, change: &ConfigChange) -> Rec
     Ok(vec![MetadataRecord::GroupConfigs { group: group.to_owned(), configs }])
 }
 
-fn features(image: &MetadataImage, levels: BTreeMap<String, i16>) -> Vec<MetadataRecord> {
+pub(super) fn features(image: &MetadataImage, levels: BTreeMap<String, i16>) -> Vec<MetadataRecord> {
     if levels == image.features.levels && image.features.epoch > 0 {
         return Vec::new();
     }

@@ -23,6 +23,7 @@ pub(super) fn image(updates: u32) -> Arc<MetadataImage> {
         replication_factor: 1,
         created_at: TimestampMs(0),
         configs: std::collections::BTreeMap::new(),
+        replicas: Vec::new(),
     };
     controller.apply(&created).expect("it applies");
     controller.image()

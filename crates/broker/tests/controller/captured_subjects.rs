@@ -279,6 +279,7 @@ fn a_change_is_checked_against_ten_thousand_topics_in_little_time() {
             replication_factor: 1,
             created_at: TimestampMs(1),
             configs: BTreeMap::from([(SUBJECTS.to_owned(), subjects)]),
+            replicas: Vec::new(),
         };
         f.controller.apply(&record).unwrap();
     }

@@ -75,7 +75,7 @@ fn delete(name: &str) -> Command {
 }
 
 fn partitions(topic: &str, count: i32) -> Command {
-    Command::CreatePartitions { topic: topic.to_owned(), count, by: Requester::Client }
+    Command::CreatePartitions { topic: topic.to_owned(), count, assignment: None, by: Requester::Client }
 }
 
 #[test]
@@ -362,6 +362,7 @@ fn records_that_contradict_the_image_are_refused() {
         replication_factor: 1,
         created_at: TimestampMs(1),
         configs: BTreeMap::new(),
+        replicas: Vec::new(),
     };
     let bad_configs = BTreeMap::from([("nope".to_owned(), "1".to_owned())]);
     let cases = [
@@ -369,8 +370,11 @@ fn records_that_contradict_the_image_are_refused() {
         (created("b", id, 1), "the name or the id is taken"),
         (created("b", other, 0), "has 0 partitions"),
         (MetadataRecord::TopicDeleted { id: other }, "which no topic has"),
-        (MetadataRecord::PartitionsAdded { id, partitions: 1 }, "has 1 partitions"),
-        (MetadataRecord::PartitionsAdded { id: other, partitions: 2 }, "which no topic has"),
+        (MetadataRecord::PartitionsAdded { id, partitions: 1, replicas: Vec::new() }, "has 1 partitions"),
+        (
+            MetadataRecord::PartitionsAdded { id: other, partitions: 2, replicas: Vec::new() },
+            "which no topic has",
+        ),
         (MetadataRecord::TopicConfigs { id, configs: bad_configs.clone() }, "settings of topic 'a': Unknown"),
         (
             MetadataRecord::BrokerConfigs { cluster: bad_configs, nodes: BTreeMap::new() },

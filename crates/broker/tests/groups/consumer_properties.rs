@@ -372,7 +372,12 @@ impl World {
                 if self.sizes[topic] > 0 {
                     self.sizes[topic] += 1;
                     let (topic, count) = (topic_name(topic), self.sizes[topic]);
-                    self.rig.command(&Command::CreatePartitions { topic, count, by: Requester::Client });
+                    self.rig.command(&Command::CreatePartitions {
+                        topic,
+                        count,
+                        assignment: None,
+                        by: Requester::Client,
+                    });
                 }
             }
             Action::DeleteTopic(topic) => {

@@ -12,6 +12,7 @@ use super::source::Source;
 use super::{Compaction, Pace};
 use crate::disk::Disk;
 use crate::error::LogError;
+use crate::format::row::Row;
 use crate::reader::LogReader;
 use crate::segment::Segment;
 
@@ -36,6 +37,14 @@ impl<D: Disk> Rewritten<D> {
     /// Offsets of the abort markers that are no longer in it, ascending: their transactions need not be remembered.
     pub fn removed_aborts(&self) -> &[Offset] {
         &self.removed_aborts
+    }
+
+    /// The index row of its last batch, which is that of what it was made of; `None` if there is no new segment.
+    ///
+    /// # Errors
+    /// The disk's; [`LogError::Damaged`] for a row with a wrong checksum.
+    pub fn last_row(&self) -> Result<Option<Row>, LogError> {
+        self.segment.as_ref().map_or(Ok(None), |segment| segment.last_row(&self.reader.store))
     }
 
     /// Removes the files again. What cannot be removed goes at the next start.

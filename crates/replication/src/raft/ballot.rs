@@ -7,16 +7,26 @@ use std::path::{Path, PathBuf};
 
 use raft::eraftpb::ConfState;
 use tailrace_log::{Disk, DiskFile, LogError, OpenMode, read_full_at};
+use tailrace_types::ReplicaId;
 
 const MAGIC: &[u8; 8] = b"TRBALLOT";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Each slot is a page of its own.
 const SLOT_BYTES: usize = 4096;
-const FIXED_BYTES: usize = 64;
+/// Version 1 ended here, and had the members next.
+const FIXED_BYTES_1: usize = 64;
+const FIXED_BYTES: usize = 128;
 const CRC_BYTES: usize = 4;
 
 /// The most replicas of one group, learners included.
 pub const REPLICAS_MAX: usize = 64;
+
+/// The most ids in all lists of a [`ConfState`]. No change of ours has more than one member at once, so that only two of the
+/// lists are ever filled.
+pub(super) const IDS_MAX: usize = 2 * REPLICAS_MAX;
+
+const _: () =
+    assert!(FIXED_BYTES + 2 * IDS_MAX * 8 + CRC_BYTES <= SLOT_BYTES, "a slot holds both lists of members");
 
 /// Name of the file in the partition's folder.
 pub(crate) const FILE: &str = "ballot";
@@ -33,6 +43,51 @@ pub(crate) struct Ballot {
     pub(crate) commit: u64,
     /// The members as of `commit`.
     pub(crate) members: ConfState,
+    /// What lies up to here is snapshot: the log may lack any of its entries. At most `commit`.
+    pub(crate) start: Point,
+    /// A copy is about to take the place of the log, or has just done so: where it ends, and the members there.
+    pub(crate) installing: Option<(Point, ConfState)>,
+}
+
+impl Ballot {
+    /// The copy has taken the place of the log.
+    pub(super) fn finish_installing(&mut self) {
+        if let Some((end, members)) = self.installing.take() {
+            (self.start, self.commit, self.members) = (end, end.index, members);
+        }
+    }
+}
+
+/// A raft index, and the term of the entry there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Point {
+    pub(crate) index: u64,
+    pub(crate) term: u64,
+}
+
+/// The lists of a [`ConfState`], in the order in which they are stored and sent.
+pub(super) fn lists(members: &ConfState) -> [&Vec<u64>; 4] {
+    [&members.voters, &members.learners, &members.voters_outgoing, &members.learners_next]
+}
+
+/// A [`ConfState`] of lists in that order.
+pub(super) fn from_lists([voters, learners, outgoing, next]: [Vec<u64>; 4], auto_leave: bool) -> ConfState {
+    ConfState {
+        voters,
+        learners,
+        voters_outgoing: outgoing,
+        learners_next: next,
+        auto_leave,
+        ..ConfState::default()
+    }
+}
+
+/// Which replica the folder `dir` belongs to; `None` if it belongs to none: it is empty, or a partition that has only had one.
+///
+/// # Errors
+/// The disk's; [`LogError::Damaged`] if the file that tells is damaged.
+pub fn owner<D: Disk>(disk: &D, dir: &Path) -> Result<Option<ReplicaId>, LogError> {
+    Ok(BallotFile::open(disk, dir)?.1.map(|ballot| ReplicaId(ballot.replica)))
 }
 
 /// The file.
@@ -56,8 +111,9 @@ impl BallotFile {
             disk.open(&file.path, OpenMode::Read).map_err(|e| LogError::io("open", &file.path, e))?;
         let read = read_full_at(&opened, &mut bytes, 0).map_err(|e| LogError::io("read", &file.path, e))?;
         bytes.truncate(read);
-        if let Some(found) = bytes.chunks(SLOT_BYTES).filter_map(version).find(|found| *found != VERSION) {
-            let reason = format!("format version {found}, expected {VERSION}: written by another tailrace");
+        if let Some(found) = bytes.chunks(SLOT_BYTES).filter_map(version).find(|found| *found > VERSION) {
+            let reason =
+                format!("format version {found}, known up to {VERSION}: written by another tailrace");
             return Err(LogError::damaged(&file.path, 8, reason));
         }
         let newest = bytes.chunks(SLOT_BYTES).filter_map(decode).max_by_key(|(number, _)| *number);
@@ -95,25 +151,38 @@ impl BallotFile {
 }
 
 fn encode(number: u64, ballot: &Ballot) -> Vec<u8> {
-    let members = &ballot.members;
-    let lists = [&members.voters, &members.learners, &members.voters_outgoing, &members.learners_next];
+    let none = (Point::default(), ConfState::default());
+    let (end, later) = ballot.installing.as_ref().unwrap_or(&none);
+    let states = [&ballot.members, later];
     let mut slot = Vec::with_capacity(SLOT_BYTES);
     slot.extend_from_slice(MAGIC);
     slot.extend_from_slice(&VERSION.to_le_bytes());
-    slot.extend_from_slice(&u32::from(members.auto_leave).to_le_bytes());
+    let auto_leave = u32::from(states[0].auto_leave) | u32::from(states[1].auto_leave) << 1;
+    slot.extend_from_slice(&auto_leave.to_le_bytes());
     for value in [number, ballot.replica, ballot.term, ballot.vote, ballot.commit] {
         slot.extend_from_slice(&value.to_le_bytes());
     }
-    for list in lists {
-        assert!(list.len() <= REPLICAS_MAX, "a group of {} replicas", list.len());
-        slot.extend_from_slice(&(list.len() as u16).to_le_bytes());
+    put_counts(&mut slot, states[0]);
+    for value in [ballot.start.index, ballot.start.term, end.index, end.term] {
+        slot.extend_from_slice(&value.to_le_bytes());
     }
-    for id in lists.into_iter().flatten() {
+    put_counts(&mut slot, states[1]);
+    slot.resize(FIXED_BYTES, 0);
+    for id in states.into_iter().flat_map(lists).flatten() {
         slot.extend_from_slice(&id.to_le_bytes());
     }
     slot.resize(SLOT_BYTES - CRC_BYTES, 0);
     slot.extend_from_slice(&crc32c::crc32c(&slot).to_le_bytes());
     slot
+}
+
+fn put_counts(slot: &mut Vec<u8>, members: &ConfState) {
+    let lists = lists(members);
+    let all: usize = lists.iter().map(|list| list.len()).sum();
+    assert!(all <= IDS_MAX, "a group of {all} replicas");
+    for list in lists {
+        slot.extend_from_slice(&(list.len() as u16).to_le_bytes());
+    }
 }
 
 /// The version of a whole slot.
@@ -125,32 +194,36 @@ fn version(slot: &[u8]) -> Option<u32> {
 
 /// `None` if the slot is not whole.
 fn decode(slot: &[u8]) -> Option<(u64, Ballot)> {
-    if version(slot)? != VERSION {
-        return None;
-    }
+    let version = version(slot)?;
     let body = &slot[..SLOT_BYTES - CRC_BYTES];
-    let mut at = FIXED_BYTES;
-    let mut list = |count_at: usize| {
-        let count = u16::from_le_bytes([body[count_at], body[count_at + 1]]) as usize;
-        let ids = body.get(at..at + count * 8)?.chunks_exact(8).map(|id| u64_at(id, 0)).collect();
-        at += count * 8;
-        Some(ids)
+    let is_first = version < VERSION;
+    let mut at = if is_first { FIXED_BYTES_1 } else { FIXED_BYTES };
+    let mut state = |counts_at: usize, auto_leave: bool| {
+        let mut list = |number: usize| {
+            let count_at = counts_at + 2 * number;
+            let count = u16::from_le_bytes([body[count_at], body[count_at + 1]]) as usize;
+            let ids = body.get(at..at + count * 8)?.chunks_exact(8).map(|id| u64_at(id, 0)).collect();
+            at += count * 8;
+            Some(ids)
+        };
+        Some(from_lists([list(0)?, list(1)?, list(2)?, list(3)?], auto_leave))
     };
-    let members = ConfState {
-        voters: list(56)?,
-        learners: list(58)?,
-        voters_outgoing: list(60)?,
-        learners_next: list(62)?,
-        auto_leave: u32_at(body, 12) != 0,
-        ..ConfState::default()
-    };
-    let ballot = Ballot {
+    let flags = u32_at(body, 12);
+    let members = state(56, flags & 1 != 0)?;
+    let mut ballot = Ballot {
         replica: u64_at(body, 24),
         term: u64_at(body, 32),
         vote: u64_at(body, 40),
         commit: u64_at(body, 48),
         members,
+        ..Ballot::default()
     };
+    if !is_first {
+        ballot.start = Point { index: u64_at(body, 64), term: u64_at(body, 72) };
+        let end = Point { index: u64_at(body, 80), term: u64_at(body, 88) };
+        let later = state(96, flags & 2 != 0)?;
+        ballot.installing = (end.index > 0).then_some((end, later));
+    }
     Some((u64_at(body, 16), ballot))
 }
 
@@ -170,7 +243,41 @@ mod tests {
         let mut members = ConfState::default();
         (members.voters, members.learners) = (vec![1, 2, 3], vec![7]);
         (members.voters_outgoing, members.auto_leave) = (vec![1, 2, 9], true);
-        Ballot { replica: 2, term, vote: 3, commit: 40, members }
+        let mut later = ConfState::default();
+        (later.voters, later.learners_next) = (vec![4, 5], vec![6]);
+        let installing = Some((Point { index: 90, term }, later));
+        Ballot {
+            replica: 2,
+            term,
+            vote: 3,
+            commit: 40,
+            members,
+            start: Point { index: 30, term: 1 },
+            installing,
+        }
+    }
+
+    #[test]
+    fn a_slot_of_the_first_version_is_read() {
+        let mut ballot = ballot(7);
+        (ballot.start, ballot.installing) = (Point::default(), None);
+        let mut slot = encode(3, &ballot);
+        slot[8] = 1;
+        let members = slot[FIXED_BYTES..FIXED_BYTES + 56].to_vec();
+        slot[FIXED_BYTES_1..].fill(0);
+        slot[FIXED_BYTES_1..FIXED_BYTES_1 + 56].copy_from_slice(&members);
+        let crc = crc32c::crc32c(&slot[..SLOT_BYTES - CRC_BYTES]);
+        slot[SLOT_BYTES - CRC_BYTES..].copy_from_slice(&crc.to_le_bytes());
+        assert_eq!(decode(&slot), Some((3, ballot)));
+    }
+
+    #[test]
+    fn the_largest_group_fits() {
+        let mut members = ConfState::default();
+        (members.voters, members.learners) = ((1..=64).collect(), (65..=128).collect());
+        let installing = Some((Point { index: 9, term: 8 }, members.clone()));
+        let ballot = Ballot { members, installing, ..Ballot::default() };
+        assert_eq!(decode(&encode(1, &ballot)), Some((1, ballot)));
     }
 
     #[test]
@@ -178,7 +285,7 @@ mod tests {
         let slot = encode(5, &ballot(9));
         assert_eq!(slot.len(), SLOT_BYTES);
         assert_eq!(decode(&slot), Some((5, ballot(9))));
-        for at in [0, 8, 30, 57, 70, SLOT_BYTES - 1] {
+        for at in [0, 8, 30, 57, 70, 100, 130, SLOT_BYTES - 1] {
             let mut damaged = slot.clone();
             damaged[at] ^= 1;
             assert_eq!(decode(&damaged), None, "byte {at}");
@@ -202,11 +309,11 @@ mod tests {
         bytes[SLOT_BYTES + 100] ^= 1;
         std::fs::write(&path, &bytes).unwrap();
         assert_eq!(BallotFile::open(&disk, folder.path()).unwrap().1, Some(ballot(4)));
-        bytes[8] = 2;
+        bytes[8] = 3;
         let crc = crc32c::crc32c(&bytes[..SLOT_BYTES - CRC_BYTES]);
         bytes[SLOT_BYTES - CRC_BYTES..SLOT_BYTES].copy_from_slice(&crc.to_le_bytes());
         std::fs::write(&path, bytes).unwrap();
         let newer = BallotFile::open(&disk, folder.path()).unwrap_err().to_string();
-        assert!(newer.contains("format version 2, expected 1"), "{newer}");
+        assert!(newer.contains("format version 3, known up to 2"), "{newer}");
     }
 }

@@ -5,12 +5,26 @@
 //! to be a member (the controller decides).
 
 mod ballot;
+#[cfg(feature = "deliberate-bugs")]
+mod bugs;
+mod chunk;
+mod compact;
+mod fetch;
+mod manifest;
 mod members;
+mod offers;
+mod opening;
 mod replica;
+mod serving;
 mod storage;
+mod trimming;
 mod wire;
 
-pub use ballot::REPLICAS_MAX;
+pub use ballot::{REPLICAS_MAX, owner};
+#[cfg(feature = "deliberate-bugs")]
+pub use bugs::DeliberateBug;
+pub use chunk::{CHUNK_BYTES_MAX, ChunkReader, ChunkRequest};
+pub use compact::Heartbeat;
 pub use members::{MemberChange, Members};
 pub use replica::{Counters, Fate, PeerMessage, ProposeError, Replica, ReplicaOptions, Role};
 pub use tailrace_types::ReplicaId;

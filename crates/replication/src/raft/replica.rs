@@ -1,5 +1,6 @@
 //! One replica of a partition.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt;
 use std::path::Path;
@@ -8,13 +9,18 @@ use bytes::{Bytes, BytesMut};
 use protobuf::Message as _;
 use raft::eraftpb::{ConfChangeV2, Entry, EntryType, Message, MessageType};
 use raft::{Config, RawNode, StateRole};
-use tailrace_log::{Disk, Indexed, Log, LogConfig, LogError, LogStore, PartitionIdentity, Recovery};
+use tailrace_log::{
+    Disk, ENTRY_BYTES_MAX, Indexed, Log, LogConfig, LogError, LogStore, PartitionIdentity, Recovery,
+};
 use tailrace_records::{BatchHeader, EndTransactionMarker, PREFIX_BYTES};
 use tailrace_types::{HighWatermark, LeaderEpoch, LogEnd, Offset, RaftIndex, ReplicaId, TimestampMs};
 
-use super::ballot::{Ballot, BallotFile};
+use super::ballot::Ballot;
+use super::fetch::Fetch;
 use super::members::{MemberChange, Members};
-use super::storage::{LogStorage, epoch_of, is_batch, side_payload, term_of};
+use super::offers::Offers;
+use super::opening::{raise_log_start, settle_ballot};
+use super::storage::{LogStorage, epoch_of, is_batch, log_start_of, offset_at, side_payload, term_of};
 use super::wire::{self, WireError};
 use crate::ledger::{Ledger, refusal};
 use crate::producers::{Producers, TransactionMarker};
@@ -62,7 +68,7 @@ pub struct ReplicaOptions {
 
 /// A message from one replica of a group to another.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PeerMessage(Message);
+pub struct PeerMessage(pub(super) Message);
 
 impl PeerMessage {
     /// Who sends it.
@@ -120,7 +126,7 @@ const UNCOMMITTED_BYTES_MAX: u64 = 64 << 20;
 const COMMITTED_BYTES_PER_ROUND: u64 = 64 << 10;
 
 /// What was written, and waits to be durable before others may know.
-struct Written {
+pub(super) struct Written {
     number: u64,
     end: LogEnd,
     messages: Vec<Message>,
@@ -128,17 +134,23 @@ struct Written {
 
 /// One replica. Calls block on the disk where a vote, a term, an entry without records or a truncation has to be durable.
 pub struct Replica<D: Disk> {
-    node: RawNode<LogStorage<D>>,
-    options: ReplicaOptions,
+    pub(super) node: RawNode<LogStorage<D>>,
+    /// What stopped it was a full disk.
+    ran_out_of_room: bool,
+    pub(super) options: ReplicaOptions,
     draws: u64,
     drawn_for: (u64, StateRole),
     timeout_ticks: usize,
     led: bool,
-    written: VecDeque<Written>,
+    pub(super) written: VecDeque<Written>,
     /// Raft index of each batch above the commit index, and one past its last offset.
-    uncommitted: VecDeque<(u64, Offset)>,
-    outgoing: Vec<Message>,
-    counters: Counters,
+    pub(super) uncommitted: VecDeque<(u64, Offset)>,
+    pub(super) outgoing: Vec<Message>,
+    pub(super) counters: Counters,
+    pub(super) offers: Offers<D>,
+    pub(super) fetch: Option<Fetch<D>>,
+    #[cfg(feature = "deliberate-bugs")]
+    pub(super) bug: Option<super::bugs::DeliberateBug>,
 }
 
 /// How often rare things happened since the replica was opened.
@@ -150,6 +162,12 @@ pub struct Counters {
     pub elected: u64,
     /// Messages that were not taken: a batch with a wrong checksum, or of another term than its entry.
     pub refused_messages: u64,
+    /// Snapshots that it offered, as the leader.
+    pub snapshots_offered: u64,
+    /// Snapshots that took the place of its log.
+    pub snapshots_installed: u64,
+    /// Snapshots that it began to fetch, or would have, and did without.
+    pub snapshots_given_up: u64,
 }
 
 impl<D: Disk> fmt::Debug for Replica<D> {
@@ -168,8 +186,7 @@ impl<D: Disk> Replica<D> {
     ///
     /// # Errors
     /// The log's. [`LogError::Damaged`] if the folder belongs to another replica, or its log lacks what it knew to be
-    /// committed: such a replica must join again under a new id. Also if something was removed from the log by retention or
-    /// compaction: what lies below would have to be sent as a snapshot, which does not exist yet.
+    /// committed: such a replica must join again under a new id.
     pub fn open(
         store: &LogStore<D>,
         dir: &Path,
@@ -179,24 +196,26 @@ impl<D: Disk> Replica<D> {
         options: ReplicaOptions,
         now: TimestampMs,
     ) -> Result<(Self, Recovery), LogError> {
-        let (log, mut recovery) = Log::open(store, dir, identity, config, now)?;
+        let (mut log, mut recovery) = Log::open(store, dir, identity, config, now)?;
         let disk = store.disk().clone();
-        check_whole(&log, dir)?;
-        let (mut ballots, found) = BallotFile::open(&disk, dir)?;
-        let ballot = match found {
-            Some(ballot) => check_ballot(ballot, &log, options.id, dir)?,
-            None => {
-                let first = first_ballot(&log, &options);
-                ballots.write(&disk, &first)?;
-                first
-            }
-        };
-        let committed = end_of(&log, ballot.commit)?;
+        let (ballot, ballots) = settle_ballot(&mut log, &disk, dir, &options)?;
+        raise_log_start(&mut log, ballot.commit);
+        // The log start moves over nothing but what is committed. The ballot may not know of that any more.
+        let committed = offset_at(&log, ballot.commit + 1)?.max(log.log_start());
         let producers = rebuild_producers(&log, &mut recovery, policy, committed, now)?;
         let ledger = Ledger::new(log, producers, policy, committed, epoch_of(ballot.term));
-        let storage = LogStorage { known: ledger.log.next_raft_index().0 - 1, ledger, ballot, ballots, disk };
+        let storage = LogStorage {
+            known: ledger.log.next_raft_index().0 - 1,
+            applied: ballot.commit,
+            behind: RefCell::default(),
+            ledger,
+            ballot,
+            ballots,
+            disk,
+        };
         let mut replica = Self {
             node: node(storage, &options)?,
+            ran_out_of_room: false,
             drawn_for: (u64::MAX, StateRole::Follower),
             timeout_ticks: options.election_ticks,
             led: false,
@@ -206,6 +225,10 @@ impl<D: Disk> Replica<D> {
             uncommitted: VecDeque::new(),
             outgoing: Vec::new(),
             counters: Counters::default(),
+            offers: Offers::new(),
+            fetch: None,
+            #[cfg(feature = "deliberate-bugs")]
+            bug: None,
         };
         replica.list_uncommitted()?;
         replica.draw_timeout();
@@ -258,6 +281,11 @@ impl<D: Disk> Replica<D> {
         self.ledger().log.poisoned()
     }
 
+    /// True if it has stopped for want of room: opened anew, it goes on from what is there.
+    pub fn ran_out_of_room(&self) -> bool {
+        self.halted().is_some() && self.ran_out_of_room
+    }
+
     /// Messages that may be sent now, in this order for each receiver. They may be lost, doubled and reordered.
     pub fn take_messages(&mut self) -> Vec<PeerMessage> {
         std::mem::take(&mut self.outgoing).into_iter().map(PeerMessage).collect()
@@ -268,6 +296,8 @@ impl<D: Disk> Replica<D> {
         if self.halted().is_none() {
             self.node.tick();
             self.carry_on(now);
+            self.tick_offers();
+            self.tick_fetch(now);
         }
     }
 
@@ -284,6 +314,9 @@ impl<D: Disk> Replica<D> {
             let reason = "the log lacks what the leader knows to be here: the replica has to join again, under a new id";
             self.ledger_mut().log.poison(reason);
             return;
+        }
+        if message.0.get_msg_type() == MessageType::MsgSnapshot {
+            return self.consider_offer(message.0, now);
         }
         // A message that raft does not take is as good as lost.
         let _ = self.node.step(message.0);
@@ -357,18 +390,12 @@ impl<D: Disk> Replica<D> {
         self.propose(header, bytes, now, |producers, stamped| producers.remember(stamped, now))
     }
 
-    /// The epoch under which what ends at `committed_at` was appended: what [`Replica::fate`] asks for. To be taken right after
-    /// the append, also of a repeated batch, which has the epoch of its original.
-    pub fn epoch_of_append(&self, appended: &Appended) -> LeaderEpoch {
-        let last = appended.committed_at.offset().plus(-1);
-        self.ledger().log.reader().epoch_at(last).unwrap_or(LeaderEpoch::UNKNOWN)
-    }
-
     /// What became of an append. The high watermark alone does not tell: behind a new leader something else may lie there.
-    pub fn fate(&self, appended: &Appended, epoch: LeaderEpoch) -> Fate {
+    pub fn fate(&self, appended: &Appended) -> Fate {
         let end = appended.committed_at.offset();
         let ledger = self.ledger();
-        if ledger.log.log_end().offset() < end || self.epoch_of_append(appended) != epoch {
+        let epoch = ledger.log.reader().epoch_at(end.plus(-1));
+        if ledger.log.log_end().offset() < end || epoch != Some(appended.epoch) {
             return Fate::Lost;
         }
         if ledger.reader.high_watermark().offset() < end { Fate::Open } else { Fate::Committed }
@@ -427,6 +454,7 @@ impl<D: Disk> Replica<D> {
         Ok(Appended {
             base_offset: stamped.base_offset,
             committed_at: HighWatermark(stamped.next_offset().get()),
+            epoch: stamped.leader_epoch,
             duplicate: None,
             sync_due: self.ledger().sync_due(),
             checkpoint_due: rolled,
@@ -434,7 +462,7 @@ impl<D: Disk> Replica<D> {
     }
 
     /// Only the leader appends; not while it hands leadership over, nor with too much uncommitted.
-    fn lead(&self) -> Result<(), ProposeError> {
+    pub(super) fn lead(&self) -> Result<(), ProposeError> {
         self.ledger().refuse_if_halted()?;
         let raft = &self.node.raft;
         match self.role() {
@@ -455,17 +483,22 @@ impl<D: Disk> Replica<D> {
         let ledger = self.ledger_mut();
         ledger.log.truncate_from(index)?;
         assert!(ledger.log.log_end().offset() >= committed, "what is committed was cut off");
-        let mut nothing = Recovery::default();
-        ledger.producers = rebuild_producers(&ledger.log, &mut nothing, ledger.policy, committed, now)?;
+        let mut recovery = Recovery::default();
+        let end = ledger.log.log_end().offset();
+        recovery.producer_snapshot = ledger.log.producer_snapshot(end, &mut recovery.notes)?;
+        ledger.producers = rebuild_producers(&ledger.log, &mut recovery, ledger.policy, committed, now)?;
         ledger.reader.publish_aborted(ledger.producers.aborted());
         self.uncommitted.retain(|(at, _)| *at < index.0);
-        // Nobody may be told that they are here.
-        self.written.iter_mut().for_each(|written| written.messages.clear());
+        for written in &mut self.written {
+            // Nobody may be told that they are here. Nor does what is left of them wait for bytes that are gone.
+            written.messages.clear();
+            written.end = written.end.min(end.into());
+        }
         Ok(())
     }
 
     /// Does all that raft asks for.
-    fn carry_on(&mut self, now: TimestampMs) {
+    pub(super) fn carry_on(&mut self, now: TimestampMs) {
         self.draw_timeout();
         while self.halted().is_none() && self.node.has_ready() {
             if let Err(error) = self.handle_ready(now) {
@@ -474,12 +507,13 @@ impl<D: Disk> Replica<D> {
             self.draw_timeout();
         }
         self.publish_commit();
+        self.make_offers();
     }
 
     fn handle_ready(&mut self, now: TimestampMs) -> Result<(), LogError> {
         let was_leader = self.led;
         let mut ready = self.node.ready();
-        self.store(&ready.take_entries(), now)?;
+        // The term first: a log with entries of a later one would not be taken for this replica's.
         if let Some(state) = ready.hs() {
             let ballot = &self.node.store().ballot;
             if (state.term, state.vote) != (ballot.term, ballot.vote) {
@@ -487,6 +521,11 @@ impl<D: Disk> Replica<D> {
                 self.save(|ballot| (ballot.term, ballot.vote) = (term, vote))?;
             }
         }
+        let installs = !ready.snapshot().is_empty();
+        if installs {
+            self.install(now)?;
+        }
+        self.store(&ready.take_entries(), now)?;
         self.led = self.role() == Role::Leader;
         self.counters.elected += u64::from(self.led && !was_leader);
         self.ledger().reader.set_epoch(self.epoch());
@@ -495,6 +534,10 @@ impl<D: Disk> Replica<D> {
         let committed = ready.take_committed_entries();
         let number = ready.number();
         self.node.advance_append_async(ready);
+        if installs {
+            // All that is in the log is durable, and what was before is gone.
+            self.node.on_persist_ready(number);
+        }
         for entry in committed {
             self.apply(&entry)?;
         }
@@ -511,6 +554,11 @@ impl<D: Disk> Replica<D> {
             if index < self.ledger().log.next_raft_index() {
                 if self.node.store().term_at(entry.index)? == Some(entry.term) {
                     // The leader wrote it before it proposed it.
+                    self.node.mut_store().known = entry.index;
+                    continue;
+                }
+                #[cfg(feature = "deliberate-bugs")]
+                if self.bug == Some(super::bugs::DeliberateBug::SkipTruncation) {
                     self.node.mut_store().known = entry.index;
                     continue;
                 }
@@ -543,9 +591,16 @@ impl<D: Disk> Replica<D> {
         Ok(())
     }
 
-    /// Takes note of a committed entry: of changes of the members. What they say must be durable here before it is applied.
+    /// Takes note of a committed entry: of changes of the members, and of a log start. What changes of the members say must be
+    /// durable here before it is applied.
     fn apply(&mut self, entry: &Entry) -> Result<(), LogError> {
+        self.node.mut_store().applied = entry.index;
         if entry.get_entry_type() == EntryType::EntryNormal {
+            if let Some(to) = log_start_of(&entry.context) {
+                let ledger = self.ledger_mut();
+                ledger.log.raise_log_start(to);
+                ledger.publish_stable();
+            }
             return Ok(());
         }
         let dir = self.node.store().dir();
@@ -557,18 +612,16 @@ impl<D: Disk> Replica<D> {
         self.save(|ballot| ballot.members = members)
     }
 
-    /// Changes the ballot, durably, with what is known to be committed and durable here.
+    /// Changes the ballot, durably, with what is applied here: the members are those as of then.
     fn save(&mut self, change: impl FnOnce(&mut Ballot)) -> Result<(), LogError> {
-        let log = &self.node.raft.raft_log;
-        let commit = log.committed.min(log.persisted);
         let storage = self.node.mut_store();
         change(&mut storage.ballot);
-        storage.ballot.commit = storage.ballot.commit.max(commit);
+        storage.ballot.commit = storage.ballot.commit.max(storage.applied);
         storage.write_ballot()
     }
 
     /// Tells raft, and then others, what is durable.
-    fn release(&mut self) {
+    pub(super) fn release(&mut self) {
         let strict = self.ledger().policy.durability == Durability::Strict;
         let durable = self.ledger().log.durable_end();
         while let Some(written) = self.written.front() {
@@ -583,6 +636,8 @@ impl<D: Disk> Replica<D> {
 
     fn publish_commit(&mut self) {
         let committed = self.node.raft.raft_log.committed;
+        #[cfg(feature = "deliberate-bugs")]
+        let committed = self.counted().map_or(committed, |counted| counted.max(committed));
         let mut end = None;
         while let Some((index, next)) = self.uncommitted.front().copied()
             && index <= committed
@@ -591,14 +646,17 @@ impl<D: Disk> Replica<D> {
             self.uncommitted.pop_front();
         }
         if let Some(end) = end {
-            self.ledger_mut().commit(HighWatermark(end.get()));
+            let ledger = self.ledger_mut();
+            let end = end.max(ledger.log.log_start());
+            ledger.commit(HighWatermark(end.get()));
         }
     }
 
     /// Plans a sync of everything written so far.
     pub fn begin_sync(&mut self, checkpoint: bool) -> Option<SyncTicket<D>> {
-        // A table of producers may be ahead of what is committed: the next start builds it anew.
-        self.ledger_mut().begin_sync(checkpoint, None)
+        // The table of producers may be ahead of what is committed. Should the log's end be cut off, the table goes with it.
+        let producers = if checkpoint { self.ledger().snapshot() } else { None };
+        self.ledger_mut().begin_sync(checkpoint, producers)
     }
 
     /// Takes note of a sync's end, and carries on with what waited for it.
@@ -625,13 +683,14 @@ impl<D: Disk> Replica<D> {
         self.ledger().refuse_if_halted()?;
         self.ledger_mut().log.sync().map_err(refusal)?;
         self.save(|_| ()).map_err(refusal)?;
-        // The table may be ahead of what is committed, and the log's end may yet be cut off: the next start builds it anew.
         let LogStorage { ledger, .. } = self.node.raft.r.raft_log.store;
-        ledger.log.close(None).map_err(refusal)
+        let producers = ledger.snapshot();
+        ledger.log.close(producers).map_err(refusal)
     }
 
     /// Raft knows of entries that are not in the log now: it must start again from what is there.
-    fn fail(&mut self, error: &LogError) {
+    pub(super) fn fail(&mut self, error: &LogError) {
+        self.ran_out_of_room |= error.is_no_space();
         self.ledger_mut().log.poison(error.to_string());
     }
 
@@ -660,11 +719,11 @@ impl<D: Disk> Replica<D> {
         self.node.raft.set_randomized_election_timeout(self.timeout_ticks);
     }
 
-    fn ledger(&self) -> &Ledger<D> {
+    pub(super) fn ledger(&self) -> &Ledger<D> {
         &self.node.store().ledger
     }
 
-    fn ledger_mut(&mut self) -> &mut Ledger<D> {
+    pub(super) fn ledger_mut(&mut self) -> &mut Ledger<D> {
         &mut self.node.mut_store().ledger
     }
 }
@@ -676,10 +735,13 @@ fn stamp(header: &BatchHeader, bytes: Bytes) -> Bytes {
     bytes.freeze()
 }
 
-/// Batches are whole, and of their entry's term; proposals come from clients only.
+/// Batches are whole, and of their entry's term; what else there is fits the side file; proposals come from clients only.
 fn is_sound(message: &Message) -> bool {
     message.get_msg_type() != MessageType::MsgPropose
-        && message.entries.iter().filter(|entry| is_batch(entry)).all(|entry| {
+        && message.entries.iter().all(|entry| {
+            if !is_batch(entry) {
+                return entry.data.len() + entry.context.len() < ENTRY_BYTES_MAX;
+            }
             tailrace_records::check(&entry.data).is_ok_and(|header| {
                 header.total_bytes() == entry.data.len() && term_of(header.leader_epoch) == entry.term
             })
@@ -707,60 +769,4 @@ fn node<D: Disk>(
     let dir = storage.dir();
     let logger = slog::Logger::root(slog::Discard, slog::o!());
     RawNode::new(&config, storage, &logger).map_err(|error| LogError::damaged(&dir, 0, error.to_string()))
-}
-
-/// The ballot of a replica that never ran: in a log with one replica so far everything is committed.
-fn first_ballot<D: Disk>(log: &Log<D>, options: &ReplicaOptions) -> Ballot {
-    Ballot {
-        replica: options.id.0,
-        term: term_of(log.last_epoch()),
-        vote: 0,
-        commit: log.next_raft_index().0 - 1,
-        members: options.members.to_raft(),
-    }
-}
-
-/// Followers are sent entries, from the first one on.
-fn check_whole<D: Disk>(log: &Log<D>, dir: &Path) -> Result<(), LogError> {
-    if log.log_start() == Offset(0) && log.reader().first_dirty() == Offset(0) {
-        return Ok(());
-    }
-    Err(LogError::damaged(
-        dir,
-        0,
-        "its beginning is gone or compacted: it cannot be replicated yet".to_owned(),
-    ))
-}
-
-fn check_ballot<D: Disk>(
-    ballot: Ballot,
-    log: &Log<D>,
-    id: ReplicaId,
-    dir: &Path,
-) -> Result<Ballot, LogError> {
-    let last = log.next_raft_index().0 - 1;
-    if ballot.replica != id.0 {
-        let reason = format!("the folder belongs to replica {}, expected {id}", ballot.replica);
-        return Err(LogError::damaged(dir, 0, reason));
-    }
-    if ballot.commit > last || ballot.term < term_of(log.last_epoch()) {
-        let reason = format!(
-            "the log ends at raft index {last} in term {}, expected at least {} and at most term {}: the replica has to \
-             join again, under a new id",
-            log.last_epoch(),
-            ballot.commit,
-            ballot.term
-        );
-        return Err(LogError::damaged(dir, 0, reason));
-    }
-    Ok(ballot)
-}
-
-/// One past the last offset of all batches up to the raft index `index`.
-fn end_of<D: Disk>(log: &Log<D>, index: u64) -> Result<Offset, LogError> {
-    match log.at_index(RaftIndex(index))? {
-        Some(Indexed::Batch(row)) => Ok(row.next_offset()),
-        Some(Indexed::Entry(entry)) => Ok(entry.offset),
-        None => Ok(Offset(0)),
-    }
 }

@@ -3,15 +3,17 @@
 //! One raft entry is one record batch, or an entry of the side file. Nothing is stored twice: what raft asks for is read from
 //! the segments.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use bytes::Bytes;
 use raft::eraftpb::{Entry, EntryType, Snapshot};
 use raft::{GetEntriesContext, RaftState, Storage, StorageError};
-use tailrace_log::{Disk, Indexed, LogError};
-use tailrace_types::{LeaderEpoch, RaftIndex};
+use tailrace_log::{Disk, Indexed, Log, LogError, Row};
+use tailrace_types::{LeaderEpoch, Offset, RaftIndex};
 
-use super::ballot::{Ballot, BallotFile};
+use super::ballot::{Ballot, BallotFile, Point};
 use crate::ledger::Ledger;
 
 /// What an entry weighs besides its data, in bytes, about.
@@ -19,6 +21,8 @@ const ENTRY_OVERHEAD_BYTES: u64 = 32;
 
 /// First byte of what the side file holds of a change of the members.
 const MEMBERS: u8 = 1;
+/// First byte of what it holds of a new log start; the offset follows, little endian.
+const LOG_START: u8 = 2;
 
 /// The log with what follows from it, and the ballot.
 pub(super) struct LogStorage<D: Disk> {
@@ -28,13 +32,43 @@ pub(super) struct LogStorage<D: Disk> {
     pub(super) disk: D,
     /// Raft index of the last entry that raft knows to be stored. The leader's log may hold one more for a moment.
     pub(super) known: u64,
+    /// Raft index up to which entries are applied: committed and, with the strict policy, durable here.
+    pub(super) applied: u64,
+    /// Replicas that cannot be brought up to date by entries, as raft found since it was last asked.
+    pub(super) behind: RefCell<BTreeSet<u64>>,
 }
 
 impl<D: Disk> LogStorage<D> {
     /// Term of the entry at `index`, if it is there.
     pub(super) fn term_at(&self, index: u64) -> Result<Option<u64>, LogError> {
+        let start = self.ballot.start;
+        if index <= start.index {
+            return Ok((index == start.index).then_some(start.term));
+        }
         let found = self.ledger.log.at_index(RaftIndex(index))?;
         Ok(found.map(|indexed| term_of(indexed.leader_epoch())))
+    }
+
+    /// The offset of the first record that an entry at `index` or later has, or will have. Above the start of raft's log.
+    pub(super) fn offset_at(&self, index: u64) -> Result<Offset, LogError> {
+        offset_at(&self.ledger.log, index)
+    }
+
+    /// Up to where the log may be trimmed or compacted.
+    pub(super) fn applied_end(&self) -> Result<Offset, LogError> {
+        self.offset_at(self.applied + 1)
+    }
+
+    /// Declares everything up to the batch that `last` describes, which is applied, to be snapshot. Durable on return.
+    pub(super) fn raise_start(&mut self, last: &Row) -> Result<(), LogError> {
+        let index = last.raft_index.0;
+        if index <= self.ballot.start.index {
+            return Ok(());
+        }
+        assert!(index <= self.applied, "raft index {index} is not applied, only {}", self.applied);
+        self.ballot.start = Point { index, term: term_of(last.leader_epoch) };
+        self.ballot.commit = self.ballot.commit.max(index);
+        self.write_ballot()
     }
 
     /// Makes the ballot durable. Blocks.
@@ -54,9 +88,7 @@ impl<D: Disk> LogStorage<D> {
         let mut entry = Entry { index, term: term_of(found.leader_epoch()), ..Entry::default() };
         match found {
             Indexed::Entry(stored) => {
-                let (kind, data) = side_entry(&stored.payload);
-                entry.set_entry_type(kind);
-                entry.data = data;
+                fill_from_side(&mut entry, &stored.payload);
             }
             Indexed::Batch(row) if whole => {
                 entry.data = self.ledger.log.batch_at(&row).map_err(store_error)?;
@@ -86,6 +118,9 @@ impl<D: Disk> Storage for LogStorage<D> {
         max_size: impl Into<Option<u64>>,
         context: GetEntriesContext,
     ) -> raft::Result<Vec<Entry>> {
+        if low < self.first_index()? {
+            return Err(raft::Error::Store(StorageError::Compacted));
+        }
         let whole = context.can_async();
         let bytes_max = max_size.into().unwrap_or(u64::MAX);
         let mut bytes = 0_u64;
@@ -102,24 +137,35 @@ impl<D: Disk> Storage for LogStorage<D> {
     }
 
     fn term(&self, index: u64) -> raft::Result<u64> {
-        if index == 0 {
-            return Ok(0);
+        if index < self.ballot.start.index {
+            return Err(raft::Error::Store(StorageError::Compacted));
         }
         self.term_at(index).map_err(store_error)?.ok_or(raft::Error::Store(StorageError::Unavailable))
     }
 
-    /// Nothing is removed from a replicated log's beginning yet.
     fn first_index(&self) -> raft::Result<u64> {
-        Ok(1)
+        Ok(self.ballot.start.index + 1)
     }
 
     fn last_index(&self) -> raft::Result<u64> {
         Ok(self.known)
     }
 
-    fn snapshot(&self, _request_index: u64, _to: u64) -> raft::Result<Snapshot> {
+    /// Raft has no part in snapshots: it is only heard that `to` needs one. What raft would do about it (it waits for news of the
+    /// snapshot, and for ever if that gets lost) `offers.rs` does without waiting.
+    fn snapshot(&self, _request_index: u64, to: u64) -> raft::Result<Snapshot> {
+        self.behind.borrow_mut().insert(to);
         Err(raft::Error::Store(StorageError::SnapshotTemporarilyUnavailable))
     }
+}
+
+/// The offset of the first record that an entry at `index` or later has, or will have.
+pub(super) fn offset_at<D: Disk>(log: &Log<D>, index: u64) -> Result<Offset, LogError> {
+    Ok(match log.at_index(RaftIndex(index))? {
+        Some(Indexed::Batch(row)) => row.base_offset,
+        Some(Indexed::Entry(entry)) => entry.offset,
+        None => log.log_end().offset(),
+    })
 }
 
 fn store_error(error: LogError) -> raft::Error {
@@ -139,16 +185,31 @@ pub(super) fn epoch_of(term: u64) -> LeaderEpoch {
 /// What the side file holds of an entry: nothing for the one that begins a term, else its kind and its data.
 pub(super) fn side_payload(entry: &Entry) -> Vec<u8> {
     match entry.get_entry_type() {
-        EntryType::EntryNormal => Vec::new(),
+        EntryType::EntryNormal => entry.context.to_vec(),
         EntryType::EntryConfChange | EntryType::EntryConfChangeV2 => [&[MEMBERS], &entry.data[..]].concat(),
     }
 }
 
-fn side_entry(payload: &Bytes) -> (EntryType, Bytes) {
+fn fill_from_side(entry: &mut Entry, payload: &Bytes) {
     match payload.first() {
-        Some(&MEMBERS) => (EntryType::EntryConfChangeV2, payload.slice(1..)),
-        _ => (EntryType::EntryNormal, Bytes::new()),
+        Some(&MEMBERS) => {
+            entry.set_entry_type(EntryType::EntryConfChangeV2);
+            entry.data = payload.slice(1..);
+        }
+        _ => entry.context = payload.clone(),
     }
+}
+
+/// An entry that moves the log start. Raft knows it as one without data: what it says is in its context.
+pub(super) fn log_start_entry(to: Offset) -> Entry {
+    let context = [&[LOG_START], &to.get().to_le_bytes()[..]].concat();
+    Entry { context: context.into(), ..Entry::default() }
+}
+
+/// The log start that a side file's payload, or an entry's context, asks for.
+pub(super) fn log_start_of(payload: &[u8]) -> Option<Offset> {
+    let (&LOG_START, offset) = payload.split_first()? else { return None };
+    Some(Offset(i64::from_le_bytes(offset.try_into().ok()?)))
 }
 
 /// True for an entry that belongs into a segment.

@@ -14,9 +14,16 @@
 //! | 4 | number of entries |
 //! | | the context |
 //! | | each entry: 1 byte kind, 8 term, 8 index, 4 bytes of data, the data |
+//!
+//! Kinds of entries: 0 with a batch or nothing, 1 a change of the members, 2 another one without records. A snapshot (kind 14) goes
+//! on with 8 bytes each of index and term, four u16: voters, learners, outgoing voters, next learners, 1 byte auto leave, 4 bytes of
+//! the manifest, 8 bytes for each member, the manifest (`manifest.rs`).
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
-use raft::eraftpb::{Entry, EntryType, Message, MessageType};
+use raft::eraftpb::{Entry, EntryType, Message, MessageType, Snapshot};
+
+use super::ballot::{IDS_MAX, from_lists, lists};
+use super::manifest::MANIFEST_BYTES_MAX;
 
 const VERSION: u8 = 1;
 const FIXED_BYTES: usize = 4 + 10 * 8 + 8;
@@ -25,7 +32,7 @@ const ENTRY_FIXED_BYTES: usize = 1 + 8 + 8 + 4;
 const CONTEXT_BYTES_MAX: usize = 1024;
 
 /// The kinds of messages, by the number that stands for each.
-const KINDS: [(u8, MessageType); 13] = [
+const KINDS: [(u8, MessageType); 14] = [
     (1, MessageType::MsgAppend),
     (2, MessageType::MsgAppendResponse),
     (3, MessageType::MsgHeartbeat),
@@ -39,9 +46,14 @@ const KINDS: [(u8, MessageType); 13] = [
     (11, MessageType::MsgReadIndex),
     (12, MessageType::MsgReadIndexResp),
     (13, MessageType::MsgUnreachable),
+    (14, MessageType::MsgSnapshot),
 ];
 
-const ENTRY_KINDS: [(u8, EntryType); 2] = [(0, EntryType::EntryNormal), (1, EntryType::EntryConfChangeV2)];
+const BATCH: u8 = 0;
+const MEMBERS: u8 = 1;
+const OTHER: u8 = 2;
+/// What a snapshot has before its lists.
+const SNAPSHOT_FIXED_BYTES: usize = 8 + 8 + 4 * 2 + 1 + 4;
 
 /// Why bytes are no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -68,6 +80,21 @@ pub enum WireError {
     },
 }
 
+/// How many bytes a message takes.
+pub(super) fn encoded_bytes(message: &Message) -> usize {
+    if message.get_msg_type() == MessageType::MsgSnapshot {
+        // Rare, and without batches.
+        let mut out = BytesMut::new();
+        return encode(message, &mut out).map_or(0, |()| out.len());
+    }
+    let data = |entry: &Entry| match entry.get_entry_type() {
+        EntryType::EntryNormal if !entry.context.is_empty() => entry.context.len(),
+        _ => entry.data.len(),
+    };
+    let entries = message.entries.iter().map(|entry| ENTRY_FIXED_BYTES + data(entry));
+    FIXED_BYTES + message.context.len() + entries.sum::<usize>()
+}
+
 /// Appends a message to `out`. `None` for one that does not go to other replicas.
 pub(super) fn encode(message: &Message, out: &mut BytesMut) -> Option<()> {
     let kind = KINDS.iter().find(|(_, kind)| *kind == message.get_msg_type())?.0;
@@ -90,14 +117,58 @@ pub(super) fn encode(message: &Message, out: &mut BytesMut) -> Option<()> {
     out.put_u32_le(u32::try_from(message.entries.len()).ok()?);
     out.put_slice(&message.context);
     for entry in message.entries.iter() {
-        let kind = ENTRY_KINDS.iter().find(|(_, kind)| *kind == entry.get_entry_type())?.0;
+        let (kind, data) = match entry.get_entry_type() {
+            EntryType::EntryConfChangeV2 => (MEMBERS, &entry.data),
+            EntryType::EntryNormal if !entry.context.is_empty() => (OTHER, &entry.context),
+            EntryType::EntryNormal => (BATCH, &entry.data),
+            EntryType::EntryConfChange => return None,
+        };
         out.put_u8(kind);
         out.put_u64_le(entry.term);
         out.put_u64_le(entry.index);
-        out.put_u32_le(u32::try_from(entry.data.len()).ok()?);
-        out.put_slice(&entry.data);
+        out.put_u32_le(u32::try_from(data.len()).ok()?);
+        out.put_slice(data);
     }
+    if message.get_msg_type() == MessageType::MsgSnapshot {
+        encode_snapshot(message.get_snapshot(), out)
+    } else {
+        Some(())
+    }
+}
+
+fn encode_snapshot(snapshot: &Snapshot, out: &mut BytesMut) -> Option<()> {
+    let metadata = snapshot.get_metadata();
+    let members = metadata.get_conf_state();
+    out.put_u64_le(metadata.index);
+    out.put_u64_le(metadata.term);
+    for list in lists(members) {
+        out.put_u16_le(u16::try_from(list.len()).ok()?);
+    }
+    out.put_u8(u8::from(members.auto_leave));
+    out.put_u32_le(u32::try_from(snapshot.data.len()).ok()?);
+    lists(members).into_iter().flatten().for_each(|id| out.put_u64_le(*id));
+    out.put_slice(&snapshot.data);
     Some(())
+}
+
+fn decode_snapshot(bytes: &mut Bytes, length: WireError) -> Result<Snapshot, WireError> {
+    if bytes.len() < SNAPSHOT_FIXED_BYTES {
+        return Err(length);
+    }
+    let (index, term) = (bytes.get_u64_le(), bytes.get_u64_le());
+    let counts = [(); 4].map(|()| usize::from(bytes.get_u16_le()));
+    let (auto_leave, data) = (bytes.get_u8() != 0, bytes.get_u32_le() as usize);
+    let ids: usize = counts.iter().sum();
+    if ids > IDS_MAX || data > MANIFEST_BYTES_MAX || bytes.len() != ids * 8 + data {
+        return Err(length);
+    }
+    let lists = counts.map(|count| (0..count).map(|_| bytes.get_u64_le()).collect());
+    let mut snapshot = Snapshot::default();
+    let metadata = snapshot.mut_metadata();
+    (metadata.index, metadata.term) = (index, term);
+    metadata.set_conf_state(from_lists(lists, auto_leave));
+    snapshot.data = bytes.split_to(data);
+    Ok(snapshot)
 }
 
 /// Reads one message, which must be all of `bytes`. The data of its entries are slices of it.
@@ -136,6 +207,9 @@ pub(super) fn decode(mut bytes: Bytes) -> Result<Message, WireError> {
         list.push(decode_entry(&mut bytes, length)?);
     }
     message.set_entries(list.into());
+    if kind == MessageType::MsgSnapshot {
+        message.set_snapshot(decode_snapshot(&mut bytes, length)?);
+    }
     if bytes.is_empty() { Ok(message) } else { Err(length) }
 }
 
@@ -144,17 +218,24 @@ fn decode_entry(bytes: &mut Bytes, length: WireError) -> Result<Entry, WireError
         return Err(length);
     }
     let kind = bytes.get_u8();
-    let known = ENTRY_KINDS.iter().find(|(number, _)| *number == kind);
-    let kind = known.ok_or(WireError::Kind { what: "entry", found: kind })?.1;
-    let mut entry = Entry::default();
-    entry.set_entry_type(kind);
-    entry.term = bytes.get_u64_le();
-    entry.index = bytes.get_u64_le();
+    if kind > OTHER {
+        return Err(WireError::Kind { what: "entry", found: kind });
+    }
+    let (term, index) = (bytes.get_u64_le(), bytes.get_u64_le());
+    let mut entry = Entry { term, index, ..Entry::default() };
     let data = bytes.get_u32_le() as usize;
     if data > bytes.len() {
         return Err(length);
     }
-    entry.data = bytes.split_to(data);
+    let data = bytes.split_to(data);
+    match kind {
+        MEMBERS => {
+            entry.set_entry_type(EntryType::EntryConfChangeV2);
+            entry.data = data;
+        }
+        OTHER => entry.context = data,
+        _ => entry.data = data,
+    }
     Ok(entry)
 }
 
@@ -165,12 +246,23 @@ mod tests {
     use super::*;
 
     fn message() -> impl Strategy<Value = Message> {
-        let entry =
-            (0..ENTRY_KINDS.len(), any::<u64>(), any::<u64>(), prop::collection::vec(any::<u8>(), 0..40));
+        let entry = (BATCH..=OTHER, any::<u64>(), any::<u64>(), prop::collection::vec(any::<u8>(), 1..40));
+        let ids = || prop::collection::vec(any::<u64>(), 0..5);
+        let members = (ids(), ids(), ids(), ids(), any::<bool>());
+        let snapshot = (any::<u64>(), any::<u64>(), members, prop::collection::vec(any::<u8>(), 0..40))
+            .prop_map(|(index, term, m, data)| {
+                let mut snapshot = Snapshot::default();
+                let metadata = snapshot.mut_metadata();
+                (metadata.index, metadata.term) = (index, term);
+                metadata.set_conf_state(from_lists([m.0, m.1, m.2, m.3], m.4));
+                snapshot.data = data.into();
+                snapshot
+            });
         let fields = prop::collection::vec(any::<u64>(), 10);
         let context = prop::collection::vec(any::<u8>(), 0..20);
         let list = prop::collection::vec(entry, 0..5);
-        (0..KINDS.len(), any::<bool>(), fields, context, list).prop_map(|(kind, reject, f, context, list)| {
+        let parts = (0..KINDS.len(), any::<bool>(), fields, context, list, snapshot);
+        parts.prop_map(|(kind, reject, f, context, list, snapshot)| {
             let mut message = Message::default();
             message.set_msg_type(KINDS[kind].1);
             message.reject = reject;
@@ -181,10 +273,19 @@ mod tests {
             message.context = context.into();
             let entries = list.into_iter().map(|(kind, term, index, data)| {
                 let mut entry = Entry::default();
-                entry.set_entry_type(ENTRY_KINDS[kind].1);
-                (entry.term, entry.index, entry.data) = (term, index, data.into());
+                (entry.term, entry.index) = (term, index);
+                match kind {
+                    OTHER => entry.context = data.into(),
+                    _ => entry.data = data.into(),
+                }
+                if kind == MEMBERS {
+                    entry.set_entry_type(EntryType::EntryConfChangeV2);
+                }
                 entry
             });
+            if KINDS[kind].1 == MessageType::MsgSnapshot {
+                message.set_snapshot(snapshot);
+            }
             message.set_entries(entries.collect::<Vec<_>>().into());
             message
         })
@@ -195,6 +296,7 @@ mod tests {
         fn a_message_comes_back_and_no_part_of_it_does(message in message(), cut in any::<prop::sample::Index>()) {
             let mut bytes = BytesMut::new();
             encode(&message, &mut bytes).unwrap();
+            prop_assert_eq!(bytes.len(), encoded_bytes(&message));
             let bytes = bytes.freeze();
             prop_assert_eq!(decode(bytes.clone()), Ok(message));
             prop_assert!(decode(bytes.slice(..cut.index(bytes.len()))).is_err());

@@ -9,6 +9,7 @@
 
 mod batch;
 mod clock;
+mod elsewhere;
 mod groups;
 mod replay;
 mod runtime;
@@ -71,6 +72,9 @@ pub(crate) enum CoordinatorFailure {
     /// It was thrown away while the answer was due; what was asked for may or may not have happened.
     #[error("the coordinator was reloaded")]
     Reloaded,
+    /// Another node leads its partition.
+    #[error("another node coordinates this")]
+    Elsewhere,
     /// The server is stopping.
     #[error("the server is stopping")]
     Stopping,
@@ -81,7 +85,7 @@ impl CoordinatorFailure {
     pub(crate) fn code(&self) -> ErrorCode {
         match self {
             Self::Unavailable(_) | Self::Stopping => ErrorCode::CoordinatorNotAvailable,
-            Self::Reloaded => ErrorCode::NotCoordinator,
+            Self::Reloaded | Self::Elsewhere => ErrorCode::NotCoordinator,
         }
     }
 }

@@ -1,20 +1,21 @@
 //! All coordinators of one kind: which partition a name belongs to, and their topic.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tailrace_broker::config::BrokerConfig;
 use tailrace_broker::coordinator::{Coordinator, Token, partition_of_name};
-use tailrace_broker::{Command, ControlError, CreateTopic, Requester};
+use tailrace_broker::{Command, ControlErrorKind, CreateTopic, Requester};
 use tailrace_replication::TransactionMarker;
-use tailrace_types::{HighWatermark, TopicId};
+use tailrace_types::TopicId;
 
 use super::shard::{MarkerFailure, Pending, Shard};
 use super::{CoordinatorFailure, SteadyClock};
 use crate::broker::Broker;
 use crate::controller::CommandError;
+use crate::partitions::{Awaited, PartitionSlot};
 
 /// Work that is being done.
 pub(crate) type Performed = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -109,7 +110,7 @@ impl<C: Coordinator> Runtime<C> {
         event: impl Fn(Token) -> C::Event + Clone + Send + 'static,
     ) -> Vec<Result<C::Reply, CoordinatorFailure>> {
         let mut pending = Vec::new();
-        for partition in 0..self.existing(broker).unwrap_or(0) {
+        for partition in self.led(broker) {
             pending.push(self.shard(broker, partition).submit(broker, event.clone()).await);
         }
         let mut replies = Vec::with_capacity(pending.len());
@@ -132,7 +133,7 @@ impl<C: Coordinator> Runtime<C> {
         broker: &Arc<Broker>,
         partition: i32,
         marker: TransactionMarker,
-    ) -> Result<HighWatermark, MarkerFailure> {
+    ) -> Result<Awaited, MarkerFailure> {
         self.shard(broker, partition).append_marker(broker, marker).await
     }
 
@@ -160,13 +161,20 @@ impl<C: Coordinator> Runtime<C> {
     pub(crate) async fn run(&self, broker: &Arc<Broker>) {
         let mut changes = broker.controller.changes();
         let mut stopping = broker.stopping.subscribe();
-        for partition in 0..self.existing(broker).unwrap_or(0) {
-            // A failure was logged; the next request tries again.
-            let _ = self.shard(broker, partition).load(broker).await;
+        let mut leadership = broker.links.own_leadership();
+        for partition in self.led(broker) {
+            self.shard(broker, partition).follow_leader(broker).await;
         }
         loop {
             tokio::select! {
                 changed = changes.changed() => if changed.is_err() { break },
+                changed = leadership.changed() => {
+                    if changed.is_err() {
+                        break;
+                    }
+                    self.follow_leaders(broker).await;
+                    continue;
+                }
                 () = Broker::stopped(&mut stopping) => break,
             }
             let shards: Vec<_> = self.lock().values().cloned().collect();
@@ -180,6 +188,27 @@ impl<C: Coordinator> Runtime<C> {
         for shard in shards {
             shard.close().await;
         }
+    }
+
+    /// Loads what this node coordinates now, and unloads what it does not any more.
+    async fn follow_leaders(&self, broker: &Arc<Broker>) {
+        let mut partitions: BTreeSet<i32> = self.lock().keys().copied().collect();
+        partitions.extend(self.led(broker));
+        for partition in partitions {
+            self.shard(broker, partition).follow_leader(broker).await;
+        }
+    }
+
+    /// The partitions that this node leads.
+    fn led(&self, broker: &Broker) -> Vec<i32> {
+        let Some(topic) = broker.topics().by_name(self.kind.topic) else { return Vec::new() };
+        let leads = |slot: &PartitionSlot| match slot {
+            PartitionSlot::Online(handle) => handle.leads().is_some(),
+            // Asked all the same: the answer is the reason.
+            PartitionSlot::Offline(_) => true,
+            PartitionSlot::Elsewhere => false,
+        };
+        (0..).zip(&topic.partitions).filter(|(_, slot)| leads(slot)).map(|(number, _)| number).collect()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<i32, Arc<Shard<C>>>> {
@@ -223,7 +252,8 @@ impl<C: Coordinator> Runtime<C> {
             name: self.kind.topic.to_owned(),
             id: TopicId::from_random(crate::random::bytes16()),
             partitions: (self.kind.partitions)(&config),
-            replication_factor: 1,
+            replication_factor: broker.image().internal_replication_factor(self.kind.topic),
+            assignment: None,
             configs: settings.into_iter().map(|(key, value)| (key.to_owned(), Some(value))).collect(),
             now: broker.now(),
             by: Requester::Broker,
@@ -236,7 +266,8 @@ impl<C: Coordinator> Runtime<C> {
         };
         let topic = self.kind.topic;
         match tokio::spawn(work).await {
-            Ok(Ok(_) | Err(CommandError::Refused(ControlError::TopicExists { .. }))) => Ok(()),
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(CommandError::Refused(error))) if error.kind() == ControlErrorKind::TopicExists => Ok(()),
             Ok(Err(CommandError::Stopping)) => Err(CoordinatorFailure::Stopping),
             Ok(Err(error)) => {
                 tracing::error!(topic, %error, "the internal topic cannot be created");

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tailrace_broker::coordinator::{Coordinator, Effects, Moment, Replayed, Token, TransactionalProducer};
 use tailrace_replication::TransactionMarker;
-use tailrace_types::{HighWatermark, TimestampMs};
+use tailrace_types::{HighWatermark, LeaderEpoch, TimestampMs};
 use tokio::sync::{Mutex, Notify, oneshot};
 
 use super::batch::build;
@@ -16,7 +16,7 @@ use super::runtime::Kind;
 use super::{CoordinatorFailure, SteadyClock};
 use crate::broker::Broker;
 use crate::partitions::{
-    AppendFailure, Onward, PartitionHandle, PartitionSlot, WaitOutcome, append, append_marker,
+    AppendFailure, Awaited, PartitionHandle, PartitionSlot, WaitOutcome, append_in_epoch, append_marker,
 };
 
 /// No deadline.
@@ -57,10 +57,12 @@ enum State<C: Coordinator> {
 struct Loaded<C: Coordinator> {
     core: C,
     handle: Arc<PartitionHandle>,
+    /// The epoch in which it was loaded: in another one, others may have written in between.
+    epoch: LeaderEpoch,
     next_token: u64,
     waiting: HashMap<Token, oneshot::Sender<C::Reply>>,
     /// The high watermark has to get here before anything that was decided so far may be told.
-    appended_to: HighWatermark,
+    appended_to: Awaited,
 }
 
 impl<C: Coordinator> Loaded<C> {
@@ -80,7 +82,7 @@ impl<C: Coordinator> Loaded<C> {
 /// What may be told once the log is committed up to a point.
 struct Release<C: Coordinator> {
     handle: Arc<PartitionHandle>,
-    committed_at: HighWatermark,
+    committed_at: Awaited,
     replies: Vec<(oneshot::Sender<C::Reply>, C::Reply)>,
     work: Vec<C::Work>,
 }
@@ -145,6 +147,26 @@ impl<C: Coordinator> Shard<C> {
         self.act(broker, |_, _| Effects::default()).await
     }
 
+    /// Sees to it that it is loaded if this node leads its partition, and not if it does not.
+    pub(super) async fn follow_leader(self: &Arc<Self>, broker: &Arc<Broker>) {
+        let leads = self.handle(broker).ok().and_then(|handle| handle.leads());
+        if leads.is_some() {
+            // A failure was logged; the next request tries again.
+            let _ = self.load(broker).await;
+            return;
+        }
+        let mut state = self.state.lock().await;
+        if matches!(*state, State::Loaded(_)) {
+            tracing::info!(
+                coordinator = self.kind.name,
+                partition = self.partition,
+                "another node coordinates this now"
+            );
+            *state = State::Unloaded;
+            self.deadline.store(NEVER, Ordering::Release);
+        }
+    }
+
     /// True if the core is in memory.
     pub(super) async fn is_loaded(&self) -> bool {
         matches!(*self.state.lock().await, State::Loaded(_))
@@ -172,21 +194,21 @@ impl<C: Coordinator> Shard<C> {
         self: &Arc<Self>,
         broker: &Arc<Broker>,
         marker: TransactionMarker,
-    ) -> Result<HighWatermark, MarkerFailure> {
+    ) -> Result<Awaited, MarkerFailure> {
         let (shard, broker) = (Arc::clone(self), Arc::clone(broker));
         let work = async move {
             let mut state = shard.state.lock().await;
             let mut loaded = shard.take(&mut state, &broker).await?;
-            let appended = append_marker(&broker, &loaded.handle, marker).await;
+            let appended = append_marker(&broker, &loaded.handle, marker, Some(loaded.epoch)).await;
             if let Ok(appended) = &appended {
-                loaded.appended_to = loaded.appended_to.max(appended.committed_at);
+                loaded.appended_to = loaded.appended_to.max(appended.into());
                 let producer = TransactionalProducer { id: marker.producer_id, epoch: marker.producer_epoch };
                 let (coordinator_epoch, committed) = (marker.coordinator_epoch, marker.committed);
                 // A core has nothing to say against a marker that is in its log.
                 let _ = loaded.core.replay(Replayed::Marker { producer, coordinator_epoch, committed });
             }
             shard.put_back(&mut state, loaded);
-            Ok(appended.map_err(MarkerFailure::Refused)?.committed_at)
+            Ok((&appended.map_err(MarkerFailure::Refused)?).into())
         };
         tokio::spawn(work).await.unwrap_or_else(|_| Err(CoordinatorFailure::Reloaded.into()))
     }
@@ -232,8 +254,9 @@ impl<C: Coordinator> Shard<C> {
         broker: &Arc<Broker>,
     ) -> Result<Box<Loaded<C>>, CoordinatorFailure> {
         match std::mem::replace(state, State::Unloaded) {
-            State::Loaded(loaded) => Ok(loaded),
-            State::Unloaded => self.read(broker).await,
+            State::Loaded(loaded) if loaded.handle.leads() == Some(loaded.epoch) => Ok(loaded),
+            // Those who wait are told by the dropping of what they wait for.
+            State::Loaded(_) | State::Unloaded => self.read(broker).await,
             State::Closed => {
                 *state = State::Closed;
                 Err(CoordinatorFailure::Stopping)
@@ -252,6 +275,7 @@ impl<C: Coordinator> Shard<C> {
     /// Replays the log into a fresh core.
     async fn read(&self, broker: &Arc<Broker>) -> Result<Box<Loaded<C>>, CoordinatorFailure> {
         let handle = self.handle(broker)?;
+        let epoch = handle.leads().ok_or(CoordinatorFailure::Elsewhere)?;
         let (mut core, began) = ((self.kind.new)(), Instant::now());
         let (source, bytes_max) = (Arc::clone(&handle), broker.limits.decompressed_bytes_max);
         let replayed = tokio::task::spawn_blocking(move || {
@@ -275,10 +299,14 @@ impl<C: Coordinator> Shard<C> {
         }
         let mut loaded = Box::new(Loaded {
             core,
-            handle,
+            handle: Arc::clone(&handle),
             next_token: 0,
             waiting: HashMap::new(),
-            appended_to: HighWatermark(report.end.get()),
+            epoch,
+            appended_to: Awaited {
+                at: HighWatermark(report.end.get()),
+                epoch: handle.reader.log().epoch_at(report.end.plus(-1)).unwrap_or(epoch),
+            },
         });
         let image = broker.image();
         let effects = loaded.core.loaded(&Moment { now: self.clock.now(), image: &image });
@@ -295,6 +323,7 @@ impl<C: Coordinator> Shard<C> {
         match topic.partition(self.partition) {
             Some(PartitionSlot::Online(handle)) => Ok(Arc::clone(handle)),
             Some(PartitionSlot::Offline(offline)) => Err(unavailable(&offline.reason)),
+            Some(PartitionSlot::Elsewhere) => Err(CoordinatorFailure::Elsewhere),
             None => Err(unavailable("its partition does not exist")),
         }
     }
@@ -314,9 +343,11 @@ impl<C: Coordinator> Shard<C> {
             // The wall clock: these are the times that people see in the log.
             let now = broker.now();
             let batch = build(wanted, now).map_err(|error| failed(error.to_string()))?;
-            let appended = append(broker, &loaded.handle, batch, now, Onward::Nowhere).await;
-            let appended = appended.map_err(|failure| failed(format!("{failure:?}")))?;
-            loaded.appended_to = loaded.appended_to.max(appended.committed_at);
+            let appended = match append_in_epoch(broker, &loaded.handle, batch, loaded.epoch, now).await {
+                Err(AppendFailure::NotLeader) => return Err(CoordinatorFailure::Elsewhere),
+                appended => appended.map_err(|failure| failed(format!("{failure:?}")))?,
+            };
+            loaded.appended_to = loaded.appended_to.max((&appended).into());
         }
         let waiting = &mut loaded.waiting;
         let addressed = |(token, reply)| Some((waiting.remove(&token)?, reply));
@@ -401,7 +432,7 @@ impl<C: Coordinator> Release<C> {
     }
 }
 
-async fn committed_to(handle: &PartitionHandle, committed_at: HighWatermark) -> bool {
+async fn committed_to(handle: &PartitionHandle, committed_at: Awaited) -> bool {
     match handle.wait_committed(committed_at) {
         None => true,
         Some(wait) => matches!(wait.await, Ok(WaitOutcome::Committed)),

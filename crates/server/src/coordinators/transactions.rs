@@ -18,12 +18,13 @@ use tailrace_broker::transactions::{
 };
 use tailrace_broker::{CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC};
 use tailrace_replication::{AppendError, ProducerError, TransactionMarker};
-use tailrace_types::{HighWatermark, TopicPartition};
+use tailrace_types::{NodeId, TopicPartition};
 
 use super::runtime::{Kind, Performed};
-use super::{CoordinatorFailure, MarkerFailure, Runtime};
+use super::{CoordinatorFailure, MarkerFailure, Runtime, elsewhere};
 use crate::broker::Broker;
-use crate::partitions::{AppendFailure, PartitionHandle, PartitionSlot, WaitOutcome, append_marker};
+use crate::kafka::place;
+use crate::partitions::{AppendFailure, Awaited, PartitionHandle, PartitionSlot, WaitOutcome, append_marker};
 
 /// Pauses between two attempts: the first, and the longest; each is twice the one before.
 const PAUSE_FIRST: Duration = Duration::from_millis(10);
@@ -190,7 +191,13 @@ async fn write_round(
 ) -> BTreeSet<TopicPartition> {
     let mut appended = Vec::with_capacity(partitions.len());
     let mut again = BTreeSet::new();
-    for partition in partitions {
+    let (here, elsewhere) = by_leader(broker, partitions);
+    let others = elsewhere.into_iter().map(|(node, partitions)| {
+        let broker = Arc::clone(broker);
+        tokio::spawn(async move { elsewhere::write(&broker, node, marker, partitions).await })
+    });
+    let others: Vec<_> = others.collect();
+    for partition in here {
         match mark(broker, &partition, marker).await {
             Ok(Marked::At(handle, committed_at)) => appended.push((partition, handle, committed_at)),
             Ok(Marked::NotNeeded) => {}
@@ -205,13 +212,33 @@ async fn write_round(
             again.insert(partition);
         }
     }
+    for other in others {
+        // Only a panic there, which is told here.
+        again.extend(other.await.expect("asking another node does not panic"));
+    }
     again
+}
+
+type Partitions = BTreeSet<TopicPartition>;
+
+/// The partitions that this node leads, or that nobody does as far as it knows; and those of others.
+fn by_leader(broker: &Broker, partitions: Partitions) -> (Partitions, HashMap<NodeId, Partitions>) {
+    let (mut here, mut elsewhere) = (BTreeSet::new(), HashMap::<NodeId, Partitions>::new());
+    for partition in partitions {
+        let topic = broker.topics().by_name(partition.topic.as_str());
+        let leader = topic.and_then(|topic| place::leader_of(broker, &topic, partition.partition.0));
+        match leader.map(|(node, _)| node).filter(|node| *node != broker.node()) {
+            Some(node) => drop(elsewhere.entry(node).or_default().insert(partition)),
+            None => drop(here.insert(partition)),
+        }
+    }
+    (here, elsewhere)
 }
 
 /// What became of a marker.
 pub(crate) enum Marked {
     /// It counts when it is committed.
-    At(Arc<PartitionHandle>, HighWatermark),
+    At(Arc<PartitionHandle>, Awaited),
     /// The partition does not exist any more, or has seen a later generation of the producer, which came after this
     /// marker's end.
     NotNeeded,
@@ -226,6 +253,7 @@ async fn mark(
     let handle = match topic.as_ref().and_then(|topic| topic.partition(partition.partition.0)) {
         None => return Ok(Marked::NotNeeded),
         Some(PartitionSlot::Offline(_)) => return Err(AppendFailure::Gone),
+        Some(PartitionSlot::Elsewhere) => return Err(AppendFailure::NotLeader),
         Some(PartitionSlot::Online(handle)) => Arc::clone(handle),
     };
     match append_any_marker(broker, &handle, marker).await {
@@ -248,18 +276,18 @@ pub(crate) async fn append_any_marker(
     broker: &Arc<Broker>,
     handle: &Arc<PartitionHandle>,
     marker: TransactionMarker,
-) -> Result<HighWatermark, AppendFailure> {
+) -> Result<Awaited, AppendFailure> {
     if handle.id.topic.as_str() == CONSUMER_OFFSETS_TOPIC {
         return append_group_marker(broker, handle, marker).await;
     }
-    Ok(append_marker(broker, handle, marker).await?.committed_at)
+    Ok((&append_marker(broker, handle, marker, None).await?).into())
 }
 
 async fn append_group_marker(
     broker: &Arc<Broker>,
     handle: &Arc<PartitionHandle>,
     marker: TransactionMarker,
-) -> Result<HighWatermark, AppendFailure> {
+) -> Result<Awaited, AppendFailure> {
     let groups = &broker.coordinators.groups;
     match groups.append_marker(broker, handle.id.partition.0, marker).await {
         Ok(committed_at) => Ok(committed_at),
@@ -270,7 +298,7 @@ async fn append_group_marker(
 }
 
 /// Waits for the commit. False if it will not come.
-pub(crate) async fn committed(handle: &PartitionHandle, committed_at: HighWatermark) -> bool {
+pub(crate) async fn committed(handle: &PartitionHandle, committed_at: Awaited) -> bool {
     match handle.wait_committed(committed_at) {
         None => true,
         Some(wait) => matches!(wait.await, Ok(WaitOutcome::Committed)),

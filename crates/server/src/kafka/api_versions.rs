@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tailrace_broker::{Feature, FeatureLevels};
+use tailrace_broker::{CLUSTER_LEVEL, Feature, FeatureLevels};
 use tailrace_kafka_wire::messages::api_versions_request::ApiVersionsRequest;
 use tailrace_kafka_wire::messages::api_versions_response::{
     ApiVersion, ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey,
@@ -45,7 +45,7 @@ pub(crate) async fn handle(context: Arc<Context>, request: ApiVersionsRequest) -
     let image = context.broker.image();
     ApiVersionsResponse {
         api_keys,
-        supported_features: supported_features(context.version()),
+        supported_features: supported_features(context.version(), image.cluster_levels()),
         finalized_features_epoch: image.features().epoch(),
         finalized_features: finalized_features(image.features()),
         ..Default::default()
@@ -53,8 +53,10 @@ pub(crate) async fn handle(context: Arc<Context>, request: ApiVersionsRequest) -
 }
 
 /// Clients that ask in a version before [`LEVEL_ZERO_FROM`] cannot read a range that begins at 0.
-fn supported_features(version: i16) -> Vec<SupportedFeatureKey> {
-    let ranges = Feature::all().map(|feature| (feature.name(), feature.supported()));
+fn supported_features(version: i16, cluster_levels: Option<(u16, u16)>) -> Vec<SupportedFeatureKey> {
+    let level = |level: u16| i16::try_from(level).unwrap_or(i16::MAX);
+    let cluster = cluster_levels.map(|(min, max)| (CLUSTER_LEVEL, (level(min), level(max))));
+    let ranges = Feature::all().map(|feature| (feature.name(), feature.supported())).chain(cluster);
     let legible = ranges.filter(|(_, (min, _))| version >= LEVEL_ZERO_FROM || *min > 0);
     let key = |(name, (min_version, max_version)): (&str, _)| SupportedFeatureKey {
         name: name.to_owned(),

@@ -47,7 +47,8 @@ async fn extend(
 ) -> Result<(), Refusal> {
     deadline.check()?;
     let by = Requester::Client;
-    let command = Command::CreatePartitions { topic: topic.name.clone(), count: topic.count, by };
+    let command =
+        Command::CreatePartitions { topic: topic.name.clone(), count: topic.count, assignment: None, by };
     // Kafka judges the count first, and a wrong assignment only where the count is right.
     if let Some(assignments) = topic.assignments.as_ref().filter(|list| !list.is_empty()) {
         context.command(command.clone(), Mode::ValidateOnly).await?;

@@ -55,6 +55,7 @@ async fn create(
         id: TopicId::from_random(random::bytes16()),
         partitions,
         replication_factor,
+        assignment: None,
         configs: topic.configs.into_iter().map(|config| (config.name, config.value)).collect(),
         now: context.broker.now(),
         by: Requester::Client,

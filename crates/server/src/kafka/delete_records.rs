@@ -76,7 +76,7 @@ async fn delete(
         return Ok(handle.reader.log_start());
     }
     deadline.check().map_err(|refusal| refusal.code)?;
-    advance_log_start(&handle, to).await.map_err(|failure| {
+    advance_log_start(&context.broker, &handle, to).await.map_err(|failure| {
         tracing::warn!(partition = %handle.id, %to, ?failure, "records were not deleted");
         failure_code(&failure)
     })

@@ -8,8 +8,8 @@ use tailrace_kafka_wire::messages::describe_cluster_response::{
     DescribeClusterBroker, DescribeClusterResponse,
 };
 
-use crate::kafka::Context;
 use crate::kafka::lookup::{CLUSTER_OPERATIONS, OPERATIONS_NOT_ASKED};
+use crate::kafka::{Context, place};
 
 /// Kinds of endpoint (KIP-919).
 const BROKERS: i8 = 1;
@@ -33,16 +33,21 @@ pub(crate) async fn handle(
         }
     }
     let broker = &context.broker;
-    let (node, address) = (broker.node().get(), broker.advertised(context.session.local));
+    // From version 2 on, those that have fallen silent may be asked for (KIP-1073).
+    let nodes =
+        place::nodes(&context).into_iter().filter(|node| !node.fenced || request.include_fenced_brokers);
+    let brokers = nodes.map(|node| DescribeClusterBroker {
+        broker_id: node.id,
+        host: node.host,
+        port: node.port,
+        rack: node.rack,
+        is_fenced: node.fenced,
+        ..Default::default()
+    });
     DescribeClusterResponse {
         cluster_id: broker.cluster_id.clone(),
-        controller_id: node,
-        brokers: vec![DescribeClusterBroker {
-            broker_id: node,
-            host: address.host,
-            port: address.port.into(),
-            ..Default::default()
-        }],
+        controller_id: place::controller(broker),
+        brokers: brokers.collect(),
         cluster_authorized_operations: if request.include_cluster_authorized_operations {
             CLUSTER_OPERATIONS
         } else {

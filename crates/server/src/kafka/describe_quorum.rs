@@ -48,11 +48,11 @@ pub(crate) async fn handle(context: Arc<Context>, request: DescribeQuorumRequest
 }
 
 async fn describe(context: &Context) -> Result<PartitionData, ErrorCode> {
-    let log = context.broker.controller.log_position().await.ok_or(ErrorCode::NotLeaderOrFollower)?;
+    let log = &context.broker.controller.handle().reader;
     let (node, now) = (context.broker.node().get(), context.broker.now().0);
     let this = ReplicaState {
         replica_id: node,
-        log_end_offset: log.end,
+        log_end_offset: log.log_end().get(),
         last_fetch_timestamp: now,
         last_caught_up_timestamp: now,
         ..Default::default()
@@ -60,8 +60,8 @@ async fn describe(context: &Context) -> Result<PartitionData, ErrorCode> {
     Ok(PartitionData {
         error_message: Some(String::new()),
         leader_id: node,
-        leader_epoch: log.epoch,
-        high_watermark: log.high_watermark,
+        leader_epoch: log.epoch().get(),
+        high_watermark: log.high_watermark().get(),
         current_voters: vec![this],
         ..Default::default()
     })

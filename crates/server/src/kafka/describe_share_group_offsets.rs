@@ -116,7 +116,7 @@ async fn describe_partition(
     let Some(topic) = topic else { return refuse(answer, ErrorCode::UnknownTopicOrPartition) };
     let high_watermark = match topic.partition(index) {
         Some(PartitionSlot::Online(handle)) => Some(handle.reader.high_watermark().get()),
-        Some(PartitionSlot::Offline(_)) => None,
+        Some(PartitionSlot::Offline(_) | PartitionSlot::Elsewhere) => None,
         None => return refuse(answer, ErrorCode::UnknownTopicOrPartition),
     };
     let key = SharePartitionKey { group: Arc::clone(group), topic: topic.id, partition: index };

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tailrace_broker::is_internal_topic;
+use tailrace_broker::{MetadataImage, is_internal_topic};
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::describe_topic_partitions_request::{
     Cursor as From, DescribeTopicPartitionsRequest,
@@ -13,9 +13,11 @@ use tailrace_kafka_wire::messages::describe_topic_partitions_response::{
     DescribeTopicPartitionsResponseTopic,
 };
 
+use crate::broker::Broker;
 use crate::kafka::Context;
 use crate::kafka::lookup::{TOPIC_OPERATIONS, legal_name};
-use crate::partitions::{PartitionSlot, Topic, TopicTable};
+use crate::kafka::place::{self, Place};
+use crate::partitions::{Topic, TopicTable};
 
 /// Partitions in one answer at most, whatever is asked for: Kafka's `max.request.partition.size.limit`.
 const PARTITIONS_MAX: i32 = 2000;
@@ -31,7 +33,8 @@ pub(crate) async fn handle(
     let names: BTreeSet<String> = request.topics.into_iter().map(|topic| topic.name).collect();
     let limit = request.response_partition_limit.clamp(1, PARTITIONS_MAX);
     let mut page = Page {
-        node: context.broker.node().get(),
+        broker: Arc::clone(&context.broker),
+        image: context.broker.image(),
         cursor: request.cursor,
         // Between 1 and the maximum.
         room: usize::try_from(limit).unwrap_or(1),
@@ -55,7 +58,8 @@ fn bad_cursor(cursor: &From) -> DescribeTopicPartitionsResponse {
 }
 
 struct Page {
-    node: i32,
+    broker: Arc<Broker>,
+    image: Arc<MetadataImage>,
     /// Where the page begins.
     cursor: Option<From>,
     /// Partitions that still fit.
@@ -94,7 +98,9 @@ impl Page {
     /// Adds partitions from `first` on. Returns the first that did not fit.
     fn add(&mut self, topic: &Topic, first: usize) -> usize {
         let numbered = (0..).zip(&topic.partitions).skip(first).take(self.room);
-        let partitions: Vec<_> = numbered.map(|(index, slot)| partition(self.node, index, slot)).collect();
+        let place = |(index, slot)| place::place(&self.broker, &self.image, topic, (index, slot));
+        let partitions: Vec<_> =
+            numbered.map(|(index, slot)| partition(index, place((index, slot)))).collect();
         self.room -= partitions.len();
         let next = first + partitions.len();
         self.response.topics.push(DescribeTopicPartitionsResponseTopic {
@@ -131,26 +137,17 @@ fn unknown(name: &str) -> DescribeTopicPartitionsResponseTopic {
     }
 }
 
-fn partition(node: i32, index: i32, slot: &PartitionSlot) -> DescribeTopicPartitionsResponsePartition {
-    let common = DescribeTopicPartitionsResponsePartition {
+fn partition(index: i32, place: Place) -> DescribeTopicPartitionsResponsePartition {
+    DescribeTopicPartitionsResponsePartition {
+        error_code: place.error().code(),
         partition_index: index,
-        replica_nodes: vec![node],
+        leader_id: place.leader_id(),
+        leader_epoch: place.leader_epoch(),
+        replica_nodes: place.replicas,
+        isr_nodes: place.in_sync,
+        offline_replicas: place.offline,
         eligible_leader_replicas: Some(Vec::new()),
         last_known_elr: Some(Vec::new()),
         ..Default::default()
-    };
-    match slot {
-        PartitionSlot::Online(handle) => DescribeTopicPartitionsResponsePartition {
-            leader_id: node,
-            leader_epoch: handle.reader.epoch().get(),
-            isr_nodes: vec![node],
-            ..common
-        },
-        PartitionSlot::Offline(_) => DescribeTopicPartitionsResponsePartition {
-            error_code: ErrorCode::LeaderNotAvailable.code(),
-            leader_id: -1,
-            offline_replicas: vec![node],
-            ..common
-        },
     }
 }

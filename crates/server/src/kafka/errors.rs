@@ -2,7 +2,7 @@
 
 use tailrace_broker::share::{AcknowledgeError, ShareStateError};
 use tailrace_broker::transactions::TransactionError;
-use tailrace_broker::{ControlError, FeatureError};
+use tailrace_broker::{ControlError, ControlErrorKind};
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_log::LogError;
 use tailrace_records::BatchError;
@@ -98,7 +98,8 @@ pub(crate) fn log_code(error: &LogError) -> ErrorCode {
 /// Why records could not be deleted, and other changes of one partition.
 pub(crate) fn failure_code(failure: &AppendFailure) -> ErrorCode {
     match failure {
-        AppendFailure::Gone => ErrorCode::NotLeaderOrFollower,
+        AppendFailure::Gone | AppendFailure::NotLeader => ErrorCode::NotLeaderOrFollower,
+        AppendFailure::TooFewReplicas => ErrorCode::NotEnoughReplicas,
         AppendFailure::Refused(error) => append_code(error),
     }
 }
@@ -133,52 +134,33 @@ pub(crate) fn acknowledge_code(failure: &AcknowledgeFailure) -> ErrorCode {
 pub(crate) fn command_code(error: &CommandError) -> ErrorCode {
     match error {
         CommandError::Refused(error) => control_code(error),
-        CommandError::Metadata(_) => ErrorCode::KafkaStorageError,
+        CommandError::Append(_) | CommandError::Metadata(_) => ErrorCode::KafkaStorageError,
         // Clients look for the controller anew and try again.
-        CommandError::Stopping => ErrorCode::NotController,
+        CommandError::NotController | CommandError::Stopping => ErrorCode::NotController,
     }
 }
 
+/// Where the command was refused, here or at the controller, makes no difference.
 pub(crate) fn control_code(error: &ControlError) -> ErrorCode {
-    match error {
-        ControlError::InvalidTopicName(_) | ControlError::TopicCollision { .. } => {
-            ErrorCode::InvalidTopicException
-        }
-        ControlError::TopicExists { .. } => ErrorCode::TopicAlreadyExists,
-        ControlError::ReservedTopic { .. } => ErrorCode::TopicAuthorizationFailed,
-        ControlError::UnknownTopic { .. } => ErrorCode::UnknownTopicOrPartition,
-        ControlError::UnknownTopicId { .. } => ErrorCode::UnknownTopicId,
-        ControlError::DeletionDisabled => ErrorCode::TopicDeletionDisabled,
-        ControlError::InvalidPartitions { .. }
-        | ControlError::AlreadyHasPartitions { .. }
-        | ControlError::NotAnIncrease { .. } => ErrorCode::InvalidPartitions,
-        ControlError::TooManyPartitions { .. } => ErrorCode::PolicyViolation,
-        ControlError::InvalidReplicationFactor { .. } | ControlError::TooFewNodes { .. } => {
-            ErrorCode::InvalidReplicationFactor
-        }
-        ControlError::Config(_)
-        | ControlError::SubjectsOverlap { .. }
-        | ControlError::InternalTopicCaptures { .. }
-        | ControlError::TopicWouldBreak { .. }
-        | ControlError::NullAtCreation { .. }
-        | ControlError::NotAList { .. } => ErrorCode::InvalidConfig,
-        ControlError::TooManyGroups { .. } => ErrorCode::PolicyViolation,
-        ControlError::Feature(FeatureError::Repeated { .. }) => ErrorCode::InvalidRequest,
-        ControlError::Feature(
-            FeatureError::Unknown { .. }
-            | FeatureError::OutOfRange { .. }
-            | FeatureError::IsDowngrade { .. }
-            | FeatureError::IsUpgrade { .. }
-            | FeatureError::Unsafe { .. }
-            | FeatureError::Fixed { .. },
-        ) => ErrorCode::InvalidUpdateVersion,
-        ControlError::NoGroupId
-        | ControlError::GroupIdTooLong { .. }
-        | ControlError::TopicIdInUse { .. }
-        | ControlError::NullConfig { .. }
-        | ControlError::DuplicateConfig { .. }
-        | ControlError::ReadOnlyConfig { .. }
-        | ControlError::UnknownNode { .. } => ErrorCode::InvalidRequest,
-        ControlError::ProducerIdsExhausted => ErrorCode::UnknownServerError,
+    match error.kind() {
+        ControlErrorKind::InvalidTopic => ErrorCode::InvalidTopicException,
+        ControlErrorKind::TopicExists => ErrorCode::TopicAlreadyExists,
+        ControlErrorKind::TopicReserved => ErrorCode::TopicAuthorizationFailed,
+        ControlErrorKind::UnknownTopicOrPartition => ErrorCode::UnknownTopicOrPartition,
+        ControlErrorKind::UnknownTopicId => ErrorCode::UnknownTopicId,
+        ControlErrorKind::DeletionDisabled => ErrorCode::TopicDeletionDisabled,
+        ControlErrorKind::InvalidPartitions => ErrorCode::InvalidPartitions,
+        ControlErrorKind::Policy => ErrorCode::PolicyViolation,
+        ControlErrorKind::InvalidReplicationFactor => ErrorCode::InvalidReplicationFactor,
+        ControlErrorKind::InvalidAssignment => ErrorCode::InvalidReplicaAssignment,
+        ControlErrorKind::NoReassignment => ErrorCode::NoReassignmentInProgress,
+        ControlErrorKind::InvalidConfig => ErrorCode::InvalidConfig,
+        ControlErrorKind::InvalidRequest => ErrorCode::InvalidRequest,
+        ControlErrorKind::InvalidUpdateVersion => ErrorCode::InvalidUpdateVersion,
+        ControlErrorKind::InvalidRegistration => ErrorCode::InvalidRegistration,
+        ControlErrorKind::NodeIdInUse => ErrorCode::DuplicateBrokerRegistration,
+        ControlErrorKind::UnsupportedLevel => ErrorCode::UnsupportedVersion,
+        ControlErrorKind::NotRegistered => ErrorCode::BrokerIdNotRegistered,
+        ControlErrorKind::Unknown => ErrorCode::UnknownServerError,
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tailrace_broker::config::ReplicaSelector;
 use tailrace_kafka_wire::messages::fetch_request::FetchRequest;
 use tailrace_kafka_wire::messages::fetch_response::{
     AbortedTransaction as WireAbortedTransaction, EpochEndOffset, FetchResponse, FetchableTopicResponse,
@@ -92,6 +93,8 @@ struct Terms {
     bytes_max: u64,
     bytes_min: u64,
     committed_only: bool,
+    /// Consumers may read from replicas that do not lead (KIP-392).
+    from_followers: bool,
     deadline: Instant,
 }
 
@@ -104,6 +107,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         bytes_max,
         bytes_min: u64::from(request.min_bytes.max(0).unsigned_abs()).min(bytes_max),
         committed_only: request.isolation_level == READ_COMMITTED,
+        from_followers: broker.config().replica_selector_class == ReplicaSelector::RackAware,
         deadline: Instant::now() + wait_time(request.max_wait_ms),
     };
     let turn = match broker.fetch_sessions.admit(request, context.version()) {
@@ -164,6 +168,9 @@ fn look(broker: &Broker, wanted: &[Wanted], terms: &Terms) -> Vec<Found> {
     let mut nothing_yet = true;
     let look_at = |want: &Wanted| {
         let found = match find(&topics, want) {
+            Ok(handle) if handle.leads().is_none() && !terms.from_followers => {
+                Found::error(ErrorCode::NotLeaderOrFollower)
+            }
             Ok(handle) => look_at(&handle, want, left, nothing_yet, terms.committed_only),
             Err(code) => Found::error(code),
         };
@@ -182,6 +189,7 @@ fn find(topics: &crate::partitions::TopicTable, want: &Wanted) -> Result<Arc<Par
     match topic.partition(want.partition) {
         Some(PartitionSlot::Online(handle)) => Ok(Arc::clone(handle)),
         Some(PartitionSlot::Offline(_)) => Err(ErrorCode::KafkaStorageError),
+        Some(PartitionSlot::Elsewhere) => Err(ErrorCode::NotLeaderOrFollower),
         None => Err(ErrorCode::UnknownTopicOrPartition),
     }
 }
@@ -222,7 +230,9 @@ fn look_at(
             return found;
         }
     }
-    if from < log_start || from > reader.log_end().offset() {
+    // What lies beyond a follower's end, its leader may have.
+    let is_beyond = from > reader.log_end().offset() && handle.leads().is_some();
+    if from < log_start || is_beyond {
         return Found::error(ErrorCode::OffsetOutOfRange);
     }
     let upto = if committed_only { last_stable_offset } else { high_watermark };

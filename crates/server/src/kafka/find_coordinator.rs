@@ -1,16 +1,18 @@
-//! FindCoordinator (10). This node coordinates every group and transaction, as the only node does in Kafka.
+//! FindCoordinator (10). The leader of a partition of an internal topic coordinates what is kept there.
 //!
 //! Any id is answered, whether its group exists or not. The keys of share groups' state are GROUP:TOPIC_ID:PARTITION (KIP-932).
 
 use std::sync::Arc;
 
 use tailrace_broker::share::SharePartitionKey;
+use tailrace_broker::{CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC};
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::find_coordinator_request::FindCoordinatorRequest;
 use tailrace_kafka_wire::messages::find_coordinator_response::{Coordinator, FindCoordinatorResponse};
 
 use crate::kafka::Context;
 use crate::kafka::commands::ITEMS_MAX;
+use crate::kafka::place::{self, NodeAddress};
 
 /// First version with several keys in one request.
 const KEYS_FROM: i16 = 4;
@@ -24,12 +26,9 @@ pub(crate) async fn handle(
     context: Arc<Context>,
     request: FindCoordinatorRequest,
 ) -> FindCoordinatorResponse {
-    let refusal = match request.key_type {
-        GROUP | TRANSACTION | SHARE => None,
-        _ => Some("Unknown coordinator type."),
-    };
-    let this = refusal.map_or_else(|| myself(&context), refused);
+    let kind = request.key_type;
     if context.version() < KEYS_FROM {
+        let this = coordinator(&context, kind, &request.key).await;
         return FindCoordinatorResponse {
             error_code: this.error_code,
             error_message: this.error_message,
@@ -39,14 +38,48 @@ pub(crate) async fn handle(
             ..Default::default()
         };
     }
-    let is_malformed = |key: &str| request.key_type == SHARE && SharePartitionKey::parse(key).is_none();
-    let coordinator = |key: String| match is_malformed(&key) {
-        true => Coordinator { key, ..refused("The key is not GROUP:TOPIC_ID:PARTITION.") },
-        false => Coordinator { key, ..this.clone() },
-    };
     // Each answer is longer than its question; nobody has this many groups.
-    let keys = request.coordinator_keys.into_iter().take(ITEMS_MAX);
-    FindCoordinatorResponse { coordinators: keys.map(coordinator).collect(), ..Default::default() }
+    let keys: Vec<_> = request.coordinator_keys.into_iter().take(ITEMS_MAX).collect();
+    let mut coordinators = Vec::with_capacity(keys.len());
+    for key in keys {
+        let found = coordinator(&context, kind, &key).await;
+        coordinators.push(Coordinator { key, ..found });
+    }
+    FindCoordinatorResponse { coordinators, ..Default::default() }
+}
+
+async fn coordinator(context: &Context, kind: i8, key: &str) -> Coordinator {
+    let broker = &context.broker;
+    if kind == SHARE && SharePartitionKey::parse(key).is_none() {
+        return refused("The key is not GROUP:TOPIC_ID:PARTITION.");
+    }
+    if !matches!(kind, GROUP | TRANSACTION | SHARE) {
+        return refused("Unknown coordinator type.");
+    }
+    if broker.links.peers().is_none() {
+        return at(&place::this_node(context));
+    }
+    let coordinators = &broker.coordinators;
+    let (topic, partition) = match kind {
+        GROUP => (CONSUMER_OFFSETS_TOPIC, coordinators.groups.partition_of(broker, key).await),
+        TRANSACTION => (TRANSACTION_STATE_TOPIC, coordinators.transactions.partition_of(broker, key).await),
+        _ => (SHARE_GROUP_STATE_TOPIC, coordinators.shares.partition_of(broker, key).await),
+    };
+    let leader = match partition {
+        Ok(partition) => {
+            let topic = broker.topics().by_name(topic);
+            topic.and_then(|topic| place::leader_of(broker, &topic, partition))
+        }
+        Err(failure) => return unavailable(&failure.to_string()),
+    };
+    match leader.and_then(|(node, _)| place::live_node(context, node)) {
+        Some(node) => at(&node),
+        None => unavailable("The coordinator is not available."),
+    }
+}
+
+fn unavailable(reason: &str) -> Coordinator {
+    Coordinator { error_code: ErrorCode::CoordinatorNotAvailable.code(), ..refused(reason) }
 }
 
 fn refused(reason: &str) -> Coordinator {
@@ -59,12 +92,6 @@ fn refused(reason: &str) -> Coordinator {
     }
 }
 
-fn myself(context: &Context) -> Coordinator {
-    let address = context.broker.advertised(context.session.local);
-    Coordinator {
-        node_id: context.broker.node().get(),
-        host: address.host,
-        port: address.port.into(),
-        ..Default::default()
-    }
+fn at(node: &NodeAddress) -> Coordinator {
+    Coordinator { node_id: node.id, host: node.host.clone(), port: node.port, ..Default::default() }
 }

@@ -22,10 +22,11 @@ pub(crate) const GROUP_OPERATIONS: i32 = 0b1101_0100_1000;
 /// "Not asked for" in a field of operations.
 pub(crate) const OPERATIONS_NOT_ASKED: i32 = i32::MIN;
 
-/// The partition, if it can be used.
+/// The partition, if this node leads it.
 pub(crate) fn online(topic: &Topic, index: i32) -> Result<Arc<PartitionHandle>, ErrorCode> {
     match topic.partition(index) {
-        Some(PartitionSlot::Online(handle)) => Ok(Arc::clone(handle)),
+        Some(PartitionSlot::Online(handle)) if handle.leads().is_some() => Ok(Arc::clone(handle)),
+        Some(PartitionSlot::Online(_) | PartitionSlot::Elsewhere) => Err(ErrorCode::NotLeaderOrFollower),
         Some(PartitionSlot::Offline(_)) => Err(ErrorCode::KafkaStorageError),
         None => Err(ErrorCode::UnknownTopicOrPartition),
     }

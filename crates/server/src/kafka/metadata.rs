@@ -14,10 +14,10 @@ use tailrace_kafka_wire::messages::metadata_response::{
 };
 use tailrace_types::TopicId;
 
-use crate::kafka::Context;
 use crate::kafka::commands::Mode;
 use crate::kafka::lookup::{CLUSTER_OPERATIONS, OPERATIONS_NOT_ASKED, TOPIC_OPERATIONS, legal_name};
-use crate::partitions::{PartitionSlot, Topic};
+use crate::kafka::{Context, place};
+use crate::partitions::Topic;
 use crate::random;
 
 /// In version 0 an empty list asks for all topics, later null does.
@@ -47,17 +47,17 @@ pub(crate) async fn handle(context: Arc<Context>, request: MetadataRequest) -> M
     for topic in &mut topics {
         topic.topic_authorized_operations = operations;
     }
-    let node = context.broker.node().get();
-    let address = context.broker.advertised(context.session.local);
+    let brokers = place::live_nodes(&context).into_iter().map(|node| MetadataResponseBroker {
+        node_id: node.id,
+        host: node.host,
+        port: node.port,
+        rack: node.rack,
+        ..Default::default()
+    });
     MetadataResponse {
-        brokers: vec![MetadataResponseBroker {
-            node_id: node,
-            host: address.host,
-            port: address.port.into(),
-            ..Default::default()
-        }],
+        brokers: brokers.collect(),
         cluster_id: Some(context.broker.cluster_id.clone()),
-        controller_id: node,
+        controller_id: place::controller(&context.broker),
         topics,
         cluster_authorized_operations: if request.include_cluster_authorized_operations {
             CLUSTER_OPERATIONS
@@ -163,35 +163,25 @@ fn unknown_id(id: TopicId) -> MetadataResponseTopic {
 }
 
 fn known(context: &Context, topic: &Topic) -> MetadataResponseTopic {
-    let node = context.broker.node().get();
-    let partitions = (0..).zip(&topic.partitions).map(|(index, slot)| partition(node, index, slot));
+    let image = context.broker.image();
+    let partition = |(index, slot)| {
+        let place = place::place(&context.broker, &image, topic, (index, slot));
+        MetadataResponsePartition {
+            error_code: place.error().code(),
+            partition_index: index,
+            leader_id: place.leader_id(),
+            leader_epoch: place.leader_epoch(),
+            replica_nodes: place.replicas,
+            isr_nodes: place.in_sync,
+            offline_replicas: place.offline,
+            ..Default::default()
+        }
+    };
     MetadataResponseTopic {
         name: Some(topic.name.to_string()),
         topic_id: topic.id.0,
         is_internal: topic.internal,
-        partitions: partitions.collect(),
+        partitions: (0..).zip(&topic.partitions).map(partition).collect(),
         ..Default::default()
-    }
-}
-
-fn partition(node: i32, index: i32, slot: &PartitionSlot) -> MetadataResponsePartition {
-    let replica_nodes = vec![node];
-    match slot {
-        PartitionSlot::Online(handle) => MetadataResponsePartition {
-            partition_index: index,
-            leader_id: node,
-            leader_epoch: handle.reader.epoch().get(),
-            replica_nodes,
-            isr_nodes: vec![node],
-            ..Default::default()
-        },
-        PartitionSlot::Offline(_) => MetadataResponsePartition {
-            error_code: ErrorCode::LeaderNotAvailable.code(),
-            partition_index: index,
-            leader_id: -1,
-            replica_nodes,
-            offline_replicas: vec![node],
-            ..Default::default()
-        },
     }
 }

@@ -56,6 +56,7 @@ mod offset_commit;
 mod offset_delete;
 mod offset_fetch;
 mod offset_for_leader_epoch;
+pub(crate) mod place;
 mod produce;
 mod replicas;
 mod scram_credentials;
@@ -144,6 +145,12 @@ impl ClientSession {
             software: OnceLock::new(),
             share_sessions: AtomicBool::new(false),
         }
+    }
+
+    /// True of requests that another node passes on, or has itself.
+    pub(crate) fn is_node(&self) -> bool {
+        // No client comes from there.
+        self.peer.port() == 0
     }
 
     /// A share session was opened or continued here.

@@ -1,26 +1,35 @@
 //! What the APIs of transactions share, and what the data path asks of a transaction's coordinator.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
-use tailrace_broker::CONSUMER_OFFSETS_TOPIC;
 use tailrace_broker::coordinator::{Token, TransactionalProducer};
 use tailrace_broker::transactions::{
     AddPartitions, TransactionError, TransactionEvent, TransactionProtocol, TransactionReply,
     VerifyPartitions,
 };
+use tailrace_broker::{CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC};
 use tailrace_kafka_wire::ErrorCode;
-use tailrace_types::{PartitionId, ProducerEpoch, ProducerId, TopicName, TopicPartition};
+use tailrace_kafka_wire::messages::add_partitions_to_txn_request::{
+    AddPartitionsToTxnRequest, AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction,
+};
+use tailrace_types::{NodeId, PartitionId, ProducerEpoch, ProducerId, TopicName, TopicPartition};
 
 use crate::broker::Broker;
+use crate::cluster;
 use crate::coordinators::{CoordinatorFailure, Pending};
-use crate::kafka::Context;
 use crate::kafka::commands::Refusal;
 use crate::kafka::errors::{command_code, transaction_code};
+use crate::kafka::{Context, place};
 
 /// First version of Produce whose producers raise their epoch with each transaction, and whose batches add their partition
 /// to the transaction by themselves (`transaction.version` 2, KIP-890).
 pub(crate) const ADDS_PARTITIONS_FROM: i16 = 12;
+
+/// How nodes ask each other about transactions: the newest version, which knows TRANSACTION_ABORTABLE.
+const ELSEWHERE_VERSION: i16 = 5;
+const ELSEWHERE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Times that a request is submitted with a fresh producer id, at most. Each time but the last, another request used up
 /// epochs in between.
@@ -166,6 +175,9 @@ struct Question {
 }
 
 async fn put(broker: &Arc<Broker>, question: Question, knows_abortable: bool) -> Result<(), Refusal> {
+    if let Some(node) = coordinator_elsewhere(broker, &question.transactional_id).await? {
+        return put_elsewhere(broker, node, question, knows_abortable).await;
+    }
     let Question { transactional_id, producer, partitions, adds_partition } = question;
     let id = transactional_id.clone();
     let event = move |token, _| {
@@ -188,6 +200,67 @@ async fn put(broker: &Arc<Broker>, question: Question, knows_abortable: bool) ->
         Ok(reply) => Err(unexpected(&reply)),
         Err(refusal) => Err(Refusal { code: data_path_code(refusal.code, adds_partition), ..refusal }),
     }
+}
+
+/// The node that coordinates the transaction, if it is another one.
+async fn coordinator_elsewhere(
+    broker: &Arc<Broker>,
+    transactional_id: &str,
+) -> Result<Option<NodeId>, Refusal> {
+    if broker.links.peers().is_none() {
+        return Ok(None);
+    }
+    let partition = broker.coordinators.transactions.partition_of(broker, transactional_id).await;
+    let partition = partition.map_err(unavailable)?;
+    let topic = broker.topics().by_name(TRANSACTION_STATE_TOPIC);
+    let leader = topic.and_then(|topic| place::leader_of(broker, &topic, partition));
+    Ok(leader.map(|(node, _)| node).filter(|node| *node != broker.node()))
+}
+
+async fn put_elsewhere(
+    broker: &Arc<Broker>,
+    node: NodeId,
+    question: Question,
+    knows_abortable: bool,
+) -> Result<(), Refusal> {
+    let Question { transactional_id, producer, partitions, adds_partition } = question;
+    let mut topics: BTreeMap<&TopicName, Vec<i32>> = BTreeMap::new();
+    for partition in &partitions {
+        topics.entry(&partition.topic).or_default().push(partition.partition.0);
+    }
+    let topics = topics.into_iter().map(|(name, partitions)| AddPartitionsToTxnTopic {
+        name: name.to_string(),
+        partitions,
+        ..Default::default()
+    });
+    let request = AddPartitionsToTxnRequest {
+        transactions: vec![AddPartitionsToTxnTransaction {
+            transactional_id,
+            producer_id: producer.id.get(),
+            producer_epoch: producer.epoch.get(),
+            verify_only: !adds_partition,
+            topics: topics.collect(),
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    let asked = cluster::ask(broker, node, (&request, ELSEWHERE_VERSION), ELSEWHERE_PATIENCE).await;
+    let response = asked.map_err(|error| {
+        tracing::warn!(%node, %error, "a transaction's coordinator could not be asked");
+        Refusal::new(ErrorCode::NotEnoughReplicas, "The transaction's coordinator could not be asked.")
+    })?;
+    let topics = response.results_by_transaction.iter().flat_map(|transaction| &transaction.topic_results);
+    let codes =
+        topics.flat_map(|topic| &topic.results_by_partition).map(|result| result.partition_error_code);
+    // What was not tried for another partition's sake comes last.
+    let failed = codes.filter(|code| *code != ErrorCode::None.code());
+    let failed = failed.min_by_key(|code| *code == ErrorCode::OperationNotAttempted.code());
+    let Some(code) = failed else { return Ok(()) };
+    let code = match ErrorCode::from_code(code).unwrap_or(ErrorCode::UnknownServerError) {
+        ErrorCode::TransactionAbortable if !knows_abortable => ErrorCode::InvalidTxnState,
+        code => data_path_code(code, adds_partition),
+    };
+    Err(Refusal::new(code, "The transaction's coordinator refuses the partition."))
 }
 
 /// How what the coordinator says is told to one who writes data. Older clients would not try again at some codes that

@@ -12,20 +12,20 @@ use tailrace_kafka_wire::messages::write_txn_markers_response::{
 };
 use tailrace_kafka_wire::{ErrorCode, Reader};
 use tailrace_replication::TransactionMarker;
-use tailrace_types::{HighWatermark, ProducerEpoch, ProducerId};
+use tailrace_types::{ProducerEpoch, ProducerId};
 
 use crate::connection::Closed;
 use crate::coordinators::{append_any_marker, committed};
 use crate::kafka::errors::failure_code;
 use crate::kafka::lookup::online_by_name;
 use crate::kafka::{Context, Decided, answer_later, decode};
-use crate::partitions::PartitionHandle;
+use crate::partitions::{Awaited, PartitionHandle};
 
 /// Transaction version of producers whose epoch rises with each transaction.
 const EPOCH_PER_TRANSACTION: i8 = 2;
 
 /// A marker that was appended, or why it was not.
-type Appended = Result<(Arc<PartitionHandle>, HighWatermark), ErrorCode>;
+type Appended = Result<(Arc<PartitionHandle>, Awaited), ErrorCode>;
 
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let request: WriteTxnMarkersRequest = decode(&context, reader)?;

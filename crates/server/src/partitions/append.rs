@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tailrace_records::{BatchHeader, Validated};
-use tailrace_replication::{AppendError, Appended, Solo, TransactionMarker, VerificationGuard};
-use tailrace_types::TimestampMs;
+use tailrace_replication::raft::ProposeError;
+use tailrace_replication::{AppendError, Appended, Partition, TransactionMarker, VerificationGuard};
+use tailrace_types::{LeaderEpoch, TimestampMs};
 
 use crate::broker::Broker;
 use crate::disk::ServerDisk;
@@ -18,6 +19,10 @@ use crate::partitions::handle::PartitionHandle;
 pub(crate) enum AppendFailure {
     /// The partition was deleted, or the server is stopping.
     Gone,
+    /// Another node leads the partition, or none does.
+    NotLeader,
+    /// Too much is waiting for the other replicas.
+    TooFewReplicas,
     /// See the error.
     Refused(AppendError),
 }
@@ -31,24 +36,42 @@ pub(crate) enum Onward {
     ToNats,
 }
 
-/// What is appended.
-enum Entry {
-    Batch { batch: Validated, guard: Option<VerificationGuard>, now: TimestampMs, onward: Onward },
-    Marker { marker: TransactionMarker, now: TimestampMs },
+impl From<ProposeError> for AppendFailure {
+    fn from(error: ProposeError) -> Self {
+        match error {
+            ProposeError::NotLeader { .. } | ProposeError::OwnRemoval => Self::NotLeader,
+            ProposeError::Busy => Self::TooFewReplicas,
+            ProposeError::Append(error) => Self::Refused(error),
+        }
+    }
+}
+
+/// What is appended, and in which epoch alone, if that matters.
+struct Entry {
+    what: What,
+    only_in: Option<LeaderEpoch>,
+    now: TimestampMs,
+}
+
+enum What {
+    Batch { batch: Validated, guard: Option<VerificationGuard>, onward: Onward },
+    Marker(TransactionMarker),
 }
 
 impl Entry {
-    fn append_to(&self, core: &mut Solo<ServerDisk>) -> Result<Appended, AppendError> {
-        match self {
-            Self::Batch { batch, guard, now, .. } => {
-                core.append_verified(&batch.header, &batch.bytes, *guard, *now)
-            }
-            Self::Marker { marker, now } => core.append_marker(marker, *now),
+    fn append_to(&self, core: &mut Partition<ServerDisk>) -> Result<Appended, AppendFailure> {
+        let epoch = core.leads().ok_or(AppendFailure::NotLeader)?;
+        if self.only_in.is_some_and(|only| only != epoch) {
+            return Err(AppendFailure::NotLeader);
         }
+        Ok(match &self.what {
+            What::Batch { batch, guard, .. } => core.append(&batch.header, &batch.bytes, *guard, self.now)?,
+            What::Marker(marker) => core.append_marker(marker, self.now)?,
+        })
     }
 
     fn is_for_nats(&self) -> bool {
-        matches!(self, Self::Batch { onward: Onward::ToNats, .. })
+        matches!(self.what, What::Batch { onward: Onward::ToNats, .. })
     }
 }
 
@@ -62,7 +85,20 @@ pub(crate) async fn append(
     now: TimestampMs,
     onward: Onward,
 ) -> Result<Appended, AppendFailure> {
-    append_entry(broker, partition, Entry::Batch { batch, guard: None, now, onward }).await
+    let what = What::Batch { batch, guard: None, onward };
+    append_entry(broker, partition, Entry { what, only_in: None, now }).await
+}
+
+/// The same for a coordinator's batch, which rests on the epoch in which the coordinator was loaded.
+pub(crate) async fn append_in_epoch(
+    broker: &Arc<Broker>,
+    partition: &Arc<PartitionHandle>,
+    batch: Validated,
+    epoch: LeaderEpoch,
+    now: TimestampMs,
+) -> Result<Appended, AppendFailure> {
+    let what = What::Batch { batch, guard: None, onward: Onward::Nowhere };
+    append_entry(broker, partition, Entry { what, only_in: Some(epoch), now }).await
 }
 
 /// The same for a batch whose transaction's coordinator was asked after the guard was drawn.
@@ -73,18 +109,22 @@ pub(crate) async fn append_verified(
     now: TimestampMs,
     onward: Onward,
 ) -> Result<Appended, AppendFailure> {
-    append_entry(broker, partition, Entry::Batch { batch, guard: Some(guard), now, onward }).await
+    let what = What::Batch { batch, guard: Some(guard), onward };
+    append_entry(broker, partition, Entry { what, only_in: None, now }).await
 }
 
 /// Appends the marker that ends a producer's transaction, and sets off what follows from it, as [`append`] does.
 ///
-/// The transaction is decided for readers when the marker is committed: see [`PartitionHandle::wait_committed`].
+/// The transaction is decided for readers when the marker is committed: see [`PartitionHandle::wait_committed`]. A coordinator's own
+/// partition takes it in the epoch in which the coordinator was loaded only.
 pub(crate) async fn append_marker(
     broker: &Arc<Broker>,
     partition: &Arc<PartitionHandle>,
     marker: TransactionMarker,
+    only_in: Option<LeaderEpoch>,
 ) -> Result<Appended, AppendFailure> {
-    let appended = append_entry(broker, partition, Entry::Marker { marker, now: broker.now() }).await;
+    let entry = Entry { what: What::Marker(marker), only_in, now: broker.now() };
+    let appended = append_entry(broker, partition, entry).await;
     if appended.is_ok() {
         broker.metrics.transaction_marker(marker.committed);
     }
@@ -143,7 +183,7 @@ fn pass_on(
     result: &Result<Appended, AppendFailure>,
 ) {
     if let Ok(appended) = result
-        && let Entry::Batch { batch, onward: Onward::ToNats, .. } = entry
+        && let What::Batch { batch, onward: Onward::ToNats, .. } = &entry.what
         && appended.duplicate.is_none()
     {
         let to = appended.base_offset.plus(i64::from(batch.header.last_offset_delta) + 1);
@@ -208,19 +248,20 @@ async fn append_on_worker(
 
 /// A broken invariant costs this partition, not the process: nobody may touch a core that panicked half-way.
 fn append_locked(
-    slot: &mut Option<Solo<ServerDisk>>,
+    slot: &mut Option<Partition<ServerDisk>>,
     partition: &PartitionHandle,
     entry: &Entry,
 ) -> Result<Appended, AppendFailure> {
     let core = slot.as_mut().ok_or(AppendFailure::Gone)?;
-    let appended = catch_unwind(AssertUnwindSafe(|| entry.append_to(core)));
-    appended.map_or_else(
-        |_| {
-            tracing::error!(partition = %partition.id, "an append panicked: the partition is taken out of service");
-            *slot = None;
-            partition.stop_waiters();
-            Err(AppendFailure::Gone)
-        },
-        |appended| appended.map_err(AppendFailure::Refused),
-    )
+    let appended = catch_unwind(AssertUnwindSafe(|| {
+        let appended = entry.append_to(core);
+        partition.stepped(core);
+        appended
+    }));
+    appended.unwrap_or_else(|_| {
+        tracing::error!(partition = %partition.id, "an append panicked: the partition is taken out of service");
+        *slot = None;
+        partition.stop_waiters();
+        Err(AppendFailure::Gone)
+    })
 }

@@ -2,16 +2,22 @@
 //! those who wait for its high watermark or its last stable offset.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bytes::Bytes;
 use tailrace_log::LogConfig;
-use tailrace_replication::{PartitionReader, Policy, Solo};
-use tailrace_types::{HighWatermark, Offset, TopicPartition};
+use tailrace_replication::raft::ChunkRequest;
+use tailrace_replication::{Appended, Partition, PartitionReader, Policy};
+use tailrace_types::{GroupId, HighWatermark, LeaderEpoch, Offset, ReplicaId, TimestampMs, TopicPartition};
 use tokio::sync::{Notify, oneshot};
 
+use crate::cluster::{Links, Settled};
 use crate::disk::ServerDisk;
 use crate::nats::live::LiveQueue;
+use crate::partitions::inbox::Inbox;
+use crate::partitions::workers::Claim;
+use crate::peers::PeerError;
 
 /// Why a partition cannot be used at all.
 #[derive(Clone, Debug)]
@@ -20,25 +26,64 @@ pub(crate) struct Offline {
     pub(crate) reason: Arc<str>,
 }
 
-/// Sent to those who wait for the high watermark when the partition stops writing or is deleted.
+/// What became of what somebody waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitOutcome {
     Committed,
+    /// The partition stopped writing, or is deleted.
     Halted,
+    /// Another node leads now. What was appended may be there or not.
+    Deposed,
+}
+
+/// A point in a partition that somebody waits to be committed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Awaited {
+    /// What the high watermark has to reach.
+    pub(crate) at: HighWatermark,
+    /// Epoch of the last record before it: behind another leader something else may lie there.
+    pub(crate) epoch: LeaderEpoch,
+}
+
+impl From<&Appended> for Awaited {
+    fn from(appended: &Appended) -> Self {
+        Self { at: appended.committed_at, epoch: appended.epoch }
+    }
+}
+
+impl Awaited {
+    /// The later one of two in the same partition.
+    pub(crate) fn max(self, other: Self) -> Self {
+        if other.at > self.at { other } else { self }
+    }
 }
 
 /// One partition that is online.
 #[derive(Debug)]
 pub(crate) struct PartitionHandle {
     pub(crate) id: TopicPartition,
+    pub(crate) group: GroupId,
     /// Taken for deciding and writing; tokio's, so that waiting for it never blocks an event loop. FIFO.
-    pub(crate) core: Arc<tokio::sync::Mutex<Option<Solo<ServerDisk>>>>,
+    pub(crate) core: Arc<tokio::sync::Mutex<Option<Partition<ServerDisk>>>>,
     pub(crate) reader: PartitionReader<ServerDisk>,
     acks: Waiters,
     stable: Waiters,
     fetches: Mutex<WaitingFetches>,
     fetches_waiting: AtomicUsize,
-    sync_state: AtomicU8,
+    /// So that it is in the flusher's queue, or with one of its threads, at most once.
+    pub(crate) syncs: Claim,
+    /// What its replica has still to be stepped with.
+    pub(crate) inbox: Inbox,
+    /// The epoch in which this node leads it, or -1.
+    leads: AtomicI32,
+    /// It is one of several replicas, or was once.
+    replica: Option<ReplicaId>,
+    /// The members that its leader has found to be as they are wanted.
+    settled: Settled,
+    links: Arc<Links>,
+    /// Rung when other replicas have taken over more, while somebody asks for that.
+    replicated: Notify,
+    asks_replicated: AtomicUsize,
     /// A checkpoint is wanted with the next sync.
     pub(crate) checkpoint_due: AtomicBool,
     /// The epoch of this start has been begun: the first append need not take the slow road.
@@ -75,57 +120,74 @@ impl WaitingFetches {
 
 /// Those who wait for a mark that only rises, by where they want it.
 #[derive(Debug, Default)]
-struct Waiters(Mutex<VecDeque<(Offset, oneshot::Sender<WaitOutcome>)>>);
+struct Waiters(Mutex<VecDeque<Waiter>>);
+
+#[derive(Debug)]
+struct Waiter {
+    wanted: Offset,
+    /// Epoch of the last record before `wanted`, where it matters.
+    epoch: Option<LeaderEpoch>,
+    answer: oneshot::Sender<WaitOutcome>,
+}
 
 impl Waiters {
-    fn insert(&self, wanted: Offset) -> oneshot::Receiver<WaitOutcome> {
+    fn insert(&self, wanted: Offset, epoch: Option<LeaderEpoch>) -> oneshot::Receiver<WaitOutcome> {
         let (answer, receiver) = oneshot::channel();
         let mut waiting = lock(&self.0);
-        let at = waiting.partition_point(|waiter| waiter.0 <= wanted);
-        waiting.insert(at, (wanted, answer));
+        let at = waiting.partition_point(|waiter| waiter.wanted <= wanted);
+        waiting.insert(at, Waiter { wanted, epoch, answer });
         receiver
     }
 
-    fn reached(&self, mark: Offset) {
+    fn reached(&self, mark: Offset, is_there: impl Fn(Offset, Option<LeaderEpoch>) -> bool) {
         let ready = {
             let mut waiting = lock(&self.0);
-            let count = waiting.partition_point(|waiter| waiter.0 <= mark);
+            let count = waiting.partition_point(|waiter| waiter.wanted <= mark);
             waiting.drain(..count).collect::<Vec<_>>()
         };
-        for (_, answer) in ready {
+        for Waiter { wanted, epoch, answer } in ready {
+            let committed = is_there(wanted, epoch);
             // The receiver may have given up at its time limit.
-            let _ = answer.send(WaitOutcome::Committed);
+            let _ = answer.send(if committed { WaitOutcome::Committed } else { WaitOutcome::Deposed });
         }
     }
 
-    fn halted(&self) {
+    fn answer_all(&self, outcome: WaitOutcome) {
         let all = std::mem::take(&mut *lock(&self.0));
-        for (_, answer) in all {
-            let _ = answer.send(WaitOutcome::Halted);
+        for waiter in all {
+            let _ = waiter.answer.send(outcome);
         }
     }
 }
 
-/// States of a partition's sync, so that it is in the flusher's queue, or with one of its threads, at most once.
-const IDLE: u8 = 0;
-const QUEUED: u8 = 1;
-const RUNNING: u8 = 2;
-const RUNNING_AND_WANTED: u8 = 3;
-
 impl PartitionHandle {
-    pub(crate) fn new(id: TopicPartition, core: Solo<ServerDisk>) -> Self {
+    pub(crate) fn new(
+        (id, group): (TopicPartition, GroupId),
+        mut core: Partition<ServerDisk>,
+        links: Arc<Links>,
+    ) -> Self {
         let reader = core.reader();
         let (log_end, policy) = (reader.log_end().get(), core.policy());
         let epoch_begun = AtomicBool::new(!core.needs_epoch());
+        let leads = core.leads().unwrap_or(LeaderEpoch::UNKNOWN);
+        let replica = core.replica().map(|replica| replica.id());
         Self {
             id,
+            group,
             core: Arc::new(tokio::sync::Mutex::new(Some(core))),
             reader,
             acks: Waiters::default(),
             stable: Waiters::default(),
             fetches: Mutex::default(),
             fetches_waiting: AtomicUsize::new(0),
-            sync_state: AtomicU8::new(IDLE),
+            syncs: Claim::default(),
+            inbox: Inbox::default(),
+            leads: AtomicI32::new(leads.get()),
+            replica,
+            settled: Settled::default(),
+            links,
+            replicated: Notify::new(),
+            asks_replicated: AtomicUsize::new(0),
             checkpoint_due: AtomicBool::new(false),
             epoch_begun,
             checkpointed_at: AtomicI64::new(log_end),
@@ -141,27 +203,139 @@ impl PartitionHandle {
     }
 
     /// Takes over changed settings.
-    pub(crate) async fn configure(&self, config: LogConfig, policy: Policy) {
+    pub(crate) async fn configure(&self, config: LogConfig, policy: Policy, now: TimestampMs) {
         *lock(&self.policy) = policy;
         if let Some(core) = self.core.lock().await.as_mut() {
-            core.configure(config, policy);
+            core.configure(config, policy, now);
+            self.stepped(core);
         }
         self.watermark_moved();
     }
 
-    /// Waits, without a lock on the core, until the high watermark reaches `committed_at`.
+    /// Asks another replica for a chunk of a snapshot; `None` if it has no such snapshot any more.
+    pub(crate) async fn ask_chunk(&self, request: &ChunkRequest) -> Result<Option<Bytes>, PeerError> {
+        self.links.ask_chunk(self.group, request).await
+    }
+
+    /// The epoch in which this node leads the partition and takes appends. `None` if another one does, or none.
+    pub(crate) fn leads(&self) -> Option<LeaderEpoch> {
+        let epoch = LeaderEpoch(self.leads.load(Ordering::Acquire));
+        (epoch != LeaderEpoch::UNKNOWN).then_some(epoch)
+    }
+
+    /// True of one of several replicas; false of a partition that has and had one.
+    pub(crate) fn is_replica(&self) -> bool {
+        self.replica.is_some()
+    }
+
+    /// Its id among several replicas.
+    pub(crate) fn replica(&self) -> Option<ReplicaId> {
+        self.replica
+    }
+
+    /// Tells everybody who waits that the partition goes on elsewhere, or under another handle.
+    pub(crate) fn retire(&self) {
+        self.leads.store(LeaderEpoch::UNKNOWN.get(), Ordering::Release);
+        self.answer_committed();
+        self.acks.answer_all(WaitOutcome::Deposed);
+        self.stable.answer_all(WaitOutcome::Deposed);
+        self.watermark_moved();
+    }
+
+    /// The members that its leader last found to be as they are wanted.
+    pub(crate) fn settled(&self) -> &Settled {
+        &self.settled
+    }
+
+    /// To be called under the core's lock after everything that may have moved a replica: sends its messages, in their order,
+    /// and tells of leadership won or lost.
+    pub(crate) fn stepped(&self, core: &mut Partition<ServerDisk>) {
+        let Some(replica) = core.replica() else { return };
+        self.links.send(self.group, replica.take_messages());
+        let leads = replica.leads();
+        let now = leads.unwrap_or(LeaderEpoch::UNKNOWN).get();
+        let before = self.leads.swap(now, Ordering::AcqRel);
+        if self.asks_replicated.load(Ordering::Acquire) != 0 {
+            self.replicated.notify_waiters();
+        }
+        if before == now {
+            return;
+        }
+        if before != LeaderEpoch::UNKNOWN.get() {
+            self.answer_committed();
+            self.acks.answer_all(WaitOutcome::Deposed);
+            self.stable.answer_all(WaitOutcome::Deposed);
+        }
+        self.links.leadership_changed(self.group, replica.id(), leads);
+    }
+
+    /// Waits, without a lock on the core, until what was appended is committed.
     ///
-    /// `None` if it has already.
+    /// `None` if it is already.
     pub(crate) fn wait_committed(
         &self,
-        committed_at: HighWatermark,
+        awaited: impl Into<Awaited>,
     ) -> Option<oneshot::Receiver<WaitOutcome>> {
-        if self.reader.high_watermark() >= committed_at {
+        let awaited = awaited.into();
+        let reached = self.reader.high_watermark() >= awaited.at;
+        if reached && self.is_there(awaited.at.offset(), Some(awaited.epoch)) {
             return None;
         }
-        let receiver = self.acks.insert(committed_at.offset());
+        let receiver = self.acks.insert(awaited.at.offset(), Some(awaited.epoch));
         self.look_again();
+        if self.leads().is_none() {
+            // Deposed between the append and the insertion.
+            self.acks.answer_all(WaitOutcome::Deposed);
+        }
         Some(receiver)
+    }
+
+    /// Waits until `count` replicas have everything before `at` durably: more than a majority, which the high watermark tells of.
+    /// False if this node does not lead any more.
+    pub(crate) async fn wait_replicated(&self, at: Offset, count: usize) -> bool {
+        self.asks_replicated.fetch_add(1, Ordering::AcqRel);
+        let _asks = Asks(&self.asks_replicated);
+        loop {
+            let moved = self.replicated.notified();
+            tokio::pin!(moved);
+            // From here on nothing is missed.
+            moved.as_mut().enable();
+            let reached = {
+                let mut core = self.core.lock().await;
+                let Some(core) = core.as_mut() else { return false };
+                let Some(replica) = core.replica() else { return count <= 1 };
+                replica.leads().and_then(|_| replica.replicated_to(count).ok())
+            };
+            match reached {
+                None => return false,
+                Some(reached) if reached >= at => return true,
+                Some(_) => moved.await,
+            }
+        }
+    }
+
+    /// Waits until the log start has moved to `to`. False if this node does not lead any more.
+    pub(crate) async fn wait_log_start(&self, to: Offset) -> bool {
+        self.asks_replicated.fetch_add(1, Ordering::AcqRel);
+        let _asks = Asks(&self.asks_replicated);
+        loop {
+            let moved = self.replicated.notified();
+            tokio::pin!(moved);
+            // From here on nothing is missed.
+            moved.as_mut().enable();
+            if self.reader.log_start() >= to {
+                return true;
+            }
+            if self.leads().is_none() {
+                return false;
+            }
+            moved.await;
+        }
+    }
+
+    /// True if what ends at `end`, below the high watermark, is of that epoch.
+    fn is_there(&self, end: Offset, epoch: Option<LeaderEpoch>) -> bool {
+        epoch.is_none_or(|epoch| end <= Offset(0) || self.reader.log().epoch_at(end.plus(-1)) == Some(epoch))
     }
 
     /// The same for the last stable offset: until everything below `upto` is committed and no transaction there is
@@ -170,7 +344,7 @@ impl PartitionHandle {
         if self.reader.last_stable_offset() >= upto {
             return None;
         }
-        let receiver = self.stable.insert(upto);
+        let receiver = self.stable.insert(upto, None);
         self.look_again();
         Some(receiver)
     }
@@ -217,36 +391,23 @@ impl PartitionHandle {
         self.watermark_moved();
     }
 
-    /// True if the caller has to queue a sync; false if one is queued, or will be queued, that sees the caller's append.
-    pub(crate) fn claim_sync(&self) -> bool {
-        let next = |state| match state {
-            IDLE => Some(QUEUED),
-            RUNNING => Some(RUNNING_AND_WANTED),
-            _ => None,
-        };
-        self.sync_state.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) == Ok(IDLE)
-    }
-
-    /// The flusher took the partition out of its queue. Appends from here on need another sync.
-    pub(crate) fn sync_started(&self) {
-        self.sync_state.store(RUNNING, Ordering::Release);
-    }
-
-    /// The flusher is done with the partition; true if it has to be queued again.
-    pub(crate) fn sync_ended(&self, wanted: bool) -> bool {
-        let next = |state| Some(if wanted || state == RUNNING_AND_WANTED { QUEUED } else { IDLE });
-        let before = self.sync_state.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
-        wanted || before == Ok(RUNNING_AND_WANTED)
-    }
-
     fn answer_committed(&self) {
-        self.acks.reached(self.reader.high_watermark().offset());
-        self.stable.reached(self.reader.last_stable_offset());
+        self.acks.reached(self.reader.high_watermark().offset(), |end, epoch| self.is_there(end, epoch));
+        self.stable.reached(self.reader.last_stable_offset(), |_, _| true);
     }
 
     fn answer_halted(&self) {
-        self.acks.halted();
-        self.stable.halted();
+        self.acks.answer_all(WaitOutcome::Halted);
+        self.stable.answer_all(WaitOutcome::Halted);
+    }
+}
+
+/// Somebody who asks how far other replicas are.
+struct Asks<'a>(&'a AtomicUsize);
+
+impl Drop for Asks<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

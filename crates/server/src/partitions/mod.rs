@@ -3,18 +3,22 @@
 mod append;
 mod flusher;
 mod handle;
+mod inbox;
 mod open;
+mod stepper;
 mod table;
 #[cfg(test)]
 mod tests;
 mod upkeep;
+mod workers;
 
 pub(crate) use append::{
-    AppendFailure, Onward, append, append_marker, append_verified, begin_verification,
+    AppendFailure, Onward, append, append_in_epoch, append_marker, append_verified, begin_verification,
     begin_verification_if_needed,
 };
 pub(crate) use flusher::Flusher;
-pub(crate) use handle::{PartitionHandle, WaitOutcome};
+pub(crate) use handle::{Awaited, PartitionHandle, WaitOutcome};
 pub(crate) use open::{Opener, log_config, policy};
+pub(crate) use stepper::Stepper;
 pub(crate) use table::{PartitionSlot, Topic, TopicTable};
 pub(crate) use upkeep::{advance_log_start, close_all, keep_up};

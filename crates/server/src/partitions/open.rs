@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use tailrace_broker::TopicImage;
 use tailrace_broker::config::{BrokerConfig, Durability as TopicDurability, TopicConfig};
-use tailrace_log::{LogConfig, LogStore, PartitionIdentity};
-use tailrace_replication::{Durability, Policy, Solo};
-use tailrace_types::{TimestampMs, TopicPartition};
+use tailrace_log::{LogConfig, LogError, LogStore, PartitionIdentity, Recovery};
+use tailrace_replication::raft::{Replica, ReplicaOptions, owner};
+use tailrace_replication::{Durability, Partition, Policy, Solo};
+use tailrace_types::{GroupId, NodeId, PartitionId, ReplicaId, TimestampMs, TopicPartition};
 
+use crate::cluster::{Links, replica_options};
 use crate::disk::ServerDisk;
 use crate::partitions::handle::{Offline, PartitionHandle};
 use crate::partitions::table::PartitionSlot;
@@ -18,6 +20,29 @@ use crate::partitions::table::PartitionSlot;
 pub(crate) struct Opener {
     pub(crate) store: LogStore<ServerDisk>,
     pub(crate) data_dir: PathBuf,
+    pub(crate) links: Arc<Links>,
+}
+
+/// What this node has to have of a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Wanted {
+    Nothing,
+    /// The only replica.
+    Solo,
+    /// One of several.
+    Replica {
+        id: ReplicaId,
+        founders: Vec<ReplicaId>,
+    },
+}
+
+fn wanted(topic: &TopicImage, id: &TopicPartition, node: NodeId) -> Wanted {
+    let Some(partition) = topic.partition(id.partition) else { return Wanted::Nothing };
+    let Some(own) = partition.present_on(node) else { return Wanted::Nothing };
+    if partition.founders == [own] && partition.replicas == [own] && !partition.is_reassigned() {
+        return Wanted::Solo;
+    }
+    Wanted::Replica { id: own, founders: partition.founders.clone() }
 }
 
 impl Opener {
@@ -30,9 +55,26 @@ impl Opener {
         broker: &BrokerConfig,
         now: TimestampMs,
     ) -> PartitionSlot {
-        let config = log_config(&topic.config, broker, id);
-        match self.open_core(topic, id, config, policy(&topic.config, broker), now) {
-            Ok(core) => PartitionSlot::Online(Arc::new(PartitionHandle::new(id.clone(), core))),
+        let wanted = wanted(topic, id, broker.node());
+        let replica = match &wanted {
+            Wanted::Nothing => return PartitionSlot::Elsewhere,
+            Wanted::Solo => None,
+            Wanted::Replica { id, founders } => Some(replica_options(broker, *id, founders.clone())),
+        };
+        match self.open_core(topic, id, (broker, replica), now) {
+            Ok((core, created)) => {
+                let group = GroupId { topic: topic.id, partition: id.partition };
+                let handle = PartitionHandle::new((id.clone(), group), core, Arc::clone(&self.links));
+                // The first of the founders leads a new group.
+                let is_first =
+                    matches!(&wanted, Wanted::Replica { id, founders } if founders.first() == Some(id));
+                handle.inbox.set_eager(created && is_first);
+                if let (Some(epoch), Some(own)) = (handle.leads(), topic.partition(id.partition)) {
+                    let own = own.present_on(broker.node()).unwrap_or(own.founders[0]);
+                    self.links.leadership_changed(group, own, Some(epoch));
+                }
+                PartitionSlot::Online(Arc::new(handle))
+            }
             Err(error) => {
                 tracing::error!(partition = %id, %error, "the partition is offline");
                 PartitionSlot::Offline(Offline { reason: error.to_string().into() })
@@ -40,32 +82,71 @@ impl Opener {
         }
     }
 
+    /// True if what is open of a partition is not what the metadata want of this node.
+    pub(crate) fn is_outdated(
+        &self,
+        topic: &TopicImage,
+        slot: &PartitionSlot,
+        number: PartitionId,
+        node: NodeId,
+    ) -> bool {
+        let id = TopicPartition::new(topic.name.clone(), number);
+        match (wanted(topic, &id, node), slot) {
+            (Wanted::Nothing, PartitionSlot::Elsewhere) => false,
+            (Wanted::Nothing, _) | (_, PartitionSlot::Elsewhere) => true,
+            // A replica stays one, also when it is the last.
+            (Wanted::Solo, _) | (_, PartitionSlot::Offline(_)) => false,
+            (Wanted::Replica { id, .. }, PartitionSlot::Online(handle)) => handle.replica() != Some(id),
+        }
+    }
+
     fn open_core(
         &self,
         topic: &TopicImage,
         id: &TopicPartition,
-        config: LogConfig,
-        policy: Policy,
+        (broker, replica): (&BrokerConfig, Option<ReplicaOptions>),
         now: TimestampMs,
-    ) -> Result<Solo<ServerDisk>, tailrace_log::LogError> {
+    ) -> Result<(Partition<ServerDisk>, bool), LogError> {
         let identity = PartitionIdentity { topic_id: topic.id, topic_partition: id.clone() };
         let dir = self.data_dir.join(id.to_string());
-        let (core, recovery) = Solo::open(&self.store, &dir, &identity, config, policy, now)?;
-        for note in &recovery.notes {
-            tracing::warn!(partition = %id, "{note}");
-        }
-        if let Some(tail) = &recovery.truncated {
-            tracing::warn!(
-                partition = %id, file = %tail.file.display(), position = tail.position, bytes = tail.bytes,
-                reason = %tail.reason, "a torn tail was cut off"
-            );
-        }
-        if !recovery.clean && !recovery.created {
-            tracing::info!(
-                partition = %id, bytes_read = recovery.bytes_read, batches = recovery.batches_recovered, "recovered"
-            );
-        }
-        Ok(core)
+        let (config, policy) = (log_config(&topic.config, broker, id), policy(&topic.config, broker));
+        let before = owner(self.store.disk(), &dir)?;
+        // A partition that has had several replicas keeps its votes, also when this one is the last.
+        let replica = replica.or_else(|| before.map(|before| replica_options(broker, before, vec![before])));
+        let (core, recovery) = match replica {
+            None => {
+                let (core, recovery) = Solo::open(&self.store, &dir, &identity, config, policy, now)?;
+                (Partition::Solo(Box::new(core)), recovery)
+            }
+            Some(options) => {
+                if before.is_some_and(|before| before.incarnation() < options.id.incarnation()) {
+                    tracing::warn!(partition = %id, ?before, "the folder of an earlier replica is removed");
+                    tailrace_log::delete_partition(self.store.disk(), &dir, &topic.id.to_string())?;
+                }
+                let (core, recovery) =
+                    Replica::open(&self.store, &dir, &identity, config, policy, options, now)?;
+                (Partition::Replica(Box::new(core)), recovery)
+            }
+        };
+        note_recovery(id, &recovery);
+        Ok((core, recovery.created))
+    }
+}
+
+fn note_recovery(id: &TopicPartition, recovery: &Recovery) {
+    for note in &recovery.notes {
+        tracing::warn!(partition = %id, "{note}");
+    }
+    if let Some(tail) = &recovery.truncated {
+        tracing::warn!(
+            partition = %id, file = %tail.file.display(), position = tail.position, bytes = tail.bytes,
+            reason = %tail.reason, "a torn tail was cut off"
+        );
+    }
+    if !recovery.clean && !recovery.created {
+        tracing::info!(
+            partition = %id, bytes_read = recovery.bytes_read, batches = recovery.batches_recovered, "recovered"
+        );
     }
 }
 

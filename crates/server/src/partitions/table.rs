@@ -16,6 +16,18 @@ use crate::partitions::handle::{Offline, PartitionHandle};
 pub(crate) enum PartitionSlot {
     Online(Arc<PartitionHandle>),
     Offline(Offline),
+    /// This node has no replica of it.
+    Elsewhere,
+}
+
+impl PartitionSlot {
+    /// The partition, if it can be used here.
+    pub(crate) fn handle(&self) -> Option<&Arc<PartitionHandle>> {
+        match self {
+            Self::Online(handle) => Some(handle),
+            Self::Offline(_) | Self::Elsewhere => None,
+        }
+    }
 }
 
 /// One topic with what the data path needs of it.
@@ -126,10 +138,7 @@ impl TopicTable {
 
     /// All partitions that are online.
     pub(crate) fn online(&self) -> impl Iterator<Item = &Arc<PartitionHandle>> {
-        self.iter().flat_map(|topic| &topic.partitions).filter_map(|slot| match slot {
-            PartitionSlot::Online(handle) => Some(handle),
-            PartitionSlot::Offline(_) => None,
-        })
+        self.iter().flat_map(|topic| &topic.partitions).filter_map(PartitionSlot::handle)
     }
 
     pub(crate) fn insert(&mut self, topic: Topic) {

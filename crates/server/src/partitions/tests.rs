@@ -82,7 +82,7 @@ impl Rig {
             committed,
             epochs_are_bumped: true,
         };
-        append_marker(&self.broker, &self.handle, marker).await.unwrap();
+        append_marker(&self.broker, &self.handle, marker, None).await.unwrap();
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tailrace_log::Trim;
-use tailrace_replication::{AppendError, Durability, Solo};
+use tailrace_replication::{AppendError, Durability, Partition};
 use tailrace_types::{LogEnd, Offset};
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
@@ -15,7 +15,16 @@ use crate::disk::ServerDisk;
 use crate::partitions::append::AppendFailure;
 use crate::partitions::handle::PartitionHandle;
 
-type Core = Solo<ServerDisk>;
+type Core = Partition<ServerDisk>;
+
+/// Time between two looks for replicas that have stopped on a full disk.
+const REVIVE_LOOK: Duration = Duration::from_secs(2);
+
+/// They are opened anew with this much room, in bytes, or more.
+const REVIVE_ROOM: u64 = 64 << 20;
+
+/// How long the other replicas may take to move their log start.
+const REPLICATED_MAX: Duration = Duration::from_secs(25);
 
 /// How often `flush.ms` is looked at: a record may wait this much longer.
 const FLUSH_LOOK: Duration = Duration::from_millis(50);
@@ -27,6 +36,8 @@ pub(crate) async fn keep_up(broker: Arc<Broker>) {
     let mut checkpoint = interval(config.tailrace_checkpoint_interval_ms);
     let mut flush = tokio::time::interval(FLUSH_LOOK);
     flush.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut revive = tokio::time::interval(REVIVE_LOOK);
+    revive.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // The first tick of an interval comes at once.
     retention.tick().await;
     checkpoint.tick().await;
@@ -35,6 +46,7 @@ pub(crate) async fn keep_up(broker: Arc<Broker>) {
             _ = retention.tick() => retain_all(&broker).await,
             _ = checkpoint.tick() => checkpoint_all(&broker).await,
             _ = flush.tick() => flush_all(&broker).await,
+            _ = revive.tick() => revive_all(&broker).await,
         }
     }
 }
@@ -50,12 +62,14 @@ async fn retain_all(broker: &Arc<Broker>) {
     let handles: Vec<_> = broker.topics().online().cloned().collect();
     for handle in handles {
         let now = broker.now();
-        match trim(&handle, move |core| core.retain(now)).await {
+        match trim(&handle, move |core| core.retain(now).map_err(AppendFailure::Refused)).await {
             Ok(Some(trim)) => tracing::info!(
                 partition = %handle.id, segments = trim.segments().len(), log_start = %trim.log_start(), "retention"
             ),
-            Ok(None) | Err(AppendFailure::Gone | AppendFailure::Refused(AppendError::Halted { .. })) => {}
-            Err(AppendFailure::Refused(error)) => tracing::error!(%error, "retention failed"),
+            Err(AppendFailure::Refused(error)) if !matches!(error, AppendError::Halted { .. }) => {
+                tracing::error!(%error, "retention failed");
+            }
+            Ok(None) | Err(_) => {}
         }
     }
 }
@@ -65,12 +79,18 @@ async fn retain_all(broker: &Arc<Broker>) {
 /// The lock is never waited for on a worker thread: an append may hold it while it waits for such a thread.
 async fn trim(
     handle: &Arc<PartitionHandle>,
-    plan: impl FnOnce(&mut Core) -> Result<Option<Trim<ServerDisk>>, AppendError>,
+    plan: impl FnOnce(&mut Core) -> Result<Option<Trim<ServerDisk>>, AppendFailure> + Send + 'static,
 ) -> Result<Option<Trim<ServerDisk>>, AppendFailure> {
-    let planned = match handle.core.lock().await.as_mut() {
-        Some(core) => plan(core).map_err(AppendFailure::Refused)?,
-        None => return Err(AppendFailure::Gone),
-    };
+    let mut core = Arc::clone(&handle.core).lock_owned().await;
+    let stepped = Arc::clone(handle);
+    // On a worker: what a replica gives up of raft's log it notes durably before.
+    let planned = tokio::task::spawn_blocking(move || {
+        let core = core.as_mut().ok_or(AppendFailure::Gone)?;
+        let planned = plan(core);
+        stepped.stepped(core);
+        planned
+    });
+    let planned = planned.await.map_err(|_| AppendFailure::Gone)??;
     let Some(trim) = planned else { return Ok(None) };
     let (trim, result) = tokio::task::spawn_blocking(move || {
         let result = trim.run();
@@ -122,18 +142,48 @@ async fn flush_all(broker: &Arc<Broker>) {
     }
 }
 
+/// Opens replicas anew that have stopped on a full disk, once there is room. A single replica goes on by itself.
+async fn revive_all(broker: &Arc<Broker>) {
+    if broker.space.free_bytes().is_some_and(|free| free < REVIVE_ROOM) {
+        return;
+    }
+    let halted =
+        |handle: &&Arc<PartitionHandle>| handle.is_replica() && handle.halted.load(Ordering::Acquire);
+    let halted: Vec<_> = broker.topics().online().filter(halted).cloned().collect();
+    for handle in halted {
+        let ran_out_of_room = {
+            let mut core = handle.core.lock().await;
+            core.as_mut().and_then(|core| core.replica()).is_some_and(|replica| replica.ran_out_of_room())
+        };
+        if ran_out_of_room {
+            broker.controller.reopen(&handle, broker.now()).await;
+        }
+    }
+}
+
 /// Moves a partition's log start forward (DeleteRecords); durable when it returns. What was begun is carried out even if
 /// the caller is dropped meanwhile.
 pub(crate) async fn advance_log_start(
+    broker: &Arc<Broker>,
     handle: &Arc<PartitionHandle>,
     to: Offset,
 ) -> Result<Offset, AppendFailure> {
-    let handle = Arc::clone(handle);
-    let work = async move { trim(&handle, |core| core.advance_log_start(to).map(Some)).await };
-    match tokio::spawn(work).await {
-        Ok(trimmed) => Ok(trimmed?.map_or(to, |trim| trim.log_start())),
-        Err(_) => Err(AppendFailure::Gone),
-    }
+    let (handle, flusher) = (Arc::clone(handle), Arc::clone(&broker.flusher));
+    let now = broker.now();
+    let work = async move {
+        let trimmed = trim(&handle, move |core| Ok(core.advance_log_start(to, now)?)).await?;
+        if let Some(trim) = trimmed {
+            return Ok(trim.log_start());
+        }
+        // One of several replicas: it moves when a majority has taken note.
+        flusher.schedule(&handle);
+        match tokio::time::timeout(REPLICATED_MAX, handle.wait_log_start(to)).await {
+            Ok(true) => Ok(handle.reader.log_start()),
+            Ok(false) => Err(AppendFailure::NotLeader),
+            Err(_) => Err(AppendFailure::TooFewReplicas),
+        }
+    };
+    tokio::spawn(work).await.unwrap_or(Err(AppendFailure::Gone))
 }
 
 /// Closes every partition cleanly, several at a time. Returns how many could not be.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tailrace_types::NodeId;
 
+use super::frame::FrameError;
 use super::handshake::Refusal;
 
 /// Why a request to another node has no answer.
@@ -46,6 +47,28 @@ pub(crate) enum PeerError {
     Stopped,
 }
 
+impl PeerError {
+    /// A label for the metrics.
+    pub(super) fn reason(&self) -> &'static str {
+        match self {
+            Self::NotConnected(_) => "not_connected",
+            Self::QueueFull => "queue_full",
+            Self::TooLarge { .. } => "too_large",
+            Self::TimedOut(_) => "timed_out",
+            Self::Disconnected(_) => "disconnected",
+            Self::Answer(RequestError::Busy) => "busy",
+            Self::Answer(RequestError::NotServed) => "not_served",
+            Self::Answer(RequestError::Stopping) => "stopping",
+            Self::Answer(RequestError::Failed(_)) => "failed",
+            Self::Connect { .. } => "connect",
+            Self::Tls { .. } => "tls",
+            Self::Refused { refusal, .. } => refusal.reason(),
+            Self::NoPeer { .. } => "no_peer",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
 /// What another node says instead of an answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RequestError {
@@ -69,4 +92,39 @@ pub(super) fn levels_text(levels: &RangeInclusive<u16>) -> String {
         return levels.start().to_string();
     }
     format!("{} to {}", levels.start(), levels.end())
+}
+
+/// Why a connection between nodes ended.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Ended {
+    #[error("the other node closed the connection")]
+    ByPeer,
+    #[error("the socket failed: {0}")]
+    Socket(#[from] io::Error),
+    #[error("nothing came for {0:?}")]
+    Silent(Duration),
+    #[error("a frame did not arrive whole in time")]
+    SlowFrame,
+    #[error("nothing could be sent for {0:?}")]
+    Stalled(Duration),
+    #[error("{0}")]
+    Frame(#[from] FrameError),
+    #[error("a frame that has no place here: {0}")]
+    Misplaced(&'static str),
+    #[error("a newer connection took its place")]
+    Replaced,
+}
+
+impl Ended {
+    /// A label for the metric; `None` for an ordinary end.
+    pub(super) fn reason(&self) -> Option<&'static str> {
+        match self {
+            Self::ByPeer | Self::Socket(_) | Self::Replaced => None,
+            Self::Silent(_) => Some("silent"),
+            Self::SlowFrame => Some("slow_frame"),
+            Self::Stalled(_) => Some("stalled"),
+            Self::Frame(_) => Some("frame"),
+            Self::Misplaced(_) => Some("misplaced_frame"),
+        }
+    }
 }

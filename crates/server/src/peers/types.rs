@@ -55,13 +55,15 @@ pub(crate) struct PeerIdentity {
 /// Limits of the links. One node has as many links in each direction as there are other nodes.
 #[derive(Clone, Debug)]
 pub(crate) struct PeerOptions {
-    /// Largest frame in bytes, either way: a raft message with 1 MiB of batches and a largest one above that, or a
-    /// request's body. At least [`FRAME_BYTES_MIN`]. Memory: as much for each member that is sending such a frame.
+    /// Largest frame in bytes, either way, and the same on all nodes: a raft message with 1 MiB of batches and a largest one
+    /// above that, or a request's body. At least [`FRAME_BYTES_MIN`]. Memory: as much for each member that is sending such a
+    /// frame. A frame goes whole, and heartbeats wait for its end: bodies are better cut into pieces of some MiB.
     pub(crate) frame_bytes_max: usize,
-    /// Bytes that wait for one link; what is more is refused. Memory: as much for each other node that does not keep up.
+    /// Bytes that wait for one link, but for a single frame that is larger; what is more is refused. Memory: as much for each other node that does not keep up.
     /// Batches are shared with whoever sends them, not copied.
     pub(crate) queue_bytes_max: usize,
-    /// Requests without an answer on one link, and requests of one peer that are served at once.
+    /// Requests without an answer on one link, and requests of one peer that are served at once. Memory: their bodies, at most
+    /// `queue_bytes_max` together, and as many answers.
     pub(crate) requests_in_flight_max: usize,
     /// Connections that have not made the handshake, or come from nodes that are no members.
     pub(crate) strangers_max: usize,
@@ -121,6 +123,18 @@ impl RequestKind {
 
     pub(super) fn from_wire(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| *kind as u8 == number)
+    }
+
+    /// For metrics.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Join => "join",
+            Self::Command => "command",
+            Self::Kafka => "kafka",
+            Self::Chunk => "chunk",
+            Self::Nats => "nats",
+            Self::Status => "status",
+        }
     }
 
     /// True if a node that is no member may ask it.

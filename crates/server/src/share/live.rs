@@ -65,7 +65,8 @@ pub(super) fn handle_of(broker: &Broker, key: &SharePartitionKey) -> Result<Arc<
     let topics = broker.topics();
     let topic = topics.by_id(key.topic.0).ok_or(ErrorCode::UnknownTopicId)?;
     match topic.partition(key.partition) {
-        Some(PartitionSlot::Online(handle)) => Ok(Arc::clone(handle)),
+        Some(PartitionSlot::Online(handle)) if handle.leads().is_some() => Ok(Arc::clone(handle)),
+        Some(PartitionSlot::Online(_) | PartitionSlot::Elsewhere) => Err(ErrorCode::NotLeaderOrFollower),
         Some(PartitionSlot::Offline(_)) => Err(ErrorCode::KafkaStorageError),
         None => Err(ErrorCode::UnknownTopicOrPartition),
     }

@@ -84,7 +84,7 @@ impl Rig {
             }
         };
         let appended = appended.unwrap();
-        if let Some(wait) = handle.wait_committed(appended.committed_at) {
+        if let Some(wait) = handle.wait_committed(&appended) {
             wait.await.unwrap();
         }
         size
@@ -99,8 +99,8 @@ impl Rig {
             epochs_are_bumped: false,
         };
         let handle = self.handle();
-        let appended = append_marker(self.broker(), &handle, marker).await.unwrap();
-        if let Some(wait) = handle.wait_committed(appended.committed_at) {
+        let appended = append_marker(self.broker(), &handle, marker, None).await.unwrap();
+        if let Some(wait) = handle.wait_committed(&appended) {
             wait.await.unwrap();
         }
     }

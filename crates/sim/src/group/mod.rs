@@ -5,14 +5,15 @@
 
 mod history;
 mod producer;
+mod upkeep;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use bytes::{Bytes, BytesMut};
-use tailrace_log::{Disk, LogConfig, LogError, LogStore, PartitionIdentity};
+use tailrace_log::{Disk, LogError, LogStore, PartitionIdentity};
 use tailrace_replication::raft::{
-    MemberChange, Members, PeerMessage, Replica, ReplicaId, ReplicaOptions, Role,
+    ChunkRequest, DeliberateBug, MemberChange, Members, PeerMessage, Replica, ReplicaId, ReplicaOptions, Role,
 };
 use tailrace_replication::{Durability, Policy, SyncTicket};
 use tailrace_types::{PartitionId, TimestampMs, TopicId, TopicName, TopicPartition};
@@ -21,6 +22,7 @@ use crate::network::{Network, Traffic, Weather};
 use crate::{CrashMode, Rng, SimDisk};
 use history::History;
 use producer::Producer;
+use upkeep::{Cleanup, Upkeep};
 
 const REPLICAS: u64 = 3;
 const PRODUCERS: i64 = 3;
@@ -52,6 +54,8 @@ pub enum Bug {
     ReadUncommitted,
     /// A producer takes what a leader appended for committed.
     AcknowledgeOnAppend,
+    /// The replicas' own.
+    Replicas(DeliberateBug),
 }
 
 /// A node is gone for good and another one takes its place.
@@ -74,6 +78,14 @@ pub struct GroupReport {
     pub trace: u32,
 }
 
+/// What goes over the network.
+#[derive(Clone)]
+enum Letter {
+    Raft(Bytes),
+    Ask(Bytes),
+    Chunk(ChunkRequest, Option<Bytes>),
+}
+
 struct Node {
     disk: SimDisk,
     replica: Option<Replica<SimDisk>>,
@@ -81,6 +93,7 @@ struct Node {
     sync: Option<(u64, SyncTicket<SimDisk>)>,
     up_again_ms: u64,
     paused_until_ms: u64,
+    upkeep: Upkeep,
 }
 
 struct World {
@@ -91,7 +104,8 @@ struct World {
     /// The longest time between two faults.
     calm_ms_max: u64,
     nodes: BTreeMap<u64, Node>,
-    network: Network<Bytes>,
+    network: Network<Letter>,
+    cleanup: Cleanup,
     producers: Vec<Producer>,
     history: History,
     counts: BTreeMap<&'static str, u64>,
@@ -129,6 +143,7 @@ impl World {
         let network = Network::new(rng.next_u64(), STORM);
         let producers = (0..PRODUCERS).map(|id| Producer::new(id, rng.fork())).collect();
         let calm_ms_max = rng.between(50, 1000);
+        let cleanup = Cleanup::draw(&mut rng);
         let mut world = Self {
             rng,
             now_ms: 1,
@@ -137,8 +152,9 @@ impl World {
             calm_ms_max,
             nodes: BTreeMap::new(),
             network,
+            cleanup,
             producers,
-            history: History::default(),
+            history: History::new(cleanup),
             counts: BTreeMap::new(),
             replacement: None,
             newest_id: REPLICAS,
@@ -152,7 +168,8 @@ impl World {
     fn add_node(&mut self, id: u64) -> Result<(), String> {
         let disk = SimDisk::new(self.rng.next_u64());
         make_data_folder(&disk)?;
-        let node = Node { disk, replica: None, sync: None, up_again_ms: 0, paused_until_ms: 0 };
+        let upkeep = Upkeep::default();
+        let node = Node { disk, replica: None, sync: None, up_again_ms: 0, paused_until_ms: 0, upkeep };
         self.nodes.insert(id, node);
         self.open(id)
     }
@@ -190,11 +207,14 @@ impl World {
             heartbeat_ticks: 2,
             seed,
         };
-        let config = LogConfig { segment_bytes: 4096, preallocate_bytes: 1024, ..LogConfig::default() };
+        let config = self.cleanup.config();
         let opened =
             Replica::open(&store, Path::new("/data/t-0"), &identity()?, config, STRICT, options, now);
         match opened {
-            Ok((replica, _)) => {
+            Ok((mut replica, _)) => {
+                if let Some(Bug::Replicas(bug)) = self.bug {
+                    replica.misbehave(bug);
+                }
                 node.replica = Some(replica);
                 Ok(())
             }
@@ -211,16 +231,8 @@ impl World {
     /// One millisecond.
     fn step(&mut self) -> Result<(), String> {
         self.now_ms += 1;
-        while let Some((_, to, message)) = self.network.arrived(self.now_ms) {
-            let now = self.now();
-            let Some(node) = self.nodes.get_mut(&to) else { continue };
-            if node.paused_until_ms > self.now_ms {
-                continue;
-            }
-            let message = PeerMessage::decode(message).map_err(|error| error.to_string())?;
-            if let Some(replica) = &mut node.replica {
-                replica.receive(message, now);
-            }
+        while let Some((_, to, letter)) = self.network.arrived(self.now_ms) {
+            self.deliver(to, letter)?;
         }
         for id in self.ids() {
             self.run_node(id)?;
@@ -228,6 +240,28 @@ impl World {
         self.replace();
         self.run_producers();
         self.run_consumer()
+    }
+
+    fn deliver(&mut self, to: u64, letter: Letter) -> Result<(), String> {
+        let now = self.now();
+        let Some(node) = self.nodes.get_mut(&to) else { return Ok(()) };
+        if node.paused_until_ms > self.now_ms {
+            return Ok(());
+        }
+        match letter {
+            Letter::Raft(bytes) => {
+                let message = PeerMessage::decode(bytes).map_err(|error| error.to_string())?;
+                if let Some(replica) = &mut node.replica {
+                    replica.receive(message, now);
+                }
+            }
+            Letter::Ask(bytes) => {
+                let request = ChunkRequest::decode(bytes).map_err(|error| error.to_string())?;
+                self.receive_request(to, &request);
+            }
+            Letter::Chunk(request, chunk) => self.receive_chunk(to, &request, chunk),
+        }
+        Ok(())
     }
 
     fn run_node(&mut self, id: u64) -> Result<(), String> {
@@ -255,9 +289,13 @@ impl World {
         for message in replica.take_messages() {
             let mut bytes = BytesMut::new();
             message.encode(&mut bytes);
-            self.network.send(now_ms, id, message.to().0, bytes.freeze());
+            self.network.send(now_ms, id, message.to().0, Letter::Raft(bytes.freeze()));
         }
-        if let Some(reason) = replica.halted() {
+        self.keep_up(id)?;
+        let replica = self.nodes.get(&id).and_then(|node| node.replica.as_ref());
+        if let Some(replica) = replica
+            && let Some(reason) = replica.halted()
+        {
             let reason = reason.to_owned();
             self.halted(id, &reason)?;
         }
@@ -270,7 +308,8 @@ impl World {
             return Err(format!("replica {id}: {reason}"));
         }
         self.count("halted");
-        self.crash(id, CrashMode::KeepAll);
+        let is_dying = self.nodes.get(&id).is_some_and(|node| node.upkeep.is_dying);
+        self.crash(id, if is_dying { CrashMode::Random } else { CrashMode::KeepAll });
         Ok(())
     }
 
@@ -280,11 +319,20 @@ impl World {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         if let Some(replica) = node.replica.take() {
             let counters = replica.counters();
-            for (what, times) in [("truncation", counters.truncations), ("election", counters.elected)] {
+            let happened = [
+                ("truncation", counters.truncations),
+                ("election", counters.elected),
+                ("snapshot offered", counters.snapshots_offered),
+                ("snapshot installed", counters.snapshots_installed),
+                ("snapshot given up", counters.snapshots_given_up),
+                ("crash while fetching a snapshot", u64::from(replica.wanted_chunk().is_some())),
+            ];
+            for (what, times) in happened {
                 *self.counts.entry(what).or_default() += times;
             }
         }
         node.sync = None;
+        node.upkeep = Upkeep::default();
         node.disk.clear_rules();
         node.disk.set_space(None);
         node.disk = node.disk.crash(mode);
@@ -299,7 +347,7 @@ impl World {
         }
         self.trouble_at_ms = self.now_ms + self.rng.between(1, self.calm_ms_max);
         let id = self.any_id();
-        match self.rng.below(13) {
+        match self.rng.below(14) {
             0..=2 => self.crash_somehow(id)?,
             3 => {
                 self.count("pause");
@@ -335,6 +383,7 @@ impl World {
                 }
             }
             11 => self.lose_node(id)?,
+            12 => self.kill_slowly(id),
             _ => self.move_leader(id),
         }
         Ok(())
@@ -422,6 +471,10 @@ impl World {
     fn calm(&mut self) -> Result<(), String> {
         self.network.mend();
         self.network.set_weather(Weather::FINE);
+        // Disks that are failing have failed.
+        let dying = self.nodes.iter().filter(|(_, node)| node.upkeep.is_dying);
+        let dying: Vec<u64> = dying.map(|(id, _)| *id).collect();
+        dying.into_iter().for_each(|id| self.crash(id, CrashMode::Random));
         for node in self.nodes.values_mut() {
             (node.paused_until_ms, node.up_again_ms) = (0, 0);
             node.disk.set_space(None);
@@ -465,7 +518,8 @@ impl World {
         let end = first.reader().log_end();
         let alike = |replica: &&&Replica<SimDisk>| {
             let reader = replica.reader();
-            reader.log_end() == end && reader.high_watermark().offset() == end.offset()
+            let deleted = self.cleanup.retains || reader.log_start() == first.reader().log_start();
+            reader.log_end() == end && reader.high_watermark().offset() == end.offset() && deleted
         };
         self.replacement.is_none()
             && replicas.len() as u64 == REPLICAS
@@ -478,11 +532,13 @@ impl World {
         let describe = |(id, node): (&u64, &Node)| match &node.replica {
             Some(replica) => {
                 let reader = replica.reader();
-                let (end, committed) = (reader.log_end(), reader.high_watermark());
+                let (start, end, committed) = (reader.log_start(), reader.log_end(), reader.high_watermark());
                 format!(
-                    "{id}: {:?} in {}, ends at {end}, committed {committed}",
+                    "{id}: {:?} in {}, from {start} to {end}, committed {committed}, {:?}, wants {:?}",
                     replica.role(),
-                    replica.epoch()
+                    replica.epoch(),
+                    replica.counters(),
+                    replica.wanted_chunk()
                 )
             }
             None => format!("{id}: down"),
@@ -496,6 +552,7 @@ impl World {
                 self.history.judge(&replica.reader())?;
             }
         }
+        self.history.judge_log_starts()?;
         for id in self.ids() {
             self.crash(id, CrashMode::KeepAll);
         }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use tailrace_records::{BatchBuilder, BatchHeader, BatchOptions};
 use tailrace_replication::Appended;
 use tailrace_replication::raft::{Fate, ProposeError, Replica, Role};
-use tailrace_types::{LeaderEpoch, ProducerEpoch, ProducerId, TimestampMs};
+use tailrace_types::{ProducerEpoch, ProducerId, TimestampMs};
 
 use super::REPLICAS;
 use super::history::History;
@@ -27,7 +27,6 @@ pub(super) struct Producer {
 
 struct Waiting {
     appended: Appended,
-    epoch: LeaderEpoch,
     since_ms: u64,
 }
 
@@ -83,7 +82,7 @@ impl Producer {
         eager: bool,
         history: &mut History,
     ) {
-        match replica.fate(&waiting.appended, waiting.epoch) {
+        match replica.fate(&waiting.appended) {
             Fate::Open if !eager && now_ms - waiting.since_ms < PATIENCE_MS => self.waiting = Some(waiting),
             Fate::Open if !eager => self.ask_another(),
             Fate::Lost if !eager => self.ask_another(),
@@ -108,10 +107,7 @@ impl Producer {
         let Ok(header) = BatchHeader::parse(&bytes) else { return };
         self.retries += u64::from(again);
         match replica.append(&header, bytes, None, now) {
-            Ok(appended) => {
-                let epoch = replica.epoch_of_append(&appended);
-                self.waiting = Some(Waiting { appended, epoch, since_ms: now_ms });
-            }
+            Ok(appended) => self.waiting = Some(Waiting { appended, since_ms: now_ms }),
             Err(ProposeError::NotLeader { leader: Some(leader) }) => self.target = leader.0,
             Err(_) => self.ask_another(),
         }
@@ -133,7 +129,8 @@ impl Producer {
         let filler = self.rng.below(200) as usize;
         value.extend(self.rng.bytes(filler));
         // One record of such a size always fits.
-        let _ = builder.push(TimestampMs(1), None, Some(&value), &[]);
+        let key = super::history::key(self.id, self.sequence);
+        let _ = builder.push(TimestampMs(1), Some(format!("{key:?}").as_bytes()), Some(&value), &[]);
         builder.build()
     }
 }

@@ -6,6 +6,7 @@ mod log_damage;
 mod log_full_disk;
 mod log_model;
 mod replica_rules;
+mod replica_snapshots;
 mod replicas;
 mod solo;
 mod transactions;

@@ -3,131 +3,29 @@
 
 use std::path::Path;
 
-use bytes::{Bytes, BytesMut};
-use tailrace_log::{Disk, LogConfig, LogError, LogStore, PartitionIdentity};
-use tailrace_records::{BatchBuilder, BatchHeader, BatchOptions};
+use bytes::BytesMut;
+use tailrace_log::{LogConfig, LogStore};
+use tailrace_replication::Solo;
 use tailrace_replication::raft::{
-    Fate, MemberChange, Members, PeerMessage, ProposeError, Replica, ReplicaId, ReplicaOptions, Role,
+    DeliberateBug, Fate, MemberChange, PeerMessage, ProposeError, ReplicaId, Role,
 };
-use tailrace_replication::{Appended, Durability, Policy, Solo};
-use tailrace_sim::{CrashMode, SimDisk};
-use tailrace_types::{Offset, PartitionId, TimestampMs, TopicId, TopicName, TopicPartition};
+use tailrace_sim::{CrashMode, Effect, OpKind, Rule};
+use tailrace_types::Offset;
 
-const NOW: TimestampMs = TimestampMs(1000);
-const STRICT: Policy = Policy { durability: Durability::Strict, producer_expiration_ms: i64::MAX };
-
-fn disk() -> SimDisk {
-    let disk = SimDisk::new(1);
-    disk.create_dir(Path::new("/data")).unwrap();
-    disk.sync_dir(Path::new("/")).unwrap();
-    disk
-}
-
-fn identity() -> PartitionIdentity {
-    let topic_partition = TopicPartition::new(TopicName::new("t").unwrap(), PartitionId(0));
-    PartitionIdentity { topic_id: TopicId([7; 16]), topic_partition }
-}
-
-fn options(id: u64, voters: &[u64]) -> ReplicaOptions {
-    let members = Members { voters: voters.iter().copied().map(ReplicaId).collect(), learners: Vec::new() };
-    ReplicaOptions { id: ReplicaId(id), members, election_ticks: 10, heartbeat_ticks: 2, seed: id }
-}
-
-fn open(disk: &SimDisk, options: ReplicaOptions) -> Result<Replica<SimDisk>, LogError> {
-    let store = LogStore::new(disk.clone(), 4);
-    let opened = Replica::open(
-        &store,
-        Path::new("/data/t-0"),
-        &identity(),
-        LogConfig::default(),
-        STRICT,
-        options,
-        NOW,
-    );
-    opened.map(|(replica, _)| replica)
-}
-
-fn batch(text: &str) -> (BatchHeader, Bytes) {
-    let mut builder = BatchBuilder::new(BatchOptions::default());
-    builder.push(TimestampMs(1), None, Some(text.as_bytes()), &[]).unwrap();
-    let bytes = builder.build();
-    (BatchHeader::parse(&bytes).unwrap(), bytes)
-}
-
-fn append(replica: &mut Replica<SimDisk>, text: &str) -> Result<Appended, ProposeError> {
-    let (header, bytes) = batch(text);
-    replica.append(&header, bytes, None, NOW)
-}
-
-/// Three replicas whose messages go where and when a test says.
-struct Trio {
-    disks: Vec<SimDisk>,
-    replicas: Vec<Replica<SimDisk>>,
-}
-
-impl Trio {
-    fn new() -> Self {
-        let disks: Vec<_> = (0..3).map(|_| disk()).collect();
-        let replicas =
-            (1..).zip(&disks).map(|(id, disk)| open(disk, options(id, &[1, 2, 3])).unwrap()).collect();
-        Self { disks, replicas }
-    }
-
-    fn at(&mut self, id: u64) -> &mut Replica<SimDisk> {
-        &mut self.replicas[id as usize - 1]
-    }
-
-    fn sync(&mut self, id: u64) {
-        while let Some(ticket) = self.at(id).begin_sync(false) {
-            let result = ticket.run();
-            self.at(id).finish_sync(&ticket, &result, NOW);
-        }
-    }
-
-    /// Lets everybody work and talk until nothing is left to say. What `lost` says gets lost.
-    fn talk(&mut self, lost: impl Fn(u64, u64) -> bool) {
-        loop {
-            let mut all = Vec::new();
-            for id in 1..=3 {
-                self.sync(id);
-                all.extend(self.at(id).take_messages());
-            }
-            if all.is_empty() {
-                return;
-            }
-            for message in all {
-                let (from, to) = (message.from().0, message.to().0);
-                if !lost(from, to) {
-                    self.at(to).receive(message, NOW);
-                }
-            }
-        }
-    }
-
-    fn lead(&mut self, id: u64) {
-        self.at(id).campaign(NOW);
-        self.talk(|_, _| false);
-        assert_eq!(self.at(id).role(), Role::Leader);
-    }
-}
-
-fn cut_off(id: u64) -> impl Fn(u64, u64) -> bool {
-    move |from, to| from == id || to == id
-}
+use crate::common::trio::{NOW, STRICT, Trio, append, batch, cut_off, disk, identity, open, options};
 
 #[test]
 fn a_batch_counts_when_a_majority_has_it_durable() {
     let mut trio = Trio::new();
     trio.lead(1);
     let appended = append(trio.at(1), "a").unwrap();
-    let epoch = trio.at(1).epoch_of_append(&appended);
     for message in trio.at(1).take_messages() {
         let to = message.to().0;
         trio.at(to).receive(message, NOW);
     }
     // All three have it, nobody has synced.
     assert!((1..=3).all(|id| trio.at(id).reader().log_end().get() == 1));
-    assert_eq!(trio.at(1).fate(&appended, epoch), Fate::Open);
+    assert_eq!(trio.at(1).fate(&appended), Fate::Open);
     for id in [2, 3] {
         assert!(trio.at(id).take_messages().is_empty(), "acknowledged before the sync");
     }
@@ -138,7 +36,7 @@ fn a_batch_counts_when_a_majority_has_it_durable() {
             trio.at(1).receive(message, NOW);
         }
     }
-    assert_eq!(trio.at(1).fate(&appended, epoch), Fate::Committed);
+    assert_eq!(trio.at(1).fate(&appended), Fate::Committed);
     assert_eq!(trio.at(1).reader().high_watermark().get(), 1);
 }
 
@@ -158,10 +56,8 @@ fn what_a_deposed_leader_alone_had_is_cut_off_and_its_fate_told() {
     let mut trio = Trio::new();
     trio.lead(1);
     let kept = append(trio.at(1), "kept").unwrap();
-    let kept_epoch = trio.at(1).epoch_of_append(&kept);
     trio.talk(|_, _| false);
     let lost = append(trio.at(1), "lost").unwrap();
-    let lost_epoch = trio.at(1).epoch_of_append(&lost);
     trio.talk(cut_off(1));
     for _ in 0..40 {
         trio.at(2).tick(NOW);
@@ -171,17 +67,47 @@ fn what_a_deposed_leader_alone_had_is_cut_off_and_its_fate_told() {
     let leader = if trio.at(2).role() == Role::Leader { 2 } else { 3 };
     let other = append(trio.at(leader), "other").unwrap();
     trio.talk(cut_off(1));
-    assert_eq!(trio.at(1).fate(&lost, lost_epoch), Fate::Open);
+    assert_eq!(trio.at(1).fate(&lost), Fate::Open);
     for _ in 0..10 {
         trio.at(leader).tick(NOW);
         trio.talk(|_, _| false);
     }
-    assert_eq!(trio.at(1).fate(&kept, kept_epoch), Fate::Committed);
+    assert_eq!(trio.at(1).fate(&kept), Fate::Committed);
     // Something else lies at the same offset, below the high watermark.
     assert_eq!(other.base_offset, lost.base_offset);
     assert!(trio.at(1).reader().high_watermark().get() > lost.base_offset.get());
-    assert_eq!(trio.at(1).fate(&lost, lost_epoch), Fate::Lost);
+    assert_eq!(trio.at(1).fate(&lost), Fate::Lost);
     assert_eq!(trio.at(1).counters().truncations, 1);
+}
+
+#[test]
+fn a_deposed_leader_whose_own_batches_were_never_synced_acknowledges_what_takes_their_place() {
+    let mut trio = Trio::new();
+    trio.lead(1);
+    append(trio.at(1), "kept").unwrap();
+    trio.talk(|_, _| false);
+    for _ in 0..3 {
+        append(trio.at(1), "lost").unwrap();
+    }
+    drop(trio.at(1).take_messages());
+    let mut to_deposed = Vec::new();
+    for _ in 0..40 {
+        trio.at(2).tick(NOW);
+        trio.at(3).tick(NOW);
+        to_deposed.extend(trio.talk_among(&[2, 3]));
+    }
+    let leader = if trio.at(2).role() == Role::Leader { 2 } else { 3 };
+    for message in to_deposed {
+        trio.at(1).receive(message, NOW);
+    }
+    assert_eq!((trio.at(1).counters().truncations, trio.at(1).reader().log_end().get()), (1, 1));
+    // The third is gone: without the deposed leader nothing is committed.
+    let appended = append(trio.at(leader), "new").unwrap();
+    for _ in 0..5 {
+        trio.at(leader).tick(NOW);
+        trio.talk_among(&[1, leader]);
+    }
+    assert_eq!(trio.at(leader).fate(&appended), Fate::Committed);
 }
 
 #[test]
@@ -207,6 +133,93 @@ fn a_vote_survives_a_crash_that_loses_all_that_was_not_synced() {
     let epoch = trio.at(1).epoch();
     let disk = trio.disks[1].crash(CrashMode::LoseAll);
     assert_eq!(open(&disk, options(2, &[1, 2, 3])).unwrap().epoch(), epoch);
+}
+
+/// Lets `id` come to lead in a later term with the vote of `other`, and say nothing after that.
+fn elect(trio: &mut Trio, id: u64, other: u64) {
+    let before = trio.at(id).epoch();
+    let leads = |trio: &mut Trio| trio.at(id).role() == Role::Leader && trio.at(id).epoch() > before;
+    while !leads(trio) {
+        for at in [id, other] {
+            trio.at(at).tick(NOW);
+            trio.sync(at);
+            for message in trio.at(at).take_messages() {
+                let to = message.to().0;
+                if !leads(trio) && [id, other].contains(&to) {
+                    trio.at(to).receive(message, NOW);
+                }
+            }
+        }
+    }
+    trio.sync(id);
+    drop(trio.at(id).take_messages());
+}
+
+/// Figure 8 of the raft paper, with three: a majority has a batch of an older term durable. What becomes of it for its leader, then, and
+/// when another leader has overwritten it.
+fn figure_eight(bug: Option<DeliberateBug>) -> (Fate, impl FnOnce() -> Fate) {
+    let mut trio = Trio::new();
+    if let Some(bug) = bug {
+        trio.replicas.iter_mut().for_each(|replica| replica.misbehave(bug));
+    }
+    trio.lead(1);
+    // So large that it fills a message: what follows comes in another one.
+    let old = append(trio.at(1), &"old".repeat(500_000)).unwrap();
+    trio.sync(1);
+    drop(trio.at(1).take_messages());
+    elect(&mut trio, 2, 3);
+    elect(&mut trio, 1, 3);
+    let end = trio.at(1).reader().log_end();
+    while trio.at(3).reader().log_end() < end {
+        trio.at(1).tick(NOW);
+        for at in [1, 3] {
+            trio.sync(at);
+            let messages = trio.at(at).take_messages().into_iter().filter(|m| m.to() != ReplicaId(2));
+            messages.for_each(|message| trio.at(message.to().0).receive(message, NOW));
+        }
+    }
+    trio.sync(3);
+    for message in trio.at(3).take_messages() {
+        trio.at(1).receive(message, NOW);
+    }
+    drop(trio.at(1).take_messages());
+    let fate = trio.at(1).fate(&old);
+    let overwritten = move || {
+        elect(&mut trio, 2, 3);
+        trio.beat(2, 20, |_, _| false);
+        assert_eq!(trio.at(2).role(), Role::Leader);
+        assert_eq!((trio.at(1).counters().truncations, trio.at(3).counters().truncations), (1, 1));
+        trio.at(1).fate(&old)
+    };
+    (fate, overwritten)
+}
+
+#[test]
+fn an_entry_of_an_older_term_is_not_committed_by_counting_replicas() {
+    let (fate, overwritten) = figure_eight(None);
+    assert_eq!(fate, Fate::Open);
+    assert_eq!(overwritten(), Fate::Lost);
+}
+
+#[test]
+fn an_entry_of_an_older_term_that_is_committed_by_counting_replicas_is_noticed() {
+    assert_eq!(figure_eight(Some(DeliberateBug::CountOlderTerms)).0, Fate::Committed);
+}
+
+#[test]
+fn a_term_is_durable_before_any_entry_of_it_is() {
+    let mut trio = Trio::new();
+    trio.at(1).campaign(NOW);
+    let to_third = trio.talk_among(&[1, 2]);
+    assert_eq!(trio.at(1).role(), Role::Leader);
+    let path_ends = "ballot".to_owned();
+    let (kind, effect) = (Some(OpKind::Write), Effect::Eio);
+    trio.disks[2].add_rule(Rule { kind, path_ends, after: 0, times: u64::MAX, effect });
+    // It hears of the term with the leader's first entry.
+    trio.at(3).receive(to_third.into_iter().last().unwrap(), NOW);
+    assert!(trio.at(3).halted().is_some());
+    let disk = trio.disks[2].crash(CrashMode::KeepAll);
+    open(&disk, options(3, &[1, 2, 3])).unwrap();
 }
 
 #[test]
@@ -240,29 +253,6 @@ fn a_partition_that_had_one_replica_is_taken_over_with_all_that_is_in_it() {
     replica.finish_sync(&ticket, &result, NOW);
     assert_eq!(replica.reader().high_watermark().get(), 3);
     assert!(replica.epoch().get() > 0);
-}
-
-#[test]
-fn a_partition_whose_beginning_is_gone_is_refused() {
-    let disk = disk();
-    let store = LogStore::new(disk.clone(), 4);
-    let dir = Path::new("/data/t-0");
-    let config = LogConfig { segment_bytes: 64, ..LogConfig::default() };
-    let (mut solo, _) = Solo::open(&store, dir, &identity(), config, STRICT, NOW).unwrap();
-    solo.begin_epoch().unwrap();
-    for text in ["a", "b"] {
-        let (header, bytes) = batch(text);
-        solo.append(&header, &bytes, NOW).unwrap();
-    }
-    let ticket = solo.begin_sync(true).unwrap();
-    let result = ticket.run();
-    solo.finish_sync(&ticket, &result);
-    let trim = solo.advance_log_start(Offset(1)).unwrap();
-    let result = trim.run();
-    solo.finish_trim(&trim, &result);
-    solo.close().unwrap();
-    let refused = open(&disk, options(1, &[1])).unwrap_err().to_string();
-    assert!(refused.contains("cannot be replicated yet"), "{refused}");
 }
 
 #[test]

@@ -4,9 +4,10 @@
 
 use std::collections::BTreeMap;
 
+use tailrace_replication::raft::DeliberateBug;
 use tailrace_sim::group::{self, Bug, GroupOptions};
 
-const SEEDS: u64 = 25;
+const SEEDS: u64 = 40;
 /// A deliberate bug must be noticed within that many.
 const BUG_SEEDS: u64 = 500;
 const STORM_MS: u64 = 4_000;
@@ -36,8 +37,11 @@ fn nothing_acknowledged_is_lost_doubled_or_reordered() {
     eprintln!("{counts:?}");
     let rare = [
         "acknowledged",
+        "compaction",
         "crash",
         "crash of all",
+        "crash right after an installation",
+        "crash while fetching a snapshot",
         "cut off",
         "cut, one way",
         "disk full",
@@ -45,13 +49,20 @@ fn nothing_acknowledged_is_lost_doubled_or_reordered() {
         "election",
         "halted",
         "leader moved",
+        "log start moved",
         "node lost",
         "node replaced",
         "lost",
         "pause",
+        "power failed within a step",
         "read",
+        "records deleted",
         "reordered",
         "retry",
+        "snapshot given up",
+        "snapshot installed",
+        "snapshot offered",
+        "trim",
         "truncation",
     ];
     for what in rare.into_iter().filter(|_| several) {
@@ -65,6 +76,7 @@ fn is_noticed(bug: Bug) {
         // A bug may as well trip over an assertion.
         let outcome = std::panic::catch_unwind(|| group::run(options));
         if !matches!(outcome, Ok(Ok(_))) {
+            eprintln!("{bug:?} is noticed by seed {seed}: {outcome:?}");
             return;
         }
     }
@@ -89,4 +101,9 @@ fn a_read_of_what_is_not_committed_is_noticed() {
 #[test]
 fn an_acknowledgement_by_the_leader_alone_is_noticed() {
     is_noticed(Bug::AcknowledgeOnAppend);
+}
+
+#[test]
+fn a_truncation_that_is_skipped_is_noticed() {
+    is_noticed(Bug::Replicas(DeliberateBug::SkipTruncation));
 }

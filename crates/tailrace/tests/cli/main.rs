@@ -1,5 +1,6 @@
 //! The built binary, as a server and as its own client.
 
+mod cluster;
 mod config;
 mod full_disk;
 mod groups;

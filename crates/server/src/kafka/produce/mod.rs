@@ -34,6 +34,8 @@ const IDS_FROM: i16 = 13;
 
 /// An append that is committed only once the partition's high watermark gets there.
 struct Uncommitted {
+    /// Replicas that must have it, if these are more than a majority.
+    replicas: Option<usize>,
     /// Where in the response its answer is: which topic, and which partition of it.
     place: (usize, usize),
     handle: Arc<PartitionHandle>,
@@ -49,7 +51,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         return Ok(Decided::Reply(context.reply(&response)?));
     }
     let deadline = Instant::now() + timeout;
-    let (response, uncommitted) = append_all(&context, request).await;
+    let (response, uncommitted) = append_all(&context, request, acks).await;
     if acks == 0 {
         return unless_failed(&response);
     }
@@ -85,7 +87,11 @@ fn unless_failed(response: &ProduceResponse) -> Result<Decided, Closed> {
 }
 
 /// Appends what can be appended. The answer holds once everything uncommitted is committed.
-async fn append_all(context: &Context, mut request: ProduceRequest) -> (ProduceResponse, Vec<Uncommitted>) {
+async fn append_all(
+    context: &Context,
+    mut request: ProduceRequest,
+    acks: i16,
+) -> (ProduceResponse, Vec<Uncommitted>) {
     let transaction = match request.transactional_id.take() {
         Some(id) => Some(Transaction::enter(context, id, &request.topic_data).await),
         None => None,
@@ -106,11 +112,12 @@ async fn append_all(context: &Context, mut request: ProduceRequest) -> (ProduceR
                     PartitionRefusal::new(ErrorCode::InvalidRequest, message).answer(index)
                 }
                 Ok(topic) => {
-                    match append_to_partition(context, topic, transaction.as_ref(), partition).await {
+                    match append_to_partition(context, topic, transaction.as_ref(), (partition, acks)).await {
                         Ok(written) => {
                             let (handle, appended) = (written.handle, written.appended);
                             let place = (responses.len(), partition_responses.len());
-                            uncommitted.push(Uncommitted { place, handle, appended });
+                            let replicas = written.replicas;
+                            uncommitted.push(Uncommitted { replicas, place, handle, appended });
                             written.answer
                         }
                         Err(refusal) => refusal.counted(&context.broker).answer(index),
@@ -145,15 +152,33 @@ async fn when_committed(
     uncommitted: Vec<Uncommitted>,
     deadline: Instant,
 ) -> Result<Vec<ReplyPart>, Closed> {
-    for Uncommitted { place: (topic, partition), handle, appended } in uncommitted {
-        let Some(committed) = handle.wait_committed(appended.committed_at) else { continue };
-        let code = match tokio::time::timeout_at(deadline, committed).await {
-            Ok(Ok(WaitOutcome::Committed)) => continue,
-            Ok(Ok(WaitOutcome::Halted) | Err(_)) => ErrorCode::KafkaStorageError,
-            Err(_) => ErrorCode::RequestTimedOut,
-        };
+    for uncommitted in uncommitted {
+        let code = committed(&uncommitted, deadline).await;
+        if code == ErrorCode::None {
+            continue;
+        }
+        let (topic, partition) = uncommitted.place;
         let answer = &mut response.responses[topic].partition_responses[partition];
         *answer = PartitionRefusal::from(code).counted(&context.broker).answer(answer.index);
     }
     context.reply(&response)
+}
+
+async fn committed(uncommitted: &Uncommitted, deadline: Instant) -> ErrorCode {
+    let Uncommitted { handle, appended, replicas, .. } = uncommitted;
+    if let Some(committed) = handle.wait_committed(appended) {
+        match tokio::time::timeout_at(deadline, committed).await {
+            Ok(Ok(WaitOutcome::Committed)) => {}
+            Ok(Ok(WaitOutcome::Halted) | Err(_)) => return ErrorCode::KafkaStorageError,
+            Ok(Ok(WaitOutcome::Deposed)) => return ErrorCode::NotLeaderOrFollower,
+            Err(_) => return ErrorCode::RequestTimedOut,
+        }
+    }
+    let Some(replicas) = *replicas else { return ErrorCode::None };
+    let replicated = handle.wait_replicated(appended.committed_at.offset(), replicas);
+    match tokio::time::timeout_at(deadline, replicated).await {
+        Ok(true) => ErrorCode::None,
+        Ok(false) => ErrorCode::NotLeaderOrFollower,
+        Err(_) => ErrorCode::NotEnoughReplicasAfterAppend,
+    }
 }

@@ -6,13 +6,17 @@ use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::produce_request::PartitionProduceData;
 use tailrace_kafka_wire::messages::produce_response::PartitionProduceResponse;
 use tailrace_replication::Appended;
-use tailrace_types::TimestampMs;
+use tailrace_types::{PartitionId, TimestampMs};
 
 use super::check::{check, is_zstd};
 use super::refusal::PartitionRefusal;
 use super::transaction::Transaction;
+use crate::broker::Broker;
 use crate::kafka::Context;
 use crate::partitions::{Onward, PartitionHandle, PartitionSlot, Topic, append};
+
+/// `acks` of a producer that waits for a majority.
+const ALL: i16 = -1;
 
 /// First version in which a batch may be compressed with zstd (KIP-110).
 const ZSTD_FROM: i16 = 7;
@@ -23,6 +27,8 @@ pub(super) struct Written {
     pub(super) appended: Appended,
     /// What the producer is told, once they count.
     pub(super) answer: PartitionProduceResponse,
+    /// Replicas that must have it before it is acknowledged, if these are more than a majority.
+    pub(super) replicas: Option<usize>,
 }
 
 /// Appends the batch of one partition. `transaction` is the request's, which only transactional batches belong to.
@@ -30,10 +36,11 @@ pub(super) async fn append_to_partition(
     context: &Context,
     topic: &Topic,
     transaction: Option<&Transaction>,
-    data: PartitionProduceData,
+    (data, acks): (PartitionProduceData, i16),
 ) -> Result<Written, PartitionRefusal> {
     let broker = &context.broker;
     let handle = writable(topic, data.index)?;
+    let replicas = if acks == ALL { replicas_needed(broker, topic, data.index)? } else { None };
     let now = broker.now();
     if context.version() < ZSTD_FROM && is_zstd(&data.records) {
         return Err(ErrorCode::UnsupportedCompressionType.into());
@@ -66,10 +73,31 @@ pub(super) async fn append_to_partition(
         log_start_offset: handle.reader.log_start().get(),
         ..Default::default()
     };
-    Ok(Written { handle: Arc::clone(handle), appended, answer })
+    Ok(Written { handle: Arc::clone(handle), appended, answer, replicas })
 }
 
 /// The partition, if clients may write to it.
+/// How many replicas have to have what is acknowledged (`min.insync.replicas`), if a majority is not enough.
+///
+/// # Errors
+/// There are not as many, so that waiting would be of no use.
+fn replicas_needed(broker: &Broker, topic: &Topic, index: i32) -> Result<Option<usize>, PartitionRefusal> {
+    let wanted = usize::try_from(topic.config.min_insync_replicas).unwrap_or(usize::MAX);
+    // A node that is alone has one replica, whatever the setting says.
+    if wanted <= 1 || broker.links.peers().is_none() {
+        return Ok(None);
+    }
+    let Some(partition) = topic.image.partition(PartitionId(index)) else { return Ok(None) };
+    let image = broker.image();
+    let live = partition.replicas.iter().filter(|replica| image.is_live(replica.node())).count();
+    if live < wanted {
+        let message = format!("{live} replicas are there, and min.insync.replicas is {wanted}");
+        return Err(PartitionRefusal::new(ErrorCode::NotEnoughReplicas, message));
+    }
+    let majority = partition.replicas.len() / 2 + 1;
+    Ok((wanted > majority).then_some(wanted))
+}
+
 fn writable(topic: &Topic, index: i32) -> Result<&Arc<PartitionHandle>, PartitionRefusal> {
     if topic.internal {
         let message = format!("topic {} is internal", topic.name);
@@ -80,6 +108,9 @@ fn writable(topic: &Topic, index: i32) -> Result<&Arc<PartitionHandle>, Partitio
         Some(PartitionSlot::Offline(offline)) => {
             Err(PartitionRefusal::new(ErrorCode::KafkaStorageError, offline.reason.to_string()))
         }
-        Some(PartitionSlot::Online(handle)) => Ok(handle),
+        Some(PartitionSlot::Online(handle)) if handle.leads().is_some() => Ok(handle),
+        Some(PartitionSlot::Online(_) | PartitionSlot::Elsewhere) => {
+            Err(ErrorCode::NotLeaderOrFollower.into())
+        }
     }
 }

@@ -80,7 +80,8 @@ impl From<Refusal> for PartitionRefusal {
 impl From<AppendFailure> for PartitionRefusal {
     fn from(failure: AppendFailure) -> Self {
         match failure {
-            AppendFailure::Gone => Self::from(ErrorCode::NotLeaderOrFollower),
+            AppendFailure::Gone | AppendFailure::NotLeader => Self::from(ErrorCode::NotLeaderOrFollower),
+            AppendFailure::TooFewReplicas => Self::from(ErrorCode::NotEnoughReplicas),
             AppendFailure::Refused(error) => Self::new(append_code(&error), error.to_string()),
         }
     }

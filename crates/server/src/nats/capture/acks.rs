@@ -24,6 +24,10 @@ pub(super) enum Failure {
     Offline(String),
     #[error("the topic was deleted, or the server is stopping")]
     Gone,
+    #[error("another node leads the partition")]
+    NotLeader,
+    #[error("too few replicas keep up")]
+    TooFewReplicas,
     #[error("{0}")]
     Refused(String),
     #[error("the message is larger than max.message.bytes of the topic")]
@@ -38,6 +42,8 @@ impl Failure {
         match self {
             Self::Offline(_) => "offline",
             Self::Gone => "gone",
+            Self::NotLeader => "not_leader",
+            Self::TooFewReplicas => "too_few_replicas",
             Self::Refused(_) => "refused",
             Self::TooLarge => "too_large",
             Self::Halted => "halted",
@@ -49,6 +55,8 @@ impl From<AppendFailure> for Failure {
     fn from(failure: AppendFailure) -> Self {
         match failure {
             AppendFailure::Gone => Self::Gone,
+            AppendFailure::NotLeader => Self::NotLeader,
+            AppendFailure::TooFewReplicas => Self::TooFewReplicas,
             AppendFailure::Refused(error) => Self::Refused(error.to_string()),
         }
     }
@@ -99,7 +107,7 @@ pub(super) async fn acknowledge(
         return;
     }
     let batch = Batch { topic: Arc::clone(topic), handle: Arc::clone(handle), appended, replies };
-    let Some(committed) = handle.wait_committed(appended.committed_at) else {
+    let Some(committed) = handle.wait_committed(&appended) else {
         return batch.tell(broker);
     };
     let captures = broker.nats.captures();
@@ -127,13 +135,16 @@ impl Batch {
     async fn wait(&self, broker: &Broker, committed: oneshot::Receiver<WaitOutcome>) {
         match committed.await {
             Ok(WaitOutcome::Committed) => self.tell(broker),
-            Ok(WaitOutcome::Halted) | Err(_) => {
-                let count = self.replies.len() as u64;
-                broker.nats.metrics().capture.errors(Failure::Halted.label()).inc_by(count);
-                let partition = self.handle.id.partition.0.unsigned_abs();
-                answer_failure(broker, &self.topic, partition, &self.replies, &Failure::Halted);
-            }
+            Ok(WaitOutcome::Deposed) => self.fail(broker, &Failure::NotLeader),
+            Ok(WaitOutcome::Halted) | Err(_) => self.fail(broker, &Failure::Halted),
         }
+    }
+
+    fn fail(&self, broker: &Broker, failure: &Failure) {
+        let count = self.replies.len() as u64;
+        broker.nats.metrics().capture.errors(failure.label()).inc_by(count);
+        let partition = self.handle.id.partition.0.unsigned_abs();
+        answer_failure(broker, &self.topic, partition, &self.replies, failure);
     }
 
     fn tell(&self, broker: &Broker) {

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 pub(crate) mod compaction;
+pub(crate) mod trio;
 
 use std::path::{Path, PathBuf};
 

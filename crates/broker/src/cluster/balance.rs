@@ -1,0 +1,50 @@
+//! Leadership goes back to the preferred leaders.
+
+use std::collections::BTreeMap;
+
+use tailrace_types::{GroupId, NodeId, ReplicaId};
+
+use super::leaders::Leaders;
+use crate::image::MetadataImage;
+
+/// A leadership that should move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LeaderMove {
+    /// Of which partition.
+    pub group: GroupId,
+    /// The replica that leads.
+    pub from: ReplicaId,
+    /// The preferred one.
+    pub to: ReplicaId,
+}
+
+/// Leaderships that should go back to the preferred replica, by group.
+///
+/// Kafka's rule: for each node the partitions count for which it is the preferred leader. Where others lead more than
+/// `leader.imbalance.per.broker.percentage` of them, all of these go back, if the node is live. A replica that is only
+/// being added does not lead. Whether the replica has caught up is what the leader asks before it hands over. The caller
+/// asks every `leader.imbalance.check.interval.seconds`, and only with `auto.leader.rebalance.enable`.
+pub fn preferred_leader_moves(image: &MetadataImage, leaders: &Leaders) -> Vec<LeaderMove> {
+    let percentage = u64::from(image.broker().leader_imbalance_per_broker_percentage);
+    let mut by_node: BTreeMap<NodeId, (u64, Vec<LeaderMove>)> = BTreeMap::new();
+    for topic in image.topics() {
+        for (number, partition) in topic.assignment() {
+            let group = GroupId { topic: topic.id, partition: number };
+            let Some(to) = partition.replicas.first().copied() else { continue };
+            let (preferred, moves) = by_node.entry(to.node()).or_default();
+            *preferred += 1;
+            match leaders.get(group) {
+                Some(leader) if leader.replica != to && !partition.adding.contains(&to) => {
+                    moves.push(LeaderMove { group, from: leader.replica, to });
+                }
+                Some(_) | None => {}
+            }
+        }
+    }
+    by_node.retain(|node, (preferred, moves)| {
+        image.is_live(*node) && moves.len() as u64 * 100 > *preferred * percentage
+    });
+    let mut moves: Vec<LeaderMove> = by_node.into_values().flat_map(|(_, moves)| moves).collect();
+    moves.sort_unstable();
+    moves
+}

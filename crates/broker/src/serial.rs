@@ -1,0 +1,83 @@
+//! How the ids of `tailrace_types`, which know no encoding, are written in commands: as plain numbers and texts.
+//!
+//! For `#[serde(with = "crate::serial")]`.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use tailrace_types::{NodeId, PartitionId, ReplicaId, TimestampMs, TopicId};
+
+/// A value that is written as another one.
+pub(crate) trait Plain: Sized {
+    /// What is written.
+    type Form: Serialize + for<'de> Deserialize<'de>;
+
+    /// What to write.
+    fn form(&self) -> Self::Form;
+
+    /// What was written; `None` for what never was.
+    fn of(form: Self::Form) -> Option<Self>;
+}
+
+pub(crate) fn serialize<T: Plain, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    value.form().serialize(serializer)
+}
+
+pub(crate) fn deserialize<'de, T: Plain, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    T::of(T::Form::deserialize(deserializer)?).ok_or_else(|| serde::de::Error::custom("not an id"))
+}
+
+macro_rules! numbers {
+    ($($name:ident: $number:ty),*) => { $(
+        impl Plain for $name {
+            type Form = $number;
+
+            fn form(&self) -> $number {
+                self.0
+            }
+
+            fn of(number: $number) -> Option<Self> {
+                Some($name(number))
+            }
+        }
+    )* };
+}
+
+numbers!(NodeId: i32, PartitionId: i32, ReplicaId: u64, TimestampMs: i64);
+
+impl Plain for TopicId {
+    type Form = String;
+
+    fn form(&self) -> String {
+        self.to_string()
+    }
+
+    fn of(text: String) -> Option<Self> {
+        Self::parse(&text)
+    }
+}
+
+impl<T: Plain> Plain for Option<T> {
+    type Form = Option<T::Form>;
+
+    fn form(&self) -> Self::Form {
+        self.as_ref().map(T::form)
+    }
+
+    fn of(form: Self::Form) -> Option<Self> {
+        match form {
+            None => Some(None),
+            Some(form) => T::of(form).map(Some),
+        }
+    }
+}
+
+impl<T: Plain> Plain for Vec<T> {
+    type Form = Vec<T::Form>;
+
+    fn form(&self) -> Self::Form {
+        self.iter().map(T::form).collect()
+    }
+
+    fn of(forms: Self::Form) -> Option<Self> {
+        forms.into_iter().map(T::of).collect()
+    }
+}

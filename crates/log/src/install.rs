@@ -1,0 +1,141 @@
+//! A copy takes the place of a log: in one step, which is the exchange of the checkpoint.
+
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+use bytes::Bytes;
+use tailrace_types::{LeaderEpoch, Offset, RaftIndex};
+
+use crate::disk::{Disk, remove_if_there, replace_file, replace_file_unsynced};
+use crate::epochs::EpochTable;
+use crate::error::{IoContext, LogError};
+use crate::format::checkpoint::Checkpoint;
+use crate::format::names::{self, Kind};
+use crate::format::snapshot;
+use crate::log::Log;
+use crate::reader::SegmentList;
+use crate::roll::Reserved;
+use crate::staging::Staging;
+use crate::store::lock;
+use crate::trim::remove_segment_files;
+
+/// What a log is after a copy took its place, besides the copy's segments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InstallTarget {
+    /// First offset that may be read.
+    pub log_start: Offset,
+    /// One past the last offset.
+    pub end_offset: Offset,
+    /// Raft index of what comes next.
+    pub next_raft_index: RaftIndex,
+    /// Epoch of the last batch or entry.
+    pub last_epoch: LeaderEpoch,
+    /// Compaction has seen to everything below.
+    pub first_dirty: Offset,
+    /// Epochs and the first offset of each, both ascending.
+    pub epochs: Vec<(LeaderEpoch, Offset)>,
+    /// Producer state at the end.
+    pub producers: Option<Bytes>,
+}
+
+impl<D: Disk> Log<D> {
+    /// Lets a copy take the place of all that is in the log. The log must end at or below the copy's end, in offset and in raft
+    /// index. Readers see the copy from then on. Blocks; durable on return. A crash leaves the old log or the copy, each whole.
+    ///
+    /// # Errors
+    /// Any poisons the log: which of the two lies on the disk is then known only after it is opened anew.
+    ///
+    /// # Panics
+    /// If the log ends beyond the copy, or part of the copy is missing.
+    pub fn install(&mut self, staging: Staging<D>, target: &InstallTarget) -> Result<(), LogError> {
+        self.check_writable()?;
+        assert!(staging.wanted().is_none(), "a copy that has not arrived as a whole");
+        let (end, next) = (self.log_end().offset(), self.next_raft_index);
+        assert!(
+            end <= target.end_offset && next <= target.next_raft_index,
+            "the log ends at {end}, raft index {next}: beyond the copy"
+        );
+        let result = self.exchange(&staging, target).and_then(|old| self.remove_old(&old));
+        if let Err(error) = &result {
+            self.poison(error.to_string());
+        }
+        result
+    }
+
+    /// Makes the copy count, on the disk first. Returns the segments from before.
+    fn exchange(
+        &mut self,
+        staging: &Staging<D>,
+        target: &InstallTarget,
+    ) -> Result<Arc<SegmentList<D>>, LogError> {
+        let disk = self.reader.store.disk();
+        for (info, segment) in &staging.done {
+            let header = staging.header(info).encode();
+            replace_file_unsynced(disk, &segment.path(Kind::Header), &[IoSlice::new(&header)])?;
+        }
+        disk.sync_dir(&self.reader.dir).context("sync", &self.reader.dir)?;
+        let image = Checkpoint {
+            topic_id: self.reader.identity.topic_id,
+            log_start: target.log_start,
+            end_offset: target.end_offset,
+            next_raft_index: target.next_raft_index,
+            first_dirty: target.first_dirty,
+            segments: staging.done.iter().map(|(_, segment)| segment.to_entry()).collect(),
+            epochs: target.epochs.clone(),
+        };
+        let mut file = lock(&self.reader.checkpoint);
+        if let Some(payload) = &target.producers {
+            let path = names::path(&self.reader.dir, target.end_offset, Kind::Snapshot);
+            let head = snapshot::encode_head(target.end_offset, payload);
+            replace_file_unsynced(disk, &path, &[IoSlice::new(&head), IoSlice::new(payload)])?;
+            file.snapshots.retain(|offset| *offset != target.end_offset);
+        }
+        let path = self.reader.dir.join(names::CHECKPOINT);
+        replace_file(disk, &path, &[IoSlice::new(&image.encode())])?;
+        file.written = Some(image);
+        // Plans from before have nothing to say any more.
+        file.sequence = self.plan_sequence.fetch_add(1, Relaxed) + 1;
+        let old_snapshots = std::mem::take(&mut file.snapshots);
+        if target.producers.is_some() {
+            file.snapshots.push(target.end_offset);
+        }
+        drop(file);
+        let old = self.adopt(staging, target);
+        for offset in old_snapshots {
+            remove_if_there(
+                self.reader.store.disk(),
+                &names::path(&self.reader.dir, offset, Kind::Snapshot),
+            )?;
+        }
+        Ok(old)
+    }
+
+    fn adopt(&mut self, staging: &Staging<D>, target: &InstallTarget) -> Arc<SegmentList<D>> {
+        let new: SegmentList<D> = staging.done.iter().map(|(_, segment)| Arc::clone(segment)).collect();
+        self.epochs = EpochTable(target.epochs.clone());
+        let reader = &self.reader;
+        let old = reader.segments.swap(Arc::new(new));
+        reader.log_start.store(target.log_start.0, Release);
+        reader.set_log_end(target.end_offset);
+        reader.first_dirty.store(target.first_dirty.0, Release);
+        reader.generation.fetch_add(1, Release);
+        self.publish_epochs();
+        self.next_raft_index = target.next_raft_index;
+        self.last_epoch = target.last_epoch;
+        self.durable_end = target.end_offset.into();
+        // The next append begins a segment: what was copied counts as a whole.
+        self.active = None;
+        self.reserved = Reserved::default();
+        old
+    }
+
+    fn remove_old(&mut self, old: &SegmentList<D>) -> Result<(), LogError> {
+        let disk = self.reader.store.disk();
+        for segment in old {
+            remove_segment_files(disk, segment)?;
+        }
+        self.side.cut(disk, RaftIndex(0))?;
+        Ok(())
+    }
+}

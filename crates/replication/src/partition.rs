@@ -1,0 +1,231 @@
+//! A partition, with one replica or several.
+
+use bytes::Bytes;
+use tailrace_log::{Compaction, Discarded, Disk, LogConfig, LogError, Rewritten, Trim};
+use tailrace_records::BatchHeader;
+use tailrace_types::{LeaderEpoch, Offset, TimestampMs};
+
+use crate::compaction::CompactionPolicy;
+use crate::producers::{Producers, TransactionMarker};
+use crate::raft::{ProposeError, Replica};
+use crate::reader::PartitionReader;
+use crate::solo::{AppendError, Appended, Policy, Solo, SyncOutcome, SyncTicket};
+use crate::verification::VerificationGuard;
+
+/// A partition as one node has it. What is the same for both kinds is described at [`Solo`].
+#[derive(Debug)]
+pub enum Partition<D: Disk> {
+    /// It has one replica.
+    Solo(Box<Solo<D>>),
+    /// This is one of several replicas.
+    Replica(Box<Replica<D>>),
+}
+
+/// Calls the same method of either.
+macro_rules! either {
+    ($self:expr, $core:ident => $call:expr) => {
+        match $self {
+            Partition::Solo($core) => $call,
+            Partition::Replica($core) => $call,
+        }
+    };
+}
+
+impl<D: Disk> Partition<D> {
+    /// See [`Solo::reader`].
+    pub fn reader(&self) -> PartitionReader<D> {
+        either!(self, core => core.reader())
+    }
+
+    /// See [`Solo::producers`].
+    pub fn producers(&self) -> &Producers {
+        either!(self, core => core.producers())
+    }
+
+    /// See [`Solo::policy`].
+    pub fn policy(&self) -> Policy {
+        either!(self, core => core.policy())
+    }
+
+    /// See [`Solo::halted`].
+    pub fn halted(&self) -> Option<&str> {
+        either!(self, core => core.halted())
+    }
+
+    /// The replica, if it is one of several.
+    pub fn replica(&mut self) -> Option<&mut Replica<D>> {
+        match self {
+            Self::Solo(_) => None,
+            Self::Replica(replica) => Some(replica),
+        }
+    }
+
+    /// The epoch in which this node takes appends; see [`Replica::leads`]. A single replica always leads.
+    pub fn leads(&self) -> Option<LeaderEpoch> {
+        match self {
+            Self::Solo(solo) => Some(solo.reader().epoch()),
+            Self::Replica(replica) => replica.leads(),
+        }
+    }
+
+    /// See [`Solo::needs_epoch`]. A replica's elections see to that.
+    pub fn needs_epoch(&self) -> bool {
+        match self {
+            Self::Solo(solo) => solo.needs_epoch(),
+            Self::Replica(_) => false,
+        }
+    }
+
+    /// See [`Solo::begin_epoch`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn begin_epoch(&mut self) -> Result<(), AppendError> {
+        match self {
+            Self::Solo(solo) => solo.begin_epoch(),
+            Self::Replica(_) => Ok(()),
+        }
+    }
+
+    /// See [`Solo::append_verified`] and [`Replica::append`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn append(
+        &mut self,
+        header: &BatchHeader,
+        bytes: &Bytes,
+        guard: Option<VerificationGuard>,
+        now: TimestampMs,
+    ) -> Result<Appended, ProposeError> {
+        match self {
+            Self::Solo(solo) => Ok(solo.append_verified(header, bytes, guard, now)?),
+            Self::Replica(replica) => replica.append(header, bytes.clone(), guard, now),
+        }
+    }
+
+    /// See [`Solo::append_marker`].
+    ///
+    /// # Errors
+    /// As there, and [`Replica::append_marker`].
+    pub fn append_marker(
+        &mut self,
+        marker: &TransactionMarker,
+        now: TimestampMs,
+    ) -> Result<Appended, ProposeError> {
+        match self {
+            Self::Solo(solo) => Ok(solo.append_marker(marker, now)?),
+            Self::Replica(replica) => replica.append_marker(marker, now),
+        }
+    }
+
+    /// See [`Solo::begin_verification`].
+    pub fn begin_verification(
+        &mut self,
+        header: &BatchHeader,
+        epochs_are_bumped: bool,
+        now: TimestampMs,
+    ) -> VerificationGuard {
+        either!(self, core => core.begin_verification(header, epochs_are_bumped, now))
+    }
+
+    /// See [`Solo::begin_verification_if_needed`].
+    pub fn begin_verification_if_needed(
+        &mut self,
+        header: &BatchHeader,
+        epochs_are_bumped: bool,
+        now: TimestampMs,
+    ) -> Option<VerificationGuard> {
+        either!(self, core => core.begin_verification_if_needed(header, epochs_are_bumped, now))
+    }
+
+    /// See [`Solo::begin_sync`].
+    pub fn begin_sync(&mut self, checkpoint: bool) -> Option<SyncTicket<D>> {
+        either!(self, core => core.begin_sync(checkpoint))
+    }
+
+    /// See [`Solo::finish_sync`].
+    pub fn finish_sync(
+        &mut self,
+        ticket: &SyncTicket<D>,
+        result: &Result<(), LogError>,
+        now: TimestampMs,
+    ) -> SyncOutcome {
+        match self {
+            Self::Solo(solo) => solo.finish_sync(ticket, result),
+            Self::Replica(replica) => replica.finish_sync(ticket, result, now),
+        }
+    }
+
+    /// See [`Solo::configure`].
+    pub fn configure(&mut self, config: LogConfig, policy: Policy, now: TimestampMs) {
+        match self {
+            Self::Solo(solo) => solo.configure(config, policy),
+            Self::Replica(replica) => replica.configure(config, policy, now),
+        }
+    }
+
+    /// See [`Solo::retain`]. Blocks on the disk where this is one of several replicas.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn retain(&mut self, now: TimestampMs) -> Result<Option<Trim<D>>, AppendError> {
+        either!(self, core => core.retain(now))
+    }
+
+    /// See [`Solo::advance_log_start`]. `None` where this is one of several replicas: see [`Replica::advance_log_start`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn advance_log_start(
+        &mut self,
+        to: Offset,
+        now: TimestampMs,
+    ) -> Result<Option<Trim<D>>, ProposeError> {
+        match self {
+            Self::Solo(solo) => Ok(Some(solo.advance_log_start(to)?)),
+            Self::Replica(replica) => replica.advance_log_start(to, now).map(|()| None),
+        }
+    }
+
+    /// See [`Solo::finish_trim`].
+    pub fn finish_trim(&mut self, trim: &Trim<D>, result: &Result<(), LogError>) {
+        either!(self, core => core.finish_trim(trim, result));
+    }
+
+    /// See [`Solo::begin_compaction`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn begin_compaction(
+        &mut self,
+        policy: &CompactionPolicy,
+        now: TimestampMs,
+    ) -> Result<Option<Compaction<D>>, AppendError> {
+        either!(self, core => core.begin_compaction(policy, now))
+    }
+
+    /// See [`Solo::install_compacted`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn install_compacted(
+        &mut self,
+        rewritten: Rewritten<D>,
+    ) -> Result<Result<Trim<D>, Discarded<D>>, AppendError> {
+        either!(self, core => core.install_compacted(rewritten))
+    }
+
+    /// See [`Solo::flush_ms_due`].
+    pub fn flush_ms_due(&self, now: TimestampMs) -> bool {
+        either!(self, core => core.flush_ms_due(now))
+    }
+
+    /// See [`Solo::close`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn close(self) -> Result<(), AppendError> {
+        either!(self, core => core.close())
+    }
+}

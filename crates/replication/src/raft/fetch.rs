@@ -1,0 +1,257 @@
+//! A follower's part in snapshots: it fetches the files of one that it was offered, chunk by chunk, and lets them take the place of
+//! its log.
+//!
+//! Nothing of the old log is touched until the new one is whole and durable. Raft hears of the snapshot only then.
+
+use bytes::Bytes;
+use raft::StateRole;
+use raft::eraftpb::{ConfState, Message, MessageType, Snapshot};
+use tailrace_log::{Disk, InstallTarget, LogError, Staging};
+use tailrace_types::{HighWatermark, RaftIndex, ReplicaId, TimestampMs};
+
+use super::ballot::{Point, lists};
+use super::chunk::{CHUNK_BYTES_MAX, ChunkRequest, Part};
+use super::manifest::Manifest;
+use super::offers::IDLE_TIMEOUTS;
+use super::replica::Replica;
+use super::storage::epoch_of;
+use crate::producers::Producers;
+use crate::rebuild::{appended_at, note_batch};
+
+/// A snapshot that is being fetched.
+pub(super) struct Fetch<D: Disk> {
+    /// Who offered it.
+    from: ReplicaId,
+    snapshot: Point,
+    members: ConfState,
+    manifest: Manifest,
+    /// What has arrived of the table of producers.
+    table: Vec<u8>,
+    /// The producers after all batches that have arrived, once the table has.
+    producers: Option<Producers>,
+    staging: Staging<D>,
+    idle_ticks: usize,
+}
+
+impl<D: Disk> Fetch<D> {
+    /// The part that is wanted next, where in it, and how many of its bytes are left.
+    fn wanted(&self) -> Option<(Part, u32, u32)> {
+        let have = u32::try_from(self.table.len()).unwrap_or(u32::MAX);
+        if have < self.manifest.producers_bytes {
+            return Some((Part::Producers, have, self.manifest.producers_bytes - have));
+        }
+        let (number, position, left) = self.staging.wanted()?;
+        Some((Part::Segment(u32::try_from(number).unwrap_or(u32::MAX)), position, left))
+    }
+
+    /// Takes the next chunk. `None` if it, or what it completes, is not what was announced.
+    fn take(&mut self, part: Part, chunk: &[u8], now: TimestampMs) -> Option<Result<(), LogError>> {
+        if part == Part::Producers {
+            self.table.extend_from_slice(chunk);
+            if self.table.len() == self.manifest.producers_bytes as usize {
+                let is_whole = crc32c::crc32c(&self.table) == self.manifest.producers_crc;
+                self.producers = Some(Producers::from_snapshot(&self.table).ok().filter(|_| is_whole)?);
+            }
+            return Some(Ok(()));
+        }
+        let from = self.manifest.producers_offset;
+        let producers = self.producers.get_or_insert_default();
+        Some(self.staging.push(chunk, |header, bytes| {
+            if header.base_offset >= from {
+                note_batch(producers, header, bytes, appended_at(header, now));
+            }
+        }))
+    }
+}
+
+impl<D: Disk> Replica<D> {
+    /// The chunk that this replica needs next, and from whom, while it fetches a snapshot. The same until it is answered by
+    /// [`Replica::take_chunk`] or given up; so a lost request is simply asked again.
+    pub fn wanted_chunk(&self) -> Option<ChunkRequest> {
+        let fetch = self.fetch.as_ref().filter(|_| self.halted().is_none())?;
+        let (part, position, left) = fetch.wanted()?;
+        Some(ChunkRequest {
+            from: self.options.id,
+            to: fetch.from,
+            snapshot: fetch.snapshot,
+            part,
+            position,
+            bytes_max: left.min(CHUNK_BYTES_MAX as u32),
+        })
+    }
+
+    /// Takes the answer to a request: what [`ChunkReader::read`](super::ChunkReader::read) gave, or `None` if there was nothing. An
+    /// answer that was not asked for is dropped. Blocks on the disk; with the last chunk the snapshot is put in place.
+    pub fn take_chunk(&mut self, request: &ChunkRequest, chunk: Option<Bytes>, now: TimestampMs) {
+        if self.wanted_chunk().as_ref() != Some(request) {
+            return;
+        }
+        let Some(fetch) = &mut self.fetch else { return };
+        fetch.idle_ticks = 0;
+        let chunk = chunk.filter(|chunk| chunk.len() == request.bytes_max as usize);
+        match chunk.and_then(|chunk| fetch.take(request.part, &chunk, now)) {
+            Some(Ok(())) => self.try_install(now),
+            // A full disk, a damaged batch, a source that is gone: another offer will come.
+            None | Some(Err(LogError::NoSpace { .. } | LogError::Damaged { .. })) => self.give_up_fetching(),
+            Some(Err(error)) => self.fail(&error),
+        }
+    }
+
+    /// Takes note of a snapshot that the leader offers.
+    pub(super) fn consider_offer(&mut self, mut message: Message, now: TimestampMs) {
+        let raft = &self.node.raft;
+        if message.term != raft.term || raft.state != StateRole::Follower || raft.leader_id != message.from {
+            return;
+        }
+        let metadata = message.get_snapshot().get_metadata();
+        let snapshot = Point { index: metadata.index, term: metadata.term };
+        let manifest = Manifest::decode(message.get_snapshot().data.clone(), snapshot.index);
+        let is_member =
+            lists(metadata.get_conf_state()).into_iter().flatten().any(|id| *id == self.options.id.0);
+        let Some(manifest) = manifest.filter(|_| is_member && snapshot.term <= message.term) else {
+            self.counters.refused_messages += 1;
+            return;
+        };
+        let log = &raft.raft_log;
+        if log.committed >= snapshot.index || log.match_term(snapshot.index, snapshot.term) {
+            // It is all here. Raft tells the leader how far.
+            let _ = self.node.step(message);
+            self.carry_on(now);
+            return;
+        }
+        let here = log.committed.min(log.persisted);
+        if manifest.first_index <= here + 1 {
+            self.tell_what_is_here(message.from, here);
+        } else if self.fetch.is_none() {
+            let members = message.mut_snapshot().mut_metadata().take_conf_state();
+            self.begin_fetching(ReplicaId(message.from), snapshot, members, manifest);
+        }
+    }
+
+    /// Entries will do, from what is committed here on: the leader does not know it.
+    fn tell_what_is_here(&mut self, leader: u64, index: u64) {
+        let mut answer = Message::default();
+        answer.set_msg_type(MessageType::MsgAppendResponse);
+        (answer.from, answer.to, answer.term) = (self.options.id.0, leader, self.node.raft.term);
+        (answer.index, answer.commit) = (index, self.node.raft.raft_log.committed);
+        self.outgoing.push(answer);
+    }
+
+    fn begin_fetching(&mut self, from: ReplicaId, snapshot: Point, members: ConfState, manifest: Manifest) {
+        let storage = self.node.mut_store();
+        let room = storage.disk.free_bytes(&storage.dir());
+        if room.is_ok_and(|room| room < manifest.bytes()) {
+            self.counters.snapshots_given_up += 1;
+            return;
+        }
+        let epoch_max = epoch_of(snapshot.term);
+        match storage.ledger.log.begin_staging(manifest.segments.clone(), epoch_max) {
+            Ok(staging) => {
+                let (table, producers) = (Vec::new(), None);
+                self.fetch = Some(Fetch {
+                    from,
+                    snapshot,
+                    members,
+                    manifest,
+                    table,
+                    producers,
+                    staging,
+                    idle_ticks: 0,
+                });
+            }
+            Err(_) => self.counters.snapshots_given_up += 1,
+        }
+    }
+
+    pub(super) fn tick_fetch(&mut self, now: TimestampMs) {
+        let Some(fetch) = &mut self.fetch else { return };
+        fetch.idle_ticks += 1;
+        if fetch.idle_ticks > IDLE_TIMEOUTS * self.options.election_ticks {
+            self.give_up_fetching();
+        } else {
+            self.try_install(now);
+        }
+    }
+
+    fn give_up_fetching(&mut self) {
+        if let Some(fetch) = self.fetch.take() {
+            self.counters.snapshots_given_up += 1;
+            fetch.staging.discard();
+        }
+    }
+
+    /// Hands a snapshot that is here as a whole to raft, which has [`Replica::install`] called.
+    ///
+    /// It may come from a leader of an earlier term. What it holds is committed all the same, so it is as good as one of the present
+    /// leader's.
+    fn try_install(&mut self, now: TimestampMs) {
+        let Some(fetch) = self.fetch.as_ref().filter(|fetch| fetch.wanted().is_none()) else { return };
+        let (raft, Point { index, term }) = (&self.node.raft, fetch.snapshot);
+        if raft.raft_log.committed >= index || raft.raft_log.match_term(index, term) {
+            // Entries were faster. What lies behind the snapshot's end here may have been acknowledged.
+            return self.give_up_fetching();
+        }
+        if raft.state != StateRole::Follower || raft.leader_id == 0 {
+            return;
+        }
+        let mut snapshot = Snapshot::default();
+        let metadata = snapshot.mut_metadata();
+        (metadata.index, metadata.term) = (index, term);
+        metadata.set_conf_state(fetch.members.clone());
+        let mut message = Message::default();
+        message.set_msg_type(MessageType::MsgSnapshot);
+        (message.from, message.to, message.term) = (raft.leader_id, self.options.id.0, raft.term);
+        message.set_snapshot(snapshot);
+        let _ = self.node.step(message);
+        self.carry_on(now);
+        // Not there any more if raft has taken it.
+        self.give_up_fetching();
+    }
+
+    /// Lets the snapshot take the place of the log. Durable on return. After a crash the ballot tells, with the log, which of them
+    /// is there.
+    pub(super) fn install(&mut self, now: TimestampMs) -> Result<(), LogError> {
+        let storage = self.node.mut_store();
+        let Some(Fetch { snapshot, members, manifest, producers, staging, .. }) = self.fetch.take() else {
+            return Err(LogError::damaged(&storage.dir(), 0, "a snapshot without its files"));
+        };
+        let policy = storage.ledger.policy;
+        let mut producers = producers.unwrap_or_default();
+        producers.commit(manifest.end_offset);
+        producers.trim(manifest.log_start);
+        producers.expire(now, policy.producer_expiration_ms);
+        let target = InstallTarget {
+            log_start: manifest.log_start,
+            end_offset: manifest.end_offset,
+            next_raft_index: RaftIndex(snapshot.index + 1),
+            last_epoch: epoch_of(snapshot.term),
+            first_dirty: manifest.first_dirty,
+            epochs: manifest.epochs,
+            producers: Some(producers.snapshot())
+                .filter(|table| table.len() <= tailrace_log::SNAPSHOT_BYTES_MAX),
+        };
+        // The entry at the snapshot's index is not here, so nothing from there on was ever committed, nor what ends beyond it.
+        let log = &mut storage.ledger.log;
+        log.truncate_from(RaftIndex(snapshot.index))?;
+        log.truncate_to(manifest.end_offset)?;
+        assert!(
+            log.log_end().offset() >= storage.ledger.reader.high_watermark().offset(),
+            "what is committed was cut off"
+        );
+        storage.ballot.installing = Some((snapshot, members));
+        storage.write_ballot()?;
+        storage.ledger.log.install(staging, &target)?;
+        storage.ballot.finish_installing();
+        storage.write_ballot()?;
+        (storage.known, storage.applied) = (snapshot.index, snapshot.index);
+        let ledger = &mut storage.ledger;
+        ledger.producers = producers;
+        (ledger.unsynced, ledger.unsynced_since) = (0, None);
+        ledger.reader.publish_aborted(ledger.producers.aborted());
+        ledger.commit(HighWatermark(manifest.end_offset.get()));
+        self.uncommitted.clear();
+        self.written.clear();
+        self.counters.snapshots_installed += 1;
+        Ok(())
+    }
+}

@@ -1,0 +1,235 @@
+//! What a snapshot says about the log that it stands for. The batches themselves are fetched in chunks.
+//!
+//! Integers are little endian.
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 4 | version, 1 |
+//! | 8 | log start |
+//! | 8 | end offset: one past the last batch at or below the snapshot's index |
+//! | 8 | first dirty offset: compaction has seen to everything below |
+//! | 8 | first index that the sender can send as an entry |
+//! | 8 | offset of the table of producers |
+//! | 4, 4 | bytes of the table of producers, 0 for none, and their CRC-32C |
+//! | 4, 4 | number of epochs, number of segments |
+//! | 12 each | epochs: epoch i32, first offset i64, ascending |
+//! | 56 each | segments: base offset, end offset, first raft index, next raft index, created, modified (8 bytes each), bytes, batches (4 each) |
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use tailrace_log::{SEGMENT_BYTES_MAX, SNAPSHOT_BYTES_MAX, SegmentInfo};
+use tailrace_types::{LeaderEpoch, Offset, RaftIndex, TimestampMs};
+
+const VERSION: u32 = 1;
+const FIXED_BYTES: usize = 4 + 5 * 8 + 4 * 4;
+const EPOCH_BYTES: usize = 12;
+const SEGMENT_BYTES: usize = 56;
+
+/// Longest manifest, in bytes: of about 250,000 segments.
+pub(super) const MANIFEST_BYTES_MAX: usize = 16 << 20;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Manifest {
+    pub(super) log_start: Offset,
+    pub(super) end_offset: Offset,
+    pub(super) first_dirty: Offset,
+    pub(super) first_index: u64,
+    pub(super) producers_offset: Offset,
+    pub(super) producers_bytes: u32,
+    pub(super) producers_crc: u32,
+    pub(super) epochs: Vec<(LeaderEpoch, Offset)>,
+    pub(super) segments: Vec<SegmentInfo>,
+}
+
+impl Manifest {
+    /// `None` if it would be longer than [`MANIFEST_BYTES_MAX`].
+    pub(super) fn encode(&self) -> Option<Bytes> {
+        let lists = self.epochs.len() * EPOCH_BYTES + self.segments.len() * SEGMENT_BYTES;
+        if FIXED_BYTES + lists > MANIFEST_BYTES_MAX {
+            return None;
+        }
+        let mut out = BytesMut::with_capacity(FIXED_BYTES + lists);
+        out.put_u32_le(VERSION);
+        out.put_i64_le(self.log_start.0);
+        out.put_i64_le(self.end_offset.0);
+        out.put_i64_le(self.first_dirty.0);
+        out.put_u64_le(self.first_index);
+        out.put_i64_le(self.producers_offset.0);
+        out.put_u32_le(self.producers_bytes);
+        out.put_u32_le(self.producers_crc);
+        out.put_u32_le(u32::try_from(self.epochs.len()).ok()?);
+        out.put_u32_le(u32::try_from(self.segments.len()).ok()?);
+        for (epoch, start) in &self.epochs {
+            out.put_i32_le(epoch.0);
+            out.put_i64_le(start.0);
+        }
+        for segment in &self.segments {
+            out.put_i64_le(segment.base_offset.0);
+            out.put_i64_le(segment.end_offset.0);
+            out.put_u64_le(segment.first_raft_index.0);
+            out.put_u64_le(segment.next_raft_index.0);
+            out.put_i64_le(segment.created.0);
+            out.put_i64_le(segment.modified.0);
+            out.put_u32_le(segment.bytes);
+            out.put_u32_le(segment.rows);
+        }
+        Some(out.freeze())
+    }
+
+    /// Reads a manifest of a snapshot at `index`. `None` if it is cut off, of another version, or contradicts itself.
+    pub(super) fn decode(mut bytes: Bytes, index: u64) -> Option<Self> {
+        if bytes.len() < FIXED_BYTES || bytes.len() > MANIFEST_BYTES_MAX || bytes.get_u32_le() != VERSION {
+            return None;
+        }
+        let mut manifest = Self {
+            log_start: Offset(bytes.get_i64_le()),
+            end_offset: Offset(bytes.get_i64_le()),
+            first_dirty: Offset(bytes.get_i64_le()),
+            first_index: bytes.get_u64_le(),
+            producers_offset: Offset(bytes.get_i64_le()),
+            producers_bytes: bytes.get_u32_le(),
+            producers_crc: bytes.get_u32_le(),
+            ..Self::default()
+        };
+        let (epochs, segments) = (bytes.get_u32_le() as usize, bytes.get_u32_le() as usize);
+        if bytes.len() as u128
+            != epochs as u128 * EPOCH_BYTES as u128 + segments as u128 * SEGMENT_BYTES as u128
+        {
+            return None;
+        }
+        for _ in 0..epochs {
+            manifest.epochs.push((LeaderEpoch(bytes.get_i32_le()), Offset(bytes.get_i64_le())));
+        }
+        for _ in 0..segments {
+            manifest.segments.push(segment(&mut bytes));
+        }
+        manifest.is_sound(index).then_some(manifest)
+    }
+
+    /// Nothing in it contradicts the rest.
+    fn is_sound(&self, index: u64) -> bool {
+        let (start, end) = (self.log_start, self.end_offset);
+        let offsets = start.0 >= 0 && start <= end && (0..=end.0).contains(&self.first_dirty.0);
+        let producers = self.producers_bytes as usize <= SNAPSHOT_BYTES_MAX
+            && (0..=end.0).contains(&self.producers_offset.0);
+        let epochs = self.epochs.is_sorted_by(|a, b| a.0 < b.0 && a.1 < b.1)
+            && self.epochs.iter().all(|(epoch, first)| epoch.0 >= 0 && (0..=end.0).contains(&first.0));
+        let follows = |a: &SegmentInfo, b: &SegmentInfo| {
+            a.end_offset <= b.base_offset && a.next_raft_index <= b.first_raft_index
+        };
+        let segments = self.segments.is_sorted_by(follows) && self.segments.iter().all(is_segment);
+        let last = match self.segments.last() {
+            Some(last) => last.end_offset == end && last.next_raft_index.0 <= index.saturating_add(1),
+            None => start == end,
+        };
+        let first = self.segments.first().is_none_or(|first| first.base_offset <= end);
+        offsets
+            && producers
+            && epochs
+            && segments
+            && last
+            && first
+            && self.first_index <= index.saturating_add(1)
+    }
+
+    /// Bytes of all that is to be fetched.
+    pub(super) fn bytes(&self) -> u64 {
+        let segments: u64 = self.segments.iter().map(|segment| u64::from(segment.bytes)).sum();
+        segments + u64::from(self.producers_bytes)
+    }
+}
+
+fn is_segment(segment: &SegmentInfo) -> bool {
+    let (first, next) = (segment.first_raft_index.0, segment.next_raft_index.0);
+    segment.base_offset.0 >= 0
+        && segment.base_offset < segment.end_offset
+        && first > 0
+        && u64::from(segment.rows) <= next.saturating_sub(first)
+        && segment.rows > 0
+        && (1..=SEGMENT_BYTES_MAX).contains(&u64::from(segment.bytes))
+}
+
+fn segment(bytes: &mut Bytes) -> SegmentInfo {
+    SegmentInfo {
+        base_offset: Offset(bytes.get_i64_le()),
+        end_offset: Offset(bytes.get_i64_le()),
+        first_raft_index: RaftIndex(bytes.get_u64_le()),
+        next_raft_index: RaftIndex(bytes.get_u64_le()),
+        created: TimestampMs(bytes.get_i64_le()),
+        modified: TimestampMs(bytes.get_i64_le()),
+        bytes: bytes.get_u32_le(),
+        rows: bytes.get_u32_le(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn manifest() -> Manifest {
+        let segment = |base: i64, index: u64| SegmentInfo {
+            base_offset: Offset(base),
+            end_offset: Offset(base + 10),
+            first_raft_index: RaftIndex(index),
+            next_raft_index: RaftIndex(index + 10),
+            created: TimestampMs(1),
+            modified: TimestampMs(2),
+            bytes: 1000,
+            rows: 7,
+        };
+        Manifest {
+            log_start: Offset(15),
+            end_offset: Offset(30),
+            first_dirty: Offset(20),
+            first_index: 22,
+            producers_offset: Offset(25),
+            producers_bytes: 77,
+            producers_crc: 78,
+            epochs: vec![(LeaderEpoch(2), Offset(15)), (LeaderEpoch(4), Offset(30))],
+            segments: vec![segment(10, 11), segment(20, 23)],
+        }
+    }
+
+    #[test]
+    fn a_manifest_comes_back_and_no_part_of_it_does() {
+        let bytes = manifest().encode().unwrap();
+        assert_eq!(Manifest::decode(bytes.clone(), 32), Some(manifest()));
+        for end in 0..bytes.len() {
+            assert_eq!(Manifest::decode(bytes.slice(..end), 32), None, "{end} bytes");
+        }
+        assert_eq!(Manifest::decode([&bytes[..], &[0]].concat().into(), 32), None);
+    }
+
+    #[test]
+    fn one_that_contradicts_itself_is_refused() {
+        let changes: [fn(&mut Manifest); 10] = [
+            |m| m.log_start = Offset(31),
+            |m| m.first_dirty = Offset(31),
+            |m| m.producers_offset = Offset(-1),
+            |m| m.producers_bytes = u32::MAX,
+            |m| m.epochs.swap(0, 1),
+            |m| m.segments.swap(0, 1),
+            |m| m.segments[1].end_offset = Offset(31),
+            |m| m.segments[0].rows = 11,
+            |m| m.segments[0].bytes = 0,
+            |m| m.first_index = 34,
+        ];
+        for (number, change) in changes.into_iter().enumerate() {
+            let mut changed = manifest();
+            change(&mut changed);
+            assert_eq!(Manifest::decode(changed.encode().unwrap(), 32), None, "change {number}");
+        }
+        assert_eq!(Manifest::decode(manifest().encode().unwrap(), 31), None, "beyond its index");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            if let Some(first) = bytes.get_mut(..4) {
+                first.copy_from_slice(&VERSION.to_le_bytes());
+            }
+            let _ = Manifest::decode(bytes.into(), u64::MAX);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What a replica does with what it finds on the disk when it is opened.
+
+use std::path::Path;
+
+use tailrace_log::{Disk, Log, LogError};
+use tailrace_types::{RaftIndex, ReplicaId};
+
+use super::ballot::{Ballot, BallotFile, Point};
+use super::replica::ReplicaOptions;
+use super::storage::{epoch_of, log_start_of, term_of};
+
+/// The ballot to go on with: the one that is there, if it fits the log, or a first one. Durable on return.
+pub(super) fn settle_ballot<D: Disk>(
+    log: &mut Log<D>,
+    disk: &D,
+    dir: &Path,
+    options: &ReplicaOptions,
+) -> Result<(Ballot, BallotFile), LogError> {
+    let (mut ballots, found) = BallotFile::open(disk, dir)?;
+    let Some(mut ballot) = found else {
+        let first = first_ballot(log, options)?;
+        ballots.write(disk, &first)?;
+        return Ok((first, ballots));
+    };
+    check_owner(&ballot, options.id, dir)?;
+    if let Some((end, _)) = ballot.installing {
+        settle_install(&mut ballot, end, log)?;
+        ballots.write(disk, &ballot)?;
+    }
+    check_ballot(&ballot, log, dir)?;
+    Ok((ballot, ballots))
+}
+
+/// The ballot of a replica that never ran: in a log with one replica so far everything is committed, and all of it is snapshot. For
+/// a single replica counts epochs from 0, which for raft is the term of entries that are not there; so it ends with an entry of a term
+/// of its own, and raft never looks below.
+fn first_ballot<D: Disk>(log: &mut Log<D>, options: &ReplicaOptions) -> Result<Ballot, LogError> {
+    let fresh = Ballot { replica: options.id.0, members: options.members.to_raft(), ..Ballot::default() };
+    let index = log.next_raft_index();
+    if index == RaftIndex(1) {
+        return Ok(fresh);
+    }
+    log.sync()?;
+    let term = term_of(log.last_epoch()) + 1;
+    log.append_entry(index, epoch_of(term), &[])?;
+    Ok(Ballot { term, commit: index.0, start: Point { index: index.0, term }, ..fresh })
+}
+
+/// A crash came while a copy took the place of the log. The log tells whether it has.
+fn settle_install<D: Disk>(ballot: &mut Ballot, end: Point, log: &mut Log<D>) -> Result<(), LogError> {
+    if log.next_raft_index().0 > end.index {
+        // What is left in the side file is of the log before.
+        log.prune_entries(RaftIndex(end.index + 1))?;
+        ballot.finish_installing();
+    }
+    ballot.installing = None;
+    Ok(())
+}
+
+/// Where DeleteRecords has put the log start may not have got into a checkpoint.
+pub(super) fn raise_log_start<D: Disk>(log: &mut Log<D>, commit: u64) {
+    let committed = log.entries().iter().take_while(|entry| entry.raft_index.0 <= commit);
+    if let Some(to) = committed.filter_map(|entry| log_start_of(&entry.payload)).max() {
+        log.raise_log_start(to);
+    }
+}
+
+fn check_owner(ballot: &Ballot, id: ReplicaId, dir: &Path) -> Result<(), LogError> {
+    if ballot.replica == id.0 {
+        return Ok(());
+    }
+    let reason = format!("the folder belongs to replica {}, expected {id}", ballot.replica);
+    Err(LogError::damaged(dir, 0, reason))
+}
+
+fn check_ballot<D: Disk>(ballot: &Ballot, log: &Log<D>, dir: &Path) -> Result<(), LogError> {
+    let (first, last) = (ballot.start.index + 1, log.next_raft_index().0 - 1);
+    if ballot.commit > last || ballot.term < term_of(log.last_epoch()) {
+        let reason = format!(
+            "the log ends at raft index {last} in term {}, expected at least {} and at most term {}: the replica has to \
+             join again, under a new id",
+            log.last_epoch(),
+            ballot.commit,
+            ballot.term
+        );
+        return Err(LogError::damaged(dir, 0, reason));
+    }
+    if first <= last && log.at_index(RaftIndex(first))?.is_none() {
+        let reason =
+            format!("the log lacks raft index {first}: the replica has to join again, under a new id");
+        return Err(LogError::damaged(dir, 0, reason));
+    }
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! What a replica has in common with a partition of one, for whoever serves clients.
+
+use raft::INVALID_ID;
+use tailrace_log::{Disk, LogConfig, LogError};
+use tailrace_records::BatchHeader;
+use tailrace_types::{LeaderEpoch, Offset, ReplicaId, TimestampMs};
+
+use super::replica::{PeerMessage, Replica, Role};
+use super::storage::epoch_of;
+use crate::producers::{Producers, SequenceCheck};
+use crate::solo::Policy;
+use crate::verification::VerificationGuard;
+
+impl<D: Disk> Replica<D> {
+    /// Its own id.
+    pub fn id(&self) -> ReplicaId {
+        self.options.id
+    }
+
+    /// The producers known to the partition, as of the log's end.
+    pub fn producers(&self) -> &Producers {
+        &self.ledger().producers
+    }
+
+    /// What decides about appends.
+    pub fn policy(&self) -> Policy {
+        self.ledger().policy
+    }
+
+    /// Takes over a changed configuration.
+    pub fn configure(&mut self, config: LogConfig, policy: Policy, now: TimestampMs) {
+        let ledger = self.ledger_mut();
+        ledger.log.set_config(config);
+        ledger.policy = policy;
+        if self.halted().is_none() {
+            // What a sync was waited for may count now.
+            self.release();
+            self.carry_on(now);
+        }
+    }
+
+    /// The epoch it leads in, once that counts: an entry of its own term is committed, and with it everything that was before.
+    /// Only then does it know what is committed. `None` of everybody else, and while it hands leadership over.
+    pub fn leads(&self) -> Option<LeaderEpoch> {
+        let raft = &self.node.raft;
+        let leads = self.halted().is_none()
+            && self.role() == Role::Leader
+            && raft.lead_transferee.is_none()
+            && raft.commit_to_current_term();
+        leads.then(|| epoch_of(raft.term))
+    }
+
+    /// Who leads, as far as this replica knows.
+    pub fn leader(&self) -> Option<ReplicaId> {
+        let leader = self.node.raft.leader_id;
+        (leader != INVALID_ID).then_some(ReplicaId(leader))
+    }
+
+    /// On a leader: one past the last record that `count` voters have durably, at most the log's end. Above a majority this is
+    /// less than the high watermark may be (`min.insync.replicas`).
+    ///
+    /// # Errors
+    /// The log's.
+    pub fn replicated_to(&self, count: usize) -> Result<Offset, LogError> {
+        let raft = &self.node.raft;
+        let progress = raft.prs();
+        let voters = progress.conf().voters();
+        let mut matched: Vec<u64> =
+            progress.iter().filter(|(id, _)| voters.contains(**id)).map(|(_, p)| p.matched).collect();
+        matched.sort_unstable_by(|a, b| b.cmp(a));
+        let Some(index) = count.checked_sub(1).and_then(|at| matched.get(at)).copied() else {
+            return Ok(Offset(0));
+        };
+        let store = self.node.store();
+        store.offset_at(index.min(store.known) + 1)
+    }
+
+    /// On a leader: the voters that were heard of since about an election's time, itself among them.
+    pub fn active_voters(&self) -> usize {
+        let progress = self.node.raft.prs();
+        let voters = progress.conf().voters();
+        let active = |(id, p): &(&u64, &raft::Progress)| {
+            voters.contains(**id) && (p.recent_active || **id == self.options.id.0)
+        };
+        progress.iter().filter(active).count()
+    }
+
+    /// As [`Solo::begin_verification`](crate::Solo::begin_verification).
+    pub fn begin_verification(
+        &mut self,
+        header: &BatchHeader,
+        epochs_are_bumped: bool,
+        now: TimestampMs,
+    ) -> VerificationGuard {
+        self.ledger_mut().verifications.begin(header, epochs_are_bumped, now)
+    }
+
+    /// As [`Solo::begin_verification_if_needed`](crate::Solo::begin_verification_if_needed).
+    pub fn begin_verification_if_needed(
+        &mut self,
+        header: &BatchHeader,
+        epochs_are_bumped: bool,
+        now: TimestampMs,
+    ) -> Option<VerificationGuard> {
+        let is_next = matches!(self.ledger().producers.check(header), Ok(SequenceCheck::Append));
+        let needed = is_next && self.ledger().begins_transaction(header);
+        needed.then(|| self.ledger_mut().verifications.begin(header, epochs_are_bumped, now))
+    }
+
+    /// True if `flush.ms` asks for a sync now.
+    pub fn flush_ms_due(&self, now: TimestampMs) -> bool {
+        self.ledger().flush_ms_due(now)
+    }
+
+    /// True if something was written that has to be synced.
+    pub fn sync_due(&self) -> bool {
+        self.ledger().sync_due()
+    }
+}
+
+impl PeerMessage {
+    /// Bytes of the batches that it carries.
+    pub fn weight(&self) -> usize {
+        self.0.entries.iter().map(|entry| entry.data.len()).sum()
+    }
+}

@@ -1,0 +1,176 @@
+//! Retention, DeleteRecords and compaction of a replica.
+//!
+//! They touch only what lies below the beginning of raft's log, which is raised first, durably, and never over what is not applied
+//! here. Each replica trims and compacts by itself; where DeleteRecords has put the log start is an entry of the log.
+
+use raft::eraftpb::{Message, MessageType};
+use tailrace_log::{Compaction, CompactionSettings, Discarded, Disk, LogError, Rewritten, Row, Trim};
+use tailrace_types::{HighWatermark, Offset, RaftIndex, TimestampMs};
+
+use super::replica::{ProposeError, Replica};
+use super::storage::{log_start_entry, log_start_of};
+use crate::aborted::AbortedTransaction;
+use crate::compaction::CompactionPolicy;
+use crate::ledger::refusal;
+use crate::solo::AppendError;
+
+/// Entries of the side file that are of no use any more before it is written anew: each is some 30 bytes, and a rewrite costs
+/// two syncs.
+const USELESS_ENTRIES_MAX: usize = 64;
+
+impl<D: Disk> Replica<D> {
+    /// As [`Solo::retain`](crate::Solo::retain). What DeleteRecords has cut off goes, too.
+    ///
+    /// # Errors
+    /// [`AppendError`] if the replica is halted, or its ballot or its log cannot be read or written.
+    pub fn retain(&mut self, now: TimestampMs) -> Result<Option<Trim<D>>, AppendError> {
+        self.ledger().refuse_if_halted()?;
+        let free = self.node.store().applied_end().map_err(refusal)?;
+        let ledger = self.ledger_mut();
+        ledger.producers.expire(now, ledger.policy.producer_expiration_ms);
+        ledger.verifications.expire(now, ledger.policy.producer_expiration_ms);
+        let free = free.min(ledger.reader.high_watermark().offset());
+        let (log, producers) = (&mut ledger.log, &ledger.producers);
+        let table =
+            || Some(producers.snapshot()).filter(|table| table.len() <= tailrace_log::SNAPSHOT_BYTES_MAX);
+        let trim = log.retain_with(HighWatermark(free.get()), now, table);
+        ledger.publish_stable();
+        if let Some(trim) = &trim {
+            let result = trim.last_row().and_then(|last| self.give_up_entries(last));
+            self.halt_unless(result)?;
+            self.keep_offered(trim);
+        }
+        Ok(trim)
+    }
+
+    /// Has all replicas move their log start forward (DeleteRecords), on the leader. It has moved here when
+    /// [`PartitionReader::log_start`](crate::PartitionReader::log_start) says so, which is as durable as a committed batch; the files
+    /// go with the next [`Replica::retain`].
+    ///
+    /// # Errors
+    /// [`ProposeError::NotLeader`], [`ProposeError::Busy`].
+    ///
+    /// # Panics
+    /// If `to` lies beyond the high watermark: the caller has to refuse that.
+    pub fn advance_log_start(&mut self, to: Offset, now: TimestampMs) -> Result<(), ProposeError> {
+        self.lead()?;
+        let committed = self.ledger().reader.high_watermark().offset();
+        assert!(to <= committed, "log start {to} beyond the high watermark");
+        let mut message = Message::default();
+        message.set_msg_type(MessageType::MsgPropose);
+        message.from = self.options.id.0;
+        message.set_entries(vec![log_start_entry(to)].into());
+        self.node.raft.step(message).map_err(|_| ProposeError::Busy)?;
+        self.carry_on(now);
+        Ok(())
+    }
+
+    /// As [`Solo::finish_trim`](crate::Solo::finish_trim).
+    pub fn finish_trim(&mut self, trim: &Trim<D>, result: &Result<(), LogError>) {
+        match result {
+            Ok(()) => {
+                let ledger = self.ledger_mut();
+                ledger.log.mark_checkpointed(trim.checkpoint());
+                if ledger.producers.trim(trim.log_start()) {
+                    ledger.reader.publish_aborted(ledger.producers.aborted());
+                }
+                self.prune_entries(trim.log_start());
+                self.release();
+            }
+            // The log start stays moved; the next trim carries it out again.
+            Err(error) if error.is_no_space() => {}
+            Err(error) => self.fail(error),
+        }
+    }
+
+    /// As [`Solo::retain_aborted`](crate::Solo::retain_aborted).
+    pub fn retain_aborted(&mut self, keep: impl FnMut(&AbortedTransaction) -> bool) {
+        let ledger = self.ledger_mut();
+        if ledger.producers.retain_aborted(keep) {
+            ledger.reader.publish_aborted(ledger.producers.aborted());
+        }
+    }
+
+    /// As [`Solo::begin_compaction`](crate::Solo::begin_compaction). `None` also while a snapshot is fetched, whose place the files of
+    /// a round would take.
+    ///
+    /// # Errors
+    /// [`AppendError`] if the replica is halted, or its log cannot be read.
+    pub fn begin_compaction(
+        &mut self,
+        policy: &CompactionPolicy,
+        now: TimestampMs,
+    ) -> Result<Option<Compaction<D>>, AppendError> {
+        self.ledger().refuse_if_halted()?;
+        if self.fetch.is_some() {
+            return Ok(None);
+        }
+        let free = self.node.store().applied_end().map_err(refusal)?;
+        let ledger = self.ledger_mut();
+        let mut limits = ledger.reader.compaction_limits(policy, now);
+        limits.stable = limits.stable.min(free);
+        let settings = CompactionSettings {
+            limits,
+            committed: ledger.reader.high_watermark(),
+            delete_retention_ms: policy.delete_retention_ms,
+            io_bytes: policy.io_bytes,
+            producers: ledger.producers.last_records().collect(),
+        };
+        ledger.log.begin_compaction(settings).map_err(refusal)
+    }
+
+    /// As [`Solo::install_compacted`](crate::Solo::install_compacted).
+    ///
+    /// # Errors
+    /// [`AppendError`] if the replica is halted, or its ballot cannot be written. The inner error is no failure: what was rewritten
+    /// is gone meanwhile.
+    pub fn install_compacted(
+        &mut self,
+        rewritten: Rewritten<D>,
+    ) -> Result<Result<Trim<D>, Discarded<D>>, AppendError> {
+        self.ledger().refuse_if_halted()?;
+        let result = rewritten.last_row().and_then(|last| self.give_up_entries(last));
+        self.halt_unless(result)?;
+        let removed = rewritten.removed_aborts().to_vec();
+        let ledger = self.ledger_mut();
+        let snapshot = ledger.snapshot();
+        let installed = ledger.log.install_compacted(rewritten, snapshot).map_err(refusal)?;
+        if let Ok(trim) = &installed {
+            self.keep_offered(trim);
+            if !removed.is_empty() {
+                // Their records went in an earlier round.
+                self.retain_aborted(|transaction| removed.binary_search(&transaction.last_offset).is_err());
+            }
+        }
+        Ok(installed)
+    }
+
+    /// Raft can do without the entries up to that of `last`.
+    fn give_up_entries(&mut self, last: Option<Row>) -> Result<(), LogError> {
+        last.map_or(Ok(()), |last| self.node.mut_store().raise_start(&last))
+    }
+
+    /// What was decided in memory must not go on if it cannot be kept.
+    fn halt_unless(&mut self, result: Result<(), LogError>) -> Result<(), AppendError> {
+        result.map_err(|error| {
+            self.fail(&error);
+            refusal(error)
+        })
+    }
+
+    /// Removes entries from the side file that are snapshot by now. Those stay whose log start is not durable yet.
+    fn prune_entries(&mut self, log_start: Offset) {
+        let storage = self.node.mut_store();
+        let log = &mut storage.ledger.log;
+        let below = log.prunable_below(RaftIndex(storage.ballot.start.index + 1));
+        let moves_on = |payload: &[u8]| log_start_of(payload).is_some_and(|to| to > log_start);
+        let entries = log.entries();
+        let useless =
+            entries.iter().take_while(|entry| entry.raft_index < below && !moves_on(&entry.payload)).count();
+        let below = entries.get(useless).map_or(below, |entry| entry.raft_index.min(below));
+        if useless >= USELESS_ENTRIES_MAX {
+            // Without room for the smaller file the larger one stays; any other failure halts the replica.
+            let _ = log.prune_entries(below);
+        }
+    }
+}

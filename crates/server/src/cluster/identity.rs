@@ -1,0 +1,353 @@
+//! What the data folder remembers of its node and its cluster, and how a node enters a cluster at start.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use tailrace_broker::config::{AdvertisedListener, BrokerConfig};
+use tailrace_types::{NodeId, ReplicaId, TopicId};
+use tokio::net::TcpListener;
+
+use super::join::{self, Admission, Beginning, JoinError, Status};
+use super::receiver::Receiver;
+use crate::controller::log;
+use crate::metrics::Metrics;
+use crate::peers::{Identity, LEVELS, PeerNode, PeerOptions, PeerTls, Peers};
+use crate::random;
+
+/// File in the data folder that names the node and the cluster it belongs to, and the format of the folder.
+const META_FILE: &str = "tailrace.meta";
+
+/// Newest format of a data folder that this build knows: that of a node in a cluster.
+const FORMAT: u32 = 2;
+
+/// Format of a folder whose node was always alone.
+const FORMAT_ALONE: u32 = 1;
+
+/// What is wrong with the identity of a data folder, or with its place in a cluster.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// The data folder was written by a newer tailrace.
+    #[error("{} has format {found}; this tailrace knows up to {FORMAT}: start a newer tailrace", .path.display())]
+    NewerFormat {
+        /// The file that says so.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+    },
+    /// The data folder belongs to another node.
+    #[error("{} belongs to node {found}, not {expected}: set node.id={found} or choose another data.dir", .path.display())]
+    OtherNode {
+        /// The file that says so.
+        path: PathBuf,
+        /// The node it names.
+        found: i32,
+        /// The configured node.
+        expected: i32,
+    },
+    /// The file that names the node.
+    #[error("cannot {action} {}: {error}", .path.display())]
+    File {
+        /// What was tried.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: String,
+    },
+    /// The folder belongs to a cluster, and the settings say that the node is alone.
+    #[error(
+        "the data folder belongs to a node of cluster {cluster_id}: set cluster.listen, or choose another data.dir"
+    )]
+    NotAlone {
+        /// The cluster.
+        cluster_id: String,
+    },
+    /// There are seeds, but the folder has a cluster of its own.
+    #[error(
+        "the data folder holds a cluster of its own ({cluster_id}), which cannot join another one: start with an empty \
+         data.dir to join the seeds, or without seeds to let others join this node"
+    )]
+    HasData {
+        /// Its own cluster.
+        cluster_id: String,
+    },
+    /// Other nodes and clients could not be told where this node is.
+    #[error("{key}={address} is no address that others can reach: set {instead}")]
+    NoAddress {
+        /// The setting.
+        key: &'static str,
+        /// Its value.
+        address: SocketAddr,
+        /// What to set.
+        instead: &'static str,
+    },
+    /// A cluster refuses this node.
+    #[error(transparent)]
+    Join(#[from] JoinError),
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Meta {
+    format: u32,
+    node_id: i32,
+    cluster_id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cluster: Option<Membership>,
+}
+
+/// A node's place in a cluster.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Membership {
+    /// Random, made once: another one means another disk.
+    directory: String,
+    /// Its replica of the metadata log.
+    replica: u64,
+    /// The members with which the metadata log began.
+    founders: Vec<u64>,
+    /// Where the nodes were when this one joined.
+    nodes: Vec<(i32, String)>,
+}
+
+/// The identity of an open data folder.
+pub(crate) struct Own {
+    meta: Meta,
+    path: PathBuf,
+}
+
+impl Own {
+    /// Reads the file that names the node and its cluster; writes it in a new folder.
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub(crate) fn open(data_dir: &Path, node: NodeId) -> Result<Self, ClusterError> {
+        let path = data_dir.join(META_FILE);
+        let failed = |action, error: String| ClusterError::File { action, path: path.clone(), error };
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let cluster_id = TopicId::from_random(random::bytes16()).to_string();
+                let meta = Meta { format: FORMAT_ALONE, node_id: node.get(), cluster_id, cluster: None };
+                let own = Self { meta, path };
+                own.write()?;
+                return Ok(own);
+            }
+            Err(error) => return Err(failed("read", error.to_string())),
+        };
+        let format: u32 = serde_json::from_str::<serde_json::Value>(&text)
+            .ok()
+            .and_then(|value| u32::try_from(value.get("format")?.as_u64()?).ok())
+            .ok_or_else(|| failed("understand", "it is damaged".to_owned()))?;
+        if format > FORMAT {
+            return Err(ClusterError::NewerFormat { path, found: format });
+        }
+        let meta: Meta =
+            serde_json::from_str(&text).map_err(|error| failed("understand", error.to_string()))?;
+        if meta.node_id != node.get() {
+            return Err(ClusterError::OtherNode { path, found: meta.node_id, expected: node.get() });
+        }
+        Ok(Self { meta, path })
+    }
+
+    /// The cluster that the node belongs to; its own, if it is alone.
+    pub(crate) fn cluster_id(&self) -> &str {
+        &self.meta.cluster_id
+    }
+
+    /// # Errors
+    /// [`ClusterError::NotAlone`] of a node that is one of a cluster.
+    pub(crate) fn may_be_alone(&self) -> Result<(), ClusterError> {
+        match self.meta.cluster {
+            Some(_) => Err(ClusterError::NotAlone { cluster_id: self.meta.cluster_id.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    fn write(&self) -> Result<(), ClusterError> {
+        let written = write_beside(&self.path, &self.meta);
+        written.map_err(|error| ClusterError::File {
+            action: "write",
+            path: self.path.clone(),
+            error: error.to_string(),
+        })
+    }
+
+    fn belong(&mut self, directory: [u8; 16], admission: Admission) -> Result<(), ClusterError> {
+        self.meta.format = FORMAT;
+        self.meta.cluster_id = admission.cluster_id;
+        self.meta.cluster = Some(Membership {
+            directory: TopicId(directory).to_string(),
+            replica: admission.replica,
+            founders: admission.founders,
+            nodes: admission.nodes,
+        });
+        self.write()
+    }
+}
+
+/// Written beside and renamed, so that a crash leaves the old file or the new one.
+fn write_beside(path: &Path, meta: &Meta) -> io::Result<()> {
+    let beside = path.with_extension("new");
+    let text = serde_json::to_string_pretty(meta).map_err(io::Error::other)?;
+    std::fs::write(&beside, text + "\n")?;
+    std::fs::File::open(&beside)?.sync_all()?;
+    std::fs::rename(&beside, path)?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    std::fs::File::open(folder)?.sync_all()
+}
+
+/// A node in its cluster, before its metadata log is open.
+pub(crate) struct Entered {
+    pub(crate) peers: Peers,
+    pub(crate) receiver: Arc<Receiver>,
+    pub(crate) directory: [u8; 16],
+    /// Its replica of the metadata log.
+    pub(crate) replica: ReplicaId,
+    /// The members with which the metadata log began.
+    pub(crate) founders: Vec<ReplicaId>,
+    /// Where it listens for other nodes.
+    pub(crate) bound: SocketAddr,
+    /// Where other nodes are told to reach it.
+    pub(crate) address: String,
+    /// It was let in just now.
+    pub(crate) is_new: bool,
+}
+
+impl Entered {
+    /// True if the cluster began with this node.
+    pub(crate) fn founds(&self) -> bool {
+        self.founders.contains(&self.replica)
+    }
+}
+
+/// Where this node is reached by clients of Kafka, as others are told.
+pub(crate) fn kafka_address(config: &BrokerConfig, bound: SocketAddr) -> Result<String, ClusterError> {
+    match &config.advertised_listeners {
+        Some(AdvertisedListener { host, port }) => Ok(join_address(host, *port)),
+        None => reachable("kafka", bound, "advertised.listeners"),
+    }
+}
+
+/// The bound address, if others can use it.
+pub(crate) fn reachable(
+    key: &'static str,
+    bound: SocketAddr,
+    instead: &'static str,
+) -> Result<String, ClusterError> {
+    if bound.ip().is_unspecified() {
+        return Err(ClusterError::NoAddress { key, address: bound, instead });
+    }
+    Ok(bound.to_string())
+}
+
+fn join_address(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
+/// Takes the node's place in its cluster: the one it had, or a new one. Waits for as long as nobody lets it in.
+///
+/// # Errors
+/// [`ClusterError`].
+pub(crate) async fn enter(
+    own: &mut Own,
+    config: &BrokerConfig,
+    data_dir: &Path,
+    listener: TcpListener,
+    (tls, metrics): (Option<Arc<PeerTls>>, &Metrics),
+    register: impl Fn([u8; 16], String) -> tailrace_broker::RegisterNode,
+) -> Result<Entered, ClusterError> {
+    let bound = listener.local_addr().map_err(|error| ClusterError::File {
+        action: "listen for",
+        path: PathBuf::from("cluster.listen"),
+        error: error.to_string(),
+    })?;
+    let address = match config.tailrace_cluster_advertised.as_str() {
+        "" => reachable("cluster.listen", bound, "tailrace.cluster.advertised")?,
+        advertised => advertised.to_owned(),
+    };
+    let known = own.meta.cluster.clone();
+    let directory = known.as_ref().and_then(|known| TopicId::parse(&known.directory));
+    let directory = directory.map_or_else(random::bytes16, |directory| directory.0);
+    let identity = Identity {
+        node: config.node(),
+        directory,
+        instance: random::bytes16(),
+        cluster_id: known.as_ref().map(|_| own.cluster_id().to_owned()),
+        levels: LEVELS,
+    };
+    let peers = Peers::new(options(config), identity, tls, metrics);
+    let receiver = Arc::new(Receiver::default());
+    let cluster_id = known.as_ref().map(|_| own.cluster_id().to_owned());
+    receiver.set_status(Status { node: config.node_id, cluster_id, address: Some(address.clone()) });
+    drop(peers.serve(listener, Arc::clone(&receiver) as _));
+    let is_new = known.is_none();
+    if is_new {
+        let admission = begin(own, config, data_dir, &peers, &register(directory, address.clone())).await?;
+        peers.set_cluster(&admission.cluster_id);
+        own.belong(directory, admission)?;
+    }
+    let Some(place) = own.meta.cluster.clone() else { unreachable!("it belongs to a cluster now") };
+    let nodes = place.nodes.into_iter().map(|(node, address)| PeerNode { node: NodeId(node), address });
+    peers.set_nodes(nodes.collect());
+    Ok(Entered {
+        peers,
+        receiver,
+        directory,
+        replica: ReplicaId(place.replica),
+        founders: place.founders.into_iter().map(ReplicaId).collect(),
+        bound,
+        address,
+        is_new,
+    })
+}
+
+async fn begin(
+    own: &Own,
+    config: &BrokerConfig,
+    data_dir: &Path,
+    peers: &Peers,
+    registration: &tailrace_broker::RegisterNode,
+) -> Result<Admission, ClusterError> {
+    let seeds = &config.tailrace_cluster_seeds;
+    let has_data = data_dir.join(log::topic_partition().to_string()).exists();
+    let cluster_id = own.cluster_id().to_owned();
+    if has_data && !seeds.is_empty() {
+        return Err(ClusterError::HasData { cluster_id });
+    }
+    if !seeds.is_empty()
+        && let Beginning::Joins(admission) = join::begin(peers, seeds, registration).await?
+    {
+        tracing::info!(cluster_id = %admission.cluster_id, "this node was let into a cluster");
+        return Ok(admission);
+    }
+    let replica = ReplicaId::new(config.node(), 1).0;
+    let nodes = vec![(config.node_id, registration.cluster.clone())];
+    tracing::info!(%cluster_id, "this node founds a cluster");
+    Ok(Admission { cluster_id, replica, founders: vec![replica], nodes })
+}
+
+fn options(config: &BrokerConfig) -> PeerOptions {
+    let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    PeerOptions {
+        frame_bytes_max: bytes(config.tailrace_cluster_frame_bytes_max.into()),
+        queue_bytes_max: bytes(config.tailrace_cluster_queue_bytes_max),
+        ..PeerOptions::default()
+    }
+}
+
+/// How this node's replicas count time.
+pub(crate) fn replica_options(
+    config: &BrokerConfig,
+    id: ReplicaId,
+    founders: Vec<ReplicaId>,
+) -> tailrace_replication::raft::ReplicaOptions {
+    tailrace_replication::raft::ReplicaOptions {
+        id,
+        members: tailrace_replication::raft::Members { voters: founders, learners: Vec::new() },
+        election_ticks: config.tailrace_raft_election_ticks as usize,
+        heartbeat_ticks: config.tailrace_raft_heartbeat_ticks as usize,
+        seed: u64::from_le_bytes(random::bytes16()[..8].try_into().unwrap_or_default()),
+    }
+}

@@ -1,0 +1,196 @@
+//! How a node becomes one of a cluster: it founds one, or asks another node to let it in.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use tailrace_broker::{Command, RegisterNode};
+use tailrace_types::{NodeId, ReplicaId};
+
+use super::forward::encode;
+use crate::broker::Broker;
+use crate::controller::CommandError;
+use crate::peers::{PeerError, Peers, Refusal, RequestError, RequestKind};
+
+/// How long a seed may take to answer.
+const SEED_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Pause between two rounds through the seeds.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Rounds between two lines in the log.
+const LOG_EVERY: u32 = 20;
+
+/// Who a node is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Status {
+    /// Its number.
+    pub(crate) node: i32,
+    /// Its cluster; none if it belongs to none yet.
+    pub(crate) cluster_id: Option<String>,
+    /// Where other nodes reach it.
+    #[serde(default)]
+    pub(crate) address: Option<String>,
+}
+
+/// What a node that was let in has to know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Admission {
+    /// The cluster.
+    pub(crate) cluster_id: String,
+    /// The node's replica of the metadata log.
+    pub(crate) replica: u64,
+    /// The members with which the metadata log began.
+    pub(crate) founders: Vec<u64>,
+    /// Where the nodes are, by number.
+    pub(crate) nodes: Vec<(i32, String)>,
+}
+
+/// Why a node is not let in, ever.
+#[derive(Debug, thiserror::Error)]
+#[error("{seed} does not let this node join: {reason}")]
+pub struct JoinError {
+    /// Who said so.
+    pub seed: String,
+    /// What it said.
+    pub reason: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Answer {
+    Admitted(Admission),
+    Refused(String),
+    /// Nobody can decide at the moment.
+    Later(String),
+}
+
+/// What becomes of a node with an empty data folder.
+pub(crate) enum Beginning {
+    /// It founds a cluster.
+    Founds,
+    /// It was let into one.
+    Joins(Admission),
+}
+
+/// Asks the seeds until one of them lets this node in, or until it is clear that this node is to found the cluster: it is the
+/// first of the seeds, and all others say that they belong to none.
+///
+/// # Errors
+/// [`JoinError`]: a cluster does not want this node.
+pub(crate) async fn begin(
+    peers: &Peers,
+    seeds: &[String],
+    registration: &RegisterNode,
+) -> Result<Beginning, JoinError> {
+    for round in 0_u32.. {
+        let mut without_cluster = 0;
+        let mut itself_at = None;
+        let mut trouble = None;
+        for (number, seed) in seeds.iter().enumerate() {
+            match ask(peers, seed, registration).await {
+                Asked::Itself => itself_at = Some(number),
+                Asked::WithoutCluster => without_cluster += 1,
+                Asked::Admitted(admission) => return Ok(Beginning::Joins(admission)),
+                Asked::Refused(reason) => return Err(JoinError { seed: seed.clone(), reason }),
+                Asked::Later(reason) => trouble = Some(format!("{seed}: {reason}")),
+            }
+        }
+        let others = seeds.len() - usize::from(itself_at.is_some());
+        if (itself_at == Some(0) || others == 0) && without_cluster == others {
+            return Ok(Beginning::Founds);
+        }
+        if round % LOG_EVERY == 0 {
+            let trouble = trouble.unwrap_or_else(|| "no seed belongs to a cluster yet".to_owned());
+            tracing::info!(?seeds, %trouble, "waiting to be let into a cluster");
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    unreachable!("the rounds do not end")
+}
+
+enum Asked {
+    Itself,
+    WithoutCluster,
+    Admitted(Admission),
+    Refused(String),
+    Later(String),
+}
+
+async fn ask(peers: &Peers, seed: &str, registration: &RegisterNode) -> Asked {
+    let status = match peers.ask(seed, RequestKind::Status, Bytes::new(), SEED_TIMEOUT).await {
+        Err(PeerError::Refused { refusal: Refusal::Itself, .. }) => return Asked::Itself,
+        Err(PeerError::Refused { refusal, .. }) => return Asked::Refused(refusal.to_string()),
+        Err(error) => return Asked::Later(error.to_string()),
+        Ok((_, body)) => serde_json::from_slice::<Status>(&body),
+    };
+    match status {
+        Ok(Status { cluster_id: None, .. }) => return Asked::WithoutCluster,
+        Ok(_) => {}
+        Err(error) => return Asked::Later(error.to_string()),
+    }
+    let body = encode(registration);
+    match peers.ask(seed, RequestKind::Join, body, SEED_TIMEOUT).await {
+        Err(error) => Asked::Later(error.to_string()),
+        Ok((_, body)) => match serde_json::from_slice(&body) {
+            Ok(Answer::Admitted(admission)) => Asked::Admitted(admission),
+            Ok(Answer::Refused(reason)) => Asked::Refused(reason),
+            Ok(Answer::Later(reason)) => Asked::Later(reason),
+            Err(error) => Asked::Later(error.to_string()),
+        },
+    }
+}
+
+/// Says who this node is: `own` as of its start.
+pub(super) fn status(broker: Option<&Broker>, own: Option<Status>) -> Bytes {
+    let running = broker.map(|broker| broker.cluster_id.clone());
+    encode(&own.map(|own| Status { cluster_id: running.or(own.cluster_id), ..own }))
+}
+
+/// Lets another node in, or says why not.
+pub(super) async fn admit(
+    broker: &Arc<Broker>,
+    from: Option<NodeId>,
+    body: &[u8],
+) -> Result<Bytes, RequestError> {
+    let registration: RegisterNode =
+        serde_json::from_slice(body).map_err(|error| RequestError::Failed(error.to_string()))?;
+    if let Some(from) = from.filter(|from| *from != registration.node) {
+        let node = registration.node;
+        return Err(RequestError::Failed(format!("node {from} asks for node {node}")));
+    }
+    if broker.image().founder().is_none() {
+        return Ok(encode(&Answer::Later("the cluster is being founded".to_owned())));
+    }
+    let node = registration.node;
+    let command = Command::RegisterNode(registration);
+    let (work, now) = (Arc::clone(broker), broker.now());
+    let registered = tokio::spawn(async move { work.controller.execute(command, now).await });
+    let answer = match registered.await {
+        Ok(Ok(image)) => match admission(&image, node) {
+            Some(admission) => {
+                tracing::info!(%node, "a node was let into the cluster");
+                Answer::Admitted(admission)
+            }
+            None => Answer::Later("the cluster is being founded".to_owned()),
+        },
+        Ok(Err(CommandError::Refused(error))) => Answer::Refused(error.to_string()),
+        Ok(Err(error)) => Answer::Later(error.to_string()),
+        Err(error) => Answer::Later(error.to_string()),
+    };
+    Ok(encode(&answer))
+}
+
+fn admission(image: &tailrace_broker::MetadataImage, node: NodeId) -> Option<Admission> {
+    let registration = &image.node(node)?.registration;
+    Some(Admission {
+        cluster_id: image.cluster_id()?.to_owned(),
+        replica: registration.replica.0,
+        founders: vec![ReplicaId::new(image.founder()?, 1).0],
+        nodes: image
+            .nodes()
+            .map(|node| (node.registration.node.get(), node.registration.cluster.clone()))
+            .collect(),
+    })
+}

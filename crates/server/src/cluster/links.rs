@@ -1,0 +1,128 @@
+//! What partitions say to the other nodes, and who leads which.
+
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use bytes::Bytes;
+use tailrace_broker::MetadataImage;
+use tailrace_broker::cluster::{Leader, Leaders};
+use tailrace_replication::raft::{ChunkRequest, PeerMessage};
+use tailrace_types::{GroupId, LeaderEpoch, NodeId, ReplicaId};
+use tokio::sync::watch;
+
+use super::chunk;
+use crate::controller::log::GROUP as CONTROLLER;
+use crate::peers::{PeerError, Peers, RequestKind};
+
+/// Partitions whose leaders are known at most.
+const GROUPS_MAX: usize = 1 << 20;
+
+/// The way out for the partitions of this node.
+pub(crate) struct Links {
+    node: NodeId,
+    /// Absent of a node that is alone.
+    peers: OnceLock<Peers>,
+    leaders: Mutex<Leaders>,
+    /// Counts the partitions that this node began or ceased to lead.
+    own: watch::Sender<u64>,
+}
+
+impl std::fmt::Debug for Links {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Links").field("node", &self.node).finish_non_exhaustive()
+    }
+}
+
+impl Links {
+    /// Of a node that is alone so far.
+    pub(crate) fn new(node: NodeId) -> Self {
+        let leaders = Mutex::new(Leaders::new(GROUPS_MAX));
+        Self { node, peers: OnceLock::new(), leaders, own: watch::Sender::new(0) }
+    }
+
+    /// From now on there are others.
+    pub(crate) fn connect(&self, peers: Peers) {
+        // Called once, at start.
+        let _ = self.peers.set(peers);
+    }
+
+    /// The links themselves; `None` of a node that is alone.
+    pub(crate) fn peers(&self) -> Option<&Peers> {
+        self.peers.get()
+    }
+
+    /// Sends messages of a group, each to its replica's node. Never blocks; what cannot be sent is lost.
+    pub(crate) fn send(&self, group: GroupId, messages: Vec<PeerMessage>) {
+        let Some(peers) = self.peers.get() else { return };
+        for message in messages {
+            // Raft finds out by itself what did not arrive.
+            let _ = peers.send(message.to().node(), group, message);
+        }
+    }
+
+    /// Asks another replica of a group for a chunk of a snapshot; `None` if it has no such snapshot any more.
+    pub(crate) async fn ask_chunk(
+        &self,
+        group: GroupId,
+        request: &ChunkRequest,
+    ) -> Result<Option<Bytes>, PeerError> {
+        let node = request.to().node();
+        let peers = self.peers.get().ok_or(PeerError::NotConnected(node))?;
+        let body = chunk::encode_request(group, request);
+        let answer = peers.request(node, RequestKind::Chunk, body, chunk::PATIENCE).await?;
+        Ok(chunk::decode_answer(answer))
+    }
+
+    /// Takes note that this node's replica leads a group now, or does not any more, and tells the others.
+    pub(crate) fn leadership_changed(&self, group: GroupId, replica: ReplicaId, leads: Option<LeaderEpoch>) {
+        if let Some(epoch) = leads {
+            self.lock().announce(group, replica, epoch);
+            if let Some(peers) = self.peers.get() {
+                peers.send_leading(false, &[(group, epoch)]);
+            }
+            tracing::debug!(%group, %epoch, "this node leads");
+        }
+        self.own.send_modify(|changes| *changes += 1);
+    }
+
+    /// Takes note of what another node says that it leads.
+    pub(crate) fn announced(&self, from: NodeId, groups: Vec<(GroupId, LeaderEpoch)>, image: &MetadataImage) {
+        let mut leaders = self.lock();
+        for (group, epoch) in groups {
+            let replica = match image.topic_by_id(group.topic) {
+                _ if group == CONTROLLER => image.node(from).map(|node| node.registration.replica),
+                Some(topic) => {
+                    topic.partition(group.partition).and_then(|partition| partition.present_on(from))
+                }
+                None => None,
+            };
+            // Of a topic or a replica that this node does not know yet, it will hear again.
+            if let Some(replica) = replica {
+                leaders.announce(group, replica, epoch);
+            }
+        }
+    }
+
+    /// Who leads a group, as far as this node has heard.
+    pub(crate) fn leader(&self, group: GroupId) -> Option<Leader> {
+        self.lock().get(group)
+    }
+
+    /// A copy of all that is known.
+    pub(crate) fn leaders(&self) -> Leaders {
+        self.lock().clone()
+    }
+
+    /// Forgets the leaders of what is not there any more.
+    pub(crate) fn forget_unknown(&self, image: &MetadataImage) {
+        self.lock().forget_unknown(image, CONTROLLER.topic);
+    }
+
+    /// Tells of every partition that this node begins or ceases to lead.
+    pub(crate) fn own_leadership(&self) -> watch::Receiver<u64> {
+        self.own.subscribe()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Leaders> {
+        self.leaders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,55 @@
+//! The controller's leader takes note of nodes that fall silent, and of those that come back.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tailrace_broker::Command;
+use tailrace_types::NodeId;
+
+use crate::broker::Broker;
+
+/// Time between two looks.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// A node that was heard of within this time is there.
+const FRESH: Duration = Duration::from_secs(2);
+
+pub(super) async fn run(broker: &Arc<Broker>) {
+    let mut leads_since: Option<Instant> = None;
+    loop {
+        tokio::time::sleep(LOOK).await;
+        if broker.controller.handle().leads().is_none() {
+            leads_since = None;
+            continue;
+        }
+        // A new leader gives everybody a session's time to be heard of.
+        let since = *leads_since.get_or_insert_with(Instant::now);
+        for (node, fenced) in changed(broker, since) {
+            let command = Command::FenceNode { node, fenced };
+            match broker.controller.execute_here(command, broker.now()).await {
+                Ok(_) if fenced => tracing::warn!(%node, "a node has fallen silent and is fenced"),
+                Ok(_) => tracing::info!(%node, "a node is there"),
+                Err(error) => tracing::warn!(%node, fenced, %error, "a node's liveness could not be noted"),
+            }
+        }
+    }
+}
+
+/// The nodes whose state is not what the metadata say.
+fn changed(broker: &Broker, leads_since: Instant) -> Vec<(NodeId, bool)> {
+    let (image, own) = (broker.image(), broker.node());
+    let timeout = Duration::from_millis(image.broker().broker_session_timeout_ms);
+    let mut changed = Vec::new();
+    for node in image.nodes() {
+        let id = node.registration.node;
+        let silence = if id == own { Some(Duration::ZERO) } else { broker.silence(id) };
+        let silent = silence.unwrap_or(Duration::MAX).min(leads_since.elapsed()) > timeout;
+        let fresh = silence.is_some_and(|silence| silence < FRESH);
+        if node.fenced && fresh {
+            changed.push((id, false));
+        } else if !node.fenced && silent {
+            changed.push((id, true));
+        }
+    }
+    changed
+}

@@ -1,0 +1,214 @@
+//! Partitions that this node leads get the members that the metadata want, one step at a time; so does the metadata log.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tailrace_broker::cluster::{
+    LeaderMove, Step, controller_members, next_controller_change, next_member_change, preferred_leader_moves,
+};
+use tailrace_broker::{Command, MetadataImage, PartitionImage};
+use tailrace_replication::raft::{MemberChange, Members, Replica, Role};
+use tailrace_types::{GroupId, LeaderEpoch, ReplicaId, TimestampMs};
+
+use super::receiver::partition_of;
+use crate::broker::Broker;
+use crate::disk::ServerDisk;
+use crate::partitions::PartitionHandle;
+
+/// Time between two looks.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Looks at all partitions that this node leads, for as long as it runs.
+pub(super) async fn run(broker: Arc<Broker>) {
+    let mut look = tokio::time::interval(LOOK);
+    look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        look.tick().await;
+        let image = broker.image();
+        step_controller(&broker, &image).await;
+        let topics = Arc::clone(&broker.topics());
+        for topic in topics.iter() {
+            let Some(known) = image.topic_by_id(topic.id) else { continue };
+            for handle in topic.partitions.iter().filter_map(|slot| slot.handle()) {
+                if let Some(partition) = known.partition(handle.id.partition) {
+                    step_partition(&broker, handle, partition).await;
+                }
+            }
+        }
+    }
+}
+
+async fn step_controller(broker: &Arc<Broker>, image: &Arc<MetadataImage>) {
+    let handle = broker.controller.handle();
+    if handle.leads().is_none() || image.founder().is_none() {
+        return;
+    }
+    let image = Arc::clone(image);
+    let taken = take_step(broker, handle, move |replica, members| {
+        let wanted = controller_members(&image, &members.voters);
+        let caught_up = |id| replica.has_caught_up(id);
+        next_controller_change(&wanted, &members.voters, &members.learners, replica.id(), caught_up)
+    });
+    taken.await;
+}
+
+async fn step_partition(broker: &Arc<Broker>, handle: &Arc<PartitionHandle>, wanted: &PartitionImage) {
+    let Some(epoch) = handle.leads() else { return };
+    if handle.settled().is(epoch, wanted) {
+        return;
+    }
+    let replicas = wanted.replicas.clone();
+    let taken = take_step(broker, handle, move |replica, members| {
+        let caught_up = |id| replica.has_caught_up(id);
+        next_member_change(&replicas, &members.voters, &members.learners, replica.id(), caught_up)
+    });
+    if taken.await != Some(Step::Finished) {
+        return;
+    }
+    if wanted.is_reassigned() {
+        finish(broker, handle.group, wanted).await;
+    } else {
+        handle.settled().note(epoch, wanted);
+    }
+}
+
+/// Decides about the next step under the partition's lock, and begins it.
+async fn take_step(
+    broker: &Arc<Broker>,
+    handle: &Arc<PartitionHandle>,
+    decide: impl FnOnce(&Replica<ServerDisk>, &Members) -> Option<Step> + Send + 'static,
+) -> Option<Step> {
+    let mut core = Arc::clone(&handle.core).lock_owned().await;
+    let (broker, handle) = (Arc::clone(broker), Arc::clone(handle));
+    // On a worker: a change of the members is made durable at once.
+    let work = move || {
+        let core = core.as_mut()?;
+        let replica = core.replica()?;
+        replica.leads()?;
+        let step = decide(replica, &replica.members())?;
+        begin(&handle, replica, step, broker.now());
+        let sync = replica.sync_due();
+        handle.stepped(core);
+        if sync {
+            broker.flusher.schedule(&handle);
+        }
+        Some(step)
+    };
+    tokio::task::spawn_blocking(work).await.ok().flatten()
+}
+
+fn begin(handle: &PartitionHandle, replica: &mut Replica<ServerDisk>, step: Step, now: TimestampMs) {
+    let change = match step {
+        Step::Finished => return,
+        Step::TransferTo(to) => {
+            tracing::info!(partition = %handle.id, %to, "leadership is handed over");
+            return replica.transfer_leadership(to, now);
+        }
+        Step::AddLearner(id) => MemberChange::AddLearner(id),
+        Step::Promote(id) => MemberChange::Promote(id),
+        Step::Remove(id) => MemberChange::Remove(id),
+    };
+    match replica.change_members(change, now) {
+        Ok(()) => tracing::info!(partition = %handle.id, ?change, "the members change"),
+        Err(error) => {
+            tracing::debug!(partition = %handle.id, ?change, %error, "the members do not change yet")
+        }
+    }
+}
+
+async fn finish(broker: &Arc<Broker>, group: GroupId, wanted: &PartitionImage) {
+    let command = Command::FinishReassignment {
+        topic: group.topic,
+        partition: group.partition,
+        replicas: wanted.replicas.clone(),
+    };
+    if let Err(error) = broker.controller.execute(command, broker.now()).await {
+        tracing::warn!(%group, %error, "the end of a reassignment could not be noted yet");
+    }
+}
+
+/// Hands over everything that this node leads, and waits for others to take it, for `patience` at most. What nobody else can
+/// lead stays.
+pub(crate) async fn hand_over(broker: &Arc<Broker>, patience: Duration) {
+    let began = tokio::time::Instant::now();
+    loop {
+        let mut left = 0;
+        let mut handles: Vec<_> = broker.topics().online().cloned().collect();
+        handles.push(Arc::clone(broker.controller.handle()));
+        for handle in handles {
+            left += usize::from(hand_over_one(broker, &handle).await);
+        }
+        if left == 0 || began.elapsed() >= patience {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// True if it is on its way.
+async fn hand_over_one(broker: &Broker, handle: &Arc<PartitionHandle>) -> bool {
+    let mut core = handle.core.lock().await;
+    let Some(core) = core.as_mut() else { return false };
+    let Some(replica) = core.replica() else { return false };
+    if replica.role() != Role::Leader {
+        return false;
+    }
+    let image = broker.image();
+    let own = replica.id();
+    let members = replica.members();
+    let fits = |id: &&ReplicaId| **id != own && image.is_live(id.node()) && replica.has_caught_up(**id);
+    let Some(to) = members.voters.iter().find(fits).copied() else {
+        return members.voters.len() > 1
+            && members.voters.iter().any(|id| *id != own && image.is_live(id.node()));
+    };
+    replica.transfer_leadership(to, broker.now());
+    handle.stepped(core);
+    true
+}
+
+/// What [`PartitionHandle`] remembers of the last look.
+#[derive(Debug, Default)]
+pub(crate) struct Settled(std::sync::Mutex<Option<(LeaderEpoch, PartitionImage)>>);
+
+impl Settled {
+    pub(crate) fn is(&self, epoch: LeaderEpoch, wanted: &PartitionImage) -> bool {
+        let settled = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        settled.as_ref().is_some_and(|(at, partition)| *at == epoch && partition == wanted)
+    }
+
+    pub(crate) fn note(&self, epoch: LeaderEpoch, wanted: &PartitionImage) {
+        let mut settled = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        *settled = Some((epoch, wanted.clone()));
+    }
+}
+
+/// Brings leadership back to the preferred leaders, now and then.
+pub(super) async fn balance(broker: &Arc<Broker>) {
+    loop {
+        let config = broker.config();
+        tokio::time::sleep(Duration::from_secs(config.leader_imbalance_check_interval_seconds)).await;
+        if !broker.config().auto_leader_rebalance_enable {
+            continue;
+        }
+        let (image, leaders) = (broker.image(), broker.links.leaders());
+        for LeaderMove { group, to, .. } in preferred_leader_moves(&image, &leaders) {
+            hand_to(broker, group, to).await;
+        }
+    }
+}
+
+/// Hands leadership of a partition over, if this node leads it and `to` follows closely. True if it was begun.
+pub(crate) async fn hand_to(broker: &Broker, group: GroupId, to: ReplicaId) -> bool {
+    let Some(handle) = partition_of(broker, group).filter(|handle| handle.leads().is_some()) else {
+        return false;
+    };
+    let mut core = handle.core.lock().await;
+    let Some(core) = core.as_mut() else { return false };
+    let Some(replica) = core.replica() else { return false };
+    if replica.leads().is_none() || replica.id() == to || !replica.has_caught_up(to) {
+        return false;
+    }
+    replica.transfer_leadership(to, broker.now());
+    handle.stepped(core);
+    true
+}

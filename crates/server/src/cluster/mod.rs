@@ -1,0 +1,197 @@
+//! This node among the others: which cluster it belongs to, what it tells the others and hears from them, and what it does as
+//! the controller or as a leader.
+//!
+//! - `join`: founding a cluster and joining one. `identity`: what the data folder remembers of it.
+//! - `receiver`: everything that arrives over the links of `crate::peers`. `links`: the way out, and who leads which partition.
+//! - `forward`, `kafka`: commands and requests from node to node.
+//! - `liveness`, `membership`: what the controller and the leaders look after.
+
+mod chunk;
+mod forward;
+mod identity;
+mod join;
+mod kafka;
+mod links;
+mod liveness;
+mod membership;
+mod receiver;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tailrace_broker::config::BrokerConfig;
+use tailrace_broker::{Command, RegisterNode};
+use tailrace_types::{GroupId, LeaderEpoch, NodeId};
+use tokio::time::MissedTickBehavior;
+
+use crate::broker::Broker;
+use crate::controller::CommandError;
+use crate::peers::PeerNode;
+use crate::start::Addresses;
+
+pub(crate) use forward::{Answer, PATIENCE};
+pub use identity::ClusterError;
+pub(crate) use identity::{Entered, Own, enter, replica_options};
+pub use join::JoinError;
+pub(crate) use kafka::ask;
+pub(crate) use links::Links;
+pub(crate) use membership::{Settled, hand_over};
+pub(crate) use receiver::Receiver;
+
+/// Time between two complete lists of what this node leads.
+const ANNOUNCE: Duration = Duration::from_secs(5);
+
+/// Pause between two tries to register.
+const REGISTER_PAUSE: Duration = Duration::from_millis(200);
+
+/// Groups in one announcement.
+const ANNOUNCED_AT_ONCE: usize = 10_000;
+
+/// Everything that this node leads now.
+fn led(broker: &Broker) -> Vec<(GroupId, LeaderEpoch)> {
+    let topics = broker.topics();
+    let partitions = topics.online().chain(std::iter::once(broker.controller.handle()));
+    partitions.filter_map(|handle| Some((handle.group, handle.leads()?))).collect()
+}
+
+/// Tells one node, or all, everything that this node leads.
+fn announce_all(broker: &Broker, to: Option<NodeId>) {
+    let Some(peers) = broker.links.peers() else { return };
+    for groups in led(broker).chunks(ANNOUNCED_AT_ONCE) {
+        match to {
+            Some(node) => peers.send_leading_to(node, false, groups),
+            None => peers.send_leading(false, groups),
+        }
+    }
+}
+
+/// What a node of a cluster does besides serving clients, for as long as it runs.
+pub(crate) async fn run(broker: Arc<Broker>, registration: Registration) {
+    let mut stopping = broker.stopping.subscribe();
+    tokio::select! {
+        () = register(&broker, registration) => {}
+        () = Broker::stopped(&mut stopping) => return,
+    }
+    tokio::select! {
+        () = announce(&broker) => {}
+        () = follow_nodes(&broker) => {}
+        () = liveness::run(&broker) => {}
+        () = membership::run(Arc::clone(&broker)) => {}
+        () = membership::balance(&broker) => {}
+        () = Broker::stopped(&mut stopping) => {}
+    }
+}
+
+/// Lets time pass for the replicas of this node.
+pub(crate) async fn tick(broker: Arc<Broker>) {
+    let mut tick = tokio::time::interval(Duration::from_millis(broker.config().tailrace_raft_tick_ms));
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tick.tick().await;
+        let topics = Arc::clone(&broker.topics());
+        let replicas = topics.online().chain(std::iter::once(broker.controller.handle()));
+        for handle in replicas.filter(|handle| handle.is_replica()) {
+            broker.stepper.tick(handle);
+        }
+    }
+}
+
+/// How this node presents itself to the controller at each start.
+pub(crate) struct Registration {
+    /// Where it is reached, and what it can.
+    pub(crate) node: RegisterNode,
+    /// It founds the cluster, if that has no founder yet.
+    pub(crate) founds: Option<String>,
+}
+
+async fn register(broker: &Arc<Broker>, Registration { node, founds }: Registration) {
+    let mut logged = false;
+    loop {
+        let command = match &founds {
+            Some(cluster_id) if broker.image().founder().is_none() => {
+                Command::FoundCluster { cluster_id: cluster_id.clone(), node: node.clone() }
+            }
+            _ => Command::RegisterNode(node.clone()),
+        };
+        match broker.controller.execute(command, broker.now()).await {
+            Ok(_) => return,
+            Err(CommandError::Refused(error)) => {
+                tracing::error!(%error, "the controller refuses to register this node");
+                tokio::time::sleep(ANNOUNCE).await;
+            }
+            Err(error) => {
+                if !logged {
+                    tracing::info!(%error, "waiting for a controller to register this node");
+                    logged = true;
+                }
+                tokio::time::sleep(REGISTER_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn announce(broker: &Arc<Broker>) {
+    let mut announce = tokio::time::interval(ANNOUNCE);
+    announce.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        announce.tick().await;
+        announce_all(broker, None);
+    }
+}
+
+/// Keeps links to the nodes that the metadata name.
+async fn follow_nodes(broker: &Arc<Broker>) {
+    let mut changes = broker.controller.changes();
+    loop {
+        connect_to_nodes(broker);
+        broker.links.forget_unknown(&broker.image());
+        if changes.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Sets the nodes that this one keeps links to.
+pub(crate) fn connect_to_nodes(broker: &Broker) {
+    let image = broker.image();
+    let said = |node| broker.receiver.as_ref().and_then(|receiver| receiver.address(node));
+    let nodes = image.nodes().map(|node| PeerNode {
+        node: node.registration.node,
+        address: said(node.registration.node).unwrap_or_else(|| node.registration.cluster.clone()),
+    });
+    let nodes: Vec<_> = nodes.collect();
+    if let Some(peers) = broker.links.peers().filter(|_| !nodes.is_empty()) {
+        peers.set_nodes(nodes);
+    }
+}
+
+/// Waits until the metadata that this node has count it among those that are there: replicas may be placed on it then.
+pub(crate) async fn known_to_itself(broker: &Broker) {
+    let (node, mut changes) = (broker.node(), broker.controller.changes());
+    while !broker.image().is_live(node) || broker.image().node(node).is_none() {
+        if changes.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// What a node says of itself when it registers, but for its folder and where other nodes reach it.
+///
+/// # Errors
+/// [`ClusterError::NoAddress`] if clients could not be told where it is.
+pub(crate) fn registration(
+    config: &BrokerConfig,
+    addresses: &Addresses,
+) -> Result<RegisterNode, ClusterError> {
+    let levels = crate::peers::LEVELS;
+    Ok(RegisterNode {
+        node: config.node(),
+        directory: [0; 16],
+        cluster: String::new(),
+        kafka: identity::kafka_address(config, addresses.kafka)?,
+        nats: addresses.nats.map(|address| address.to_string()),
+        http: Some(addresses.http.to_string()),
+        rack: config.broker_rack.clone(),
+        levels: (*levels.start(), *levels.end()),
+    })
+}

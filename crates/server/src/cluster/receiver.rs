@@ -1,0 +1,149 @@
+//! What other nodes say to this one.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tailrace_replication::raft::PeerMessage;
+use tailrace_types::{GroupId, LeaderEpoch, NodeId};
+
+use super::join::{self, Status};
+use super::{chunk, forward, kafka};
+use crate::broker::Broker;
+use crate::controller::log::GROUP as CONTROLLER;
+use crate::partitions::{PartitionHandle, PartitionSlot};
+use crate::peers::{BoxFuture, PeerReceiver, RequestError, RequestKind};
+
+/// How long another node may take to note where this one is.
+const TELL_MAX: Duration = Duration::from_secs(10);
+
+/// Takes what arrives from other nodes. Until the server is up, it only says who this node is.
+#[derive(Default)]
+pub(crate) struct Receiver {
+    broker: OnceLock<Weak<Broker>>,
+    status: Mutex<Option<Status>>,
+    heard: Mutex<HashMap<NodeId, Instant>>,
+    /// Where nodes say that they are. The metadata may not know yet, and a majority may be needed to tell them.
+    addresses: Mutex<HashMap<NodeId, String>>,
+}
+
+impl Receiver {
+    /// What is answered to those who ask before the server is up.
+    pub(crate) fn set_status(&self, status: Status) {
+        *self.status.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
+    }
+
+    /// From now on everything is taken.
+    pub(crate) fn set_broker(&self, broker: &Arc<Broker>) {
+        // Called once, at start.
+        let _ = self.broker.set(Arc::downgrade(broker));
+    }
+
+    /// How long a node has been silent, if it was heard of at all.
+    pub(crate) fn silence(&self, node: NodeId) -> Option<Duration> {
+        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.get(&node).map(Instant::elapsed)
+    }
+
+    /// Where a node has said that it is.
+    pub(crate) fn address(&self, node: NodeId) -> Option<String> {
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).get(&node).cloned()
+    }
+
+    /// Takes note of where a node says that it is.
+    fn note_address(&self, broker: &Broker, from: Option<NodeId>, body: &[u8]) {
+        let Ok(Status { node, address: Some(address), .. }) = serde_json::from_slice(body) else { return };
+        let node = NodeId(node);
+        if from != Some(node) || broker.image().node(node).is_none() {
+            return;
+        }
+        let before =
+            self.addresses.lock().unwrap_or_else(PoisonError::into_inner).insert(node, address.clone());
+        if before.as_ref() != Some(&address) {
+            super::connect_to_nodes(broker);
+        }
+    }
+
+    fn broker(&self) -> Option<Arc<Broker>> {
+        self.broker.get()?.upgrade()
+    }
+}
+
+/// The group's partition, if it has a replica here.
+pub(crate) fn partition_of(broker: &Broker, group: GroupId) -> Option<Arc<PartitionHandle>> {
+    if group == CONTROLLER {
+        return Some(Arc::clone(broker.controller.handle()));
+    }
+    let topic = broker.topics().by_id(group.topic.0)?;
+    match topic.partition(group.partition.0)? {
+        PartitionSlot::Online(handle) => Some(Arc::clone(handle)),
+        PartitionSlot::Offline(_) | PartitionSlot::Elsewhere => None,
+    }
+}
+
+impl PeerReceiver for Receiver {
+    fn raft(&self, from: NodeId, messages: Vec<(GroupId, PeerMessage)>) {
+        let Some(broker) = self.broker() else { return };
+        for (group, message) in messages {
+            // Who this is for, its replica checks.
+            if message.from().node() == from
+                && let Some(partition) = partition_of(&broker, group)
+            {
+                broker.stepper.receive(&partition, message);
+            }
+        }
+    }
+
+    fn leading(&self, from: NodeId, _complete: bool, groups: Vec<(GroupId, LeaderEpoch)>) {
+        if let Some(broker) = self.broker() {
+            broker.links.announced(from, groups, &broker.image());
+        }
+    }
+
+    fn request(
+        &self,
+        from: Option<NodeId>,
+        kind: RequestKind,
+        body: Bytes,
+    ) -> BoxFuture<'static, Result<Bytes, RequestError>> {
+        let broker = self.broker();
+        if kind == RequestKind::Status
+            && let Some(broker) = &broker
+        {
+            self.note_address(broker, from, &body);
+        }
+        let status = self.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Box::pin(async move {
+            match (kind, broker) {
+                (RequestKind::Status, broker) => Ok(join::status(broker.as_deref(), status)),
+                (_, None) => Err(RequestError::Failed("the node is starting".to_owned())),
+                (RequestKind::Join, Some(broker)) => join::admit(&broker, from, &body).await,
+                (RequestKind::Command, Some(broker)) => Ok(forward::execute(&broker, &body).await),
+                (RequestKind::Kafka, Some(broker)) => kafka::serve(&broker, body).await,
+                (RequestKind::Chunk, Some(broker)) => chunk::serve(&broker, body).await,
+                (RequestKind::Nats, Some(_)) => Err(RequestError::NotServed),
+            }
+        })
+    }
+
+    fn connected(&self, node: NodeId) {
+        tracing::info!(%node, "connected to another node");
+        let Some(broker) = self.broker() else { return };
+        super::announce_all(&broker, Some(node));
+        let status = self.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (Some(peers), Some(status)) = (broker.links.peers().cloned(), status) else { return };
+        tokio::spawn(async move {
+            // A node that does not hear it hears of the address from the controller.
+            let _ = peers.request(node, RequestKind::Status, super::forward::encode(&status), TELL_MAX).await;
+        });
+    }
+
+    fn disconnected(&self, node: NodeId) {
+        tracing::info!(%node, "the connection to another node has ended");
+    }
+
+    fn heard(&self, node: NodeId) {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner).insert(node, Instant::now());
+    }
+}

@@ -1,0 +1,202 @@
+//! Bringing the partitions of this node in line with the metadata.
+
+use std::sync::Arc;
+
+use tailrace_broker::{MetadataImage, TopicImage};
+use tailrace_log::delete_partition;
+use tailrace_types::{NodeId, PartitionId, TimestampMs, TopicPartition};
+
+use super::ControllerShell;
+use crate::partitions::{Opener, PartitionHandle, PartitionSlot, Topic, TopicTable, log_config, policy};
+
+impl ControllerShell {
+    /// Opens, changes and deletes what `image` has otherwise than the table.
+    pub(super) async fn carry_out(&self, image: &Arc<MetadataImage>, now: TimestampMs) {
+        let table = self.topics.load_full();
+        let gone: Vec<_> =
+            table.iter().filter(|topic| image.topic_by_id(topic.id).is_none()).cloned().collect();
+        if !gone.is_empty() {
+            self.change_table(|table| gone.iter().for_each(|topic| drop(table.remove(topic.name.as_str()))));
+        }
+        for topic in gone {
+            self.delete_topic(&topic).await;
+        }
+        let settings_changed =
+            !Arc::ptr_eq(image.broker(), &self.broker_config.swap(Arc::clone(image.broker())));
+        let mut changed = Vec::new();
+        for topic in image.topics() {
+            let known = table.by_id(topic.id.0);
+            match known {
+                Some(known) if Arc::ptr_eq(&known.image, topic) && !settings_changed => {}
+                known => {
+                    changed.push(self.renew(topic, known.as_deref(), image, now).await);
+                    // With many topics, others get their turn in between.
+                    tokio::task::yield_now().await;
+                }
+            }
+        }
+        if !changed.is_empty() {
+            // The table changes once for all topics: it is copied each time.
+            self.change_table(|table| changed.into_iter().for_each(|topic| table.insert(topic)));
+        }
+    }
+
+    /// A topic as it is now: partitions that it did not have are opened, the others get its settings.
+    async fn renew(
+        &self,
+        topic: &Arc<TopicImage>,
+        known: Option<&Topic>,
+        image: &Arc<MetadataImage>,
+        now: TimestampMs,
+    ) -> Topic {
+        let mut slots = known.map_or_else(Vec::new, |known| known.partitions.clone());
+        let node = image.broker().node();
+        let mut outdated = Vec::new();
+        for (number, slot) in (0..).map(PartitionId).zip(&slots) {
+            if self.opener.is_outdated(topic, slot, number, node) {
+                outdated.push(number);
+            } else if let Some(handle) = slot.handle() {
+                let config = log_config(&topic.config, image.broker(), &handle.id);
+                handle.configure(config, policy(&topic.config, image.broker()), now).await;
+            }
+        }
+        for number in &outdated {
+            self.close_partition(&slots[number.0 as usize], topic, *number, node).await;
+        }
+        let (opener, broker) = (self.opener.clone(), Arc::clone(image.broker()));
+        let (from, opened_topic) = (slots.len(), Arc::clone(topic));
+        let opened = tokio::task::spawn_blocking(move || {
+            let open = |id: &TopicPartition| opener.open(&opened_topic, id, &broker, now);
+            let all = || opened_topic.topic_partitions();
+            let anew = all().filter(|id| outdated.contains(&id.partition));
+            let anew: Vec<_> = anew.map(|id| (id.partition.0 as usize, open(&id))).collect();
+            (anew, all().skip(from).map(|id| open(&id)).collect::<Vec<_>>())
+        });
+        match opened.await {
+            Ok((anew, new)) => {
+                anew.into_iter().for_each(|(number, slot)| slots[number] = slot);
+                slots.extend(new);
+            }
+            Err(error) => tracing::error!(topic = %topic.name, %error, "opening partitions panicked"),
+        }
+        Topic::new(topic, slots)
+    }
+
+    /// Closes a partition that goes on otherwise; its folder is removed if this node is to have nothing of it any more.
+    async fn close_partition(
+        &self,
+        slot: &PartitionSlot,
+        topic: &Arc<TopicImage>,
+        number: PartitionId,
+        node: NodeId,
+    ) {
+        if let Some(handle) = slot.handle() {
+            let core = handle.core.lock().await.take();
+            handle.retire();
+            let closed =
+                tokio::task::spawn_blocking(move || core.map(tailrace_replication::Partition::close));
+            if let Ok(Some(Err(error))) = closed.await {
+                tracing::error!(partition = %handle.id, %error, "the partition was not closed cleanly");
+            }
+        }
+        let stays = topic.partition(number).is_some_and(|partition| partition.present_on(node).is_some());
+        if stays || matches!(slot, PartitionSlot::Elsewhere) {
+            return;
+        }
+        let id = TopicPartition::new(topic.name.clone(), number);
+        tracing::info!(partition = %id, "this node has no replica of the partition any more: its folder is removed");
+        let (opener, unique) = (self.opener.clone(), topic.id.to_string());
+        let dir = opener.data_dir.join(id.to_string());
+        let deleted =
+            tokio::task::spawn_blocking(move || delete_partition(opener.store.disk(), &dir, &unique));
+        if let Ok(Err(error)) = deleted.await {
+            tracing::error!(partition = %id, %error, "deleting the partition's folder failed");
+        }
+    }
+
+    /// Opens a replica anew that has stopped for want of room. Its partition goes on under another handle.
+    pub(crate) async fn reopen(&self, handle: &Arc<PartitionHandle>, now: TimestampMs) {
+        // Nobody opens or closes partitions meanwhile.
+        let _guard = self.state.lock().await;
+        let Some(topic) = self.topics.load().by_id(handle.group.topic.0) else { return };
+        let number = handle.group.partition.0 as usize;
+        let is_same = |slot: &PartitionSlot| slot.handle().is_some_and(|open| Arc::ptr_eq(open, handle));
+        if !topic.partitions.get(number).is_some_and(is_same) {
+            return;
+        }
+        drop(handle.core.lock().await.take());
+        handle.retire();
+        let (opener, image, id) = (self.opener.clone(), Arc::clone(&topic.image), handle.id.clone());
+        let broker = Arc::clone(self.image.load().broker());
+        let opened = tokio::task::spawn_blocking(move || opener.open(&image, &id, &broker, now));
+        let Ok(slot) = opened.await else { return };
+        tracing::info!(partition = %handle.id, "there is room again: the replica was opened anew");
+        let mut slots = topic.partitions.clone();
+        slots[number] = slot;
+        self.change_table(|table| table.insert(Topic::new(&topic.image, slots)));
+    }
+
+    async fn delete_topic(&self, topic: &Arc<Topic>) {
+        for slot in &topic.partitions {
+            // Not on a worker thread: an append may hold the lock while it waits for such a thread.
+            if let PartitionSlot::Online(handle) = slot {
+                drop(handle.core.lock().await.take());
+                handle.stop_waiters();
+            }
+        }
+        let (opener, topic) = (self.opener.clone(), Arc::clone(topic));
+        let deleted = tokio::task::spawn_blocking(move || {
+            for (id, slot) in topic.image.topic_partitions().zip(&topic.partitions) {
+                if matches!(slot, PartitionSlot::Elsewhere) {
+                    continue;
+                }
+                let dir = opener.data_dir.join(id.to_string());
+                if let Err(error) = delete_partition(opener.store.disk(), &dir, &topic.id.to_string()) {
+                    tracing::error!(partition = %id, %error, "deleting the partition's folder failed");
+                }
+            }
+        });
+        if let Err(error) = deleted.await {
+            tracing::error!(%error, "deleting a topic panicked");
+        }
+    }
+
+    fn change_table(&self, change: impl FnOnce(&mut TopicTable)) {
+        let mut table = TopicTable::clone(&self.topics.load());
+        change(&mut table);
+        self.nats.follow(&table);
+        self.topics.store(Arc::new(table));
+    }
+}
+
+/// Opens all partitions of all topics, on as many threads as there are processors: at start nothing else runs.
+pub(super) fn open_all(image: &MetadataImage, opener: &Opener, now: TimestampMs) -> TopicTable {
+    let all: Vec<_> =
+        image.topics().flat_map(|topic| topic.topic_partitions().map(move |id| (topic, id))).collect();
+    let threads =
+        std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get).min(all.len().max(1));
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let mut slots: Vec<(usize, PartitionSlot)> = std::thread::scope(|scope| {
+        let open_some = || {
+            let mut opened = Vec::new();
+            loop {
+                let number = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                let Some((topic, id)) = all.get(number) else { return opened };
+                opened.push((number, opener.open(topic, id, image.broker(), now)));
+            }
+        };
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(open_some)).collect();
+        workers
+            .into_iter()
+            .flat_map(|worker| worker.join().expect("opening partitions does not panic"))
+            .collect()
+    });
+    slots.sort_by_key(|(number, _)| *number);
+    let mut slots = slots.into_iter().map(|(_, slot)| slot);
+    let mut table = TopicTable::default();
+    for topic in image.topics() {
+        let count = usize::try_from(topic.partitions).unwrap_or(0);
+        table.insert(Topic::new(topic, slots.by_ref().take(count).collect()));
+    }
+    table
+}

@@ -1,0 +1,511 @@
+//! The controller as the shell runs it: one command at a time, committed before it counts, carried out before it is answered. A
+//! client that creates a topic may produce to it at once.
+//!
+//! The metadata log is a partition like others. Whoever leads it plans commands; every node applies what is committed, in the
+//! log's order, and brings its partitions in line with the image (`effects`).
+
+mod effects;
+pub(crate) mod log;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use tailrace_broker::config::BrokerConfig;
+use tailrace_broker::{ApplyError, Command, ControlError, Controller, MetadataImage, MetadataRecord};
+use tailrace_records::BatchError;
+use tailrace_replication::raft::ProposeError;
+use tailrace_types::{HighWatermark, Offset, ProducerId, TimestampMs};
+use tokio::sync::{Mutex, Notify, OwnedMutexGuard, watch};
+
+use crate::broker::Broker;
+use crate::cluster;
+use crate::nats::NatsFront;
+use crate::partitions::{AppendFailure, Awaited, Flusher, Opener, PartitionHandle, TopicTable, WaitOutcome};
+use crate::peers::RequestKind;
+use log::{Change, MetadataError, OpenLog};
+
+/// How long a command waits for other nodes.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Pause between two looks for a controller.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Pause after the metadata log could not be read.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Why a command was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CommandError {
+    /// The controller refused it. Nothing changed.
+    #[error(transparent)]
+    Refused(#[from] ControlError),
+    /// The metadata log could not be written. Nothing changed.
+    #[error("the metadata log cannot be written: {0}")]
+    Append(String),
+    /// The metadata log could not be read.
+    #[error(transparent)]
+    Metadata(#[from] MetadataError),
+    /// Another node is the controller, or none is, or it has changed meanwhile. The command may be carried out all the same.
+    #[error("no controller has taken the command")]
+    NotController,
+    /// The server is stopping.
+    #[error("the server is stopping")]
+    Stopping,
+}
+
+impl From<AppendFailure> for CommandError {
+    fn from(failure: AppendFailure) -> Self {
+        match failure {
+            AppendFailure::Gone => Self::Stopping,
+            AppendFailure::NotLeader | AppendFailure::TooFewReplicas => Self::NotController,
+            AppendFailure::Refused(error) => Self::Append(error.to_string()),
+        }
+    }
+}
+
+impl From<ProposeError> for CommandError {
+    fn from(error: ProposeError) -> Self {
+        AppendFailure::from(error).into()
+    }
+}
+
+impl From<BatchError> for CommandError {
+    fn from(error: BatchError) -> Self {
+        Self::Append(error.to_string())
+    }
+}
+
+/// A command that was carried out.
+pub(crate) struct Executed {
+    /// What it changed.
+    pub(crate) records: Vec<MetadataRecord>,
+    /// The metadata that hold since.
+    pub(crate) image: Arc<MetadataImage>,
+    /// One past the last record.
+    pub(crate) end: Offset,
+}
+
+/// The controller with its log and what it publishes.
+pub(crate) struct ControllerShell {
+    state: Arc<Mutex<Option<State>>>,
+    handle: Arc<PartitionHandle>,
+    image: ArcSwap<MetadataImage>,
+    topics: ArcSwap<TopicTable>,
+    /// The settings that the partitions were given.
+    broker_config: ArcSwap<BrokerConfig>,
+    opener: Opener,
+    flusher: Arc<Flusher>,
+    /// Captures what the topics bind.
+    nats: Arc<NatsFront>,
+    /// Counts the changes of topics and settings.
+    changes: watch::Sender<u64>,
+    /// One past the last record that was carried out here.
+    applied: watch::Sender<Offset>,
+}
+
+struct State {
+    controller: Controller,
+    /// One past the last record in the image.
+    applied: Offset,
+}
+
+/// Producer ids that were reserved in the metadata log and are handed out one by one.
+#[derive(Debug, Default)]
+pub(crate) struct ProducerIdBlock {
+    next: i64,
+    end: i64,
+}
+
+/// What the shell works with.
+pub(crate) struct Tools {
+    pub(crate) opener: Opener,
+    pub(crate) flusher: Arc<Flusher>,
+    pub(crate) nats: Arc<NatsFront>,
+}
+
+type Guard = OwnedMutexGuard<Option<State>>;
+
+impl ControllerShell {
+    /// Opens every partition that the metadata knows. Blocks on the disk.
+    pub(crate) fn start(log: OpenLog, tools: Tools, now: TimestampMs) -> Self {
+        let Tools { opener, flusher, nats } = tools;
+        let OpenLog { core, controller, applied } = log;
+        let id = (log::topic_partition(), log::GROUP);
+        let handle = Arc::new(PartitionHandle::new(id, core, Arc::clone(&opener.links)));
+        let image = controller.image();
+        let table = effects::open_all(&image, &opener, now);
+        nats.follow(&table);
+        Self {
+            state: Arc::new(Mutex::new(Some(State { controller, applied }))),
+            handle,
+            broker_config: ArcSwap::from(Arc::clone(image.broker())),
+            image: ArcSwap::from(image),
+            topics: ArcSwap::from_pointee(table),
+            opener,
+            flusher,
+            nats,
+            changes: watch::Sender::new(0),
+            applied: watch::Sender::new(applied),
+        }
+    }
+
+    /// Tells of every change of topics and settings, after it was carried out.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// Why no command can be carried out until the next start, if that is so.
+    pub(crate) fn halted(&self) -> Option<String> {
+        if !self.handle.halted.load(Ordering::Acquire) {
+            return None;
+        }
+        let core = self.handle.core.try_lock().ok();
+        let reason = core.and_then(|core| core.as_ref()?.halted().map(str::to_owned));
+        Some(reason.unwrap_or_else(|| "stopped".to_owned()))
+    }
+
+    /// The partition of the metadata log.
+    pub(crate) fn handle(&self) -> &Arc<PartitionHandle> {
+        &self.handle
+    }
+
+    pub(crate) fn image(&self) -> Arc<MetadataImage> {
+        self.image.load_full()
+    }
+
+    pub(crate) fn topics(&self) -> arc_swap::Guard<Arc<TopicTable>> {
+        self.topics.load()
+    }
+
+    /// Decides about a command without carrying it out (`validate_only`). Returns the image that would hold then.
+    pub(crate) async fn rehearse(&self, command: Command) -> Result<Arc<MetadataImage>, CommandError> {
+        let mut imagined = match self.state.lock().await.as_ref() {
+            Some(state) => state.controller.clone(),
+            None => return Err(CommandError::Stopping),
+        };
+        // On a worker: with many topics, copying the image takes milliseconds.
+        let rehearsal = tokio::task::spawn_blocking(move || {
+            for record in imagined.plan(&command)? {
+                imagined.apply(&record).expect("records that were just planned apply");
+            }
+            Ok(imagined.image())
+        });
+        rehearsal.await.map_err(|_| CommandError::Stopping)?
+    }
+
+    /// Carries out a command: plans it, commits it, publishes the new image, opens or deletes partitions.
+    pub(crate) async fn execute(
+        &self,
+        command: Command,
+        now: TimestampMs,
+    ) -> Result<Arc<MetadataImage>, CommandError> {
+        Ok(self.executed(command, now).await?.image)
+    }
+
+    /// Here or at the node that leads the metadata log. Where no node does for the moment, this waits.
+    async fn executed(&self, command: Command, now: TimestampMs) -> Result<Executed, CommandError> {
+        let began = Instant::now();
+        loop {
+            let outcome = match self.handle.leads() {
+                Some(_) => self.execute_here(command.clone(), now).await,
+                None => self.execute_elsewhere(&command).await,
+            };
+            match outcome {
+                Err(CommandError::NotController) if began.elapsed() < PATIENCE && !self.is_alone() => {
+                    tokio::time::sleep(PAUSE).await;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn is_alone(&self) -> bool {
+        self.opener.links.peers().is_none()
+    }
+
+    async fn execute_elsewhere(&self, command: &Command) -> Result<Executed, CommandError> {
+        let links = &self.opener.links;
+        let (Some(peers), Some(leader)) = (links.peers(), links.leader(log::GROUP)) else {
+            return Err(CommandError::NotController);
+        };
+        let node = leader.replica.node();
+        let body = command.encode().into();
+        let answer = peers.request(node, RequestKind::Command, body, cluster::PATIENCE).await;
+        let answer = answer.map_err(|error| {
+            tracing::debug!(%node, %error, "a command could not be passed on");
+            CommandError::NotController
+        })?;
+        let answer: cluster::Answer =
+            serde_json::from_slice(&answer).map_err(|error| CommandError::Append(error.to_string()))?;
+        let (records, end) = answer.into_records()?;
+        let mut applied = self.applied.subscribe();
+        let caught_up = applied.wait_for(|applied| *applied >= end);
+        match tokio::time::timeout(PATIENCE, caught_up).await {
+            Ok(Ok(_)) => Ok(Executed { records, image: self.image(), end }),
+            Ok(Err(_)) => Err(CommandError::Stopping),
+            Err(_) => Err(CommandError::NotController),
+        }
+    }
+
+    /// Carries out a command on the node that leads the metadata log.
+    pub(crate) async fn execute_here(
+        &self,
+        command: Command,
+        now: TimestampMs,
+    ) -> Result<Executed, CommandError> {
+        let mut guard = Arc::clone(&self.state).lock_owned().await;
+        self.settle(&mut guard, now).await?;
+        let (guard, planned) = self.plan_and_append(guard, command, now).await?;
+        let (records, awaited) = planned?;
+        let mut guard = guard;
+        if let Some(awaited) = awaited {
+            self.committed(awaited).await?;
+        }
+        self.apply_committed(&mut guard, now).await?;
+        // Still under the controller's lock: effects happened in the order of their commands.
+        let state = guard.as_ref().ok_or(CommandError::Stopping)?;
+        Ok(Executed { records, image: state.controller.image(), end: state.applied })
+    }
+
+    /// Commands are planned against all that is in the log: also what nobody waited for to the end.
+    async fn settle(&self, guard: &mut Guard, now: TimestampMs) -> Result<(), CommandError> {
+        let epoch = self.handle.leads().ok_or(CommandError::NotController)?;
+        let end = self.handle.reader.log_end().offset();
+        let last = self.handle.reader.log().epoch_at(end.plus(-1)).unwrap_or(epoch);
+        self.committed(Awaited { at: HighWatermark(end.get()), epoch: last }).await?;
+        self.apply_committed(guard, now).await
+    }
+
+    async fn committed(&self, awaited: Awaited) -> Result<(), CommandError> {
+        let Some(wait) = self.handle.wait_committed(awaited) else { return Ok(()) };
+        match tokio::time::timeout(PATIENCE, wait).await {
+            Ok(Ok(WaitOutcome::Committed)) => Ok(()),
+            Ok(Ok(WaitOutcome::Halted)) => Err(CommandError::Append(self.halted().unwrap_or_default())),
+            Ok(Ok(WaitOutcome::Deposed) | Err(_)) | Err(_) => Err(CommandError::NotController),
+        }
+    }
+
+    /// On a worker: an append may block on the disk.
+    async fn plan_and_append(
+        &self,
+        guard: Guard,
+        command: Command,
+        now: TimestampMs,
+    ) -> Result<(Guard, Result<(Vec<MetadataRecord>, Option<Awaited>), CommandError>), CommandError> {
+        let (handle, flusher) = (Arc::clone(&self.handle), Arc::clone(&self.flusher));
+        let work = move || {
+            let planned = match guard.as_ref() {
+                Some(state) => plan_and_append(&state.controller, &handle, &flusher, &command, now),
+                None => Err(CommandError::Stopping),
+            };
+            (guard, planned)
+        };
+        tokio::task::spawn_blocking(work).await.map_err(|_| CommandError::Stopping)
+    }
+
+    /// Follows the metadata log for as long as the server runs: also what other nodes have decided.
+    pub(crate) async fn follow(&self, broker: &Broker) {
+        let mut stopping = broker.stopping.subscribe();
+        let moved = Arc::new(Notify::new());
+        loop {
+            self.handle.register_fetch(&moved);
+            let followed = {
+                let mut guard = Arc::clone(&self.state).lock_owned().await;
+                self.apply_committed(&mut guard, broker.now()).await
+            };
+            let wait = async {
+                if let Err(error) = followed {
+                    tracing::error!(%error, "the metadata log cannot be followed");
+                    tokio::time::sleep(RETRY).await;
+                } else {
+                    moved.notified().await;
+                }
+            };
+            tokio::select! {
+                () = wait => {}
+                () = Broker::stopped(&mut stopping) => return,
+            }
+        }
+    }
+
+    /// Takes over everything that is committed and not in the image yet.
+    async fn apply_committed(&self, guard: &mut Guard, now: TimestampMs) -> Result<(), CommandError> {
+        let Some(state) = guard.as_mut() else { return Err(CommandError::Stopping) };
+        if self.handle.reader.high_watermark().offset() <= state.applied {
+            return Ok(());
+        }
+        let (reader, from) = (self.handle.reader.clone(), state.applied.max(self.handle.reader.log_start()));
+        let read = move || log::committed_from(&reader, from).collect::<Result<Vec<_>, _>>();
+        let changes = tokio::task::spawn_blocking(read).await.map_err(|_| CommandError::Stopping)??;
+        let (mut controller, mut applied) = (state.controller.clone(), state.applied);
+        let mut of_note = false;
+        for change in changes {
+            match change {
+                Change::Reset => controller = controller.anew(),
+                Change::Record(record, offset) => {
+                    of_note |= !matches!(record, MetadataRecord::ProducerIds { .. });
+                    apply(&mut controller, &record, offset)?;
+                }
+                Change::Upto(next) => applied = next,
+            }
+        }
+        let image = controller.image();
+        *state = State { controller, applied };
+        self.image.store(Arc::clone(&image));
+        self.carry_out(&image, now).await;
+        self.applied.send_replace(applied);
+        if of_note {
+            self.changes.send_modify(|changes| *changes += 1);
+        }
+        Ok(())
+    }
+
+    /// Hands out a producer id that no other producer has, now or later.
+    pub(crate) async fn next_producer_id(
+        &self,
+        block: &Mutex<ProducerIdBlock>,
+        now: TimestampMs,
+    ) -> Result<ProducerId, CommandError> {
+        let mut block = block.lock().await;
+        if block.next == block.end {
+            let executed = self.executed(Command::AllocateProducerIds, now).await?;
+            let reserved = executed.records.iter().find_map(|record| match record {
+                MetadataRecord::ProducerIds { first, next } => Some((first.get(), next.get())),
+                _ => None,
+            });
+            let (next, end) = reserved.ok_or(CommandError::NotController)?;
+            *block = ProducerIdBlock { next, end };
+        }
+        let id = block.next;
+        block.next += 1;
+        Ok(ProducerId(id))
+    }
+
+    /// Closes the metadata log; commands are refused from now on.
+    pub(crate) async fn close(&self) {
+        self.state.lock().await.take();
+        let Some(core) = self.handle.core.lock().await.take() else { return };
+        self.handle.stop_waiters();
+        match tokio::task::spawn_blocking(move || core.close()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!(%error, "the metadata log was not closed cleanly"),
+            Err(error) => tracing::error!(%error, "closing the metadata log panicked"),
+        }
+    }
+}
+
+fn apply(controller: &mut Controller, record: &MetadataRecord, offset: Offset) -> Result<(), CommandError> {
+    let applied: Result<(), ApplyError> = controller.apply(record);
+    Ok(applied.map_err(|error| MetadataError::Apply { offset, error })?)
+}
+
+fn plan_and_append(
+    controller: &Controller,
+    handle: &Arc<PartitionHandle>,
+    flusher: &Flusher,
+    command: &Command,
+    now: TimestampMs,
+) -> Result<(Vec<MetadataRecord>, Option<Awaited>), CommandError> {
+    let records = controller.plan(command)?;
+    if records.is_empty() {
+        return Ok((records, None));
+    }
+    let awaited = append(handle, flusher, &records, now)?;
+    Ok((records, Some(awaited)))
+}
+
+/// Appends records as one batch. Blocks on the disk.
+fn append(
+    handle: &Arc<PartitionHandle>,
+    flusher: &Flusher,
+    records: &[MetadataRecord],
+    now: TimestampMs,
+) -> Result<Awaited, CommandError> {
+    let batch = log::batch_of(records, None, now)?;
+    let appended = {
+        let mut core = handle.core.blocking_lock();
+        let core = core.as_mut().ok_or(CommandError::Stopping)?;
+        core.leads().ok_or(CommandError::NotController)?;
+        core.begin_epoch().map_err(AppendFailure::Refused)?;
+        let appended = core.append(&batch.header, &batch.bytes, None, now);
+        handle.stepped(core);
+        appended?
+    };
+    if appended.checkpoint_due {
+        handle.checkpoint_due.store(true, Ordering::Release);
+    }
+    flusher.schedule(handle);
+    Ok((&appended).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::broker::Broker;
+    use crate::{Server, ServerDisk, Startup, start};
+
+    const ALL_GONE: &str = "All producer ids have been handed out.";
+
+    async fn server(folder: &TempDir) -> Server {
+        let setting = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        let settings = BTreeMap::from([
+            setting("data.dir", &folder.path().join("data").to_string_lossy()),
+            setting("kafka", "127.0.0.1:0"),
+            setting("nats", "off"),
+            setting("http", "127.0.0.1:0"),
+        ]);
+        start(Startup { settings, disk: ServerDisk::real() }).await.unwrap()
+    }
+
+    /// Reserves all ids below `next`, as if they had been handed out over the ages.
+    async fn reserve(broker: &Broker, next: i64) {
+        let shell = &broker.controller;
+        let mut guard = Arc::clone(&shell.state).lock_owned().await;
+        let first = shell.image().next_producer_id();
+        let records = [MetadataRecord::ProducerIds { first, next: ProducerId(next) }];
+        let (handle, flusher, now) = (Arc::clone(&shell.handle), Arc::clone(&shell.flusher), broker.now());
+        let appended = tokio::task::spawn_blocking(move || append(&handle, &flusher, &records, now));
+        shell.committed(appended.await.unwrap().unwrap()).await.unwrap();
+        shell.apply_committed(&mut guard, now).await.unwrap();
+    }
+
+    async fn fresh_id(server: &Server) -> Result<ProducerId, String> {
+        let broker = server.broker();
+        let id = broker.controller.next_producer_id(&broker.producer_ids, broker.now()).await;
+        id.map_err(|error| error.to_string())
+    }
+
+    /// Two blocks are left, and the server is started anew after half of the first: what was reserved is gone, and no id
+    /// comes twice, or after the last.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn producer_ids_end_and_never_come_again() {
+        let folder = TempDir::new().unwrap();
+        let mut ids = BTreeSet::new();
+        let first = server(&folder).await;
+        reserve(first.broker(), i64::MAX - 2000).await;
+        for _ in 0..500 {
+            assert!(ids.insert(fresh_id(&first).await.unwrap()));
+        }
+        assert_eq!(first.stop().await, 0);
+
+        let second = server(&folder).await;
+        for _ in 0..1000 {
+            assert!(ids.insert(fresh_id(&second).await.unwrap()), "an id came twice");
+        }
+        assert_eq!(ids.first(), Some(&ProducerId(i64::MAX - 2000)));
+        assert_eq!(ids.last(), Some(&ProducerId(i64::MAX - 1)));
+        for _ in 0..3 {
+            assert_eq!(fresh_id(&second).await.unwrap_err(), ALL_GONE);
+        }
+        assert_eq!(second.stop().await, 0);
+        let third = server(&folder).await;
+        assert_eq!(fresh_id(&third).await.unwrap_err(), ALL_GONE);
+        assert_eq!(third.broker().image().next_producer_id(), ProducerId(i64::MAX));
+    }
+}

@@ -1,0 +1,150 @@
+//! Where things are, as clients are told: nodes, partitions' leaders and replicas, coordinators, the controller.
+
+use tailrace_broker::MetadataImage;
+use tailrace_kafka_wire::ErrorCode;
+use tailrace_types::{GroupId, LeaderEpoch, NodeId, PartitionId};
+
+use crate::broker::Broker;
+use crate::controller::log::GROUP as CONTROLLER;
+use crate::kafka::Context;
+use crate::partitions::{PartitionSlot, Topic};
+
+/// A node that clients may connect to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NodeAddress {
+    pub(crate) id: i32,
+    pub(crate) host: String,
+    pub(crate) port: i32,
+    pub(crate) rack: Option<String>,
+    /// It has fallen silent.
+    pub(crate) fenced: bool,
+}
+
+/// All nodes, also those that have fallen silent. This one is told with the address that the client used, unless another one is
+/// advertised.
+pub(crate) fn nodes(context: &Context) -> Vec<NodeAddress> {
+    let (broker, image) = (&context.broker, context.broker.image());
+    let own = this_node(context);
+    let mut nodes = vec![own];
+    for node in image.nodes() {
+        let registration = &node.registration;
+        let Some((host, port)) = split(&registration.kafka).filter(|_| registration.node != broker.node())
+        else {
+            continue;
+        };
+        let (id, rack) = (registration.node.get(), registration.rack.clone());
+        nodes.push(NodeAddress { id, host, port, rack, fenced: node.fenced });
+    }
+    nodes.sort_by_key(|node| node.id);
+    nodes
+}
+
+/// The nodes that are there.
+pub(crate) fn live_nodes(context: &Context) -> Vec<NodeAddress> {
+    nodes(context).into_iter().filter(|node| !node.fenced).collect()
+}
+
+/// This node.
+pub(crate) fn this_node(context: &Context) -> NodeAddress {
+    let address = context.broker.advertised(context.session.local);
+    NodeAddress {
+        id: context.broker.node().get(),
+        host: address.host,
+        port: address.port.into(),
+        rack: context.broker.config().broker_rack.clone(),
+        fenced: false,
+    }
+}
+
+/// The address of one node, if it is there.
+pub(crate) fn live_node(context: &Context, node: NodeId) -> Option<NodeAddress> {
+    live_nodes(context).into_iter().find(|known| known.id == node.get())
+}
+
+fn split(address: &str) -> Option<(String, i32)> {
+    let (host, port) = address.rsplit_once(':')?;
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    Some((host.to_owned(), port.parse::<u16>().ok()?.into()))
+}
+
+/// Where a partition is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Who leads it, and in which epoch.
+    pub(crate) leader: Option<(i32, i32)>,
+    /// The nodes of its replicas, the preferred leader first.
+    pub(crate) replicas: Vec<i32>,
+    /// Those of them that are there.
+    pub(crate) in_sync: Vec<i32>,
+    /// Those of them that are not.
+    pub(crate) offline: Vec<i32>,
+}
+
+impl Place {
+    /// What stands for it in an answer about metadata.
+    pub(crate) fn error(&self) -> ErrorCode {
+        if self.leader.is_some() { ErrorCode::None } else { ErrorCode::LeaderNotAvailable }
+    }
+
+    pub(crate) fn leader_id(&self) -> i32 {
+        self.leader.map_or(-1, |(node, _)| node)
+    }
+
+    pub(crate) fn leader_epoch(&self) -> i32 {
+        self.leader.map_or(-1, |(_, epoch)| epoch)
+    }
+}
+
+/// Where partition `index` of the topic is; `slot` is what this node has of it.
+pub(crate) fn place(
+    broker: &Broker,
+    image: &MetadataImage,
+    topic: &Topic,
+    (index, slot): (i32, &PartitionSlot),
+) -> Place {
+    let partition = PartitionId(index);
+    let leader = leader(broker, image, GroupId { topic: topic.id, partition }, slot);
+    let own = broker.node();
+    let Some(assigned) = topic.image.partition(partition) else { return Place::default() };
+    let mut place =
+        Place { leader: leader.map(|(node, epoch)| (node.get(), epoch.get())), ..Place::default() };
+    for node in assigned.replicas.iter().map(|replica| replica.node()) {
+        let is_there =
+            if node == own { matches!(slot, PartitionSlot::Online(_)) } else { image.is_live(node) };
+        place.replicas.push(node.get());
+        if is_there { place.in_sync.push(node.get()) } else { place.offline.push(node.get()) }
+    }
+    place
+}
+
+/// Who leads a group now, as far as this node knows.
+fn leader(
+    broker: &Broker,
+    image: &MetadataImage,
+    group: GroupId,
+    slot: &PartitionSlot,
+) -> Option<(NodeId, LeaderEpoch)> {
+    if let Some(epoch) = slot.handle().and_then(|handle| handle.leads()) {
+        return Some((broker.node(), epoch));
+    }
+    let known = broker.links.leader(group)?;
+    let node = known.replica.node();
+    // A node that died is gone from here at once. Clients that are told "none" ask again soon; told of a leader that does not answer,
+    // some of them wait for seconds.
+    let is_there = broker.links.peers().is_some_and(|peers| peers.is_up(node));
+    (node != broker.node() && is_there && image.is_live(node)).then_some((node, known.epoch))
+}
+
+/// Who leads a topic's partition.
+pub(crate) fn leader_of(broker: &Broker, topic: &Topic, index: i32) -> Option<(NodeId, LeaderEpoch)> {
+    let slot = topic.partition(index)?;
+    leader(broker, &broker.image(), GroupId { topic: topic.id, partition: PartitionId(index) }, slot)
+}
+
+/// The node that leads the metadata log; -1 if that is not known.
+pub(crate) fn controller(broker: &Broker) -> i32 {
+    if broker.controller.handle().leads().is_some() {
+        return broker.node().get();
+    }
+    broker.links.leader(CONTROLLER).map_or(-1, |leader| leader.replica.node().get())
+}

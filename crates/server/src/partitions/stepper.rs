@@ -1,0 +1,165 @@
+//! The stepper: a bounded pool of threads that steps replicas. A step may block on the disk, for a vote or for what is cut off.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tailrace_replication::Partition;
+use tailrace_replication::raft::{ChunkRequest, PeerMessage};
+
+use crate::broker::wall_clock;
+use crate::disk::ServerDisk;
+use crate::partitions::flusher::Flusher;
+use crate::partitions::handle::PartitionHandle;
+use crate::partitions::workers::Workers;
+
+/// Times that a chunk is asked for in vain, in a row.
+const CHUNK_FAILURES_MAX: u32 = 20;
+
+/// Pause after a chunk that did not come.
+const CHUNK_PAUSE: Duration = Duration::from_millis(200);
+
+/// The pool.
+pub(crate) struct Stepper(Workers);
+
+impl Stepper {
+    /// Starts `threads` threads.
+    ///
+    /// # Errors
+    /// The operating system's, if it gives no thread.
+    pub(crate) fn start(threads: usize, flusher: Arc<Flusher>) -> std::io::Result<Self> {
+        let runtime = tokio::runtime::Handle::current();
+        let step = move |partition: &Arc<PartitionHandle>| {
+            let due = step(partition);
+            if due.sync {
+                flusher.schedule(partition);
+            }
+            if due.fetch && partition.inbox.begin_fetching() {
+                runtime.spawn(fetch_snapshot(Arc::clone(partition), Arc::clone(&flusher)));
+            }
+            false
+        };
+        Workers::start(("step", threads), |partition| &partition.inbox.claim, step).map(Self)
+    }
+
+    /// Takes a message for the replica. Dropped if too many wait already.
+    pub(crate) fn receive(&self, partition: &Arc<PartitionHandle>, message: PeerMessage) {
+        if partition.inbox.put(message) {
+            self.0.schedule(partition);
+        }
+    }
+
+    /// Lets one tick pass for the replica.
+    pub(crate) fn tick(&self, partition: &Arc<PartitionHandle>) {
+        partition.inbox.tick();
+        self.0.schedule(partition);
+    }
+
+    /// Lets the queue run empty and ends the threads.
+    pub(crate) fn stop(&self) {
+        self.0.stop();
+    }
+}
+
+/// What a step leaves to be done.
+#[derive(Clone, Copy, Debug, Default)]
+struct Due {
+    sync: bool,
+    /// The replica is too far behind, and wants segments.
+    fetch: bool,
+}
+
+fn step(partition: &Arc<PartitionHandle>) -> Due {
+    let (messages, ticks) = partition.inbox.take();
+    let before = partition.reader.high_watermark();
+    let mut slot = partition.core.blocking_lock();
+    let Some(core) = slot.as_mut() else { return Due::default() };
+    let stepped = catch_unwind(AssertUnwindSafe(|| step_core(partition, core, messages, ticks)));
+    let Ok((due, halted)) = stepped else {
+        tracing::error!(partition = %partition.id, "a replica's step panicked: it is taken out of service");
+        *slot = None;
+        drop(slot);
+        partition.stop_waiters();
+        return Due::default();
+    };
+    drop(slot);
+    if let Some(reason) = halted {
+        if !partition.halted.load(std::sync::atomic::Ordering::Acquire) {
+            tracing::error!(partition = %partition.id, %reason, "the replica has stopped");
+            partition.stop_waiters();
+        }
+    } else if partition.reader.high_watermark() > before {
+        partition.watermark_moved();
+    }
+    due
+}
+
+fn step_core(
+    partition: &PartitionHandle,
+    core: &mut Partition<ServerDisk>,
+    messages: impl IntoIterator<Item = PeerMessage>,
+    ticks: u32,
+) -> (Due, Option<String>) {
+    let Some(replica) = core.replica() else { return (Due::default(), None) };
+    let now = wall_clock();
+    for message in messages {
+        replica.receive(message, now);
+    }
+    for _ in 0..ticks {
+        replica.tick(now);
+    }
+    if ticks > 0 && replica.leader().is_none() && partition.inbox.is_eager() {
+        replica.campaign(now);
+    } else if replica.leader().is_some() {
+        partition.inbox.set_eager(false);
+    }
+    let due = Due { sync: replica.sync_due(), fetch: replica.wanted_chunk().is_some() };
+    let outcome = (due, replica.halted().map(str::to_owned));
+    partition.stepped(core);
+    outcome
+}
+
+/// Fetches the snapshot that the replica wants, one chunk after the other, until it has it or wants none any more.
+async fn fetch_snapshot(partition: Arc<PartitionHandle>, flusher: Arc<Flusher>) {
+    tracing::info!(partition = %partition.id, "this replica is too far behind: it fetches segments");
+    let mut failures = 0;
+    while failures < CHUNK_FAILURES_MAX
+        && let Some(request) = wanted_chunk(&partition).await
+    {
+        match partition.ask_chunk(&request).await {
+            Ok(chunk) => {
+                failures = 0;
+                take_chunk(&partition, request, chunk).await;
+                flusher.schedule(&partition);
+            }
+            // It is asked again. In the end its leader offers another one, or another node leads.
+            Err(error) => {
+                tracing::debug!(partition = %partition.id, %error, "a chunk did not come");
+                failures += 1;
+                tokio::time::sleep(CHUNK_PAUSE).await;
+            }
+        }
+    }
+    partition.inbox.end_fetching();
+}
+
+async fn wanted_chunk(partition: &PartitionHandle) -> Option<ChunkRequest> {
+    partition.core.lock().await.as_mut()?.replica()?.wanted_chunk()
+}
+
+/// On a worker: what has come is written, and at the end put in place.
+async fn take_chunk(partition: &Arc<PartitionHandle>, request: ChunkRequest, chunk: Option<Bytes>) {
+    let mut core = Arc::clone(&partition.core).lock_owned().await;
+    let partition = Arc::clone(partition);
+    let work = move || {
+        let Some(core) = core.as_mut() else { return };
+        if let Some(replica) = core.replica() {
+            replica.take_chunk(&request, chunk, wall_clock());
+            partition.stepped(core);
+        }
+    };
+    if tokio::task::spawn_blocking(work).await.is_err() {
+        tracing::error!("putting a snapshot in place panicked");
+    }
+}

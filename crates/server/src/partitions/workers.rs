@@ -1,0 +1,138 @@
+//! Threads that work on partitions: each partition is in their queue, or with one of them, at most once, so that the queue is
+//! bounded by the number of partitions.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use crate::partitions::handle::PartitionHandle;
+
+const IDLE: u8 = 0;
+const QUEUED: u8 = 1;
+const RUNNING: u8 = 2;
+const RUNNING_AND_WANTED: u8 = 3;
+
+/// Where a partition stands with some workers.
+#[derive(Debug, Default)]
+pub(crate) struct Claim(AtomicU8);
+
+impl Claim {
+    /// True if the caller has to queue the partition; false if it is queued, or will be, so that the caller's wish is seen.
+    fn take(&self) -> bool {
+        let next = |state| match state {
+            IDLE => Some(QUEUED),
+            RUNNING => Some(RUNNING_AND_WANTED),
+            _ => None,
+        };
+        self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) == Ok(IDLE)
+    }
+
+    /// A worker took the partition out of the queue. Wishes from here on need another round.
+    fn started(&self) {
+        self.0.store(RUNNING, Ordering::Release);
+    }
+
+    /// The worker is done; true if the partition has to be queued again.
+    fn ended(&self, wanted: bool) -> bool {
+        let next = |state| Some(if wanted || state == RUNNING_AND_WANTED { QUEUED } else { IDLE });
+        let before = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
+        wanted || before == Ok(RUNNING_AND_WANTED)
+    }
+}
+
+/// What the workers do with a partition; true if it is due again at once.
+type Work = dyn Fn(&Arc<PartitionHandle>) -> bool + Send + Sync;
+
+/// A bounded pool of threads.
+pub(crate) struct Workers {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    wake: Condvar,
+    claim: fn(&PartitionHandle) -> &Claim,
+    work: Box<Work>,
+}
+
+#[derive(Default)]
+struct Queue {
+    partitions: VecDeque<Arc<PartitionHandle>>,
+    stopping: bool,
+}
+
+impl Workers {
+    /// Starts the threads.
+    pub(crate) fn start(
+        (name, threads): (&str, usize),
+        claim: fn(&PartitionHandle) -> &Claim,
+        work: impl Fn(&Arc<PartitionHandle>) -> bool + Send + Sync + 'static,
+    ) -> std::io::Result<Self> {
+        let work = Box::new(work);
+        let shared = Arc::new(Shared { queue: Mutex::default(), wake: Condvar::new(), claim, work });
+        let mut handles = Vec::with_capacity(threads);
+        for number in 0..threads {
+            let shared = Arc::clone(&shared);
+            let builder = std::thread::Builder::new().name(format!("{name}-{number}"));
+            handles.push(builder.spawn(move || shared.run())?);
+        }
+        Ok(Self { shared, threads: Mutex::new(handles) })
+    }
+
+    /// Sees to it that a worker takes the partition after this call. Never blocks on a disk.
+    pub(crate) fn schedule(&self, partition: &Arc<PartitionHandle>) {
+        if (self.shared.claim)(partition).take() {
+            self.shared.push(Arc::clone(partition));
+        }
+    }
+
+    /// Works off the queue, then ends the threads. Blocks.
+    pub(crate) fn stop(&self) {
+        self.shared.lock().stopping = true;
+        self.shared.wake.notify_all();
+        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
+            let name = thread.thread().name().unwrap_or_default().to_owned();
+            if thread.join().is_err() {
+                tracing::error!(thread = name, "a worker panicked");
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, partition: Arc<PartitionHandle>) {
+        self.lock().partitions.push_back(partition);
+        self.wake.notify_one();
+    }
+
+    fn run(&self) {
+        while let Some(partition) = self.next() {
+            let claim = (self.claim)(&partition);
+            claim.started();
+            let wanted = (self.work)(&partition);
+            if claim.ended(wanted) {
+                self.push(Arc::clone(&partition));
+            }
+        }
+    }
+
+    fn next(&self) -> Option<Arc<PartitionHandle>> {
+        let mut queue = self.lock();
+        loop {
+            if let Some(partition) = queue.partitions.pop_front() {
+                return Some(partition);
+            }
+            if queue.stopping {
+                return None;
+            }
+            queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}

@@ -1,0 +1,416 @@
+//! What waits to be sent on one connection.
+//!
+//! There are lanes: control frames and heartbeats go before everything else, or a queue of batches would look like the death of
+//! this node; then announcements, then raft messages in their order, then bodies. Everything is bounded in bytes.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use tailrace_replication::raft::{Heartbeat, PeerMessage};
+use tailrace_types::GroupId;
+use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::Notify;
+
+use super::error::Ended;
+use super::frame::{
+    self, BODY_HEAD_BYTES, FrameKind, HEADER_BYTES, HEARTBEATS_BYTES_MAX, MESSAGES_MAX, RAFT_BATCH_BYTES,
+};
+use super::metrics::PeerMetrics;
+
+/// Bytes of heartbeats that wait: those of 10,000 groups, seven times over.
+const HEARTBEATS_WAITING_BYTES_MAX: usize = 4 << 20;
+
+/// The buffer that frames are written to keeps no more memory than this.
+const BUFFER_BYTES_KEPT: usize = 1 << 20;
+
+/// Why something is not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unsent {
+    Closed,
+    Full,
+}
+
+struct Message {
+    group: GroupId,
+    message: PeerMessage,
+    bytes: usize,
+}
+
+struct Body {
+    kind: FrameKind,
+    id: u64,
+    head: [u8; BODY_HEAD_BYTES],
+    body: Bytes,
+}
+
+#[derive(Default)]
+struct Lanes {
+    closed: bool,
+    /// What waits is sent, and nothing more is taken.
+    finishing: bool,
+    /// Whole frames.
+    control: BytesMut,
+    control_frames: Vec<FrameKind>,
+    /// Payloads of frames, with the number of rows; only the last one grows.
+    heartbeats: VecDeque<(BytesMut, usize)>,
+    heartbeat_bytes: usize,
+    /// Whole frames.
+    leading: VecDeque<Bytes>,
+    messages: VecDeque<Message>,
+    bodies: VecDeque<Body>,
+    /// Of announcements, messages and bodies.
+    bytes: usize,
+    /// Something was taken and is not with the socket yet.
+    writing: bool,
+}
+
+impl Lanes {
+    fn is_empty(&self) -> bool {
+        self.control.is_empty()
+            && self.heartbeats.is_empty()
+            && self.leading.is_empty()
+            && self.messages.is_empty()
+            && self.bodies.is_empty()
+    }
+
+    fn is_open(&self) -> bool {
+        !self.closed && !self.finishing
+    }
+
+    fn waiting_bytes(&self) -> usize {
+        self.bytes + self.heartbeat_bytes + self.control.len()
+    }
+}
+
+/// The lanes of one connection, and who waits for them.
+pub(super) struct Outgoing {
+    lanes: Mutex<Lanes>,
+    bytes_max: usize,
+    work: Notify,
+    /// Whoever waits for room, or for the end.
+    taken: Notify,
+}
+
+/// What is left once a batch was written.
+enum Settled {
+    More,
+    Empty,
+    /// Nothing, for ever.
+    Finished,
+}
+
+/// What is written at once.
+#[derive(Default)]
+struct Batch {
+    buffer: BytesMut,
+    messages: Vec<Message>,
+    tail: Bytes,
+}
+
+impl Outgoing {
+    pub(super) fn new(bytes_max: usize) -> Self {
+        Self { lanes: Mutex::default(), bytes_max, work: Notify::new(), taken: Notify::new() }
+    }
+
+    /// Queues a raft message that is no heartbeat.
+    pub(super) fn push_message(&self, group: GroupId, message: PeerMessage) -> Result<(), Unsent> {
+        let bytes = frame::message_bytes(&message);
+        let mut lanes = self.room(bytes)?;
+        lanes.bytes += bytes;
+        lanes.messages.push_back(Message { group, message, bytes });
+        self.wake(lanes);
+        Ok(())
+    }
+
+    pub(super) fn push_heartbeat(&self, group: GroupId, heartbeat: &Heartbeat) -> Result<(), Unsent> {
+        let bytes = frame::heartbeat_bytes(heartbeat);
+        let mut lanes = self.room(0)?;
+        if lanes.heartbeat_bytes + bytes > HEARTBEATS_WAITING_BYTES_MAX {
+            return Err(Unsent::Full);
+        }
+        lanes.heartbeat_bytes += bytes;
+        match lanes.heartbeats.back_mut() {
+            Some((payload, rows)) if payload.len() + bytes <= HEARTBEATS_BYTES_MAX => {
+                frame::put_heartbeat(payload, group, heartbeat);
+                *rows += 1;
+            }
+            _ => {
+                let mut payload = BytesMut::new();
+                frame::put_heartbeat(&mut payload, group, heartbeat);
+                lanes.heartbeats.push_back((payload, 1));
+            }
+        }
+        self.wake(lanes);
+        Ok(())
+    }
+
+    /// Queues whole frames. A complete list takes the place of what waited before it.
+    pub(super) fn push_leading(&self, complete: bool, frames: &[Bytes]) -> Result<(), Unsent> {
+        let bytes = frames.iter().map(Bytes::len).sum();
+        let mut lanes = self.room(bytes)?;
+        if complete {
+            lanes.bytes -= lanes.leading.drain(..).map(|frame| frame.len()).sum::<usize>();
+        }
+        lanes.bytes += bytes;
+        lanes.leading.extend(frames.iter().cloned());
+        self.wake(lanes);
+        Ok(())
+    }
+
+    /// Queues a request. `detail` is its kind.
+    pub(super) fn push_request(&self, id: u64, detail: u8, body: Bytes) -> Result<(), Unsent> {
+        let lanes = self.room(BODY_HEAD_BYTES + body.len())?;
+        self.push_body(lanes, FrameKind::Request, id, detail, body);
+        Ok(())
+    }
+
+    /// Queues an answer, however much waits: whoever reads requests waits for [`Outgoing::room_below`] before.
+    pub(super) fn push_answer(&self, id: u64, detail: u8, body: Bytes) {
+        let lanes = self.lock();
+        if lanes.is_open() {
+            self.push_body(lanes, FrameKind::Answer, id, detail, body);
+        }
+    }
+
+    fn push_body(&self, mut lanes: MutexGuard<'_, Lanes>, kind: FrameKind, id: u64, detail: u8, body: Bytes) {
+        let head = frame::body_head(kind, id, detail, &body);
+        lanes.bytes += BODY_HEAD_BYTES + body.len();
+        lanes.bodies.push_back(Body { kind, id, head, body });
+        self.wake(lanes);
+    }
+
+    /// Takes a request back: out of the queue, or by word to the other end if it is on its way already.
+    pub(super) fn cancel(&self, id: u64) {
+        let mut lanes = self.lock();
+        if let Some(at) = lanes.bodies.iter().position(|body| body.id == id) {
+            if let Some(body) = lanes.bodies.remove(at) {
+                lanes.bytes -= BODY_HEAD_BYTES + body.body.len();
+            }
+            return;
+        }
+        drop(lanes);
+        self.push_control(FrameKind::Cancel, id);
+    }
+
+    /// Queues a frame of a number. There are never many: each answers one, or belongs to a request or a tick.
+    pub(super) fn push_control(&self, kind: FrameKind, number: u64) {
+        let mut lanes = self.lock();
+        if lanes.is_open() {
+            frame::put_number(&mut lanes.control, kind, number);
+            lanes.control_frames.push(kind);
+            self.wake(lanes);
+        }
+    }
+
+    /// Drops what waits, and takes nothing more.
+    pub(super) fn close(&self) {
+        *self.lock() = Lanes { closed: true, ..Lanes::default() };
+        self.taken.notify_waiters();
+    }
+
+    /// True if more than `bytes` wait.
+    pub(super) fn is_above(&self, bytes: usize) -> bool {
+        self.lock().waiting_bytes() > bytes
+    }
+
+    /// Waits until fewer than `bytes` wait.
+    pub(super) async fn room_below(&self, bytes: usize) {
+        self.until(|lanes| lanes.waiting_bytes() < bytes).await;
+    }
+
+    /// Takes nothing more, and sends what waits; then it is the other end's turn to close.
+    pub(super) fn finish(&self) {
+        self.lock().finishing = true;
+        self.work.notify_one();
+    }
+
+    /// Waits for the end.
+    pub(super) async fn closed(&self) {
+        self.until(|_| false).await;
+    }
+
+    async fn until(&self, holds: impl Fn(&Lanes) -> bool) {
+        loop {
+            let taken = self.taken.notified();
+            tokio::pin!(taken);
+            taken.as_mut().enable();
+            {
+                let lanes = self.lock();
+                if lanes.closed || holds(&lanes) {
+                    return;
+                }
+            }
+            taken.await;
+        }
+    }
+
+    /// Sends what waits, and what comes. Ends with the connection only.
+    pub(super) async fn send_all(
+        &self,
+        socket: &mut (impl AsyncWrite + Unpin),
+        metrics: &PeerMetrics,
+        stall_max: Duration,
+    ) -> Ended {
+        let mut batch = Batch::default();
+        loop {
+            if self.take(&mut batch, metrics) {
+                if let Err(ended) = send_batch(socket, &mut batch, metrics, stall_max).await {
+                    return ended;
+                }
+                continue;
+            }
+            match tokio::time::timeout(stall_max, socket.flush()).await {
+                Err(_) => return Ended::Stalled(stall_max),
+                Ok(Err(error)) => return Ended::Socket(error),
+                Ok(Ok(())) => {}
+            }
+            match self.settle() {
+                Settled::More => {}
+                Settled::Empty => self.work.notified().await,
+                Settled::Finished => {
+                    // To close right away would take back what the other end has not read.
+                    return match socket.shutdown().await {
+                        Ok(()) => std::future::pending().await,
+                        Err(error) => Ended::Socket(error),
+                    };
+                }
+            }
+        }
+    }
+
+    /// Moves what comes next from the lanes to the batch. False if there is nothing.
+    fn take(&self, batch: &mut Batch, metrics: &PeerMetrics) -> bool {
+        let mut lanes = self.lock();
+        if lanes.is_empty() {
+            return false;
+        }
+        lanes.writing = true;
+        batch.buffer.extend_from_slice(&lanes.control.split());
+        lanes.control_frames.drain(..).for_each(|kind| metrics.sent(kind, 1));
+        lanes.heartbeat_bytes = 0;
+        let heartbeats = std::mem::take(&mut lanes.heartbeats);
+        while batch.buffer.len() < RAFT_BATCH_BYTES
+            && let Some(frame) = lanes.leading.pop_front()
+        {
+            lanes.bytes -= frame.len();
+            batch.buffer.extend_from_slice(&frame);
+            metrics.sent(FrameKind::Leading, 1);
+        }
+        take_messages(&mut lanes, &mut batch.messages);
+        if let Some(body) = lanes.bodies.pop_front() {
+            lanes.bytes -= BODY_HEAD_BYTES + body.body.len();
+            batch.tail = body.body;
+            drop(lanes);
+            put_messages(batch, heartbeats, metrics);
+            batch.buffer.extend_from_slice(&body.head);
+            metrics.sent(body.kind, 1);
+        } else {
+            drop(lanes);
+            put_messages(batch, heartbeats, metrics);
+        }
+        self.taken.notify_waiters();
+        true
+    }
+
+    /// Takes note that all that was taken is with the socket.
+    fn settle(&self) -> Settled {
+        let mut lanes = self.lock();
+        lanes.writing = false;
+        match (lanes.is_empty(), lanes.finishing) {
+            (false, _) => Settled::More,
+            (true, false) => Settled::Empty,
+            (true, true) => Settled::Finished,
+        }
+    }
+
+    fn room(&self, bytes: usize) -> Result<MutexGuard<'_, Lanes>, Unsent> {
+        let lanes = self.lock();
+        if !lanes.is_open() {
+            return Err(Unsent::Closed);
+        }
+        // A single frame may be larger than the bound.
+        if lanes.bytes > 0 && lanes.bytes + bytes > self.bytes_max {
+            return Err(Unsent::Full);
+        }
+        Ok(lanes)
+    }
+
+    fn wake(&self, lanes: MutexGuard<'_, Lanes>) {
+        let writing = lanes.writing;
+        drop(lanes);
+        // A writer at work looks again before it waits.
+        if !writing {
+            self.work.notify_one();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Lanes> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn take_messages(lanes: &mut Lanes, messages: &mut Vec<Message>) {
+    let mut bytes = 0;
+    while let Some(next) = lanes.messages.front() {
+        let fits = bytes + next.bytes <= RAFT_BATCH_BYTES && messages.len() < MESSAGES_MAX;
+        if !messages.is_empty() && !fits {
+            break;
+        }
+        bytes += next.bytes;
+        messages.extend(lanes.messages.pop_front());
+    }
+    lanes.bytes -= bytes;
+}
+
+/// Copies messages to the buffer: the only copy on their way to the socket.
+fn put_messages(batch: &mut Batch, heartbeats: VecDeque<(BytesMut, usize)>, metrics: &PeerMetrics) {
+    for (payload, rows) in heartbeats {
+        let at = frame::begin(&mut batch.buffer, FrameKind::Heartbeats);
+        batch.buffer.extend_from_slice(&payload);
+        frame::end(&mut batch.buffer, at);
+        metrics.sent(FrameKind::Heartbeats, 1);
+        metrics.sent_messages.inc_by(rows as u64);
+    }
+    if batch.messages.is_empty() {
+        return;
+    }
+    batch.buffer.reserve(HEADER_BYTES + batch.messages.iter().map(|message| message.bytes).sum::<usize>());
+    metrics.sent(FrameKind::Raft, 1);
+    metrics.sent_messages.inc_by(batch.messages.len() as u64);
+    let at = frame::begin(&mut batch.buffer, FrameKind::Raft);
+    for Message { group, message, .. } in batch.messages.drain(..) {
+        frame::put_message(&mut batch.buffer, group, &message);
+    }
+    frame::end(&mut batch.buffer, at);
+}
+
+async fn send_batch(
+    socket: &mut (impl AsyncWrite + Unpin),
+    batch: &mut Batch,
+    metrics: &PeerMetrics,
+    stall_max: Duration,
+) -> Result<(), Ended> {
+    let (mut head, mut tail) = (&batch.buffer[..], &batch.tail[..]);
+    while !head.is_empty() || !tail.is_empty() {
+        let parts = [IoSlice::new(head), IoSlice::new(tail)];
+        let parts = if head.is_empty() { &parts[1..] } else { &parts[..] };
+        let sent = match tokio::time::timeout(stall_max, socket.write_vectored(parts)).await {
+            Err(_) => return Err(Ended::Stalled(stall_max)),
+            Ok(Ok(0)) => return Err(Ended::Socket(std::io::ErrorKind::WriteZero.into())),
+            Ok(sent) => sent?,
+        };
+        metrics.sent_bytes.inc_by(sent as u64);
+        let of_head = sent.min(head.len());
+        head = &head[of_head..];
+        tail = &tail[sent - of_head..];
+    }
+    batch.buffer.clear();
+    if batch.buffer.capacity() > BUFFER_BYTES_KEPT {
+        batch.buffer = BytesMut::new();
+    }
+    batch.tail = Bytes::new();
+    Ok(())
+}

@@ -1,0 +1,43 @@
+//! Log lines that a stranger could cause without end, one in a while for each reason.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Time between two lines with one reason.
+const INTERVAL: Duration = Duration::from_secs(5);
+
+/// When each reason was last logged, and how often it was not since. Reasons are the program's own, so they are few.
+#[derive(Default)]
+pub(super) struct Quiet(Mutex<HashMap<&'static str, (Instant, u64)>>);
+
+impl Quiet {
+    /// How many lines with this reason were left out before this one; `None` if this one is left out, too.
+    pub(super) fn may_log(&self, reason: &'static str) -> Option<u64> {
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match lines.get_mut(reason) {
+            Some((last, left_out)) if last.elapsed() < INTERVAL => {
+                *left_out += 1;
+                None
+            }
+            _ => Some(lines.insert(reason, (Instant::now(), 0)).map_or(0, |(_, left_out)| left_out)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_in_a_while_for_each_reason() {
+        let quiet = Quiet::default();
+        assert_eq!(quiet.may_log("a"), Some(0));
+        assert_eq!(quiet.may_log("a"), None);
+        assert_eq!(quiet.may_log("a"), None);
+        assert_eq!(quiet.may_log("b"), Some(0));
+        let before = Instant::now().checked_sub(INTERVAL).unwrap();
+        quiet.0.lock().unwrap().get_mut("a").unwrap().0 = before;
+        assert_eq!(quiet.may_log("a"), Some(2));
+    }
+}

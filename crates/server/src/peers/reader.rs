@@ -1,0 +1,113 @@
+//! Frames from one connection.
+
+use std::time::Duration;
+
+use bytes::{Buf as _, Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::time::Instant;
+
+use super::error::Ended;
+use super::frame::FrameError;
+
+/// Room for reading where nothing is known of what comes.
+const READ_BYTES: usize = 64 * 1024;
+
+/// With less room than this a new buffer is taken.
+const READ_BYTES_LEAST: usize = 4 * 1024;
+
+/// Memory for a frame is taken in steps of this, or as much as has arrived of it: a length that lies takes no more.
+const STEP_BYTES: usize = 1 << 20;
+
+/// A quiet connection keeps no larger buffer.
+const BUFFER_BYTES_KEPT: usize = 4 * READ_BYTES;
+
+/// Slower frames than this many bytes in a second are given up.
+const BYTES_PER_SECOND_MIN: usize = 1 << 20;
+
+/// Reads frames. May be dropped between any two polls and goes on where it was.
+pub(super) struct FrameReader<R> {
+    socket: R,
+    input: BytesMut,
+    frame_bytes_max: usize,
+    silence_max: Duration,
+    /// Since when the frame in `input` is incomplete.
+    incomplete_since: Option<Instant>,
+}
+
+impl<R: AsyncRead + Unpin> FrameReader<R> {
+    pub(super) fn new(socket: R, frame_bytes_max: usize, silence_max: Duration) -> Self {
+        Self { socket, input: BytesMut::new(), frame_bytes_max, silence_max, incomplete_since: None }
+    }
+
+    /// The next frame's kind and payload. `arrived` is told of bytes whenever some come.
+    pub(super) async fn next(&mut self, mut arrived: impl FnMut(usize)) -> Result<(u8, Bytes), Ended> {
+        loop {
+            let missing = match self.frame_bytes()? {
+                Some(bytes) if self.input.len() >= bytes => return Ok(self.split(bytes)),
+                Some(bytes) => bytes - self.input.len(),
+                None => 0,
+            };
+            let patience = self.patience();
+            self.make_room(missing);
+            let count = match tokio::time::timeout(patience, self.socket.read_buf(&mut self.input)).await {
+                Ok(count) => count?,
+                Err(_) if patience < self.silence_max => return Err(Ended::SlowFrame),
+                Err(_) => return Err(Ended::Silent(self.silence_max)),
+            };
+            if count == 0 {
+                return Err(Ended::ByPeer);
+            }
+            arrived(count);
+        }
+    }
+
+    /// Length of the frame in front with its length field, `None` while that has not arrived.
+    fn frame_bytes(&self) -> Result<Option<usize>, FrameError> {
+        let Some(prefix) = self.input.first_chunk::<4>() else { return Ok(None) };
+        let length = u32::from_le_bytes(*prefix) as usize;
+        let max = self.frame_bytes_max - 4;
+        if length == 0 || length > max {
+            return Err(FrameError::Length { length, max });
+        }
+        Ok(Some(4 + length))
+    }
+
+    fn split(&mut self, bytes: usize) -> (u8, Bytes) {
+        self.incomplete_since = None;
+        let mut frame = self.input.split_to(bytes).freeze();
+        frame.advance(4);
+        let kind = frame.get_u8();
+        (kind, frame)
+    }
+
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.input.capacity()
+    }
+
+    /// Nothing was read for a while, for reasons of this end: what is left in the socket is not late.
+    pub(super) fn forgive(&mut self) {
+        self.incomplete_since = None;
+    }
+
+    /// How long the next bytes may take. None at all is long enough for those that are in the socket already.
+    fn patience(&mut self) -> Duration {
+        if self.input.is_empty() {
+            return self.silence_max;
+        }
+        let since = *self.incomplete_since.get_or_insert_with(Instant::now);
+        let arrived = Duration::from_secs((self.input.len() / BYTES_PER_SECOND_MIN) as u64);
+        (self.silence_max + arrived).saturating_sub(since.elapsed()).min(self.silence_max)
+    }
+
+    fn make_room(&mut self, missing: usize) {
+        if self.input.is_empty() && self.input.capacity() > BUFFER_BYTES_KEPT {
+            self.input = BytesMut::new();
+        }
+        let wanted = missing.min(STEP_BYTES.max(self.input.len()));
+        let free = self.input.capacity() - self.input.len();
+        if free < wanted.max(READ_BYTES_LEAST) {
+            self.input.reserve(wanted.max(READ_BYTES));
+        }
+    }
+}

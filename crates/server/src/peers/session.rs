@@ -1,0 +1,196 @@
+//! The dialler's side of one connection: what it sends, and the answers it waits for.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tokio::sync::oneshot;
+
+use super::error::{Ended, PeerError, RequestError};
+use super::frame::{self, BODY_HEAD_BYTES, Frame, FrameKind};
+use super::metrics::PeerMetrics;
+use super::outgoing::{Outgoing, Unsent};
+use super::reader::FrameReader;
+use super::stream::Halves;
+use super::types::{PeerIdentity, PeerOptions, RequestKind};
+
+type Outcome = Result<Bytes, RequestError>;
+
+#[derive(Default)]
+struct Waiting {
+    /// Why nothing is waited for any more.
+    ended: Option<String>,
+    last_id: u64,
+    answers: HashMap<u64, (oneshot::Sender<Outcome>, usize)>,
+    /// Of the bodies of requests without an answer.
+    bytes: usize,
+}
+
+/// One connection that this node has dialled.
+pub(super) struct Session {
+    pub(super) peer: PeerIdentity,
+    pub(super) outgoing: Outgoing,
+    waiting: Mutex<Waiting>,
+    in_flight_max: usize,
+    bytes_max: usize,
+    frame_bytes_max: usize,
+    began: Instant,
+}
+
+impl Session {
+    pub(super) fn new(peer: PeerIdentity, options: &PeerOptions) -> Arc<Self> {
+        Arc::new(Self {
+            peer,
+            outgoing: Outgoing::new(options.queue_bytes_max),
+            waiting: Mutex::default(),
+            in_flight_max: options.requests_in_flight_max,
+            bytes_max: options.queue_bytes_max,
+            frame_bytes_max: options.frame_bytes_max,
+            began: Instant::now(),
+        })
+    }
+
+    /// Sends and reads until the connection ends; `arrived` is told of signs of life.
+    pub(super) async fn run(
+        &self,
+        mut halves: Halves,
+        options: &PeerOptions,
+        metrics: &PeerMetrics,
+        arrived: impl Fn(),
+    ) -> Ended {
+        let mut reader = FrameReader::new(halves.reader, options.frame_bytes_max, options.silence_max);
+        let ended = tokio::select! {
+            ended = self.outgoing.send_all(&mut halves.writer, metrics, options.silence_max) => ended,
+            Err(ended) = self.read(&mut reader, metrics, arrived) => ended,
+            () = self.ping(options.ping_interval) => Ended::ByPeer,
+        };
+        self.close(&ended.to_string());
+        ended
+    }
+
+    /// Fails all that is under way.
+    pub(super) fn close(&self, reason: &str) {
+        self.outgoing.close();
+        let mut waiting = self.lock();
+        waiting.ended.get_or_insert_with(|| reason.to_owned());
+        waiting.bytes = 0;
+        waiting.answers.clear();
+    }
+
+    async fn read(
+        &self,
+        reader: &mut FrameReader<impl tokio::io::AsyncRead + Unpin>,
+        metrics: &PeerMetrics,
+        arrived: impl Fn(),
+    ) -> Result<std::convert::Infallible, Ended> {
+        loop {
+            let (kind, payload) = reader
+                .next(|bytes| {
+                    metrics.received_bytes.inc_by(bytes as u64);
+                    arrived();
+                })
+                .await?;
+            let (kind, frame) = frame::decode(kind, payload)?;
+            metrics.received(kind);
+            match frame {
+                Frame::Answer { id, outcome } => self.answered(id, outcome),
+                Frame::Pong(sent) => {
+                    let now = micros(self.began.elapsed());
+                    metrics.round_trip(Duration::from_micros(now.saturating_sub(sent)));
+                }
+                // A sign of life.
+                Frame::Ping(_) => {}
+                _ => return Err(Ended::Misplaced(kind.name())),
+            }
+        }
+    }
+
+    /// Asks for signs of life, for ever.
+    async fn ping(&self, interval: Duration) {
+        let mut ticks = tokio::time::interval(interval);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            self.outgoing.push_control(FrameKind::Ping, micros(self.began.elapsed()));
+        }
+    }
+
+    /// An answer that nobody waits for any more is dropped.
+    fn answered(&self, id: u64, outcome: Outcome) {
+        let mut waiting = self.lock();
+        if let Some((answer, bytes)) = waiting.answers.remove(&id) {
+            waiting.bytes -= bytes;
+            drop(waiting);
+            let _ = answer.send(outcome);
+        }
+    }
+
+    /// Asks, and waits for the answer.
+    pub(super) async fn request(
+        self: &Arc<Self>,
+        kind: RequestKind,
+        body: Bytes,
+        timeout: Duration,
+    ) -> Result<Bytes, PeerError> {
+        let (bytes, max) = (BODY_HEAD_BYTES + body.len(), self.frame_bytes_max);
+        if bytes > max {
+            return Err(PeerError::TooLarge { bytes, max });
+        }
+        let (id, answer) = self.register(body.len())?;
+        let _given_up = GivenUp { session: self, id };
+        match self.outgoing.push_request(id, kind as u8, body) {
+            Ok(()) => {}
+            Err(Unsent::Full) => return Err(PeerError::QueueFull),
+            Err(Unsent::Closed) => return Err(PeerError::NotConnected(self.peer.node)),
+        }
+        match tokio::time::timeout(timeout, answer).await {
+            Err(_) => Err(PeerError::TimedOut(timeout)),
+            Ok(Ok(outcome)) => Ok(outcome?),
+            Ok(Err(_)) => Err(PeerError::Disconnected(self.lock().ended.clone().unwrap_or_default())),
+        }
+    }
+
+    fn register(&self, bytes: usize) -> Result<(u64, oneshot::Receiver<Outcome>), PeerError> {
+        let mut waiting = self.lock();
+        if waiting.ended.is_some() {
+            return Err(PeerError::NotConnected(self.peer.node));
+        }
+        let is_full = waiting.answers.len() >= self.in_flight_max;
+        // A single large one may be larger than the bound.
+        if is_full || (waiting.bytes > 0 && waiting.bytes + bytes > self.bytes_max) {
+            return Err(PeerError::QueueFull);
+        }
+        waiting.last_id += 1;
+        waiting.bytes += bytes;
+        let id = waiting.last_id;
+        let (sender, receiver) = oneshot::channel();
+        waiting.answers.insert(id, (sender, bytes));
+        Ok((id, receiver))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Takes a request back that has no answer when this is dropped.
+struct GivenUp<'a> {
+    session: &'a Session,
+    id: u64,
+}
+
+impl Drop for GivenUp<'_> {
+    fn drop(&mut self) {
+        let mut waiting = self.session.lock();
+        if let Some((_, bytes)) = waiting.answers.remove(&self.id) {
+            waiting.bytes -= bytes;
+            drop(waiting);
+            self.session.outgoing.cancel(self.id);
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Sockets between nodes, plain or with TLS.
+
+use std::io;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+/// Both halves of a connection.
+pub(super) struct Halves {
+    pub(super) reader: Box<dyn AsyncRead + Send + Unpin>,
+    pub(super) writer: Box<dyn AsyncWrite + Send + Unpin>,
+}
+
+impl Halves {
+    pub(super) fn plain(stream: TcpStream) -> Self {
+        let (reader, writer) = stream.into_split();
+        Self { reader: Box::new(reader), writer: Box::new(writer) }
+    }
+
+    pub(super) fn tls(stream: impl Into<tokio_rustls::TlsStream<TcpStream>>) -> Self {
+        let (reader, writer) = tokio::io::split(stream.into());
+        Self { reader: Box::new(reader), writer: Box::new(writer) }
+    }
+
+    pub(super) async fn send_now(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.writer.write_all(bytes).await?;
+        self.writer.flush().await
+    }
+
+    /// Sends, and waits for the other end to close: to close first, with bytes unread, would take back what was sent.
+    pub(super) async fn send_last(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.send_now(bytes).await?;
+        self.writer.shutdown().await?;
+        let mut ignored = [0; 1024];
+        while self.reader.read(&mut ignored).await? > 0 {}
+        Ok(())
+    }
+}
+
+/// Connects to HOST:PORT; every address of the host is tried.
+pub(super) async fn connect(address: &str, timeout: Duration) -> io::Result<TcpStream> {
+    let late = || io::Error::new(io::ErrorKind::TimedOut, format!("no connection within {timeout:?}"));
+    let stream = tokio::time::timeout(timeout, TcpStream::connect(address)).await.map_err(|_| late())??;
+    // Without it small frames wait for the acknowledgement of earlier ones.
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// The host of HOST:PORT, without the brackets of an IPv6 address.
+pub(super) fn host(address: &str) -> &str {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_host_is_what_stands_before_the_port() {
+        for (address, host) in [("a.b:1", "a.b"), ("127.0.0.1:9", "127.0.0.1"), ("[::1]:9", "::1")] {
+            assert_eq!(super::host(address), host);
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Three real nodes, on loopback: what happens when they begin, when one dies, when they are told nonsense.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::support::{Server, failure, run};
+
+/// Longest wait for anything that has to happen.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A node of a cluster, on free ports.
+struct Node {
+    server: Server,
+    cluster: String,
+}
+
+fn start_node(dir: &Path, node: u32, more: &[&str]) -> Node {
+    let (id, data) = (node.to_string(), dir.join(format!("node{node}")));
+    let own = ["--node-id", &id, "--cluster-listen", "127.0.0.1:0"];
+    let server = Server::start_on(&data, "127.0.0.1:0", "off", &[&own, more].concat());
+    let cluster = server.ready.split_whitespace().find_map(|word| word.strip_prefix("cluster="));
+    let cluster = cluster.expect("the ready line names the address for other nodes").to_owned();
+    Node { server, cluster }
+}
+
+/// Three nodes that know each other.
+fn three(dir: &Path) -> BTreeMap<u32, Node> {
+    let first = start_node(dir, 1, &[]);
+    let seed = first.cluster.clone();
+    let others = [2, 3].map(|node| (node, start_node(dir, node, &["--seed", &seed])));
+    let mut nodes = BTreeMap::from([(1, first)]);
+    nodes.extend(others);
+    nodes
+}
+
+/// Tries until it holds.
+#[track_caller]
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Leader of each partition of a topic, as a node tells it; none for one without.
+fn leaders(node: &Node, topic: &str) -> Vec<Option<u32>> {
+    let text = node.server.output(&["topic", "describe", topic, "-o", "json"]);
+    let topics: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let topic = topics.as_array().map_or(&topics, |topics| &topics[0]);
+    let partitions = topic["partitions"].as_array().expect("partitions");
+    partitions.iter().map(|partition| partition["leader"].as_u64().map(|node| node as u32)).collect()
+}
+
+fn lines(range: std::ops::Range<u32>) -> String {
+    range.map(|number| format!("record {number}\n")).collect()
+}
+
+fn sorted(text: &str) -> Vec<&str> {
+    let mut lines: Vec<_> = text.lines().collect();
+    lines.sort_unstable();
+    lines
+}
+
+/// Every acknowledged record is there once, whichever node is killed.
+#[test]
+fn what_three_nodes_acknowledged_survives_the_death_of_each_of_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut nodes = three(dir.path());
+    let create = ["topic", "create", "kept", "--partitions", "3", "--replication-factor", "3"];
+    nodes[&2].server.output(&create);
+    eventually("all partitions have leaders", || leaders(&nodes[&3], "kept").iter().all(Option::is_some));
+    let mut expected = String::new();
+    for round in 0..3 {
+        let victim = round + 1;
+        let input = lines(round * 1000..round * 1000 + 500);
+        nodes[&victim].server.produce("kept", &["--batch-bytes", "1000"], input.as_bytes());
+        expected += &input;
+        nodes.remove(&victim).unwrap().server.kill();
+        let (&asked, survivor) = nodes.iter().next().unwrap();
+        // The client finds the new leaders by itself.
+        let input = lines(round * 1000 + 500..round * 1000 + 1000);
+        survivor.server.produce("kept", &["--batch-bytes", "1000"], input.as_bytes());
+        expected += &input;
+        let found = survivor.server.consume_text("kept", &[]);
+        assert_eq!(sorted(&found), sorted(&expected), "after the death of node {victim}, asked {asked}");
+        let seed = survivor.cluster.clone();
+        nodes.insert(victim, start_node(dir.path(), victim, &["--seed", &seed]));
+    }
+    eventually("all partitions have leaders", || leaders(&nodes[&1], "kept").iter().all(Option::is_some));
+    for node in nodes.into_values() {
+        assert_eq!(node.server.stop(), Some(0));
+    }
+}
+
+/// A node that is told to stop hands over first: nobody waits for an election.
+#[test]
+fn a_node_that_stops_hands_its_partitions_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut nodes = three(dir.path());
+    nodes[&1].server.output(&["topic", "create", "t", "--partitions", "6", "--replication-factor", "3"]);
+    eventually("all partitions have leaders", || leaders(&nodes[&1], "t").iter().all(Option::is_some));
+    assert_eq!(nodes.remove(&1).unwrap().server.stop(), Some(0));
+    let left = leaders(&nodes[&2], "t");
+    assert!(left.iter().all(|leader| matches!(leader, Some(2 | 3))), "{left:?}");
+}
+
+/// All are told the same seeds, their own address among them: the first of the list founds the cluster.
+#[test]
+fn one_list_of_seeds_for_all_begins_one_cluster() {
+    let dir = tempfile::tempdir().unwrap();
+    // Free ports, for a list that is known before any of them runs.
+    let listeners: Vec<_> = (0..3).map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let addresses: Vec<_> = listeners.iter().map(|l| l.local_addr().unwrap().to_string()).collect();
+    drop(listeners);
+    let started: Vec<_> = std::thread::scope(|scope| {
+        let start = |number: usize| {
+            let (dir, addresses) = (dir.path(), &addresses);
+            move || {
+                let id = (number + 1).to_string();
+                let mut more = vec!["--node-id", &id, "--cluster-listen", &addresses[number]];
+                addresses.iter().for_each(|address| more.extend(["--seed", address]));
+                Server::start_on(&dir.join(&id), "127.0.0.1:0", "off", &more)
+            }
+        };
+        // The founder last: nobody else may take its place.
+        let threads: Vec<_> = [2, 1, 0].map(|number| scope.spawn(start(number))).into();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    started[0].output(&["topic", "create", "t", "--replication-factor", "3"]);
+    assert!(started[2].output(&["topic", "list"]).contains('t'));
+}
+
+#[test]
+fn folders_and_clusters_are_not_mixed_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = start_node(dir.path(), 1, &[]);
+    let other = tempfile::tempdir().unwrap();
+    let stranger = start_node(other.path(), 2, &[]);
+    assert_eq!(stranger.server.stop(), Some(0));
+    let folder = other.path().join("node2").to_str().unwrap().to_owned();
+    let serve = |more: &[&str]| {
+        let common = ["serve", "--data-dir", &folder, "--kafka", "127.0.0.1:0", "--nats", "off"];
+        let common = [&common[..], &["--http", "127.0.0.1:0"], more].concat();
+        failure(&run(&common), 1)
+    };
+    let error = serve(&["--node-id", "2"]);
+    assert!(error.contains("set cluster.listen"), "{error}");
+    let error = serve(&["--node-id", "3", "--cluster-listen", "127.0.0.1:0"]);
+    assert!(error.contains("belongs to node 2, not 3"), "{error}");
+    // A node number that is taken, by a node that lives.
+    let fresh = other.path().join("fresh").to_str().unwrap().to_owned();
+    let twin =
+        ["serve", "--data-dir", &fresh, "--kafka", "127.0.0.1:0", "--nats", "off", "--http", "127.0.0.1:0"];
+    let twin = [&twin[..], &["--node-id", "1", "--cluster-listen", "127.0.0.1:0", "--seed", &first.cluster]]
+        .concat();
+    let error = failure(&run(&twin), 1);
+    assert!(error.contains("does not let this node join"), "{error}");
+    let alone = other.path().join("alone").to_str().unwrap().to_owned();
+    let server = Server::start(Path::new(&alone), &[]);
+    assert_eq!(server.stop(), Some(0));
+    let join =
+        ["serve", "--data-dir", &alone, "--kafka", "127.0.0.1:0", "--nats", "off", "--http", "127.0.0.1:0"];
+    let join = [&join[..], &["--cluster-listen", "127.0.0.1:0", "--seed", &first.cluster]].concat();
+    let error = failure(&run(&join), 1);
+    assert!(error.contains("holds a cluster of its own"), "{error}");
+}
+
+/// What a node had when it was alone is there when it is one of three.
+#[test]
+fn a_node_that_was_alone_begins_a_cluster_with_what_it_has() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("node1");
+    let alone = Server::start(&data, &[]);
+    alone.create("old", 2);
+    alone.produce("old", &[], lines(0..100).as_bytes());
+    assert_eq!(alone.stop(), Some(0));
+    let nodes = three(dir.path());
+    let found = nodes[&3].server.consume_text("old", &[]);
+    assert_eq!(sorted(&found), sorted(&lines(0..100)));
+    nodes[&2].server.output(&["topic", "create", "new", "--replication-factor", "3"]);
+    nodes[&2].server.produce("old", &[], lines(100..200).as_bytes());
+    let found = nodes[&3].server.consume_text("old", &[]);
+    assert_eq!(sorted(&found), sorted(&lines(0..200)));
+}
