@@ -164,6 +164,13 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
     let entered = enter_cluster(&mut own, &config, &data_dir, &addresses, &metrics).await?;
     if let Some(entered) = &entered {
         addresses.cluster = Some(entered.bound);
+        if !entered.bound.ip().is_loopback() && !config.tailrace_cluster_tls {
+            tracing::warn!(
+                listener = "cluster", address = %entered.bound,
+                "LISTENING FOR OTHER NODES BEYOND LOOPBACK WITHOUT TLS: whoever reaches this address may speak as a node; \
+                 docs/security.md says how to demand certificates"
+            );
+        }
         links.connect(entered.peers.clone());
     }
     let opener = Opener { store, data_dir: data_dir.clone(), links: Arc::clone(&links) };

@@ -137,6 +137,8 @@ pub struct Replica<D: Disk> {
     pub(super) node: RawNode<LogStorage<D>>,
     /// What stopped it was a full disk.
     ran_out_of_room: bool,
+    /// The last term in which it led and an entry of that term is known to be committed.
+    pub(super) counted_in: u64,
     pub(super) options: ReplicaOptions,
     draws: u64,
     drawn_for: (u64, StateRole),
@@ -216,6 +218,7 @@ impl<D: Disk> Replica<D> {
         let mut replica = Self {
             node: node(storage, &options)?,
             ran_out_of_room: false,
+            counted_in: 0,
             drawn_for: (u64::MAX, StateRole::Follower),
             timeout_ticks: options.election_ticks,
             led: false,
@@ -635,7 +638,12 @@ impl<D: Disk> Replica<D> {
     }
 
     fn publish_commit(&mut self) {
-        let committed = self.node.raft.raft_log.committed;
+        let raft = &self.node.raft;
+        let committed = raft.raft_log.committed;
+        // Looked up once for each term: the log has to be read for it.
+        if raft.state == StateRole::Leader && self.counted_in != raft.term && raft.commit_to_current_term() {
+            self.counted_in = raft.term;
+        }
         #[cfg(feature = "deliberate-bugs")]
         let committed = self.counted().map_or(committed, |counted| counted.max(committed));
         let mut end = None;

@@ -46,7 +46,7 @@ impl<D: Disk> Replica<D> {
         let leads = self.halted().is_none()
             && self.role() == Role::Leader
             && raft.lead_transferee.is_none()
-            && raft.commit_to_current_term();
+            && self.counted_in == raft.term;
         leads.then(|| epoch_of(raft.term))
     }
 

@@ -19,7 +19,7 @@ use crate::peers::{PeerError, RequestError, RequestKind};
 const CLIENT_ID: &str = "tailrace-node";
 
 /// The requests that nodes have for each other.
-const SERVED: [ApiKey; 2] = [ApiKey::WriteTxnMarkers, ApiKey::AddPartitionsToTxn];
+const SERVED: [ApiKey; 3] = [ApiKey::WriteTxnMarkers, ApiKey::AddPartitionsToTxn, ApiKey::ElectLeaders];
 
 /// Puts a request to another node.
 ///

@@ -89,7 +89,10 @@ impl Links {
         let mut leaders = self.lock();
         for (group, epoch) in groups {
             let replica = match image.topic_by_id(group.topic) {
-                _ if group == CONTROLLER => image.node(from).map(|node| node.registration.replica),
+                // Also of a node that the metadata do not name yet: without a controller they never will.
+                _ if group == CONTROLLER => image
+                    .node(from)
+                    .map_or(Some(ReplicaId::new(from, 0)), |node| Some(node.registration.replica)),
                 Some(topic) => {
                     topic.partition(group.partition).and_then(|partition| partition.present_on(from))
                 }

@@ -44,7 +44,8 @@ fn changed(broker: &Broker, leads_since: Instant) -> Vec<(NodeId, bool)> {
         let id = node.registration.node;
         let silence = if id == own { Some(Duration::ZERO) } else { broker.silence(id) };
         let silent = silence.unwrap_or(Duration::MAX).min(leads_since.elapsed()) > timeout;
-        let fresh = silence.is_some_and(|silence| silence < FRESH);
+        // Well below the time after which it is fenced again.
+        let fresh = silence.is_some_and(|silence| silence < FRESH.min(timeout / 2));
         if node.fenced && fresh {
             changed.push((id, false));
         } else if !node.fenced && silent {

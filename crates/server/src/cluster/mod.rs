@@ -19,6 +19,7 @@ mod receiver;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use tailrace_broker::config::BrokerConfig;
 use tailrace_broker::{Command, RegisterNode};
 use tailrace_types::{GroupId, LeaderEpoch, NodeId};
@@ -26,7 +27,7 @@ use tokio::time::MissedTickBehavior;
 
 use crate::broker::Broker;
 use crate::controller::CommandError;
-use crate::peers::PeerNode;
+use crate::peers::{PeerError, PeerNode, RequestKind};
 use crate::start::Addresses;
 
 pub(crate) use forward::{Answer, PATIENCE};
@@ -35,7 +36,7 @@ pub(crate) use identity::{Entered, Own, enter, replica_options};
 pub use join::JoinError;
 pub(crate) use kafka::ask;
 pub(crate) use links::Links;
-pub(crate) use membership::{Settled, hand_over};
+pub(crate) use membership::{Settled, hand_over, hand_to};
 pub(crate) use receiver::Receiver;
 
 /// Time between two complete lists of what this node leads.
@@ -43,6 +44,9 @@ const ANNOUNCE: Duration = Duration::from_secs(5);
 
 /// Pause between two tries to register.
 const REGISTER_PAUSE: Duration = Duration::from_millis(200);
+
+/// How long a seed may take to say who it is.
+const SEED_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Groups in one announcement.
 const ANNOUNCED_AT_ONCE: usize = 10_000;
@@ -68,11 +72,13 @@ fn announce_all(broker: &Broker, to: Option<NodeId>) {
 /// What a node of a cluster does besides serving clients, for as long as it runs.
 pub(crate) async fn run(broker: Arc<Broker>, registration: Registration) {
     let mut stopping = broker.stopping.subscribe();
+    let registered = async {
+        register(&broker, registration).await;
+        std::future::pending::<()>().await;
+    };
     tokio::select! {
-        () = register(&broker, registration) => {}
-        () = Broker::stopped(&mut stopping) => return,
-    }
-    tokio::select! {
+        () = registered => {}
+        () = look_up_seeds(&broker) => {}
         () = announce(&broker) => {}
         () = follow_nodes(&broker) => {}
         () = liveness::run(&broker) => {}
@@ -128,6 +134,25 @@ async fn register(broker: &Arc<Broker>, Registration { node, founds }: Registrat
             }
         }
     }
+}
+
+/// Asks the seeds who they are: after a restart of several nodes on other addresses this may be the only way to find them.
+async fn look_up_seeds(broker: &Arc<Broker>) {
+    let mut left = broker.config().tailrace_cluster_seeds.clone();
+    while let (Some(peers), Some(receiver), false) = (broker.links.peers(), &broker.receiver, left.is_empty())
+    {
+        let mut unanswered = Vec::new();
+        for seed in left {
+            match peers.ask(&seed, RequestKind::Status, Bytes::new(), SEED_TIMEOUT).await {
+                Ok((who, status)) => receiver.note_address(broker, Some(who.node), &status),
+                Err(PeerError::Refused { .. }) => {}
+                Err(_) => unanswered.push(seed),
+            }
+        }
+        left = unanswered;
+        tokio::time::sleep(ANNOUNCE).await;
+    }
+    std::future::pending::<()>().await;
 }
 
 async fn announce(broker: &Arc<Broker>) {

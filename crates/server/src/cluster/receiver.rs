@@ -51,8 +51,13 @@ impl Receiver {
         self.addresses.lock().unwrap_or_else(PoisonError::into_inner).get(&node).cloned()
     }
 
+    /// Where this node is reached, as it tells others.
+    pub(super) fn status(&self) -> Option<Status> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Takes note of where a node says that it is.
-    fn note_address(&self, broker: &Broker, from: Option<NodeId>, body: &[u8]) {
+    pub(super) fn note_address(&self, broker: &Broker, from: Option<NodeId>, body: &[u8]) {
         let Ok(Status { node, address: Some(address), .. }) = serde_json::from_slice(body) else { return };
         let node = NodeId(node);
         if from != Some(node) || broker.image().node(node).is_none() {
@@ -86,9 +91,10 @@ impl PeerReceiver for Receiver {
     fn raft(&self, from: NodeId, messages: Vec<(GroupId, PeerMessage)>) {
         let Some(broker) = self.broker() else { return };
         for (group, message) in messages {
-            // Who this is for, its replica checks.
+            // What is meant for an earlier replica, whose disk is gone, must not be taken for one's own.
             if message.from().node() == from
                 && let Some(partition) = partition_of(&broker, group)
+                && partition.replica() == Some(message.to())
             {
                 broker.stepper.receive(&partition, message);
             }
@@ -113,7 +119,7 @@ impl PeerReceiver for Receiver {
         {
             self.note_address(broker, from, &body);
         }
-        let status = self.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let status = self.status();
         Box::pin(async move {
             match (kind, broker) {
                 (RequestKind::Status, broker) => Ok(join::status(broker.as_deref(), status)),
@@ -131,7 +137,7 @@ impl PeerReceiver for Receiver {
         tracing::info!(%node, "connected to another node");
         let Some(broker) = self.broker() else { return };
         super::announce_all(&broker, Some(node));
-        let status = self.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let status = self.status();
         let (Some(peers), Some(status)) = (broker.links.peers().cloned(), status) else { return };
         tokio::spawn(async move {
             // A node that does not hear it hears of the address from the controller.

@@ -1,8 +1,9 @@
-//! AlterPartitionReassignments (45). The only assignment that can be carried out is the one that there is.
+//! AlterPartitionReassignments (45). Of a node that is alone, the only assignment that can be carried out is the one that there is; in a
+//! cluster the controller decides, and the partitions' leaders carry it out in the background.
 
 use std::sync::Arc;
 
-use tailrace_broker::MetadataImage;
+use tailrace_broker::{Command, MetadataImage};
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::alter_partition_reassignments_request::{
     AlterPartitionReassignmentsRequest, ReassignablePartition,
@@ -10,10 +11,10 @@ use tailrace_kafka_wire::messages::alter_partition_reassignments_request::{
 use tailrace_kafka_wire::messages::alter_partition_reassignments_response::{
     AlterPartitionReassignmentsResponse, ReassignablePartitionResponse, ReassignableTopicResponse,
 };
-use tailrace_types::PartitionId;
+use tailrace_types::{NodeId, PartitionId};
 
 use crate::kafka::Context;
-use crate::kafka::commands::{ITEMS_MAX, Refusal};
+use crate::kafka::commands::{ITEMS_MAX, Mode, Refusal};
 use crate::kafka::replicas::check_replicas;
 
 pub(crate) async fn handle(
@@ -30,29 +31,57 @@ pub(crate) async fn handle(
             ..Default::default()
         };
     }
-    let (image, node) = (context.broker.image(), context.broker.node().get());
-    let responses = request.topics.into_iter().map(|topic| {
-        let partitions = topic.partitions.iter().map(|wanted| {
-            let refusal = reassign(&image, &topic.name, wanted, node).err();
-            ReassignablePartitionResponse {
+    let mut responses = Vec::with_capacity(request.topics.len());
+    for topic in request.topics {
+        let mut partitions = Vec::with_capacity(topic.partitions.len());
+        for wanted in &topic.partitions {
+            let refusal =
+                reassign(&context, &topic.name, wanted, allow_replication_factor_change).await.err();
+            partitions.push(ReassignablePartitionResponse {
                 partition_index: wanted.partition_index,
                 error_code: refusal.as_ref().map_or(ErrorCode::None, |refusal| refusal.code).code(),
                 error_message: refusal.map(|refusal| refusal.message),
                 ..Default::default()
-            }
-        });
-        let partitions = partitions.collect();
-        ReassignableTopicResponse { name: topic.name, partitions, ..Default::default() }
-    });
+            });
+        }
+        responses.push(ReassignableTopicResponse { name: topic.name, partitions, ..Default::default() });
+    }
     AlterPartitionReassignmentsResponse {
         allow_replication_factor_change,
         error_message: None,
-        responses: responses.collect(),
+        responses,
         ..Default::default()
     }
 }
 
-fn reassign(
+async fn reassign(
+    context: &Context,
+    name: &str,
+    wanted: &ReassignablePartition,
+    may_change_count: bool,
+) -> Result<(), Refusal> {
+    let (broker, image) = (&context.broker, context.broker.image());
+    if broker.links.peers().is_none() {
+        return reassign_alone(&image, name, wanted, broker.node().get());
+    }
+    let partition = PartitionId(wanted.partition_index);
+    let nodes: Option<Vec<_>> =
+        wanted.replicas.as_ref().map(|replicas| replicas.iter().copied().map(NodeId).collect());
+    // What it is to be is the controller's to judge, also for a topic that is not there.
+    let before = image.topic(name).and_then(|topic| topic.partition(partition)).map(|now| now.replicas.len());
+    if let (false, Some(nodes), Some(before)) = (may_change_count, &nodes, before)
+        && nodes.len() != before
+    {
+        return Err(Refusal::new(
+            ErrorCode::InvalidReplicationFactor,
+            format!("The replication factor is changed from {before} to {}.", nodes.len()),
+        ));
+    }
+    let command = Command::ReassignPartition { topic: name.to_owned(), partition, nodes };
+    context.command(command, Mode::CarryOut).await.map(drop)
+}
+
+fn reassign_alone(
     image: &MetadataImage,
     name: &str,
     wanted: &ReassignablePartition,

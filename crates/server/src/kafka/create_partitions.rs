@@ -11,6 +11,7 @@ use tailrace_kafka_wire::messages::create_partitions_request::{
 use tailrace_kafka_wire::messages::create_partitions_response::{
     CreatePartitionsResponse, CreatePartitionsTopicResult,
 };
+use tailrace_types::NodeId;
 
 use crate::kafka::Context;
 use crate::kafka::commands::{Deadline, Mode, Refusal};
@@ -61,8 +62,15 @@ async fn extend(
             );
             return Err(Refusal::new(ErrorCode::InvalidReplicaAssignment, message));
         }
-        let node = context.broker.node().get();
-        assignments.iter().try_for_each(|assignment| check_replicas(&assignment.broker_ids, node))?;
+        if context.broker.links.peers().is_none() {
+            let node = context.broker.node().get();
+            assignments.iter().try_for_each(|assignment| check_replicas(&assignment.broker_ids, node))?;
+        } else {
+            let nodes = assignments.iter().map(|a| a.broker_ids.iter().copied().map(NodeId).collect());
+            let (topic, count, assignment) = (topic.name.clone(), topic.count, Some(nodes.collect()));
+            let command = Command::CreatePartitions { topic, count, assignment, by };
+            return context.command(command, mode).await.map(drop);
+        }
     }
     context.command(command, mode).await.map(drop)
 }

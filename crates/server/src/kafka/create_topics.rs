@@ -9,7 +9,7 @@ use tailrace_kafka_wire::messages::create_topics_request::{CreatableTopic, Creat
 use tailrace_kafka_wire::messages::create_topics_response::{
     CreatableTopicConfigs, CreatableTopicResult, CreateTopicsResponse,
 };
-use tailrace_types::TopicId;
+use tailrace_types::{NodeId, TopicId};
 
 use crate::kafka::Context;
 use crate::kafka::commands::{Deadline, ITEMS_MAX, Mode, Refusal};
@@ -49,13 +49,14 @@ async fn create(
     deadline: Deadline,
 ) -> Result<Arc<MetadataImage>, Refusal> {
     deadline.check()?;
-    let (partitions, replication_factor) = counts(&topic, context.broker.node().get())?;
+    let alone = context.broker.links.peers().is_none().then(|| context.broker.node().get());
+    let (partitions, replication_factor, assignment) = counts(&topic, alone)?;
     let command = Command::CreateTopic(CreateTopic {
         name: topic.name,
         id: TopicId::from_random(random::bytes16()),
         partitions,
         replication_factor,
-        assignment: None,
+        assignment,
         configs: topic.configs.into_iter().map(|config| (config.name, config.value)).collect(),
         now: context.broker.now(),
         by: Requester::Client,
@@ -63,10 +64,10 @@ async fn create(
     context.command(command, mode).await
 }
 
-/// Partitions and replicas, given as numbers or by a manual assignment.
-fn counts(topic: &CreatableTopic, node: i32) -> Result<(i32, i16), Refusal> {
+/// Partitions and replicas, given as numbers or by a manual assignment. `alone`: there is only this node.
+fn counts(topic: &CreatableTopic, alone: Option<i32>) -> Result<(i32, i16, Assignment), Refusal> {
     if topic.assignments.is_empty() {
-        return Ok((topic.num_partitions, topic.replication_factor));
+        return Ok((topic.num_partitions, topic.replication_factor, None));
     }
     let refuse = |what| {
         let message = format!("A manual partition assignment was specified, but {what} was not set to -1.");
@@ -79,8 +80,18 @@ fn counts(topic: &CreatableTopic, node: i32) -> Result<(i32, i16), Refusal> {
         return refuse("numPartitions");
     }
     let assignment = topic.assignments.iter().map(|a| (a.partition_index, a.broker_ids.as_slice()));
-    Ok((check_assignment(assignment, node)?, 1))
+    let count = check_assignment(assignment, alone)?;
+    if alone.is_some() {
+        return Ok((count, 1, None));
+    }
+    let mut by_number: Vec<_> = topic.assignments.iter().collect();
+    by_number.sort_by_key(|assignment| assignment.partition_index);
+    let nodes = by_number.into_iter().map(|a| a.broker_ids.iter().copied().map(NodeId).collect());
+    Ok((-1, -1, Some(nodes.collect())))
 }
+
+/// The nodes of each partition's replicas, where a client says so.
+type Assignment = Option<Vec<Vec<NodeId>>>;
 
 fn created(image: &MetadataImage, name: String, mode: Mode) -> CreatableTopicResult {
     let Some(topic) = image.topic(&name) else {

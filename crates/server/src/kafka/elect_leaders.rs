@@ -1,7 +1,8 @@
-//! ElectLeaders (43). A partition's only replica leads it already, so that there is nothing to elect, whatever the kind of
-//! election; what is wrong with a request is said all the same.
+//! ElectLeaders (43). Of a node that is alone, a partition's only replica leads it already; what is wrong with a request is said all the
+//! same. In a cluster leadership is handed to the preferred replica. There is no unclean election: without a majority nobody leads.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tailrace_broker::MetadataImage;
 use tailrace_kafka_wire::ErrorCode;
@@ -9,14 +10,19 @@ use tailrace_kafka_wire::messages::elect_leaders_request::{ElectLeadersRequest, 
 use tailrace_kafka_wire::messages::elect_leaders_response::{
     ElectLeadersResponse, PartitionResult, ReplicaElectionResult,
 };
-use tailrace_types::PartitionId;
+use tailrace_types::{GroupId, NodeId, PartitionId};
 
-use crate::kafka::Context;
+use crate::cluster;
 use crate::kafka::commands::{ITEMS_MAX, Refusal};
+use crate::kafka::{Context, place};
 
 /// Kinds of election: the preferred replica, or any that is left.
 const PREFERRED: i8 = 0;
 const UNCLEAN: i8 = 1;
+
+/// How nodes ask each other, and how long they wait.
+const VERSION: i16 = 2;
+const LEADER_PATIENCE: Duration = Duration::from_secs(10);
 
 /// First version that says which kind.
 const KINDS_FROM: i16 = 1;
@@ -24,6 +30,9 @@ const KINDS_FROM: i16 = 1;
 pub(crate) async fn handle(context: Arc<Context>, request: ElectLeadersRequest) -> ElectLeadersResponse {
     let kind = if context.version() >= KINDS_FROM { request.election_type } else { PREFERRED };
     let is_known = matches!(kind, PREFERRED | UNCLEAN);
+    if is_known && context.broker.links.peers().is_some() {
+        return elect_in_cluster(&context, request, kind).await;
+    }
     let image = context.broker.image();
     let Some(wanted) = request.topic_partitions else {
         let nothing_elected = |topic: String| ReplicaElectionResult { topic, ..Default::default() };
@@ -79,4 +88,97 @@ fn outcome(image: &MetadataImage, name: &str, partition: i32) -> Refusal {
             "Leader election not needed: the only replica of this partition leads it.",
         ),
     }
+}
+
+/// In a cluster: partitions that are led here are handed over, others by their leaders, which are asked.
+async fn elect_in_cluster(context: &Context, request: ElectLeadersRequest, kind: i8) -> ElectLeadersResponse {
+    let image = context.broker.image();
+    let all = request.topic_partitions.is_none();
+    let wanted: Vec<(String, Vec<i32>)> = match request.topic_partitions {
+        Some(wanted) => wanted.into_iter().map(|topic| (topic.topic, topic.partitions)).collect(),
+        None => {
+            image.topics().map(|topic| (topic.name.to_string(), (0..topic.partitions).collect())).collect()
+        }
+    };
+    if wanted.iter().map(|(_, partitions)| partitions.len()).sum::<usize>() > ITEMS_MAX {
+        let error_code = ErrorCode::PolicyViolation.code();
+        return ElectLeadersResponse { error_code, ..Default::default() };
+    }
+    let mut replica_election_results = Vec::with_capacity(wanted.len());
+    for (topic, partitions) in wanted {
+        let mut partition_result = Vec::with_capacity(partitions.len());
+        for partition_id in partitions {
+            let outcome = elect_one(context, &topic, partition_id, kind).await;
+            // Who asks for all wants to know of those that had to be changed.
+            if all && matches!(&outcome, Err(refusal) if refusal.code == ErrorCode::ElectionNotNeeded) {
+                continue;
+            }
+            let refusal = outcome.err();
+            partition_result.push(PartitionResult {
+                partition_id,
+                error_code: refusal.as_ref().map_or(ErrorCode::None, |refusal| refusal.code).code(),
+                error_message: refusal.map(|refusal| refusal.message),
+                ..Default::default()
+            });
+        }
+        replica_election_results.push(ReplicaElectionResult {
+            topic,
+            partition_result,
+            ..Default::default()
+        });
+    }
+    ElectLeadersResponse { replica_election_results, ..Default::default() }
+}
+
+async fn elect_one(context: &Context, name: &str, number: i32, kind: i8) -> Result<(), Refusal> {
+    let (broker, image) = (&context.broker, context.broker.image());
+    let missing = |what: String| Err(Refusal::new(ErrorCode::UnknownTopicOrPartition, what));
+    let Some(topic) = broker.topics().by_name(name) else {
+        return missing(format!("No such topic as {name}"));
+    };
+    let Some(partition) = image.topic(name).and_then(|topic| topic.partition(PartitionId(number))) else {
+        return missing(format!("No such partition as {name}-{number}"));
+    };
+    let leader = place::leader_of(broker, &topic, number).map(|(node, _)| node);
+    let not_needed = |reason: &str| Err(Refusal::new(ErrorCode::ElectionNotNeeded, reason));
+    let (Some(leader), Some(preferred)) = (leader, partition.replicas.first().copied()) else {
+        let message =
+            "No replica leads this partition: a majority of them has to be there, and then elects one.";
+        return Err(Refusal::new(ErrorCode::EligibleLeadersNotAvailable, message));
+    };
+    if kind == UNCLEAN {
+        return not_needed("Leader election not needed: a replica leads this partition.");
+    }
+    if leader == preferred.node() {
+        return not_needed("Leader election not needed: the preferred replica leads this partition.");
+    }
+    let group = GroupId { topic: topic.id, partition: PartitionId(number) };
+    let handed = if leader == broker.node() {
+        cluster::hand_to(broker, group, preferred).await
+    } else if context.session.is_node() {
+        // It was asked of this node as the leader, which it is not any more.
+        false
+    } else {
+        ask_leader(context, leader, name, number).await
+    };
+    if handed {
+        return Ok(());
+    }
+    let message = "The preferred replica is not there, or has not caught up.";
+    Err(Refusal::new(ErrorCode::PreferredLeaderNotAvailable, message))
+}
+
+async fn ask_leader(context: &Context, leader: NodeId, name: &str, number: i32) -> bool {
+    let wanted = TopicPartitions { topic: name.to_owned(), partitions: vec![number], ..Default::default() };
+    let request = ElectLeadersRequest {
+        election_type: PREFERRED,
+        topic_partitions: Some(vec![wanted]),
+        timeout_ms: i32::try_from(LEADER_PATIENCE.as_millis()).unwrap_or(i32::MAX),
+        ..Default::default()
+    };
+    let asked = cluster::ask(&context.broker, leader, (&request, VERSION), LEADER_PATIENCE).await;
+    asked.is_ok_and(|answer| {
+        let mut results = answer.replica_election_results.iter().flat_map(|topic| &topic.partition_result);
+        results.all(|result| result.error_code == ErrorCode::None.code())
+    })
 }

@@ -1,5 +1,5 @@
-//! Manual assignments of replicas. There is one node, so the only assignment that can be carried out names it once for
-//! each partition; everything else is refused with the reason that Kafka gives.
+//! Manual assignments of replicas. Where there is one node, the only assignment that can be carried out names it once for each partition;
+//! everything else is refused with the reason that Kafka gives. In a cluster the controller knows the nodes.
 
 use std::collections::BTreeSet;
 
@@ -32,10 +32,10 @@ pub(crate) fn check_replicas(replicas: &[i32], node: i32) -> Result<(), Refusal>
     Ok(())
 }
 
-/// Checks a whole topic: partitions 0 to n-1, each once. Returns n.
+/// Checks a whole topic: partitions 0 to n-1, each once. Returns n. `alone`: there is only this node.
 pub(crate) fn check_assignment<'a>(
     assignment: impl Iterator<Item = (i32, &'a [i32])>,
-    node: i32,
+    alone: Option<i32>,
 ) -> Result<i32, Refusal> {
     let refuse = |message: String| Err(Refusal::new(ErrorCode::InvalidReplicaAssignment, message));
     let mut partitions = BTreeSet::new();
@@ -43,7 +43,9 @@ pub(crate) fn check_assignment<'a>(
         if !partitions.insert(partition) {
             return refuse(format!("Found multiple manual partition assignments for partition {partition}"));
         }
-        check_replicas(replicas, node)?;
+        if let Some(node) = alone {
+            check_replicas(replicas, node)?;
+        }
     }
     let count = i32::try_from(partitions.len()).unwrap_or(i32::MAX);
     if partitions.iter().copied().ne(0..count) {
@@ -57,7 +59,7 @@ mod tests {
     use super::*;
 
     fn check(assignment: &[(i32, &[i32])]) -> Result<i32, ErrorCode> {
-        check_assignment(assignment.iter().map(|&(p, replicas)| (p, replicas)), 1).map_err(|r| r.code)
+        check_assignment(assignment.iter().map(|&(p, replicas)| (p, replicas)), Some(1)).map_err(|r| r.code)
     }
 
     #[test]

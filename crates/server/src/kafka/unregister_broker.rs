@@ -1,16 +1,28 @@
-//! UnregisterBroker (64): forgets a node that is gone. The only node is not gone: it answers.
+//! UnregisterBroker (64): forgets a node that is gone and holds nothing. A node that is alone is not gone: it answers.
 
 use std::sync::Arc;
 
+use tailrace_broker::Command;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::{UnregisterBrokerRequest, UnregisterBrokerResponse};
+use tailrace_types::NodeId;
 
 use crate::kafka::Context;
+use crate::kafka::commands::Mode;
 
 pub(crate) async fn handle(
     context: Arc<Context>,
     request: UnregisterBrokerRequest,
 ) -> UnregisterBrokerResponse {
+    if context.broker.links.peers().is_some() {
+        let command = Command::RemoveNode { node: NodeId(request.broker_id) };
+        let refusal = context.command(command, Mode::CarryOut).await.err();
+        return UnregisterBrokerResponse {
+            error_code: refusal.as_ref().map_or(ErrorCode::None, |refusal| refusal.code).code(),
+            error_message: refusal.map(|refusal| refusal.message),
+            ..Default::default()
+        };
+    }
     let (node, wanted) = (context.broker.node().get(), request.broker_id);
     let (code, message) = if wanted == node {
         let message = format!("Broker ID {node} is this node, and the only one: it cannot be unregistered.");

@@ -31,7 +31,13 @@ fn three(dir: &Path) -> BTreeMap<u32, Node> {
     let others = [2, 3].map(|node| (node, start_node(dir, node, &["--seed", &seed])));
     let mut nodes = BTreeMap::from([(1, first)]);
     nodes.extend(others);
+    wait_for_voters(dir);
     nodes
+}
+
+/// All three vote about metadata: with two that do, neither may die.
+fn wait_for_voters(dir: &Path) {
+    eventually("all three nodes vote", || members_changed(dir, "change=Promote") >= 2);
 }
 
 /// Tries until it holds.
@@ -44,11 +50,16 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Leader of each partition of a topic, as a node tells it; none for one without.
-fn leaders(node: &Node, topic: &str) -> Vec<Option<u32>> {
+/// What a node tells of a topic.
+fn describe(node: &Node, topic: &str) -> serde_json::Value {
     let text = node.server.output(&["topic", "describe", topic, "-o", "json"]);
     let topics: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    let topic = topics.as_array().map_or(&topics, |topics| &topics[0]);
+    topics.as_array().map_or(topics.clone(), |topics| topics[0].clone())
+}
+
+/// Leader of each partition of a topic, as a node tells it; none for one without.
+fn leaders(node: &Node, topic: &str) -> Vec<Option<u32>> {
+    let topic = describe(node, topic);
     let partitions = topic["partitions"].as_array().expect("partitions");
     partitions.iter().map(|partition| partition["leader"].as_u64().map(|node| node as u32)).collect()
 }
@@ -104,6 +115,47 @@ fn a_node_that_stops_hands_its_partitions_over() {
     assert_eq!(nodes.remove(&1).unwrap().server.stop(), Some(0));
     let left = leaders(&nodes[&2], "t");
     assert!(left.iter().all(|leader| matches!(leader, Some(2 | 3))), "{left:?}");
+}
+
+/// The number of a node whose disk is gone is given to a new folder once the old one is known to be gone; what it had comes back from
+/// the others, and counts: another node may die then.
+#[test]
+fn a_node_that_lost_its_disk_gets_everything_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let quick = ["--set", "broker.session.timeout.ms=1000"];
+    let first = start_node(dir.path(), 1, &quick);
+    let seed = first.cluster.clone();
+    let with_seed = [&quick[..], &["--seed", &seed]].concat();
+    let mut second = start_node(dir.path(), 2, &with_seed);
+    let third = start_node(dir.path(), 3, &with_seed);
+    wait_for_voters(dir.path());
+    first.server.output(&["topic", "create", "t", "--partitions", "2", "--replication-factor", "3"]);
+    first.server.produce("t", &["--batch-bytes", "1000"], lines(0..500).as_bytes());
+    second.server.kill();
+    std::fs::remove_dir_all(dir.path().join("node2")).unwrap();
+    let in_sync =
+        |node: &Node| describe(node, "t")["partitions"][0]["in_sync_replicas"].as_array().map(Vec::len);
+    eventually("the node is fenced", || in_sync(&first) == Some(2));
+    second = start_node(dir.path(), 2, &with_seed);
+    first.server.produce("t", &["--batch-bytes", "1000"], lines(500..600).as_bytes());
+    eventually("its replicas count again", || {
+        leaders(&second, "t").iter().all(Option::is_some)
+            && members_changed(dir.path(), "change=Promote") >= 5
+    });
+    first.server.kill();
+    let found = second.server.consume_text("t", &[]);
+    assert_eq!(sorted(&found), sorted(&lines(0..600)));
+    assert_eq!(third.server.stop(), Some(0));
+}
+
+/// How often nodes have said that members of a partition changed so.
+fn members_changed(dir: &Path, how: &str) -> usize {
+    let logs = (1..=3).map(|node| dir.join(format!("node{node}.stderr")));
+    let logs = logs.map(|log| std::fs::read_to_string(log).unwrap_or_default());
+    logs.map(|log| {
+        log.lines().filter(|line| line.contains("the members change") && line.contains(how)).count()
+    })
+    .sum()
 }
 
 /// All are told the same seeds, their own address among them: the first of the list founds the cluster.

@@ -88,14 +88,14 @@ fn a_folder_of_a_newer_format_is_refused() {
     let server = Server::start(&data, &[]);
     server.create("kept", 1);
     assert_eq!(server.stop(), Some(0));
-    for (file, version) in [("tailrace.meta", 2), ("__cluster_metadata-0/partition.meta", 3)] {
+    for (file, version) in [("tailrace.meta", 3), ("__cluster_metadata-0/partition.meta", 3)] {
         let newer = dir.path().join("newer");
         copy_dir(&data, &newer);
         let path = newer.join(file);
         let mut bytes = std::fs::read(&path).unwrap();
         match bytes.starts_with(b"{") {
             true => {
-                bytes = String::from_utf8(bytes).unwrap().replace("\"format\": 1", "\"format\": 2").into()
+                bytes = String::from_utf8(bytes).unwrap().replace("\"format\": 1", "\"format\": 3").into()
             }
             // The version follows the magic.
             false => bytes[8] = version,
