@@ -1,0 +1,37 @@
+#!/bin/bash
+# Three real nodes under faults: interop/cluster.sh [--minutes 1] [--seed N] [--faults LIST] [--set KEY=VALUE,...]
+#                                interop/cluster.sh --failover 20
+#
+# Idempotent producers, transactional copiers, groups and readers (franz-go and librdkafka) run while nodes are killed, frozen and shut
+# down, and links between them are cut, in one direction too: all from a schedule that the seed decides. Then everything heals, every
+# record is read back, and the history of all clients is judged: lost, doubled, re-ordered or changed records, records of aborted or
+# unfinished transactions, readers and group offsets that go back, replicas that differ. Any of these is exit status 1.
+# --faults: kill kill2 killall stop stop2 term rolling cut oneway deaf mute isolate split refuse reset delay, and disk, which has to
+# mount. --failover kills the leader of a partition so many times; the time until the next acknowledged write is to be below 2 s.
+# KEEP=1 keeps data and logs.
+set -uo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+DIR=$INTEROP/cluster
+case " $* " in *" --help "*) sed -n '2,/^set/{s/^# \?//;/^set/d;p}' "${BASH_SOURCE[0]}"; exit 0 ;; esac
+install_python || die "the Python clients cannot be installed"
+install_tailrace || die "tailrace does not build"
+mkdir -p "$DIR/target"
+(cd "$DIR" && retry quiet target/log go build -o target/cluster .) || die "the harness does not build"
+# The judge finds what is made up, or its silence means nothing.
+(cd "$DIR" && quiet target/log go test .) || die "the checker misses an anomaly"
+STATE=$(mktemp -d "${TMPDIR:-/tmp}/interop-cluster.XXXXXX")
+cleanup() {
+  local file pid
+  for file in "$STATE"/n*.pid; do
+    pid=$(cat "$file" 2>/dev/null) && grep -qs -- "$STATE" "/proc/$pid/cmdline" && kill -KILL "$pid" 2>/dev/null
+  done
+  for file in "$STATE"/disk*; do
+    [ -d "$file" ] || continue
+    [ -z "${KEEP:-}" ] || { rm "$STATE/n${file##*disk}" && cp -r "$file/data" "$STATE/n${file##*disk}"; }
+    umount -l "$file" 2>/dev/null
+  done
+  if [ -n "${KEEP:-}" ]; then echo "data and logs: $STATE"; else rm -rf "$STATE"; fi
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+"$DIR/target/cluster" -binary "$TAILRACE_BIN" -state "$STATE" -python "$PYTHON" -script "$DIR/librdkafka.py" "$@" < /dev/null

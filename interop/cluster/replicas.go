@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"sort"
+	"strings"
+)
+
+// What lies on the disks of the three nodes after they have ended: every replica has the same batches.
+
+type batch struct {
+	Base     int64  `json:"base_offset"`
+	Last     int64  `json:"last_offset"`
+	Epoch    int32  `json:"leader_epoch"`
+	Crc      uint32 `json:"crc"`
+	Producer int64  `json:"producer_id"`
+}
+
+func dump(binary, folder string) ([]batch, error) {
+	command := exec.Command(binary, "log", "dump", "-o", "json", folder)
+	var errors strings.Builder
+	command.Stderr = &errors
+	out, err := command.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := command.Start(); err != nil {
+		return nil, err
+	}
+	var batches []batch
+	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		b := batch{Base: nowhere}
+		if err := json.Unmarshal(lines.Bytes(), &b); err != nil {
+			return nil, err
+		}
+		if b.Base != nowhere {
+			batches = append(batches, b)
+		}
+	}
+	if err := command.Wait(); err != nil {
+		return nil, fmt.Errorf("%v: %s", err, errors.String())
+	}
+	return batches, nil
+}
+
+// compareReplicas reports how many partitions it compared.
+func compareReplicas(c *cluster, j *judge) int {
+	names := map[string]bool{}
+	for _, n := range c.nodes {
+		folders, _ := filepath.Glob(filepath.Join(n.data, "*-*"))
+		for _, folder := range folders {
+			names[filepath.Base(folder)] = true
+		}
+		if out, err := exec.Command(n.binary, "log", "verify", n.data).CombinedOutput(); err != nil {
+			j.anomaly("damaged-log", "node %d: %v: %s", n.number, err, lastOf(string(out)))
+		}
+	}
+	var sorted []string
+	for name := range names {
+		sorted = append(sorted, name)
+	}
+	sort.Strings(sorted)
+	for _, name := range sorted {
+		comparePartition(c, j, name)
+	}
+	return len(sorted)
+}
+
+func lastOf(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-3):], " | ")
+}
+
+func comparePartition(c *cluster, j *judge, name string) {
+	var first []batch
+	for i, n := range c.nodes {
+		batches, err := dump(n.binary, filepath.Join(n.data, name))
+		if err != nil {
+			j.anomaly("replicas-differ", "%s of node %d cannot be read: %v", name, n.number, err)
+			return
+		}
+		if i == 0 {
+			first = batches
+			continue
+		}
+		differing(j, name, n.number, first, batches)
+	}
+}
+
+// differing compares batches by offset: compaction drops some of the internal topics, on each node when it likes.
+func differing(j *judge, name string, number int, one, other []batch) {
+	compacted := strings.HasPrefix(name, "__")
+	at := map[int64]batch{}
+	for _, b := range one {
+		at[b.Base] = b
+	}
+	for _, b := range other {
+		a, both := at[b.Base]
+		switch {
+		case both && a != b && !(compacted && a.Epoch == b.Epoch && a.Last == b.Last):
+			j.anomaly("replicas-differ", "%s: node 1 has %+v, node %d %+v", name, a, number, b)
+			return
+		case !both && !compacted:
+			j.anomaly("replicas-differ", "%s: node %d has %+v, node 1 does not", name, number, b)
+			return
+		}
+	}
+	if !compacted && len(one) != len(other) {
+		j.anomaly("replicas-differ", "%s: node 1 has %d batches, node %d has %d", name, len(one), number, len(other))
+	}
+}
