@@ -153,11 +153,15 @@ async fn take_chunk(partition: &Arc<PartitionHandle>, request: ChunkRequest, chu
     let mut core = Arc::clone(&partition.core).lock_owned().await;
     let partition = Arc::clone(partition);
     let work = move || {
-        let Some(core) = core.as_mut() else { return };
-        if let Some(replica) = core.replica() {
+        if let Some(core) = core.as_mut()
+            && let Some(replica) = core.replica()
+        {
             replica.take_chunk(&request, chunk, wall_clock());
             partition.stepped(core);
         }
+        drop(core);
+        // With the last chunk everything up to the snapshot is committed here, perhaps without a word from the leader ever after.
+        partition.watermark_moved();
     };
     if tokio::task::spawn_blocking(work).await.is_err() {
         tracing::error!("putting a snapshot in place panicked");
