@@ -14,6 +14,9 @@ use tailrace_kafka_wire::{Request, decode_response, request_frame};
 /// The program under test.
 pub(crate) const TAILRACE: &str = env!("CARGO_BIN_EXE_tailrace");
 
+/// Longest wait for a server to be ready. The slowest machine has many of them at once.
+const READY_MAX: Duration = Duration::from_secs(120);
+
 /// Longest wait for anything that has to happen.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -61,6 +64,19 @@ pub(crate) fn success(output: Output) -> Vec<u8> {
     output.stdout
 }
 
+/// What it writes first, if that comes in time: a node may wait for others.
+fn first_line(child: &mut Child) -> Option<String> {
+    let stdout = child.stdout.take().unwrap();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let read = BufReader::new(stdout).read_line(&mut line);
+        // Nobody waits any more if it came too late.
+        let _ = sender.send(read.map(|_| line));
+    });
+    receiver.recv_timeout(READY_MAX).ok()?.ok()
+}
+
 /// A server that runs, and the folder it runs in.
 pub(crate) struct Server {
     child: Child,
@@ -100,8 +116,10 @@ impl Server {
         arguments.extend(more);
         let log = std::fs::File::options().create(true).append(true).open(&errors).unwrap();
         let mut child = command(&arguments).stderr(log).spawn().unwrap();
-        let mut ready = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+        let ready = first_line(&mut child).unwrap_or_else(|| {
+            let _ = child.kill();
+            panic!("not ready in {READY_MAX:?}: {}", std::fs::read_to_string(&errors).unwrap())
+        });
         let mut word = |name: &str| {
             let found = ready.split_whitespace().find_map(|word| word.strip_prefix(name));
             found.map(str::to_owned).unwrap_or_else(|| {
