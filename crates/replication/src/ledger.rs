@@ -64,6 +64,18 @@ impl<D: Disk> Ledger<D> {
             && !self.producers.has_transaction(header.producer_id, header.producer_epoch)
     }
 
+    /// Draws a guard if the batch would be refused for want of one.
+    pub(crate) fn begin_verification_if_needed(
+        &mut self,
+        header: &BatchHeader,
+        epochs_are_bumped: bool,
+        now: TimestampMs,
+    ) -> Option<VerificationGuard> {
+        let is_next = matches!(self.producers.check(header), Ok(SequenceCheck::Append));
+        let needed = is_next && self.begins_transaction(header);
+        needed.then(|| self.verifications.begin(header, epochs_are_bumped, now))
+    }
+
     /// Writes a batch whose header is stamped. `remember` takes note of it before anybody can see it. True if it began a new
     /// segment.
     pub(crate) fn write(

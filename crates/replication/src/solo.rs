@@ -12,7 +12,7 @@ use tailrace_types::{HighWatermark, LeaderEpoch, LogEnd, Offset, TimestampMs};
 use crate::aborted::AbortedTransaction;
 use crate::compaction::CompactionPolicy;
 use crate::ledger::{Ledger, refusal};
-use crate::producers::{ProducerError, Producers, RememberedBatch, SequenceCheck, TransactionMarker};
+use crate::producers::{ProducerError, Producers, RememberedBatch, TransactionMarker};
 use crate::reader::PartitionReader;
 use crate::rebuild::rebuild_producers;
 use crate::verification::VerificationGuard;
@@ -259,9 +259,7 @@ impl<D: Disk> Solo<D> {
         epochs_are_bumped: bool,
         now: TimestampMs,
     ) -> Option<VerificationGuard> {
-        let is_next = matches!(self.ledger.producers.check(header), Ok(SequenceCheck::Append));
-        let needed = is_next && self.ledger.begins_transaction(header);
-        needed.then(|| self.ledger.verifications.begin(header, epochs_are_bumped, now))
+        self.ledger.begin_verification_if_needed(header, epochs_are_bumped, now)
     }
 
     /// Appends the marker that ends a producer's transaction, also if it has none here: then only the epochs count.

@@ -7,7 +7,7 @@ use tailrace_types::{LeaderEpoch, Offset, ReplicaId, TimestampMs};
 
 use super::replica::{PeerMessage, Replica, Role};
 use super::storage::epoch_of;
-use crate::producers::{Producers, SequenceCheck};
+use crate::producers::Producers;
 use crate::solo::Policy;
 use crate::verification::VerificationGuard;
 
@@ -102,9 +102,7 @@ impl<D: Disk> Replica<D> {
         epochs_are_bumped: bool,
         now: TimestampMs,
     ) -> Option<VerificationGuard> {
-        let is_next = matches!(self.ledger().producers.check(header), Ok(SequenceCheck::Append));
-        let needed = is_next && self.ledger().begins_transaction(header);
-        needed.then(|| self.ledger_mut().verifications.begin(header, epochs_are_bumped, now))
+        self.ledger_mut().begin_verification_if_needed(header, epochs_are_bumped, now)
     }
 
     /// True if `flush.ms` asks for a sync now.
