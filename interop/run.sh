@@ -1,5 +1,5 @@
 #!/bin/bash
-# Real clients against the server: interop/run.sh [--target tailrace|kafka|nats] [--smoke|--full] [SUITE...]
+# Real clients against the server: interop/run.sh [--target tailrace|kafka|nats] [--nodes N] [--smoke|--full] [SUITE...]
 #
 # Suites: python (confluent-kafka, kafka-python, aiokafka), go (franz-go), java (kafka-clients), tools (Kafka's console
 # tools, DumpLogSegments), js (kafkajs), groups and transactions (members and copiers of every client in processes of their
@@ -7,14 +7,16 @@
 # nats-python (nats-py), nats-go (nats.go), nats-js (nats.js), nats-java (jnats), mixed (NATS clients and Kafka clients).
 # Each suite installs what it needs, gets a fresh server, prints PASS or FAIL per test and a summary line.
 # Real Kafka and nats-server are other targets: they prove the tests. ONLY=REGEX runs the tests whose names match.
+# --nodes 3: against a cluster of so many nodes, with as many replicas of every topic. raw is left out then: it talks to one node only.
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 TARGET=tailrace; export INTEROP_MODE=full; SUITES=()
 while [ $# -gt 0 ]; do case $1 in
   --target) TARGET=${2:?}; shift ;;
+  --nodes) export INTEROP_NODES=${2:?} INTEROP_REPLICAS=$2; shift ;;
   --smoke) INTEROP_MODE=smoke ;;
   --full) INTEROP_MODE=full ;;
-  -h|--help) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  -h|--help) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 0 ;;
   -*) die "unknown flag $1" ;;
   *) SUITES+=("$1") ;;
 esac; shift; done
@@ -25,6 +27,11 @@ KAFKA_SUITES=(python go java tools js raw groups transactions group-tools stream
   *) SUITES=("${KAFKA_SUITES[@]}" "${NATS_SUITES[@]}" mixed) ;;
 esac
 export INTEROP_TARGET=$TARGET
+if [ "${INTEROP_NODES:-1}" -gt 1 ]; then
+  [ "$TARGET" = tailrace ] || die "--nodes is for tailrace"
+  [ "${SUITES[*]}" = raw ] && die "raw talks to one node only"
+  SUITES=("${SUITES[@]/#raw/}")
+fi
 
 needs() { case $1 in tools|group-tools|raw) echo java ;; mixed) echo python go java ;; groups|transactions) echo python go java js ;; streams) echo python java ;; *) echo "${1#nats-}" ;; esac; }
 install_for() { local what; for what in $(needs "$1"); do "install_$what" || return 1; done; }
@@ -68,7 +75,7 @@ run_suite() { # SUITE: counts the PASS and FAIL lines of its output
 
 PASSED=0 FAILED=0
 case $TARGET in tailrace) install_tailrace || die "tailrace does not build" ;; kafka) install_java || die "Kafka's jars cannot be installed" ;; nats) install_nats_server || die "nats-server cannot be installed" ;; *) die "unknown target $TARGET" ;; esac
-for suite in "${SUITES[@]}"; do
+for suite in ${SUITES[@]}; do
   declare -F "suite_$suite" > /dev/null || die "unknown suite $suite"
   if install_for "$suite"; then run_suite "$suite"
   else echo "FAIL $suite: installation"; FAILED=$((FAILED + 1)); fi

@@ -10,6 +10,9 @@
 # The state folder has the addresses: addr (Kafka), nats, ws (of WebSocket), http; and what NATS_FRONT makes: ca.pem, client.pem,
 # client.key, seed.
 #
+# With INTEROP_NODES=3 tailrace is a cluster of so many nodes, and the addresses are those of the first; stop and again are for all of
+# them. The others are in STATE/node2 and so on, with the same files.
+#
 # Environment: TAILRACE_BIN, TAILRACE_ARGS (more arguments for `tailrace serve`), KAFKA_LIBS, KAFKA_EXTRA (more properties),
 # NATS_SERVER_BIN, NATS_FRONT (who may connect to NATS, and how: plain, user, token, nkey, tls, tls-verify, tls-first).
 # Deliberately absent: any knowledge of tests.
@@ -26,10 +29,10 @@ alive() { [ -r "/proc/$1/stat" ] && [ "$(sed 's/.*) //' "/proc/$1/stat" 2>/dev/n
 # A server must not hold the pipes of whoever started it.
 detached() { local fd; for fd in /proc/self/fd/*; do fd=${fd##*/}; [ "$fd" -le 2 ] || eval "exec $fd>&-" 2>/dev/null; done; exec setsid "$@"; }
 free_ports() { python3 -c '
-import socket
-s = [socket.socket() for _ in range(3)]
+import socket, sys
+s = [socket.socket() for _ in range(int(sys.argv[1]))]
 for x in s: x.bind(("127.0.0.1", 0))
-print(*[x.getsockname()[1] for x in s])'; }
+print(*[x.getsockname()[1] for x in s])' "${1:-3}"; }
 
 # ---- who may connect to NATS ----
 # The same for every server and client: alice with the password s3cret, the token open-sesame, the key in STATE/seed.
@@ -75,24 +78,42 @@ group.consumer.min.heartbeat.interval.ms=100
 group.consumer.heartbeat.interval.ms=500
 group.share.min.record.lock.duration.ms=1000"
 
-remembered() { if [ -f "$state/$1" ]; then say "$1"; else echo 127.0.0.1:0; fi; }
+remembered() { if [ -f "$1/$2" ]; then cat "$1/$2"; else echo 127.0.0.1:0; fi; }
+folders() { local n; echo "$state"; for n in $(seq 2 "$(say nodes)"); do echo "$state/node$n"; done; }
 launch_tailrace() {
-  local line='' setting settings=() front
+  local setting settings=() front nodes=${INTEROP_NODES:-1} folder n=0 cluster=() ports=()
+  [ -f "$state/nodes" ] || echo "$nodes" > "$state/nodes"
+  nodes=$(say nodes)
   front=$(front)
   make_front "$front"
   for setting in $GROUP_SETTINGS $(tailrace_front "$front"); do settings+=(--set "$setting"); done
-  : > "$state/out"
-  # shellcheck disable=SC2086
-  detached env -u TAILRACE_BIN -u TAILRACE_ARGS "${TAILRACE_BIN:?}" serve --data-dir "$state/data" --kafka "$(remembered addr)" --nats "$(remembered nats)" \
-    --http "$(remembered http)" "${settings[@]}" ${TAILRACE_ARGS:-} > "$state/out" 2>> "$state/log" < /dev/null &
-  echo $! > "$state/pid"
-  wait_until_ready grep -q '^ready' "$state/out"
-  line=$(grep -m1 '^ready' "$state/out")
-  sed -n 's/^ready.* kafka=\([^ ]*\).*/\1/p' <<< "$line" > "$state/addr"
-  sed -n 's/^ready.* nats=\([^ ]*\).*/\1/p' <<< "$line" > "$state/nats"
-  sed -n 's/^ready.* http=\([^ ]*\).*/\1/p' <<< "$line" > "$state/http"
-  cp "$state/http" "$state/ws"
-  [ -s "$state/addr" ] || die "no kafka address in: $line"
+  if [ "$nodes" -gt 1 ]; then
+    [ -f "$state/cluster" ] || free_ports "$nodes" > "$state/cluster"
+    read -r -a ports < "$state/cluster"
+    settings+=(--set "default.replication.factor=$nodes")
+  fi
+  for folder in $(folders); do
+    n=$((n + 1))
+    mkdir -p "$folder/data"
+    [ "$nodes" = 1 ] || cluster=(--node-id "$n" --cluster-listen "127.0.0.1:${ports[n - 1]}")
+    [ "$n" = 1 ] || cluster+=(--seed "127.0.0.1:${ports[0]}")
+    : > "$folder/out"
+    # shellcheck disable=SC2086
+    detached env -u TAILRACE_BIN -u TAILRACE_ARGS "${TAILRACE_BIN:?}" serve --data-dir "$folder/data" --kafka "$(remembered "$folder" addr)" --nats "$(remembered "$folder" nats)" \
+      --http "$(remembered "$folder" http)" ${cluster[@]+"${cluster[@]}"} "${settings[@]}" ${TAILRACE_ARGS:-} > "$folder/out" 2>> "$folder/log" < /dev/null &
+    echo $! > "$folder/pid"
+  done
+  for folder in $(folders); do settled "$folder"; done
+}
+settled() { # FOLDER: waits for the node there, and takes down its addresses
+  local line
+  wait_until_ready "$1" grep -q '^ready' "$1/out"
+  line=$(grep -m1 '^ready' "$1/out")
+  sed -n 's/^ready.* kafka=\([^ ]*\).*/\1/p' <<< "$line" > "$1/addr"
+  sed -n 's/^ready.* nats=\([^ ]*\).*/\1/p' <<< "$line" > "$1/nats"
+  sed -n 's/^ready.* http=\([^ ]*\).*/\1/p' <<< "$line" > "$1/http"
+  cp "$1/http" "$1/ws"
+  [ -s "$1/addr" ] || die "no kafka address in: $line"
 }
 
 kafka_java() { java -Xms128m -Xmx512m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp "$KAFKA_LIBS/*" "$@"; }
@@ -122,7 +143,7 @@ P
   fi
   detached java -Xms256m -Xmx512m -XX:+UseSerialGC -cp "$KAFKA_LIBS/*" kafka.Kafka "$state/server.properties" >> "$state/log" 2>&1 < /dev/null &
   echo $! > "$state/pid"
-  wait_until_ready kafka_answers
+  wait_until_ready "$state" kafka_answers
 }
 kafka_answers() { (exec 3<> "/dev/tcp/127.0.0.1/$(say addr | cut -d: -f2)") 2>/dev/null; }
 
@@ -147,26 +168,29 @@ C
   fi
   detached "${NATS_SERVER_BIN:?}" -c "$state/nats.conf" >> "$state/log" 2>&1 < /dev/null &
   echo $! > "$state/pid"
-  wait_until_ready nats_answers
+  wait_until_ready "$state" nats_answers
 }
 nats_answers() { (exec 3<> "/dev/tcp/127.0.0.1/$(say nats | cut -d: -f2)") 2>/dev/null; }
 
-wait_until_ready() {
-  local end=$((SECONDS + START_SECONDS_MAX)) pid
-  pid=$(say pid)
+wait_until_ready() { # FOLDER CONDITION...
+  local end=$((SECONDS + START_SECONDS_MAX)) folder=$1 pid
+  shift
+  pid=$(cat "$folder/pid")
   until "$@"; do
-    alive "$pid" || die "the server ended while starting: $(tail -3 "$state/log")"
+    alive "$pid" || die "the server ended while starting: $(tail -3 "$folder/log")"
     [ $SECONDS -lt $end ] || die "the server was not ready after $START_SECONDS_MAX s"
     sleep 0.05
   done
 }
 stop() {
-  local pid end=$((SECONDS + STOP_SECONDS_MAX))
-  pid=$(say pid)
-  kill -s "${1:-TERM}" "$pid" 2>/dev/null || true
-  while alive "$pid"; do
-    if [ $SECONDS -ge $end ]; then kill -s KILL "$pid" 2>/dev/null || true; die "the server did not stop within $STOP_SECONDS_MAX s of SIG${1:-TERM}"; fi
-    sleep 0.05
+  local pid pids end=$((SECONDS + STOP_SECONDS_MAX))
+  pids=$(cat "$state/pid" "$state"/node*/pid 2>/dev/null)
+  for pid in $pids; do kill -s "${1:-TERM}" "$pid" 2>/dev/null || true; done
+  for pid in $pids; do
+    while alive "$pid"; do
+      if [ $SECONDS -ge $end ]; then kill -s KILL $pids 2>/dev/null || true; die "the server did not stop within $STOP_SECONDS_MAX s of SIG${1:-TERM}"; fi
+      sleep 0.05
+    done
   done
 }
 

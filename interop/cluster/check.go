@@ -87,7 +87,18 @@ type judge struct {
 	read         map[position]*bits // what readers of committed records have seen
 	groups       map[string]*[partitions]groupPartition
 	acknowledged int
+	backs        []back // of librdkafka's reader
+	returned     int    // of these, those that it may do
+	renewed      int    // generations of idempotent producers beyond their first
 }
+
+// back is a reader that goes back.
+type back struct {
+	position
+	offset, after int64
+}
+
+const librdkafkaReader = "librdkafka reader"
 
 func newJudge() *judge {
 	j := &judge{found: map[string]int{}, examples: map[string][]string{}, sends: map[int]*[partitions][]sent{}, positions: map[position]int64{},
@@ -129,6 +140,7 @@ func (j *judge) send(producer int, partition int32) int {
 	return len(of[partition]) - 1
 }
 
+// answered notes what became of a record. A client may know that it is there and not where: its offset is then nowhere.
 func (j *judge) answered(producer int, partition int32, sequence int, o outcome, offset int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -136,7 +148,7 @@ func (j *judge) answered(producer int, partition int32, sequence int, o outcome,
 	s.outcome, s.acked = o, offset
 	if o == ok {
 		j.acknowledged++
-		if s.seen != nowhere && s.seen != offset {
+		if s.seen != nowhere && offset != nowhere && s.seen != offset {
 			j.accuse("inconsistent-offsets", "partition %d: %d/%d was acknowledged at %d and read at %d", partition, producer, sequence, offset, s.seen)
 		}
 	}
@@ -164,7 +176,7 @@ func (j *judge) polled(reader string, partition int32, offset int64, v value) {
 	switch {
 	case s.seen == nowhere:
 		s.seen = offset
-		if s.outcome == ok && s.acked != offset {
+		if s.outcome == ok && s.acked != nowhere && s.acked != offset {
 			j.accuse("inconsistent-offsets", "partition %d: %v was acknowledged at %d and read at %d", partition, v, s.acked, offset)
 		}
 	case s.seen != offset:
@@ -176,12 +188,33 @@ func (j *judge) polled(reader string, partition int32, offset int64, v value) {
 func (j *judge) advance(key position, offset int64, contiguous bool) {
 	last, known := j.positions[key]
 	if known && offset <= last {
-		j.accuse("nonmonotonic-poll", "%s, %s-%d: offset %d after %d", key.reader, key.topic, key.partition, offset, last)
+		if key.reader == librdkafkaReader {
+			j.backs = append(j.backs, back{key, offset, last})
+		} else {
+			j.accuse("nonmonotonic-poll", "%s, %s-%d: offset %d after %d", key.reader, key.topic, key.partition, offset, last)
+		}
 	}
 	if known && contiguous && offset > last+1 {
 		j.accuse("poll-skip", "%s, %s-%d: offset %d after %d", key.reader, key.topic, key.partition, offset, last)
 	}
 	j.positions[key] = offset
+}
+
+// judgeBacks: librdkafka may go back to where a leader's epoch begins. When leaders change it asks where the epoch before ended, and
+// returns there even if it has read beyond. It gets the same records once more. Anywhere else, going back is an anomaly.
+func (j *judge) judgeBacks(partition int32, epochStarts map[int64]bool) (tolerated int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, b := range j.backs {
+		switch {
+		case b.partition != partition:
+		case epochStarts[b.offset]:
+			tolerated++
+		default:
+			j.accuse("nonmonotonic-poll", "%s, %s-%d: offset %d after %d", b.reader, b.topic, b.partition, b.offset, b.after)
+		}
+	}
+	return tolerated
 }
 
 // highWatermark notes the high watermark that came with a reader's records.

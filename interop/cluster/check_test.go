@@ -114,6 +114,43 @@ var cases = map[string]struct {
 		j.answered(1, 0, n, ok, 7)
 		j.judgeLoad(ends(1), "last")
 	}, []string{"inconsistent-offsets"}},
+	"acknowledged, the client does not know where": {func(j *judge) {
+		n := j.send(1, 0)
+		j.answered(1, 0, n, ok, nowhere)
+		readAll(j, "last", 1)
+		j.judgeLoad(ends(1), "last")
+	}, nil},
+	"acknowledged, the client does not know where, and it is not there": {func(j *judge) {
+		j.answered(1, 0, j.send(1, 0), ok, nowhere)
+		j.judgeLoad(ends(0), "last")
+	}, []string{"lost-write"}},
+	"a batch taken twice": {func(j *judge) {
+		first := batch{Base: 0, Producer: 7, Sequence: 3}
+		renewed, again := first, first
+		renewed.Base, renewed.Generation = 4, 1
+		again.Base = 8
+		j.renewed = repeated(j, "load-0", []batch{first, renewed, again})
+		if j.renewed != 1 {
+			j.anomaly("miscounted", "%d generations", j.renewed)
+		}
+	}, []string{"batch-taken-twice"}},
+	"librdkafka goes back to where an epoch begins": {func(j *judge) {
+		written(j, 4)
+		readAll(j, "last", 4)
+		readAll(j, librdkafkaReader, 4)
+		j.polled(librdkafkaReader, 0, 2, value{1, 2})
+		starts := epochStarts([]batch{{Base: 0, Epoch: 1}, {Base: 1, Epoch: 1}, {Base: 2, Epoch: 4}})
+		if j.judgeBacks(0, starts) != 1 {
+			j.anomaly("miscounted", "%v", j.backs)
+		}
+	}, nil},
+	"librdkafka goes back elsewhere": {func(j *judge) {
+		written(j, 4)
+		readAll(j, "last", 4)
+		readAll(j, librdkafkaReader, 4)
+		j.polled(librdkafkaReader, 0, 1, value{1, 1})
+		j.judgeBacks(0, epochStarts([]batch{{Base: 0, Epoch: 1}, {Base: 1, Epoch: 1}, {Base: 2, Epoch: 4}}))
+	}, []string{"nonmonotonic-poll"}},
 	"failed, and there": {func(j *judge) {
 		n := j.send(1, 0)
 		j.answered(1, 0, n, failed, nowhere)

@@ -92,8 +92,8 @@ func (l *load) heard(line string, producer int) {
 		l.counter("librdkafka member").Add(1)
 	case kind == "read" && n >= 3:
 		_, name, _ := strings.Cut(line, ":")
-		l.judge.polled("librdkafka reader", p, a, parse(name, p))
-		l.counter("librdkafka reader").Add(1)
+		l.judge.polled(librdkafkaReader, p, a, parse(name, p))
+		l.counter(librdkafkaReader).Add(1)
 	case kind == "note":
 		l.note("librdkafka", fmt.Errorf("%s", rest))
 	case kind == "anomaly":

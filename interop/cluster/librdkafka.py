@@ -1,7 +1,7 @@
 """librdkafka's part of the load: librdkafka.py BOOTSTRAP TOPIC GROUP, run by the orchestrator in this folder.
 
 Lines of the input are records to send: partition, sequence, value. The end of the input ends everything. Lines of the output:
-ack PARTITION SEQUENCE OFFSET, unknown PARTITION SEQUENCE ERROR, processed PARTITION OFFSET, committed PARTITION OFFSET,
+ack PARTITION SEQUENCE OFFSET (-1: librdkafka concluded it from the answer to a later batch), unknown PARTITION SEQUENCE ERROR, processed PARTITION OFFSET, committed PARTITION OFFSET,
 read PARTITION OFFSET :VALUE, note TEXT.
 """
 import sys, threading
@@ -58,7 +58,7 @@ def main():
                   "error_cb": lambda e: say("anomaly" if e.code() == KafkaError._FATAL else "note", e.str())})
 
     def done(sequence):
-        return lambda error, m: say("unknown", m.partition(), sequence, error.str()) if error else say("ack", m.partition(), sequence, m.offset())
+        return lambda error, m: say("unknown", m.partition(), sequence, error.str()) if error else say("ack", m.partition(), sequence, -1 if m.offset() is None else m.offset())
 
     def serve():
         while not stop.is_set():

@@ -18,6 +18,47 @@ type batch struct {
 	Epoch    int32  `json:"leader_epoch"`
 	Crc      uint32 `json:"crc"`
 	Producer int64  `json:"producer_id"`
+	// Generation of the producer, and the number of the first record within it: no two batches of a partition have the same.
+	Generation int16 `json:"producer_epoch"`
+	Sequence   int32 `json:"base_sequence"`
+	Control    bool  `json:"control"`
+}
+
+// stored is one batch of an idempotent producer.
+type stored struct {
+	producer   int64
+	generation int16
+	sequence   int32
+}
+
+// epochStarts are the offsets at which the epochs of leaders begin.
+func epochStarts(batches []batch) map[int64]bool {
+	starts, last := map[int64]bool{}, int32(nowhere)
+	for _, b := range batches {
+		if b.Epoch != last {
+			starts[b.Base], last = true, b.Epoch
+		}
+	}
+	return starts
+}
+
+// repeated looks for batches that a leader took twice. Returns the generations that producers began beyond their first.
+func repeated(j *judge, name string, batches []batch) int {
+	at, renewed := map[stored]int64{}, map[stored]bool{}
+	for _, b := range batches {
+		if b.Producer < 0 || b.Sequence < 0 || b.Control {
+			continue
+		}
+		id := stored{b.Producer, b.Generation, b.Sequence}
+		if before, twice := at[id]; twice {
+			j.anomaly("batch-taken-twice", "%s: producer %d, epoch %d, sequence %d at %d and at %d", name, b.Producer, b.Generation, b.Sequence, before, b.Base)
+		}
+		at[id] = b.Base
+		if b.Generation > 0 {
+			renewed[stored{b.Producer, b.Generation, 0}] = true
+		}
+	}
+	return len(renewed)
 }
 
 func dump(binary, folder string) ([]batch, error) {
@@ -87,6 +128,12 @@ func comparePartition(c *cluster, j *judge, name string) {
 		}
 		if i == 0 {
 			first = batches
+			if strings.HasPrefix(name, loadTopic+"-") {
+				j.renewed += repeated(j, name, batches)
+				var partition int32
+				fmt.Sscanf(name, loadTopic+"-%d", &partition)
+				j.returned += j.judgeBacks(partition, epochStarts(batches))
+			}
 			continue
 		}
 		differing(j, name, n.number, first, batches)

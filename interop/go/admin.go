@@ -18,7 +18,7 @@ func (t *T) create(purpose string, partitions int32, configs map[string]string) 
 	for k, v := range configs {
 		pointers[k] = &v
 	}
-	_, err := adm.CreateTopic(t, partitions, 1, pointers, topic)
+	_, err := adm.CreateTopic(t, partitions, replicas, pointers, topic)
 	t.ok(err, "create "+topic)
 	return topic
 }
@@ -40,7 +40,7 @@ func topics(t *T) {
 	adm := t.admin()
 	defer adm.Close()
 	validated := topicName("validated")
-	answer, err := adm.ValidateCreateTopics(t, 3, 1, nil, validated)
+	answer, err := adm.ValidateCreateTopics(t, 3, replicas, nil, validated)
 	t.ok(err, "validate")
 	t.ok(answer.Error(), "validate")
 	listed, err := adm.ListTopics(t)
@@ -53,7 +53,7 @@ func topics(t *T) {
 	t.ok(d.Err, "described topic")
 	same(t, len(d.Partitions), 3, "partitions")
 	t.check(d.ID != kadm.TopicID{}, "a topic id of zeros")
-	same(t, len(d.Partitions[2].Replicas), 1, "replicas")
+	same(t, len(d.Partitions[2].Replicas), int(replicas), "replicas")
 	_, err = adm.DeleteTopic(t, topic)
 	t.ok(err, "delete")
 	t.eventually("the topic is gone", func() bool {
@@ -77,9 +77,9 @@ func createErrors(t *T) {
 		configs    map[string]*string
 		want       error
 	}{
-		{topic, 1, 1, nil, kerr.TopicAlreadyExists}, {"a/b", 1, 1, nil, kerr.InvalidTopicException}, {"..", 1, 1, nil, kerr.InvalidTopicException},
-		{topic + "p", 0, 1, nil, kerr.InvalidPartitions}, {topic + "p", -5, 1, nil, kerr.InvalidPartitions}, {topic + "r", 1, 2, nil, kerr.InvalidReplicationFactor},
-		{topic + "c", 1, 1, map[string]*string{"retention.ms": &soon}, kerr.InvalidConfig}, {topic + "c", 1, 1, map[string]*string{"no.such": &one}, kerr.InvalidConfig},
+		{topic, 1, replicas, nil, kerr.TopicAlreadyExists}, {"a/b", 1, replicas, nil, kerr.InvalidTopicException}, {"..", 1, replicas, nil, kerr.InvalidTopicException},
+		{topic + "p", 0, replicas, nil, kerr.InvalidPartitions}, {topic + "p", -5, replicas, nil, kerr.InvalidPartitions}, {topic + "r", 1, replicas + 1, nil, kerr.InvalidReplicationFactor},
+		{topic + "c", 1, replicas, map[string]*string{"retention.ms": &soon}, kerr.InvalidConfig}, {topic + "c", 1, replicas, map[string]*string{"no.such": &one}, kerr.InvalidConfig},
 	} {
 		_, err := adm.CreateTopic(t, c.partitions, c.replicas, c.configs, c.topic)
 		t.check(errors.Is(err, c.want), "%s %d %d: got %v, want %v", c.topic, c.partitions, c.replicas, err, c.want)
@@ -152,7 +152,7 @@ func topicConfigs(t *T) {
 func (t *T) broker(adm *kadm.Client) int32 {
 	brokers, err := adm.ListBrokers(t)
 	t.ok(err, "brokers")
-	same(t, len(brokers), 1, "brokers")
+	same(t, len(brokers), int(replicas), "brokers")
 	return brokers[0].NodeID
 }
 
@@ -241,7 +241,7 @@ func recreate(t *T) {
 	old := id()
 	_, err := adm.DeleteTopic(t, topic)
 	t.ok(err, "delete")
-	t.eventually("created again", func() bool { _, err := adm.CreateTopic(t, 1, 1, nil, topic); return err == nil })
+	t.eventually("created again", func() bool { _, err := adm.CreateTopic(t, 1, replicas, nil, topic); return err == nil })
 	t.check(id() != old, "the new topic has the old id")
 	cl = t.producer()
 	defer cl.Close()

@@ -20,7 +20,16 @@ var (
 	smoke     = os.Getenv("INTEROP_MODE") == "smoke"
 	only      = regexp.MustCompile(os.Getenv("ONLY"))
 	failed    = 0
+	// Of topics that tests make; there are as many nodes.
+	replicas = factor(os.Getenv("INTEROP_REPLICAS"))
 )
+
+func factor(text string) int16 {
+	if n, err := strconv.ParseInt(text, 10, 16); err == nil {
+		return int16(n)
+	}
+	return 1
+}
 
 // A test that hangs is a failed test.
 const testMax = 120 * time.Second

@@ -14,6 +14,8 @@ const smoke = process.env.INTEROP_MODE === 'smoke'
 const only = new RegExp(process.env.ONLY || '')
 // Kafka acknowledges a creation before the partitions have their leaders; tailrace must not need this patience.
 const leadersLate = process.env.INTEROP_TARGET === 'kafka'
+// Of topics that tests make; there are as many nodes.
+const REPLICAS = Number(process.env.INTEROP_REPLICAS || 1)
 const TEST_MS_MAX = 120_000
 let failed = 0
 
@@ -63,7 +65,7 @@ const topicName = purpose => `kafkajs-${purpose}-${Math.floor(Math.random() * 2 
 
 async function create(purpose, partitions = 1, configs = {}) {
   const topic = topicName(purpose)
-  await admin.createTopics({ waitForLeaders: false, topics: [{ topic, numPartitions: partitions, replicationFactor: 1, configEntries: Object.entries(configs).map(([name, value]) => ({ name, value })) }] })
+  await admin.createTopics({ waitForLeaders: false, topics: [{ topic, numPartitions: partitions, replicationFactor: REPLICAS, configEntries: Object.entries(configs).map(([name, value]) => ({ name, value })) }] })
   return known(topic)
 }
 
@@ -287,7 +289,7 @@ async function records() {
 async function admins() {
   await run(true, 'create, list, describe and delete topics', async () => {
     const topic = topicName('admin')
-    const topics = [{ topic, numPartitions: 3, replicationFactor: 1 }]
+    const topics = [{ topic, numPartitions: 3, replicationFactor: REPLICAS }]
     assert.equal(await admin.createTopics({ waitForLeaders: false, validateOnly: true, topics }), true)
     assert.ok(!(await admin.listTopics()).includes(topic), 'validation made the topic')
     assert.equal(await admin.createTopics({ waitForLeaders: false, topics }), true)
@@ -303,10 +305,10 @@ async function admins() {
     await rejects(admin.deleteTopics({ topics: [topic] }), 'UNKNOWN_TOPIC_OR_PARTITION')
   })
   await run(true, 'create topic errors', async () => {
-    const attempt = topic => admin.createTopics({ waitForLeaders: false, topics: [{ numPartitions: 1, replicationFactor: 1, ...topic }] })
+    const attempt = topic => admin.createTopics({ waitForLeaders: false, topics: [{ numPartitions: 1, replicationFactor: REPLICAS, ...topic }] })
     await rejects(attempt({ topic: 'a/b' }), 'INVALID_TOPIC_EXCEPTION')
     await rejects(attempt({ topic: topicName('p'), numPartitions: 0 }), 'INVALID_PARTITIONS')
-    await rejects(attempt({ topic: topicName('r'), replicationFactor: 2 }), 'INVALID_REPLICATION_FACTOR')
+    await rejects(attempt({ topic: topicName('r'), replicationFactor: REPLICAS + 1 }), 'INVALID_REPLICATION_FACTOR')
     await rejects(attempt({ topic: topicName('c'), configEntries: [{ name: 'retention.ms', value: 'soon' }] }), 'INVALID_CONFIG')
   })
   await run(true, 'create partitions', async () => {
@@ -335,8 +337,8 @@ async function admins() {
   })
   await run(true, 'cluster', async () => {
     const { brokers, controller, clusterId } = await admin.describeCluster()
-    assert.equal(brokers.length, 1)
-    assert.equal(controller, brokers[0].nodeId)
+    assert.equal(brokers.length, REPLICAS)
+    assert.ok(brokers.some(b => b.nodeId === controller))
     assert.ok(clusterId)
   })
 }

@@ -3,7 +3,7 @@ import asyncio, threading
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
 from aiokafka.errors import for_code
-from harness import BOOTSTRAP
+from harness import BOOTSTRAP, REPLICAS
 from model import ProducerOptions, ReaderOptions, Record
 
 loop = asyncio.new_event_loop()
@@ -97,7 +97,7 @@ class Aio:
         return AioReader(topic, positions, ReaderOptions(**o))
 
     def create(self, topic, partitions=1, config=None, validate_only=False):
-        answer = wait(self.admin.create_topics([NewTopic(topic, partitions, 1, topic_configs=config or {})], validate_only=validate_only))
+        answer = wait(self.admin.create_topics([NewTopic(topic, partitions, REPLICAS, topic_configs=config or {})], validate_only=validate_only))
         self.raise_errors(answer.topic_errors)
 
     def delete(self, topic):

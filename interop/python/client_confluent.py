@@ -1,7 +1,7 @@
 """confluent-kafka, that is librdkafka."""
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition, TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME
 from confluent_kafka.admin import AdminClient, NewTopic
-from harness import BOOTSTRAP, check
+from harness import BOOTSTRAP, REPLICAS, check
 from model import CREATE_TIME, LOG_APPEND_TIME, ProducerOptions, ReaderOptions, Record
 
 KIND = {TIMESTAMP_CREATE_TIME: CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME: LOG_APPEND_TIME}
@@ -87,7 +87,7 @@ class Confluent:
         return ConfluentReader(topic, positions, ReaderOptions(**o))
 
     def create(self, topic, partitions=1, config=None):
-        self.admin.create_topics([NewTopic(topic, partitions, 1, config=config or {})], operation_timeout=20)[topic].result(30)
+        self.admin.create_topics([NewTopic(topic, partitions, REPLICAS, config=config or {})], operation_timeout=20)[topic].result(30)
 
     def delete(self, topic):
         self.admin.delete_topics([topic], operation_timeout=20)[topic].result(30)

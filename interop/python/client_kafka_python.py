@@ -1,7 +1,7 @@
 """kafka-python 3."""
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
-from harness import BOOTSTRAP
+from harness import BOOTSTRAP, REPLICAS
 from model import ProducerOptions, ReaderOptions, Record
 
 
@@ -77,7 +77,7 @@ class KafkaPython:
         return KafkaPythonReader(topic, positions, ReaderOptions(**o))
 
     def create(self, topic, partitions=1, config=None):
-        self.admin.create_topics([NewTopic(topic, partitions, 1, topic_configs=config or {})])
+        self.admin.create_topics([NewTopic(topic, partitions, REPLICAS, topic_configs=config or {})])
 
     def delete(self, topic):
         self.admin.delete_topics([topic])

@@ -7,7 +7,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 import harness
 from fleet import Member, end_all, in_parallel, until
-from harness import BOOTSTRAP, SMOKE, Failure, check, same, server
+from harness import BOOTSTRAP, REPLICAS, SMOKE, Failure, check, same, server
 from ledger import judge
 
 PARTITIONS = 12
@@ -31,7 +31,7 @@ admin = AdminClient(NAMES)
 
 def fresh(purpose, partitions=PARTITIONS):
     name = f"{purpose}-{random.randrange(1 << 32):08x}"
-    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
+    admin.create_topics([NewTopic(name, partitions, REPLICAS)])[name].result(30)
     if harness.LEADERS_LATE:
         time.sleep(0.5)
     return name

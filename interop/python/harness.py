@@ -3,6 +3,8 @@ import os, re, signal, subprocess, sys, time, traceback
 
 BOOTSTRAP = os.environ["BOOTSTRAP"]
 SMOKE = os.environ.get("INTEROP_MODE") == "smoke"
+# Of topics that tests make; there are as many nodes.
+REPLICAS = int(os.environ.get("INTEROP_REPLICAS", "1"))
 # Kafka acknowledges a creation before the partitions have their leaders; tailrace must not need this patience.
 LEADERS_LATE = os.environ.get("INTEROP_TARGET") == "kafka"
 ONLY = re.compile(os.environ.get("ONLY", ""))

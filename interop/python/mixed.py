@@ -10,7 +10,7 @@ from kafka import KafkaProducer
 from kafka.partitioner.default import murmur2
 import nats
 import harness
-from harness import BOOTSTRAP, SMOKE, check, same
+from harness import BOOTSTRAP, REPLICAS, SMOKE, check, same
 
 STATE, ROOT = os.environ["INTEROP_STATE"], os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 WAIT_S = 30
@@ -31,7 +31,7 @@ def topic(name, subjects, partitions=1, **config):
     """A topic that captures what is published to these subjects."""
     name = f"{name}-{random.randrange(1 << 32):08x}"
     config = {"tailrace.subjects": subjects.replace("NAME", name), **{key.replace("__", "."): value for key, value in config.items()}}
-    admin.create_topics([NewTopic(name, partitions, 1, config={k: v for k, v in config.items() if v})])[name].result(WAIT_S)
+    admin.create_topics([NewTopic(name, partitions, REPLICAS, config={k: v for k, v in config.items() if v})])[name].result(WAIT_S)
     return name
 
 

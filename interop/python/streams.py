@@ -3,7 +3,7 @@ import json, os, shutil, signal, socket, subprocess, sys, tempfile, time, urllib
 import harness, wordcount
 from fleet import in_parallel
 from groups import admin
-from harness import BOOTSTRAP, SMOKE, check, same, server
+from harness import BOOTSTRAP, REPLICAS, SMOKE, check, same, server
 
 JAVA = ["java", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", wordcount.CLASSPATH]
 
@@ -112,7 +112,7 @@ exactly.once.source.support=enabled
 session.timeout.ms=6000
 heartbeat.interval.ms=500
 scheduled.rebalance.max.delay.ms=0
-""" + "".join(f"{n}.storage.topic={topic}-{n}\n{n}.storage.replication.factor=1\n" for n in ("config", "offset", "status")))
+""" + "".join(f"{n}.storage.topic={topic}-{n}\n{n}.storage.replication.factor={REPLICAS}\n" for n in ("config", "offset", "status")))
 
     def rest(method, path, body=None):
         data = json.dumps(body).encode() if body is not None else None

@@ -160,7 +160,7 @@ kept_values() {
   if [ "$(wc -l < "$TMP/values")" -gt 60 ]; then echo "not compacted yet: $(wc -l < "$TMP/values") records"; else cat "$TMP/values"; fi
 }
 
-topics --create --topic tool-group --partitions 3 --replication-factor 1 > "$TMP/out"
+topics --create --topic tool-group --partitions 3 --replication-factor "${INTEROP_REPLICAS:-1}" > "$TMP/out"
 wanted verifiable smoke && verifiable_tools
 wanted list smoke && list_tool
 wanted describe smoke && describe_tool

@@ -9,7 +9,7 @@ start_tools
 
 topic_tool() {
   begin "kafka-topics creates, lists, describes, alters"
-  topics --create --topic tool --partitions 2 --replication-factor 1 --config retention.ms=86400000 > "$TMP/out"; has "Created topic tool"
+  topics --create --topic tool --partitions 2 --replication-factor "${INTEROP_REPLICAS:-1}" --config retention.ms=86400000 > "$TMP/out"; has "Created topic tool"
   topics --list > "$TMP/out"; has tool
   topics --alter --topic tool --partitions 3 > "$TMP/out"; lacks Error
   topics --describe --topic tool > "$TMP/out"; has "PartitionCount: 3"; has "retention.ms=86400000"; has "Partition: 2"

@@ -2,8 +2,12 @@
 //!
 //! For `#[serde(with = "crate::serial")]`.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use tailrace_types::{NodeId, PartitionId, ReplicaId, TimestampMs, TopicId};
+use tailrace_types::{NodeId, Offset, PartitionId, ReplicaId, TimestampMs, TopicId};
+
+use crate::share::SharePartitionKey;
 
 /// A value that is written as another one.
 pub(crate) trait Plain: Sized {
@@ -41,13 +45,37 @@ macro_rules! numbers {
     )* };
 }
 
-numbers!(NodeId: i32, PartitionId: i32, ReplicaId: u64, TimestampMs: i64);
+numbers!(NodeId: i32, Offset: i64, PartitionId: i32, ReplicaId: u64, TimestampMs: i64);
 
 impl Plain for TopicId {
     type Form = String;
 
     fn form(&self) -> String {
         self.to_string()
+    }
+
+    fn of(text: String) -> Option<Self> {
+        Self::parse(&text)
+    }
+}
+
+impl Plain for Arc<str> {
+    type Form = String;
+
+    fn form(&self) -> String {
+        self.to_string()
+    }
+
+    fn of(text: String) -> Option<Self> {
+        Some(text.into())
+    }
+}
+
+impl Plain for SharePartitionKey {
+    type Form = String;
+
+    fn form(&self) -> String {
+        self.coordinator_key()
     }
 
     fn of(text: String) -> Option<Self> {

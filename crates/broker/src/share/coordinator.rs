@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use tailrace_records::internal::{
     DELIVERY_COMPLETE_COUNT_UNKNOWN, ShareSnapshotValue, ShareStateBatch, ShareStateKey, ShareStateKind,
     ShareUpdateValue,
@@ -21,27 +22,33 @@ const GROUP_BYTES_MAX: usize = 32_767;
 const NO_START: i64 = -1;
 
 /// What is asked of the share coordinator.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum ShareRequest {
     /// Makes a state, if there is none. Answered with what there is then.
     Initialize {
         /// Of which share-partition.
+        #[serde(with = "crate::serial")]
         key: SharePartitionKey,
         /// Its state epoch, if it is made.
         state_epoch: i32,
         /// Where to begin, if it is made; `None` to decide at the first fetch.
+        #[serde(with = "crate::serial")]
         start: Option<Offset>,
     },
     /// Begins anew at an offset, whatever there was, under the next state epoch. Answered with the new state.
     Reset {
         /// Of which share-partition.
+        #[serde(with = "crate::serial")]
         key: SharePartitionKey,
         /// Where to begin.
+        #[serde(with = "crate::serial")]
         start: Offset,
     },
     /// Answered with the state.
     Read {
         /// Of which share-partition.
+        #[serde(with = "crate::serial")]
         key: SharePartitionKey,
         /// The epoch of the partition's leader. Older leaders are refused from here on.
         leader_epoch: i32,
@@ -49,6 +56,7 @@ pub enum ShareRequest {
     /// Takes over a change. Answered when it is kept.
     Write {
         /// Of which share-partition.
+        #[serde(with = "crate::serial")]
         key: SharePartitionKey,
         /// The epoch of the state that was read.
         state_epoch: i32,
@@ -60,23 +68,42 @@ pub enum ShareRequest {
     /// Forgets the state. There need be none.
     Delete {
         /// Of which share-partition.
+        #[serde(with = "crate::serial")]
         key: SharePartitionKey,
     },
     /// Answered with the state; fences nobody (ReadShareGroupStateSummary). The batches are left out.
     Summary {
         /// Of which share-partition.
+        #[serde(with = "crate::serial")]
         key: SharePartitionKey,
     },
     /// Answered with everything that a group has a state of.
     List {
         /// The group.
+        #[serde(with = "crate::serial")]
         group: Arc<str>,
     },
     /// Forgets all states of a group.
     GroupDeleted {
         /// The group.
+        #[serde(with = "crate::serial")]
         group: Arc<str>,
     },
+}
+
+impl ShareRequest {
+    /// The share-partition that it is about; `None` if it is about a whole group.
+    pub fn key(&self) -> Option<&SharePartitionKey> {
+        match self {
+            Self::Initialize { key, .. }
+            | Self::Reset { key, .. }
+            | Self::Read { key, .. }
+            | Self::Write { key, .. }
+            | Self::Delete { key }
+            | Self::Summary { key } => Some(key),
+            Self::List { .. } | Self::GroupDeleted { .. } => None,
+        }
+    }
 }
 
 /// A request and who waits for its answer.
@@ -89,18 +116,20 @@ pub struct ShareEvent {
 }
 
 /// What a request was answered with.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum ShareAnswer {
     /// It is done.
     Done,
     /// The state.
     State(KeptState),
     /// Share-partitions, in order.
-    Partitions(Vec<SharePartitionKey>),
+    Partitions(#[serde(with = "crate::serial")] Vec<SharePartitionKey>),
 }
 
 /// Why a request was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum ShareStateError {
     /// There is no such topic or partition.
     #[error("there is no such topic or partition")]

@@ -1,12 +1,14 @@
 //! What is kept of a share-partition across restarts.
 
+use serde::{Deserialize, Serialize};
 use tailrace_types::Offset;
 
 use super::intervals::Intervals;
 
 /// What has become of a record, as it is kept. Records that are acquired are kept as available: who held them does not
 /// survive a restart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum DeliveryState {
     /// To be delivered (again).
     Available,
@@ -43,11 +45,13 @@ impl DeliveryState {
 }
 
 /// A run of offsets in the same state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateBatch {
     /// First offset.
+    #[serde(with = "crate::serial")]
     pub first: Offset,
     /// Last offset, inclusive.
+    #[serde(with = "crate::serial")]
     pub last: Offset,
     /// Their state.
     pub state: DeliveryState,
@@ -56,9 +60,10 @@ pub struct StateBatch {
 }
 
 /// A change of a share-partition's state that is to be kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateWrite {
     /// First offset that is not final, as of now.
+    #[serde(with = "crate::serial")]
     pub start: Offset,
     /// Offsets from `start` on that are final all the same, as of now (KIP-1226).
     pub delivery_complete_count: i32,
@@ -67,13 +72,14 @@ pub struct StateWrite {
 }
 
 /// The state of a share-partition as it is kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptState {
     /// Raised when an administrator sets the start offset: what was decided before counts no more.
     pub state_epoch: i32,
     /// Epoch of the partition's leader that wrote last.
     pub leader_epoch: i32,
     /// First offset that is not final; `None` until somebody has decided where to begin.
+    #[serde(with = "crate::serial")]
     pub start: Option<Offset>,
     /// As in [`StateWrite`]; -1 if not known.
     pub delivery_complete_count: i32,

@@ -75,6 +75,18 @@ impl<D: Disk> Replica<D> {
         store.offset_at(index.min(store.known) + 1)
     }
 
+    /// On a leader: one past the last record that a member has durably, as far as is known here. `None` for who is no member, and on
+    /// a replica that does not lead.
+    ///
+    /// # Errors
+    /// The log's.
+    pub fn stored_by(&self, replica: ReplicaId) -> Result<Option<Offset>, LogError> {
+        let matched = self.node.raft.prs().get(replica.0).map(|progress| progress.matched);
+        let Some(matched) = matched.filter(|_| self.role() == Role::Leader) else { return Ok(None) };
+        let store = self.node.store();
+        store.offset_at(matched.min(store.known) + 1).map(Some)
+    }
+
     /// On a leader: the voters that were heard of since about an election's time, itself among them.
     pub fn active_voters(&self) -> usize {
         let progress = self.node.raft.prs();

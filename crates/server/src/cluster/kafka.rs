@@ -19,7 +19,8 @@ use crate::peers::{PeerError, RequestError, RequestKind};
 const CLIENT_ID: &str = "tailrace-node";
 
 /// The requests that nodes have for each other.
-const SERVED: [ApiKey; 3] = [ApiKey::WriteTxnMarkers, ApiKey::AddPartitionsToTxn, ApiKey::ElectLeaders];
+const SERVED: [ApiKey; 4] =
+    [ApiKey::WriteTxnMarkers, ApiKey::AddPartitionsToTxn, ApiKey::ElectLeaders, ApiKey::DescribeQuorum];
 
 /// Puts a request to another node.
 ///

@@ -3,7 +3,7 @@
 //!
 //! - `join`: founding a cluster and joining one. `identity`: what the data folder remembers of it.
 //! - `receiver`: everything that arrives over the links of `crate::peers`. `links`: the way out, and who leads which partition.
-//! - `forward`, `kafka`: commands and requests from node to node.
+//! - `forward`, `kafka`: commands and requests from node to node. `known`: waits until all nodes know of a change.
 //! - `liveness`, `membership`: what the controller and the leaders look after.
 
 mod chunk;
@@ -11,6 +11,7 @@ mod forward;
 mod identity;
 mod join;
 mod kafka;
+mod known;
 mod links;
 mod liveness;
 mod membership;
@@ -35,6 +36,7 @@ pub use identity::ClusterError;
 pub(crate) use identity::{Entered, Own, enter, replica_options};
 pub use join::JoinError;
 pub(crate) use kafka::ask;
+pub(crate) use known::known_to_all;
 pub(crate) use links::Links;
 pub(crate) use membership::{Settled, hand_over, hand_to};
 pub(crate) use receiver::Receiver;

@@ -9,11 +9,12 @@ use tailrace_replication::raft::PeerMessage;
 use tailrace_types::{GroupId, LeaderEpoch, NodeId};
 
 use super::join::{self, Status};
-use super::{chunk, forward, kafka};
+use super::{chunk, forward, kafka, known};
 use crate::broker::Broker;
 use crate::controller::log::GROUP as CONTROLLER;
 use crate::partitions::{PartitionHandle, PartitionSlot};
 use crate::peers::{BoxFuture, PeerReceiver, RequestError, RequestKind};
+use crate::share;
 
 /// How long another node may take to note where this one is.
 const TELL_MAX: Duration = Duration::from_secs(10);
@@ -128,6 +129,10 @@ impl PeerReceiver for Receiver {
                 (RequestKind::Command, Some(broker)) => Ok(forward::execute(&broker, &body).await),
                 (RequestKind::Kafka, Some(broker)) => kafka::serve(&broker, body).await,
                 (RequestKind::Chunk, Some(broker)) => chunk::serve(&broker, body).await,
+                (RequestKind::Share, Some(broker)) => Ok(share::peer::serve(&broker, &body).await),
+                (RequestKind::Known, Some(broker)) => {
+                    known::serve(&broker, &body).await.map(|()| Bytes::new()).map_err(RequestError::Failed)
+                }
                 (RequestKind::Nats, Some(_)) => Err(RequestError::NotServed),
             }
         })

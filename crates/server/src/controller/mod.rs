@@ -204,8 +204,13 @@ impl ControllerShell {
         Ok(self.executed(command, now).await?.image)
     }
 
-    /// Here or at the node that leads the metadata log. Where no node does for the moment, this waits.
-    async fn executed(&self, command: Command, now: TimestampMs) -> Result<Executed, CommandError> {
+    /// As [`ControllerShell::execute`], here or at the node that leads the metadata log. Where no node does for the moment, this
+    /// waits.
+    pub(crate) async fn executed(
+        &self,
+        command: Command,
+        now: TimestampMs,
+    ) -> Result<Executed, CommandError> {
         let began = Instant::now();
         loop {
             let outcome = match self.handle.leads() {
@@ -240,13 +245,16 @@ impl ControllerShell {
         let answer: cluster::Answer =
             serde_json::from_slice(&answer).map_err(|error| CommandError::Append(error.to_string()))?;
         let (records, end) = answer.into_records()?;
-        let mut applied = self.applied.subscribe();
-        let caught_up = applied.wait_for(|applied| *applied >= end);
-        match tokio::time::timeout(PATIENCE, caught_up).await {
-            Ok(Ok(_)) => Ok(Executed { records, image: self.image(), end }),
-            Ok(Err(_)) => Err(CommandError::Stopping),
+        match tokio::time::timeout(PATIENCE, self.applied_upto(end)).await {
+            Ok(()) => Ok(Executed { records, image: self.image(), end }),
             Err(_) => Err(CommandError::NotController),
         }
+    }
+
+    /// Waits until everything before `end` of the metadata log is carried out here.
+    pub(crate) async fn applied_upto(&self, end: Offset) {
+        // It is closed with this shell only.
+        let _ = self.applied.subscribe().wait_for(|applied| *applied >= end).await;
     }
 
     /// Carries out a command on the node that leads the metadata log.

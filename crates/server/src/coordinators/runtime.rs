@@ -9,12 +9,13 @@ use tailrace_broker::config::BrokerConfig;
 use tailrace_broker::coordinator::{Coordinator, Token, partition_of_name};
 use tailrace_broker::{Command, ControlErrorKind, CreateTopic, Requester};
 use tailrace_replication::TransactionMarker;
-use tailrace_types::TopicId;
+use tailrace_types::{NodeId, TopicId};
 
 use super::shard::{MarkerFailure, Pending, Shard};
 use super::{CoordinatorFailure, SteadyClock};
 use crate::broker::Broker;
 use crate::controller::CommandError;
+use crate::kafka::place::leader_of;
 use crate::partitions::{Awaited, PartitionSlot};
 
 /// Work that is being done.
@@ -147,6 +148,24 @@ impl<C: Coordinator> Runtime<C> {
         name: &str,
     ) -> Result<i32, CoordinatorFailure> {
         Ok(partition_of_name(name, self.partitions(broker).await?))
+    }
+
+    /// The node that coordinates `name`, if it is another one and known.
+    ///
+    /// # Errors
+    /// As [`Runtime::partition_of`].
+    pub(crate) async fn elsewhere(
+        &self,
+        broker: &Arc<Broker>,
+        name: &str,
+    ) -> Result<Option<NodeId>, CoordinatorFailure> {
+        if broker.links.peers().is_none() {
+            return Ok(None);
+        }
+        let partition = self.partition_of(broker, name).await?;
+        let topic = broker.topics().by_name(self.kind.topic);
+        let leader = topic.and_then(|topic| leader_of(broker, &topic, partition));
+        Ok(leader.map(|(node, _)| node).filter(|node| *node != broker.node()))
     }
 
     /// Looks at every core that is loaded and not busy, for metrics.

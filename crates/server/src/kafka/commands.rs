@@ -7,6 +7,7 @@ use tailrace_broker::{Command, MetadataImage};
 use tailrace_kafka_wire::ErrorCode;
 use tokio::time::Instant;
 
+use crate::cluster::known_to_all;
 use crate::controller::CommandError;
 use crate::kafka::Context;
 use crate::kafka::errors::command_code;
@@ -65,13 +66,18 @@ impl Mode {
 impl Context {
     /// Puts a command to the controller. Returns the metadata that hold then, or would hold.
     ///
-    /// A command that was begun is carried out whole even if its client goes away meanwhile.
+    /// A command that was begun is carried out whole even if its client goes away meanwhile. In a cluster this waits a little until
+    /// the other nodes know of it, too, and new partitions have leaders.
     pub(crate) async fn command(&self, command: Command, mode: Mode) -> Result<Arc<MetadataImage>, Refusal> {
         let broker = Arc::clone(&self.broker);
         let work = async move {
             match mode {
                 Mode::ValidateOnly => broker.controller.rehearse(command).await,
-                Mode::CarryOut => broker.controller.execute(command, broker.now()).await,
+                Mode::CarryOut => {
+                    let executed = broker.controller.executed(command, broker.now()).await?;
+                    known_to_all(&broker, &executed).await;
+                    Ok(executed.image)
+                }
             }
         };
         match tokio::spawn(work).await {

@@ -11,12 +11,12 @@ use tailrace_broker::config::ReplicaSelector;
 use tailrace_kafka_wire::messages::fetch_request::FetchRequest;
 use tailrace_kafka_wire::messages::fetch_response::{
     AbortedTransaction as WireAbortedTransaction, EpochEndOffset, FetchResponse, FetchableTopicResponse,
-    LeaderIdAndEpoch, PartitionData,
+    PartitionData,
 };
 use tailrace_kafka_wire::{ErrorCode, Reader, Records};
 use tailrace_log::{LogError, LogSlice};
 use tailrace_replication::AbortedTransaction;
-use tailrace_types::{LeaderEpoch, Offset};
+use tailrace_types::{LeaderEpoch, NodeId, Offset};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -25,15 +25,12 @@ use crate::connection::Closed;
 use crate::disk::ServerDisk;
 use crate::kafka::errors::log_code;
 use crate::kafka::fetch_session::{Admission, FetchTurn, TopicKey, Wanted};
-use crate::kafka::{Context, Decided, decode};
+use crate::kafka::{Context, Decided, decode, leader_hints, nearby};
 use crate::outbox::{FileSlice, ReplyPart};
 use crate::partitions::{PartitionHandle, PartitionSlot};
 
 /// `isolation_level` of a consumer that must not see undecided transactions.
 pub(crate) const READ_COMMITTED: i8 = 1;
-
-/// First version in which an answer can name the leader and the point of divergence.
-const LEADER_FROM: i16 = 12;
 
 /// Longest time that a fetch waits, whatever it asks for: its connection must notice the server's stop.
 const WAIT_MAX: Duration = Duration::from_secs(300);
@@ -45,8 +42,8 @@ pub(crate) struct Found {
     pub(crate) last_stable_offset: i64,
     pub(crate) log_start: i64,
     diverging: Option<(LeaderEpoch, Offset)>,
-    /// The leader's epoch, told to those who have another.
-    leader: Option<LeaderEpoch>,
+    /// A replica that is nearer to the consumer: it had better read there, and gets nothing here.
+    preferred: Option<NodeId>,
     slice: Option<LogSlice<ServerDisk>>,
     /// Behind the slice is more that the reader may see.
     has_more: bool,
@@ -62,7 +59,7 @@ impl Found {
             last_stable_offset: -1,
             log_start: -1,
             diverging: None,
-            leader: None,
+            preferred: None,
             slice: None,
             has_more: false,
             aborted: Vec::new(),
@@ -71,7 +68,10 @@ impl Found {
 
     /// True if an incremental answer must name the partition whatever was sent before.
     pub(crate) fn is_news(&self) -> bool {
-        self.error != ErrorCode::None || self.slice.is_some() || self.diverging.is_some()
+        self.error != ErrorCode::None
+            || self.slice.is_some()
+            || self.diverging.is_some()
+            || self.preferred.is_some()
     }
 
     pub(crate) fn failed(&self) -> bool {
@@ -110,6 +110,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         from_followers: broker.config().replica_selector_class == ReplicaSelector::RackAware,
         deadline: Instant::now() + wait_time(request.max_wait_ms),
     };
+    let rack = Some(request.rack_id.clone()).filter(|rack| terms.from_followers && !rack.is_empty());
     let turn = match broker.fetch_sessions.admit(request, context.version()) {
         Admission::Turn(turn) => turn,
         Admission::Refused(code) => {
@@ -117,11 +118,26 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
             return Ok(Decided::Reply(context.reply(&response)?));
         }
     };
-    let found = look(broker, &turn.wanted, &terms);
+    let mut found = look(broker, &turn.wanted, &terms);
+    if let Some(rack) = rack {
+        redirect(broker, &rack, &turn.wanted, &mut found).await;
+    }
     if is_enough(&found, &terms) {
         return Ok(Decided::Reply(respond(&context, turn, found, &terms)?));
     }
     Ok(Decided::Later(Box::pin(wait(context, turn, terms))))
+}
+
+/// Sends the consumer to replicas that are nearer to it than this one.
+async fn redirect(broker: &Broker, rack: &str, wanted: &[Wanted], found: &mut [Found]) {
+    let preferred = nearby::preferred(broker, rack, wanted).await;
+    for (found, preferred) in found.iter_mut().zip(preferred) {
+        if preferred.is_some() && !found.failed() && found.diverging.is_none() {
+            found.preferred = preferred;
+            found.slice = None;
+            found.aborted = Vec::new();
+        }
+    }
 }
 
 fn wait_time(max_wait_ms: i32) -> Duration {
@@ -156,7 +172,8 @@ fn register(broker: &Broker, wanted: &[Wanted], notify: &Arc<Notify>) {
 }
 
 fn is_enough(found: &[Found], terms: &Terms) -> bool {
-    let failed = found.iter().any(|found| found.error != ErrorCode::None || found.diverging.is_some());
+    let is_told = |found: &Found| found.failed() || found.diverging.is_some() || found.preferred.is_some();
+    let failed = found.iter().any(is_told);
     // More is there than this answer takes, which ends with a segment and at its limits: waiting gains nothing.
     let is_cut = found.iter().any(|found| found.has_more);
     found.is_empty() || failed || is_cut || found.iter().map(Found::bytes).sum::<u64>() >= terms.bytes_min
@@ -204,7 +221,7 @@ fn look_at(
 ) -> Found {
     let reader = &handle.reader;
     if let Some(code) = epoch_mismatch(want.current_epoch, reader.epoch()) {
-        return Found { leader: Some(reader.epoch()), ..Found::error(code) };
+        return Found::error(code);
     }
     // The order matters: the log start may move up to the high watermark, never beyond one read later. So may the last
     // stable offset. The aborted transactions are those below it, of which none is forgotten while its records can be read.
@@ -218,7 +235,7 @@ fn look_at(
         last_stable_offset: last_stable_offset.get(),
         log_start: log_start.get(),
         diverging: None,
-        leader: None,
+        preferred: None,
         slice: None,
         has_more: false,
         aborted: Vec::new(),
@@ -282,14 +299,13 @@ fn respond(
     terms: &Terms,
 ) -> Result<Vec<ReplyPart>, Closed> {
     let named = turn.select(&found);
-    let node = context.broker.node().get();
     let mut files = Vec::new();
     let mut responses: Vec<FetchableTopicResponse> = Vec::new();
     for ((want, found), named) in turn.wanted.iter().zip(found).zip(named) {
         if !named {
             continue;
         }
-        let data = partition_data(context.version(), want, found, node, terms, &mut files);
+        let data = partition_data(want, found, terms, &mut files);
         match responses.last_mut() {
             Some(last) if want.topic.is(&last.topic, last.topic_id) => last.partitions.push(data),
             _ => {
@@ -303,18 +319,12 @@ fn respond(
             }
         }
     }
-    let response = FetchResponse { session_id: turn.session_id, responses, ..Default::default() };
+    let mut response = FetchResponse { session_id: turn.session_id, responses, ..Default::default() };
+    leader_hints::in_fetch(context, &mut response);
     context.reply_with_files(&response, &files)
 }
 
-fn partition_data(
-    version: i16,
-    want: &Wanted,
-    found: Found,
-    node: i32,
-    terms: &Terms,
-    files: &mut Vec<FileSlice>,
-) -> PartitionData {
+fn partition_data(want: &Wanted, found: Found, terms: &Terms, files: &mut Vec<FileSlice>) -> PartitionData {
     let mut data = PartitionData {
         partition_index: want.partition,
         error_code: found.error.code(),
@@ -322,7 +332,7 @@ fn partition_data(
         last_stable_offset: found.last_stable_offset,
         log_start_offset: found.log_start,
         aborted_transactions: terms.committed_only.then(|| found.aborted.iter().map(aborted).collect()),
-        preferred_read_replica: -1,
+        preferred_read_replica: found.preferred.map_or(-1, NodeId::get),
         // librdkafka takes a null field for an error.
         records: Records::Bytes(Bytes::new()),
         ..Default::default()
@@ -330,10 +340,6 @@ fn partition_data(
     if let Some((epoch, end)) = found.diverging {
         data.diverging_epoch =
             EpochEndOffset { epoch: epoch.get(), end_offset: end.get(), ..Default::default() };
-    }
-    if let Some(epoch) = found.leader.filter(|_| version >= LEADER_FROM) {
-        data.current_leader =
-            LeaderIdAndEpoch { leader_id: node, leader_epoch: epoch.get(), ..Default::default() };
     }
     if let Some(slice) = found.slice {
         let tag = u32::try_from(files.len()).unwrap_or(u32::MAX);

@@ -8,7 +8,7 @@ use tailrace_kafka_wire::{ErrorCode, Reader};
 
 use crate::connection::Closed;
 use crate::kafka::share_acknowledgements::{Acknowledging, Member, Outcome, Said, partition_of};
-use crate::kafka::{Context, Decided, decode};
+use crate::kafka::{Context, Decided, decode, leader_hints};
 use crate::outbox::ReplyPart;
 use crate::share::sessions::{FINAL_EPOCH, Partition};
 
@@ -80,5 +80,6 @@ async fn finish(
             }),
         }
     }
+    leader_hints::in_share_acknowledge(&context, &mut response);
     context.reply(&response)
 }

@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 use crate::connection::Closed;
 use crate::kafka::share_acknowledgements::{Acknowledging, Member, Outcome, Said, partition_of};
-use crate::kafka::{Context, Decided, decode};
+use crate::kafka::{Context, Decided, decode, leader_hints};
 use crate::outbox::{FileSlice, ReplyPart};
 use crate::share::sessions::{FINAL_EPOCH, INITIAL_EPOCH, Partition, SessionRequest};
 use crate::share::{Acquisition, LivePartition, acquirable_bytes, acquire};
@@ -143,11 +143,12 @@ async fn finish(context: Context, turn: Turn) -> Result<Vec<ReplyPart>, Closed> 
         data.acknowledge_error_code = code.code();
         data.acknowledge_error_message = message;
     }
-    let response = ShareFetchResponse {
+    let mut response = ShareFetchResponse {
         acquisition_lock_timeout_ms: turn.member.settings.lock_duration_ms(),
         responses: topics.responses,
         ..Default::default()
     };
+    leader_hints::in_share_fetch(&context, &mut response);
     context.reply_with_files(&response, &files)
 }
 

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tailrace_broker::CONSUMER_OFFSETS_TOPIC;
 use tailrace_broker::coordinator::{Token, TransactionalProducer};
 use tailrace_broker::transactions::{
     AddPartitions, TransactionError, TransactionEvent, TransactionProtocol, TransactionReply,
     VerifyPartitions,
 };
-use tailrace_broker::{CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC};
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::add_partitions_to_txn_request::{
     AddPartitionsToTxnRequest, AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction,
@@ -19,9 +19,9 @@ use tailrace_types::{NodeId, PartitionId, ProducerEpoch, ProducerId, TopicName, 
 use crate::broker::Broker;
 use crate::cluster;
 use crate::coordinators::{CoordinatorFailure, Pending};
+use crate::kafka::Context;
 use crate::kafka::commands::Refusal;
 use crate::kafka::errors::{command_code, transaction_code};
-use crate::kafka::{Context, place};
 
 /// First version of Produce whose producers raise their epoch with each transaction, and whose batches add their partition
 /// to the transaction by themselves (`transaction.version` 2, KIP-890).
@@ -175,7 +175,8 @@ struct Question {
 }
 
 async fn put(broker: &Arc<Broker>, question: Question, knows_abortable: bool) -> Result<(), Refusal> {
-    if let Some(node) = coordinator_elsewhere(broker, &question.transactional_id).await? {
+    let elsewhere = broker.coordinators.transactions.elsewhere(broker, &question.transactional_id).await;
+    if let Some(node) = elsewhere.map_err(unavailable)? {
         return put_elsewhere(broker, node, question, knows_abortable).await;
     }
     let Question { transactional_id, producer, partitions, adds_partition } = question;
@@ -200,21 +201,6 @@ async fn put(broker: &Arc<Broker>, question: Question, knows_abortable: bool) ->
         Ok(reply) => Err(unexpected(&reply)),
         Err(refusal) => Err(Refusal { code: data_path_code(refusal.code, adds_partition), ..refusal }),
     }
-}
-
-/// The node that coordinates the transaction, if it is another one.
-async fn coordinator_elsewhere(
-    broker: &Arc<Broker>,
-    transactional_id: &str,
-) -> Result<Option<NodeId>, Refusal> {
-    if broker.links.peers().is_none() {
-        return Ok(None);
-    }
-    let partition = broker.coordinators.transactions.partition_of(broker, transactional_id).await;
-    let partition = partition.map_err(unavailable)?;
-    let topic = broker.topics().by_name(TRANSACTION_STATE_TOPIC);
-    let leader = topic.and_then(|topic| place::leader_of(broker, &topic, partition));
-    Ok(leader.map(|(node, _)| node).filter(|node| *node != broker.node()))
 }
 
 async fn put_elsewhere(

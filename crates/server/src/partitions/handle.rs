@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use tailrace_log::LogConfig;
-use tailrace_replication::raft::ChunkRequest;
+use tailrace_replication::raft::{ChunkRequest, Members};
 use tailrace_replication::{Appended, Partition, PartitionReader, Policy};
 use tailrace_types::{GroupId, HighWatermark, LeaderEpoch, Offset, ReplicaId, TimestampMs, TopicPartition};
 use tokio::sync::{Notify, oneshot};
@@ -312,6 +312,19 @@ impl PartitionHandle {
                 Some(_) => moved.await,
             }
         }
+    }
+
+    /// The members of its group; `None` of a partition that has one replica only.
+    pub(crate) async fn members(&self) -> Option<Members> {
+        Some(self.core.lock().await.as_mut()?.replica()?.members())
+    }
+
+    /// One past the last record that each of these replicas has, of those of which it is known.
+    pub(crate) async fn stored_by(&self, replicas: &[ReplicaId]) -> Vec<(ReplicaId, Offset)> {
+        let mut core = self.core.lock().await;
+        let Some(replica) = core.as_mut().and_then(|core| core.replica()) else { return Vec::new() };
+        let stored = |id: &ReplicaId| Some((*id, replica.stored_by(*id).ok()??));
+        replicas.iter().filter_map(stored).collect()
     }
 
     /// Waits until the log start has moved to `to`. False if this node does not lead any more.

@@ -116,10 +116,23 @@ pub(crate) enum RequestKind {
     Nats = 5,
     /// Who are you? Served to nodes without a cluster.
     Status = 6,
+    /// State of share groups that the other node coordinates.
+    Share = 7,
+    /// Answered once a change of the metadata is known.
+    Known = 8,
 }
 
 impl RequestKind {
-    const ALL: [Self; 6] = [Self::Join, Self::Command, Self::Kafka, Self::Chunk, Self::Nats, Self::Status];
+    const ALL: [Self; 8] = [
+        Self::Join,
+        Self::Command,
+        Self::Kafka,
+        Self::Chunk,
+        Self::Nats,
+        Self::Status,
+        Self::Share,
+        Self::Known,
+    ];
 
     pub(super) fn from_wire(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| *kind as u8 == number)
@@ -134,6 +147,8 @@ impl RequestKind {
             Self::Chunk => "chunk",
             Self::Nats => "nats",
             Self::Status => "status",
+            Self::Share => "share",
+            Self::Known => "known",
         }
     }
 

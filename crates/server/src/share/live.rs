@@ -209,7 +209,7 @@ impl LivePartition {
         let leader_epoch = self.handle.reader.epoch().get();
         let (key, state_epoch) = (self.key.clone(), self.state_epoch);
         let request = ShareRequest::Write { key, state_epoch, leader_epoch, write };
-        state::ask(broker, &self.key, request).await.map(drop)
+        state::ask(broker, request).await.map(drop)
     }
 
     /// Makes sure that somebody watches the acquisition locks: to be called after records were acquired.

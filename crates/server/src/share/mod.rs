@@ -6,14 +6,16 @@
 //! - [`ShareGroups`] finds them: loaded from their kept state at first use, dropped when their topic or group is gone, when
 //!   keeping their state failed, or after [`IDLE_AFTER`].
 //! - [`sessions`] are the clients' share sessions; `reading` looks for records and acquires them; `state` speaks to the
-//!   share coordinator.
+//!   share coordinator, `peer` to those of other nodes.
 //!
-//! Kafka's requests between brokers for that state (83 to 87) are calls within the process here and are not served.
+//! Kafka's requests between brokers for that state (83 to 87) are not served: it is asked for within the process, or over the links
+//! between nodes.
 //!
 //! Bounds: a share-partition holds as many runs of offsets as its group may have records in flight, twice; share-partitions
 //! are as many as groups read partitions; sessions are bounded in number and size.
 
 mod live;
+pub(crate) mod peer;
 mod reading;
 pub(crate) mod sessions;
 mod settings;

@@ -1,6 +1,7 @@
 //! Calls to the share coordinator, which keeps the state of share-partitions in `__share_group_state`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tailrace_broker::SHARE_GROUP_STATE_TOPIC;
 use tailrace_broker::share::{
@@ -8,10 +9,18 @@ use tailrace_broker::share::{
 };
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_types::{Offset, TopicId};
+use tokio::time::Instant;
 
+use super::peer;
 use crate::broker::Broker;
 use crate::coordinators::{CoordinatorFailure, Kind};
 use crate::kafka::share_state_code;
+
+/// How long a coordinator may take to move to another node.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Pause until it is asked again.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Share coordinators.
 pub(crate) static SHARES: Kind<ShareCoordinator> = Kind {
@@ -45,24 +54,68 @@ impl StateFailure {
     }
 }
 
-/// Asks the coordinator of `key`, and waits until what it did is committed.
-pub(crate) async fn ask(
+/// Asks the coordinator of the share-partition that the request is about, here or at another node, and waits until what it did is
+/// committed. While the coordinator moves to another node, this waits and asks again: each request may be put twice.
+pub(crate) async fn ask(broker: &Arc<Broker>, request: ShareRequest) -> Result<ShareAnswer, StateFailure> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match ask_once(broker, request.clone()).await {
+            Err(StateFailure::Coordinator(CoordinatorFailure::Elsewhere | CoordinatorFailure::Reloaded))
+                if broker.links.peers().is_some() && Instant::now() < deadline =>
+            {
+                tokio::time::sleep(PAUSE).await;
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+async fn ask_once(broker: &Arc<Broker>, request: ShareRequest) -> Result<ShareAnswer, StateFailure> {
+    let key = request.key().ok_or(ShareStateError::UnknownPartition)?;
+    match broker.coordinators.shares.elsewhere(broker, &key.coordinator_key()).await? {
+        Some(node) => peer::ask(broker, node, request).await,
+        None => ask_here(broker, request).await,
+    }
+}
+
+/// Asks the coordinator of one share-partition at this node.
+pub(super) async fn ask_here(
     broker: &Arc<Broker>,
-    key: &SharePartitionKey,
     request: ShareRequest,
 ) -> Result<ShareAnswer, StateFailure> {
-    let name = key.coordinator_key();
+    let name = request.key().ok_or(ShareStateError::UnknownPartition)?.coordinator_key();
     let event = move |token| ShareEvent { token, request };
     let pending = broker.coordinators.shares.submit(broker, &name, event).await?;
     Ok(pending.reply().await??)
 }
 
-async fn ask_for_state(
+/// Asks every coordinator of this node.
+pub(super) async fn ask_all_here(
     broker: &Arc<Broker>,
-    key: &SharePartitionKey,
-    request: ShareRequest,
-) -> Result<KeptState, StateFailure> {
-    match ask(broker, key, request).await? {
+    request: &ShareRequest,
+) -> Result<Vec<ShareAnswer>, StateFailure> {
+    let request = request.clone();
+    let event = move |token| ShareEvent { token, request: request.clone() };
+    let replies = broker.coordinators.shares.submit_all(broker, event).await;
+    replies.into_iter().map(|reply| Ok(reply??)).collect()
+}
+
+/// Asks every coordinator.
+///
+/// # Errors
+/// That of the first one that could not be asked; or a partition of their topic has no leader just now.
+async fn ask_all(broker: &Arc<Broker>, request: ShareRequest) -> Result<Vec<ShareAnswer>, StateFailure> {
+    let mut answers = ask_all_here(broker, &request).await?;
+    answers.extend(peer::ask_all_elsewhere(broker, &request).await?);
+    let topic = broker.topics().by_name(SHARE_GROUP_STATE_TOPIC);
+    if answers.len() < topic.map_or(0, |topic| topic.partitions.len()) {
+        return Err(CoordinatorFailure::Elsewhere.into());
+    }
+    Ok(answers)
+}
+
+async fn ask_for_state(broker: &Arc<Broker>, request: ShareRequest) -> Result<KeptState, StateFailure> {
+    match ask(broker, request).await? {
         ShareAnswer::State(state) => Ok(state),
         ShareAnswer::Done | ShareAnswer::Partitions(_) => Err(ShareStateError::NotInitialized.into()),
     }
@@ -74,7 +127,7 @@ pub(crate) async fn initialize(
     key: &SharePartitionKey,
 ) -> Result<KeptState, StateFailure> {
     let request = ShareRequest::Initialize { key: key.clone(), state_epoch: 0, start: None };
-    ask_for_state(broker, key, request).await
+    ask_for_state(broker, request).await
 }
 
 /// Makes states of a group's share-partitions, where there are none. Returns those that are there then.
@@ -109,7 +162,7 @@ pub(crate) async fn read(
     key: &SharePartitionKey,
     leader_epoch: i32,
 ) -> Result<KeptState, StateFailure> {
-    ask_for_state(broker, key, ShareRequest::Read { key: key.clone(), leader_epoch }).await
+    ask_for_state(broker, ShareRequest::Read { key: key.clone(), leader_epoch }).await
 }
 
 /// The state without its batches, `None` if there is none.
@@ -117,7 +170,7 @@ pub(crate) async fn summary(
     broker: &Arc<Broker>,
     key: &SharePartitionKey,
 ) -> Result<Option<KeptState>, StateFailure> {
-    match ask_for_state(broker, key, ShareRequest::Summary { key: key.clone() }).await {
+    match ask_for_state(broker, ShareRequest::Summary { key: key.clone() }).await {
         Ok(state) => Ok(Some(state)),
         Err(StateFailure::Refused(ShareStateError::NotInitialized)) => Ok(None),
         Err(failure) => Err(failure),
@@ -132,19 +185,20 @@ pub(crate) async fn partitions_of(
     broker: &Arc<Broker>,
     group: &Arc<str>,
 ) -> Result<Vec<SharePartitionKey>, StateFailure> {
-    let group = Arc::clone(group);
-    let event = move |token| {
-        let request = ShareRequest::List { group: Arc::clone(&group) };
-        ShareEvent { token, request }
-    };
     let mut all = Vec::new();
-    for reply in broker.coordinators.shares.submit_all(broker, event).await {
-        if let ShareAnswer::Partitions(partitions) = reply?? {
+    for answer in ask_all(broker, ShareRequest::List { group: Arc::clone(group) }).await? {
+        if let ShareAnswer::Partitions(partitions) = answer {
             all.extend(partitions);
         }
     }
     all.sort();
     Ok(all)
+}
+
+/// What any node has in use of the share-partition counts no more.
+async fn forget(broker: &Arc<Broker>, key: &SharePartitionKey) {
+    broker.share.forget(key);
+    peer::forget_elsewhere(broker, key).await;
 }
 
 /// Begins anew at `start`.
@@ -153,14 +207,14 @@ pub(crate) async fn reset(
     key: &SharePartitionKey,
     start: Offset,
 ) -> Result<(), StateFailure> {
-    broker.share.forget(key);
-    ask(broker, key, ShareRequest::Reset { key: key.clone(), start }).await.map(drop)
+    forget(broker, key).await;
+    ask(broker, ShareRequest::Reset { key: key.clone(), start }).await.map(drop)
 }
 
 /// Forgets the state, if there is any.
 pub(crate) async fn delete(broker: &Arc<Broker>, key: &SharePartitionKey) -> Result<(), StateFailure> {
-    broker.share.forget(key);
-    ask(broker, key, ShareRequest::Delete { key: key.clone() }).await.map(drop)
+    forget(broker, key).await;
+    ask(broker, ShareRequest::Delete { key: key.clone() }).await.map(drop)
 }
 
 /// Forgets everything about a group that was deleted.
@@ -169,13 +223,5 @@ pub(crate) async fn delete(broker: &Arc<Broker>, key: &SharePartitionKey) -> Res
 /// That of the first coordinator that could not be reached; the others have forgotten.
 pub(crate) async fn delete_group(broker: &Arc<Broker>, group: &str) -> Result<(), StateFailure> {
     broker.share.forget_group(group);
-    let group: Arc<str> = group.into();
-    let event = move |token| {
-        let request = ShareRequest::GroupDeleted { group: Arc::clone(&group) };
-        ShareEvent { token, request }
-    };
-    for reply in broker.coordinators.shares.submit_all(broker, event).await {
-        reply??;
-    }
-    Ok(())
+    ask_all(broker, ShareRequest::GroupDeleted { group: group.into() }).await.map(drop)
 }

@@ -22,7 +22,7 @@ use tailrace_replication::Appended;
 use tokio::time::Instant;
 
 use crate::connection::Closed;
-use crate::kafka::{Context, Decided, decode};
+use crate::kafka::{Context, Decided, decode, leader_hints};
 use crate::outbox::ReplyPart;
 use crate::partitions::{PartitionHandle, Topic, WaitOutcome};
 use partition::append_to_partition;
@@ -51,11 +51,12 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         return Ok(Decided::Reply(context.reply(&response)?));
     }
     let deadline = Instant::now() + timeout;
-    let (response, uncommitted) = append_all(&context, request, acks).await;
+    let (mut response, uncommitted) = append_all(&context, request, acks).await;
     if acks == 0 {
         return unless_failed(&response);
     }
     if acks == 1 || uncommitted.is_empty() {
+        leader_hints::in_produce(&context, &mut response);
         return Ok(Decided::Reply(context.reply(&response)?));
     }
     Ok(Decided::Later(Box::pin(when_committed(context, response, uncommitted, deadline))))
@@ -120,7 +121,7 @@ async fn append_all(
                             uncommitted.push(Uncommitted { replicas, place, handle, appended });
                             written.answer
                         }
-                        Err(refusal) => refusal.counted(&context.broker).answer(index),
+                        Err(refusal) => refusal.counted(context, &topic.name, index).answer(index),
                     }
                 }
             };
@@ -159,8 +160,10 @@ async fn when_committed(
         }
         let (topic, partition) = uncommitted.place;
         let answer = &mut response.responses[topic].partition_responses[partition];
-        *answer = PartitionRefusal::from(code).counted(&context.broker).answer(answer.index);
+        let name = &uncommitted.handle.id.topic;
+        *answer = PartitionRefusal::from(code).counted(&context, name, answer.index).answer(answer.index);
     }
+    leader_hints::in_produce(&context, &mut response);
     context.reply(&response)
 }
 

@@ -1,11 +1,13 @@
 //! What a producer is told about a partition that its records are not written to.
 
+use std::fmt::Display;
+
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::produce_response::{BatchIndexAndErrorMessage, PartitionProduceResponse};
 use tailrace_records::BatchError;
 use tailrace_types::Offset;
 
-use crate::broker::Broker;
+use crate::kafka::Context;
 use crate::kafka::commands::Refusal;
 use crate::kafka::errors::{append_code, batch_code};
 use crate::partitions::AppendFailure;
@@ -45,9 +47,12 @@ impl PartitionRefusal {
         Self { log_start: Some(log_start), record_errors, ..refusal }
     }
 
-    /// The same, noted in the metrics.
-    pub(super) fn counted(self, broker: &Broker) -> Self {
-        broker.metrics.produce_error(self.code.name());
+    /// The same, noted in the metrics, and in the log for those who look for its cause.
+    pub(super) fn counted(self, context: &Context, topic: &dyn Display, partition: i32) -> Self {
+        context.broker.metrics.produce_error(self.code.name());
+        let (error, reason) = (self.code.name(), self.message.as_deref());
+        let client = context.session.peer;
+        tracing::debug!(%topic, partition, %client, error, reason, "a producer's batch is refused");
         self
     }
 

@@ -31,9 +31,9 @@ final class AdminTests {
     private static void topics() throws Exception {
         try (Admin a = admin()) {
             String topic = topic("admin");
-            a.createTopics(List.of(new NewTopic(topic, 3, (short) 1)), new CreateTopicsOptions().validateOnly(true)).all().get();
+            a.createTopics(List.of(new NewTopic(topic, 3, Check.REPLICAS)), new CreateTopicsOptions().validateOnly(true)).all().get();
             that(!a.listTopics().names().get().contains(topic), "validation made the topic");
-            var created = a.createTopics(List.of(new NewTopic(topic, 3, (short) 1).configs(Map.of("retention.ms", "777"))));
+            var created = a.createTopics(List.of(new NewTopic(topic, 3, Check.REPLICAS).configs(Map.of("retention.ms", "777"))));
             same(created.numPartitions(topic).get(), 3, "partitions");
             same(created.config(topic).get().get("retention.ms").value(), "777", "retention.ms");
             Uuid id = created.topicId(topic).get();
@@ -44,7 +44,7 @@ final class AdminTests {
             same(a.describeTopics(TopicCollection.ofTopicIds(List.of(id))).allTopicIds().get().get(id).name(), topic, "described by id");
             raises(UnknownTopicOrPartitionException.class, () -> a.describeTopics(List.of(topic + "-none")).allTopicNames().get(), "describe an unknown topic");
             var defaults = a.createTopics(List.of(new NewTopic(topic + "-d", Optional.empty(), Optional.empty())));
-            same(defaults.numPartitions(topic + "-d").get() + " " + defaults.replicationFactor(topic + "-d").get(), "1 1", "default counts");
+            same(defaults.numPartitions(topic + "-d").get() + " " + defaults.replicationFactor(topic + "-d").get(), "1 " + Check.REPLICAS, "default counts");
             a.deleteTopics(List.of(topic + "-d")).all().get();
             a.deleteTopics(TopicCollection.ofTopicIds(List.of(id))).all().get();
             eventually("gone", () -> !a.listTopics().names().get().contains(topic));
@@ -57,17 +57,17 @@ final class AdminTests {
         String topic = create("errors", 1, Map.of());
         try (Admin a = admin()) {
             Map<NewTopic, Class<? extends Exception>> wrong = new LinkedHashMap<>();
-            wrong.put(new NewTopic(topic, 1, (short) 1), TopicExistsException.class);
-            for (String name : List.of("a/b", "..", "", "x".repeat(250))) wrong.put(new NewTopic(name, 1, (short) 1), InvalidTopicException.class);
-            wrong.put(new NewTopic(topic + "p", 0, (short) 1), InvalidPartitionsException.class);
-            wrong.put(new NewTopic(topic + "q", -5, (short) 1), InvalidPartitionsException.class);
-            wrong.put(new NewTopic(topic + "r", 1, (short) 2), InvalidReplicationFactorException.class);
-            wrong.put(new NewTopic(topic + "c", 1, (short) 1).configs(Map.of("no.such.config", "1")), InvalidConfigurationException.class);
-            wrong.put(new NewTopic(topic + "d", 1, (short) 1).configs(Map.of("retention.ms", "soon")), InvalidConfigurationException.class);
+            wrong.put(new NewTopic(topic, 1, Check.REPLICAS), TopicExistsException.class);
+            for (String name : List.of("a/b", "..", "", "x".repeat(250))) wrong.put(new NewTopic(name, 1, Check.REPLICAS), InvalidTopicException.class);
+            wrong.put(new NewTopic(topic + "p", 0, Check.REPLICAS), InvalidPartitionsException.class);
+            wrong.put(new NewTopic(topic + "q", -5, Check.REPLICAS), InvalidPartitionsException.class);
+            wrong.put(new NewTopic(topic + "r", 1, (short) (Check.REPLICAS + 1)), InvalidReplicationFactorException.class);
+            wrong.put(new NewTopic(topic + "c", 1, Check.REPLICAS).configs(Map.of("no.such.config", "1")), InvalidConfigurationException.class);
+            wrong.put(new NewTopic(topic + "d", 1, Check.REPLICAS).configs(Map.of("retention.ms", "soon")), InvalidConfigurationException.class);
             for (var w : wrong.entrySet()) raises(w.getValue(), () -> a.createTopics(List.of(w.getKey())).all().get(), w.getKey().toString());
             String dotted = topic.replace("-", ".");
-            a.createTopics(List.of(new NewTopic(dotted, 1, (short) 1))).all().get();
-            raises(InvalidTopicException.class, () -> a.createTopics(List.of(new NewTopic(dotted.replace(".", "_"), 1, (short) 1))).all().get(), "names that clash by . and _");
+            a.createTopics(List.of(new NewTopic(dotted, 1, Check.REPLICAS))).all().get();
+            raises(InvalidTopicException.class, () -> a.createTopics(List.of(new NewTopic(dotted.replace(".", "_"), 1, Check.REPLICAS))).all().get(), "names that clash by . and _");
         }
     }
 
@@ -225,7 +225,7 @@ final class AdminTests {
         try (Admin a = admin(); var p = producer("compression.type", "none")) {
             send(p, List.of(record(topic, 0, null, payload(1, 10_000)), record(topic, 0, null, payload(2, 10_000))));
             var cluster = a.describeCluster();
-            same(cluster.nodes().get().size(), 1, "nodes");
+            same(cluster.nodes().get().size(), (int) Check.REPLICAS, "nodes");
             that(!cluster.clusterId().get().isEmpty(), "no cluster id");
             int id = cluster.controller().get().id();
             long size = 0;
@@ -249,7 +249,7 @@ final class AdminTests {
             a.deleteTopics(List.of(topic)).all().get();
             eventually("created again", () -> {
                 try {
-                    a.createTopics(List.of(new NewTopic(topic, 1, (short) 1))).all().get();
+                    a.createTopics(List.of(new NewTopic(topic, 1, Check.REPLICAS))).all().get();
                     return true;
                 } catch (java.util.concurrent.ExecutionException e) {
                     return false;

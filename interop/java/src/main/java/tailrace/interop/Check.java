@@ -7,6 +7,8 @@ import java.util.regex.Pattern;
 /** Runs named tests and prints one line for each. */
 final class Check {
     static final String BOOTSTRAP = System.getenv("BOOTSTRAP");
+    /** Of topics that tests make; there are as many nodes. */
+    static final short REPLICAS = Short.parseShort(System.getenv().getOrDefault("INTEROP_REPLICAS", "1"));
     /** Kafka acknowledges a creation before the partitions have their leaders; tailrace must not need this patience. */
     static final boolean LEADERS_LATE = "kafka".equals(System.getenv("INTEROP_TARGET"));
     static final boolean SMOKE = "smoke".equals(System.getenv("INTEROP_MODE"));

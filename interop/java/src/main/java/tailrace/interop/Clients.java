@@ -41,7 +41,7 @@ final class Clients {
     static String create(String purpose, int partitions, Map<String, String> configs) throws Exception {
         String topic = topic(purpose);
         try (Admin admin = admin()) {
-            admin.createTopics(List.of(new NewTopic(topic, partitions, (short) 1).configs(configs))).all().get();
+            admin.createTopics(List.of(new NewTopic(topic, partitions, Check.REPLICAS).configs(configs))).all().get();
             if (Check.LEADERS_LATE) {
                 Map<TopicPartition, OffsetSpec> latest = new HashMap<>();
                 for (int p = 0; p < partitions; p++) latest.put(new TopicPartition(topic, p), OffsetSpec.latest());

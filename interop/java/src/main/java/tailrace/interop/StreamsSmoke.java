@@ -23,7 +23,7 @@ public final class StreamsSmoke {
     public static void main(String[] args) throws Exception {
         Duration time = Duration.ofSeconds(Long.parseLong(args[0]));
         try (Admin admin = Clients.admin()) {
-            admin.createTopics(Arrays.stream(SmokeTestDriver.topics()).map(name -> new NewTopic(name, 2, (short) 1)).toList()).all().get();
+            admin.createTopics(Arrays.stream(SmokeTestDriver.topics()).map(name -> new NewTopic(name, 2, Check.REPLICAS)).toList()).all().get();
         }
         var clients = new ArrayDeque<SmokeTestClient>(List.of(client(0)));
         var generated = CompletableFuture.supplyAsync(() -> SmokeTestDriver.generate(Check.BOOTSTRAP, KEYS, RECORDS_PER_KEY, time));
