@@ -277,6 +277,9 @@ async fn enter_cluster(
     Ok(Some(cluster::enter(own, config, data_dir, listener, (tls, metrics), register).await?))
 }
 
+/// How long a node that starts waits for the newest metadata.
+const METADATA_MAX: Duration = Duration::from_secs(5);
+
 /// Begins to take part. Ends when this node knows of itself.
 async fn live_in_cluster(
     broker: &Arc<Broker>,
@@ -294,6 +297,11 @@ async fn live_in_cluster(
     if entered.is_new {
         tracing::info!("waiting for the cluster's metadata");
         cluster::known_to_itself(broker).await;
+    }
+    // Clients must not be told that there is no such topic. Without a majority of the controllers there is nothing newer to be had.
+    let caught_up = tokio::time::timeout(METADATA_MAX, broker.controller.catch_up(broker.now())).await;
+    if !matches!(caught_up, Ok(Ok(()))) {
+        tracing::warn!("no controller answers: this node begins with the metadata that it has");
     }
     Ok(())
 }

@@ -230,3 +230,43 @@ fn states_of_topics_that_are_gone_are_forgotten() {
     let effects = rig.coordinator.metadata_changed(&Moment { now: TimestampMs(9), image: &image });
     assert_eq!((effects.appends.len(), rig.coordinator.len()), (1, 0));
 }
+
+#[test]
+fn what_nodes_ask_each_other_arrives_as_it_was() {
+    let batch =
+        StateBatch { first: Offset(3), last: Offset(5), state: DeliveryState::Archived, delivery_count: 2 };
+    let write = StateWrite { start: Offset(3), delivery_complete_count: 1, batches: vec![batch] };
+    let requests = [
+        ShareRequest::Initialize { key: key(), state_epoch: 4, start: None },
+        ShareRequest::Reset { key: key(), start: Offset(9) },
+        ShareRequest::Read { key: key(), leader_epoch: 7 },
+        ShareRequest::Write { key: key(), state_epoch: 1, leader_epoch: 2, write },
+        ShareRequest::Delete { key: key() },
+        ShareRequest::Summary { key: key() },
+        ShareRequest::List { group: "a:b".into() },
+        ShareRequest::GroupDeleted { group: "g".into() },
+    ];
+    for request in requests {
+        let text = serde_json::to_string(&request).unwrap();
+        assert_eq!(serde_json::from_str::<ShareRequest>(&text).unwrap(), request, "{text}");
+        assert_eq!(
+            request.key().is_none(),
+            matches!(request, ShareRequest::List { .. } | ShareRequest::GroupDeleted { .. })
+        );
+    }
+    let state = KeptState {
+        state_epoch: 1,
+        leader_epoch: 2,
+        start: Some(Offset(3)),
+        delivery_complete_count: -1,
+        batches: vec![batch],
+    };
+    for answer in [ShareAnswer::Done, ShareAnswer::State(state), ShareAnswer::Partitions(vec![key()])] {
+        let text = serde_json::to_string(&answer).unwrap();
+        assert_eq!(serde_json::from_str::<ShareAnswer>(&text).unwrap(), answer, "{text}");
+    }
+    let error = ShareStateError::FencedStateEpoch { current: 3, found: 2 };
+    let text = serde_json::to_string(&error).unwrap();
+    assert_eq!(serde_json::from_str::<ShareStateError>(&text).unwrap(), error, "{text}");
+    assert!(serde_json::from_str::<ShareRequest>(r#"{"delete":{"key":"nonsense"}}"#).is_err());
+}

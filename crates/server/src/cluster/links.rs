@@ -1,6 +1,8 @@
 //! What partitions say to the other nodes, and who leads which.
 
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tailrace_broker::MetadataImage;
@@ -16,12 +18,27 @@ use crate::peers::{PeerError, Peers, RequestKind};
 /// Partitions whose leaders are known at most.
 const GROUPS_MAX: usize = 1 << 20;
 
+/// Announcements that are kept until the metadata name what they are about; others are heard again in a few seconds.
+const EARLY_MAX: usize = 1 << 16;
+
+/// How long they are kept: they may be about a topic that was deleted.
+const EARLY_AGE_MAX: Duration = Duration::from_secs(30);
+
+/// An announcement that cannot be placed yet.
+struct Early {
+    from: NodeId,
+    epoch: LeaderEpoch,
+    since: Instant,
+}
+
 /// The way out for the partitions of this node.
 pub(crate) struct Links {
     node: NodeId,
     /// Absent of a node that is alone.
     peers: OnceLock<Peers>,
     leaders: Mutex<Leaders>,
+    /// What was announced of topics and replicas that this node does not know yet.
+    early: Mutex<HashMap<GroupId, Early>>,
     /// Counts the partitions that this node began or ceased to lead.
     own: watch::Sender<u64>,
 }
@@ -36,7 +53,8 @@ impl Links {
     /// Of a node that is alone so far.
     pub(crate) fn new(node: NodeId) -> Self {
         let leaders = Mutex::new(Leaders::new(GROUPS_MAX));
-        Self { node, peers: OnceLock::new(), leaders, own: watch::Sender::new(0) }
+        let (early, own) = (Mutex::default(), watch::Sender::new(0));
+        Self { node, peers: OnceLock::new(), leaders, early, own }
     }
 
     /// From now on there are others.
@@ -86,7 +104,7 @@ impl Links {
 
     /// Takes note of what another node says that it leads.
     pub(crate) fn announced(&self, from: NodeId, groups: Vec<(GroupId, LeaderEpoch)>, image: &MetadataImage) {
-        let mut leaders = self.lock();
+        let (mut leaders, mut early) = (self.lock(), self.lock_early());
         for (group, epoch) in groups {
             let replica = match image.topic_by_id(group.topic) {
                 // Also of a node that the metadata do not name yet: without a controller they never will.
@@ -98,11 +116,30 @@ impl Links {
                 }
                 None => None,
             };
-            // Of a topic or a replica that this node does not know yet, it will hear again.
             if let Some(replica) = replica {
                 leaders.announce(group, replica, epoch);
+            } else if early.get(&group).map_or(early.len() < EARLY_MAX, |known| known.epoch < epoch) {
+                early.insert(group, Early { from, epoch, since: Instant::now() });
             }
         }
+    }
+
+    /// Takes note of what was announced before the metadata named it.
+    pub(crate) fn place_early(&self, image: &MetadataImage) {
+        let early = std::mem::take(&mut *self.lock_early());
+        for (group, Early { from, epoch, since }) in early {
+            if since.elapsed() >= EARLY_AGE_MAX {
+                continue;
+            }
+            self.announced(from, vec![(group, epoch)], image);
+            if let Some(still) = self.lock_early().get_mut(&group) {
+                still.since = still.since.min(since);
+            }
+        }
+    }
+
+    fn lock_early(&self) -> MutexGuard<'_, HashMap<GroupId, Early>> {
+        self.early.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Who leads a group, as far as this node has heard.

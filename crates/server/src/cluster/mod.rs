@@ -171,6 +171,7 @@ async fn follow_nodes(broker: &Arc<Broker>) {
     let mut changes = broker.controller.changes();
     loop {
         connect_to_nodes(broker);
+        broker.links.place_early(&broker.image());
         broker.links.forget_unknown(&broker.image());
         if changes.changed().await.is_err() {
             return;

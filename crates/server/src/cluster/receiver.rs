@@ -19,12 +19,17 @@ use crate::share;
 /// How long another node may take to note where this one is.
 const TELL_MAX: Duration = Duration::from_secs(10);
 
+/// Announcements that are kept until the server is up.
+const EARLY_GROUPS_MAX: usize = 1 << 18;
+
 /// Takes what arrives from other nodes. Until the server is up, it only says who this node is.
 #[derive(Default)]
 pub(crate) struct Receiver {
     broker: OnceLock<Weak<Broker>>,
     status: Mutex<Option<Status>>,
     heard: Mutex<HashMap<NodeId, Instant>>,
+    /// Leaders that other nodes announced before this one was up. At most [`EARLY_GROUPS_MAX`]; others are heard of again.
+    early: Mutex<Vec<(NodeId, Vec<(GroupId, LeaderEpoch)>)>>,
     /// Where nodes say that they are. The metadata may not know yet, and a majority may be needed to tell them.
     addresses: Mutex<HashMap<NodeId, String>>,
 }
@@ -39,6 +44,10 @@ impl Receiver {
     pub(crate) fn set_broker(&self, broker: &Arc<Broker>) {
         // Called once, at start.
         let _ = self.broker.set(Arc::downgrade(broker));
+        for (from, groups) in std::mem::take(&mut *self.early.lock().unwrap_or_else(PoisonError::into_inner))
+        {
+            broker.links.announced(from, groups, &broker.image());
+        }
     }
 
     /// How long a node has been silent, if it was heard of at all.
@@ -103,8 +112,15 @@ impl PeerReceiver for Receiver {
     }
 
     fn leading(&self, from: NodeId, _complete: bool, groups: Vec<(GroupId, LeaderEpoch)>) {
+        let mut early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
+        // Under the lock: what comes while the broker is set is in the list before that is emptied, or is not put there.
         if let Some(broker) = self.broker() {
+            drop(early);
             broker.links.announced(from, groups, &broker.image());
+        } else if early.iter().map(|(_, groups)| groups.len()).sum::<usize>() + groups.len()
+            <= EARLY_GROUPS_MAX
+        {
+            early.push((from, groups));
         }
     }
 

@@ -103,6 +103,8 @@ pub(crate) struct ControllerShell {
     changes: watch::Sender<u64>,
     /// One past the last record that was carried out here.
     applied: watch::Sender<Offset>,
+    /// When somebody last began to wait for the newest metadata and got them.
+    caught_up: Mutex<Option<Instant>>,
 }
 
 struct State {
@@ -148,6 +150,7 @@ impl ControllerShell {
             nats,
             changes: watch::Sender::new(0),
             applied: watch::Sender::new(applied),
+            caught_up: Mutex::default(),
         }
     }
 
@@ -249,6 +252,28 @@ impl ControllerShell {
             Ok(()) => Ok(Executed { records, image: self.image(), end }),
             Err(_) => Err(CommandError::NotController),
         }
+    }
+
+    /// Waits until this node knows all metadata that were committed before this was called: what the image lacks then was deleted, or
+    /// never was. A node that was started again, or cut off, may know old ones for a while.
+    ///
+    /// # Errors
+    /// No controller answers.
+    pub(crate) async fn catch_up(&self, now: TimestampMs) -> Result<(), CommandError> {
+        if self.is_alone() {
+            return Ok(());
+        }
+        let asked = Instant::now();
+        let mut last = self.caught_up.lock().await;
+        // Somebody else began after this was called, and has what he waited for.
+        if last.is_some_and(|began| began >= asked) {
+            return Ok(());
+        }
+        let began = Instant::now();
+        // Any command will do that a majority has to agree to.
+        self.executed(Command::AllocateProducerIds, now).await?;
+        *last = Some(began);
+        Ok(())
     }
 
     /// Waits until everything before `end` of the metadata log is carried out here.

@@ -78,14 +78,48 @@ fn left(
     left
 }
 
-/// Written, or not needed any more: the partition is gone, or has seen a later generation of the producer.
+/// Written, or not needed any more: the partition has seen a later generation of the producer. That it does not know the topic says
+/// nothing: its metadata may be old. Whether the topic was deleted this node knows by its own.
 fn is_over(code: i16) -> bool {
-    const OVER: [ErrorCode; 5] = [
-        ErrorCode::None,
-        ErrorCode::UnknownTopicOrPartition,
-        ErrorCode::UnknownTopicId,
-        ErrorCode::InvalidProducerEpoch,
-        ErrorCode::TransactionCoordinatorFenced,
-    ];
+    const OVER: [ErrorCode; 3] =
+        [ErrorCode::None, ErrorCode::InvalidProducerEpoch, ErrorCode::TransactionCoordinatorFenced];
     OVER.iter().any(|over| over.code() == code)
+}
+
+#[cfg(test)]
+mod tests {
+    use tailrace_kafka_wire::messages::write_txn_markers_response::{
+        WritableTxnMarkerPartitionResult, WritableTxnMarkerResult, WritableTxnMarkerTopicResult,
+    };
+
+    use super::*;
+
+    /// A node that was started just now may not know a topic yet, and lead a partition of it a moment later.
+    #[test]
+    fn only_what_is_written_or_fenced_is_over() {
+        let codes = [
+            ErrorCode::None,
+            ErrorCode::UnknownTopicOrPartition,
+            ErrorCode::NotLeaderOrFollower,
+            ErrorCode::InvalidProducerEpoch,
+            ErrorCode::KafkaStorageError,
+        ];
+        let name = TopicName::new("orders").unwrap();
+        let partition = |number| TopicPartition::new(name.clone(), PartitionId(number));
+        let partitions = (0..).zip(codes).map(|(partition_index, code)| WritableTxnMarkerPartitionResult {
+            partition_index,
+            error_code: code.code(),
+            ..Default::default()
+        });
+        let topic = WritableTxnMarkerTopicResult {
+            name: name.to_string(),
+            partitions: partitions.collect(),
+            ..Default::default()
+        };
+        let marker = WritableTxnMarkerResult { topics: vec![topic], ..Default::default() };
+        let response = WriteTxnMarkersResponse { markers: vec![marker], ..Default::default() };
+        let asked = (0..6).map(partition).collect();
+        // One was not answered at all.
+        assert_eq!(left(asked, &response), [1, 2, 4, 5].map(partition).into());
+    }
 }

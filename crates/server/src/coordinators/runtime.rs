@@ -10,6 +10,7 @@ use tailrace_broker::coordinator::{Coordinator, Token, partition_of_name};
 use tailrace_broker::{Command, ControlErrorKind, CreateTopic, Requester};
 use tailrace_replication::TransactionMarker;
 use tailrace_types::{NodeId, TopicId};
+use tokio::task::JoinSet;
 
 use super::shard::{MarkerFailure, Pending, Shard};
 use super::{CoordinatorFailure, SteadyClock};
@@ -181,9 +182,7 @@ impl<C: Coordinator> Runtime<C> {
         let mut changes = broker.controller.changes();
         let mut stopping = broker.stopping.subscribe();
         let mut leadership = broker.links.own_leadership();
-        for partition in self.led(broker) {
-            self.shard(broker, partition).follow_leader(broker).await;
-        }
+        self.follow(broker, self.led(broker)).await;
         loop {
             tokio::select! {
                 changed = changes.changed() => if changed.is_err() { break },
@@ -213,9 +212,17 @@ impl<C: Coordinator> Runtime<C> {
     async fn follow_leaders(&self, broker: &Arc<Broker>) {
         let mut partitions: BTreeSet<i32> = self.lock().keys().copied().collect();
         partitions.extend(self.led(broker));
+        self.follow(broker, partitions).await;
+    }
+
+    /// All at once: most of the time is spent waiting for others.
+    async fn follow(&self, broker: &Arc<Broker>, partitions: impl IntoIterator<Item = i32>) {
+        let mut following = JoinSet::new();
         for partition in partitions {
-            self.shard(broker, partition).follow_leader(broker).await;
+            let (shard, broker) = (self.shard(broker, partition), Arc::clone(broker));
+            following.spawn(async move { shard.follow_leader(&broker).await });
         }
+        while following.join_next().await.is_some() {}
     }
 
     /// The partitions that this node leads.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tailrace_broker::coordinator::{Coordinator, Effects, Moment, Replayed, Token, TransactionalProducer};
 use tailrace_replication::TransactionMarker;
 use tailrace_types::{HighWatermark, LeaderEpoch, TimestampMs};
-use tokio::sync::{Mutex, Notify, oneshot};
+use tokio::sync::{Mutex, Notify, Semaphore, oneshot};
 
 use super::batch::build;
 use super::replay::replay;
@@ -18,6 +18,15 @@ use crate::broker::Broker;
 use crate::partitions::{
     AppendFailure, Awaited, PartitionHandle, PartitionSlot, WaitOutcome, append_in_epoch, append_marker,
 };
+
+/// How long a core waits for the newest metadata before it is loaded; who asks for it tries again.
+const METADATA_MAX: Duration = Duration::from_secs(5);
+
+/// Cores that are loaded at once.
+static LOADS: Semaphore = Semaphore::const_new(4);
+
+/// Milliseconds after which a core that could not be loaded is tried again.
+const RELOAD_MS: i64 = 1000;
 
 /// No deadline.
 const NEVER: i64 = i64::MAX;
@@ -151,8 +160,11 @@ impl<C: Coordinator> Shard<C> {
     pub(super) async fn follow_leader(self: &Arc<Self>, broker: &Arc<Broker>) {
         let leads = self.handle(broker).ok().and_then(|handle| handle.leads());
         if leads.is_some() {
-            // A failure was logged; the next request tries again.
-            let _ = self.load(broker).await;
+            // Somebody may wait for what it finds in its log, and not ask.
+            if self.load(broker).await.is_err() {
+                self.deadline.store(self.clock.now().0 + RELOAD_MS, Ordering::Release);
+                self.deadline_changed.notify_one();
+            }
             return;
         }
         let mut state = self.state.lock().await;
@@ -276,6 +288,15 @@ impl<C: Coordinator> Shard<C> {
     async fn read(&self, broker: &Arc<Broker>) -> Result<Box<Loaded<C>>, CoordinatorFailure> {
         let handle = self.handle(broker)?;
         let epoch = handle.leads().ok_or(CoordinatorFailure::Elsewhere)?;
+        // What the core finds to be missing in the metadata, it takes for deleted, with all that it holds of it.
+        let caught_up = tokio::time::timeout(METADATA_MAX, broker.controller.catch_up(broker.now())).await;
+        match caught_up {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err(CoordinatorFailure::Unavailable(error.to_string())),
+            Err(_) => return Err(CoordinatorFailure::Unavailable("no controller answers".to_owned())),
+        }
+        // It is never closed.
+        let _permit = LOADS.acquire().await;
         let (mut core, began) = ((self.kind.new)(), Instant::now());
         let (source, bytes_max) = (Arc::clone(&handle), broker.limits.decompressed_bytes_max);
         let replayed = tokio::task::spawn_blocking(move || {
@@ -376,7 +397,9 @@ impl<C: Coordinator> Shard<C> {
                 () = Broker::stopped(&mut stopping) => return,
             }
             let ticked = self.nudge(&broker, C::tick).await;
-            if ticked.is_err() {
+            if ticked == Err(CoordinatorFailure::Elsewhere) {
+                self.deadline.store(NEVER, Ordering::Release);
+            } else if ticked.is_err() {
                 // The disk may be full for a while, and each try reads the log.
                 tokio::time::sleep(FAILURE_PAUSE).await;
             } else if self.deadline.load(Ordering::Acquire) == deadline {

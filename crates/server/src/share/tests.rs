@@ -165,7 +165,7 @@ async fn what_is_set_anew_or_deleted_counts_no_more() {
     assert_eq!(rig.acquire(&live, false).await, [(1, 2)]);
     // A coordinator's state that changed behind its back makes a share-partition give up when it wants to keep something.
     let request = tailrace_broker::share::ShareRequest::Delete { key: rig.key.clone() };
-    state::ask(broker, &rig.key, request).await.unwrap();
+    state::ask(broker, request).await.unwrap();
     let said = [Acknowledgement { first: Offset(1), ..said[0].clone() }];
     live.acknowledge(broker, &rig.settings(false), "m", &said).unwrap();
     assert!(live.keep(broker).kept().await.is_err(), "nobody may be told that it was accepted");

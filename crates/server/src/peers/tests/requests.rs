@@ -197,7 +197,7 @@ async fn what_the_other_node_says_instead_of_an_answer_arrives() {
             RequestKind::Kafka => Err(RequestError::Stopping),
             RequestKind::Chunk => Err(RequestError::Failed("no such snapshot".to_owned())),
             RequestKind::Nats => Err(RequestError::Failed("ä".repeat(1_000))),
-            RequestKind::Status => panic!("a bug"),
+            RequestKind::Status | RequestKind::Share | RequestKind::Known => panic!("a bug"),
         };
         Box::pin(std::future::ready(outcome)) as Answer
     };
