@@ -169,6 +169,7 @@ async fn follow_nodes(broker: &Arc<Broker>) {
     let mut changes = broker.controller.changes();
     loop {
         connect_to_nodes(broker);
+        broker.nats.follow_nodes(&broker.image(), broker.node());
         broker.links.forget_unknown(&broker.image());
         if changes.changed().await.is_err() {
             return;
@@ -214,7 +215,7 @@ pub(crate) fn registration(
         directory: [0; 16],
         cluster: String::new(),
         kafka: identity::kafka_address(config, addresses.kafka)?,
-        nats: addresses.nats.map(|address| address.to_string()),
+        nats: identity::nats_address(config, addresses.nats),
         http: Some(addresses.http.to_string()),
         rack: config.broker_rack.clone(),
         levels: (*levels.start(), *levels.end()),

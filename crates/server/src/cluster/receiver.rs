@@ -12,16 +12,17 @@ use super::join::{self, Status};
 use super::{chunk, forward, kafka};
 use crate::broker::Broker;
 use crate::controller::log::GROUP as CONTROLLER;
+use crate::nats::NatsFront;
 use crate::partitions::{PartitionHandle, PartitionSlot};
-use crate::peers::{BoxFuture, PeerReceiver, RequestError, RequestKind};
+use crate::peers::{BoxFuture, NatsReceiver, PeerReceiver, RequestError, RequestKind};
 
 /// How long another node may take to note where this one is.
 const TELL_MAX: Duration = Duration::from_secs(10);
 
 /// Takes what arrives from other nodes. Until the server is up, it only says who this node is.
-#[derive(Default)]
 pub(crate) struct Receiver {
     broker: OnceLock<Weak<Broker>>,
+    nats: Arc<NatsFront>,
     status: Mutex<Option<Status>>,
     heard: Mutex<HashMap<NodeId, Instant>>,
     /// Where nodes say that they are. The metadata may not know yet, and a majority may be needed to tell them.
@@ -29,6 +30,11 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
+    pub(crate) fn new(nats: Arc<NatsFront>) -> Self {
+        let broker = OnceLock::new();
+        Self { broker, nats, status: Mutex::default(), heard: Mutex::default(), addresses: Mutex::default() }
+    }
+
     /// What is answered to those who ask before the server is up.
     pub(crate) fn set_status(&self, status: Status) {
         *self.status.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
@@ -107,6 +113,10 @@ impl PeerReceiver for Receiver {
         }
     }
 
+    fn nats(&self, from: NodeId) -> Option<Box<dyn NatsReceiver>> {
+        Some(self.nats.linked_by(from))
+    }
+
     fn request(
         &self,
         from: Option<NodeId>,
@@ -135,6 +145,7 @@ impl PeerReceiver for Receiver {
 
     fn connected(&self, node: NodeId) {
         tracing::info!(%node, "connected to another node");
+        self.nats.link_up(node);
         let Some(broker) = self.broker() else { return };
         super::announce_all(&broker, Some(node));
         let status = self.status();
@@ -147,6 +158,7 @@ impl PeerReceiver for Receiver {
 
     fn disconnected(&self, node: NodeId) {
         tracing::info!(%node, "the connection to another node has ended");
+        self.nats.link_down(node);
     }
 
     fn heard(&self, node: NodeId) {

@@ -3,6 +3,7 @@
 mod auth;
 mod capture;
 mod client;
+mod cluster;
 #[path = "../common/mod.rs"]
 mod common;
 mod conversation;
