@@ -401,6 +401,14 @@ settings! {
         /// bytes and its reply subject.
         tailrace_nats_capture_acks_max: u32 = K::new("tailrace.nats.capture.acks.max", Int).default("65536")
             .count("acknowledgements").between(1, 16_777_216);
+        /// Bytes of captured messages that may wait for the leaders of their partitions, where several nodes may lead them; for the
+        /// whole process. Messages beyond it are refused.
+        tailrace_nats_capture_forward_bytes_max: u64 = K::new("tailrace.nats.capture.forward.bytes.max", Long)
+            .default("67108864").bytes().between(1_048_576, 1_099_511_627_776);
+        /// Time for which a captured message is offered to the leader of its partition, again and again while there is none or no
+        /// answer. Then it is refused.
+        tailrace_nats_capture_forward_timeout_ms: u64 = K::new("tailrace.nats.capture.forward.timeout.ms", Long)
+            .default("10000").ms().between(1, HOUR_MS);
         /// Bytes of the subjects and queue groups that one other node's clients may be subscribed to, as this node remembers
         /// them. Further subscriptions there do not get what is published here.
         tailrace_nats_cluster_interest_bytes_max: u64 = K::new("tailrace.nats.cluster.interest.bytes.max", Long)

@@ -37,7 +37,7 @@ pub use join::JoinError;
 pub(crate) use kafka::ask;
 pub(crate) use links::Links;
 pub(crate) use membership::{Settled, hand_over, hand_to};
-pub(crate) use receiver::Receiver;
+pub(crate) use receiver::{Receiver, partition_of};
 
 /// Time between two complete lists of what this node leads.
 const ANNOUNCE: Duration = Duration::from_secs(5);

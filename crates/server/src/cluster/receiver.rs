@@ -12,7 +12,7 @@ use super::join::{self, Status};
 use super::{chunk, forward, kafka};
 use crate::broker::Broker;
 use crate::controller::log::GROUP as CONTROLLER;
-use crate::nats::NatsFront;
+use crate::nats::{self, NatsFront};
 use crate::partitions::{PartitionHandle, PartitionSlot};
 use crate::peers::{BoxFuture, NatsReceiver, PeerReceiver, RequestError, RequestKind};
 
@@ -138,7 +138,7 @@ impl PeerReceiver for Receiver {
                 (RequestKind::Command, Some(broker)) => Ok(forward::execute(&broker, &body).await),
                 (RequestKind::Kafka, Some(broker)) => kafka::serve(&broker, body).await,
                 (RequestKind::Chunk, Some(broker)) => chunk::serve(&broker, body).await,
-                (RequestKind::Nats, Some(_)) => Err(RequestError::NotServed),
+                (RequestKind::Nats, Some(broker)) => nats::capture::forward::serve(&broker, body).await,
             }
         })
     }

@@ -8,7 +8,7 @@
 
 mod auth;
 mod burst;
-mod capture;
+pub(crate) mod capture;
 mod client;
 mod close;
 mod connection;

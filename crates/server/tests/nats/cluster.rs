@@ -18,7 +18,7 @@ use crate::crossing::{PATIENCE, next, settled};
 const MEANWHILE: Duration = Duration::from_millis(200);
 
 /// Nodes 1 to N of one cluster.
-async fn cluster(count: u32, more: &[(&str, &str)]) -> Vec<TestServer> {
+pub(crate) async fn cluster(count: u32, more: &[(&str, &str)]) -> Vec<TestServer> {
     let mut nodes: Vec<TestServer> = Vec::new();
     let mut seed = String::new();
     for number in 1..=count {
@@ -32,14 +32,14 @@ async fn cluster(count: u32, more: &[(&str, &str)]) -> Vec<TestServer> {
     nodes
 }
 
-async fn client(node: &TestServer) -> Client {
+pub(crate) async fn client(node: &TestServer) -> Client {
     // Not to be told where else to connect to: each test knows which node it means.
     let options = async_nats::ConnectOptions::new().ignore_discovered_servers();
     options.connect(node.nats().to_string()).await.unwrap()
 }
 
 /// One client for each node.
-async fn clients(nodes: &[TestServer]) -> Vec<Client> {
+pub(crate) async fn clients(nodes: &[TestServer]) -> Vec<Client> {
     let mut clients = Vec::new();
     for node in nodes {
         clients.push(client(node).await);
@@ -48,7 +48,7 @@ async fn clients(nodes: &[TestServer]) -> Vec<Client> {
 }
 
 /// Returns once `to` has heard of everything that `of` is subscribed to.
-async fn known(of: &Client, to: &Client) {
+pub(crate) async fn known(of: &Client, to: &Client) {
     let subject = format!("known.{}", of.new_inbox());
     let mut probe = of.subscribe(subject.clone()).await.unwrap();
     settled(of).await;
@@ -117,7 +117,7 @@ async fn a_message_reaches_every_subscriber_of_every_node_once_and_in_order() {
 }
 
 /// A counter's value, of all its labels together.
-fn counted(metrics: &str, name: &str) -> u64 {
+pub(crate) fn counted(metrics: &str, name: &str) -> u64 {
     let full = format!("tailrace_{name}");
     let of = |line: &str| {
         let (label, value) = line.rsplit_once(' ')?;

@@ -90,7 +90,8 @@ impl Outward<'_> {
         let message = self.message;
         let reply = if message.reply.is_some() { REPLY } else { 0 };
         let headers = if message.headers.is_some() { HEADERS } else { 0 };
-        out.put_u8(u8::from(self.plain) * PLAIN | reply | headers);
+        let plain = if self.plain { PLAIN } else { 0 };
+        out.put_u8(plain | reply | headers);
         // Whoever picks the groups sees to it that they fit.
         out.put_u16_le(u16::try_from(queues.len()).unwrap_or(u16::MAX));
         queues.for_each(|queue| put_text(out, queue));
