@@ -145,6 +145,14 @@ impl BatchBuilder {
         self.bytes.len()
     }
 
+    /// Makes it a batch of an idempotent producer, whose first record has this sequence.
+    #[must_use]
+    pub fn of_producer(mut self, id: ProducerId, epoch: ProducerEpoch, base_sequence: i32) -> Self {
+        let options = &mut self.options;
+        (options.producer_id, options.producer_epoch, options.base_sequence) = (id, epoch, base_sequence);
+        self
+    }
+
     /// Finishes the batch.
     ///
     /// # Panics

@@ -161,7 +161,8 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
     let store =
         LogStore::new(startup.disk, usize::try_from(config.tailrace_open_segments_max).unwrap_or(usize::MAX));
     let links = Arc::new(Links::new(config.node()));
-    let entered = enter_cluster(&mut own, &config, &data_dir, &addresses, &metrics).await?;
+    let front = Arc::new(NatsFront::new(&config, nats_address, auth));
+    let entered = enter_cluster(&mut own, &config, &data_dir, &addresses, (&metrics, &front)).await?;
     if let Some(entered) = &entered {
         addresses.cluster = Some(entered.bound);
         if !entered.bound.ip().is_loopback() && !config.tailrace_cluster_tls {
@@ -175,7 +176,6 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
     }
     let opener = Opener { store, data_dir: data_dir.clone(), links: Arc::clone(&links) };
     let settings = startup.settings;
-    let front = Arc::new(NatsFront::new(&config, nats_address, auth));
     let flush_threads = usize::try_from(config.tailrace_flush_threads).unwrap_or(1);
     let flusher = Flusher::start(flush_threads, Arc::clone(&metrics)).map_err(StartError::Threads)?;
     let flusher = Arc::new(flusher);
@@ -213,7 +213,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         stopping: watch::Sender::new(false),
         metrics,
     });
-    broker.metrics.add(|registry| broker.nats.metrics().register_into(registry));
+    broker.metrics.add(|registry| broker.nats.register_into(registry));
     broker.metrics.register_collector(Box::new(BrokerCollector(Arc::downgrade(&broker))));
     broker.cleaner.start(&broker).map_err(StartError::Threads)?;
     broker.metrics.register_collector(Box::new(GroupCollector::new(&broker)));
@@ -253,7 +253,7 @@ async fn enter_cluster(
     config: &BrokerConfig,
     data_dir: &Path,
     addresses: &Addresses,
-    metrics: &Metrics,
+    (metrics, front): (&Metrics, &Arc<NatsFront>),
 ) -> Result<Option<Entered>, StartError> {
     let Some(address) = config.cluster_address() else {
         own.may_be_alone()?;
@@ -274,7 +274,7 @@ async fn enter_cluster(
     // Told before anybody is asked: a node that others cannot reach is of no use to them.
     let registration = cluster::registration(config, addresses)?;
     let register = |directory, cluster| RegisterNode { directory, cluster, ..registration.clone() };
-    Ok(Some(cluster::enter(own, config, data_dir, listener, (tls, metrics), register).await?))
+    Ok(Some(cluster::enter(own, config, data_dir, listener, (tls, metrics, front), register).await?))
 }
 
 /// How long a node that starts waits for the newest metadata.

@@ -389,6 +389,9 @@ settings! {
         tailrace_io_threads: u32 = K::new("tailrace.io.threads", Int).default("4").count("threads").between(1, 256);
         /// Whether the Kafka listener speaks TLS only. Kafka clients call it security.protocol=SSL.
         tailrace_kafka_tls: bool = K::new("tailrace.kafka.tls", Boolean).default("false");
+        /// The address, HOST:PORT, that NATS clients of all nodes are told for this one (`connect_urls`). Empty: the one of
+        /// nats; where that is of all interfaces, clients are told of none. Only of a node among others.
+        tailrace_nats_advertised: String = K::new("tailrace.nats.advertised", Text).default("");
         /// Time from the acceptance of a NATS connection until its CONNECT, if authentication is on; then it is closed with
         /// 'Authentication Timeout'.
         tailrace_nats_auth_timeout_ms: u64 = K::new("tailrace.nats.auth.timeout.ms", Long).default("2000").ms()
@@ -398,6 +401,25 @@ settings! {
         /// bytes and its reply subject.
         tailrace_nats_capture_acks_max: u32 = K::new("tailrace.nats.capture.acks.max", Int).default("65536")
             .count("acknowledgements").between(1, 16_777_216);
+        /// Bytes of captured messages that may wait for the leaders of their partitions, where several nodes may lead them; for the
+        /// whole process. Messages beyond it are refused.
+        tailrace_nats_capture_forward_bytes_max: u64 = K::new("tailrace.nats.capture.forward.bytes.max", Long)
+            .default("67108864").bytes().between(1_048_576, 1_099_511_627_776);
+        /// Time for which a captured message is offered to the leader of its partition, again and again while there is none or no
+        /// answer. Then it is refused.
+        tailrace_nats_capture_forward_timeout_ms: u64 = K::new("tailrace.nats.capture.forward.timeout.ms", Long)
+            .default("10000").ms().between(1, HOUR_MS);
+        /// Bytes of the subjects and queue groups that one other node's clients may be subscribed to, as this node remembers
+        /// them. Further subscriptions there do not get what is published here.
+        tailrace_nats_cluster_interest_bytes_max: u64 = K::new("tailrace.nats.cluster.interest.bytes.max", Long)
+            .default("134217728").bytes().between(65_536, 1_099_511_627_776);
+        /// The same in numbers: different subjects, each with its queue group. One takes about 300 bytes and its text.
+        tailrace_nats_cluster_interest_max: u32 = K::new("tailrace.nats.cluster.interest.max", Int).default("1000000")
+            .count("subjects").between(1, 100_000_000);
+        /// Bytes of NATS messages that may wait to be sent to one other node. What is published beyond it does not reach that
+        /// node's subscribers, and is counted.
+        tailrace_nats_cluster_queue_bytes_max: u64 = K::new("tailrace.nats.cluster.queue.bytes.max", Long)
+            .default("67108864").bytes().between(65_536, 1_099_511_627_776);
         /// Time over which a server in lame duck mode closes its NATS connections, one after the other, so that their
         /// clients do not all go to the next server in the same moment.
         tailrace_nats_lame_duck_duration_ms: u64 = K::new("tailrace.nats.lame.duck.duration.ms", Long).default("120000").ms()
@@ -430,6 +452,9 @@ settings! {
         /// Public nkey (it begins with U) of the one user that may connect to the NATS listener by signing the server's
         /// challenge. More users, and permissions, are in tailrace.nats.users.file.
         tailrace_nats_nkey: String = K::new("tailrace.nats.nkey", Text).default("");
+        /// Whether this node keeps the cluster from its NATS clients and itself from others': no `connect_urls` here, and not this
+        /// node's address among those of other nodes.
+        tailrace_nats_no_advertise: bool = K::new("tailrace.nats.no.advertise", Boolean).default("false");
         /// Password of tailrace.nats.user: plain, or a bcrypt hash. Better set in the environment or in a file that only
         /// the server can read than on the command line.
         tailrace_nats_password: Secret = K::new("tailrace.nats.password", Password);

@@ -49,6 +49,10 @@ fn check_addresses(config: &BrokerConfig) -> Result<(), ConfigError> {
     if !advertised.is_empty() && (!is_address(advertised) || advertised.ends_with(":0")) {
         return refused("tailrace.cluster.advertised", advertised, "expected HOST:PORT");
     }
+    let nats = &config.tailrace_nats_advertised;
+    if !nats.is_empty() && (!is_address(nats) || nats.ends_with(":0")) {
+        return refused("tailrace.nats.advertised", nats, "expected HOST:PORT");
+    }
     let seeds = &config.tailrace_cluster_seeds;
     if let Some(seed) = seeds.iter().find(|seed| !is_address(seed) || seed.ends_with(":0")) {
         return refused("tailrace.cluster.seeds", seed, "expected HOST:PORT, several with commas between");

@@ -34,11 +34,12 @@ fn settings_that_no_cluster_works_with() {
     let listen = ("cluster.listen", "127.0.0.1:0");
     let many = vec!["a:1"; 65].join(",");
     let rack = "r".repeat(256);
-    let cases: [(&[(&str, &str)], &str); 14] = [
+    let cases: [(&[(&str, &str)], &str); 15] = [
         (&[("cluster.listen", "here")], "expected HOST:PORT or off"),
         (&[("cluster.listen", "a:b:1")], "expected HOST:PORT or off"),
         (&[("cluster.listen", "a:99999")], "expected HOST:PORT or off"),
         (&[listen, ("tailrace.cluster.advertised", "a:0")], "expected HOST:PORT"),
+        (&[listen, ("tailrace.nats.advertised", "a")], "expected HOST:PORT"),
         (
             &[listen, ("tailrace.cluster.seeds", "a:1,b")],
             "Invalid value b for configuration tailrace.cluster.seeds",

@@ -14,6 +14,7 @@ use super::join::{self, Admission, Beginning, JoinError, Status};
 use super::receiver::Receiver;
 use crate::controller::log;
 use crate::metrics::Metrics;
+use crate::nats::NatsFront;
 use crate::peers::{Identity, LEVELS, PeerNode, PeerOptions, PeerTls, Peers};
 use crate::random;
 
@@ -230,6 +231,16 @@ pub(crate) fn kafka_address(config: &BrokerConfig, bound: SocketAddr) -> Result<
     }
 }
 
+/// Where NATS clients of all nodes are told to find this one, if they are told.
+pub(crate) fn nats_address(config: &BrokerConfig, bound: Option<SocketAddr>) -> Option<String> {
+    let bound = bound.filter(|_| !config.tailrace_nats_no_advertise)?;
+    match config.tailrace_nats_advertised.as_str() {
+        "" if bound.ip().is_unspecified() => None,
+        "" => Some(bound.to_string()),
+        advertised => Some(advertised.to_owned()),
+    }
+}
+
 /// The bound address, if others can use it.
 pub(crate) fn reachable(
     key: &'static str,
@@ -255,7 +266,7 @@ pub(crate) async fn enter(
     config: &BrokerConfig,
     data_dir: &Path,
     listener: TcpListener,
-    (tls, metrics): (Option<Arc<PeerTls>>, &Metrics),
+    (tls, metrics, nats): (Option<Arc<PeerTls>>, &Metrics, &Arc<NatsFront>),
     register: impl Fn([u8; 16], String) -> tailrace_broker::RegisterNode,
 ) -> Result<Entered, ClusterError> {
     let bound = listener.local_addr().map_err(|error| ClusterError::File {
@@ -278,7 +289,8 @@ pub(crate) async fn enter(
         levels: LEVELS,
     };
     let peers = Peers::new(options(config), identity, tls, metrics);
-    let receiver = Arc::new(Receiver::default());
+    nats.connect(peers.clone());
+    let receiver = Arc::new(Receiver::new(Arc::clone(nats)));
     let cluster_id = known.as_ref().map(|_| own.cluster_id().to_owned());
     receiver.set_status(Status { node: config.node_id, cluster_id, address: Some(address.clone()) });
     drop(peers.serve(listener, Arc::clone(&receiver) as _));
@@ -333,6 +345,7 @@ fn options(config: &BrokerConfig) -> PeerOptions {
     PeerOptions {
         frame_bytes_max: bytes(config.tailrace_cluster_frame_bytes_max.into()),
         queue_bytes_max: bytes(config.tailrace_cluster_queue_bytes_max),
+        nats_bytes_max: bytes(config.tailrace_nats_cluster_queue_bytes_max),
         ..PeerOptions::default()
     }
 }

@@ -39,7 +39,7 @@ pub(crate) use kafka::ask;
 pub(crate) use known::known_to_all;
 pub(crate) use links::Links;
 pub(crate) use membership::{Settled, hand_over, hand_to};
-pub(crate) use receiver::Receiver;
+pub(crate) use receiver::{Receiver, partition_of};
 
 /// Time between two complete lists of what this node leads.
 const ANNOUNCE: Duration = Duration::from_secs(5);
@@ -172,6 +172,7 @@ async fn follow_nodes(broker: &Arc<Broker>) {
     loop {
         connect_to_nodes(broker);
         broker.links.place_early(&broker.image());
+        broker.nats.follow_nodes(&broker.image(), broker.node());
         broker.links.forget_unknown(&broker.image());
         if changes.changed().await.is_err() {
             return;
@@ -217,7 +218,7 @@ pub(crate) fn registration(
         directory: [0; 16],
         cluster: String::new(),
         kafka: identity::kafka_address(config, addresses.kafka)?,
-        nats: addresses.nats.map(|address| address.to_string()),
+        nats: identity::nats_address(config, addresses.nats),
         http: Some(addresses.http.to_string()),
         rack: config.broker_rack.clone(),
         levels: (*levels.start(), *levels.end()),

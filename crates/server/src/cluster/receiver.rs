@@ -12,8 +12,9 @@ use super::join::{self, Status};
 use super::{chunk, forward, kafka, known};
 use crate::broker::Broker;
 use crate::controller::log::GROUP as CONTROLLER;
+use crate::nats::{self, NatsFront};
 use crate::partitions::{PartitionHandle, PartitionSlot};
-use crate::peers::{BoxFuture, PeerReceiver, RequestError, RequestKind};
+use crate::peers::{BoxFuture, NatsReceiver, PeerReceiver, RequestError, RequestKind};
 use crate::share;
 
 /// How long another node may take to note where this one is.
@@ -23,9 +24,9 @@ const TELL_MAX: Duration = Duration::from_secs(10);
 const EARLY_GROUPS_MAX: usize = 1 << 18;
 
 /// Takes what arrives from other nodes. Until the server is up, it only says who this node is.
-#[derive(Default)]
 pub(crate) struct Receiver {
     broker: OnceLock<Weak<Broker>>,
+    nats: Arc<NatsFront>,
     status: Mutex<Option<Status>>,
     heard: Mutex<HashMap<NodeId, Instant>>,
     /// Leaders that other nodes announced before this one was up. At most [`EARLY_GROUPS_MAX`]; others are heard of again.
@@ -35,6 +36,17 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
+    pub(crate) fn new(nats: Arc<NatsFront>) -> Self {
+        Self {
+            broker: OnceLock::new(),
+            nats,
+            status: Mutex::default(),
+            heard: Mutex::default(),
+            early: Mutex::default(),
+            addresses: Mutex::default(),
+        }
+    }
+
     /// What is answered to those who ask before the server is up.
     pub(crate) fn set_status(&self, status: Status) {
         *self.status.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
@@ -124,6 +136,10 @@ impl PeerReceiver for Receiver {
         }
     }
 
+    fn nats(&self, from: NodeId) -> Option<Box<dyn NatsReceiver>> {
+        Some(self.nats.linked_by(from))
+    }
+
     fn request(
         &self,
         from: Option<NodeId>,
@@ -149,13 +165,14 @@ impl PeerReceiver for Receiver {
                 (RequestKind::Known, Some(broker)) => {
                     known::serve(&broker, &body).await.map(|()| Bytes::new()).map_err(RequestError::Failed)
                 }
-                (RequestKind::Nats, Some(_)) => Err(RequestError::NotServed),
+                (RequestKind::Nats, Some(broker)) => nats::capture::forward::serve(&broker, body).await,
             }
         })
     }
 
     fn connected(&self, node: NodeId) {
         tracing::info!(%node, "connected to another node");
+        self.nats.link_up(node);
         let Some(broker) = self.broker() else { return };
         super::announce_all(&broker, Some(node));
         let status = self.status();
@@ -168,6 +185,7 @@ impl PeerReceiver for Receiver {
 
     fn disconnected(&self, node: NodeId) {
         tracing::info!(%node, "the connection to another node has ended");
+        self.nats.link_down(node);
     }
 
     fn heard(&self, node: NodeId) {

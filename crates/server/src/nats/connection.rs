@@ -196,6 +196,10 @@ impl Connection {
             self.session.send_info(&self.broker.nats, true);
             self.flush();
         }
+        if view.signals.info {
+            self.session.send_news(&self.broker.nats);
+            self.flush();
+        }
         if view.signals.measure && self.session.measure_round_trip(self.opened) {
             self.flush();
         }

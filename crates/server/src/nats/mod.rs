@@ -4,11 +4,11 @@
 //! `router` (one lookup for subscribers and topics) -> `outbuf` of each subscriber, written once per burst; and `capture` for
 //! topics. The other way round, `live` brings what Kafka clients produce to subscribers.
 //!
-//! Deliberately not here: JetStream's API, accounts, and other servers.
+//! Messages reach the subscribers of the cluster's other nodes by `routes`. Deliberately not here: JetStream's API and accounts.
 
 mod auth;
 mod burst;
-mod capture;
+pub(crate) mod capture;
 mod client;
 mod close;
 mod connection;
@@ -22,6 +22,7 @@ pub(crate) mod monitor;
 mod outbuf;
 mod queues;
 mod router;
+mod routes;
 mod secure;
 mod session;
 mod subscription;
@@ -33,8 +34,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use prometheus_client::registry::Registry;
+use tailrace_broker::MetadataImage;
 use tailrace_broker::config::{BrokerConfig, NatsTls, TlsClientAuth};
 use tailrace_nats_wire::{Message, ServerInfo};
+use tailrace_types::NodeId;
 use tokio::sync::watch;
 
 pub(crate) use self::auth::{Auth, AuthError, Principal};
@@ -52,9 +56,11 @@ pub(crate) use self::metrics::NatsMetrics;
 use self::monitor::Monitor;
 use self::outbuf::OutLimits;
 use self::router::Router;
+use self::routes::{Addresses, Inbound, Routes, Told};
 pub(crate) use self::websocket::WebSocketFront;
 use crate::metrics::ReasonLabel;
 use crate::partitions::{Topic, TopicTable};
+use crate::peers::{NatsReceiver, Peers};
 
 /// The version of nats-server whose features clients may expect: they compare it.
 const NATS_VERSION: &str = "2.14.0";
@@ -106,6 +112,7 @@ impl NatsLimits {
 pub(crate) struct NatsFront {
     limits: NatsLimits,
     router: Router,
+    addresses: Addresses,
     metrics: NatsMetrics,
     captures: Captures,
     live: Live,
@@ -165,7 +172,8 @@ impl NatsFront {
             ..ServerInfo::default()
         };
         Self {
-            router: Router::new(limits.control_line_max),
+            router: Router::new(limits.control_line_max, Routes::new(config)),
+            addresses: Addresses::default(),
             limits,
             metrics: NatsMetrics::new(),
             captures: Captures::new(config),
@@ -227,6 +235,12 @@ impl NatsFront {
             ldm: self.lame_duck.load(Ordering::Relaxed),
             ..self.info.clone()
         };
+        let told = self.addresses.told();
+        info.cluster.clone_from(&told.cluster);
+        if transport != TransportKind::WebSocket {
+            // Those of WebSocket would be others.
+            info.connect_urls = told.connect_urls(info.ldm);
+        }
         if transport == TransportKind::WebSocket {
             // TLS lies below it, or does not; nothing is to be upgraded.
             info.tls_required = self.websocket.as_ref().is_some_and(WebSocketFront::is_secure);
@@ -293,6 +307,47 @@ impl NatsFront {
     /// Delivers a message of the server's own to subscribers. Topics do not capture it.
     pub(crate) fn publish(&self, burst: &mut Burst, message: &Message<'_>) -> usize {
         self.router.publish(burst, None, message, |_| {})
+    }
+
+    /// Registers everything that this front counts.
+    pub(crate) fn register_into(&self, registry: &mut Registry) {
+        self.metrics.register_into(registry);
+        self.router.routes().metrics().register_into(registry);
+    }
+
+    /// From now on there are other nodes.
+    pub(crate) fn connect(&self, peers: Peers) {
+        self.router.routes().connect(peers);
+    }
+
+    /// Takes over which nodes there are. Clients are told, if that changes where they may connect to.
+    pub(crate) fn follow_nodes(&self, image: &MetadataImage, own: NodeId) {
+        if self.addresses.follow(image, own) {
+            for client in self.clients() {
+                client.out.signal(|signals| signals.info = true);
+            }
+        }
+    }
+
+    /// What clients are told of the cluster.
+    fn addresses(&self) -> Arc<Told> {
+        self.addresses.told()
+    }
+
+    /// The link to another node is up.
+    pub(crate) fn link_up(&self, node: NodeId) {
+        self.router.routes().link_up(node);
+    }
+
+    /// The link to another node is down.
+    pub(crate) fn link_down(&self, node: NodeId) {
+        self.router.routes().link_down(node);
+    }
+
+    /// Who takes what another node's link brings.
+    pub(crate) fn linked_by(self: &Arc<Self>, node: NodeId) -> Box<dyn NatsReceiver> {
+        let node = self.router.routes().node_came(node);
+        Box::new(Inbound::new(Arc::clone(self), node))
     }
 
     /// Takes over which subjects are captured.

@@ -145,6 +145,8 @@ pub(super) struct Signals {
     pub(super) lame_duck: bool,
     /// Subscriptions have had their last message.
     pub(super) expired: bool,
+    /// Tell the client about the server once more: other nodes have come or gone.
+    pub(super) info: bool,
     /// Measure the round trip: somebody wants to know it.
     pub(super) measure: bool,
     /// Send what there is, and close.

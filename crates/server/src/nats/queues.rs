@@ -32,6 +32,7 @@ struct Group {
     /// Index of the one picked so far, and of the last one seen.
     picked: usize,
     last: usize,
+    served: bool,
 }
 
 impl QueuePicker {
@@ -40,28 +41,35 @@ impl QueuePicker {
         Self { groups: Vec::new(), before: Vec::new(), by_name: HashMap::new(), random: seed | 1 }
     }
 
-    /// Picks a member of each group, uniformly among those that are connected, and hands it to `deliver`. If that fails, since the
+    /// Picks a member of each group that is `wanted`, uniformly among those that are connected, and hands it to `deliver`. If that fails, since the
     /// member is full, just closed, or not allowed to have the message, others of its group are tried. Returns the deliveries.
     pub(super) fn deliver(
         &mut self,
         targets: &[Arc<Target>],
+        wanted: impl Fn(&[u8]) -> bool,
         mut deliver: impl FnMut(&ClientSubscription) -> bool,
     ) -> usize {
-        self.gather(targets);
+        self.gather(targets, wanted);
         let mut deliveries = 0;
-        for group in &self.groups {
+        for group in &mut self.groups {
             let mut done = deliver(member(targets, group.picked));
             let mut other = group.last;
             while !done && other != NONE {
                 done = other != group.picked && deliver(member(targets, other));
                 other = self.before[other];
             }
+            group.served = done;
             deliveries += usize::from(done);
         }
         deliveries
     }
 
-    fn gather(&mut self, targets: &[Arc<Target>]) {
+    /// True if the last message was delivered to a member of this group, which is told by the place of its name.
+    pub(super) fn has_served(&self, name: usize) -> bool {
+        self.find(name).is_some_and(|number| self.groups[number].served)
+    }
+
+    fn gather(&mut self, targets: &[Arc<Target>], wanted: impl Fn(&[u8]) -> bool) {
         self.groups.clear();
         self.by_name.clear();
         self.before.clear();
@@ -69,7 +77,7 @@ impl QueuePicker {
         for (index, target) in targets.iter().enumerate() {
             let Target::Client(subscription) = &**target else { continue };
             let Some(queue) = &subscription.queue else { continue };
-            if subscription.client.out.is_closed() {
+            if subscription.client.out.is_closed() || !wanted(queue) {
                 continue;
             }
             let name = Arc::as_ptr(queue).cast::<u8>() as usize;
@@ -95,7 +103,7 @@ impl QueuePicker {
     }
 
     fn add(&mut self, name: usize, index: usize) {
-        self.groups.push(Group { name, count: 1, picked: index, last: index });
+        self.groups.push(Group { name, count: 1, picked: index, last: index, served: false });
         if self.groups.len() == FEW_GROUPS + 1 {
             self.by_name.extend(self.groups.iter().enumerate().map(|(number, group)| (group.name, number)));
         } else if self.groups.len() > FEW_GROUPS {
@@ -107,12 +115,12 @@ impl QueuePicker {
 fn member(targets: &[Arc<Target>], index: usize) -> &ClientSubscription {
     match &*targets[index] {
         Target::Client(subscription) => subscription,
-        Target::Topic(_) => unreachable!("only clients are put into groups"),
+        Target::Topic(_) | Target::Node(_) => unreachable!("only clients are put into groups"),
     }
 }
 
 /// xorshift64*: quick, and good enough to spread load.
-fn next_random(state: &mut u64) -> u64 {
+pub(super) fn next_random(state: &mut u64) -> u64 {
     *state ^= *state >> 12;
     *state ^= *state << 25;
     *state ^= *state >> 27;

@@ -1,6 +1,8 @@
-//! From a subject to those who get the message: clients' subscriptions and topics that capture it.
+//! From a subject to those who get the message: clients' subscriptions, other nodes whose clients are subscribed, and topics that
+//! capture it.
 //!
-//! One lookup finds both. Plain subscriptions all get the message, of each queue group one member picked at random. What
+//! One lookup finds all. Plain subscriptions all get the message, of each queue group one member picked at random, here if there is
+//! one here. What
 //! recent subjects matched is kept by each thread and used while no subscription changes.
 
 use std::cell::RefCell;
@@ -19,6 +21,7 @@ use crate::nats::capture::Binding;
 use crate::nats::client::Client;
 use crate::nats::outbuf::{Appended, SHARED_BYTES_MIN};
 use crate::nats::queues::QueuePicker;
+use crate::nats::routes::{Key, Matches, NodeInterest, NodePicker, Routes};
 use crate::nats::subscription::{ClientSubscription, Count};
 
 /// Subjects that each thread remembers: about a megabyte.
@@ -31,7 +34,12 @@ const LINE_OVERHEAD: usize = 16;
 pub(crate) enum Target {
     Client(ClientSubscription),
     Topic(Arc<Binding>),
+    Node(NodeInterest),
 }
+
+/// What a lookup found besides plain subscriptions of clients and topics.
+const QUEUES: u8 = 1;
+const NODES: u8 = 2;
 
 /// Where messages go.
 pub(crate) struct Router {
@@ -40,6 +48,7 @@ pub(crate) struct Router {
     limits: Limits,
     interest: Interest,
     queues: QueueNames,
+    routes: Routes,
 }
 
 /// A place in the router; to be handed back to [`Router::remove`].
@@ -47,6 +56,8 @@ pub(crate) struct Router {
 pub(crate) struct Route {
     subscription: Subscription,
     first_word: Option<Box<[u8]>>,
+    /// What other nodes were told.
+    told: Option<Arc<Key>>,
 }
 
 /// What each thread keeps between lookups.
@@ -54,6 +65,7 @@ struct Local {
     router: u64,
     cache: Cache<Arc<Target>>,
     queues: QueuePicker,
+    nodes: NodePicker,
 }
 
 thread_local! {
@@ -61,7 +73,7 @@ thread_local! {
 }
 
 impl Router {
-    pub(super) fn new(control_line_max: usize) -> Self {
+    pub(super) fn new(control_line_max: usize, routes: Routes) -> Self {
         static IDS: AtomicU64 = AtomicU64::new(1);
         let bytes_max = control_line_max.clamp(1, Limits::BYTES_MAX);
         // One word needs two bytes.
@@ -74,7 +86,13 @@ impl Router {
             limits,
             interest: Interest::default(),
             queues: QueueNames::default(),
+            routes,
         }
+    }
+
+    /// The ways to other nodes.
+    pub(super) fn routes(&self) -> &Routes {
+        &self.routes
     }
 
     /// Bounds of a subject.
@@ -88,10 +106,22 @@ impl Router {
         pattern: &Pattern,
         subscription: ClientSubscription,
     ) -> Result<(Arc<Target>, Route), SubscribeError> {
+        let queue = subscription.queue.clone();
         let target = Arc::new(Target::Client(subscription));
         let subscription = self.space.subscribe(pattern, Arc::clone(&target))?;
         let first_word = self.interest.add(pattern);
-        Ok((target, Route { subscription, first_word }))
+        let told = self.routes.subscribed(pattern.as_bytes(), queue.as_ref());
+        Ok((target, Route { subscription, first_word, told }))
+    }
+
+    /// Takes note that another node has subscribers for a pattern.
+    pub(super) fn follow_node(
+        &self,
+        pattern: &Pattern,
+        target: &Arc<Target>,
+    ) -> Result<Route, SubscribeError> {
+        let subscription = self.space.subscribe(pattern, Arc::clone(target))?;
+        Ok(Route { subscription, first_word: self.interest.add(pattern), told: None })
     }
 
     /// Lets a topic capture what matches `pattern`.
@@ -108,10 +138,11 @@ impl Router {
         self.space.unsubscribe(subscription)
     }
 
-    /// Removes a client's subscription.
+    /// Removes a subscription of a client, or of another node.
     pub(super) fn remove(&self, route: Route) {
         self.space.unsubscribe(route.subscription);
         self.interest.remove(route.first_word.as_deref());
+        self.routes.unsubscribed(route.told.as_ref());
     }
 
     /// The one copy of a queue group's name.
@@ -129,8 +160,8 @@ impl Router {
         &self.space
     }
 
-    /// Delivers a message, and hands every topic that captures it to `captured`. A malformed subject reaches nobody. Returns
-    /// the number of clients that got it.
+    /// Delivers a message, sends it to other nodes, and hands every topic that captures it to `captured`. A malformed subject reaches
+    /// nobody. Returns the number of clients and nodes that got it.
     pub(super) fn publish(
         &self,
         burst: &mut Burst,
@@ -144,21 +175,60 @@ impl Router {
                 return 0;
             };
             let mut outgoing = Outgoing { burst, origin, message, shared: None };
-            let (mut deliveries, mut queues) = (0, false);
+            let (mut deliveries, mut others) = (0, 0);
             for target in targets {
                 match &**target {
                     Target::Topic(binding) => captured(binding),
-                    Target::Client(subscription) if subscription.queue.is_some() => queues = true,
+                    Target::Client(subscription) if subscription.queue.is_some() => others |= QUEUES,
                     Target::Client(subscription) => {
                         deliveries += usize::from(outgoing.deliver(subscription));
                     }
+                    Target::Node(_) => others |= NODES,
                 }
             }
-            if queues {
-                deliveries += local.queues.deliver(targets, |subscription| outgoing.deliver(subscription));
+            if others != 0 {
+                let queues = &mut local.queues;
+                deliveries +=
+                    queues.deliver(targets, |_| true, |subscription| outgoing.deliver(subscription));
+                if others & NODES != 0 {
+                    let matches = Matches { targets, is_served: |queue| queues.has_served(queue) };
+                    deliveries += local.nodes.send(&self.routes, &matches, message);
+                }
             }
             burst.looked_up(local.cache.hits() - hits);
             deliveries
+        })
+    }
+
+    /// Delivers a message of another node to clients of this one: to plain subscribers, if `plain`, and to a member of each of these
+    /// queue groups. Returns the number of groups that were served.
+    pub(super) fn deliver_here(
+        &self,
+        burst: &mut Burst,
+        message: &Message<'_>,
+        plain: bool,
+        queues: &[Bytes],
+    ) -> usize {
+        self.with_local(|local| {
+            let hits = local.cache.hits();
+            let Ok(targets) = local.cache.matches(&self.space, message.subject) else {
+                return 0;
+            };
+            let mut outgoing = Outgoing { burst, origin: None, message, shared: None };
+            for target in targets.iter().filter(|_| plain) {
+                if let Target::Client(subscription) = &**target
+                    && subscription.queue.is_none()
+                {
+                    outgoing.deliver(subscription);
+                }
+            }
+            let mut served = 0;
+            if !queues.is_empty() {
+                let wanted = |name: &[u8]| queues.iter().any(|queue| **queue == *name);
+                served = local.queues.deliver(targets, wanted, |subscription| outgoing.deliver(subscription));
+            }
+            burst.looked_up(local.cache.hits() - hits);
+            served
         })
     }
 
@@ -180,7 +250,8 @@ impl Router {
         LOCAL.with_borrow_mut(|slot| {
             if slot.as_ref().is_none_or(|local| local.router != self.id) {
                 let (cache, queues) = (Cache::new(CACHED_SUBJECTS), QueuePicker::new(crate::random::u64()));
-                *slot = Some(Local { router: self.id, cache, queues });
+                let nodes = NodePicker::new(crate::random::u64());
+                *slot = Some(Local { router: self.id, cache, queues, nodes });
             }
             work(slot.as_mut().expect("it was just made"))
         })

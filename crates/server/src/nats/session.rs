@@ -260,12 +260,23 @@ impl Session {
 
     /// Tells the client about the server once more, if it understands that.
     pub(super) fn send_info(&self, front: &NatsFront, lame_duck: bool) {
+        self.send_info_again(front, lame_duck, !lame_duck);
+    }
+
+    /// Tells the client that other nodes have come or gone. Who has not had its first INFO after CONNECT hears of it there.
+    pub(super) fn send_news(&self, front: &NatsFront) {
+        if self.info_sent {
+            self.send_info_again(front, false, false);
+        }
+    }
+
+    fn send_info_again(&self, front: &NatsFront, lame_duck: bool, answers_connect: bool) {
         if self.options.protocol < 1 {
             return;
         }
         let mut info = front.info(&self.client);
-        info.ldm = lame_duck;
-        info.connect_info = !lame_duck;
+        info.ldm |= lame_duck;
+        info.connect_info = answers_connect;
         self.client.out.append_control(|out| write_info(out, &info));
     }
 

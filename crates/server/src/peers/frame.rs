@@ -7,6 +7,7 @@ use tailrace_replication::raft::{Heartbeat, PeerMessage, WireError};
 use tailrace_types::{GroupId, LeaderEpoch, PartitionId, ReplicaId, TopicId};
 
 use super::error::RequestError;
+use super::types::NatsFrame;
 
 /// Length and kind.
 pub(super) const HEADER_BYTES: usize = 5;
@@ -43,10 +44,12 @@ pub(super) enum FrameKind {
     Ping = 6,
     Answer = 7,
     Pong = 8,
+    NatsInterest = 9,
+    NatsMessage = 10,
 }
 
 impl FrameKind {
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::Raft,
         Self::Heartbeats,
         Self::Leading,
@@ -55,6 +58,8 @@ impl FrameKind {
         Self::Ping,
         Self::Answer,
         Self::Pong,
+        Self::NatsInterest,
+        Self::NatsMessage,
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -67,6 +72,8 @@ impl FrameKind {
             Self::Ping => "ping",
             Self::Answer => "answer",
             Self::Pong => "pong",
+            Self::NatsInterest => "nats_interest",
+            Self::NatsMessage => "nats_message",
         }
     }
 
@@ -97,6 +104,17 @@ pub(super) enum Frame {
         outcome: Result<Bytes, RequestError>,
     },
     Pong(u64),
+    /// What is in it is the NATS front's business.
+    Nats(NatsFrame, Bytes),
+}
+
+impl From<NatsFrame> for FrameKind {
+    fn from(frame: NatsFrame) -> Self {
+        match frame {
+            NatsFrame::Interest => Self::NatsInterest,
+            NatsFrame::Message => Self::NatsMessage,
+        }
+    }
 }
 
 /// Why bytes are no frame. The connection is of no use then.
@@ -248,6 +266,8 @@ pub(super) fn decode(kind: u8, payload: Bytes) -> Result<(FrameKind, Frame), Fra
         FrameKind::Cancel => Frame::Cancel(decode_number(kind, &payload)?),
         FrameKind::Ping => Frame::Ping(decode_number(kind, &payload)?),
         FrameKind::Pong => Frame::Pong(decode_number(kind, &payload)?),
+        FrameKind::NatsInterest => Frame::Nats(NatsFrame::Interest, payload),
+        FrameKind::NatsMessage => Frame::Nats(NatsFrame::Message, payload),
     };
     Ok((kind, frame))
 }

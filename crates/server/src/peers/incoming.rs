@@ -20,7 +20,7 @@ use super::outgoing::Outgoing;
 use super::presence::Place;
 use super::reader::FrameReader;
 use super::stream::Halves;
-use super::types::{PeerReceiver, RequestKind};
+use super::types::{NatsReceiver, PeerReceiver, RequestKind};
 
 /// Nothing is read while more than this waits to be taken by the peer.
 const ANSWERS_BYTES_MAX: usize = 8 << 20;
@@ -48,9 +48,10 @@ struct Serving {
     bytes: usize,
 }
 
-/// Requests being served.
+/// Requests being served, and who takes what NATS clients say.
 #[derive(Default)]
 struct Served {
+    nats: Option<Box<dyn NatsReceiver>>,
     tasks: JoinSet<Result<Bytes, RequestError>>,
     by_id: HashMap<u64, Serving>,
     ids: HashMap<Id, u64>,
@@ -101,6 +102,7 @@ impl Incoming {
             tracing::info!(%node, %address, level = standing.level, "another node has connected");
             receiver.heard(node);
             shared.nudge(node);
+            served.nats = receiver.nats(node);
         }
         let replaced = async {
             match &standing.place {
@@ -163,6 +165,10 @@ impl Server<'_> {
         served: &mut Served,
     ) -> Result<std::convert::Infallible, Ended> {
         loop {
+            if !reader.has_frame() && served.nats.as_mut().is_some_and(|nats| nats.settle()) {
+                // A link that is always busy leaves others their turn.
+                tokio::task::yield_now().await;
+            }
             if self.outgoing.is_above(ANSWERS_BYTES_MAX) {
                 self.outgoing.room_below(ANSWERS_BYTES_MAX).await;
                 reader.forgive();
@@ -204,6 +210,11 @@ impl Server<'_> {
             (Frame::Raft(messages), Some(from)) => self.hand_on(from, messages),
             (Frame::Leading { complete, groups }, Some(from)) => {
                 self.receiver.leading(from, complete, groups)
+            }
+            (Frame::Nats(frame, payload), Some(_)) => {
+                if let Some(nats) = &mut served.nats {
+                    nats.take(frame, payload).map_err(Ended::Misplaced)?;
+                }
             }
             (Frame::Request { id, kind, body }, _) => self.begin(id, kind, body, served)?,
             (Frame::Cancel(id), _) => {

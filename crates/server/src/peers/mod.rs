@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use tailrace_replication::raft::PeerMessage;
 use tailrace_types::{GroupId, LeaderEpoch, NodeId};
 use tokio::net::TcpListener;
@@ -41,8 +41,8 @@ pub(crate) use error::{PeerError, RequestError};
 pub(crate) use handshake::Refusal;
 pub(crate) use tls::PeerTls;
 pub(crate) use types::{
-    BoxFuture, FRAME_BYTES_MIN, Identity, LEVELS, PeerIdentity, PeerNode, PeerOptions, PeerReceiver,
-    RequestKind,
+    BoxFuture, FRAME_BYTES_MIN, Identity, LEVELS, NATS_INTEREST_RESERVE_BYTES, NatsFrame, NatsReceiver,
+    NatsUnsent, PeerIdentity, PeerNode, PeerOptions, PeerReceiver, RequestKind,
 };
 
 use crate::metrics::Metrics;
@@ -169,6 +169,48 @@ impl Peers {
             None | Some(Ok(Err(Unsent::Closed))) => dropped("down"),
             Some(Ok(Err(Unsent::Full))) => dropped("queue_full"),
             Some(Err(reason)) => dropped(reason),
+        }
+    }
+
+    /// Queues a frame of NATS clients with a payload of so many bytes. Never blocks.
+    ///
+    /// # Errors
+    /// Why it was not queued. Nothing of it is sent.
+    pub(crate) fn send_nats(
+        &self,
+        to: NodeId,
+        frame: NatsFrame,
+        bytes: usize,
+        write: impl FnOnce(&mut BytesMut),
+    ) -> Result<(), NatsUnsent> {
+        let options = &self.shared.options;
+        let bytes = frame::HEADER_BYTES + bytes;
+        if bytes > options.frame_bytes_max {
+            return Err(NatsUnsent::TooLarge);
+        }
+        let room = match frame {
+            NatsFrame::Interest => options.nats_bytes_max + NATS_INTEREST_RESERVE_BYTES,
+            NatsFrame::Message => options.nats_bytes_max,
+        };
+        let queued =
+            self.with_session(to, |session| session.outgoing.push_nats(frame.into(), (bytes, room), write));
+        match queued {
+            Some(Ok(())) => Ok(()),
+            None | Some(Err(Unsent::Closed)) => Err(NatsUnsent::Down),
+            Some(Err(Unsent::Full)) => Err(NatsUnsent::QueueFull),
+        }
+    }
+
+    /// Bytes of NATS clients that wait for a node; 0 while its link is down.
+    pub(crate) fn nats_pending(&self, node: NodeId) -> usize {
+        self.with_session(node, |session| session.outgoing.nats_bytes()).unwrap_or(0)
+    }
+
+    /// Waits until no more than `bytes` of NATS clients wait for a node, or its link ends.
+    pub(crate) async fn nats_room(&self, node: NodeId, bytes: usize) {
+        let session = self.shared.links.load().get(&node).and_then(|link| link.session());
+        if let Some(session) = session {
+            session.outgoing.nats_room(bytes).await;
         }
     }
 

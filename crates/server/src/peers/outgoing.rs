@@ -1,7 +1,8 @@
 //! What waits to be sent on one connection.
 //!
 //! There are lanes: control frames and heartbeats go before everything else, or a queue of batches would look like the death of
-//! this node; then announcements, then raft messages in their order, then bodies. Everything is bounded in bytes.
+//! this node; then announcements, then raft messages in their order, then what NATS clients say, then bodies. Everything is bounded in
+//! bytes.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -22,6 +23,9 @@ use super::metrics::PeerMetrics;
 
 /// Bytes of heartbeats that wait: those of 10,000 groups, seven times over.
 const HEARTBEATS_WAITING_BYTES_MAX: usize = 4 << 20;
+
+/// Bytes of what NATS clients say that are gathered before they are written, unless a single frame has more.
+const NATS_CHUNK_BYTES: usize = 128 * 1024;
 
 /// The buffer that frames are written to keeps no more memory than this.
 const BUFFER_BYTES_KEPT: usize = 1 << 20;
@@ -47,6 +51,13 @@ struct Body {
 }
 
 #[derive(Default)]
+struct NatsChunk {
+    frames: BytesMut,
+    interest: u64,
+    messages: u64,
+}
+
+#[derive(Default)]
 struct Lanes {
     closed: bool,
     /// What waits is sent, and nothing more is taken.
@@ -60,6 +71,9 @@ struct Lanes {
     /// Whole frames.
     leading: VecDeque<Bytes>,
     messages: VecDeque<Message>,
+    /// Whole frames in their order, and how many of them are messages.
+    nats: VecDeque<NatsChunk>,
+    nats_bytes: usize,
     bodies: VecDeque<Body>,
     /// Of announcements, messages and bodies.
     bytes: usize,
@@ -73,6 +87,7 @@ impl Lanes {
             && self.heartbeats.is_empty()
             && self.leading.is_empty()
             && self.messages.is_empty()
+            && self.nats.is_empty()
             && self.bodies.is_empty()
     }
 
@@ -81,7 +96,7 @@ impl Lanes {
     }
 
     fn waiting_bytes(&self) -> usize {
-        self.bytes + self.heartbeat_bytes + self.control.len()
+        self.bytes + self.heartbeat_bytes + self.nats_bytes + self.control.len()
     }
 }
 
@@ -107,6 +122,8 @@ enum Settled {
 struct Batch {
     buffer: BytesMut,
     messages: Vec<Message>,
+    nats: BytesMut,
+    head_of_tail: BytesMut,
     tail: Bytes,
 }
 
@@ -158,6 +175,51 @@ impl Outgoing {
         lanes.leading.extend(frames.iter().cloned());
         self.wake(lanes);
         Ok(())
+    }
+
+    /// Queues a frame of NATS clients, of so many bytes with its header, if no more than `room` wait then.
+    pub(super) fn push_nats(
+        &self,
+        kind: FrameKind,
+        (bytes, room): (usize, usize),
+        write: impl FnOnce(&mut BytesMut),
+    ) -> Result<(), Unsent> {
+        let mut lanes = self.lock();
+        if !lanes.is_open() {
+            return Err(Unsent::Closed);
+        }
+        // A single frame may be larger than the bound.
+        if lanes.nats_bytes > 0 && lanes.nats_bytes + bytes > room {
+            return Err(Unsent::Full);
+        }
+        let begins = lanes.nats.back().is_none_or(|chunk| chunk.frames.len() + bytes > NATS_CHUNK_BYTES);
+        if begins {
+            lanes.nats.push_back(NatsChunk::default());
+        }
+        let lanes_now = &mut *lanes;
+        if let Some(chunk) = lanes_now.nats.back_mut() {
+            let before = chunk.frames.len();
+            let at = frame::begin(&mut chunk.frames, kind);
+            write(&mut chunk.frames);
+            frame::end(&mut chunk.frames, at);
+            lanes_now.nats_bytes += chunk.frames.len() - before;
+            match kind {
+                FrameKind::NatsInterest => chunk.interest += 1,
+                _ => chunk.messages += 1,
+            }
+        }
+        self.wake(lanes);
+        Ok(())
+    }
+
+    /// Bytes of NATS clients that wait.
+    pub(super) fn nats_bytes(&self) -> usize {
+        self.lock().nats_bytes
+    }
+
+    /// Waits until no more than `bytes` of NATS clients wait.
+    pub(super) async fn nats_room(&self, bytes: usize) {
+        self.until(|lanes| lanes.nats_bytes <= bytes).await;
     }
 
     /// Queues a request. `detail` is its kind.
@@ -300,12 +362,18 @@ impl Outgoing {
             metrics.sent(FrameKind::Leading, 1);
         }
         take_messages(&mut lanes, &mut batch.messages);
+        if let Some(chunk) = lanes.nats.pop_front() {
+            lanes.nats_bytes -= chunk.frames.len();
+            metrics.sent(FrameKind::NatsInterest, chunk.interest);
+            metrics.sent(FrameKind::NatsMessage, chunk.messages);
+            batch.nats = chunk.frames;
+        }
         if let Some(body) = lanes.bodies.pop_front() {
             lanes.bytes -= BODY_HEAD_BYTES + body.body.len();
             batch.tail = body.body;
             drop(lanes);
             put_messages(batch, heartbeats, metrics);
-            batch.buffer.extend_from_slice(&body.head);
+            batch.head_of_tail.extend_from_slice(&body.head);
             metrics.sent(body.kind, 1);
         } else {
             drop(lanes);
@@ -393,24 +461,25 @@ async fn send_batch(
     metrics: &PeerMetrics,
     stall_max: Duration,
 ) -> Result<(), Ended> {
-    let (mut head, mut tail) = (&batch.buffer[..], &batch.tail[..]);
-    while !head.is_empty() || !tail.is_empty() {
-        let parts = [IoSlice::new(head), IoSlice::new(tail)];
-        let parts = if head.is_empty() { &parts[1..] } else { &parts[..] };
-        let sent = match tokio::time::timeout(stall_max, socket.write_vectored(parts)).await {
+    let parts = [&batch.buffer[..], &batch.nats[..], &batch.head_of_tail[..], &batch.tail[..]];
+    let mut vectors = parts.map(IoSlice::new);
+    let mut left = &mut vectors[..];
+    // Empty ones in front are skipped.
+    IoSlice::advance_slices(&mut left, 0);
+    while !left.is_empty() {
+        let sent = match tokio::time::timeout(stall_max, socket.write_vectored(left)).await {
             Err(_) => return Err(Ended::Stalled(stall_max)),
             Ok(Ok(0)) => return Err(Ended::Socket(std::io::ErrorKind::WriteZero.into())),
             Ok(sent) => sent?,
         };
         metrics.sent_bytes.inc_by(sent as u64);
-        let of_head = sent.min(head.len());
-        head = &head[of_head..];
-        tail = &tail[sent - of_head..];
+        IoSlice::advance_slices(&mut left, sent);
     }
     batch.buffer.clear();
     if batch.buffer.capacity() > BUFFER_BYTES_KEPT {
         batch.buffer = BytesMut::new();
     }
-    batch.tail = Bytes::new();
+    (batch.nats, batch.tail) = (BytesMut::new(), Bytes::new());
+    batch.head_of_tail.clear();
     Ok(())
 }

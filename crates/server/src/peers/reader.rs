@@ -61,6 +61,11 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         }
     }
 
+    /// True if the next frame is there already.
+    pub(super) fn has_frame(&self) -> bool {
+        matches!(self.frame_bytes(), Ok(Some(bytes)) if self.input.len() >= bytes)
+    }
+
     /// Length of the frame in front with its length field, `None` while that has not arrived.
     fn frame_bytes(&self) -> Result<Option<usize>, FrameError> {
         let Some(prefix) = self.input.first_chunk::<4>() else { return Ok(None) };

@@ -59,6 +59,9 @@ pub(crate) struct PeerOptions {
     /// above that, or a request's body. At least [`FRAME_BYTES_MIN`]. Memory: as much for each member that is sending such a
     /// frame. A frame goes whole, and heartbeats wait for its end: bodies are better cut into pieces of some MiB.
     pub(crate) frame_bytes_max: usize,
+    /// Bytes of NATS messages that wait for one link, but for a single one that is larger; what is more is refused. Word of
+    /// subscriptions may take [`NATS_INTEREST_RESERVE_BYTES`] more. Memory: as much for each other node that does not keep up.
+    pub(crate) nats_bytes_max: usize,
     /// Bytes that wait for one link, but for a single frame that is larger; what is more is refused. Memory: as much for each other node that does not keep up.
     /// Batches are shared with whoever sends them, not copied.
     pub(crate) queue_bytes_max: usize,
@@ -80,6 +83,9 @@ pub(crate) struct PeerOptions {
     pub(crate) reconnect_max: Duration,
 }
 
+/// Above [`PeerOptions::nats_bytes_max`], for word of subscriptions alone.
+pub(crate) const NATS_INTEREST_RESERVE_BYTES: usize = 4 << 20;
+
 /// Lower bound of [`PeerOptions::frame_bytes_max`].
 pub(crate) const FRAME_BYTES_MIN: usize = 1 << 20;
 
@@ -87,6 +93,7 @@ impl Default for PeerOptions {
     fn default() -> Self {
         Self {
             frame_bytes_max: 128 << 20,
+            nats_bytes_max: 64 << 20,
             queue_bytes_max: 64 << 20,
             requests_in_flight_max: 256,
             strangers_max: 64,
@@ -158,6 +165,38 @@ impl RequestKind {
     }
 }
 
+/// What NATS clients' nodes tell each other. All of it arrives in the order in which it was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NatsFrame {
+    /// What there are subscribers for.
+    Interest,
+    /// A message for subscribers.
+    Message,
+}
+
+/// Why something for NATS clients of another node was not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NatsUnsent {
+    /// The link is down.
+    Down,
+    /// Too much waits for it.
+    QueueFull,
+    /// It does not fit into a frame.
+    TooLarge,
+}
+
+/// Takes what one link brings for NATS clients; dropped when the link ends. Must never block.
+pub(crate) trait NatsReceiver: Send {
+    /// One frame's payload.
+    ///
+    /// # Errors
+    /// What is wrong with it: the connection ends then.
+    fn take(&mut self, frame: NatsFrame, payload: Bytes) -> Result<(), &'static str>;
+
+    /// What arrived together has been taken. True if there was anything.
+    fn settle(&mut self) -> bool;
+}
+
 /// Who takes what arrives. Everything is called on the tasks of the connections and must never block.
 pub(crate) trait PeerReceiver: Send + Sync + 'static {
     /// Raft messages in the order in which they were sent, but for heartbeats and their answers, which may overtake others.
@@ -166,6 +205,9 @@ pub(crate) trait PeerReceiver: Send + Sync + 'static {
 
     /// Groups that `from` leads, and since which epoch; `complete` if these are all.
     fn leading(&self, from: NodeId, complete: bool, groups: Vec<(GroupId, LeaderEpoch)>);
+
+    /// A link of `from` has begun: who takes what its NATS clients say, if anybody.
+    fn nats(&self, from: NodeId) -> Option<Box<dyn NatsReceiver>>;
 
     /// Answers a request; `from` is `None` if a node asks that has no cluster yet, or if this one has none. The future is
     /// dropped when the asker gives up or its connection ends: what must be finished has to be spawned.

@@ -85,6 +85,11 @@ impl TestServer {
         self.server.as_ref().expect("it runs").addresses().nats.expect("there is a NATS listener")
     }
 
+    /// Where other nodes connect to.
+    pub(crate) fn cluster(&self) -> SocketAddr {
+        self.server.as_ref().expect("it runs").addresses().cluster.expect("there is a listener for nodes")
+    }
+
     /// As SIGUSR2 does.
     pub(crate) async fn lame_duck(&self) {
         self.server.as_ref().expect("it runs").lame_duck().await.expect("it does not panic");

@@ -3,6 +3,8 @@
 mod auth;
 mod capture;
 mod client;
+mod cluster;
+mod cluster_capture;
 #[path = "../common/mod.rs"]
 mod common;
 mod conversation;

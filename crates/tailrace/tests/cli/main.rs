@@ -5,6 +5,7 @@ mod config;
 mod full_disk;
 mod groups;
 mod large_input;
+mod nats_cluster;
 mod nats_verbs;
 mod offline;
 mod round_trip;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use tailrace_nats_wire::{Message, push_decimal};
 use tailrace_replication::Appended;
+use tailrace_types::Offset;
 use tokio::sync::oneshot;
 
 use crate::broker::Broker;
@@ -28,6 +29,12 @@ pub(super) enum Failure {
     NotLeader,
     #[error("too few replicas keep up")]
     TooFewReplicas,
+    #[error("too much waits for the leaders of partitions on other nodes")]
+    QueueFull,
+    #[error("no leader of the partition was found in time: {0}")]
+    NoLeader(String),
+    #[error("the leader of the partition did not answer in time, the message may be stored: {0}")]
+    Unanswered(String),
     #[error("{0}")]
     Refused(String),
     #[error("the message is larger than max.message.bytes of the topic")]
@@ -44,6 +51,9 @@ impl Failure {
             Self::Gone => "gone",
             Self::NotLeader => "not_leader",
             Self::TooFewReplicas => "too_few_replicas",
+            Self::QueueFull => "queue_full",
+            Self::NoLeader(_) => "no_leader",
+            Self::Unanswered(_) => "unanswered",
             Self::Refused(_) => "refused",
             Self::TooLarge => "too_large",
             Self::Halted => "halted",
@@ -148,17 +158,26 @@ impl Batch {
     }
 
     fn tell(&self, broker: &Broker) {
-        let mut head = Vec::with_capacity(64);
-        head.extend_from_slice(b"{\"stream\":\"");
-        write_stream(&self.topic, self.handle.id.partition.0.unsigned_abs(), &mut head);
-        head.extend_from_slice(b"\",\"seq\":");
-        let first = self.appended.base_offset.get().unsigned_abs() + 1;
-        answer(broker, &self.replies, |index, payload| {
-            payload.extend_from_slice(&head);
-            push_decimal(payload, first + u64::from(index));
-            payload.push(b'}');
-        });
+        let partition = self.handle.id.partition.0.unsigned_abs();
+        tell(broker, (&self.topic, partition), self.appended.base_offset, &self.replies);
     }
+}
+
+/// Acknowledges the records of a batch that begins at `first`.
+pub(super) fn tell(broker: &Broker, (topic, partition): (&Topic, u32), first: Offset, replies: &Replies) {
+    if replies.is_empty() {
+        return;
+    }
+    let mut head = Vec::with_capacity(64);
+    head.extend_from_slice(b"{\"stream\":\"");
+    write_stream(topic, partition, &mut head);
+    head.extend_from_slice(b"\",\"seq\":");
+    let first = first.get().unsigned_abs() + 1;
+    answer(broker, replies, |index, payload| {
+        payload.extend_from_slice(&head);
+        push_decimal(payload, first + u64::from(index));
+        payload.push(b'}');
+    });
 }
 
 /// Tells those who wait that their messages were not stored.

@@ -13,6 +13,8 @@ pub(crate) struct CaptureMetrics {
     pub(crate) messages: Counter,
     pub(crate) bytes: Counter,
     pub(crate) batches: Counter,
+    pub(crate) forwarded: Counter,
+    pub(crate) retries: Counter,
     errors: Family<ReasonLabel, Counter>,
     pub(crate) acks: Counter,
     pub(crate) acks_waiting: Gauge,
@@ -32,6 +34,16 @@ impl CaptureMetrics {
             self.bytes.clone(),
         );
         r.register("nats_captured_batches", "Batches that captured messages became", self.batches.clone());
+        r.register(
+            "nats_capture_forwarded_messages",
+            "Captured messages stored in partitions that several nodes may lead",
+            self.forwarded.clone(),
+        );
+        r.register(
+            "nats_capture_forward_retries",
+            "Requests to leaders of partitions that were put again",
+            self.retries.clone(),
+        );
         r.register(
             "nats_capture_errors",
             "Captured messages that were not stored, by reason",

@@ -6,10 +6,13 @@
 //! topic says otherwise. Batches are built here, so they need not be validated: times, keys, codec and size are as the topic's
 //! settings ask for.
 //!
+//! Where other nodes may lead the partition, the batch goes by `forward`, which stores it once whoever leads.
+//!
 //! Deliberately not here: who is subscribed (router), and what a message looks like as a record (mapping).
 
 mod acks;
 mod bindings;
+pub(crate) mod forward;
 mod lanes;
 mod metrics;
 
@@ -22,13 +25,14 @@ use tailrace_nats_wire::Message;
 use tailrace_records::{BatchBuilder, Validated, partition_of_key};
 use tailrace_replication::Appended;
 use tailrace_types::TimestampMs;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 
 pub(crate) use self::bindings::{Binding, Bindings};
 use self::lanes::{Lane, Lanes};
 pub(crate) use self::metrics::CaptureMetrics;
 use crate::broker::{Broker, wall_clock};
 use crate::nats::capture::acks::Failure;
+use crate::nats::capture::forward::Forwards;
 use crate::nats::mapping::RecordScratch;
 use crate::partitions::{Onward, PartitionHandle, PartitionSlot, Topic, append};
 
@@ -43,6 +47,7 @@ const LOG_INTERVAL_SECONDS: u64 = 1;
 #[derive(Debug)]
 pub(crate) struct Captures {
     pub(crate) bindings: Bindings,
+    pub(crate) forwards: Forwards,
     /// Acknowledgements that may still wait.
     acks: Arc<Semaphore>,
     acks_max: u32,
@@ -56,6 +61,7 @@ impl Captures {
         let acks_max = config.tailrace_nats_capture_acks_max;
         Self {
             bindings: Bindings::default(),
+            forwards: Forwards::new(config),
             acks: Arc::new(Semaphore::new(usize::try_from(acks_max).unwrap_or(usize::MAX))),
             acks_max,
             started: Instant::now(),
@@ -112,18 +118,25 @@ impl CaptureBurst {
     }
 
     /// Appends everything, in order. What is to be acknowledged is so once it is as durable as its topic promises; that is waited
-    /// for only if there are too many acknowledgements that wait.
+    /// for only if there are too many acknowledgements that wait, or if another node may lead the partition: what follows must not
+    /// pass it then.
     pub(crate) async fn append(&mut self, broker: &Arc<Broker>) {
         let now = self.now.take().unwrap_or_else(wall_clock);
         self.current = None;
         self.last = 0;
+        let mut forwarded = Vec::new();
         for lane in self.lanes.take() {
-            append_lane(broker, lane, now).await;
+            forwarded.extend(append_lane(broker, lane, now).await);
+        }
+        for done in forwarded {
+            // It ends when its sender is dropped.
+            let _ = done.await;
         }
     }
 }
 
-async fn append_lane(broker: &Arc<Broker>, lane: Lane, now: TimestampMs) {
+/// What comes back ends once a batch that was forwarded is stored or refused.
+async fn append_lane(broker: &Arc<Broker>, lane: Lane, now: TimestampMs) -> Option<oneshot::Receiver<()>> {
     let Lane { topic, partition, builder, replies, too_large, refused, .. } = lane;
     let metrics = &broker.nats.metrics().capture;
     if too_large > 0 {
@@ -131,14 +144,23 @@ async fn append_lane(broker: &Arc<Broker>, lane: Lane, now: TimestampMs) {
     }
     let count = builder.len();
     if count == 0 {
-        return;
+        return None;
     }
-    let Some(PartitionSlot::Online(handle)) = topic.partitions.get(partition as usize) else {
-        let reason = match topic.partitions.get(partition as usize) {
-            Some(PartitionSlot::Offline(offline)) => offline.reason.to_string(),
-            _ => "there is no such partition".to_owned(),
-        };
-        return lost(broker, &topic, partition, (count, &replies), &Failure::Offline(reason));
+    let handle = match topic.partitions.get(partition as usize) {
+        Some(PartitionSlot::Online(handle)) if !handle.is_replica() => handle,
+        Some(PartitionSlot::Online(_) | PartitionSlot::Elsewhere | PartitionSlot::Offline(_))
+            if broker.links.peers().is_some() =>
+        {
+            return forward::push(broker, (topic, partition), builder, replies);
+        }
+        slot => {
+            let reason = match slot {
+                Some(PartitionSlot::Offline(offline)) => offline.reason.to_string(),
+                _ => "there is no such partition".to_owned(),
+            };
+            lost(broker, &topic, partition, (count, &replies), &Failure::Offline(reason));
+            return None;
+        }
     };
     match store(broker, &topic, handle, builder, now).await {
         Ok((appended, bytes)) => {
@@ -149,6 +171,7 @@ async fn append_lane(broker: &Arc<Broker>, lane: Lane, now: TimestampMs) {
         }
         Err(failure) => lost(broker, &topic, partition, (count, &replies), &failure),
     }
+    None
 }
 
 /// Builds and appends the batch. Returns its bytes too.

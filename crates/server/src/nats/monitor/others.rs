@@ -1,6 +1,7 @@
-//! Pages about what tailrace does not have (routes, gateways, leaf nodes, JetStream), and about its one account: well-formed, so that
-//! tools that ask for everything are content.
+//! The other nodes; and pages about what tailrace does not have (gateways, leaf nodes, JetStream), and about its one account:
+//! well-formed, so that tools that ask for everything are content.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use serde_json::{Value, json};
@@ -10,6 +11,7 @@ use super::query::{BadQuery, Query};
 use super::subscriptions::statistics;
 use super::time;
 use crate::nats::NatsFront;
+use crate::nats::routes::RemoteNode;
 
 /// What every page begins with.
 fn head(front: &NatsFront) -> (String, String) {
@@ -22,9 +24,39 @@ pub(super) fn routez(front: &NatsFront, query: &Query) -> Result<Value, BadQuery
     }
     let (server_id, now) = head(front);
     let server_name = &front.server_info().server_name;
-    Ok(
-        json!({ "server_id": server_id, "server_name": server_name, "now": now, "num_routes": 0, "routes": [] }),
-    )
+    let routes: Vec<_> =
+        front.router().routes().known_nodes().iter().map(|node| route(front, node)).collect();
+    Ok(json!({
+        "server_id": server_id,
+        "server_name": server_name,
+        "now": now,
+        "num_routes": routes.len(),
+        "routes": routes,
+    }))
+}
+
+/// The link from another node, and what is sent to it on the one there.
+fn route(front: &NatsFront, node: &RemoteNode) -> Value {
+    let routes = front.router().routes();
+    let up = SystemTime::now().duration_since(node.since).unwrap_or_default();
+    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    json!({
+        "rid": node.id.get(),
+        "remote_id": node.id.to_string(),
+        "remote_name": format!("tailrace-{}", node.id),
+        "did_solicit": false,
+        "is_configured": false,
+        "ip": "",
+        "port": 0,
+        "start": time::rfc3339(node.since),
+        "uptime": time::uptime(up),
+        "pending_size": routes.peers().map_or(0, |peers| peers.nats_pending(node.id)),
+        "in_msgs": count(&node.messages_in),
+        "out_msgs": count(&node.messages_out),
+        "in_bytes": count(&node.bytes_in),
+        "out_bytes": count(&node.bytes_out),
+        "subscriptions": node.interest.load(Ordering::Relaxed),
+    })
 }
 
 pub(super) fn gatewayz(front: &NatsFront, query: &Query) -> Result<Value, BadQuery> {

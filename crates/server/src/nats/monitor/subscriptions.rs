@@ -204,7 +204,7 @@ pub(super) fn of_clients(
 fn client_of(target: &Arc<Target>) -> Option<&ClientSubscription> {
     match &**target {
         Target::Client(subscription) => Some(subscription),
-        Target::Topic(_) => None,
+        Target::Topic(_) | Target::Node(_) => None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! `/varz`: the server as a whole.
 
+use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
 use serde::{Serialize, Serializer};
@@ -24,6 +25,8 @@ impl Serialize for Varz {
 pub(super) fn page(broker: &Broker, monitor: &Monitor) -> Varz {
     let mut fields = identity(broker.nats.server_info());
     fields.extend(settings(broker));
+    let urls = broker.nats.addresses().connect_urls(false);
+    fields.extend((!urls.is_empty()).then(|| ("connect_urls", urls.into())));
     fields.extend(state(broker, monitor));
     Varz(fields)
 }
@@ -66,7 +69,7 @@ fn settings(broker: &Broker) -> Vec<(&'static str, Value)> {
         ("max_control_line", limits.control_line_max.into()),
         ("max_payload", limits.payload_max.into()),
         ("max_pending", config.tailrace_nats_max_pending_bytes.into()),
-        ("cluster", none()),
+        ("cluster", cluster(broker)),
         ("gateway", none()),
         ("leaf", none()),
         ("mqtt", none()),
@@ -75,6 +78,14 @@ fn settings(broker: &Broker) -> Vec<(&'static str, Value)> {
         ("tls_timeout", 2.into()),
         ("write_deadline", nanoseconds(config.tailrace_nats_write_deadline_ms).into()),
     ]
+}
+
+/// Empty of a node that is alone.
+fn cluster(broker: &Broker) -> Value {
+    match &*broker.nats.addresses().cluster {
+        "" => json!({}),
+        name => json!({ "name": name, "addr": broker.config().cluster_listen }),
+    }
 }
 
 fn state(broker: &Broker, monitor: &Monitor) -> Vec<(&'static str, Value)> {
@@ -89,7 +100,15 @@ fn state(broker: &Broker, monitor: &Monitor) -> Vec<(&'static str, Value)> {
     let reason = CloseReason::Stale.label();
     let stale = metrics.connections_cut.get_or_create(&ReasonLabel { reason }).get();
     let by_kind = |clients: u64| json!({ "clients": clients, "routes": 0, "gateways": 0, "leafs": 0 });
-    let kafka = broker.metrics.connections.get();
+    let routes = front.router().routes();
+    let nodes = routes.known_nodes();
+    let of_nodes: usize = nodes.iter().map(|node| node.interest.load(Ordering::Relaxed)).sum();
+    let ours = json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "kafka_connections": broker.metrics.connections.get(),
+        "interest_told": routes.told(),
+        "interest_of_nodes": of_nodes,
+    });
     vec![
         ("start", started.as_str().into()),
         ("now", time::rfc3339(now).into()),
@@ -100,8 +119,8 @@ fn state(broker: &Broker, monitor: &Monitor) -> Vec<(&'static str, Value)> {
         ("cpu", monitor.cpu.percent().into()),
         ("connections", metrics.connections.get().into()),
         ("total_connections", metrics.connections_accepted.get().into()),
-        ("routes", 0.into()),
-        ("remotes", 0.into()),
+        ("routes", nodes.len().into()),
+        ("remotes", nodes.len().into()),
         ("leafnodes", 0.into()),
         ("in_msgs", in_messages.into()),
         ("in_bytes", in_bytes.into()),
@@ -120,6 +139,6 @@ fn state(broker: &Broker, monitor: &Monitor) -> Vec<(&'static str, Value)> {
         ("config_digest", "".into()),
         ("slow_consumer_stats", by_kind(slow)),
         ("stale_connection_stats", by_kind(stale)),
-        ("tailrace", json!({ "version": env!("CARGO_PKG_VERSION"), "kafka_connections": kafka })),
+        ("tailrace", ours),
     ]
 }

@@ -45,6 +45,13 @@ fn samples() -> Vec<(Bytes, FrameKind, Frame)> {
         let head = frame::body_head(kind, 77, detail, &body);
         Bytes::from([&head[..], &body].concat())
     };
+    let nats = |kind| {
+        let mut out = BytesMut::new();
+        let at = frame::begin(&mut out, kind);
+        out.put_slice(&body);
+        frame::end(&mut out, at);
+        out.freeze()
+    };
     vec![
         (raft.freeze(), FrameKind::Raft, Frame::Raft(messages)),
         (heartbeats.freeze(), FrameKind::Heartbeats, Frame::Raft(beats)),
@@ -67,6 +74,12 @@ fn samples() -> Vec<(Bytes, FrameKind, Frame)> {
             Frame::Answer { id: 77, outcome: Err(RequestError::Failed("body".to_owned())) },
         ),
         (number(FrameKind::Pong), FrameKind::Pong, Frame::Pong(77)),
+        (
+            nats(FrameKind::NatsInterest),
+            FrameKind::NatsInterest,
+            Frame::Nats(NatsFrame::Interest, body.clone()),
+        ),
+        (nats(FrameKind::NatsMessage), FrameKind::NatsMessage, Frame::Nats(NatsFrame::Message, body.clone())),
     ]
 }
 
@@ -120,6 +133,7 @@ fn clone_of(frame: &Frame) -> Frame {
         Frame::Ping(number) => Frame::Ping(*number),
         Frame::Answer { id, outcome } => Frame::Answer { id: *id, outcome: outcome.clone() },
         Frame::Pong(number) => Frame::Pong(*number),
+        Frame::Nats(frame, payload) => Frame::Nats(*frame, payload.clone()),
     }
 }
 

@@ -130,6 +130,10 @@ async fn a_flood_whose_answers_are_not_taken_is_not_read() {
 async fn a_flood_of_messages_is_handed_on_whole() {
     struct Counting(std::sync::atomic::AtomicU64);
     impl PeerReceiver for Counting {
+        fn nats(&self, _: NodeId) -> Option<Box<dyn NatsReceiver>> {
+            None
+        }
+
         fn raft(&self, _: NodeId, messages: Vec<(GroupId, PeerMessage)>) {
             self.0.fetch_add(messages.len() as u64, std::sync::atomic::Ordering::Relaxed);
         }

@@ -4,6 +4,7 @@ mod frames;
 mod handshakes;
 mod hostile;
 mod messages;
+mod nats;
 mod requests;
 mod tls;
 
@@ -32,6 +33,7 @@ enum Event {
     Connected(NodeId),
     Disconnected(NodeId),
     Heard(NodeId),
+    Nats(NodeId, NatsFrame, Bytes),
 }
 
 type Answer = BoxFuture<'static, Result<Bytes, RequestError>>;
@@ -49,6 +51,24 @@ impl Recorder {
     }
 }
 
+struct NatsRecorder {
+    from: NodeId,
+    events: mpsc::UnboundedSender<Event>,
+}
+
+impl NatsReceiver for NatsRecorder {
+    fn take(&mut self, frame: NatsFrame, payload: Bytes) -> Result<(), &'static str> {
+        let known = !payload.is_empty();
+        // The test may have ended already.
+        let _ = self.events.send(Event::Nats(self.from, frame, payload));
+        known.then_some(()).ok_or("a frame without anything in it")
+    }
+
+    fn settle(&mut self) -> bool {
+        false
+    }
+}
+
 impl PeerReceiver for Recorder {
     fn raft(&self, from: NodeId, messages: Vec<(GroupId, PeerMessage)>) {
         self.note(Event::Raft(from, messages));
@@ -56,6 +76,10 @@ impl PeerReceiver for Recorder {
 
     fn leading(&self, from: NodeId, complete: bool, groups: Vec<(GroupId, LeaderEpoch)>) {
         self.note(Event::Leading(from, complete, groups));
+    }
+
+    fn nats(&self, from: NodeId) -> Option<Box<dyn NatsReceiver>> {
+        Some(Box::new(NatsRecorder { from, events: self.events.clone() }))
     }
 
     fn request(&self, from: Option<NodeId>, kind: RequestKind, body: Bytes) -> Answer {

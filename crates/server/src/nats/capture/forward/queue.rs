@@ -1,0 +1,161 @@
+//! What waits for the leader of one partition: batches in their order, and the producer that this node is to the partition.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tailrace_broker::config::BrokerConfig;
+use tailrace_records::BatchBuilder;
+use tailrace_types::{GroupId, ProducerId};
+use tokio::sync::oneshot;
+
+use super::wire::BATCHES_MAX;
+use crate::nats::capture::acks::Replies;
+use crate::partitions::Topic;
+
+/// Bytes of batches that go in one request, unless a single one has more.
+const REQUEST_BYTES_MAX: usize = 1 << 20;
+
+/// Partitions whose producers are remembered; with more, those that nothing waits for are forgotten, and begin anew.
+const IDLE_MAX: usize = 4096;
+
+/// A producer that gets near the end of its sequences is replaced by a new one.
+const SEQUENCE_MAX: i32 = i32::MAX / 2;
+
+/// One batch.
+pub(super) struct Item {
+    pub(super) builder: BatchBuilder,
+    pub(super) deadline: Instant,
+    pub(super) waiter: Waiter,
+}
+
+/// Whoever waits for a batch.
+pub(super) struct Waiter {
+    pub(super) topic: Arc<Topic>,
+    pub(super) partition: u32,
+    /// Who wants to be told of which record.
+    pub(super) replies: Replies,
+    /// Records.
+    pub(super) count: usize,
+    /// What it counts in the bound.
+    pub(super) bytes: u64,
+    /// Dropped when everybody has been told.
+    _done: oneshot::Sender<()>,
+}
+
+/// This node as a producer of one partition. Every batch that it writes gets the next sequence, so a partition knows one that comes
+/// again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Producer {
+    pub(super) id: ProducerId,
+    pub(super) next_sequence: i32,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Item>,
+    /// A task is busy with this partition.
+    running: bool,
+    producer: Option<Producer>,
+}
+
+/// The queues of all partitions, bounded together.
+pub(crate) struct Forwards {
+    queues: Mutex<HashMap<GroupId, Queue>>,
+    waiting_bytes: AtomicU64,
+    bytes_max: u64,
+    timeout: Duration,
+}
+
+impl std::fmt::Debug for Forwards {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Forwards").field("waiting_bytes", &self.waiting_bytes).finish_non_exhaustive()
+    }
+}
+
+/// What [`Forwards::push`] made of a batch.
+pub(in crate::nats::capture) enum Pushed {
+    /// It waits. `starts`: the caller has to start the partition's task. `done` ends when everybody has been told.
+    Waits { starts: bool, done: oneshot::Receiver<()> },
+    /// There is no room.
+    Full(Replies),
+}
+
+impl Forwards {
+    pub(in crate::nats::capture) fn new(config: &BrokerConfig) -> Self {
+        Self {
+            queues: Mutex::default(),
+            waiting_bytes: AtomicU64::new(0),
+            bytes_max: config.tailrace_nats_capture_forward_bytes_max,
+            timeout: Duration::from_millis(config.tailrace_nats_capture_forward_timeout_ms),
+        }
+    }
+
+    /// Takes a batch.
+    pub(in crate::nats::capture) fn push(
+        &self,
+        group: GroupId,
+        (topic, partition): (Arc<Topic>, u32),
+        builder: BatchBuilder,
+        replies: Replies,
+    ) -> Pushed {
+        let bytes = builder.bytes_estimate() as u64;
+        let room =
+            |waiting: u64| (waiting == 0 || waiting + bytes <= self.bytes_max).then_some(waiting + bytes);
+        if self.waiting_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).is_err() {
+            return Pushed::Full(replies);
+        }
+        let (sender, done) = oneshot::channel();
+        let deadline = Instant::now() + self.timeout;
+        let waiter = Waiter { topic, partition, replies, count: builder.len(), bytes, _done: sender };
+        let item = Item { builder, deadline, waiter };
+        let mut queues = self.lock();
+        let queue = queues.entry(group).or_default();
+        queue.waiting.push_back(item);
+        let starts = !std::mem::replace(&mut queue.running, true);
+        Pushed::Waits { starts, done }
+    }
+
+    /// The next batches, and the producer that is to write them, if there is one. With `None` the task's work is over.
+    pub(super) fn take(&self, group: GroupId) -> Option<(Vec<Item>, Option<Producer>)> {
+        let mut queues = self.lock();
+        let queue = queues.get_mut(&group)?;
+        let (mut items, mut bytes) = (Vec::new(), 0);
+        while let Some(next) = queue.waiting.front() {
+            let size = next.builder.bytes_estimate();
+            if items.len() == BATCHES_MAX || (!items.is_empty() && bytes + size > REQUEST_BYTES_MAX) {
+                break;
+            }
+            bytes += size;
+            items.extend(queue.waiting.pop_front());
+        }
+        if items.is_empty() {
+            queue.running = false;
+            queue.waiting = VecDeque::new();
+            if queues.len() > IDLE_MAX {
+                queues.retain(|_, queue| queue.running);
+            }
+            return None;
+        }
+        let producer = queue.producer.filter(|producer| producer.next_sequence < SEQUENCE_MAX);
+        Some((items, producer))
+    }
+
+    /// Takes note of the producer that the next batches are written by; `None` for a new one.
+    pub(super) fn set_producer(&self, group: GroupId, producer: Option<Producer>) {
+        if let Some(queue) = self.lock().get_mut(&group) {
+            queue.producer = producer;
+        }
+    }
+
+    /// The batch is done with: its bytes are free.
+    pub(super) fn release(&self, bytes: u64) {
+        self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<GroupId, Queue>> {
+        // Nothing under this lock can panic half-way.
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

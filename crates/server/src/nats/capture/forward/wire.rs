@@ -1,0 +1,114 @@
+//! Captured batches on their way to the leader of their partition, and its answer, as bytes: docs/cluster-protocol.md has
+//! them field by field. Integers are little endian.
+
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use tailrace_types::{GroupId, Offset, PartitionId, TopicId};
+
+/// Batches of one request: as many as a partition remembers of each producer, so that each is known again.
+pub(super) const BATCHES_MAX: usize = 5;
+
+/// Before the batches.
+const GROUP_BYTES: usize = 20;
+
+/// What the leader says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// All are committed, beginning at these offsets.
+    Stored(Vec<Offset>),
+    /// Nothing is known for certain: the same request is to be put again, there or to another node.
+    Again(String),
+    /// The first ones are committed, the next one was refused and those behind it were not tried.
+    Refused { stored: Vec<Offset>, reason: String },
+}
+
+/// The batches for one partition.
+pub(super) fn encode_request(group: GroupId, batches: &[Bytes]) -> Bytes {
+    let bytes: usize = batches.iter().map(|batch| 4 + batch.len()).sum();
+    let mut out = BytesMut::with_capacity(GROUP_BYTES + bytes);
+    out.put_slice(&group.topic.0);
+    out.put_i32_le(group.partition.0);
+    for batch in batches {
+        // A batch is bounded below 2 GiB.
+        out.put_u32_le(u32::try_from(batch.len()).unwrap_or(u32::MAX));
+        out.put_slice(batch);
+    }
+    out.freeze()
+}
+
+pub(super) fn decode_request(mut from: Bytes) -> Option<(GroupId, Vec<Bytes>)> {
+    if from.len() < GROUP_BYTES {
+        return None;
+    }
+    let mut topic = [0; 16];
+    from.copy_to_slice(&mut topic);
+    let group = GroupId { topic: TopicId(topic), partition: PartitionId(from.get_i32_le()) };
+    let mut batches = Vec::new();
+    while !from.is_empty() {
+        let length = from.try_get_u32_le().ok()? as usize;
+        if length > from.len() || batches.len() == BATCHES_MAX {
+            return None;
+        }
+        batches.push(from.split_to(length));
+    }
+    (!batches.is_empty()).then_some((group, batches))
+}
+
+impl Answer {
+    pub(super) fn encode(&self) -> Bytes {
+        let (outcome, stored, reason) = match self {
+            Self::Stored(stored) => (0, &stored[..], ""),
+            Self::Again(reason) => (1, &[][..], reason.as_str()),
+            Self::Refused { stored, reason } => (2, &stored[..], reason.as_str()),
+        };
+        let mut out = BytesMut::with_capacity(2 + 8 * stored.len() + reason.len());
+        out.put_u8(outcome);
+        out.put_u8(u8::try_from(stored.len()).unwrap_or(u8::MAX));
+        stored.iter().for_each(|offset| out.put_i64_le(offset.get()));
+        out.put_slice(reason.as_bytes());
+        out.freeze()
+    }
+
+    pub(super) fn decode(mut from: Bytes) -> Option<Self> {
+        let (outcome, count) = (from.try_get_u8().ok()?, usize::from(from.try_get_u8().ok()?));
+        if count > BATCHES_MAX || from.len() < 8 * count {
+            return None;
+        }
+        let stored: Vec<_> = (0..count).map(|_| Offset(from.get_i64_le())).collect();
+        let reason = String::from_utf8_lossy(&from).into_owned();
+        match outcome {
+            0 => Some(Self::Stored(stored)),
+            1 => Some(Self::Again(reason)),
+            2 => Some(Self::Refused { stored, reason }),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_and_answers_have_the_documented_bytes() {
+        let group = GroupId { topic: TopicId([7; 16]), partition: PartitionId(9) };
+        let batches = [Bytes::from_static(b"ab"), Bytes::from_static(b"c")];
+        let encoded = encode_request(group, &batches);
+        let mut expected = vec![7; 16];
+        expected.extend(b"\x09\0\0\0\x02\0\0\0ab\x01\0\0\0c");
+        assert_eq!(encoded[..], expected);
+        assert_eq!(decode_request(encoded.clone()), Some((group, batches.to_vec())));
+        for length in [0, 19, 20, 23, 24, 25, encoded.len() - 1] {
+            assert_eq!(decode_request(encoded.slice(..length)), None, "{length} bytes");
+        }
+        let many = vec![Bytes::from_static(b"x"); BATCHES_MAX + 1];
+        assert_eq!(decode_request(encode_request(group, &many)), None);
+        let answer = Answer::Refused { stored: vec![Offset(258)], reason: "no".to_owned() };
+        assert_eq!(answer.encode()[..], b"\x02\x01\x02\x01\0\0\0\0\0\0no"[..]);
+        for answer in [answer, Answer::Stored(vec![Offset(1), Offset(2)]), Answer::Again("why".to_owned())] {
+            assert_eq!(Answer::decode(answer.encode()), Some(answer));
+        }
+        for bad in [&b""[..], b"\x00", b"\x00\x01\x00", b"\x03\x00", b"\x00\x06"] {
+            assert_eq!(Answer::decode(Bytes::from_static(bad)), None, "{bad:?}");
+        }
+    }
+}

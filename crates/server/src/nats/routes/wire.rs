@@ -1,0 +1,248 @@
+//! What nodes tell each other for their NATS clients, as bytes: docs/cluster-protocol.md has them field by field. Integers are
+//! little endian.
+
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use tailrace_nats_wire::Message;
+
+/// Plain subscribers get the message.
+const PLAIN: u8 = 1;
+/// It has a reply subject.
+const REPLY: u8 = 2;
+/// It has headers.
+const HEADERS: u8 = 4;
+
+/// What a row of interest says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Change {
+    /// There is a subscriber now. Repeated, it says nothing new.
+    Add = 0,
+    /// There is none any more.
+    Remove = 1,
+    /// Everything said before is to be forgotten: a complete list follows.
+    ForgetAll = 2,
+}
+
+/// One row: what there are subscribers for, of a queue group or plain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) change: Change,
+    pub(super) pattern: Bytes,
+    /// Empty if plain: names of groups are not.
+    pub(super) queue: Bytes,
+}
+
+/// Bytes of a row.
+pub(super) fn row_bytes(pattern: &[u8], queue: &[u8]) -> usize {
+    1 + 2 + pattern.len() + 2 + queue.len()
+}
+
+/// Patterns and names are shorter than a control line, which has fewer than 64 KiB.
+pub(super) fn put_row(out: &mut BytesMut, change: Change, pattern: &[u8], queue: &[u8]) {
+    out.put_u8(change as u8);
+    put_text(out, pattern);
+    put_text(out, queue);
+}
+
+/// All rows of a frame.
+pub(super) fn rows(mut payload: Bytes) -> impl Iterator<Item = Result<Row, &'static str>> {
+    std::iter::from_fn(move || {
+        if payload.is_empty() {
+            return None;
+        }
+        let row = row(&mut payload);
+        if row.is_none() {
+            payload.clear();
+        }
+        Some(row.ok_or("word of subscriptions that is cut off"))
+    })
+}
+
+fn row(from: &mut Bytes) -> Option<Row> {
+    let change = match from.try_get_u8().ok()? {
+        0 => Change::Add,
+        1 => Change::Remove,
+        2 => Change::ForgetAll,
+        _ => return None,
+    };
+    Some(Row { change, pattern: text(from)?, queue: text(from)? })
+}
+
+/// A message on its way to another node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outward<'a> {
+    pub(super) message: &'a Message<'a>,
+    /// The node's plain subscribers get it.
+    pub(super) plain: bool,
+}
+
+impl Outward<'_> {
+    /// Bytes of its frame's payload, with the queue groups that the node is to serve.
+    pub(super) fn bytes<'q>(&self, queues: impl Iterator<Item = &'q [u8]>) -> usize {
+        let message = self.message;
+        let reply = message.reply.map_or(0, |reply| 2 + reply.len());
+        let headers = message.headers.map_or(0, |headers| 4 + headers.len());
+        let queues: usize = queues.map(|queue| 2 + queue.len()).sum();
+        1 + 2 + queues + 2 + message.subject.len() + reply + headers + message.payload.len()
+    }
+
+    pub(super) fn put<'q>(&self, out: &mut BytesMut, queues: impl ExactSizeIterator<Item = &'q [u8]>) {
+        let message = self.message;
+        let reply = if message.reply.is_some() { REPLY } else { 0 };
+        let headers = if message.headers.is_some() { HEADERS } else { 0 };
+        let plain = if self.plain { PLAIN } else { 0 };
+        out.put_u8(plain | reply | headers);
+        // Whoever picks the groups sees to it that they fit.
+        out.put_u16_le(u16::try_from(queues.len()).unwrap_or(u16::MAX));
+        queues.for_each(|queue| put_text(out, queue));
+        put_text(out, message.subject);
+        if let Some(reply) = message.reply {
+            put_text(out, reply);
+        }
+        if let Some(headers) = message.headers {
+            // A message has less than 64 MiB.
+            out.put_u32_le(u32::try_from(headers.len()).unwrap_or(u32::MAX));
+            out.put_slice(headers);
+        }
+        out.put_slice(message.payload);
+    }
+}
+
+/// A message that another node has sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Inward {
+    pub(super) plain: bool,
+    pub(super) queues: Vec<Bytes>,
+    pub(super) subject: Bytes,
+    pub(super) reply: Option<Bytes>,
+    pub(super) headers: Option<Bytes>,
+    pub(super) payload: Bytes,
+}
+
+impl Inward {
+    pub(super) fn decode(payload: Bytes) -> Result<Self, &'static str> {
+        Self::read(payload).ok_or("a NATS message that is cut off")
+    }
+
+    fn read(mut from: Bytes) -> Option<Self> {
+        let flags = from.try_get_u8().ok()?;
+        let count = from.try_get_u16_le().ok()?;
+        // Each takes two bytes at least: what is announced takes no more memory than what has arrived.
+        if usize::from(count) * 2 > from.len() || flags & !(PLAIN | REPLY | HEADERS) != 0 {
+            return None;
+        }
+        let queues = (0..count).map(|_| text(&mut from)).collect::<Option<_>>()?;
+        let subject = text(&mut from)?;
+        let reply = if flags & REPLY != 0 { Some(text(&mut from)?) } else { None };
+        let headers = match flags & HEADERS {
+            0 => None,
+            _ => {
+                let length = from.try_get_u32_le().ok()? as usize;
+                (length <= from.len()).then(|| Some(from.split_to(length)))?
+            }
+        };
+        Some(Self { plain: flags & PLAIN != 0, queues, subject, reply, headers, payload: from })
+    }
+
+    pub(super) fn message(&self) -> Message<'_> {
+        Message {
+            subject: &self.subject,
+            reply: self.reply.as_deref(),
+            headers: self.headers.as_deref(),
+            payload: &self.payload,
+        }
+    }
+}
+
+fn put_text(out: &mut BytesMut, text: &[u8]) {
+    debug_assert!(text.len() <= usize::from(u16::MAX), "a name of {} bytes", text.len());
+    out.put_u16_le(text.len() as u16);
+    out.put_slice(text);
+}
+
+fn text(from: &mut Bytes) -> Option<Bytes> {
+    let length = usize::from(from.try_get_u16_le().ok()?);
+    (length <= from.len()).then(|| from.split_to(length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bytes of docs/cluster-protocol.md.
+    #[test]
+    fn rows_have_the_documented_bytes() {
+        let mut out = BytesMut::new();
+        put_row(&mut out, Change::Add, b"a.*", b"");
+        put_row(&mut out, Change::Remove, b"b", b"qq");
+        put_row(&mut out, Change::ForgetAll, b"", b"");
+        let expected = b"\x00\x03\x00a.*\x00\x00\x01\x01\x00b\x02\x00qq\x02\x00\x00\x00\x00";
+        assert_eq!(out[..], expected[..]);
+        assert_eq!(row_bytes(b"a.*", b"") + row_bytes(b"b", b"qq") + row_bytes(b"", b""), expected.len());
+        let found: Result<Vec<_>, _> = rows(out.freeze()).collect();
+        let row = |change, pattern: &'static str, queue: &'static str| Row {
+            change,
+            pattern: Bytes::from_static(pattern.as_bytes()),
+            queue: Bytes::from_static(queue.as_bytes()),
+        };
+        let all =
+            [row(Change::Add, "a.*", ""), row(Change::Remove, "b", "qq"), row(Change::ForgetAll, "", "")];
+        assert_eq!(found.unwrap(), all);
+    }
+
+    #[test]
+    fn a_message_has_the_documented_bytes_and_comes_back() {
+        let message = Message {
+            subject: b"s.t",
+            reply: Some(b"r"),
+            headers: Some(b"NATS/1.0\r\n\r\n"),
+            payload: b"pay",
+        };
+        let outward = Outward { message: &message, plain: true };
+        let queues: [&[u8]; 2] = [b"q", b"workers"];
+        let mut out = BytesMut::new();
+        outward.put(&mut out, queues.into_iter());
+        let expected =
+            b"\x07\x02\x00\x01\x00q\x07\x00workers\x03\x00s.t\x01\x00r\x0c\x00\x00\x00NATS/1.0\r\n\r\npay";
+        assert_eq!(out[..], expected[..]);
+        assert_eq!(outward.bytes(queues.into_iter()), expected.len());
+        let inward = Inward::decode(out.freeze()).unwrap();
+        assert_eq!(
+            (inward.plain, &inward.queues[..]),
+            (true, &[Bytes::from_static(b"q"), Bytes::from_static(b"workers")][..])
+        );
+        let found = inward.message();
+        assert_eq!(
+            (found.subject, found.reply, found.headers, found.payload),
+            (message.subject, message.reply, message.headers, message.payload)
+        );
+    }
+
+    #[test]
+    fn a_bare_message_has_no_more_than_it_needs() {
+        let message = Message { subject: b"s", reply: None, headers: None, payload: b"" };
+        let mut out = BytesMut::new();
+        Outward { message: &message, plain: false }.put(&mut out, std::iter::empty());
+        assert_eq!(out[..], b"\x00\x00\x00\x01\x00s"[..]);
+        let inward = Inward::decode(out.freeze()).unwrap();
+        assert_eq!((inward.plain, inward.reply, inward.headers), (false, None, None));
+    }
+
+    #[test]
+    fn what_is_cut_off_or_unknown_is_refused() {
+        let message =
+            Message { subject: b"s.t", reply: Some(b"r"), headers: Some(b"NATS/1.0\r\n\r\n"), payload: b"" };
+        let mut out = BytesMut::new();
+        Outward { message: &message, plain: true }.put(&mut out, [&b"q"[..]].into_iter());
+        let whole = out.freeze();
+        for length in 0..whole.len() {
+            assert!(Inward::decode(whole.slice(..length)).is_err(), "{length} of {} bytes", whole.len());
+        }
+        assert!(Inward::decode(Bytes::from_static(b"\x08\x00\x00\x01\x00s")).is_err());
+        assert!(Inward::decode(Bytes::from_static(b"\x00\xff\xff\x01\x00s")).is_err());
+        for bad in [&b"\x03\x00\x00\x00\x00"[..], b"\x00\x05\x00a\x00\x00", b"\x00\x01\x00a\x01"] {
+            let found: Result<Vec<_>, _> = rows(Bytes::from_static(bad)).collect();
+            assert!(found.is_err(), "{bad:?}");
+        }
+    }
+}
