@@ -14,6 +14,7 @@ mod kafka;
 mod links;
 mod liveness;
 mod membership;
+mod page;
 mod receiver;
 
 use std::sync::Arc;
@@ -30,6 +31,7 @@ use crate::controller::CommandError;
 use crate::peers::{PeerError, PeerNode, RequestKind};
 use crate::start::Addresses;
 
+pub(crate) use chunk::Throttle;
 pub(crate) use forward::{Answer, PATIENCE};
 pub use identity::ClusterError;
 pub(crate) use identity::{Entered, Own, enter, replica_options};
@@ -37,6 +39,7 @@ pub use join::JoinError;
 pub(crate) use kafka::ask;
 pub(crate) use links::Links;
 pub(crate) use membership::{Settled, hand_over, hand_to};
+pub(crate) use page::page;
 pub(crate) use receiver::Receiver;
 
 /// Time between two complete lists of what this node leads.
