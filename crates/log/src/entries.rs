@@ -56,6 +56,8 @@ impl SideFile {
         let reason = match Self::load(disk, dir) {
             Ok((found, 0)) if found.entries == self.entries => return Ok(None),
             Ok(_) => "it does not hold the entries that were written".to_owned(),
+            // Written by this very process.
+            Err(error @ LogError::NewerFormat { .. }) => error.to_string(),
             Err(error) => match Damage::of(&error) {
                 Some(damage) => return Ok(Some(damage)),
                 None => return Err(error),
