@@ -157,6 +157,11 @@ pub trait DiskFile: Send + Sync + 'static {
     fn start_writeback(&self, position: u64, bytes: u64) {
         let _ = (position, bytes);
     }
+
+    /// Says that a range need not stay in memory. A hint; the default does nothing.
+    fn forget(&self, position: u64, bytes: u64) {
+        let _ = (position, bytes);
+    }
 }
 
 /// Reads until `buf` is full or the file ends; returns how much was read.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use tailrace_types::RaftIndex;
 
+use crate::damage::Damage;
 use crate::disk::{Disk, DiskFile, OpenMode, read_file, replace_file, sync_parent};
 use crate::error::{IoContext, LogError};
 use crate::format::entry::{self, Entry};
@@ -44,6 +45,25 @@ impl SideFile {
             }
             Err(error) => Err(error.in_file(&path)),
         }
+    }
+
+    /// What is wrong with the file as it lies on the disk, if it is not what is in memory.
+    pub(crate) fn differs<D: Disk>(&self, disk: &D) -> Result<Option<Damage>, LogError> {
+        if !self.exists {
+            return Ok(None);
+        }
+        let dir = self.path.parent().unwrap_or(Path::new("."));
+        let reason = match Self::load(disk, dir) {
+            Ok((found, 0)) if found.entries == self.entries => return Ok(None),
+            Ok(_) => "it does not hold the entries that were written".to_owned(),
+            // Written by this very process.
+            Err(error @ LogError::NewerFormat { .. }) => error.to_string(),
+            Err(error) => match Damage::of(&error) {
+                Some(damage) => return Ok(Some(damage)),
+                None => return Err(error),
+            },
+        };
+        Ok(Some(Damage { file: self.path.clone(), position: 0, reason }))
     }
 
     pub(crate) fn entries(&self) -> &[Entry] {

@@ -11,6 +11,7 @@ use crate::format::row::Row;
 use crate::log::Log;
 use crate::reader::segment_of;
 use crate::rows::Rows;
+use crate::segment::{Segment, SegmentFiles};
 
 /// What lies at a raft index.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +60,22 @@ impl<D: Disk> Log<D> {
         Ok((row.raft_index == index).then_some(Indexed::Batch(row)))
     }
 
+    /// How many batches and entries there are from `index` on. Reads the rows of one segment at most.
+    ///
+    /// # Errors
+    /// [`LogError::Damaged`] for an index row with a wrong checksum.
+    pub fn count_from(&self, index: RaftIndex) -> Result<u64, LogError> {
+        let list = self.reader.segments.load_full();
+        let whole = list.partition_point(|segment| segment.first_raft_index < index);
+        let mut count: u64 = list[whole..].iter().map(|segment| u64::from(segment.rows())).sum();
+        if let Some(segment) = whole.checked_sub(1).and_then(|last| list.get(last)) {
+            let files = segment.files(&self.reader.store)?;
+            let mut rows = Rows::new(segment, &files);
+            count += u64::from(rows.count - rows.first_where(|row| row.raft_index >= index)?);
+        }
+        Ok(count + self.entries().iter().filter(|entry| entry.raft_index >= index).count() as u64)
+    }
+
     /// Removes the entries without records below `index`. They must be of no use any more, and no batch at or above `index` may
     /// share a segment with one of them: the raft indexes of a segment's batches are counted along them. Blocks.
     ///
@@ -81,7 +98,7 @@ impl<D: Disk> Log<D> {
     }
 
     /// The batch that `row` describes, as it lies in the log. Its checksum is verified: what is damaged here must not reach
-    /// another replica.
+    /// another replica, and its segment is out of service from then on.
     ///
     /// # Errors
     /// [`LogError::Damaged`]; the disk's.
@@ -93,16 +110,28 @@ impl<D: Disk> Log<D> {
             log_end: self.log_end(),
         };
         let segment = list.get(segment_of(&list, row.base_offset)).ok_or_else(gone)?;
+        segment.refuse_damaged()?;
         let files = segment.files(&self.reader.store)?;
-        let path = segment.path(Kind::Log);
-        let position = u64::from(row.position);
         let mut bytes = vec![0; row.batch_bytes as usize];
-        let read = read_full_at(&files.log, &mut bytes, position).context("read", &path)?;
-        let damaged = |reason: String| LogError::damaged(&path, position, reason);
-        let header = tailrace_records::check(&bytes[..read]).map_err(|error| damaged(error.to_string()))?;
-        if !row.describes(&header) {
-            return Err(damaged("the batch is not the one its index row describes".to_owned()));
-        }
+        crate::damage::note(&self.reader, segment, read_batch(segment, &files, row, &mut bytes))?;
         Ok(Bytes::from(bytes))
     }
+}
+
+/// Reads the batch that `row` describes into `bytes`, which has its length, and checks it.
+pub(crate) fn read_batch<D: Disk>(
+    segment: &Segment<D>,
+    files: &SegmentFiles<D>,
+    row: &Row,
+    bytes: &mut [u8],
+) -> Result<(), LogError> {
+    let path = segment.path(Kind::Log);
+    let position = u64::from(row.position);
+    let read = read_full_at(&files.log, bytes, position).context("read", &path)?;
+    let damaged = |reason: String| LogError::damaged(&path, position, reason);
+    let header = tailrace_records::check(&bytes[..read]).map_err(|error| damaged(error.to_string()))?;
+    if !row.describes(&header) {
+        return Err(damaged("the batch is not the one its index row describes".to_owned()));
+    }
+    Ok(())
 }

@@ -279,7 +279,7 @@ impl<D: Disk> Log<D> {
         let disk = self.reader.store.disk();
         let opening = self.reader.store.opening();
         let log = disk.open(&path, OpenMode::Write).context("open", &path)?;
-        let index = rebuild_index(disk, segment, &log)?;
+        let index = crate::damage::note(&self.reader, segment, rebuild_index(disk, segment, &log))?;
         segment.install(&Arc::new(SegmentFiles { log, index }));
         drop(opening);
         self.reader.store.admit(segment);

@@ -342,6 +342,7 @@ fn assemble<D: Disk>(
         log_end: AtomicI64::new(tail.next_offset.0),
         first_dirty: AtomicI64::new(checkpoint.as_ref().map_or(0, |c| c.first_dirty.0)),
         generation: AtomicU64::new(0),
+        damaged_ever: AtomicBool::new(false),
         folder_synced: AtomicBool::new(false),
         checkpoint: Mutex::new(CheckpointFile { sequence: 0, written: checkpoint, snapshots: Vec::new() }),
     };

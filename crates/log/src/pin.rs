@@ -57,6 +57,7 @@ impl<D: Disk> SegmentPin<D> {
     pub fn read(&self, position: u32, bytes_max: usize) -> Result<Bytes, LogError> {
         let left = self.info.bytes.saturating_sub(position) as usize;
         let mut bytes = vec![0; left.min(bytes_max)];
+        self.segment.refuse_damaged()?;
         let files = match self.kept.get() {
             Some(files) => Arc::clone(files),
             None => self.segment.files(&self.reader.store)?,
@@ -92,6 +93,7 @@ impl<D: Disk> Log<D> {
         let segments: Vec<_> = listed.cloned().collect();
         let mut pins = Vec::with_capacity(segments.len());
         for (number, segment) in segments.iter().enumerate() {
+            segment.refuse_damaged()?;
             let next = segments.get(number + 1).map_or(next_raft_index, |next| next.first_raft_index);
             let mut info = SegmentInfo {
                 base_offset: segment.base_offset,

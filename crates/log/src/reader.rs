@@ -39,6 +39,8 @@ pub struct LogReader<D: Disk> {
     pub(crate) first_dirty: AtomicI64,
     /// Raised by every truncation.
     pub(crate) generation: AtomicU64,
+    /// Some segment was once out of service.
+    pub(crate) damaged_ever: AtomicBool,
     /// Identity file and folder are durable.
     pub(crate) folder_synced: AtomicBool,
     /// Only plans that run lock this.
@@ -147,6 +149,7 @@ impl<D: Disk> LogReader<D> {
         wanted: First,
     ) -> Result<Found<D>, LogError> {
         let &Bounds { from, upto, bytes_max, at_least_one } = bounds;
+        segment.refuse_damaged()?;
         let files = segment.files(&self.store)?;
         let mut rows = Rows::new(segment, &files);
         let mut number = rows.first_where(|row| row.next_offset() > from)?;

@@ -145,6 +145,12 @@ impl DiskFile for RealFile {
     fn len(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
     }
+
+    fn forget(&self, position: u64, bytes: u64) {
+        if let Some(bytes) = std::num::NonZeroU64::new(bytes) {
+            let _ = rustix::fs::fadvise(&self.0, position, Some(bytes), rustix::fs::Advice::DontNeed);
+        }
+    }
 }
 
 /// Name of the file that [`DataDirLock`] locks.

@@ -5,14 +5,15 @@
 //! cannot claim anything about the bytes written after.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
 use tailrace_types::{Offset, RaftIndex, TimestampMs};
 
+use crate::damage::Damage;
 use crate::disk::{Disk, OpenMode, read_full_at};
 use crate::error::{IoContext, LogError};
 use crate::format::checkpoint::SegmentEntry;
@@ -53,6 +54,8 @@ pub(crate) struct Segment<D: Disk> {
     pub(crate) log_synced: AtomicU32,
     /// Rows that are durable.
     pub(crate) rows_synced: AtomicU32,
+    /// Why its batches are not read any more.
+    pub(crate) damage: OnceLock<Damage>,
 }
 
 impl<D: Disk> Segment<D> {
@@ -80,6 +83,7 @@ impl<D: Disk> Segment<D> {
             created_synced: AtomicBool::new(false),
             log_synced: AtomicU32::new(0),
             rows_synced: AtomicU32::new(0),
+            damage: OnceLock::new(),
         }
     }
 

@@ -94,6 +94,11 @@ impl<D: Disk> Staging<D> {
         Some((self.done.len(), position, info.bytes.saturating_sub(position)))
     }
 
+    /// One past the last offset that has arrived.
+    pub fn next_offset(&self) -> Offset {
+        self.next_offset
+    }
+
     /// Takes the next bytes of what [`Staging::wanted`] says. Every batch is checked, and handed to `note`. Blocks at the end
     /// of a segment, to sync it.
     ///

@@ -131,7 +131,8 @@ impl<D: Disk> Log<D> {
         self.reader.segments.store(Arc::new(cut.list.clone()));
         self.reader.generation.fetch_add(1, Release);
         self.reserved = Reserved::default();
-        self.active = cut.list.last().cloned();
+        // What was rewritten or copied as a whole takes no more.
+        self.active = cut.list.last().filter(|segment| segment.generation == 0).cloned();
         self.next_raft_index = raft_index;
         self.last_epoch = cut.last_row_epoch.max(last_side);
         self.durable_end = self.durable_end.min(cut.end.into());

@@ -1,7 +1,7 @@
 //! A partition, with one replica or several.
 
 use bytes::Bytes;
-use tailrace_log::{Compaction, Discarded, Disk, LogConfig, LogError, Rewritten, Trim};
+use tailrace_log::{Compaction, Damage, Discarded, Disk, LogConfig, LogError, Rewritten, Trim};
 use tailrace_records::BatchHeader;
 use tailrace_types::{LeaderEpoch, Offset, TimestampMs};
 
@@ -214,6 +214,22 @@ impl<D: Disk> Partition<D> {
         rewritten: Rewritten<D>,
     ) -> Result<Result<Trim<D>, Discarded<D>>, AppendError> {
         either!(self, core => core.install_compacted(rewritten))
+    }
+
+    /// See [`Solo::repair_index`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn repair_index(&mut self, offset: Offset) -> Result<(), LogError> {
+        either!(self, core => core.repair_index(offset))
+    }
+
+    /// See [`Solo::scrub_files`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn scrub_files(&mut self) -> Result<Vec<Damage>, LogError> {
+        either!(self, core => core.scrub_files())
     }
 
     /// See [`Solo::flush_ms_due`].

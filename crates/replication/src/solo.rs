@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use tailrace_log::{
-    CheckpointPlan, Compaction, CompactionSettings, Discarded, Disk, Log, LogConfig, LogError, LogStore,
-    PartitionIdentity, Recovery, Rewritten, SyncPlan, Trim,
+    CheckpointPlan, Compaction, CompactionSettings, Damage, Discarded, Disk, Log, LogConfig, LogError,
+    LogStore, PartitionIdentity, Recovery, Rewritten, SyncPlan, Trim,
 };
 use tailrace_records::{BatchHeader, EndTransactionMarker};
 use tailrace_types::{HighWatermark, LeaderEpoch, LogEnd, Offset, TimestampMs};
@@ -446,6 +446,22 @@ impl<D: Disk> Solo<D> {
             self.retain_aborted(|transaction| removed.binary_search(&transaction.last_offset).is_err());
         }
         Ok(installed)
+    }
+
+    /// Builds the index of the segment that holds `offset` anew. Blocks on the disk.
+    ///
+    /// # Errors
+    /// The log's. Damage to the log itself takes the segment out of service.
+    pub fn repair_index(&mut self, offset: Offset) -> Result<(), LogError> {
+        self.ledger.log.repair_index(offset)
+    }
+
+    /// Sees to it that what is small and not read for long is on the disk as it was written. Says what was not. Blocks on the disk.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn scrub_files(&mut self) -> Result<Vec<Damage>, LogError> {
+        self.ledger.log.scrub_files()
     }
 
     /// True if `flush.ms` asks for a sync now.

@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 
 use crate::budget::RequestBudget;
 use crate::cleaner::Cleaner;
-use crate::cluster::{Links, Receiver};
+use crate::cluster::{Links, Receiver, Throttle};
 use crate::controller::{ControllerShell, ProducerIdBlock};
 use crate::coordinators::Coordinators;
 use crate::dirty::DirtyPages;
@@ -20,6 +20,7 @@ use crate::kafka::FetchSessions;
 use crate::metrics::Metrics;
 use crate::nats::NatsFront;
 use crate::partitions::{Flusher, PartitionSlot, Stepper, TopicTable};
+use crate::scrubber::Scrubber;
 use crate::share::ShareGroups;
 use crate::space::DiskSpace;
 use crate::tls::Tls;
@@ -65,6 +66,9 @@ pub(crate) struct Broker {
     pub(crate) receiver: Option<Arc<Receiver>>,
     pub(crate) controller: ControllerShell,
     pub(crate) cleaner: Cleaner,
+    pub(crate) scrubber: Scrubber,
+    /// Bounds what is copied to other nodes.
+    pub(crate) copying: Throttle,
     pub(crate) coordinators: Coordinators,
     /// Share groups' records in flight, and their clients' sessions.
     pub(crate) share: ShareGroups,
@@ -151,6 +155,13 @@ impl Broker {
                         let reason = reason.unwrap_or_else(|| "stopped".to_owned());
                         problems.push(format!("{} takes no writes: {reason}", handle.id));
                     }
+                    // One of several replicas is mended, and others serve.
+                    PartitionSlot::Online(handle) if !handle.is_replica() => {
+                        let damaged = handle.reader.log().damaged();
+                        problems.extend(
+                            damaged.iter().map(|found| format!("{} is damaged: {}", handle.id, found.damage)),
+                        );
+                    }
                     PartitionSlot::Online(_) | PartitionSlot::Elsewhere => {}
                 }
             }
@@ -162,7 +173,19 @@ impl Broker {
     pub(crate) fn warnings(&self) -> Vec<String> {
         let uncleanable = self.cleaner.uncleanable().into_iter();
         let uncleanable = uncleanable.map(|(id, reason)| format!("{id} is not compacted any more: {reason}"));
-        self.disk_warning().into_iter().chain(uncleanable).chain(self.nodes_away()).collect()
+        let warnings = self.disk_warning().into_iter().chain(uncleanable).chain(self.nodes_away());
+        warnings.chain(self.being_mended()).collect()
+    }
+
+    /// Damaged segments of replicas, which are mended from the others.
+    fn being_mended(&self) -> Vec<String> {
+        let topics = self.topics();
+        let replicas = topics.online().chain(std::iter::once(self.controller.handle()));
+        let damaged = replicas.filter(|handle| handle.is_replica()).flat_map(|handle| {
+            let damaged = handle.reader.log().damaged().into_iter();
+            damaged.map(|found| format!("{} is damaged, and is being mended: {}", handle.id, found.damage))
+        });
+        damaged.collect()
     }
 
     /// Other nodes that this one has no connection to.

@@ -67,6 +67,10 @@ impl Collector for BrokerCollector {
             "Largest dirty share of a compacted partition",
             broker.cleaner.dirty_percent_max(&broker),
         )?;
+        let replicas = topics.online().chain(std::iter::once(broker.controller.handle()));
+        let damaged: usize = replicas.map(|handle| handle.reader.log().damaged().len()).sum();
+        let help = "Segments that are out of service because they are damaged";
+        gauge(&mut encoder, "damaged_segments", help, i64::try_from(damaged).unwrap_or(i64::MAX))?;
         let refused = ConstCounter::new(broker.space.refused());
         let help = "Writes that failed for want of space, the best-effort ones of checkpoints included";
         let counter = encoder.encode_descriptor("disk_full_refusals", help, None, MetricType::Counter)?;

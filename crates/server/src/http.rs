@@ -1,4 +1,4 @@
-//! The HTTP listener: `/healthz`, `/metrics`, the pages that NATS tools read (`nats::monitor`), and NATS by WebSocket at `/`.
+//! The HTTP listener: `/healthz`, `/metrics`, `/clusterz`, the pages that NATS tools read (`nats::monitor`), and NATS by WebSocket at `/`.
 //!
 //! Deliberately small: GET and HEAD, HTTP/1.1, no request body is read, every connection has a time limit.
 
@@ -17,6 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use crate::broker::Broker;
+use crate::cluster;
 use crate::nats::WebSocketFront;
 use crate::nats::monitor::{self, Answer};
 use crate::tls::HandshakeError;
@@ -97,6 +98,7 @@ async fn respond(request: &Request<Incoming>, broker: &Arc<Broker>) -> Response<
     match uri.path() {
         "/healthz" => health(broker),
         "/metrics" => metrics(broker),
+        "/clusterz" => typed(StatusCode::OK, "application/json", cluster::page(broker).await),
         "/" => index(),
         path => match monitor::respond(broker, path, uri.query().unwrap_or_default()).await {
             Some(Answer::Page(page)) => typed(StatusCode::OK, "application/json", page),
@@ -108,7 +110,7 @@ async fn respond(request: &Request<Incoming>, broker: &Arc<Broker>) -> Response<
 
 /// Links to all pages.
 fn index() -> Response<Full<Bytes>> {
-    let paths = ["/healthz", "/metrics"].into_iter().chain(monitor::paths());
+    let paths = ["/healthz", "/metrics", "/clusterz"].into_iter().chain(monitor::paths());
     let links: String = paths.map(|path| format!("<li><a href=\"{path}\">{path}</a></li>\n")).collect();
     let head =
         "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>tailrace</title></head>";

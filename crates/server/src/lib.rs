@@ -30,6 +30,7 @@ mod peers;
 mod random;
 mod residency;
 mod runtime;
+mod scrubber;
 mod share;
 mod space;
 mod start;

@@ -101,6 +101,32 @@ impl CompactionMetrics {
     }
 }
 
+/// What is checked on the disk, and mended.
+#[derive(Debug, Default)]
+pub(crate) struct RepairMetrics {
+    pub(crate) rounds: Counter,
+    pub(crate) scrubbed_bytes: Counter,
+    pub(crate) damages: Counter,
+    pub(crate) replicas_given_up: Counter,
+}
+
+impl RepairMetrics {
+    fn register_into(&self, r: &mut Registry) {
+        r.register("scrubs", "Rounds of scrubbing that came to their end", self.rounds.clone());
+        r.register(
+            "scrubbed_bytes",
+            "Bytes of segments and indexes that scrubbing has read",
+            self.scrubbed_bytes.clone(),
+        );
+        r.register("damages_found", "Damaged files that scrubbing has found", self.damages.clone());
+        r.register(
+            "replicas_given_up",
+            "Replicas that were damaged beyond repair, or gone, and begin anew under another id",
+            self.replicas_given_up.clone(),
+        );
+    }
+}
+
 /// All metrics of one server, and the registry that shows them.
 #[derive(Debug)]
 pub(crate) struct Metrics {
@@ -125,6 +151,7 @@ pub(crate) struct Metrics {
     fsync_seconds: Histogram,
     fsync_failures: Counter,
     pub(crate) compaction: CompactionMetrics,
+    pub(crate) repair: RepairMetrics,
 }
 
 pub(crate) fn times() -> Histogram {
@@ -176,6 +203,7 @@ impl Metrics {
             fsync_seconds: times(),
             fsync_failures: Counter::default(),
             compaction: CompactionMetrics::default(),
+            repair: RepairMetrics::default(),
         };
         metrics.register_into(&mut registry);
         metrics.registry = std::sync::Mutex::new(registry);
@@ -232,6 +260,7 @@ impl Metrics {
         r.register_with_unit("fsync", "Time of one sync", Unit::Seconds, self.fsync_seconds.clone());
         r.register("fsync_failures", "Syncs that failed", self.fsync_failures.clone());
         self.compaction.register_into(r);
+        self.repair.register_into(r);
     }
 
     /// Adds the metrics of another part of the server.

@@ -32,7 +32,8 @@ use crate::group_collector::GroupCollector;
 use crate::kafka::{FetchSessions, api_name};
 use crate::metrics::Metrics;
 use crate::nats::{self, Auth, AuthError, NatsFront};
-use crate::partitions::{Flusher, Opener, Stepper, close_all, keep_up};
+use crate::partitions::{Flusher, Journal, Opener, Stepper, close_all, keep_up, replace_lost};
+use crate::scrubber::Scrubber;
 use crate::share::ShareGroups;
 use crate::space::{self, DiskSpace};
 use crate::tls::{Tls, TlsError};
@@ -174,7 +175,8 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         }
         links.connect(entered.peers.clone());
     }
-    let opener = Opener { store, data_dir: data_dir.clone(), links: Arc::clone(&links) };
+    let journal = Arc::new(Journal::open(store.disk(), &data_dir)?);
+    let opener = Opener { store, data_dir: data_dir.clone(), links: Arc::clone(&links), journal };
     let settings = startup.settings;
     let flush_threads = usize::try_from(config.tailrace_flush_threads).unwrap_or(1);
     let flusher = Flusher::start(flush_threads, Arc::clone(&metrics)).map_err(StartError::Threads)?;
@@ -196,6 +198,8 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         ),
         controller,
         cleaner: Cleaner::default(),
+        scrubber: Scrubber::default(),
+        copying: cluster::Throttle::default(),
         coordinators: Coordinators::new(),
         share: ShareGroups::new(),
         flusher,
@@ -216,6 +220,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
     broker.metrics.add(|registry| broker.nats.register_into(registry));
     broker.metrics.register_collector(Box::new(BrokerCollector(Arc::downgrade(&broker))));
     broker.cleaner.start(&broker).map_err(StartError::Threads)?;
+    broker.scrubber.start(&broker).map_err(StartError::Threads)?;
     broker.metrics.register_collector(Box::new(GroupCollector::new(&broker)));
     let grace = Duration::from_millis(config.tailrace_shutdown_grace_ms);
     let follower = tokio::spawn(follow_metadata(Arc::clone(&broker)));
@@ -225,6 +230,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
     let mut others = vec![
         tokio::spawn(http::serve(http, Arc::clone(&broker))),
         tokio::spawn(keep_up(Arc::clone(&broker))),
+        tokio::spawn(replace_lost(Arc::clone(&broker))),
         follower,
         tokio::spawn(nats::give_back(Arc::clone(&broker))),
         tokio::spawn(space::watch(Arc::clone(&broker))),
@@ -342,6 +348,7 @@ impl Server {
         let broker = Arc::clone(&self.broker);
         let stop = move || {
             broker.cleaner.stop();
+            broker.scrubber.stop();
             broker.stepper.stop();
             broker.flusher.stop();
         };
@@ -375,7 +382,14 @@ fn open_controller(
     for leftover in remove_leftovers(opener.store.disk(), &opener.data_dir)? {
         tracing::info!(folder = %leftover, "removed what was left of a deleted partition");
     }
+    let own = replica.as_ref().map(|options| options.id);
+    if let Some(own) = own {
+        log::refuse_if_gone(opener, own)?;
+    }
     let log = log::open(&opener.store, &opener.data_dir, settings, replica, now)?;
+    if let Some(own) = own {
+        opener.journal.note(log::GROUP, own)?;
+    }
     Ok(ControllerShell::start(log, tools, now))
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::bench::BenchArguments;
+use crate::cluster::ClusterArguments;
 use crate::consume::ConsumeArguments;
 use crate::group::GroupArguments;
 use crate::nats::{PublishArguments, ReplyArguments, RequestArguments, SubscribeArguments, TopArguments};
@@ -39,6 +40,8 @@ pub(crate) enum Verb {
     Group(GroupArguments),
     /// Show transactions, and end those that hang.
     Txn(TxnArguments),
+    /// Show the nodes and what is wrong with partitions, move replicas, take a node out, check what lies on the disks.
+    Cluster(ClusterArguments),
     /// Send lines or files from standard input to a topic.
     Produce(ProduceArguments),
     /// Write the records of a topic to standard output.

@@ -3,10 +3,12 @@
 mod args;
 mod bench;
 mod client;
+mod cluster;
 mod config_command;
 mod consume;
 mod failure;
 mod group;
+mod http;
 mod nats;
 mod offline;
 mod output;
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
         Some(Verb::Topic(arguments)) => topic::run(&arguments),
         Some(Verb::Group(arguments)) => group::run(&arguments),
         Some(Verb::Txn(arguments)) => txn::run(&arguments),
+        Some(Verb::Cluster(arguments)) => cluster::run(&arguments),
         Some(Verb::Produce(arguments)) => produce::run(&arguments),
         Some(Verb::Consume(arguments)) => consume::run(&arguments),
         Some(Verb::Pub(arguments)) => nats::publish(&arguments),

@@ -12,8 +12,13 @@ use tailrace_broker::config::{
 use crate::args::ServeArguments;
 
 /// Variables that begin like ours and are none of the server's settings.
-const OTHER_VARIABLES: &[&str] =
-    &["TAILRACE_CONFIG", "TAILRACE_BOOTSTRAP", "TAILRACE_NATS_SERVER", "TAILRACE_NATS_MONITOR"];
+const OTHER_VARIABLES: &[&str] = &[
+    "TAILRACE_CONFIG",
+    "TAILRACE_BOOTSTRAP",
+    "TAILRACE_NATS_SERVER",
+    "TAILRACE_NATS_MONITOR",
+    "TAILRACE_HTTP_PORT",
+];
 
 /// Why the configuration cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -512,9 +512,17 @@ settings! {
         /// Time for which a client may take no byte of an answer that waits for it; then the connection is closed.
         tailrace_response_write_timeout_ms: u64 = K::new("tailrace.response.write.timeout.ms", Long).default("30000").ms()
             .at_least(1);
-        /// Bytes per second that this node reads to check what lies on its disk, over and over. 0 checks nothing.
+        /// Bytes per second that this node reads to check what lies on its disk. 0 checks nothing by itself, and sets no limit
+        /// to what tailrace.scrub.request asks for.
         tailrace_scrub_bytes_per_second: u64 = K::new("tailrace.scrub.bytes.per.second", Long).default("4194304").bytes()
             .at_least(0).dynamic();
+        /// Time from the beginning of one round in which a node checks all that lies on its disk to the beginning of the next. 0
+        /// and -1 check nothing by themselves. The first round begins when a tenth of it has passed since the start.
+        tailrace_scrub_interval_ms: i64 = K::new("tailrace.scrub.interval.ms", Long).default("604800000").ms().at_least(-1)
+            .dynamic();
+        /// Begins a round at once whenever it changes: a word of its own, and after a colon the name of a topic if only that is to
+        /// be checked. Set by `tailrace cluster scrub`.
+        tailrace_scrub_request: String = K::new("tailrace.scrub.request", Text).default("").dynamic();
         /// Step in which disk space of an active segment is reserved beyond its size, from its first record on. 0
         /// reserves nothing. Each partition that is written to takes up to this much more disk.
         tailrace_segment_preallocate_bytes: u64 = K::new("tailrace.segment.preallocate.bytes", Long).default("4194304")

@@ -78,9 +78,10 @@ settings! {
         /// Segment size for tests: when set, it takes the place of segment.bytes and may lie below that key's bound.
         internal_segment_bytes: Option<u64> = key("internal.segment.bytes", Int).bytes().at_least(1).internal()
             .synonyms(from!("internal.segment.bytes"));
-        /// Replicas whose outbound replication is throttled: pairs PARTITION:NODE, or * for all.
+        /// Replicas that send segments to others no faster than leader.replication.throttled.rate of their node says: pairs
+        /// PARTITION:NODE, or * for all.
         leader_replication_throttled_replicas: Vec<String> = key("leader.replication.throttled.replicas", List)
-            .default("").bounds(Replicas).accepted();
+            .default("").bounds(Replicas);
         /// Bytes that stay on local disks when older segments move to remote storage; -2 means retention.bytes.
         local_retention_bytes: i64 = key("local.retention.bytes", Long).default("-2").bytes().at_least(-2).accepted()
             .synonyms(from!("log.local.retention.bytes"));

@@ -91,6 +91,19 @@ pub enum Command {
         #[serde(with = "crate::serial")]
         nodes: Option<Vec<NodeId>>,
     },
+    /// What a node reports of a replica of its own that is damaged beyond repair, or gone: it gets another one, which begins anew. Refused
+    /// if the others could not go on without it.
+    RenewReplica {
+        /// The topic.
+        #[serde(with = "crate::serial")]
+        topic: TopicId,
+        /// Its partition.
+        #[serde(with = "crate::serial")]
+        partition: PartitionId,
+        /// The replica that is no more.
+        #[serde(with = "crate::serial")]
+        replica: ReplicaId,
+    },
     /// What a partition's leader reports: its members are exactly those that it is to have.
     FinishReassignment {
         /// The topic.

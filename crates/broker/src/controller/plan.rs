@@ -37,6 +37,9 @@ pub(super) fn plan(image: &MetadataImage, fixed: &BTreeMap<String, String>, comm
         Command::ReassignPartition { topic, partition, nodes } => {
             replicas::reassign(image, topic, *partition, nodes.as_deref())
         }
+        Command::RenewReplica { topic, partition, replica } => {
+            replicas::renew(image, *topic, *partition, *replica)
+        }
         Command::FinishReassignment { topic, partition, replicas } => {
             replicas::finish(image, *topic, *partition, replicas)
         }

@@ -132,21 +132,56 @@ pub(super) fn finish(
     Ok(vec![record(topic.id, number, done)])
 }
 
+/// Gives a partition another replica in place of one that is no more. Its group has to commit that without it.
+pub(super) fn renew(
+    image: &MetadataImage,
+    topic: TopicId,
+    number: PartitionId,
+    replica: ReplicaId,
+) -> Records {
+    let topic = image.topic_by_id(topic).ok_or(ControlError::UnknownTopicId { id: topic })?;
+    let partition = partition(topic, number)?;
+    if partition.present_on(replica.node()) != Some(replica) {
+        // Somebody was quicker.
+        return Ok(Vec::new());
+    }
+    // One that comes may not vote yet; one that goes may still, also if it is lost.
+    let voters: BTreeSet<_> = partition.present().filter(|other| !partition.adding.contains(other)).collect();
+    let there = |other: &ReplicaId| {
+        *other != replica && !partition.lost.contains(other) && image.is_live(other.node())
+    };
+    let live = voters.iter().filter(|other| there(other)).count();
+    if live <= voters.len() / 2 {
+        return Err(refused(format!(
+            "Replica {replica} of {}-{number} stays as it is: of the {} replicas that vote, {live} others are there, and \
+             that is no majority.",
+            topic.name,
+            voters.len()
+        )));
+    }
+    Ok(vec![record(topic.id, number, without(partition, replica))])
+}
+
+/// The partition with another replica in place of `lost`.
+fn without(partition: &PartitionImage, lost: ReplicaId) -> PartitionImage {
+    let mut wanted = partition.clone();
+    wanted.lost.push(lost);
+    if wanted.replicas.contains(&lost) {
+        let new = ReplicaId::new(lost.node(), wanted.next_incarnation);
+        wanted.next_incarnation = wanted.next_incarnation.saturating_add(1);
+        wanted.replicas.iter_mut().filter(|replica| **replica == lost).for_each(|replica| *replica = new);
+        wanted.adding.push(new);
+        wanted.adding.sort_unstable();
+        wanted.removing.push(lost);
+    }
+    wanted
+}
+
 /// Gives every partition that is to have a replica on `node` another one there, and marks the old ones: their disk is gone.
 pub(super) fn renewed(image: &MetadataImage, node: NodeId) -> Vec<MetadataRecord> {
     let renew = |topic: &TopicImage, number, partition: &PartitionImage| {
         let lost = partition.present_on(node)?;
-        let mut wanted = partition.clone();
-        wanted.lost.push(lost);
-        if wanted.replicas.contains(&lost) {
-            let new = ReplicaId::new(node, wanted.next_incarnation);
-            wanted.next_incarnation = wanted.next_incarnation.saturating_add(1);
-            wanted.replicas.iter_mut().filter(|replica| **replica == lost).for_each(|replica| *replica = new);
-            wanted.adding.push(new);
-            wanted.adding.sort_unstable();
-            wanted.removing.push(lost);
-        }
-        Some(record(topic.id, number, wanted))
+        Some(record(topic.id, number, without(partition, lost)))
     };
     let of_topic = |topic| {
         let topic: &TopicImage = topic;

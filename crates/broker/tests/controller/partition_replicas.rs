@@ -221,3 +221,36 @@ fn commands_of_another_build_and_damaged_ones_are_errors() {
     let read: RemoteControlError = serde_json::from_slice(newer).unwrap();
     assert_eq!(ControlError::from(read).kind(), ControlErrorKind::Unknown);
 }
+
+/// A replica that is no more gets another one in its place, as long as the others can decide about it without it.
+#[test]
+fn a_lost_replica_begins_anew_unless_the_others_need_what_is_left_of_it() {
+    let mut rig = Rig::cluster(3);
+    rig.run(&topic("a", 1, &[&[1, 2, 3]])).unwrap();
+    rig.run(&topic("b", 2, &[&[1, 2]])).unwrap();
+    rig.run(&topic("c", 3, &[&[1]])).unwrap();
+    let lost = |id: u8, node, incarnation| Command::RenewReplica {
+        topic: TopicId([id; 16]),
+        partition: PartitionId(0),
+        replica: replica(node, incarnation),
+    };
+    for (id, node) in [(2, 1), (3, 1)] {
+        let text = rig.refusal(&lost(id, node, 1));
+        assert!(text.contains("that is no majority"), "{text}");
+    }
+    assert_eq!(rig.run(&lost(1, 2, 1)), Ok(1));
+    let wanted = rig.partition("a", 0);
+    assert_eq!(wanted.replicas, [replica(1, 1), replica(2, 2), replica(3, 1)]);
+    assert_eq!((&wanted.removing, &wanted.lost), (&vec![replica(2, 1)], &vec![replica(2, 1)]));
+    assert_eq!(rig.run(&lost(1, 2, 1)), Ok(0), "said twice");
+    // The old one may vote still, and cannot any more.
+    assert!(rig.refusal(&lost(1, 3, 1)).contains("of the 3 replicas that vote, 1 others are there"));
+    // One that has only just begun may fail again.
+    assert_eq!(rig.run(&lost(1, 2, 2)), Ok(1));
+    assert_eq!(rig.partition("a", 0).replicas[1], replica(2, 3));
+    rig.finish("a", 0);
+    rig.run(&Command::FenceNode { node: NodeId(1), fenced: true }).unwrap();
+    assert!(rig.refusal(&lost(1, 3, 1)).contains("that is no majority"), "one of the others is away");
+    rig.run(&Command::FenceNode { node: NodeId(1), fenced: false }).unwrap();
+    assert_eq!(rig.run(&lost(1, 3, 1)), Ok(1));
+}

@@ -35,6 +35,7 @@ use crate::segment::Segment;
 pub use cleanable::{Cleanable, CompactionLimits};
 pub use install::Discarded;
 pub use key_map::KeyMap;
+pub(crate) use output::Output;
 pub use rewrite::Rewritten;
 pub use siphash::HashSecret;
 use source::Source;
@@ -271,7 +272,7 @@ impl<D: Disk> Compaction<D> {
         };
         let sources = &self.segments[..self.eligible];
         if sources.iter().all(|segment| listed(segment) || replaced(segment)) {
-            return result;
+            return result.inspect_err(|error| self.reader.condemn_by(error));
         }
         Err(LogError::CompactionStopped { reason: "a segment was removed meanwhile" })
     }

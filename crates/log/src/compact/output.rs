@@ -20,8 +20,8 @@ use crate::reader::LogReader;
 use crate::rebuild::row_of;
 use crate::segment::{Segment, SegmentFiles};
 
-pub(crate) struct Output<'r, D: Disk> {
-    reader: &'r Arc<LogReader<D>>,
+pub(crate) struct Output<D: Disk> {
+    reader: Arc<LogReader<D>>,
     segment: Segment<D>,
     files: SegmentFiles<D>,
     /// What is not yet in the `.log`.
@@ -34,18 +34,15 @@ pub(crate) struct Output<'r, D: Disk> {
     last: Option<Row>,
 }
 
-impl<'r, D: Disk> Output<'r, D> {
+impl<D: Disk> Output<D> {
     /// Creates the files for what `sources` become.
-    pub(crate) fn create(
-        reader: &'r Arc<LogReader<D>>,
-        sources: &[Arc<Segment<D>>],
-    ) -> Result<Self, LogError> {
+    pub(crate) fn create(reader: &Arc<LogReader<D>>, sources: &[Arc<Segment<D>>]) -> Result<Self, LogError> {
         let generation = sources.iter().map(|s| s.generation).max().unwrap_or(0) + 1;
         let entry = SegmentEntry { generation, ..sources[0].to_entry() };
         let segment = Segment::from_entry(&reader.dir, &entry);
         match Self::create_files(reader, &segment) {
             Ok(files) => Ok(Self {
-                reader,
+                reader: Arc::clone(reader),
                 segment,
                 files,
                 pending: Vec::new(),
@@ -78,15 +75,15 @@ impl<'r, D: Disk> Output<'r, D> {
         Ok(files)
     }
 
-    /// Takes note of a batch whose bytes are the last ones of `pending`. `source` is its row before.
+    /// Takes note of a batch whose bytes are the last ones of `pending`. `raft_index` is that of its row before.
     pub(crate) fn push(
         &mut self,
         header: &BatchHeader,
-        source: &Row,
+        raft_index: RaftIndex,
         flush_at: usize,
         pace: &mut impl Pace,
     ) -> Result<(), LogError> {
-        let row = row_of(header, source.raft_index, self.bytes, self.running_max, 0);
+        let row = row_of(header, raft_index, self.bytes, self.running_max, 0);
         self.running_max = row.running_max_timestamp;
         self.first.get_or_insert(row.max_timestamp);
         self.bytes = row.end_position();
@@ -172,7 +169,7 @@ impl<'r, D: Disk> Output<'r, D> {
 
     /// Removes what was written. What cannot be removed goes at the next start.
     pub(crate) fn abandon(&self) {
-        remove_files(self.reader, &self.segment);
+        remove_files(&self.reader, &self.segment);
     }
 }
 

@@ -121,7 +121,7 @@ impl<D: Disk> Compaction<D> {
     /// Whether anything is not as it was, and the abort markers that went.
     fn fill(
         &mut self,
-        output: &mut Output<'_, D>,
+        output: &mut Output<D>,
         sources: &[Arc<Segment<D>>],
         map: &KeyMap,
         pace: &mut impl Pace,
@@ -161,7 +161,7 @@ impl<D: Disk> Compaction<D> {
                         header
                     }
                 };
-                output.push(&header, &row, io_bytes, pace)?;
+                output.push(&header, row.raft_index, io_bytes, pace)?;
             }
         }
         Ok((changed, judge.removed_aborts))

@@ -36,6 +36,7 @@ impl<'s, D: Disk> Source<'s, D> {
         segment: &'s Arc<Segment<D>>,
         chunk_bytes: usize,
     ) -> Result<Self, LogError> {
+        segment.refuse_damaged()?;
         Ok(Self {
             files: segment.files(&reader.store)?,
             segment,

@@ -74,7 +74,18 @@ pub(crate) struct EntryFile {
     pub(crate) good_bytes: u64,
 }
 
-/// Reads records up to the first bad one.
+/// Bytes behind a bad record in which another one is looked for.
+const LOOK_BYTES: usize = 8192;
+
+/// True if a whole record lies behind the bad one that begins `rest`. Each was synced before the next was written, so it is damage then,
+/// and no torn end.
+fn is_followed(rest: &Bytes, last: Option<&Entry>) -> bool {
+    let look = 1..rest.len().min(LOOK_BYTES);
+    let mut found = look.filter_map(|at| Entry::decode(&rest.slice(at..)));
+    found.any(|(entry, _)| entry.raft_index.0 > last.map_or(0, |last| last.raft_index.0))
+}
+
+/// Reads records up to a torn end.
 pub(crate) fn decode_file(file: &Bytes) -> Result<EntryFile, FormatError> {
     check_lead(file, MAGIC)?;
     if file.len() < HEAD_BYTES || u32_at(file, 12) != crc32c::crc32c(&file[..12]) {
@@ -89,6 +100,12 @@ pub(crate) fn decode_file(file: &Bytes) -> Result<EntryFile, FormatError> {
         found.entries.push(entry);
         found.good_bytes += bytes as u64;
         rest = rest.slice(bytes..);
+    }
+    if is_followed(&rest, found.entries.last()) {
+        return Err(FormatError::damaged(
+            found.good_bytes,
+            "a record with a wrong checksum, and others behind it",
+        ));
     }
     Ok(found)
 }

@@ -6,7 +6,7 @@ use std::io::IoSlice;
 use std::path::{Path, PathBuf};
 
 use raft::eraftpb::ConfState;
-use tailrace_log::{Disk, DiskFile, LogError, OpenMode, read_full_at};
+use tailrace_log::{Damage, Disk, DiskFile, LogError, OpenMode, read_full_at};
 use tailrace_types::ReplicaId;
 
 const MAGIC: &[u8; 8] = b"TRBALLOT";
@@ -123,6 +123,20 @@ impl BallotFile {
         };
         file.written = number;
         Ok((file, Some(ballot)))
+    }
+
+    /// What is wrong with the file, if one of its slots is not what was written. `ballot` is the last that was.
+    pub(crate) fn differs<D: Disk>(&self, disk: &D, ballot: &Ballot) -> Option<Damage> {
+        let mut bytes = vec![0; 2 * SLOT_BYTES];
+        let read = disk.open(&self.path, OpenMode::Read);
+        let read = read.and_then(|opened| read_full_at(&opened, &mut bytes, 0));
+        bytes.truncate(read.unwrap_or(0));
+        let last = usize::from(self.written % 2 == 1);
+        let slots: Vec<_> = bytes.chunks(SLOT_BYTES).map(decode).collect();
+        let is_last = matches!(slots.get(last), Some(Some((number, found))) if *number == self.written && found == ballot);
+        let is_whole = slots.len() == 2 && slots.iter().all(Option::is_some);
+        let reason = "its slots are not what was written last".to_owned();
+        (!is_last || !is_whole).then(|| Damage { file: self.path.clone(), position: 0, reason })
     }
 
     /// Makes `ballot` durable. Blocks.

@@ -5,20 +5,20 @@
 //! | bytes | what |
 //! |---|---|
 //! | 1 | version, 1 |
-//! | 1 | 0 for the table of producers, 1 for a segment |
+//! | 1 | 0 for the table of producers, 1 for a segment, 2 for batches from one offset up to another |
 //! | 2 | 0 |
 //! | 4 | number of the segment in the manifest |
 //! | 4 | position |
 //! | 4 | bytes at most |
-//! | 4 x 8 | from, to, index and term of the snapshot |
+//! | 4 x 8 | from, to, index and term of the snapshot; of batches: from, to, first offset, one past the last |
 //!
-//! The answer is the bytes themselves.
+//! The answer is the bytes themselves; of batches, the first dirty offset and the log start (8 bytes each) come before them.
 
 use std::sync::Arc;
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
-use tailrace_log::{Disk, LogError, SegmentPin};
-use tailrace_types::ReplicaId;
+use tailrace_log::{Disk, LogError, LogReader, SegmentPin};
+use tailrace_types::{Offset, ReplicaId};
 
 use super::ballot::Point;
 use super::wire::WireError;
@@ -44,6 +44,11 @@ pub struct ChunkRequest {
 pub(super) enum Part {
     Producers,
     Segment(u32),
+    /// Batches that are committed, for a segment that is damaged.
+    Range {
+        from: Offset,
+        upto: Offset,
+    },
 }
 
 impl ChunkRequest {
@@ -62,12 +67,17 @@ impl ChunkRequest {
         let (part, number) = match self.part {
             Part::Producers => (0, 0),
             Part::Segment(number) => (1, number),
+            Part::Range { .. } => (2, 0),
         };
         out.put_slice(&[VERSION, part, 0, 0]);
         out.put_u32_le(number);
         out.put_u32_le(self.position);
         out.put_u32_le(self.bytes_max);
-        for value in [self.from.0, self.to.0, self.snapshot.index, self.snapshot.term] {
+        let (first, second) = match self.part {
+            Part::Range { from, upto } => (from.0.cast_unsigned(), upto.0.cast_unsigned()),
+            Part::Producers | Part::Segment(_) => (self.snapshot.index, self.snapshot.term),
+        };
+        for value in [self.from.0, self.to.0, first, second] {
             out.put_u64_le(value);
         }
     }
@@ -86,19 +96,20 @@ impl ChunkRequest {
         }
         bytes.advance(2);
         let number = bytes.get_u32_le();
-        let part = match part {
-            0 => Part::Producers,
-            1 => Part::Segment(number),
+        let (position, bytes_max) = (bytes.get_u32_le(), bytes.get_u32_le());
+        let (from, to) = (ReplicaId(bytes.get_u64_le()), ReplicaId(bytes.get_u64_le()));
+        let (first, second) = (bytes.get_u64_le(), bytes.get_u64_le());
+        let point = Point { index: first, term: second };
+        let (part, snapshot) = match part {
+            0 => (Part::Producers, point),
+            1 => (Part::Segment(number), point),
+            2 => {
+                let [from, upto] = [first, second].map(|offset| Offset(offset.cast_signed()));
+                (Part::Range { from, upto }, Point::default())
+            }
             found => return Err(WireError::Kind { what: "chunk request", found }),
         };
-        Ok(Self {
-            part,
-            position: bytes.get_u32_le(),
-            bytes_max: bytes.get_u32_le(),
-            from: ReplicaId(bytes.get_u64_le()),
-            to: ReplicaId(bytes.get_u64_le()),
-            snapshot: Point { index: bytes.get_u64_le(), term: bytes.get_u64_le() },
-        })
+        Ok(Self { from, to, snapshot, part, position, bytes_max })
     }
 }
 
@@ -108,10 +119,44 @@ pub(super) struct Source<D: Disk> {
     pub(super) segments: Vec<SegmentPin<D>>,
 }
 
+/// What is said of batches that another replica has asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RangeAnswer {
+    /// Compaction has seen to everything below.
+    pub(super) first_dirty: Offset,
+    pub(super) log_start: Offset,
+    pub(super) batches: Bytes,
+}
+
+impl RangeAnswer {
+    fn encode(&self) -> Bytes {
+        let mut out = BytesMut::with_capacity(16 + self.batches.len());
+        out.put_i64_le(self.first_dirty.0);
+        out.put_i64_le(self.log_start.0);
+        out.put_slice(&self.batches);
+        out.freeze()
+    }
+
+    pub(super) fn decode(mut bytes: Bytes) -> Option<Self> {
+        if bytes.len() < 16 {
+            return None;
+        }
+        let (first_dirty, log_start) = (Offset(bytes.get_i64_le()), Offset(bytes.get_i64_le()));
+        Some(Self { first_dirty, log_start, batches: bytes })
+    }
+}
+
 /// Reads one chunk, without the replica.
 pub struct ChunkReader<D: Disk> {
-    pub(super) source: Arc<Source<D>>,
+    pub(super) origin: Origin<D>,
     pub(super) request: ChunkRequest,
+}
+
+/// Where a chunk is read.
+pub(super) enum Origin<D: Disk> {
+    Snapshot(Arc<Source<D>>),
+    /// The log, up to what is committed.
+    Log(Arc<LogReader<D>>, Offset),
 }
 
 impl<D: Disk> ChunkReader<D> {
@@ -119,26 +164,48 @@ impl<D: Disk> ChunkReader<D> {
     ///
     /// # Errors
     /// The disk's; [`LogError::Io`] with `NotFound` if there is no such part any more. The replica that asks is to be told that
-    /// there is nothing, and will be offered a newer snapshot.
+    /// there is nothing, and will be offered a newer snapshot. [`LogError::Damaged`] if this replica's copy is damaged.
     pub fn read(&self) -> Result<Bytes, LogError> {
+        match &self.origin {
+            Origin::Snapshot(source) => self.read_snapshot(source),
+            Origin::Log(log, committed) => self.read_log(log, *committed),
+        }
+    }
+
+    fn read_log(&self, log: &LogReader<D>, committed: Offset) -> Result<Bytes, LogError> {
+        let Part::Range { from, upto } = self.request.part else { return Err(gone()) };
+        let bytes_max = (self.request.bytes_max as usize).min(CHUNK_BYTES_MAX);
+        // Read before the batches: what is compacted meanwhile is not taken.
+        let (first_dirty, log_start) = (log.first_dirty(), log.log_start());
+        let batches = log.read_checked(from, upto.min(committed), bytes_max)?;
+        if log.first_dirty() != first_dirty {
+            return Err(gone());
+        }
+        Ok(RangeAnswer { first_dirty, log_start, batches }.encode())
+    }
+
+    fn read_snapshot(&self, source: &Source<D>) -> Result<Bytes, LogError> {
         let request = &self.request;
         let bytes_max = (request.bytes_max as usize).min(CHUNK_BYTES_MAX);
         let position = request.position as usize;
         match request.part {
             Part::Producers => {
-                let producers = &self.source.producers;
+                let producers = &source.producers;
                 let start = position.min(producers.len());
                 Ok(producers.slice(start..producers.len().min(start + bytes_max)))
             }
-            Part::Segment(number) => match self.source.segments.get(number as usize) {
+            Part::Segment(number) => match source.segments.get(number as usize) {
                 Some(segment) => segment.read(request.position, bytes_max),
-                None => {
-                    let gone = std::io::ErrorKind::NotFound.into();
-                    Err(LogError::io("find a segment of a snapshot in", std::path::Path::new("."), gone))
-                }
+                None => Err(gone()),
             },
+            Part::Range { .. } => Err(gone()),
         }
     }
+}
+
+fn gone() -> LogError {
+    let gone = std::io::ErrorKind::NotFound.into();
+    LogError::io("find a segment of a snapshot in", std::path::Path::new("."), gone)
 }
 
 #[cfg(test)]
@@ -147,9 +214,10 @@ mod tests {
 
     #[test]
     fn a_request_comes_back_and_nothing_else_is_one() {
-        for part in [Part::Producers, Part::Segment(7)] {
+        let range = Part::Range { from: Offset(4), upto: Offset(8) };
+        for part in [Part::Producers, Part::Segment(7), range] {
             let (from, to) = (ReplicaId(3), ReplicaId(9));
-            let snapshot = Point { index: 5, term: 6 };
+            let snapshot = if part == range { Point::default() } else { Point { index: 5, term: 6 } };
             let request = ChunkRequest { from, to, snapshot, part, position: 11, bytes_max: 12 };
             let mut bytes = BytesMut::new();
             request.encode(&mut bytes);

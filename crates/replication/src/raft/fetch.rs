@@ -65,10 +65,13 @@ impl<D: Disk> Fetch<D> {
 }
 
 impl<D: Disk> Replica<D> {
-    /// The chunk that this replica needs next, and from whom, while it fetches a snapshot. The same until it is answered by
+    /// The chunk that this replica needs next, and from whom, while it fetches a snapshot or mends a damaged segment. The same until it is answered by
     /// [`Replica::take_chunk`] or given up; so a lost request is simply asked again.
     pub fn wanted_chunk(&self) -> Option<ChunkRequest> {
-        let fetch = self.fetch.as_ref().filter(|_| self.halted().is_none())?;
+        if self.halted().is_some() {
+            return None;
+        }
+        let Some(fetch) = self.fetch.as_ref() else { return self.wanted_range() };
         let (part, position, left) = fetch.wanted()?;
         Some(ChunkRequest {
             from: self.options.id,
@@ -86,13 +89,22 @@ impl<D: Disk> Replica<D> {
         if self.wanted_chunk().as_ref() != Some(request) {
             return;
         }
+        if matches!(request.part, Part::Range { .. }) {
+            return self.take_range(chunk, now);
+        }
         let Some(fetch) = &mut self.fetch else { return };
         fetch.idle_ticks = 0;
         let chunk = chunk.filter(|chunk| chunk.len() == request.bytes_max as usize);
         match chunk.and_then(|chunk| fetch.take(request.part, &chunk, now)) {
             Some(Ok(())) => self.try_install(now),
-            // A full disk, a damaged batch, a source that is gone: another offer will come.
-            None | Some(Err(LogError::NoSpace { .. } | LogError::Damaged { .. })) => self.give_up_fetching(),
+            Some(Err(LogError::Damaged { .. })) => {
+                let (of, end) = (fetch.from, fetch.manifest.end_offset);
+                let from = fetch.staging.next_offset();
+                self.give_up_fetching();
+                self.suspect(of, from, end);
+            }
+            // A full disk, a source that is gone: another offer will come.
+            None | Some(Err(LogError::NoSpace { .. })) => self.give_up_fetching(),
             Some(Err(error)) => self.fail(&error),
         }
     }

@@ -14,6 +14,7 @@ mod manifest;
 mod members;
 mod offers;
 mod opening;
+mod repair;
 mod replica;
 mod serving;
 mod storage;

@@ -11,7 +11,7 @@ use tailrace_log::{Disk, LogError, Trim};
 use tailrace_types::RaftIndex;
 
 use super::ballot::{Point, lists};
-use super::chunk::{ChunkReader, ChunkRequest, Source};
+use super::chunk::{ChunkReader, ChunkRequest, Origin, Part, Source};
 use super::manifest::Manifest;
 use super::replica::{Replica, Role};
 use super::storage::{LogStorage, epoch_of};
@@ -36,12 +36,27 @@ impl<D: Disk> Replica<D> {
     /// For a chunk that another replica wants: what reads it, without this replica. `None` if there is no such snapshot (any more):
     /// the other one is to be told so, and will be offered another.
     pub fn chunk_reader(&mut self, request: &ChunkRequest) -> Option<ChunkReader<D>> {
+        if matches!(request.part, Part::Range { .. }) {
+            return self.range_reader(request);
+        }
         let offer = self.offers.get_mut(&request.from.0)?;
         if request.to != self.options.id || offer.snapshot != request.snapshot {
             return None;
         }
         (offer.idle_ticks, offer.was_read) = (0, true);
-        Some(ChunkReader { source: Arc::clone(&offer.source), request: *request })
+        Some(ChunkReader { origin: Origin::Snapshot(Arc::clone(&offer.source)), request: *request })
+    }
+
+    /// Any member may have what is committed here, whoever leads.
+    fn range_reader(&self, request: &ChunkRequest) -> Option<ChunkReader<D>> {
+        let members = &self.node.store().ballot.members;
+        let is_member = lists(members).into_iter().flatten().any(|id| *id == request.from.0);
+        if request.to != self.options.id || !is_member || self.halted().is_some() {
+            return None;
+        }
+        let ledger = self.ledger();
+        let origin = Origin::Log(ledger.log.reader(), ledger.reader.high_watermark().offset());
+        Some(ChunkReader { origin, request: *request })
     }
 
     /// Offers snapshots to those that raft found to be too far behind.

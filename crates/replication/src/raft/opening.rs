@@ -90,5 +90,13 @@ fn check_ballot<D: Disk>(ballot: &Ballot, log: &Log<D>, dir: &Path) -> Result<()
             format!("the log lacks raft index {first}: the replica has to join again, under a new id");
         return Err(LogError::damaged(dir, 0, reason));
     }
+    let (expected, found) = ((last + 1).saturating_sub(first), log.count_from(RaftIndex(first))?);
+    if found != expected {
+        let reason = format!(
+            "the log has {found} entries from raft index {first} to {last}, expected {expected}: the replica has to join \
+             again, under a new id"
+        );
+        return Err(LogError::damaged(dir, 0, reason));
+    }
     Ok(())
 }

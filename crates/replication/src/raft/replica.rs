@@ -20,6 +20,7 @@ use super::fetch::Fetch;
 use super::members::{MemberChange, Members};
 use super::offers::Offers;
 use super::opening::{raise_log_start, settle_ballot};
+use super::repair::{Mending, RELUCTANCE};
 use super::storage::{LogStorage, epoch_of, is_batch, log_start_of, offset_at, side_payload, term_of};
 use super::wire::{self, WireError};
 use crate::ledger::{Ledger, refusal};
@@ -137,6 +138,9 @@ pub struct Replica<D: Disk> {
     pub(super) node: RawNode<LogStorage<D>>,
     /// What stopped it was a full disk.
     ran_out_of_room: bool,
+    /// What stopped it was damage.
+    pub(super) is_lost: bool,
+    pub(super) mending: Mending<D>,
     /// The last term in which it led and an entry of that term is known to be committed.
     pub(super) counted_in: u64,
     pub(super) options: ReplicaOptions,
@@ -170,6 +174,8 @@ pub struct Counters {
     pub snapshots_installed: u64,
     /// Snapshots that it began to fetch, or would have, and did without.
     pub snapshots_given_up: u64,
+    /// Damaged segments that it has put together anew from what others have.
+    pub segments_mended: u64,
 }
 
 impl<D: Disk> fmt::Debug for Replica<D> {
@@ -210,6 +216,7 @@ impl<D: Disk> Replica<D> {
             known: ledger.log.next_raft_index().0 - 1,
             applied: ballot.commit,
             behind: RefCell::default(),
+            failure: RefCell::default(),
             ledger,
             ballot,
             ballots,
@@ -218,6 +225,8 @@ impl<D: Disk> Replica<D> {
         let mut replica = Self {
             node: node(storage, &options)?,
             ran_out_of_room: false,
+            is_lost: false,
+            mending: Mending::new(),
             counted_in: 0,
             drawn_for: (u64::MAX, StateRole::Follower),
             timeout_ticks: options.election_ticks,
@@ -297,10 +306,12 @@ impl<D: Disk> Replica<D> {
     /// Lets one tick pass.
     pub fn tick(&mut self, now: TimestampMs) {
         if self.halted().is_none() {
+            self.draw_timeout();
             self.node.tick();
             self.carry_on(now);
             self.tick_offers();
             self.tick_fetch(now);
+            self.tick_repair(now);
         }
     }
 
@@ -315,7 +326,12 @@ impl<D: Disk> Replica<D> {
         }
         if self.has_forgotten(&message.0) {
             let reason = "the log lacks what the leader knows to be here: the replica has to join again, under a new id";
+            self.is_lost = true;
             self.ledger_mut().log.poison(reason);
+            return;
+        }
+        if message.0.get_msg_type() == MessageType::MsgTimeoutNow && self.is_damaged() {
+            // Whoever hands over takes it back.
             return;
         }
         if message.0.get_msg_type() == MessageType::MsgSnapshot {
@@ -503,10 +519,12 @@ impl<D: Disk> Replica<D> {
     /// Does all that raft asks for.
     pub(super) fn carry_on(&mut self, now: TimestampMs) {
         self.draw_timeout();
+        self.note_failure();
         while self.halted().is_none() && self.node.has_ready() {
             if let Err(error) = self.handle_ready(now) {
                 self.fail(&error);
             }
+            self.note_failure();
             self.draw_timeout();
         }
         self.publish_commit();
@@ -699,7 +717,16 @@ impl<D: Disk> Replica<D> {
     /// Raft knows of entries that are not in the log now: it must start again from what is there.
     pub(super) fn fail(&mut self, error: &LogError) {
         self.ran_out_of_room |= error.is_no_space();
+        self.is_lost |= matches!(error, LogError::Damaged { .. });
         self.ledger_mut().log.poison(error.to_string());
+    }
+
+    /// What raft could not read, and did not hear why.
+    fn note_failure(&mut self) {
+        let failure = self.node.store().failure.borrow_mut().take();
+        if let Some(error) = failure {
+            self.fail(&error);
+        }
     }
 
     /// The batches above the commit index, after a start.
@@ -724,7 +751,9 @@ impl<D: Disk> Replica<D> {
             let ticks = self.options.election_ticks;
             self.timeout_ticks = ticks + ((mixed ^ (mixed >> 31)) % ticks as u64) as usize;
         }
-        self.node.raft.set_randomized_election_timeout(self.timeout_ticks);
+        // Others lead better than one that cannot send all it has.
+        let times = if self.is_damaged() { RELUCTANCE } else { 1 };
+        self.node.raft.set_randomized_election_timeout(self.timeout_ticks * times);
     }
 
     pub(super) fn ledger(&self) -> &Ledger<D> {
@@ -763,6 +792,8 @@ fn node<D: Disk>(
     let config = Config {
         id: options.id.0,
         election_tick: options.election_ticks,
+        // The bound of what is set here: twice as long at most, and more only of one that is damaged.
+        max_election_tick: 2 * RELUCTANCE * options.election_ticks,
         heartbeat_tick: options.heartbeat_ticks,
         applied: storage.ballot.commit,
         max_size_per_msg: MESSAGE_BYTES_MAX,

@@ -10,7 +10,7 @@ use std::path::Path;
 use bytes::Bytes;
 use raft::eraftpb::{Entry, EntryType, Snapshot};
 use raft::{GetEntriesContext, RaftState, Storage, StorageError};
-use tailrace_log::{Disk, Indexed, Log, LogError, Row};
+use tailrace_log::{Damage, Disk, Indexed, Log, LogError, Row};
 use tailrace_types::{LeaderEpoch, Offset, RaftIndex};
 
 use super::ballot::{Ballot, BallotFile, Point};
@@ -36,6 +36,8 @@ pub(super) struct LogStorage<D: Disk> {
     pub(super) applied: u64,
     /// Replicas that cannot be brought up to date by entries, as raft found since it was last asked.
     pub(super) behind: RefCell<BTreeSet<u64>>,
+    /// Damage that raft has met. It would end the process if it were told.
+    pub(super) failure: RefCell<Option<LogError>>,
 }
 
 impl<D: Disk> LogStorage<D> {
@@ -81,9 +83,40 @@ impl<D: Disk> LogStorage<D> {
         std::sync::Arc::from(self.ledger.log.reader().dir())
     }
 
+    /// For a batch that is not what was written. Its segment is out of service until it is mended, and raft asks again.
+    fn batch_error(&self, error: LogError) -> raft::Error {
+        match error {
+            LogError::Damaged { .. } if !self.ledger.log.reader().damaged().is_empty() => {
+                raft::Error::Store(StorageError::LogTemporarilyUnavailable)
+            }
+            error => self.store_error(error),
+        }
+    }
+
+    /// For what can go on only after the replica was opened anew.
+    fn store_error(&self, error: LogError) -> raft::Error {
+        if matches!(error, LogError::Damaged { .. }) {
+            self.failure.borrow_mut().get_or_insert(error);
+            return raft::Error::Store(StorageError::Compacted);
+        }
+        raft::Error::Store(StorageError::Other(Box::new(error)))
+    }
+
+    /// Looks at the files that are written once in a while, and writes anew what is not as it was.
+    pub(super) fn scrub_files(&mut self) -> Result<Vec<Damage>, LogError> {
+        let mut found = self.ledger.log.scrub_files()?;
+        if let Some(damage) = self.ballots.differs(&self.disk, &self.ballot) {
+            // Both slots, one after the other.
+            self.write_ballot()?;
+            self.write_ballot()?;
+            found.push(damage);
+        }
+        Ok(found)
+    }
+
     /// An entry as it was proposed; a batch without its bytes unless `whole`.
     fn entry(&self, index: u64, whole: bool) -> raft::Result<Entry> {
-        let found = self.ledger.log.at_index(RaftIndex(index)).map_err(store_error)?;
+        let found = self.ledger.log.at_index(RaftIndex(index)).map_err(|error| self.store_error(error))?;
         let found = found.ok_or(raft::Error::Store(StorageError::Unavailable))?;
         let mut entry = Entry { index, term: term_of(found.leader_epoch()), ..Entry::default() };
         match found {
@@ -91,7 +124,7 @@ impl<D: Disk> LogStorage<D> {
                 fill_from_side(&mut entry, &stored.payload);
             }
             Indexed::Batch(row) if whole => {
-                entry.data = self.ledger.log.batch_at(&row).map_err(store_error)?;
+                entry.data = self.ledger.log.batch_at(&row).map_err(|error| self.batch_error(error))?;
             }
             Indexed::Batch(_) => {}
         }
@@ -140,7 +173,8 @@ impl<D: Disk> Storage for LogStorage<D> {
         if index < self.ballot.start.index {
             return Err(raft::Error::Store(StorageError::Compacted));
         }
-        self.term_at(index).map_err(store_error)?.ok_or(raft::Error::Store(StorageError::Unavailable))
+        let term = self.term_at(index).map_err(|error| self.store_error(error))?;
+        term.ok_or(raft::Error::Store(StorageError::Unavailable))
     }
 
     fn first_index(&self) -> raft::Result<u64> {
@@ -166,10 +200,6 @@ pub(super) fn offset_at<D: Disk>(log: &Log<D>, index: u64) -> Result<Offset, Log
         Some(Indexed::Entry(entry)) => entry.offset,
         None => log.log_end().offset(),
     })
-}
-
-fn store_error(error: LogError) -> raft::Error {
-    raft::Error::Store(StorageError::Other(Box::new(error)))
 }
 
 /// Epochs are terms. A log holds no negative ones.

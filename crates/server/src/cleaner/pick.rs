@@ -57,6 +57,10 @@ impl Shared {
                 if state.is_barred(&which) || handle.halted.load(std::sync::atomic::Ordering::Acquire) {
                     continue;
                 }
+                if handle.is_replica() && !handle.reader.log().damaged().is_empty() {
+                    // It is being mended.
+                    continue;
+                }
                 let cleanable = handle.reader.cleanable(&policy, now);
                 if !is_worth_it(&cleanable, topic.config.min_cleanable_dirty_ratio) {
                     continue;

@@ -56,7 +56,19 @@ pub(super) fn run(
     map: &mut KeyMap,
 ) -> Result<CompactionStats, RoundError> {
     let work = AssertUnwindSafe(|| clean(shared, broker, candidate, map));
-    catch_unwind(work).unwrap_or_else(|_| Err(RoundError::Failed("compaction panicked".to_owned())))
+    let ended =
+        catch_unwind(work).unwrap_or_else(|_| Err(RoundError::Failed("compaction panicked".to_owned())));
+    match ended {
+        Err(RoundError::Failed(_)) if is_being_mended(&candidate.handle) => {
+            Err(RoundError::Stopped("a segment is damaged, and is being mended"))
+        }
+        ended => ended,
+    }
+}
+
+/// What is read of such a partition fails, until it is whole again.
+fn is_being_mended(handle: &PartitionHandle) -> bool {
+    handle.is_replica() && !handle.reader.log().damaged().is_empty()
 }
 
 fn clean(

@@ -15,6 +15,7 @@ mod known;
 mod links;
 mod liveness;
 mod membership;
+mod page;
 mod receiver;
 
 use std::sync::Arc;
@@ -31,6 +32,7 @@ use crate::controller::CommandError;
 use crate::peers::{PeerError, PeerNode, RequestKind};
 use crate::start::Addresses;
 
+pub(crate) use chunk::Throttle;
 pub(crate) use forward::{Answer, PATIENCE};
 pub use identity::ClusterError;
 pub(crate) use identity::{Entered, Own, enter, replica_options};
@@ -39,6 +41,7 @@ pub(crate) use kafka::ask;
 pub(crate) use known::known_to_all;
 pub(crate) use links::Links;
 pub(crate) use membership::{Settled, hand_over, hand_to};
+pub(crate) use page::page;
 pub(crate) use receiver::{Receiver, partition_of};
 
 /// Time between two complete lists of what this node leads.

@@ -60,6 +60,21 @@ impl Receiver {
         {
             broker.links.announced(from, groups, &broker.image());
         }
+        // Who was connected before has not been told where this node is now, and may look for it where it was.
+        let Some(peers) = broker.links.peers() else { return };
+        let (image, own) = (broker.image(), broker.node());
+        let others = image.nodes().map(|node| node.registration.node).filter(|node| *node != own);
+        others.filter(|node| peers.is_up(*node)).for_each(|node| self.tell(broker, node));
+    }
+
+    /// Tells another node what this one leads, and where it is.
+    fn tell(&self, broker: &Broker, node: NodeId) {
+        super::announce_all(broker, Some(node));
+        let (Some(peers), Some(status)) = (broker.links.peers().cloned(), self.status()) else { return };
+        tokio::spawn(async move {
+            // A node that does not hear it hears of the address from the controller.
+            let _ = peers.request(node, RequestKind::Status, super::forward::encode(&status), TELL_MAX).await;
+        });
     }
 
     /// How long a node has been silent, if it was heard of at all.
@@ -173,14 +188,9 @@ impl PeerReceiver for Receiver {
     fn connected(&self, node: NodeId) {
         tracing::info!(%node, "connected to another node");
         self.nats.link_up(node);
-        let Some(broker) = self.broker() else { return };
-        super::announce_all(&broker, Some(node));
-        let status = self.status();
-        let (Some(peers), Some(status)) = (broker.links.peers().cloned(), status) else { return };
-        tokio::spawn(async move {
-            // A node that does not hear it hears of the address from the controller.
-            let _ = peers.request(node, RequestKind::Status, super::forward::encode(&status), TELL_MAX).await;
-        });
+        if let Some(broker) = self.broker() {
+            self.tell(&broker, node);
+        }
     }
 
     fn disconnected(&self, node: NodeId) {

@@ -114,7 +114,8 @@ impl ControllerShell {
         }
     }
 
-    /// Opens a replica anew that has stopped for want of room. Its partition goes on under another handle.
+    /// Opens a replica anew that has stopped: for want of room that there is again, or because of what a start puts right. Its partition goes
+    /// on under another handle.
     pub(crate) async fn reopen(&self, handle: &Arc<PartitionHandle>, now: TimestampMs) {
         // Nobody opens or closes partitions meanwhile.
         let _guard = self.state.lock().await;
@@ -130,7 +131,7 @@ impl ControllerShell {
         let broker = Arc::clone(self.image.load().broker());
         let opened = tokio::task::spawn_blocking(move || opener.open(&image, &id, &broker, now));
         let Ok(slot) = opened.await else { return };
-        tracing::info!(partition = %handle.id, "there is room again: the replica was opened anew");
+        tracing::info!(partition = %handle.id, "the replica was opened anew");
         let mut slots = topic.partitions.clone();
         slots[number] = slot;
         self.change_table(|table| table.insert(Topic::new(&topic.image, slots)));

@@ -11,11 +11,14 @@ use tailrace_broker::config::ConfigError;
 use tailrace_broker::{ApplyError, Command, Controller, METADATA_TOPIC, MetadataRecord, RecordError};
 use tailrace_log::{LogConfig, LogError, LogStore, PartitionIdentity, Recovery};
 use tailrace_records::{BatchBuilder, BatchError, BatchOptions, DecodedBatch, Validated};
-use tailrace_replication::raft::{Replica, ReplicaOptions};
+use tailrace_replication::raft::{Replica, ReplicaOptions, owner};
 use tailrace_replication::{AppendError, Durability, Partition, PartitionReader, Policy, Solo};
-use tailrace_types::{GroupId, Offset, PartitionId, TimestampMs, TopicId, TopicName, TopicPartition};
+use tailrace_types::{
+    GroupId, Offset, PartitionId, ReplicaId, TimestampMs, TopicId, TopicName, TopicPartition,
+};
 
 use crate::disk::ServerDisk;
+use crate::partitions::Opener;
 
 /// Key of the record that begins a snapshot.
 const RESET: &[u8] = b"reset";
@@ -41,6 +44,18 @@ pub enum MetadataError {
     /// Reading it.
     #[error("the metadata log cannot be read: {0}")]
     Read(#[source] std::io::Error),
+    /// Its folder was removed.
+    #[error(
+        "the metadata log of this node, replica {replica}, is gone from {}: it must not begin again as if it had never voted. Remove the \
+         whole data folder and start with seeds, so that the node comes back as a new one",
+        .dir.display()
+    )]
+    Gone {
+        /// Where it was.
+        dir: std::path::PathBuf,
+        /// Which replica.
+        replica: ReplicaId,
+    },
     /// A batch in it.
     #[error("the metadata log is damaged at offset {offset}: {reason}")]
     Batch {
@@ -135,6 +150,17 @@ pub(crate) fn open(
 }
 
 type Reader = PartitionReader<ServerDisk>;
+
+/// # Errors
+/// [`MetadataError::Gone`] if this node had this replica, and its folder is not there; the disk's.
+pub(crate) fn refuse_if_gone(opener: &Opener, replica: ReplicaId) -> Result<(), MetadataError> {
+    let dir = opener.data_dir.join(topic_partition().to_string());
+    let is_there = owner(opener.store.disk(), &dir)?.is_some();
+    if !is_there && opener.journal.known(GROUP) == Some(replica) {
+        return Err(MetadataError::Gone { dir, replica });
+    }
+    Ok(())
+}
 
 fn replay(reader: &Reader, fixed: &BTreeMap<String, String>) -> Result<(Controller, Offset), MetadataError> {
     let mut controller = Controller::new(fixed.clone())?;

@@ -24,6 +24,10 @@ use crate::peers::PeerError;
 pub(crate) struct Offline {
     /// What was found, with file and position where known.
     pub(crate) reason: Arc<str>,
+    /// The one of several replicas that was to be opened.
+    pub(crate) replica: Option<ReplicaId>,
+    /// It is damaged, or gone: another one may begin anew in its place.
+    pub(crate) is_lost: bool,
 }
 
 /// What became of what somebody waited for.

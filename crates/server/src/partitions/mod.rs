@@ -4,6 +4,8 @@ mod append;
 mod flusher;
 mod handle;
 mod inbox;
+mod journal;
+mod lost;
 mod open;
 mod stepper;
 mod table;
@@ -18,6 +20,8 @@ pub(crate) use append::{
 };
 pub(crate) use flusher::Flusher;
 pub(crate) use handle::{Awaited, PartitionHandle, WaitOutcome};
+pub(crate) use journal::Journal;
+pub(crate) use lost::replace_lost;
 pub(crate) use open::{Opener, log_config, policy};
 pub(crate) use stepper::Stepper;
 pub(crate) use table::{PartitionSlot, Topic, TopicTable};

@@ -1,11 +1,11 @@
 //! Opening partitions: from a topic's settings to an online handle, or to the reason why there is none.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tailrace_broker::TopicImage;
 use tailrace_broker::config::{BrokerConfig, Durability as TopicDurability, TopicConfig};
-use tailrace_log::{LogConfig, LogError, LogStore, PartitionIdentity, Recovery};
+use tailrace_log::{Disk as _, LogConfig, LogError, LogStore, PartitionIdentity, Recovery};
 use tailrace_replication::raft::{Replica, ReplicaOptions, owner};
 use tailrace_replication::{Durability, Partition, Policy, Solo};
 use tailrace_types::{GroupId, NodeId, PartitionId, ReplicaId, TimestampMs, TopicPartition};
@@ -13,6 +13,7 @@ use tailrace_types::{GroupId, NodeId, PartitionId, ReplicaId, TimestampMs, Topic
 use crate::cluster::{Links, replica_options};
 use crate::disk::ServerDisk;
 use crate::partitions::handle::{Offline, PartitionHandle};
+use crate::partitions::journal::Journal;
 use crate::partitions::table::PartitionSlot;
 
 /// Opens the partitions of one data folder.
@@ -21,6 +22,30 @@ pub(crate) struct Opener {
     pub(crate) store: LogStore<ServerDisk>,
     pub(crate) data_dir: PathBuf,
     pub(crate) links: Arc<Links>,
+    pub(crate) journal: Arc<Journal>,
+}
+
+/// Why a partition cannot be opened.
+#[derive(Debug, thiserror::Error)]
+enum OpenError {
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// Removed by hand, above all.
+    #[error("{} of replica {replica} is gone", .dir.display())]
+    Gone { dir: PathBuf, replica: ReplicaId },
+    /// Copied from another node, above all.
+    #[error(
+        "{} belongs to replica {found} of node {}, expected {expected}: remove the folder, and start again, if the replica is to \
+         begin anew",
+        .dir.display(), .found.node()
+    )]
+    Foreign { dir: PathBuf, found: ReplicaId, expected: ReplicaId },
+}
+
+impl OpenError {
+    fn is_lost(&self) -> bool {
+        matches!(self, Self::Gone { .. } | Self::Log(LogError::Damaged { .. }))
+    }
 }
 
 /// What this node has to have of a partition.
@@ -56,10 +81,14 @@ impl Opener {
         now: TimestampMs,
     ) -> PartitionSlot {
         let wanted = wanted(topic, id, broker.node());
-        let replica = match &wanted {
+        let own = match &wanted {
             Wanted::Nothing => return PartitionSlot::Elsewhere,
             Wanted::Solo => None,
+            Wanted::Replica { id, .. } => Some(*id),
+        };
+        let replica = match &wanted {
             Wanted::Replica { id, founders } => Some(replica_options(broker, *id, founders.clone())),
+            Wanted::Nothing | Wanted::Solo => None,
         };
         match self.open_core(topic, id, (broker, replica), now) {
             Ok((core, created)) => {
@@ -77,7 +106,8 @@ impl Opener {
             }
             Err(error) => {
                 tracing::error!(partition = %id, %error, "the partition is offline");
-                PartitionSlot::Offline(Offline { reason: error.to_string().into() })
+                let (reason, is_lost) = (error.to_string().into(), own.is_some() && error.is_lost());
+                PartitionSlot::Offline(Offline { reason, replica: own, is_lost })
             }
         }
     }
@@ -95,7 +125,10 @@ impl Opener {
             (Wanted::Nothing, PartitionSlot::Elsewhere) => false,
             (Wanted::Nothing, _) | (_, PartitionSlot::Elsewhere) => true,
             // A replica stays one, also when it is the last.
-            (Wanted::Solo, _) | (_, PartitionSlot::Offline(_)) => false,
+            (Wanted::Solo, _) => false,
+            (Wanted::Replica { id, .. }, PartitionSlot::Offline(offline)) => {
+                offline.replica.is_some_and(|tried| tried != id)
+            }
             (Wanted::Replica { id, .. }, PartitionSlot::Online(handle)) => handle.replica() != Some(id),
         }
     }
@@ -106,11 +139,12 @@ impl Opener {
         id: &TopicPartition,
         (broker, replica): (&BrokerConfig, Option<ReplicaOptions>),
         now: TimestampMs,
-    ) -> Result<(Partition<ServerDisk>, bool), LogError> {
+    ) -> Result<(Partition<ServerDisk>, bool), OpenError> {
         let identity = PartitionIdentity { topic_id: topic.id, topic_partition: id.clone() };
         let dir = self.data_dir.join(id.to_string());
         let (config, policy) = (log_config(&topic.config, broker, id), policy(&topic.config, broker));
-        let before = owner(self.store.disk(), &dir)?;
+        let group = GroupId { topic: topic.id, partition: id.partition };
+        let before = self.owner_before(group, &dir, replica.as_ref())?;
         // A partition that has had several replicas keeps its votes, also when this one is the last.
         let replica = replica.or_else(|| before.map(|before| replica_options(broker, before, vec![before])));
         let (core, recovery) = match replica {
@@ -119,18 +153,86 @@ impl Opener {
                 (Partition::Solo(Box::new(core)), recovery)
             }
             Some(options) => {
-                if before.is_some_and(|before| before.incarnation() < options.id.incarnation()) {
+                if before.is_some_and(|before| is_earlier(before, options.id)) {
                     tracing::warn!(partition = %id, ?before, "the folder of an earlier replica is removed");
                     tailrace_log::delete_partition(self.store.disk(), &dir, &topic.id.to_string())?;
                 }
-                let (core, recovery) =
-                    Replica::open(&self.store, &dir, &identity, config, policy, options, now)?;
+                let replica = options.id;
+                let (core, recovery) = self.open_replica(&dir, &identity, (config, policy, options), now)?;
+                match self.journal.note(group, replica) {
+                    // It was there before, and takes part as it did.
+                    Err(error) if before == Some(replica) => {
+                        tracing::warn!(partition = %id, %error, "the journal of replicas cannot be written");
+                    }
+                    noted => noted?,
+                }
                 (Partition::Replica(Box::new(core)), recovery)
             }
         };
         note_recovery(id, &recovery);
         Ok((core, recovery.created))
     }
+
+    /// An index that is damaged is built anew from its log.
+    fn open_replica(
+        &self,
+        dir: &Path,
+        identity: &PartitionIdentity,
+        (config, policy, options): (LogConfig, Policy, ReplicaOptions),
+        now: TimestampMs,
+    ) -> Result<(Replica<ServerDisk>, Recovery), LogError> {
+        let open = || {
+            let (config, options) = (config.clone(), options.clone());
+            Replica::open(&self.store, dir, identity, config, policy, options, now)
+        };
+        let (index, error) = match open() {
+            Err(LogError::Damaged { file, position, reason })
+                if file.extension().is_some_and(|extension| extension == "index") =>
+            {
+                (file.clone(), LogError::Damaged { file, position, reason })
+            }
+            opened => return opened,
+        };
+        tracing::warn!(partition = %identity.topic_partition, %error, "the index is built anew");
+        let removed = self.store.disk().remove_file(&index);
+        removed.map_err(|error| LogError::io("remove", &index, error))?;
+        open()
+    }
+
+    /// The replica whose folder is there, if there is one.
+    fn owner_before(
+        &self,
+        group: GroupId,
+        dir: &Path,
+        wanted: Option<&ReplicaOptions>,
+    ) -> Result<Option<ReplicaId>, OpenError> {
+        let known = self.journal.known(group);
+        let Some(wanted) = wanted.map(|options| options.id) else {
+            return Ok(owner(self.store.disk(), dir)?);
+        };
+        let found = match owner(self.store.disk(), dir) {
+            Ok(found) => found,
+            // Whose it was is known all the same.
+            Err(_) if known.is_some_and(|known| is_earlier(known, wanted)) => known,
+            Err(error) => {
+                self.journal.note(group, wanted)?;
+                return Err(error.into());
+            }
+        };
+        let dir = dir.to_owned();
+        match found {
+            None if known == Some(wanted) => Err(OpenError::Gone { dir, replica: wanted }),
+            Some(found) if found != wanted && !is_earlier(found, wanted) => {
+                Err(OpenError::Foreign { dir, found, expected: wanted })
+            }
+            found => Ok(found),
+        }
+    }
+}
+
+/// True of a replica in whose place `later` has come.
+fn is_earlier(before: ReplicaId, later: ReplicaId) -> bool {
+    before.node() == later.node() && before.incarnation() < later.incarnation()
 }
 
 fn note_recovery(id: &TopicPartition, recovery: &Recovery) {

@@ -122,7 +122,7 @@ fn step_core(
 
 /// Fetches the snapshot that the replica wants, one chunk after the other, until it has it or wants none any more.
 async fn fetch_snapshot(partition: Arc<PartitionHandle>, flusher: Arc<Flusher>) {
-    tracing::info!(partition = %partition.id, "this replica is too far behind: it fetches segments");
+    tracing::info!(partition = %partition.id, "this replica is too far behind, or damaged: it fetches what it needs from another one");
     let mut failures = 0;
     while failures < CHUNK_FAILURES_MAX
         && let Some(request) = wanted_chunk(&partition).await

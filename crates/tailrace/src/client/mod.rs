@@ -31,8 +31,8 @@ pub(crate) use offsets::{OffsetQuery, list_offsets};
 pub(crate) use retry::{Backoff, check, retrying};
 pub(crate) use tls::{Tls, TlsArguments};
 pub(crate) use topics::{
-    Partition, RESOURCE_TOPIC, SOURCE_TOPIC, Topic, all_topics, find_topic, find_topics, topic_configs,
-    wait_for_topic,
+    Partition, RESOURCE_BROKER, RESOURCE_TOPIC, SOURCE_TOPIC, Topic, all_topics, find_topic, find_topics,
+    topic_configs, wait_for_topic,
 };
 
 use crate::args::Output;

@@ -13,6 +13,8 @@ use super::{Backoff, ClientError, Cluster, check, retrying};
 
 /// The number of "topic" among the kinds of things that have a configuration.
 pub(crate) const RESOURCE_TOPIC: i8 = 2;
+/// The number of "node" among the same.
+pub(crate) const RESOURCE_BROKER: i8 = 4;
 /// The number of "set for this topic" among the sources of a value.
 pub(crate) const SOURCE_TOPIC: i8 = 1;
 /// How long a topic that is not there is looked for again: one that was just created shows up late on a real cluster.

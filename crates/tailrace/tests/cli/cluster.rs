@@ -10,12 +10,12 @@ use crate::support::{Server, failure, run};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A node of a cluster, on free ports.
-struct Node {
-    server: Server,
-    cluster: String,
+pub(crate) struct Node {
+    pub(crate) server: Server,
+    pub(crate) cluster: String,
 }
 
-fn start_node(dir: &Path, node: u32, more: &[&str]) -> Node {
+pub(crate) fn start_node(dir: &Path, node: u32, more: &[&str]) -> Node {
     let (id, data) = (node.to_string(), dir.join(format!("node{node}")));
     let own = ["--node-id", &id, "--cluster-listen", "127.0.0.1:0"];
     let server = Server::start_on(&data, "127.0.0.1:0", "off", &[&own, more].concat());
@@ -25,7 +25,7 @@ fn start_node(dir: &Path, node: u32, more: &[&str]) -> Node {
 }
 
 /// Three nodes that know each other.
-fn three(dir: &Path) -> BTreeMap<u32, Node> {
+pub(crate) fn three(dir: &Path) -> BTreeMap<u32, Node> {
     let first = start_node(dir, 1, &[]);
     let seed = first.cluster.clone();
     let others = [2, 3].map(|node| (node, start_node(dir, node, &["--seed", &seed])));
@@ -42,7 +42,7 @@ fn wait_for_voters(dir: &Path) {
 
 /// Tries until it holds.
 #[track_caller]
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !holds() {
         assert!(Instant::now() < deadline, "{what}");
@@ -51,24 +51,24 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// What a node tells of a topic.
-fn describe(node: &Node, topic: &str) -> serde_json::Value {
+pub(crate) fn describe(node: &Node, topic: &str) -> serde_json::Value {
     let text = node.server.output(&["topic", "describe", topic, "-o", "json"]);
     let topics: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     topics.as_array().map_or(topics.clone(), |topics| topics[0].clone())
 }
 
 /// Leader of each partition of a topic, as a node tells it; none for one without.
-fn leaders(node: &Node, topic: &str) -> Vec<Option<u32>> {
+pub(crate) fn leaders(node: &Node, topic: &str) -> Vec<Option<u32>> {
     let topic = describe(node, topic);
     let partitions = topic["partitions"].as_array().expect("partitions");
     partitions.iter().map(|partition| partition["leader"].as_u64().map(|node| node as u32)).collect()
 }
 
-fn lines(range: std::ops::Range<u32>) -> String {
+pub(crate) fn lines(range: std::ops::Range<u32>) -> String {
     range.map(|number| format!("record {number}\n")).collect()
 }
 
-fn sorted(text: &str) -> Vec<&str> {
+pub(crate) fn sorted(text: &str) -> Vec<&str> {
     let mut lines: Vec<_> = text.lines().collect();
     lines.sort_unstable();
     lines
@@ -149,7 +149,7 @@ fn a_node_that_lost_its_disk_gets_everything_back() {
 }
 
 /// How often nodes have said that members of a partition changed so.
-fn members_changed(dir: &Path, how: &str) -> usize {
+pub(crate) fn members_changed(dir: &Path, how: &str) -> usize {
     let logs = (1..=3).map(|node| dir.join(format!("node{node}.stderr")));
     let logs = logs.map(|log| std::fs::read_to_string(log).unwrap_or_default());
     logs.map(|log| {

@@ -1,6 +1,5 @@
 //! `tailrace top`: who is connected and what goes through, from the monitoring port of tailrace or nats-server.
 
-mod http;
 mod sample;
 mod screen;
 mod terminal;
@@ -14,9 +13,9 @@ use super::client::Interrupt;
 use crate::args::Output;
 use crate::client::{TlsArguments, address, block_on};
 use crate::failure::{Failure, complain};
+use crate::http::{Site, get};
 use crate::output::print;
 use crate::text::units::parse_duration;
-use http::Site;
 use sample::{Interval, Row, Sample};
 use terminal::Terminal;
 
@@ -146,7 +145,11 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<ExitCode, Failure> {
     block_on(async {
         let monitor = address::complete(&arguments.monitor, HTTP_PORT);
         let tls = arguments.tls.load()?;
-        let mut top = Top { arguments, site: Site { address: monitor, tls }, sort: arguments.sort };
+        let mut top = Top {
+            arguments,
+            site: Site { address: monitor, tls, option: "--monitor" },
+            sort: arguments.sort,
+        };
         // The first look also shows whether there is something to look at.
         let first = top.look().await?;
         let mut interrupt = Interrupt::install()?;
@@ -170,8 +173,8 @@ impl Top<'_> {
     async fn look(&self) -> Result<Sample, Failure> {
         let timeout = self.arguments.timeout;
         let path = format!("/connz?limit={}&sort={}", self.arguments.limit, self.sort.server_key());
-        let varz = http::get(&self.site, "/varz", timeout).await?;
-        let connz = http::get(&self.site, &path, timeout).await?;
+        let varz = get(&self.site, "/varz", timeout).await?;
+        let connz = get(&self.site, &path, timeout).await?;
         Ok(Sample { at: Instant::now(), varz, connz })
     }
 

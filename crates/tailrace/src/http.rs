@@ -13,13 +13,15 @@ use crate::failure::{Failure, plain};
 const PAGE_BYTES_MAX: u64 = 64 << 20;
 
 /// Where the pages are.
-pub(super) struct Site {
-    pub(super) address: String,
-    pub(super) tls: Option<Tls>,
+pub(crate) struct Site {
+    pub(crate) address: String,
+    pub(crate) tls: Option<Tls>,
+    /// The option that names the port, for errors.
+    pub(crate) option: &'static str,
 }
 
 /// Gets `path` and reads its JSON.
-pub(super) async fn get<T: DeserializeOwned>(
+pub(crate) async fn get<T: DeserializeOwned>(
     site: &Site,
     path: &str,
     timeout: Duration,
@@ -29,14 +31,22 @@ pub(super) async fn get<T: DeserializeOwned>(
         .await
         .map_err(|_| format!("{address} did not answer {path} within {timeout:?}"))??;
     serde_json::from_slice(&page).map_err(|error| {
-        format!("{address}{path} is not what a NATS monitoring port shows ({error}); see --monitor").into()
+        format!(
+            "{address}{path} is not what the HTTP port of a tailrace shows ({error}); see {}",
+            site.option
+        )
+        .into()
     })
 }
 
 async fn fetch(site: &Site, path: &str) -> Result<Vec<u8>, Failure> {
     let address = &site.address;
     let failed = |error: std::io::Error| {
-        format!("cannot get {path} from {address}: {}; name the HTTP port with --monitor", plain(&error))
+        format!(
+            "cannot get {path} from {address}: {}; name the HTTP port with {}",
+            plain(&error),
+            site.option
+        )
     };
     let stream = TcpStream::connect(address).await.map_err(failed)?;
     match &site.tls {

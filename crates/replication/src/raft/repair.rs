@@ -1,0 +1,272 @@
+//! A damaged segment is put together anew from what other replicas have of it.
+//!
+//! Which entries there are the index still tells, and the ballot and the end of the log are as they were: such a replica knows as much
+//! as before, votes, and follows. What it cannot do is hand the damaged batches on. So it hands leadership over where another one
+//! can take it, and is slow to ask for it. Any replica that has committed the batches may give them; none has to lead.
+//!
+//! What cannot be mended so is left to whoever runs the replica, see [`Replica::beyond_repair`].
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use tailrace_log::{DamagedSegment, Disk, LogError, Patch};
+use tailrace_types::{Offset, ReplicaId, TimestampMs};
+
+use super::ballot::Point;
+use super::chunk::{CHUNK_BYTES_MAX, ChunkRequest, Part, RangeAnswer};
+use super::offers::IDLE_TIMEOUTS;
+use super::replica::{Replica, Role};
+
+/// Times that all others were asked in vain before the replica is beyond repair.
+const ROUNDS_MAX: usize = 3;
+
+/// Times the election timeout between two rounds, and between two tries to hand leadership over.
+const PAUSE_TIMEOUTS: usize = 20;
+
+/// Times the election timeout that a damaged replica waits longer than others before it asks for votes.
+pub(super) const RELUCTANCE: usize = 10;
+
+/// What a damaged replica is at.
+pub(super) struct Mending<D: Disk> {
+    under_way: Option<Repair<D>>,
+    /// Those that do not have what is wanted, or not in a form that fits.
+    refused: BTreeSet<u64>,
+    /// How often all have.
+    rounds: usize,
+    /// One of them has not said so, but nothing.
+    unanswered: bool,
+    pause_ticks: usize,
+    hand_over_ticks: usize,
+    /// A batch of a snapshot that did not arrive as it was written: its sender is asked for it, so that it finds out.
+    suspect: Option<ChunkRequest>,
+}
+
+/// One segment that is being put together.
+struct Repair<D: Disk> {
+    patch: Patch<D>,
+    from: ReplicaId,
+    idle_ticks: usize,
+}
+
+impl<D: Disk> Mending<D> {
+    pub(super) fn new() -> Self {
+        Self {
+            under_way: None,
+            refused: BTreeSet::new(),
+            rounds: 0,
+            unanswered: false,
+            pause_ticks: 0,
+            hand_over_ticks: 0,
+            suspect: None,
+        }
+    }
+}
+
+impl<D: Disk> Replica<D> {
+    /// Segments that are out of service because they are damaged, oldest first.
+    pub fn damaged(&self) -> Vec<DamagedSegment> {
+        self.ledger().reader.log().damaged()
+    }
+
+    pub(super) fn is_damaged(&self) -> bool {
+        !self.damaged().is_empty()
+    }
+
+    /// Why this copy of the partition cannot become whole again, if so: it is to be given up, and to begin anew under a new id. Others
+    /// must be able to go on without it.
+    pub fn beyond_repair(&self) -> Option<String> {
+        if self.is_lost {
+            return self.halted().map(str::to_owned);
+        }
+        let damaged = self.damaged().into_iter().next().filter(|_| self.mending.rounds >= ROUNDS_MAX)?;
+        Some(format!(
+            "{}; no other replica has this part in a form that could take its place",
+            damaged.damage
+        ))
+    }
+
+    /// Builds the index of the segment that holds `offset` anew. Blocks.
+    ///
+    /// # Errors
+    /// The log's. Damage to the log itself takes the segment out of service.
+    pub fn repair_index(&mut self, offset: Offset) -> Result<(), LogError> {
+        self.ledger_mut().log.repair_index(offset)
+    }
+
+    /// Sees to it that what is small and not read for long is on the disk as it was written. Says what was not. Blocks.
+    ///
+    /// # Errors
+    /// The disk's. They halt the replica.
+    pub fn scrub_files(&mut self) -> Result<Vec<tailrace_log::Damage>, LogError> {
+        let result = self.node.mut_store().scrub_files();
+        if let Err(error) = &result
+            && !error.is_no_space()
+        {
+            self.fail(error);
+        }
+        result
+    }
+
+    /// What is to be asked of another replica next.
+    pub(super) fn wanted_range(&self) -> Option<ChunkRequest> {
+        let Some(repair) = &self.mending.under_way else { return self.mending.suspect };
+        let (from, upto) = repair.patch.wanted()?;
+        Some(self.range_request(repair.from, from, upto))
+    }
+
+    fn range_request(&self, to: ReplicaId, from: Offset, upto: Offset) -> ChunkRequest {
+        ChunkRequest {
+            from: self.options.id,
+            to,
+            snapshot: Point::default(),
+            part: Part::Range { from, upto },
+            position: 0,
+            bytes_max: CHUNK_BYTES_MAX as u32,
+        }
+    }
+
+    /// Has the sender of a snapshot look at what did not arrive as it was written.
+    pub(super) fn suspect(&mut self, of: ReplicaId, from: Offset, upto: Offset) {
+        self.mending.suspect = Some(self.range_request(of, from, upto));
+    }
+
+    /// Takes the answer to a question for batches.
+    pub(super) fn take_range(&mut self, answer: Option<Bytes>, now: TimestampMs) {
+        let Some(repair) = &mut self.mending.under_way else {
+            self.mending.suspect = None;
+            return;
+        };
+        repair.idle_ticks = 0;
+        let Some((from, _)) = repair.patch.wanted() else { return };
+        let reader = self.node.store().ledger.log.reader();
+        let fits = |answer: &RangeAnswer| {
+            // Of keys that were compacted here, an older record there may have lost what deleted it; and the other way round.
+            answer.first_dirty == reader.first_dirty()
+                && answer.log_start <= from.max(reader.log_start())
+                && !answer.batches.is_empty()
+        };
+        let answer = answer.and_then(RangeAnswer::decode).filter(fits);
+        let pushed =
+            answer.and_then(|answer| Some(self.mending.under_way.as_mut()?.patch.push(&answer.batches)));
+        match pushed {
+            Some(Ok(())) => self.put_in_place(now),
+            None | Some(Err(LogError::Damaged { .. })) => self.refused(),
+            Some(Err(LogError::NoSpace { .. })) => self.pause(),
+            Some(Err(error)) => self.fail(&error),
+        }
+    }
+
+    fn refused(&mut self) {
+        if let Some(repair) = self.mending.under_way.take() {
+            self.mending.refused.insert(repair.from.0);
+            repair.patch.discard();
+        }
+    }
+
+    fn pause(&mut self) {
+        self.mending.pause_ticks = PAUSE_TIMEOUTS * self.options.election_ticks;
+        if let Some(repair) = self.mending.under_way.take() {
+            repair.patch.discard();
+        }
+    }
+
+    /// Exchanges the segment, once all of it is here. Durable on return.
+    fn put_in_place(&mut self, now: TimestampMs) {
+        let whole = |repair: &mut Repair<D>| repair.patch.wanted().is_none();
+        let Some(repair) = self.mending.under_way.take_if(whole) else { return };
+        let installed = match repair.patch.finish() {
+            Ok(rewritten) => self.install_compacted(rewritten),
+            Err(error) if error.is_no_space() => return self.pause(),
+            Err(error) => return self.fail(&error),
+        };
+        match installed {
+            Ok(Ok(trim)) => {
+                let result = trim.run();
+                self.finish_trim(&trim, &result);
+                self.counters.segments_mended += 1;
+                (self.mending.rounds, self.mending.refused) = (0, BTreeSet::new());
+            }
+            // It was removed meanwhile.
+            Ok(Err(discarded)) => discarded.run(),
+            // What was not possible has halted it.
+            Err(_) => {}
+        }
+        self.carry_on(now);
+    }
+
+    pub(super) fn tick_repair(&mut self, now: TimestampMs) {
+        let log_start = self.ledger().log.log_start();
+        // What lies below goes by itself.
+        let damaged = self.damaged().into_iter().find(|damaged| damaged.end_offset > log_start);
+        let Some(damaged) = damaged else {
+            self.mending.hand_over_ticks = 0;
+            if let Some(repair) = self.mending.under_way.take() {
+                repair.patch.discard();
+            }
+            return;
+        };
+        self.hand_over(now);
+        let idle = IDLE_TIMEOUTS * self.options.election_ticks;
+        match &mut self.mending.under_way {
+            Some(repair) if repair.idle_ticks < idle => repair.idle_ticks += 1,
+            Some(_) => {
+                self.mending.unanswered = true;
+                self.refused();
+            }
+            None if self.mending.pause_ticks > 0 => self.mending.pause_ticks -= 1,
+            None => {
+                if let Err(error) = self.begin_repair(&damaged) {
+                    self.fail(&error);
+                }
+            }
+        }
+    }
+
+    /// Another one leads better: it can send everything.
+    fn hand_over(&mut self, now: TimestampMs) {
+        if self.role() != Role::Leader {
+            return;
+        }
+        if self.mending.hand_over_ticks > 0 {
+            self.mending.hand_over_ticks -= 1;
+            return;
+        }
+        self.mending.hand_over_ticks = PAUSE_TIMEOUTS * self.options.election_ticks;
+        let own = self.options.id;
+        let heir = self.members().voters.into_iter().find(|id| *id != own && self.has_caught_up(*id));
+        if let Some(heir) = heir {
+            self.transfer_leadership(heir, now);
+        }
+    }
+
+    fn begin_repair(&mut self, damaged: &DamagedSegment) -> Result<(), LogError> {
+        self.ledger_mut().log.seal(damaged.base_offset);
+        // What is not committed may still be cut off.
+        if self.fetch.is_some() || self.node.store().applied_end()? < damaged.end_offset {
+            return Ok(());
+        }
+        let Some(from) = self.next_source() else {
+            // Who does not answer may have it.
+            self.mending.rounds += usize::from(!std::mem::take(&mut self.mending.unanswered));
+            self.mending.refused.clear();
+            self.pause();
+            return Ok(());
+        };
+        match self.ledger_mut().log.begin_patch(damaged.base_offset) {
+            Ok(Some(patch)) => self.mending.under_way = Some(Repair { patch, from, idle_ticks: 0 }),
+            // Compaction is under way. It ends, or fails where it reads the segment.
+            Ok(None) => {}
+            Err(error) if error.is_no_space() => self.pause(),
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Whom to ask: the leader first, then the other voters.
+    fn next_source(&self) -> Option<ReplicaId> {
+        let own = self.options.id;
+        let mut voters = self.members().voters;
+        voters.sort_by_key(|id| (self.role() != Role::Follower(Some(*id)), *id));
+        voters.into_iter().find(|id| *id != own && !self.mending.refused.contains(&id.0))
+    }
+}

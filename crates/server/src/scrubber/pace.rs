@@ -1,0 +1,64 @@
+//! `tailrace.scrub.bytes.per.second`.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tailrace_log::{LogError, Pace};
+
+use super::{LOOK, Shared};
+use crate::broker::Broker;
+
+/// Longest time that a single piece costs. Bounds what an absurdly low rate can do.
+const COST_MAX: Duration = Duration::from_secs(60);
+
+/// Reads at the rate that is set.
+pub(super) struct Limited<'a> {
+    shared: &'a Shared,
+    broker: &'a Arc<Broker>,
+    /// When the next piece may be read.
+    next: Instant,
+}
+
+impl<'a> Limited<'a> {
+    pub(super) fn new(shared: &'a Shared, broker: &'a Arc<Broker>) -> Self {
+        Self { shared, broker, next: Instant::now() }
+    }
+}
+
+/// What reading `bytes` costs in time.
+fn cost(bytes: u64, rate: u64) -> Duration {
+    if rate == 0 {
+        return Duration::ZERO;
+    }
+    Duration::try_from_secs_f64(bytes as f64 / rate as f64).unwrap_or(COST_MAX).min(COST_MAX)
+}
+
+impl Pace for Limited<'_> {
+    fn spend(&mut self, bytes: u64) -> Result<(), LogError> {
+        self.broker.metrics.repair.scrubbed_bytes.inc_by(bytes);
+        let rate = self.broker.config().tailrace_scrub_bytes_per_second;
+        self.next = self.next.max(Instant::now()) + cost(bytes, rate);
+        loop {
+            if self.shared.is_stopping() {
+                return Err(LogError::CompactionStopped { reason: "the server is stopping" });
+            }
+            let wait = self.next.saturating_duration_since(Instant::now());
+            if wait.is_zero() {
+                return Ok(());
+            }
+            self.shared.wait(wait.min(LOOK));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_costs_its_share_of_a_second_and_never_too_much() {
+        assert_eq!(cost(500, 1000), Duration::from_millis(500));
+        assert_eq!(cost(u64::MAX, 0), Duration::ZERO);
+        assert_eq!(cost(u64::MAX, 1), COST_MAX);
+    }
+}

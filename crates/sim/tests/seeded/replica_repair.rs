@@ -1,0 +1,319 @@
+//! Bit rot on one replica: found, never handed on, and mended from the others.
+#![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
+
+use std::path::{Path, PathBuf};
+
+use tailrace_log::{Damage, Disk as _, LogConfig, LogError, Scrubbed, Unhurried};
+use tailrace_replication::CompactionPolicy;
+use tailrace_replication::raft::{Replica, ReplicaId, Role};
+use tailrace_sim::{CrashMode, Rng, SimDisk};
+use tailrace_types::{Offset, TimestampMs};
+
+use crate::common::trio::{NOW, Trio, append, cut_off, open_with, options};
+
+const DIR: &str = "/data/t-0";
+
+/// A segment takes a few batches.
+fn small() -> LogConfig {
+    LogConfig { segment_bytes: 300, ..LogConfig::default() }
+}
+
+/// Replica 1 leads three replicas that all have `batches` batches.
+fn trio(batches: u32) -> Trio {
+    let mut trio = Trio::with(&small());
+    trio.lead(1);
+    for number in 0..batches {
+        append(trio.at(1), &format!("batch {number}")).unwrap();
+        trio.talk(|_, _| false);
+    }
+    trio.beat(1, 3, |_, _| false);
+    trio
+}
+
+fn files(disk: &SimDisk, extension: &str) -> Vec<PathBuf> {
+    let names = disk.read_dir(Path::new(DIR)).unwrap().into_iter().map(|entry| entry.name);
+    names.filter(|name| name.ends_with(extension)).map(|name| Path::new(DIR).join(name)).collect()
+}
+
+fn flip(disk: &SimDisk, path: &Path, position: usize) {
+    disk.damage(path, |bytes| {
+        let at = position % bytes.len();
+        bytes[at] ^= 0x10;
+    });
+}
+
+/// Reads everything, as the server does; what can be derived is written anew. What was found.
+fn scrub(replica: &mut Replica<SimDisk>) -> Vec<Damage> {
+    let reader = replica.reader();
+    let mut found = replica.scrub_files().unwrap();
+    for target in reader.log().scrub_targets() {
+        match reader.log().scrub(&target, &mut Unhurried).unwrap() {
+            Scrubbed::Sound | Scrubbed::Gone => {}
+            Scrubbed::Index(damage) => {
+                replica.repair_index(target.base_offset()).unwrap();
+                found.push(damage);
+            }
+            Scrubbed::Log(damage) => found.push(damage),
+        }
+    }
+    found
+}
+
+/// All committed batches, each with a right checksum, or what keeps them from being read.
+fn read(replica: &Replica<SimDisk>) -> Result<Vec<u8>, LogError> {
+    let reader = replica.reader();
+    let (mut at, upto) = (reader.log_start(), reader.high_watermark().offset());
+    let mut found = Vec::new();
+    while let Some(slice) = reader.log().read(at, upto, 1 << 20, true)? {
+        let bytes = slice.read().unwrap();
+        for item in tailrace_records::split_batches(&bytes) {
+            assert!(tailrace_records::verify_crc(item.unwrap().1), "a damaged batch was handed out");
+        }
+        found.extend_from_slice(&bytes);
+        at = slice.next_offset;
+    }
+    Ok(found)
+}
+
+fn mend(trio: &mut Trio) {
+    for _ in 0..60 {
+        for id in 1..=3 {
+            trio.at(id).tick(NOW);
+        }
+        trio.talk(|_, _| false);
+    }
+}
+
+fn leader(trio: &mut Trio) -> u64 {
+    (1..=3).find(|id| trio.at(*id).role() == Role::Leader).unwrap()
+}
+
+#[test]
+fn a_damaged_segment_of_a_follower_is_put_together_from_the_leaders() {
+    let mut trio = trio(20);
+    let expected = read(trio.at(1)).unwrap();
+    let segment = files(&trio.disks[1], ".log")[1].clone();
+    flip(&trio.disks[1], &segment, 100);
+    let found = scrub(trio.at(2));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].file, segment);
+    assert!(matches!(read(trio.at(2)), Err(LogError::Damaged { .. })));
+    mend(&mut trio);
+    assert_eq!(trio.at(2).counters().segments_mended, 1);
+    assert_eq!(read(trio.at(2)).unwrap(), expected);
+    assert_eq!(scrub(trio.at(2)), []);
+    // What was put in place stays after a loss of power.
+    let mut opened =
+        open_with(&trio.disks[1].crash(CrashMode::LoseAll), small(), options(2, &[1, 2, 3])).unwrap();
+    // Without a leader it does not know how much of it counts.
+    let found = read(&opened).unwrap();
+    assert!(expected.starts_with(&found) && !found.is_empty());
+    assert_eq!(opened.reader().log_end(), trio.at(2).reader().log_end());
+    assert_eq!(scrub(&mut opened), []);
+}
+
+#[test]
+fn a_damaged_leader_hands_over_and_is_mended() {
+    let mut trio = trio(20);
+    let expected = read(trio.at(2)).unwrap();
+    let segment = files(&trio.disks[0], ".log")[2].clone();
+    flip(&trio.disks[0], &segment, 70);
+    assert_eq!(scrub(trio.at(1)).len(), 1);
+    trio.at(1).tick(NOW);
+    trio.talk(|_, _| false);
+    assert_ne!(trio.at(1).role(), Role::Leader);
+    mend(&mut trio);
+    assert_eq!(read(trio.at(1)).unwrap(), expected);
+}
+
+/// What the leader reads to send it checks. A batch that is damaged does not leave it, and the process goes on.
+#[test]
+fn damage_that_is_met_while_sending_is_mended_and_the_follower_catches_up() {
+    let mut trio = Trio::with(&small());
+    trio.lead(1);
+    for number in 0..20 {
+        append(trio.at(1), &format!("batch {number}")).unwrap();
+        trio.talk(cut_off(3));
+    }
+    trio.beat(1, 3, cut_off(3));
+    let expected = read(trio.at(2)).unwrap();
+    let segment = files(&trio.disks[0], ".log")[1].clone();
+    flip(&trio.disks[0], &segment, 200);
+    trio.beat(1, 8, |_, _| false);
+    assert_eq!(trio.at(1).halted(), None);
+    mend(&mut trio);
+    for id in 1..=3 {
+        assert_eq!(read(trio.at(id)).unwrap(), expected, "replica {id}");
+    }
+}
+
+/// Three copies, each damaged elsewhere: together they have everything, whoever leads.
+#[test]
+fn replicas_that_are_all_damaged_mend_each_other() {
+    let mut trio = trio(30);
+    let expected = read(trio.at(1)).unwrap();
+    for (number, disk) in trio.disks.iter().enumerate() {
+        let segment = files(disk, ".log")[number].clone();
+        flip(disk, &segment, 90);
+    }
+    for id in 1..=3 {
+        assert_eq!(scrub(trio.at(id)).len(), 1);
+    }
+    mend(&mut trio);
+    for id in 1..=3 {
+        assert_eq!(read(trio.at(id)).unwrap(), expected, "replica {id}");
+    }
+    let leader = leader(&mut trio);
+    append(trio.at(leader), "goes on").unwrap();
+}
+
+/// The segment that is appended to is sealed first, and what is not committed waits.
+#[test]
+fn damage_in_the_last_segment_is_mended_once_it_is_committed() {
+    let mut trio = trio(19);
+    let segment = files(&trio.disks[1], ".log").pop().unwrap();
+    append(trio.at(1), "not seen by a majority").unwrap();
+    trio.sync(1);
+    let messages: Vec<_> =
+        trio.at(1).take_messages().into_iter().filter(|m| m.to() == ReplicaId(2)).collect();
+    for message in messages {
+        trio.at(2).receive(message, NOW);
+    }
+    trio.sync(2);
+    drop(trio.at(2).take_messages());
+    flip(&trio.disks[1], &segment, 65);
+    assert_eq!(scrub(trio.at(2)).len(), 1);
+    trio.at(2).tick(NOW);
+    assert!(trio.at(2).wanted_chunk().is_none());
+    trio.beat(1, 5, |_, _| false);
+    mend(&mut trio);
+    let expected = read(trio.at(1)).unwrap();
+    assert_eq!(read(trio.at(2)).unwrap(), expected);
+    let leader = leader(&mut trio);
+    append(trio.at(leader), "after").unwrap();
+    mend(&mut trio);
+    assert_eq!(read(trio.at(2)).unwrap(), read(trio.at(leader)).unwrap());
+}
+
+#[test]
+fn one_whose_part_was_compacted_otherwise_elsewhere_is_beyond_repair() {
+    let mut trio = trio(20);
+    let ticket = trio.at(2).begin_sync(true).unwrap();
+    let result = ticket.run();
+    trio.at(2).finish_sync(&ticket, &result, NOW);
+    let policy =
+        CompactionPolicy { min_lag_ms: 0, max_lag_ms: i64::MAX, delete_retention_ms: 0, io_bytes: 4096 };
+    let later = TimestampMs(NOW.0 + 1_000_000);
+    let mut round = trio.at(2).begin_compaction(&policy, later).unwrap().unwrap();
+    let mut map = tailrace_log::KeyMap::new(1 << 20, 0.9, tailrace_log::HashSecret([1, 2]));
+    round.index(&mut map, &mut Unhurried).unwrap();
+    while let Some(rewritten) = round.rewrite_next(&map, &mut Unhurried).unwrap() {
+        let trim =
+            trio.at(2).install_compacted(rewritten).unwrap().unwrap_or_else(|_| panic!("it has its place"));
+        let result = trim.run();
+        trio.at(2).finish_trim(&trim, &result);
+    }
+    drop(round);
+    assert!(trio.at(2).reader().log().first_dirty() > Offset(0));
+    let segment = files(&trio.disks[1], ".log")[0].clone();
+    flip(&trio.disks[1], &segment, 100);
+    assert_eq!(scrub(trio.at(2)).len(), 1);
+    assert_eq!(trio.at(2).beyond_repair(), None);
+    for _ in 0..20 {
+        mend(&mut trio);
+    }
+    let reason = trio.at(2).beyond_repair().unwrap();
+    assert!(reason.contains("no other replica"), "{reason}");
+    assert_eq!(trio.at(2).counters().segments_mended, 0);
+}
+
+/// What a start finds: the side file is not whole, so raft indexes of what follows are not known.
+#[test]
+fn a_damaged_side_file_is_refused_at_start_and_mended_while_running() {
+    let mut trio = trio(5);
+    trio.hand_over(2);
+    append(trio.at(2), "of a second term").unwrap();
+    trio.talk(|_, _| false);
+    let (mut disk, path) = (trio.disks[2].clone(), files(&trio.disks[2], "entries")[0].clone());
+    // The first record, behind the head.
+    flip(&disk, &path, 16 + 10);
+    let crashed = disk.crash(CrashMode::LoseAll);
+    let error = open_with(&crashed, small(), options(3, &[1, 2, 3])).map(drop).unwrap_err();
+    assert!(matches!(&error, LogError::Damaged { file, .. } if *file == path), "{error}");
+    assert_eq!(scrub(trio.at(3)).len(), 1);
+    disk = trio.disks[2].crash(CrashMode::LoseAll);
+    open_with(&disk, small(), options(3, &[1, 2, 3])).unwrap();
+}
+
+/// Whatever rots while a replica runs is found by the next scrub, and mended.
+#[test]
+fn rot_in_any_file_of_any_replica_is_found_and_mended() {
+    for seed in 0..60 {
+        let mut rng = Rng::new(seed);
+        let mut trio = trio(rng.between(12, 40) as u32);
+        for id in 1..=3 {
+            if let Some(ticket) = trio.at(id).begin_sync(true) {
+                let result = ticket.run();
+                trio.at(id).finish_sync(&ticket, &result, NOW);
+            }
+        }
+        let victim = rng.between(1, 3);
+        let disk = trio.disks[victim as usize - 1].clone();
+        let kind = [".log", ".index", "entries", "ballot", "checkpoint"][rng.below(5) as usize];
+        let files = files(&disk, kind);
+        let file = files[rng.below(files.len() as u64) as usize].clone();
+        flip(&disk, &file, rng.below(1 << 20) as usize);
+        let found = scrub(trio.at(victim));
+        // The number of a term that does not count any more, or the unused end of a head, may differ and mean the same.
+        assert!(found.iter().all(|damage| damage.file == file), "seed {seed}: {found:?}");
+        assert!(
+            !found.is_empty() || kind == ".index",
+            "seed {seed}: rot in {} was not found",
+            file.display()
+        );
+        for number in 0..5 {
+            let leader = leader(&mut trio);
+            let _ = append(trio.at(leader), &format!("meanwhile {number}"));
+            trio.talk(|_, _| false);
+        }
+        mend(&mut trio);
+        let leader = leader(&mut trio);
+        let expected = read(trio.at(leader)).unwrap();
+        for id in 1..=3 {
+            assert_eq!(read(trio.at(id)).unwrap(), expected, "seed {seed}: replica {id}");
+            assert_eq!(scrub(trio.at(id)), [], "seed {seed}: replica {id}");
+        }
+        let crashed = disk.crash(CrashMode::LoseAll);
+        let opened = open_with(&crashed, small(), options(victim, &[1, 2, 3])).unwrap();
+        assert_eq!(opened.members().voters.len(), 3, "seed {seed}");
+    }
+}
+
+/// Its header says where it ends. What is cut off behind it must not make it take appends again.
+#[test]
+fn nothing_is_appended_to_a_mended_segment_also_after_a_truncation() {
+    use crate::common;
+    let disk = common::disk(1);
+    let (mut log, _) = common::open(&disk, &common::small_segments()).unwrap();
+    let batch = |number: u8| common::batch(1, 50, 1000, number);
+    common::append(&mut log, &batch(0)).unwrap();
+    log.sync().unwrap();
+    let (end, next) = (log.log_end().offset(), log.next_raft_index());
+    log.seal(Offset(0));
+    let mut patch = log.begin_patch(Offset(0)).unwrap().unwrap();
+    patch.push(&log.reader().read_checked(Offset(0), end, usize::MAX).unwrap()).unwrap();
+    assert_eq!(patch.wanted(), None);
+    let trim = log.install_compacted(patch.finish().unwrap(), None).unwrap();
+    let trim = trim.unwrap_or_else(|_| panic!("it has its place"));
+    trim.run().unwrap();
+    log.mark_checkpointed(trim.checkpoint());
+    common::append(&mut log, &batch(1)).unwrap();
+    log.truncate_from(next).unwrap();
+    common::append(&mut log, &batch(2)).unwrap();
+    let segment = common::dir().join(format!("{:020}.log", end.get()));
+    assert!(disk.exists(&segment).unwrap(), "the segment that was mended was appended to");
+    let content = common::read_all(&log, Offset(0)).unwrap();
+    log.close(None).unwrap();
+    let (log, _) = common::open(&disk, &common::small_segments()).unwrap();
+    assert_eq!(common::read_all(&log, Offset(0)).unwrap(), content);
+}

@@ -1,0 +1,135 @@
+//! `tailrace cluster decommission`.
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use serde_json::json;
+use tailrace_kafka_wire::ErrorCode;
+use tailrace_kafka_wire::messages::UnregisterBrokerRequest;
+
+use super::moves::{self, Moves, Which};
+use super::place::Places;
+use super::{DecommissionArguments, LOOK};
+use crate::args::Output;
+use crate::client::{ClientError, Cluster, check, retrying};
+use crate::failure::{Failure, complain};
+use crate::output::{print, print_json};
+
+pub(super) async fn run(
+    cluster: &mut Cluster,
+    arguments: &DecommissionArguments,
+) -> Result<ExitCode, Failure> {
+    if arguments.cancel {
+        return cancel(cluster, arguments).await;
+    }
+    let began = Instant::now();
+    let left = || arguments.wait.saturating_sub(began.elapsed());
+    let mut moved = 0;
+    // A topic may be made meanwhile.
+    loop {
+        let (moves, waiting) = plan(cluster, arguments).await?;
+        if waiting.is_empty() {
+            break;
+        }
+        if !moves.is_empty() {
+            moves::begin(cluster, &moves).await?;
+        }
+        if !moves::finished(cluster, &waiting, left()).await? {
+            return tell(arguments, moved, "still moving", ExitCode::FAILURE);
+        }
+        moved += waiting.len();
+    }
+    complain(&format!("node {} holds nothing any more: stop it now, and it is forgotten", arguments.node));
+    loop {
+        if unregister(cluster, arguments.node).await? {
+            return tell(arguments, moved, "forgotten", ExitCode::SUCCESS);
+        }
+        if left().is_zero() {
+            return tell(arguments, moved, "empty, and still there", ExitCode::FAILURE);
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+fn tell(
+    arguments: &DecommissionArguments,
+    moved: usize,
+    state: &str,
+    code: ExitCode,
+) -> Result<ExitCode, Failure> {
+    let node = arguments.node;
+    match arguments.common.output {
+        Output::Text => print(&format!("node {node}: {moved} partitions moved, {state}\n"))?,
+        Output::Json => print_json(&json!({ "node": node, "partitions_moved": moved, "state": state }))?,
+    }
+    Ok(code)
+}
+
+/// Other nodes for all that the node has, or is about to get; and all that is on its way off it then.
+async fn plan(
+    cluster: &mut Cluster,
+    arguments: &DecommissionArguments,
+) -> Result<(Moves, Vec<Which>), Failure> {
+    let (topics, nodes) = moves::look(cluster).await?;
+    let mut places = moves::places(&topics, nodes, Some(arguments.node));
+    let under_way = moves::under_way(cluster).await?;
+    let (mut moves, mut waiting) = (Moves::new(), Vec::new());
+    for topic in &topics {
+        for partition in &topic.partitions {
+            let which = (topic.name.clone(), partition.index);
+            let removing = under_way.get(&which).cloned().unwrap_or_default();
+            let target: Vec<i32> =
+                partition.replicas.iter().copied().filter(|node| !removing.contains(node)).collect();
+            if target.contains(&arguments.node) {
+                let nodes = elsewhere(&mut places, &target, arguments)
+                    .ok_or_else(|| no_room(&which, target.len(), &places, arguments.node))?;
+                moves.insert(which.clone(), Some(nodes));
+            } else if !removing.contains(&arguments.node) {
+                continue;
+            }
+            waiting.push(which);
+        }
+    }
+    Ok((moves, waiting))
+}
+
+fn elsewhere(places: &mut Places, target: &[i32], arguments: &DecommissionArguments) -> Option<Vec<i32>> {
+    let count = if arguments.fewer { target.len().min(places.len()) } else { target.len() };
+    places.fit(target, count).filter(|nodes| !nodes.is_empty())
+}
+
+fn no_room((topic, partition): &Which, count: usize, places: &Places, node: i32) -> String {
+    format!(
+        "{topic}-{partition} has {count} replicas, and without node {node} there are {} nodes: add a node, or do with --fewer",
+        places.len()
+    )
+}
+
+/// True if it is done; false if the node is there still.
+async fn unregister(cluster: &mut Cluster, node: i32) -> Result<bool, ClientError> {
+    let request = UnregisterBrokerRequest { broker_id: node, ..Default::default() };
+    retrying(cluster, async |cluster| {
+        let answer = cluster.controller().await?.call(&request).await?;
+        if answer.error_code == ErrorCode::InvalidRequest.code() {
+            return Ok(false);
+        }
+        let gone = answer.error_code == ErrorCode::BrokerIdNotRegistered.code();
+        let what = || format!("cannot unregister node {node}");
+        check(if gone { 0 } else { answer.error_code }, answer.error_message.as_ref(), what)?;
+        Ok(true)
+    })
+    .await
+}
+
+async fn cancel(cluster: &mut Cluster, arguments: &DecommissionArguments) -> Result<ExitCode, Failure> {
+    let moves: Moves = moves::under_way(cluster)
+        .await?
+        .into_iter()
+        .filter(|(_, removing)| removing.contains(&arguments.node))
+        .map(|(which, _)| (which, None))
+        .collect();
+    if !moves.is_empty() {
+        moves::begin(cluster, &moves).await?;
+    }
+    tell(arguments, moves.len(), "cancelled", ExitCode::SUCCESS)
+}

@@ -1,0 +1,166 @@
+//! `tailrace cluster ...`: the nodes of a cluster, where replicas lie, and whether they are whole.
+
+mod decommission;
+mod moves;
+mod pages;
+mod place;
+mod reassign;
+mod scrub;
+mod status;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use crate::client::{AskArguments, Cluster, address, block_on};
+use crate::failure::Failure;
+use crate::http::Site;
+use crate::text::units::{parse_bytes, parse_duration};
+
+/// The port of HTTP, where none is given.
+const HTTP_PORT: u16 = 8222;
+
+/// Pause between two looks at what is under way.
+const LOOK: Duration = Duration::from_millis(500);
+
+#[derive(Debug, Args)]
+pub(crate) struct ClusterArguments {
+    #[command(subcommand)]
+    verb: ClusterVerb,
+}
+
+#[derive(Debug, Subcommand)]
+enum ClusterVerb {
+    /// Show nodes, the controller, partitions in trouble, and what is under way.
+    #[command(
+        after_help = "Examples:\n  tailrace cluster status\n  tailrace cluster status --http 10.0.0.5:8222 -o json"
+    )]
+    Status(StatusArguments),
+    /// Move the replicas of partitions, or have more or fewer of them.
+    #[command(
+        after_help = "Examples:\n  tailrace cluster reassign --topic orders --replicas 1,2,3 --wait 10m\n  \
+        tailrace cluster reassign --topic orders --partition 0 --replicas 4,5,6\n  \
+        tailrace cluster reassign --topic orders --replication-factor 3 --throttle 20MiB --wait 1h\n  \
+        tailrace cluster reassign --topic orders --cancel"
+    )]
+    Reassign(ReassignArguments),
+    /// Move everything off a node, and forget it once it is stopped.
+    #[command(
+        after_help = "Examples:\n  tailrace cluster decommission 3\n  tailrace cluster decommission 3 --cancel\n\n\
+        What is interrupted goes on by itself, and can be waited for again with the same command."
+    )]
+    Decommission(DecommissionArguments),
+    /// Check what lies on the disks of all nodes, now, and show what is found.
+    #[command(after_help = "Examples:\n  tailrace cluster scrub\n  tailrace cluster scrub --topic orders")]
+    Scrub(ScrubArguments),
+}
+
+/// Where the nodes show what Kafka's protocol has no words for.
+#[derive(Debug, Args)]
+struct PageArguments {
+    /// HTTP port of a node, where /clusterz is; the others are found from there
+    #[arg(long, value_name = "HOST:PORT", env = "TAILRACE_HTTP_PORT", default_value = "127.0.0.1:8222")]
+    http: String,
+}
+
+impl PageArguments {
+    fn site(&self, common: &AskArguments) -> Result<Site, Failure> {
+        let address = address::complete(&self.http, HTTP_PORT);
+        Ok(Site { address, tls: common.connect.tls.load()?, option: "--http" })
+    }
+}
+
+#[derive(Debug, Args)]
+struct StatusArguments {
+    #[command(flatten)]
+    pages: PageArguments,
+    #[command(flatten)]
+    common: AskArguments,
+}
+
+#[derive(Debug, Args)]
+struct ReassignArguments {
+    /// Topic; may be repeated
+    #[arg(short, long, value_name = "NAME", required = true)]
+    topic: Vec<String>,
+    /// Only these partitions; comma list, may be repeated
+    #[arg(short, long, value_name = "N", value_delimiter = ',')]
+    partition: Vec<i32>,
+    /// The nodes that each partition is to be on, the preferred leader first
+    #[arg(short, long, value_name = "NODES", value_delimiter = ',', group = "how")]
+    replicas: Vec<i32>,
+    /// How many replicas each partition is to have; they stay where they are as far as possible
+    #[arg(long, value_name = "N", group = "how", value_parser = clap::value_parser!(u16).range(1..))]
+    replication_factor: Option<u16>,
+    /// Give up what is under way, and go back to where the partitions were
+    #[arg(long, group = "how")]
+    cancel: bool,
+    /// Bytes per second that each node copies for this, as in 20MiB; lifted at the end of --wait
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    throttle: Option<u64>,
+    /// Wait until it is done, so long at most
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    wait: Option<Duration>,
+    #[command(flatten)]
+    common: AskArguments,
+}
+
+#[derive(Debug, Args)]
+struct DecommissionArguments {
+    /// Number of the node
+    #[arg(value_name = "NODE")]
+    node: i32,
+    /// Do with fewer replicas where there is no other node for them
+    #[arg(long)]
+    fewer: bool,
+    /// Give up what is under way: the replicas stay on the node
+    #[arg(long)]
+    cancel: bool,
+    /// Longest wait for all of it
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_duration)]
+    wait: Duration,
+    #[command(flatten)]
+    common: AskArguments,
+}
+
+#[derive(Debug, Args)]
+struct ScrubArguments {
+    /// Only this topic
+    #[arg(short, long, value_name = "NAME")]
+    topic: Option<String>,
+    /// Longest wait for the end
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_duration)]
+    wait: Duration,
+    #[command(flatten)]
+    pages: PageArguments,
+    #[command(flatten)]
+    common: AskArguments,
+}
+
+impl ClusterVerb {
+    fn common(&self) -> &AskArguments {
+        match self {
+            Self::Status(arguments) => &arguments.common,
+            Self::Reassign(arguments) => &arguments.common,
+            Self::Decommission(arguments) => &arguments.common,
+            Self::Scrub(arguments) => &arguments.common,
+        }
+    }
+}
+
+pub(crate) fn run(arguments: &ClusterArguments) -> Result<ExitCode, Failure> {
+    let verb = &arguments.verb;
+    block_on(async {
+        if let ClusterVerb::Status(arguments) = verb {
+            return status::run(arguments).await;
+        }
+        let mut cluster = Cluster::connect(&verb.common().connect).await?;
+        match verb {
+            ClusterVerb::Status(arguments) => status::run(arguments).await,
+            ClusterVerb::Reassign(arguments) => reassign::run(&mut cluster, arguments).await,
+            ClusterVerb::Decommission(arguments) => decommission::run(&mut cluster, arguments).await,
+            ClusterVerb::Scrub(arguments) => scrub::run(&mut cluster, arguments).await,
+        }
+    })
+}

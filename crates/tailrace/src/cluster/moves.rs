@@ -1,0 +1,120 @@
+//! Reassignments, as Kafka's protocol has them.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use tailrace_kafka_wire::messages::alter_partition_reassignments_request::{
+    ReassignablePartition, ReassignableTopic,
+};
+use tailrace_kafka_wire::messages::{AlterPartitionReassignmentsRequest, ListPartitionReassignmentsRequest};
+
+use super::LOOK;
+use super::place::Places;
+use crate::client::{ClientError, Cluster, Topic, all_topics, check, retrying};
+use crate::failure::{Failure, complain};
+
+/// How long the server may take for a change, as a request says it.
+const CHANGE_TIMEOUT_MS: i32 = 30_000;
+
+/// A partition: its topic, and its number.
+pub(super) type Which = (String, i32);
+
+/// The nodes that a partition is to be on; `None` goes back to where it was.
+pub(super) type Moves = BTreeMap<Which, Option<Vec<i32>>>;
+
+/// Begins moves.
+pub(super) async fn begin(cluster: &mut Cluster, moves: &Moves) -> Result<(), ClientError> {
+    let mut topics: BTreeMap<&String, Vec<ReassignablePartition>> = BTreeMap::new();
+    for ((topic, partition), replicas) in moves {
+        topics.entry(topic).or_default().push(ReassignablePartition {
+            partition_index: *partition,
+            replicas: replicas.clone(),
+            ..Default::default()
+        });
+    }
+    let topics = topics.into_iter().map(|(name, partitions)| ReassignableTopic {
+        name: name.clone(),
+        partitions,
+        ..Default::default()
+    });
+    let request = AlterPartitionReassignmentsRequest {
+        timeout_ms: CHANGE_TIMEOUT_MS,
+        allow_replication_factor_change: true,
+        topics: topics.collect(),
+        ..Default::default()
+    };
+    retrying(cluster, async |cluster| {
+        let answer = cluster.controller().await?.call(&request).await?;
+        check(answer.error_code, answer.error_message.as_ref(), || "cannot move replicas".to_owned())?;
+        for topic in &answer.responses {
+            for partition in &topic.partitions {
+                let what = || format!("cannot move {}-{}", topic.name, partition.partition_index);
+                check(partition.error_code, partition.error_message.as_ref(), what)?;
+            }
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// What is under way: partitions, and the nodes that their replicas go away from.
+pub(super) async fn under_way(cluster: &mut Cluster) -> Result<BTreeMap<Which, Vec<i32>>, ClientError> {
+    let request = ListPartitionReassignmentsRequest {
+        timeout_ms: CHANGE_TIMEOUT_MS,
+        topics: None,
+        ..Default::default()
+    };
+    retrying(cluster, async |cluster| {
+        let answer = cluster.controller().await?.call(&request).await?;
+        check(answer.error_code, answer.error_message.as_ref(), || "cannot list moves".to_owned())?;
+        let mut moves = BTreeMap::new();
+        for topic in answer.topics {
+            for partition in topic.partitions {
+                let which = (topic.name.clone(), partition.partition_index);
+                moves.insert(which, partition.removing_replicas);
+            }
+        }
+        Ok(moves)
+    })
+    .await
+}
+
+/// All topics, those of the server among them, and the nodes that are there.
+pub(super) async fn look(cluster: &mut Cluster) -> Result<(Vec<Topic>, Vec<(i32, Option<String>)>), Failure> {
+    let topics = all_topics(cluster).await?;
+    let answer = cluster.metadata(Some(&[]), false).await?;
+    let nodes = answer.brokers.into_iter().map(|node| (node.node_id, node.rack));
+    Ok((topics, nodes.collect()))
+}
+
+/// The nodes but one, and the load that all replicas are.
+pub(super) fn places(topics: &[Topic], nodes: Vec<(i32, Option<String>)>, without: Option<i32>) -> Places {
+    let replicas =
+        topics.iter().flat_map(|topic| &topic.partitions).flat_map(|partition| &partition.replicas);
+    Places::new(nodes.into_iter().filter(|(node, _)| Some(*node) != without), replicas.copied())
+}
+
+/// Waits until none of `which` is under way any more. False if the time was up.
+pub(super) async fn finished(
+    cluster: &mut Cluster,
+    which: &[Which],
+    patience: Duration,
+) -> Result<bool, Failure> {
+    let began = Instant::now();
+    let mut before = None;
+    loop {
+        let moves = under_way(cluster).await?;
+        let left = which.iter().filter(|which| moves.contains_key(*which)).count();
+        if left == 0 {
+            return Ok(true);
+        }
+        if before != Some(left) {
+            complain(&format!("{left} of {} partitions are on their way", which.len()));
+            before = Some(left);
+        }
+        if began.elapsed() >= patience {
+            return Ok(false);
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}

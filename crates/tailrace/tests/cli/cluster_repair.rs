@@ -1,0 +1,194 @@
+//! Three real nodes: what rots on one of them is found and mended from the others; nodes that are to leave are emptied.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::cluster::{Node, eventually, leaders, lines, members_changed, sorted, start_node, three};
+use crate::support::{run, success};
+
+/// A topic with several segments on all three nodes, and what is in it.
+fn filled(nodes: &BTreeMap<u32, Node>, topic: &str) -> String {
+    let server = &nodes[&1].server;
+    let create = ["topic", "create", topic, "--replication-factor", "3", "--config", "segment.bytes=1048576"];
+    server.output(&create);
+    eventually("the topic has a leader", || leaders(&nodes[&1], topic).iter().all(Option::is_some));
+    let padding = "x".repeat(1000);
+    let text: String = lines(0..4000).lines().map(|line| format!("{line} {padding}\n")).collect();
+    server.produce(topic, &["--batch-bytes", "10000", "--compression", "none"], text.as_bytes());
+    text
+}
+
+/// The segments of a partition, the oldest first.
+fn segments(dir: &Path, node: u32, topic: &str) -> Vec<PathBuf> {
+    let folder = dir.join(format!("node{node}")).join(format!("{topic}-0"));
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut logs: Vec<_> = entries.filter(|path| path.extension().is_some_and(|e| e == "log")).collect();
+    logs.sort();
+    logs
+}
+
+/// Changes a byte, in the middle of a record.
+fn rot(path: &Path) {
+    use std::os::unix::fs::FileExt as _;
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let (mut byte, at) = ([0], file.metadata().unwrap().len() / 2);
+    file.read_exact_at(&mut byte, at).unwrap();
+    file.write_all_at(&[byte[0] ^ 0x10], at).unwrap();
+}
+
+fn http(node: &Node) -> String {
+    let found = node.server.ready.split_whitespace().find_map(|word| word.strip_prefix("http="));
+    found.expect("the ready line names the HTTP port").to_owned()
+}
+
+fn status(node: &Node) -> Value {
+    let text = node.server.output(&["cluster", "status", "--http", &http(node), "-o", "json"]);
+    serde_json::from_str(&text).expect("JSON")
+}
+
+fn nothing_is_damaged(node: &Node) -> bool {
+    let status = status(node);
+    let reports = status["reports"].as_array().unwrap();
+    reports.iter().all(|report| report["damaged"].as_array().is_some_and(Vec::is_empty))
+}
+
+/// All nodes stop, and their folders hold the same, all of it sound.
+fn stop_and_compare(dir: &Path, nodes: BTreeMap<u32, Node>, topic: &str, text: &str) {
+    let ids: Vec<u32> = nodes.keys().copied().collect();
+    for node in nodes.into_values() {
+        assert_eq!(node.server.stop(), Some(0));
+    }
+    for id in ids {
+        let folder = dir.join(format!("node{id}")).join(format!("{topic}-0"));
+        let folder = folder.to_str().unwrap();
+        success(run(&["log", "verify", folder]));
+        let dump = String::from_utf8(success(run(&["log", "dump", folder, "--records"]))).unwrap();
+        let numbers = dump.split("record ").skip(1).filter_map(|rest| rest.split(' ').next());
+        let found = numbers.collect::<BTreeSet<_>>().len();
+        assert_eq!(found, text.lines().count(), "node {id}");
+    }
+}
+
+fn assert_all_there(node: &Node, topic: &str, text: &str) {
+    let found = node.server.consume_text(topic, &[]);
+    assert_eq!(sorted(&found), sorted(text));
+}
+
+#[test]
+fn rot_on_one_node_is_found_by_a_scrub_and_mended() {
+    let dir = tempfile::tempdir().unwrap();
+    let nodes = three(dir.path());
+    let text = filled(&nodes, "t");
+    let sealed = segments(dir.path(), 2, "t");
+    assert!(sealed.len() > 2, "{sealed:?}");
+    rot(&sealed[1]);
+    let scrub = ["cluster", "scrub", "--topic", "t", "--http", &http(&nodes[&1]), "-o", "json"];
+    let report: Value = serde_json::from_str(&nodes[&3].server.output(&scrub)).unwrap();
+    assert_eq!((report["done"].as_bool(), report["found"].as_u64()), (Some(true), Some(1)), "{report}");
+    let of_second = report["nodes"].as_array().unwrap().iter().find(|report| report["node"] == 2).unwrap();
+    assert_eq!(of_second["scrub"]["found"][0]["file"].as_str(), sealed[1].to_str(), "{report}");
+    eventually("the segment is mended", || nothing_is_damaged(&nodes[&1]));
+    assert_all_there(&nodes[&2], "t", &text);
+    let report: Value = serde_json::from_str(&nodes[&3].server.output(&scrub)).unwrap();
+    assert_eq!(report["found"].as_u64(), Some(0), "{report}");
+    stop_and_compare(dir.path(), nodes, "t", &text);
+}
+
+/// A segment that rots while its node is down is mended in place; one that is too short keeps the replica from opening: it begins anew.
+#[test]
+fn rot_while_a_node_is_down_is_mended_after_its_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut nodes = three(dir.path());
+    let (kept, cut) = (filled(&nodes, "kept"), filled(&nodes, "cut"));
+    assert_eq!(nodes.remove(&3).unwrap().server.stop(), Some(0));
+    rot(&segments(dir.path(), 3, "kept")[0]);
+    let short = &segments(dir.path(), 3, "cut")[0];
+    std::fs::OpenOptions::new().write(true).open(short).unwrap().set_len(100).unwrap();
+    let promoted = members_changed(dir.path(), "change=Promote");
+    let seed = nodes[&1].cluster.clone();
+    let often = "tailrace.scrub.interval.ms=2000";
+    let third = start_node(dir.path(), 3, &["--seed", &seed, "--set", often]);
+    nodes.insert(3, third);
+    let log = || std::fs::read_to_string(dir.path().join("node3.stderr")).unwrap();
+    eventually("the rot is found", || log().contains("damage was found"));
+    eventually("the other replica is given up", || log().contains("is given up"));
+    eventually("it votes again", || members_changed(dir.path(), "change=Promote") > promoted);
+    eventually("everything is mended", || nothing_is_damaged(&nodes[&1]));
+    eventually("nothing moves any more", || {
+        status(&nodes[&1])["reassignments"].as_array().is_some_and(Vec::is_empty)
+    });
+    for (topic, text) in [("kept", &kept), ("cut", &cut)] {
+        assert_all_there(&nodes[&3], topic, text);
+    }
+    stop_and_compare(dir.path(), nodes, "cut", &cut);
+}
+
+/// It must not vote as if it had never voted: it comes back as another one, and counts once it has everything.
+#[test]
+fn a_folder_that_was_removed_by_hand_is_a_lost_replica() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut nodes = three(dir.path());
+    let text = filled(&nodes, "t");
+    nodes.remove(&2).unwrap().server.kill();
+    std::fs::remove_dir_all(dir.path().join("node2/t-0")).unwrap();
+    let promoted = members_changed(dir.path(), "change=Promote");
+    let seed = nodes[&1].cluster.clone();
+    let second = start_node(dir.path(), 2, &["--seed", &seed]);
+    nodes.insert(2, second);
+    let log = || std::fs::read_to_string(dir.path().join("node2.stderr")).unwrap();
+    eventually("its loss is noticed", || log().contains("is gone"));
+    eventually("another one votes in its place", || members_changed(dir.path(), "change=Promote") > promoted);
+    nodes.remove(&1).unwrap().server.kill();
+    assert_all_there(&nodes[&2], "t", &text);
+    // The metadata log cannot be replaced in place: the node says what to do.
+    nodes.remove(&2).unwrap().server.kill();
+    std::fs::remove_dir_all(dir.path().join("node2/__cluster_metadata-0")).unwrap();
+    let data = dir.path().join("node2");
+    let serve = ["serve", "--data-dir", data.to_str().unwrap(), "--kafka", "127.0.0.1:0", "--nats", "off"];
+    let more =
+        ["--http", "127.0.0.1:0", "--node-id", "2", "--cluster-listen", "127.0.0.1:0", "--seed", &seed];
+    let error = crate::support::failure(&run(&[&serve[..], &more].concat()), 1);
+    assert!(error.contains("Remove the whole data folder"), "{error}");
+}
+
+#[test]
+fn a_node_is_emptied_and_forgotten() {
+    let dir = tempfile::tempdir().unwrap();
+    let quick = ["--set", "broker.session.timeout.ms=1000"];
+    let first = start_node(dir.path(), 1, &quick);
+    let with_seed = [&quick[..], &["--seed", &first.cluster]].concat();
+    let others = [2, 3].map(|node| (node, start_node(dir.path(), node, &with_seed)));
+    let mut nodes: BTreeMap<u32, Node> = others.into_iter().chain([(1, first)]).collect();
+    eventually("all three nodes vote", || members_changed(dir.path(), "change=Promote") >= 2);
+    nodes[&1].server.output(&["topic", "create", "t", "--partitions", "6", "--replication-factor", "2"]);
+    eventually("all partitions have leaders", || leaders(&nodes[&1], "t").iter().all(Option::is_some));
+    let text = lines(0..1000);
+    nodes[&1].server.produce("t", &["--batch-bytes", "1000"], text.as_bytes());
+    let third = nodes.remove(&3).unwrap();
+    let output = std::thread::scope(|scope| {
+        let leaving = scope.spawn(|| nodes[&1].server.run(&["cluster", "decommission", "3", "-o", "json"]));
+        let replicas_on_third = || {
+            let status = status(&nodes[&1]);
+            let third = status["nodes"].as_array().unwrap().iter().find(|node| node["id"] == 3).cloned();
+            third.and_then(|node| node["replicas"].as_u64())
+        };
+        eventually("the node is empty", || replicas_on_third() == Some(0));
+        assert_eq!(third.server.stop(), Some(0));
+        leaving.join().unwrap()
+    });
+    let report: Value = serde_json::from_slice(&success(output)).unwrap();
+    assert_eq!(report["state"].as_str(), Some("forgotten"), "{report}");
+    let ids: Vec<_> =
+        status(&nodes[&1])["nodes"].as_array().unwrap().iter().map(|node| node["id"].clone()).collect();
+    assert_eq!(ids, [1, 2]);
+    assert_all_there(&nodes[&2], "t", &text);
+    // More replicas than there are nodes are refused in words.
+    let grow = ["cluster", "reassign", "--topic", "t", "--replication-factor", "3"];
+    let error = crate::support::failure(&nodes[&1].server.run(&grow), 1);
+    assert!(error.contains("3 replicas need as many nodes, and 2 are there"), "{error}");
+    let fewer = ["cluster", "reassign", "--topic", "t", "--replication-factor", "1", "--wait", "1m"];
+    assert!(nodes[&1].server.output(&fewer).ends_with("done\n"));
+    assert_all_there(&nodes[&2], "t", &text);
+}
