@@ -1,4 +1,5 @@
 //! Three real nodes: what rots on one of them is found and mended from the others; nodes that are to leave are emptied.
+#![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
