@@ -10,6 +10,7 @@ use tailrace_types::{GroupId, LeaderEpoch, NodeId, ReplicaId};
 use tokio::sync::watch;
 
 use super::chunk;
+use super::vouching::Vouching;
 use crate::controller::log::GROUP as CONTROLLER;
 use crate::peers::{PeerError, Peers, RequestKind};
 
@@ -24,6 +25,7 @@ pub(crate) struct Links {
     leaders: Mutex<Leaders>,
     /// Counts the partitions that this node began or ceased to lead.
     own: watch::Sender<u64>,
+    vouching: Vouching,
 }
 
 impl std::fmt::Debug for Links {
@@ -34,9 +36,10 @@ impl std::fmt::Debug for Links {
 
 impl Links {
     /// Of a node that is alone so far.
-    pub(crate) fn new(node: NodeId) -> Self {
+    pub(crate) fn new(node: NodeId, silence_ticks: u32) -> Self {
         let leaders = Mutex::new(Leaders::new(GROUPS_MAX));
-        Self { node, peers: OnceLock::new(), leaders, own: watch::Sender::new(0) }
+        let vouching = Vouching::new(silence_ticks);
+        Self { node, peers: OnceLock::new(), leaders, own: watch::Sender::new(0), vouching }
     }
 
     /// From now on there are others.
@@ -48,6 +51,11 @@ impl Links {
     /// The links themselves; `None` of a node that is alone.
     pub(crate) fn peers(&self) -> Option<&Peers> {
         self.peers.get()
+    }
+
+    /// Who vouches for sleeping replicas.
+    pub(crate) fn vouching(&self) -> &Vouching {
+        &self.vouching
     }
 
     /// Sends messages of a group, each to its replica's node. Never blocks; what cannot be sent is lost.

@@ -15,6 +15,7 @@ mod links;
 mod liveness;
 mod membership;
 mod receiver;
+mod vouching;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +38,7 @@ pub use join::JoinError;
 pub(crate) use kafka::ask;
 pub(crate) use links::Links;
 pub(crate) use membership::{Settled, hand_over, hand_to};
-pub(crate) use receiver::Receiver;
+pub(crate) use receiver::{Receiver, partition_of};
 
 /// Time between two complete lists of what this node leads.
 const ANNOUNCE: Duration = Duration::from_secs(5);
@@ -85,20 +86,6 @@ pub(crate) async fn run(broker: Arc<Broker>, registration: Registration) {
         () = membership::run(Arc::clone(&broker)) => {}
         () = membership::balance(&broker) => {}
         () = Broker::stopped(&mut stopping) => {}
-    }
-}
-
-/// Lets time pass for the replicas of this node.
-pub(crate) async fn tick(broker: Arc<Broker>) {
-    let mut tick = tokio::time::interval(Duration::from_millis(broker.config().tailrace_raft_tick_ms));
-    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        tick.tick().await;
-        let topics = Arc::clone(&broker.topics());
-        let replicas = topics.online().chain(std::iter::once(broker.controller.handle()));
-        for handle in replicas.filter(|handle| handle.is_replica()) {
-            broker.stepper.tick(handle);
-        }
     }
 }
 

@@ -101,6 +101,12 @@ impl PeerReceiver for Receiver {
         }
     }
 
+    fn beat(&self, from: NodeId, voucher: u64) {
+        if let Some(broker) = self.broker() {
+            broker.links.vouching().heard(from, voucher);
+        }
+    }
+
     fn leading(&self, from: NodeId, _complete: bool, groups: Vec<(GroupId, LeaderEpoch)>) {
         if let Some(broker) = self.broker() {
             broker.links.announced(from, groups, &broker.image());
@@ -147,6 +153,9 @@ impl PeerReceiver for Receiver {
 
     fn disconnected(&self, node: NodeId) {
         tracing::info!(%node, "the connection to another node has ended");
+        if let Some(broker) = self.broker() {
+            broker.links.vouching().lost(node);
+        }
     }
 
     fn heard(&self, node: NodeId) {

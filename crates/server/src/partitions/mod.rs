@@ -5,10 +5,12 @@ mod flusher;
 mod handle;
 mod inbox;
 mod open;
+mod sleep;
 mod stepper;
 mod table;
 #[cfg(test)]
 mod tests;
+mod ticker;
 mod upkeep;
 mod workers;
 
@@ -21,4 +23,5 @@ pub(crate) use handle::{Awaited, PartitionHandle, WaitOutcome};
 pub(crate) use open::{Opener, log_config, policy};
 pub(crate) use stepper::Stepper;
 pub(crate) use table::{PartitionSlot, Topic, TopicTable};
+pub(crate) use ticker::tick;
 pub(crate) use upkeep::{advance_log_start, close_all, keep_up};

@@ -43,10 +43,11 @@ pub(super) enum FrameKind {
     Ping = 6,
     Answer = 7,
     Pong = 8,
+    Beat = 12,
 }
 
 impl FrameKind {
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::Raft,
         Self::Heartbeats,
         Self::Leading,
@@ -55,6 +56,7 @@ impl FrameKind {
         Self::Ping,
         Self::Answer,
         Self::Pong,
+        Self::Beat,
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -67,6 +69,7 @@ impl FrameKind {
             Self::Ping => "ping",
             Self::Answer => "answer",
             Self::Pong => "pong",
+            Self::Beat => "beat",
         }
     }
 
@@ -97,6 +100,7 @@ pub(super) enum Frame {
         outcome: Result<Bytes, RequestError>,
     },
     Pong(u64),
+    Beat(u64),
 }
 
 /// Why bytes are no frame. The connection is of no use then.
@@ -164,7 +168,7 @@ pub(super) fn heartbeat_bytes(heartbeat: &Heartbeat) -> usize {
     HEARTBEAT_FIXED_BYTES + heartbeat.context.len()
 }
 
-/// A frame of a number: [`FrameKind::Cancel`], [`FrameKind::Ping`], [`FrameKind::Pong`].
+/// A frame of a number: [`FrameKind::Cancel`], [`FrameKind::Ping`], [`FrameKind::Pong`], [`FrameKind::Beat`].
 pub(super) fn put_number(out: &mut BytesMut, kind: FrameKind, number: u64) {
     let at = begin(out, kind);
     out.put_u64_le(number);
@@ -248,6 +252,7 @@ pub(super) fn decode(kind: u8, payload: Bytes) -> Result<(FrameKind, Frame), Fra
         FrameKind::Cancel => Frame::Cancel(decode_number(kind, &payload)?),
         FrameKind::Ping => Frame::Ping(decode_number(kind, &payload)?),
         FrameKind::Pong => Frame::Pong(decode_number(kind, &payload)?),
+        FrameKind::Beat => Frame::Beat(decode_number(kind, &payload)?),
     };
     Ok((kind, frame))
 }

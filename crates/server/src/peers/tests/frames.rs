@@ -67,6 +67,7 @@ fn samples() -> Vec<(Bytes, FrameKind, Frame)> {
             Frame::Answer { id: 77, outcome: Err(RequestError::Failed("body".to_owned())) },
         ),
         (number(FrameKind::Pong), FrameKind::Pong, Frame::Pong(77)),
+        (number(FrameKind::Beat), FrameKind::Beat, Frame::Beat(77)),
     ]
 }
 
@@ -118,6 +119,7 @@ fn clone_of(frame: &Frame) -> Frame {
         Frame::Request { id, kind, body } => Frame::Request { id: *id, kind: *kind, body: body.clone() },
         Frame::Cancel(id) => Frame::Cancel(*id),
         Frame::Ping(number) => Frame::Ping(*number),
+        Frame::Beat(number) => Frame::Beat(*number),
         Frame::Answer { id, outcome } => Frame::Answer { id: *id, outcome: outcome.clone() },
         Frame::Pong(number) => Frame::Pong(*number),
     }
