@@ -32,7 +32,7 @@ use crate::group_collector::GroupCollector;
 use crate::kafka::{FetchSessions, api_name};
 use crate::metrics::Metrics;
 use crate::nats::{self, Auth, AuthError, NatsFront};
-use crate::partitions::{Flusher, Journal, Opener, Stepper, close_all, keep_up, replace_lost};
+use crate::partitions::{Flusher, Journal, Opener, Stepper, close_all, keep_up, replace_lost, tick};
 use crate::scrubber::Scrubber;
 use crate::share::ShareGroups;
 use crate::space::{self, DiskSpace};
@@ -161,7 +161,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
     let space = DiskSpace::new(startup.disk.clone());
     let store =
         LogStore::new(startup.disk, usize::try_from(config.tailrace_open_segments_max).unwrap_or(usize::MAX));
-    let links = Arc::new(Links::new(config.node()));
+    let links = Arc::new(Links::new(config.node(), config.tailrace_raft_election_ticks));
     let front = Arc::new(NatsFront::new(&config, nats_address, auth));
     let entered = enter_cluster(&mut own, &config, &data_dir, &addresses, (&metrics, &front)).await?;
     if let Some(entered) = &entered {
@@ -176,7 +176,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         links.connect(entered.peers.clone());
     }
     let journal = Arc::new(Journal::open(store.disk(), &data_dir)?);
-    let opener = Opener { store, data_dir: data_dir.clone(), links: Arc::clone(&links), journal };
+    let opener = Opener { store, data_dir: data_dir.clone(), links: Arc::clone(&links), journal, crowd: 0 };
     let settings = startup.settings;
     let flush_threads = usize::try_from(config.tailrace_flush_threads).unwrap_or(1);
     let flusher = Flusher::start(flush_threads, Arc::clone(&metrics)).map_err(StartError::Threads)?;
@@ -298,7 +298,7 @@ async fn live_in_cluster(
     let founds = entered.founds().then(|| broker.cluster_id.clone());
     entered.receiver.set_broker(broker);
     cluster::connect_to_nodes(broker);
-    tokio::spawn(cluster::tick(Arc::clone(broker)));
+    tokio::spawn(tick(Arc::clone(broker)));
     tokio::spawn(cluster::run(Arc::clone(broker), Registration { node, founds }));
     if entered.is_new {
         tracing::info!("waiting for the cluster's metadata");

@@ -1,12 +1,14 @@
 //! `cargo xtask bench kafka`: tailrace beside Apache Kafka on this machine, as ratios with their spread.
 //! `cargo xtask bench nats`: tailrace beside nats-server; see `nats`.
 //! `cargo xtask bench groups`: groups, transactions and compaction beside Apache Kafka; see `groups`.
+//! `cargo xtask bench cluster`: three nodes beside three of Apache Kafka; see `cluster`.
 //! `cargo xtask bench subjects`: the subject matcher beside others; see `subjects`.
 //!
 //! Nothing here judges a commit: these are measurements to be read, and a missed target is reported, never a failure.
 //! What is measured lies in `parts`, what is aimed at in `targets`.
 
 mod client;
+mod cluster;
 mod groups;
 mod lab;
 mod limits;
@@ -64,8 +66,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         [first, rest @ ..] if first == "kafka" => kafka(&Options::parse(rest)?),
         [first, rest @ ..] if first == "nats" => nats::run(rest),
         [first, rest @ ..] if first == "groups" => groups::run(rest),
+        [first, rest @ ..] if first == "cluster" => cluster::run(rest),
         [first, rest @ ..] if first == "subjects" => subjects::run(rest),
-        _ => Err([USAGE, nats::USAGE, groups::USAGE, subjects::USAGE].join("\n")),
+        _ => Err([USAGE, nats::USAGE, groups::USAGE, cluster::USAGE, subjects::USAGE].join("\n")),
     }
 }
 

@@ -74,6 +74,13 @@ impl Running {
         Ok(())
     }
 
+    /// SIGTERM, without waiting.
+    pub(super) fn ask_to_stop(&self) {
+        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+    }
+
     /// SIGTERM, then SIGKILL after the grace period.
     pub(super) fn stop(&mut self) -> Result<(), String> {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);

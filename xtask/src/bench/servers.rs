@@ -12,11 +12,11 @@ use super::peers::Peers;
 use super::process::{Running, command};
 
 /// `flush.messages` of a relaxed topic: Kafka's own default, never.
-const NEVER: &str = "flush.messages=9223372036854775807";
+pub(super) const NEVER: &str = "flush.messages=9223372036854775807";
 /// A JVM on two busy cores takes several seconds.
-const START_LIMIT: Duration = Duration::from_secs(60);
+pub(super) const START_LIMIT: Duration = Duration::from_secs(60);
 /// Any identity will do: there is one node.
-const CLUSTER_ID: &str = "AAAAAAAAAAAAAAAAAAAAAA";
+pub(super) const CLUSTER_ID: &str = "AAAAAAAAAAAAAAAAAAAAAA";
 
 /// When tailrace lets a record count as committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +73,11 @@ impl Server {
         fs::remove_dir_all(data).map_err(|error| format!("{}: {error}", data.display()))
     }
 
+    /// Tells it to stop, without waiting for it.
+    pub(super) fn ask_to_stop(&self) {
+        self.running.ask_to_stop();
+    }
+
     /// Stops it and keeps its data.
     pub(super) fn stop(mut self) -> Result<PathBuf, String> {
         self.running.stop()?;
@@ -80,7 +85,13 @@ impl Server {
     }
 }
 
-fn server(system: &'static str, address: String, data: &Path, ready: Duration, running: Running) -> Server {
+pub(super) fn server(
+    system: &'static str,
+    address: String,
+    data: &Path,
+    ready: Duration,
+    running: Running,
+) -> Server {
     let nats = String::new();
     let endpoint = Endpoint { system, address, nats, pid: running.pid(), data: data.to_owned(), ready };
     Server { endpoint, running }
@@ -146,7 +157,7 @@ pub(super) fn fresh_tailrace(
 }
 
 /// One of the addresses of a line `ready kafka=ADDR nats=ADDR http=ADDR`.
-fn ready_address(line: &str, listener: &str) -> Option<String> {
+pub(super) fn ready_address(line: &str, listener: &str) -> Option<String> {
     let mut words = line.split_whitespace();
     if words.next() != Some("ready") {
         return None;
@@ -208,13 +219,13 @@ pub(super) const JVM: &[&str] = &[
     "-Djava.awt.headless=true",
 ];
 
-const LOG4J: &str = r#"<Configuration status="ERROR">
+pub(super) const LOG4J: &str = r#"<Configuration status="ERROR">
   <Appenders><Console name="C" target="SYSTEM_ERR"><PatternLayout pattern="%d %p %m%n"/></Console></Appenders>
   <Loggers><Root level="warn"><AppenderRef ref="C"/></Root></Loggers>
 </Configuration>
 "#;
 
-fn java(peers: &Peers, scratch: &Path, options: &[&str]) -> Result<std::process::Command, String> {
+pub(super) fn java(peers: &Peers, scratch: &Path, options: &[&str]) -> Result<std::process::Command, String> {
     let mut command = command(Path::new("java"))?;
     command.args(options);
     command.arg(format!("-Dlog4j2.configurationFile={}", scratch.join("log4j2.xml").display()));
@@ -306,16 +317,16 @@ pub(super) fn echo(peers: &Peers, scratch: &Path) -> Result<Server, String> {
 }
 
 /// Free now; nobody keeps it so, but the kernel hands out others first.
-fn free_port() -> Result<u16, String> {
+pub(super) fn free_port() -> Result<u16, String> {
     let port = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
     port.map(|address| address.port()).map_err(|error| format!("no free port: {error}"))
 }
 
-fn create(path: &Path) -> Result<File, String> {
+pub(super) fn create(path: &Path) -> Result<File, String> {
     File::create(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-fn write(path: &Path, text: &str) -> Result<(), String> {
+pub(super) fn write(path: &Path, text: &str) -> Result<(), String> {
     fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 

@@ -17,6 +17,7 @@ use tailrace_types::{HighWatermark, LeaderEpoch, LogEnd, Offset, RaftIndex, Repl
 
 use super::ballot::Ballot;
 use super::fetch::Fetch;
+use super::hibernation::Hibernation;
 use super::members::{MemberChange, Members};
 use super::offers::Offers;
 use super::opening::{raise_log_start, settle_ballot};
@@ -126,6 +127,9 @@ const UNCOMMITTED_BYTES_MAX: u64 = 64 << 20;
 /// Entries that are taken note of at once after they were committed, by the weight they have without their batches.
 const COMMITTED_BYTES_PER_ROUND: u64 = 64 << 10;
 
+/// Ticks over which the elections of many groups are spread at most.
+const ELECTION_SPREAD_MAX: usize = 2000;
+
 /// What was written, and waits to be durable before others may know.
 pub(super) struct Written {
     number: u64,
@@ -155,6 +159,7 @@ pub struct Replica<D: Disk> {
     pub(super) counters: Counters,
     pub(super) offers: Offers<D>,
     pub(super) fetch: Option<Fetch<D>>,
+    pub(super) hibernation: Hibernation,
     #[cfg(feature = "deliberate-bugs")]
     pub(super) bug: Option<super::bugs::DeliberateBug>,
 }
@@ -239,6 +244,7 @@ impl<D: Disk> Replica<D> {
             counters: Counters::default(),
             offers: Offers::new(),
             fetch: None,
+            hibernation: Hibernation::default(),
             #[cfg(feature = "deliberate-bugs")]
             bug: None,
         };
@@ -303,15 +309,16 @@ impl<D: Disk> Replica<D> {
         std::mem::take(&mut self.outgoing).into_iter().map(PeerMessage).collect()
     }
 
-    /// Lets one tick pass.
+    /// Lets one tick pass. Nothing happens while it hibernates.
     pub fn tick(&mut self, now: TimestampMs) {
-        if self.halted().is_none() {
+        if self.halted().is_none() && !self.hibernates() {
             self.draw_timeout();
             self.node.tick();
             self.carry_on(now);
             self.tick_offers();
             self.tick_fetch(now);
             self.tick_repair(now);
+            self.tick_hibernation();
         }
     }
 
@@ -335,11 +342,10 @@ impl<D: Disk> Replica<D> {
             return;
         }
         if message.0.get_msg_type() == MessageType::MsgSnapshot {
+            self.rouse();
             return self.consider_offer(message.0, now);
         }
-        // A message that raft does not take is as good as lost.
-        let _ = self.node.step(message.0);
-        self.carry_on(now);
+        self.step_awake(message.0, now);
     }
 
     /// A leader tells in its heartbeats only what this replica has acknowledged. Raft would panic.
@@ -746,14 +752,21 @@ impl<D: Disk> Replica<D> {
         let now = (self.node.raft.term, self.node.raft.state);
         if now != self.drawn_for {
             self.drawn_for = now;
-            self.draws = self.draws.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mixed = (self.draws ^ (self.draws >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            let ticks = self.options.election_ticks;
-            self.timeout_ticks = ticks + ((mixed ^ (mixed >> 31)) % ticks as u64) as usize;
+            self.draw_timeout_within(self.options.election_ticks);
         }
         // Others lead better than one that cannot send all it has.
         let times = if self.is_damaged() { RELUCTANCE } else { 1 };
         self.node.raft.set_randomized_election_timeout(self.timeout_ticks * times);
+    }
+
+    /// Draws the election timeout anew, up to so many ticks above the least.
+    pub(super) fn draw_timeout_within(&mut self, ticks: usize) {
+        self.draws = self.draws.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.draws ^ (self.draws >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let ticks = ticks.min(self.options.election_ticks + ELECTION_SPREAD_MAX);
+        let more = (mixed ^ (mixed >> 31)) % ticks as u64;
+        self.timeout_ticks = self.options.election_ticks + more as usize;
+        self.node.raft.set_randomized_election_timeout(self.timeout_ticks);
     }
 
     pub(super) fn ledger(&self) -> &Ledger<D> {
@@ -792,8 +805,8 @@ fn node<D: Disk>(
     let config = Config {
         id: options.id.0,
         election_tick: options.election_ticks,
-        // The bound of what is set here: twice as long at most, and more only of one that is damaged.
-        max_election_tick: 2 * RELUCTANCE * options.election_ticks,
+        // The bound of what is set here: twice as long at most, more where many groups are spread, and much more of one that is damaged.
+        max_election_tick: RELUCTANCE * (2 * options.election_ticks + ELECTION_SPREAD_MAX),
         heartbeat_tick: options.heartbeat_ticks,
         applied: storage.ballot.commit,
         max_size_per_msg: MESSAGE_BYTES_MAX,

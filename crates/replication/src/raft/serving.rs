@@ -87,12 +87,13 @@ impl<D: Disk> Replica<D> {
         store.offset_at(matched.min(store.known) + 1).map(Some)
     }
 
-    /// On a leader: the voters that were heard of since about an election's time, itself among them.
+    /// On a leader: the voters that were heard of since about an election's time, itself among them. All of them while it hibernates.
     pub fn active_voters(&self) -> usize {
         let progress = self.node.raft.prs();
         let voters = progress.conf().voters();
+        let hibernates = self.hibernates();
         let active = |(id, p): &(&u64, &raft::Progress)| {
-            voters.contains(**id) && (p.recent_active || **id == self.options.id.0)
+            voters.contains(**id) && (p.recent_active || **id == self.options.id.0 || hibernates)
         };
         progress.iter().filter(active).count()
     }

@@ -12,6 +12,7 @@ use tailrace_types::{GroupId, LeaderEpoch, NodeId, ReplicaId};
 use tokio::sync::watch;
 
 use super::chunk;
+use super::vouching::Vouching;
 use crate::controller::log::GROUP as CONTROLLER;
 use crate::peers::{PeerError, Peers, RequestKind};
 
@@ -41,6 +42,7 @@ pub(crate) struct Links {
     early: Mutex<HashMap<GroupId, Early>>,
     /// Counts the partitions that this node began or ceased to lead.
     own: watch::Sender<u64>,
+    vouching: Vouching,
 }
 
 impl std::fmt::Debug for Links {
@@ -51,10 +53,11 @@ impl std::fmt::Debug for Links {
 
 impl Links {
     /// Of a node that is alone so far.
-    pub(crate) fn new(node: NodeId) -> Self {
+    pub(crate) fn new(node: NodeId, silence_ticks: u32) -> Self {
         let leaders = Mutex::new(Leaders::new(GROUPS_MAX));
         let (early, own) = (Mutex::default(), watch::Sender::new(0));
-        Self { node, peers: OnceLock::new(), leaders, early, own }
+        let vouching = Vouching::new(silence_ticks);
+        Self { node, peers: OnceLock::new(), leaders, early, own, vouching }
     }
 
     /// From now on there are others.
@@ -66,6 +69,11 @@ impl Links {
     /// The links themselves; `None` of a node that is alone.
     pub(crate) fn peers(&self) -> Option<&Peers> {
         self.peers.get()
+    }
+
+    /// Who vouches for sleeping replicas.
+    pub(crate) fn vouching(&self) -> &Vouching {
+        &self.vouching
     }
 
     /// Sends messages of a group, each to its replica's node. Never blocks; what cannot be sent is lost.

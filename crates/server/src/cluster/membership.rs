@@ -76,16 +76,22 @@ async fn step_partition(broker: &Arc<Broker>, handle: &Arc<PartitionHandle>, wan
 async fn take_step(
     broker: &Arc<Broker>,
     handle: &Arc<PartitionHandle>,
-    decide: impl FnOnce(&Replica<ServerDisk>, &Members) -> Option<Step> + Send + 'static,
+    decide: impl FnOnce(&Replica<ServerDisk>, &Members) -> Option<Step>,
 ) -> Option<Step> {
     let mut core = Arc::clone(&handle.core).lock_owned().await;
+    let step = {
+        let replica = core.as_mut()?.replica()?;
+        replica.leads()?;
+        decide(replica, &replica.members())?
+    };
+    if step == Step::Finished {
+        return Some(step);
+    }
     let (broker, handle) = (Arc::clone(broker), Arc::clone(handle));
     // On a worker: a change of the members is made durable at once.
     let work = move || {
         let core = core.as_mut()?;
         let replica = core.replica()?;
-        replica.leads()?;
-        let step = decide(replica, &replica.members())?;
         begin(&handle, replica, step, broker.now());
         let sync = replica.sync_due();
         handle.stepped(core);

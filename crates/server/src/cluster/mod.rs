@@ -17,6 +17,7 @@ mod liveness;
 mod membership;
 mod page;
 mod receiver;
+mod vouching;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,20 +91,6 @@ pub(crate) async fn run(broker: Arc<Broker>, registration: Registration) {
         () = membership::run(Arc::clone(&broker)) => {}
         () = membership::balance(&broker) => {}
         () = Broker::stopped(&mut stopping) => {}
-    }
-}
-
-/// Lets time pass for the replicas of this node.
-pub(crate) async fn tick(broker: Arc<Broker>) {
-    let mut tick = tokio::time::interval(Duration::from_millis(broker.config().tailrace_raft_tick_ms));
-    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        tick.tick().await;
-        let topics = Arc::clone(&broker.topics());
-        let replicas = topics.online().chain(std::iter::once(broker.controller.handle()));
-        for handle in replicas.filter(|handle| handle.is_replica()) {
-            broker.stepper.tick(handle);
-        }
     }
 }
 

@@ -138,6 +138,12 @@ impl PeerReceiver for Receiver {
         }
     }
 
+    fn beat(&self, from: NodeId, voucher: u64) {
+        if let Some(broker) = self.broker() {
+            broker.links.vouching().heard(from, voucher);
+        }
+    }
+
     fn leading(&self, from: NodeId, _complete: bool, groups: Vec<(GroupId, LeaderEpoch)>) {
         let mut early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
         // Under the lock: what comes while the broker is set is in the list before that is emptied, or is not put there.
@@ -196,6 +202,9 @@ impl PeerReceiver for Receiver {
     fn disconnected(&self, node: NodeId) {
         tracing::info!(%node, "the connection to another node has ended");
         self.nats.link_down(node);
+        if let Some(broker) = self.broker() {
+            broker.links.vouching().lost(node);
+        }
     }
 
     fn heard(&self, node: NodeId) {

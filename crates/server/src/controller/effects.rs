@@ -1,6 +1,8 @@
 //! Bringing the partitions of this node in line with the metadata.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::ScopedJoinHandle;
 
 use tailrace_broker::{MetadataImage, TopicImage};
 use tailrace_log::delete_partition;
@@ -8,6 +10,9 @@ use tailrace_types::{NodeId, PartitionId, TimestampMs, TopicPartition};
 
 use super::ControllerShell;
 use crate::partitions::{Opener, PartitionHandle, PartitionSlot, Topic, TopicTable, log_config, policy};
+
+/// Threads that open partitions. New ones wait for the disk several times each, and syncs of several files share its work.
+const OPENING_THREADS: usize = 16;
 
 impl ControllerShell {
     /// Opens, changes and deletes what `image` has otherwise than the table.
@@ -63,19 +68,26 @@ impl ControllerShell {
         for number in &outdated {
             self.close_partition(&slots[number.0 as usize], topic, *number, node).await;
         }
-        let (opener, broker) = (self.opener.clone(), Arc::clone(image.broker()));
         let (from, opened_topic) = (slots.len(), Arc::clone(topic));
+        let crowd = usize::try_from(topic.partitions).unwrap_or(0).saturating_sub(from);
+        let (opener, broker) = (self.opener.of_many(crowd), Arc::clone(image.broker()));
         let opened = tokio::task::spawn_blocking(move || {
-            let open = |id: &TopicPartition| opener.open(&opened_topic, id, &broker, now);
-            let all = || opened_topic.topic_partitions();
-            let anew = all().filter(|id| outdated.contains(&id.partition));
-            let anew: Vec<_> = anew.map(|id| (id.partition.0 as usize, open(&id))).collect();
-            (anew, all().skip(from).map(|id| open(&id)).collect::<Vec<_>>())
+            let all = opened_topic.topic_partitions();
+            let is_due =
+                |id: &TopicPartition| id.partition.0 as usize >= from || outdated.contains(&id.partition);
+            let due: Vec<_> = all.filter(is_due).collect();
+            let slots = open_many(&due, |id| opener.open(&opened_topic, id, &broker, now));
+            due.into_iter().map(|id| id.partition.0 as usize).zip(slots).collect::<Vec<_>>()
         });
         match opened.await {
-            Ok((anew, new)) => {
-                anew.into_iter().for_each(|(number, slot)| slots[number] = slot);
-                slots.extend(new);
+            // In the order of their numbers: what is new follows what is there.
+            Ok(opened) => {
+                for (number, slot) in opened {
+                    match slots.get_mut(number) {
+                        Some(place) => *place = slot,
+                        None => slots.push(slot),
+                    }
+                }
             }
             Err(error) => tracing::error!(topic = %topic.name, %error, "opening partitions panicked"),
         }
@@ -142,6 +154,9 @@ impl ControllerShell {
             // Not on a worker thread: an append may hold the lock while it waits for such a thread.
             if let PartitionSlot::Online(handle) = slot {
                 drop(handle.core.lock().await.take());
+                // The other replicas are deleted, too: nobody has to be woken.
+                handle.sleep.end();
+                handle.sleep.set_gone();
                 handle.stop_waiters();
             }
         }
@@ -170,34 +185,42 @@ impl ControllerShell {
     }
 }
 
-/// Opens all partitions of all topics, on as many threads as there are processors: at start nothing else runs.
+/// Opens all partitions of all topics.
 pub(super) fn open_all(image: &MetadataImage, opener: &Opener, now: TimestampMs) -> TopicTable {
     let all: Vec<_> =
         image.topics().flat_map(|topic| topic.topic_partitions().map(move |id| (topic, id))).collect();
-    let threads =
-        std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get).min(all.len().max(1));
-    let next = std::sync::atomic::AtomicUsize::new(0);
-    let mut slots: Vec<(usize, PartitionSlot)> = std::thread::scope(|scope| {
-        let open_some = || {
-            let mut opened = Vec::new();
-            loop {
-                let number = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                let Some((topic, id)) = all.get(number) else { return opened };
-                opened.push((number, opener.open(topic, id, image.broker(), now)));
-            }
-        };
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(open_some)).collect();
-        workers
-            .into_iter()
-            .flat_map(|worker| worker.join().expect("opening partitions does not panic"))
-            .collect()
-    });
-    slots.sort_by_key(|(number, _)| *number);
-    let mut slots = slots.into_iter().map(|(_, slot)| slot);
+    let opener = opener.of_many(all.len());
+    let slots = open_many(&all, |(topic, id)| opener.open(topic, id, image.broker(), now));
+    let mut slots = slots.into_iter();
     let mut table = TopicTable::default();
     for topic in image.topics() {
         let count = usize::try_from(topic.partitions).unwrap_or(0);
         table.insert(Topic::new(topic, slots.by_ref().take(count).collect()));
     }
     table
+}
+
+/// Opens partitions on several threads, each of which waits for the disk now and then. In the order of `all`.
+fn open_many<T: Sync>(all: &[T], open: impl Fn(&T) -> PartitionSlot + Sync) -> Vec<PartitionSlot> {
+    if let [one] = all {
+        return vec![open(one)];
+    }
+    let threads = OPENING_THREADS.min(all.len());
+    let next = AtomicUsize::new(0);
+    let mut slots: Vec<(usize, PartitionSlot)> = std::thread::scope(|scope| {
+        let open_some = || {
+            let mut opened = Vec::new();
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let Some(one) = all.get(number) else { return opened };
+                opened.push((number, open(one)));
+            }
+        };
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(open_some)).collect();
+        let join =
+            |worker: ScopedJoinHandle<'_, _>| worker.join().expect("opening partitions does not panic");
+        workers.into_iter().flat_map(join).collect()
+    });
+    slots.sort_by_key(|(number, _)| *number);
+    slots.into_iter().map(|(_, slot)| slot).collect()
 }

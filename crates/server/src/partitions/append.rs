@@ -160,6 +160,7 @@ async fn append_entry(
     partition: &Arc<PartitionHandle>,
     entry: Entry,
 ) -> Result<Appended, AppendFailure> {
+    partition.rouse();
     let may_block = !partition.epoch_begun.load(Ordering::Acquire) || broker.dirty.writes_may_block();
     if may_block {
         return append_on_worker(broker, partition, entry).await;

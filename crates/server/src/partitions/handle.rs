@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use tailrace_log::LogConfig;
-use tailrace_replication::raft::{ChunkRequest, Members};
+use tailrace_replication::raft::{ChunkRequest, Members, Replica};
 use tailrace_replication::{Appended, Partition, PartitionReader, Policy};
 use tailrace_types::{GroupId, HighWatermark, LeaderEpoch, Offset, ReplicaId, TimestampMs, TopicPartition};
 use tokio::sync::{Notify, oneshot};
@@ -16,6 +16,7 @@ use crate::cluster::{Links, Settled};
 use crate::disk::ServerDisk;
 use crate::nats::live::LiveQueue;
 use crate::partitions::inbox::Inbox;
+use crate::partitions::sleep::Sleep;
 use crate::partitions::workers::Claim;
 use crate::peers::PeerError;
 
@@ -78,6 +79,8 @@ pub(crate) struct PartitionHandle {
     pub(crate) syncs: Claim,
     /// What its replica has still to be stepped with.
     pub(crate) inbox: Inbox,
+    /// Whether its replica sleeps.
+    pub(crate) sleep: Sleep,
     /// The epoch in which this node leads it, or -1.
     leads: AtomicI32,
     /// It is one of several replicas, or was once.
@@ -186,6 +189,7 @@ impl PartitionHandle {
             fetches_waiting: AtomicUsize::new(0),
             syncs: Claim::default(),
             inbox: Inbox::default(),
+            sleep: Sleep::default(),
             leads: AtomicI32::new(leads.get()),
             replica,
             settled: Settled::default(),
@@ -240,6 +244,8 @@ impl PartitionHandle {
     /// Tells everybody who waits that the partition goes on elsewhere, or under another handle.
     pub(crate) fn retire(&self) {
         self.leads.store(LeaderEpoch::UNKNOWN.get(), Ordering::Release);
+        self.awake(true);
+        self.sleep.set_gone();
         self.answer_committed();
         self.acks.answer_all(WaitOutcome::Deposed);
         self.stable.answer_all(WaitOutcome::Deposed);
@@ -256,6 +262,8 @@ impl PartitionHandle {
     pub(crate) fn stepped(&self, core: &mut Partition<ServerDisk>) {
         let Some(replica) = core.replica() else { return };
         self.links.send(self.group, replica.take_messages());
+        self.inbox.set_due(replica.ticks_until_due());
+        self.note_sleep(replica);
         let leads = replica.leads();
         let now = leads.unwrap_or(LeaderEpoch::UNKNOWN).get();
         let before = self.leads.swap(now, Ordering::AcqRel);
@@ -271,6 +279,45 @@ impl PartitionHandle {
             self.stable.answer_all(WaitOutcome::Deposed);
         }
         self.links.leadership_changed(self.group, replica.id(), leads);
+    }
+
+    fn note_sleep(&self, replica: &Replica<ServerDisk>) {
+        if replica.hibernates() {
+            self.sleep.begin(replica.leads().is_some(), replica.relies_on());
+        } else if self.sleep.hibernates() {
+            self.awake(replica.halted().is_some());
+        }
+    }
+
+    /// The replica is awake. One that led in its sleep and does so no more, without a word to its members, has these woken.
+    fn awake(&self, ceases: bool) {
+        if self.sleep.end() && ceases {
+            self.links.vouching().renew();
+        }
+        self.links.vouching().woke(self.group);
+    }
+
+    /// To be called before a sleeping leader is asked for something that may block.
+    pub(crate) fn rouse(&self) {
+        if self.sleep.hibernates() && self.leads().is_some() {
+            self.inbox.wake(0);
+            self.links.vouching().woke(self.group);
+        }
+    }
+
+    /// True if the replica sleeps and must not: a node that it relies on is gone. It wakes with the next step.
+    pub(crate) fn must_wake(&self) -> bool {
+        let must =
+            self.sleep.hibernates() && self.sleep.relies(|nodes| !self.links.vouching().vouch_for(nodes));
+        if must {
+            self.inbox.wake(0);
+        }
+        must
+    }
+
+    /// With what its node vouches for it while it sleeps.
+    pub(crate) fn voucher(&self) -> Option<u64> {
+        self.links.vouching().own()
     }
 
     /// Waits, without a lock on the core, until what was appended is committed.
@@ -403,6 +450,7 @@ impl PartitionHandle {
     /// Marks the partition as no longer writable and tells everyone who waits.
     pub(crate) fn stop_waiters(&self) {
         self.halted.store(true, Ordering::Release);
+        self.awake(true);
         self.answer_committed();
         self.answer_halted();
         self.watermark_moved();

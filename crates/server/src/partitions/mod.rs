@@ -7,10 +7,12 @@ mod inbox;
 mod journal;
 mod lost;
 mod open;
+mod sleep;
 mod stepper;
 mod table;
 #[cfg(test)]
 mod tests;
+mod ticker;
 mod upkeep;
 mod workers;
 
@@ -25,4 +27,5 @@ pub(crate) use lost::replace_lost;
 pub(crate) use open::{Opener, log_config, policy};
 pub(crate) use stepper::Stepper;
 pub(crate) use table::{PartitionSlot, Topic, TopicTable};
+pub(crate) use ticker::tick;
 pub(crate) use upkeep::{advance_log_start, close_all, keep_up};

@@ -16,6 +16,9 @@ use crate::partitions::handle::{Offline, PartitionHandle};
 use crate::partitions::journal::Journal;
 use crate::partitions::table::PartitionSlot;
 
+/// Elections that partitions which are opened together set off with each tick, about.
+const ELECTIONS_PER_TICK: usize = 100;
+
 /// Opens the partitions of one data folder.
 #[derive(Clone)]
 pub(crate) struct Opener {
@@ -23,6 +26,8 @@ pub(crate) struct Opener {
     pub(crate) data_dir: PathBuf,
     pub(crate) links: Arc<Links>,
     pub(crate) journal: Arc<Journal>,
+    /// How many partitions are opened at the same time: the elections of as many groups are spread.
+    pub(crate) crowd: usize,
 }
 
 /// Why a partition cannot be opened.
@@ -91,13 +96,16 @@ impl Opener {
             Wanted::Nothing | Wanted::Solo => None,
         };
         match self.open_core(topic, id, (broker, replica), now) {
-            Ok((core, created)) => {
+            Ok(mut core) => {
+                if let Some(replica) = core.replica() {
+                    replica.spread_election(self.crowd / ELECTIONS_PER_TICK);
+                }
                 let group = GroupId { topic: topic.id, partition: id.partition };
                 let handle = PartitionHandle::new((id.clone(), group), core, Arc::clone(&self.links));
-                // The first of the founders leads a new group.
+                // The first of the founders is to lead, unless another one does already.
                 let is_first =
                     matches!(&wanted, Wanted::Replica { id, founders } if founders.first() == Some(id));
-                handle.inbox.set_eager(created && is_first);
+                handle.inbox.set_eager(is_first);
                 if let (Some(epoch), Some(own)) = (handle.leads(), topic.partition(id.partition)) {
                     let own = own.present_on(broker.node()).unwrap_or(own.founders[0]);
                     self.links.leadership_changed(group, own, Some(epoch));
@@ -110,6 +118,11 @@ impl Opener {
                 PartitionSlot::Offline(Offline { reason, replica: own, is_lost })
             }
         }
+    }
+
+    /// For as many partitions at the same time.
+    pub(crate) fn of_many(&self, crowd: usize) -> Self {
+        Self { crowd, ..self.clone() }
     }
 
     /// True if what is open of a partition is not what the metadata want of this node.
@@ -139,7 +152,7 @@ impl Opener {
         id: &TopicPartition,
         (broker, replica): (&BrokerConfig, Option<ReplicaOptions>),
         now: TimestampMs,
-    ) -> Result<(Partition<ServerDisk>, bool), OpenError> {
+    ) -> Result<Partition<ServerDisk>, OpenError> {
         let identity = PartitionIdentity { topic_id: topic.id, topic_partition: id.clone() };
         let dir = self.data_dir.join(id.to_string());
         let (config, policy) = (log_config(&topic.config, broker, id), policy(&topic.config, broker));
@@ -170,7 +183,7 @@ impl Opener {
             }
         };
         note_recovery(id, &recovery);
-        Ok((core, recovery.created))
+        Ok(core)
     }
 
     /// An index that is damaged is built anew from its log.

@@ -12,6 +12,7 @@ use crate::broker::wall_clock;
 use crate::disk::ServerDisk;
 use crate::partitions::flusher::Flusher;
 use crate::partitions::handle::PartitionHandle;
+use crate::partitions::inbox::Received;
 use crate::partitions::workers::Workers;
 
 /// Times that a chunk is asked for in vain, in a row.
@@ -38,7 +39,7 @@ impl Stepper {
             if due.fetch && partition.inbox.begin_fetching() {
                 runtime.spawn(fetch_snapshot(Arc::clone(partition), Arc::clone(&flusher)));
             }
-            false
+            due.again
         };
         Workers::start(("step", threads), |partition| &partition.inbox.claim, step).map(Self)
     }
@@ -50,10 +51,19 @@ impl Stepper {
         }
     }
 
-    /// Lets one tick pass for the replica.
-    pub(crate) fn tick(&self, partition: &Arc<PartitionHandle>) {
-        partition.inbox.tick();
+    /// Steps the replica with what is in its inbox.
+    pub(crate) fn schedule(&self, partition: &Arc<PartitionHandle>) {
         self.0.schedule(partition);
+    }
+
+    /// How many replicas wait to be stepped.
+    pub(crate) fn queued(&self) -> usize {
+        self.0.queued()
+    }
+
+    /// For each thread a number that changes whenever it begins or ends with a replica; odd in between.
+    pub(crate) fn progress(&self) -> impl ExactSizeIterator<Item = u64> {
+        self.0.progress()
     }
 
     /// Lets the queue run empty and ends the threads.
@@ -68,15 +78,20 @@ struct Due {
     sync: bool,
     /// The replica is too far behind, and wants segments.
     fetch: bool,
+    /// It went to sleep relying on a node that was lost meanwhile.
+    again: bool,
 }
 
 fn step(partition: &Arc<PartitionHandle>) -> Due {
-    let (messages, ticks) = partition.inbox.take();
+    let received = partition.inbox.take();
     let before = partition.reader.high_watermark();
     let mut slot = partition.core.blocking_lock();
-    let Some(core) = slot.as_mut() else { return Due::default() };
-    let stepped = catch_unwind(AssertUnwindSafe(|| step_core(partition, core, messages, ticks)));
-    let Ok((due, halted)) = stepped else {
+    let Some(core) = slot.as_mut() else {
+        partition.sleep.set_gone();
+        return Due::default();
+    };
+    let stepped = catch_unwind(AssertUnwindSafe(|| step_core(partition, core, received)));
+    let Ok((mut due, halted)) = stepped else {
         tracing::error!(partition = %partition.id, "a replica's step panicked: it is taken out of service");
         *slot = None;
         drop(slot);
@@ -92,29 +107,36 @@ fn step(partition: &Arc<PartitionHandle>) -> Due {
     } else if partition.reader.high_watermark() > before {
         partition.watermark_moved();
     }
+    due.again = partition.must_wake();
     due
 }
 
 fn step_core(
     partition: &PartitionHandle,
     core: &mut Partition<ServerDisk>,
-    messages: impl IntoIterator<Item = PeerMessage>,
-    ticks: u32,
+    received: Received,
 ) -> (Due, Option<String>) {
     let Some(replica) = core.replica() else { return (Due::default(), None) };
     let now = wall_clock();
-    for message in messages {
-        replica.receive(message, now);
+    replica.set_voucher(partition.voucher());
+    if let Some(spread_ticks) = received.wakes {
+        replica.wake(spread_ticks);
     }
-    for _ in 0..ticks {
+    for _ in 0..received.ticks_before {
         replica.tick(now);
     }
-    if ticks > 0 && replica.leader().is_none() && partition.inbox.is_eager() {
-        replica.campaign(now);
-    } else if replica.leader().is_some() {
-        partition.inbox.set_eager(false);
+    for message in received.messages {
+        replica.receive(message, now);
     }
-    let due = Due { sync: replica.sync_due(), fetch: replica.wanted_chunk().is_some() };
+    for _ in 0..received.ticks {
+        replica.tick(now);
+    }
+    if replica.leader().is_some() {
+        partition.inbox.set_eager(false);
+    } else if received.asks {
+        replica.campaign(now);
+    }
+    let due = Due { sync: replica.sync_due(), fetch: replica.wanted_chunk().is_some(), again: false };
     let outcome = (due, replica.halted().map(str::to_owned));
     partition.stepped(core);
     outcome

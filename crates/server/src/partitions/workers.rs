@@ -2,7 +2,7 @@
 //! bounded by the number of partitions.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -55,6 +55,8 @@ struct Shared {
     wake: Condvar,
     claim: fn(&PartitionHandle) -> &Claim,
     work: Box<Work>,
+    /// What each thread has begun and ended: odd while it works.
+    progress: Vec<AtomicU64>,
 }
 
 #[derive(Default)]
@@ -71,12 +73,18 @@ impl Workers {
         work: impl Fn(&Arc<PartitionHandle>) -> bool + Send + Sync + 'static,
     ) -> std::io::Result<Self> {
         let work = Box::new(work);
-        let shared = Arc::new(Shared { queue: Mutex::default(), wake: Condvar::new(), claim, work });
+        let shared = Arc::new(Shared {
+            queue: Mutex::default(),
+            wake: Condvar::new(),
+            claim,
+            work,
+            progress: (0..threads).map(|_| AtomicU64::new(0)).collect(),
+        });
         let mut handles = Vec::with_capacity(threads);
         for number in 0..threads {
             let shared = Arc::clone(&shared);
             let builder = std::thread::Builder::new().name(format!("{name}-{number}"));
-            handles.push(builder.spawn(move || shared.run())?);
+            handles.push(builder.spawn(move || shared.run(number))?);
         }
         Ok(Self { shared, threads: Mutex::new(handles) })
     }
@@ -86,6 +94,16 @@ impl Workers {
         if (self.shared.claim)(partition).take() {
             self.shared.push(Arc::clone(partition));
         }
+    }
+
+    /// How many partitions wait.
+    pub(crate) fn queued(&self) -> usize {
+        self.shared.lock().partitions.len()
+    }
+
+    /// For each thread a number that changes whenever it begins or ends with a partition; odd in between.
+    pub(crate) fn progress(&self) -> impl ExactSizeIterator<Item = u64> {
+        self.shared.progress.iter().map(|progress| progress.load(Ordering::Relaxed))
     }
 
     /// Works off the queue, then ends the threads. Blocks.
@@ -112,11 +130,13 @@ impl Shared {
         self.wake.notify_one();
     }
 
-    fn run(&self) {
+    fn run(&self, number: usize) {
         while let Some(partition) = self.next() {
+            self.progress[number].fetch_add(1, Ordering::Relaxed);
             let claim = (self.claim)(&partition);
             claim.started();
             let wanted = (self.work)(&partition);
+            self.progress[number].fetch_add(1, Ordering::Relaxed);
             if claim.ended(wanted) {
                 self.push(Arc::clone(&partition));
             }

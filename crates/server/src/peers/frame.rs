@@ -46,10 +46,11 @@ pub(super) enum FrameKind {
     Pong = 8,
     NatsInterest = 9,
     NatsMessage = 10,
+    Beat = 12,
 }
 
 impl FrameKind {
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::Raft,
         Self::Heartbeats,
         Self::Leading,
@@ -60,6 +61,7 @@ impl FrameKind {
         Self::Pong,
         Self::NatsInterest,
         Self::NatsMessage,
+        Self::Beat,
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -74,6 +76,7 @@ impl FrameKind {
             Self::Pong => "pong",
             Self::NatsInterest => "nats_interest",
             Self::NatsMessage => "nats_message",
+            Self::Beat => "beat",
         }
     }
 
@@ -104,6 +107,7 @@ pub(super) enum Frame {
         outcome: Result<Bytes, RequestError>,
     },
     Pong(u64),
+    Beat(u64),
     /// What is in it is the NATS front's business.
     Nats(NatsFrame, Bytes),
 }
@@ -182,7 +186,7 @@ pub(super) fn heartbeat_bytes(heartbeat: &Heartbeat) -> usize {
     HEARTBEAT_FIXED_BYTES + heartbeat.context.len()
 }
 
-/// A frame of a number: [`FrameKind::Cancel`], [`FrameKind::Ping`], [`FrameKind::Pong`].
+/// A frame of a number: [`FrameKind::Cancel`], [`FrameKind::Ping`], [`FrameKind::Pong`], [`FrameKind::Beat`].
 pub(super) fn put_number(out: &mut BytesMut, kind: FrameKind, number: u64) {
     let at = begin(out, kind);
     out.put_u64_le(number);
@@ -268,6 +272,7 @@ pub(super) fn decode(kind: u8, payload: Bytes) -> Result<(FrameKind, Frame), Fra
         FrameKind::Pong => Frame::Pong(decode_number(kind, &payload)?),
         FrameKind::NatsInterest => Frame::Nats(NatsFrame::Interest, payload),
         FrameKind::NatsMessage => Frame::Nats(NatsFrame::Message, payload),
+        FrameKind::Beat => Frame::Beat(decode_number(kind, &payload)?),
     };
     Ok((kind, frame))
 }

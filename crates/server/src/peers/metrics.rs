@@ -46,7 +46,8 @@ impl FrameCounters {
     }
 
     fn of(&self, kind: FrameKind) -> &Counter {
-        &self.counters[kind as usize - 1]
+        let at = FrameKind::ALL.iter().position(|known| *known == kind);
+        &self.counters[at.expect("ALL has every kind")]
     }
 }
 

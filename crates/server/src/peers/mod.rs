@@ -46,6 +46,7 @@ pub(crate) use types::{
 };
 
 use crate::metrics::Metrics;
+use frame::FrameKind;
 use handshake::Purpose;
 use link::Link;
 use metrics::PeerMetrics;
@@ -221,6 +222,13 @@ impl Peers {
         for link in self.shared.links.load().values() {
             // Who is down, or far behind, is told later.
             let _ = link.with_session(|session| session.outgoing.push_leading(complete, &frames));
+        }
+    }
+
+    /// Tells all nodes that this one vouches for its sleeping replicas. Never blocks.
+    pub(crate) fn beat(&self, voucher: u64) {
+        for link in self.shared.links.load().values() {
+            let _ = link.with_session(|session| session.outgoing.push_control(FrameKind::Beat, voucher));
         }
     }
 

@@ -203,6 +203,9 @@ pub(crate) trait PeerReceiver: Send + Sync + 'static {
     /// Each is from a replica on `from` and for one on this node.
     fn raft(&self, from: NodeId, messages: Vec<(GroupId, PeerMessage)>);
 
+    /// `from` vouches for its sleeping replicas, with this number.
+    fn beat(&self, from: NodeId, voucher: u64);
+
     /// Groups that `from` leads, and since which epoch; `complete` if these are all.
     fn leading(&self, from: NodeId, complete: bool, groups: Vec<(GroupId, LeaderEpoch)>);
 

@@ -235,9 +235,9 @@ fn scrub(
             }
             Scrubbed::Log(damage) => {
                 note(shared, broker, handle, &damage);
-                // A replica begins to mend it with its next tick.
+                // A replica begins to mend it with its next tick. One that sleeps finds out with this step that it must not.
                 if handle.is_replica() {
-                    broker.stepper.tick(handle);
+                    broker.stepper.schedule(handle);
                 }
             }
         }

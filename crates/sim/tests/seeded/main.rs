@@ -1,6 +1,7 @@
 //! Logs and partitions on a simulated disk, against models. Each test prints the seed that it fails with.
 
 mod common;
+mod hibernation;
 mod log_compaction;
 mod log_damage;
 mod log_full_disk;

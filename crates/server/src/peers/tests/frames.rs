@@ -80,6 +80,7 @@ fn samples() -> Vec<(Bytes, FrameKind, Frame)> {
             Frame::Nats(NatsFrame::Interest, body.clone()),
         ),
         (nats(FrameKind::NatsMessage), FrameKind::NatsMessage, Frame::Nats(NatsFrame::Message, body.clone())),
+        (number(FrameKind::Beat), FrameKind::Beat, Frame::Beat(77)),
     ]
 }
 
@@ -131,6 +132,7 @@ fn clone_of(frame: &Frame) -> Frame {
         Frame::Request { id, kind, body } => Frame::Request { id: *id, kind: *kind, body: body.clone() },
         Frame::Cancel(id) => Frame::Cancel(*id),
         Frame::Ping(number) => Frame::Ping(*number),
+        Frame::Beat(number) => Frame::Beat(*number),
         Frame::Answer { id, outcome } => Frame::Answer { id: *id, outcome: outcome.clone() },
         Frame::Pong(number) => Frame::Pong(*number),
         Frame::Nats(frame, payload) => Frame::Nats(*frame, payload.clone()),

@@ -157,6 +157,22 @@ async fn large_messages_arrive_and_larger_ones_than_a_frame_are_refused() {
 }
 
 #[tokio::test]
+async fn a_beat_reaches_all_nodes_once() {
+    let mut nodes = cluster(vec![Setup::new(1), Setup::new(2), Setup::new(3)]).await;
+    let beat = |event| match event {
+        Event::Beat(from, voucher) => Some((from.0, voucher)),
+        _ => None,
+    };
+    nodes[0].peers.beat(77);
+    assert_eq!(nodes[1].wait_for(beat).await, (1, 77));
+    assert_eq!(nodes[2].wait_for(beat).await, (1, 77));
+    assert_eq!(nodes[0].counts().frames_sent(FrameKind::Beat), 2);
+    for node in nodes {
+        node.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn announcements_reach_all_nodes_or_one() {
     let mut nodes = cluster(vec![Setup::new(1), Setup::new(2), Setup::new(3)]).await;
     let leading = |event| match event {

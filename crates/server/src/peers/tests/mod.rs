@@ -29,6 +29,7 @@ const CLUSTER: &str = "the-cluster";
 #[derive(Debug)]
 enum Event {
     Raft(NodeId, Vec<(GroupId, PeerMessage)>),
+    Beat(NodeId, u64),
     Leading(NodeId, bool, Vec<(GroupId, LeaderEpoch)>),
     Connected(NodeId),
     Disconnected(NodeId),
@@ -72,6 +73,10 @@ impl NatsReceiver for NatsRecorder {
 impl PeerReceiver for Recorder {
     fn raft(&self, from: NodeId, messages: Vec<(GroupId, PeerMessage)>) {
         self.note(Event::Raft(from, messages));
+    }
+
+    fn beat(&self, from: NodeId, voucher: u64) {
+        self.note(Event::Beat(from, voucher));
     }
 
     fn leading(&self, from: NodeId, complete: bool, groups: Vec<(GroupId, LeaderEpoch)>) {

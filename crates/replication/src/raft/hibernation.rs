@@ -1,0 +1,391 @@
+//! Groups in which nothing happens stop ticking, and say nothing.
+//!
+//! A leader whose members all have the whole log, and know that it is committed, asks them in its heartbeats to hibernate. Who agrees
+//! stops its clock; once all have agreed, the leader stops its own. From then on the nodes vouch for each other: each one beats, once
+//! for all of its groups, with a number that is new at each start (its voucher). A replica wakes when a node that it relies on falls
+//! silent, is lost, or beats with another number ([`Beats`]); when a message comes; and when anything is asked of it.
+//!
+//! Nothing that raft promises rests on this: who sleeps too long is late, who wakes too early has ticked in vain. Deliberately not
+//! here: who beats, and how it reaches others.
+
+use std::collections::BTreeMap;
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use raft::StateRole;
+use raft::eraftpb::{Message, MessageType};
+use tailrace_log::Disk;
+use tailrace_types::{NodeId, ReplicaId, TimestampMs};
+
+use super::replica::Replica;
+
+/// Election timeouts without anything to do after which a leader asks.
+const QUIET_TIMEOUTS: usize = 2;
+
+/// First byte of a heartbeat's context with which a leader asks, and of the answer that agrees. A voucher (8) and a raft index (8)
+/// follow, little endian.
+const ASKS: u8 = 1;
+const AGREES: u8 = 2;
+const NOTE_BYTES: usize = 17;
+
+/// A node that a sleeping replica relies on, and the number with which it has to beat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reliance {
+    /// The node.
+    pub node: NodeId,
+    /// Its voucher.
+    pub voucher: u64,
+}
+
+/// What raft was when a replica went to sleep. Whatever changes it wakes the replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Scene {
+    term: u64,
+    state: StateRole,
+    leader: u64,
+    last_index: u64,
+    committed: u64,
+    is_disturbed: bool,
+}
+
+/// Where a replica stands.
+#[derive(Debug, Default)]
+pub(super) struct Hibernation {
+    /// Its own node's voucher, while that vouches.
+    own: Option<u64>,
+    quiet_ticks: usize,
+    /// Where its log ended at the last tick.
+    quiet_at: u64,
+    /// Members that have agreed, with the vouchers of their nodes.
+    agreed: BTreeMap<u64, u64>,
+    sleep: Option<(Scene, Vec<Reliance>)>,
+}
+
+/// What a heartbeat, or an answer to one, says beyond its being one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Note {
+    agrees: bool,
+    voucher: u64,
+    index: u64,
+}
+
+impl Note {
+    fn encode(self) -> Bytes {
+        let mut out = BytesMut::with_capacity(NOTE_BYTES);
+        out.put_u8(if self.agrees { AGREES } else { ASKS });
+        out.put_u64_le(self.voucher);
+        out.put_u64_le(self.index);
+        out.freeze()
+    }
+
+    /// Takes the note off a message: raft is not to see it.
+    fn take(message: &mut Message) -> Option<Self> {
+        let agrees = match message.get_msg_type() {
+            MessageType::MsgHeartbeat => false,
+            MessageType::MsgHeartbeatResponse => true,
+            _ => return None,
+        };
+        let context = std::mem::take(&mut message.context);
+        let (kind, voucher, index) = (context.first()?, context.get(1..9)?, context.get(9..NOTE_BYTES)?);
+        let number = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).ok();
+        let expected = if agrees { AGREES } else { ASKS };
+        let is_whole = *kind == expected && context.len() == NOTE_BYTES;
+        Some(Self { agrees, voucher: number(voucher)?, index: number(index)? }).filter(|_| is_whole)
+    }
+}
+
+impl<D: Disk> Replica<D> {
+    /// Lets the replica hibernate from now on: its node vouches for it with this number. `None`: it does not, and the replica stays
+    /// awake once it is.
+    pub fn set_voucher(&mut self, voucher: Option<u64>) {
+        self.hibernation.own = voucher;
+    }
+
+    /// True if it needs no ticks until it is woken: whatever else is called wakes it if need be.
+    pub fn hibernates(&self) -> bool {
+        self.hibernation.sleep.as_ref().is_some_and(|(scene, _)| *scene == self.scene())
+    }
+
+    /// The nodes on which a sleeping replica relies: [`Replica::wake`] is due as soon as [`Beats`] does not vouch for one of them.
+    pub fn relies_on(&self) -> &[Reliance] {
+        match &self.hibernation.sleep {
+            Some((scene, nodes)) if *scene == self.scene() => nodes,
+            _ => &[],
+        }
+    }
+
+    /// Wakes the replica, if it hibernates: a node that it relied on is not there any more. A follower asks for votes unless its leader
+    /// is heard of within two heartbeats, which it is told to be awake for; up to an election timeout later, and `spread_ticks` more
+    /// where there are many such groups.
+    pub fn wake(&mut self, spread_ticks: usize) {
+        let slept = self.hibernates();
+        self.rouse();
+        if !slept || self.node.raft.state != StateRole::Follower {
+            return;
+        }
+        let patience = 2 * self.options.heartbeat_ticks;
+        self.node.raft.election_elapsed = self.options.election_ticks.saturating_sub(patience);
+        self.spread_election(spread_ticks);
+        // It may be there after all, and sleep.
+        let raft = &self.node.raft;
+        let mut sign = Message::default();
+        sign.set_msg_type(MessageType::MsgHeartbeatResponse);
+        (sign.from, sign.to) = (self.options.id.0, raft.leader_id);
+        (sign.term, sign.commit) = (raft.term, raft.raft_log.committed);
+        self.outgoing.push(sign);
+    }
+
+    /// Without a word from a leader it asks for votes up to so many ticks later than it would.
+    pub fn spread_election(&mut self, ticks: usize) {
+        self.draw_timeout_within(self.options.election_ticks + ticks);
+    }
+
+    /// How many ticks may pass before one of them does anything; at least 1.
+    pub fn ticks_until_due(&self) -> usize {
+        if self.halted().is_some() || self.hibernates() {
+            return usize::MAX;
+        }
+        let raft = &self.node.raft;
+        if !self.offers.is_empty() || self.fetch.is_some() || self.is_damaged() {
+            return 1;
+        }
+        let due = match raft.state {
+            StateRole::Leader => {
+                let beat = self.options.heartbeat_ticks.saturating_sub(raft.heartbeat_elapsed());
+                beat.min(self.options.election_ticks.saturating_sub(raft.election_elapsed))
+            }
+            _ => raft.randomized_election_timeout().saturating_sub(raft.election_elapsed),
+        };
+        due.max(1)
+    }
+
+    /// After a tick: a leader counts how long nothing has happened, and asks its members to hibernate in the heartbeats that are due.
+    pub(super) fn tick_hibernation(&mut self) {
+        // What woke it without a message has left this behind.
+        self.rouse();
+        let index = self.node.raft.raft_log.last_index();
+        let before = std::mem::replace(&mut self.hibernation.quiet_at, index);
+        let (Some(voucher), true) = (self.hibernation.own, before == index && self.is_quiet()) else {
+            self.hibernation.quiet_ticks = 0;
+            self.hibernation.agreed.clear();
+            return;
+        };
+        self.hibernation.quiet_ticks += 1;
+        if self.hibernation.quiet_ticks < QUIET_TIMEOUTS * self.options.election_ticks {
+            return;
+        }
+        let note = Note { agrees: false, voucher, index }.encode();
+        for message in &mut self.outgoing {
+            if message.get_msg_type() == MessageType::MsgHeartbeat && message.commit == index {
+                message.context = note.clone();
+            }
+        }
+        self.sleep_if_all_agree();
+    }
+
+    /// Steps raft with a message that is not from the replica itself, and looks at what it says of hibernating.
+    pub(super) fn step_awake(&mut self, mut message: Message, now: TimestampMs) {
+        let (from, term) = (message.from, message.term);
+        let note = Note::take(&mut message).filter(|_| term == self.node.raft.term);
+        if note.is_none() {
+            self.rouse();
+        }
+        // A message that raft does not take is as good as lost.
+        let _ = self.node.step(message);
+        self.carry_on(now);
+        match note {
+            Some(note) if note.agrees => self.note_agreement(from, note),
+            Some(note) => self.consider_sleep(from, note),
+            None => {}
+        }
+    }
+
+    fn note_agreement(&mut self, from: u64, note: Note) {
+        let is_asked = self.hibernation.own.is_some() && self.hibernation.quiet_at == note.index;
+        if is_asked && self.is_quiet() && self.has_settled(note.index) {
+            self.hibernation.agreed.insert(from, note.voucher);
+            self.sleep_if_all_agree();
+        }
+    }
+
+    /// A follower sleeps, and tells its leader, if it has all that the leader has.
+    fn consider_sleep(&mut self, leader: u64, note: Note) {
+        let raft = &self.node.raft;
+        let follows = raft.state == StateRole::Follower && raft.leader_id == leader;
+        let (Some(own), true) = (self.hibernation.own, follows && self.has_settled(note.index)) else {
+            return self.rouse();
+        };
+        let reliance = Reliance { node: ReplicaId(leader).node(), voucher: note.voucher };
+        self.hibernation.sleep = Some((self.scene(), vec![reliance]));
+        let answer = self.outgoing.iter_mut().rev();
+        let mut answer =
+            answer.filter(|m| m.get_msg_type() == MessageType::MsgHeartbeatResponse && m.to == leader);
+        if let Some(answer) = answer.next() {
+            answer.context = Note { agrees: true, voucher: own, index: note.index }.encode();
+        }
+    }
+
+    fn sleep_if_all_agree(&mut self) {
+        let own = self.options.id.0;
+        let agreed = &self.hibernation.agreed;
+        let others = self.node.raft.prs().iter().map(|(id, _)| *id).filter(|id| *id != own);
+        let relied = others.map(|id| {
+            agreed.get(&id).map(|voucher| Reliance { node: ReplicaId(id).node(), voucher: *voucher })
+        });
+        if self.hibernation.quiet_ticks >= QUIET_TIMEOUTS * self.options.election_ticks
+            && let Some(relied) = relied.collect::<Option<Vec<_>>>()
+        {
+            self.hibernation.sleep = Some((self.scene(), relied));
+        }
+    }
+
+    /// True of a leader that counts, whose members all have the whole log, and which has nothing to do for anybody.
+    fn is_quiet(&self) -> bool {
+        let raft = &self.node.raft;
+        let last = raft.raft_log.last_index();
+        self.leads().is_some()
+            && !raft.has_pending_conf()
+            && self.offers.is_empty()
+            && self.has_settled(last)
+            && raft.prs().iter().all(|(id, p)| *id == self.options.id.0 || p.matched == last)
+    }
+
+    /// True if its log ends at `index`, and all of it is durable, committed and applied.
+    fn has_settled(&self, index: u64) -> bool {
+        let log = &self.node.raft.raft_log;
+        self.halted().is_none()
+            && !self.is_damaged()
+            && (log.last_index(), log.committed, log.applied) == (index, index, index)
+            && self.written.is_empty()
+            && self.uncommitted.is_empty()
+            && self.fetch.is_none()
+    }
+
+    /// Ends its sleep, if it sleeps. A leader gets a whole election timeout to hear of its members again.
+    pub(super) fn rouse(&mut self) {
+        if self.hibernation.sleep.take().is_none() {
+            return;
+        }
+        self.hibernation.quiet_ticks = 0;
+        self.hibernation.agreed.clear();
+        if self.node.raft.state == StateRole::Leader {
+            self.node.raft.election_elapsed = 0;
+        }
+    }
+
+    fn scene(&self) -> Scene {
+        let raft = &self.node.raft;
+        Scene {
+            term: raft.term,
+            state: raft.state,
+            leader: raft.leader_id,
+            last_index: raft.raft_log.last_index(),
+            committed: raft.raft_log.committed,
+            is_disturbed: raft.lead_transferee.is_some() || self.halted().is_some() || self.is_damaged(),
+        }
+    }
+}
+
+/// Which nodes vouch for their sleeping replicas, as far as one node has heard.
+#[derive(Clone, Debug)]
+pub struct Beats {
+    silence_ticks: u32,
+    nodes: BTreeMap<NodeId, Beat>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Beat {
+    voucher: u64,
+    silent_ticks: u32,
+}
+
+impl Beats {
+    /// A node that has not beaten for `silence_ticks` vouches for nothing any more.
+    pub fn new(silence_ticks: u32) -> Self {
+        Self { silence_ticks, nodes: BTreeMap::new() }
+    }
+
+    /// A node has beaten. True if it beat with another number before: who relied on that has to wake.
+    pub fn heard(&mut self, node: NodeId, voucher: u64) -> bool {
+        let before = self.nodes.insert(node, Beat { voucher, silent_ticks: 0 });
+        before.is_some_and(|before| before.voucher != voucher)
+    }
+
+    /// The link to a node is down. True if anybody may rely on it.
+    pub fn lost(&mut self, node: NodeId) -> bool {
+        self.nodes.remove(&node).is_some()
+    }
+
+    /// Lets a tick pass. True if a node has fallen silent.
+    pub fn tick(&mut self) -> bool {
+        let before = self.nodes.len();
+        let silence = self.silence_ticks;
+        self.nodes.retain(|_, beat| {
+            beat.silent_ticks += 1;
+            beat.silent_ticks <= silence
+        });
+        self.nodes.len() < before
+    }
+
+    /// True if no node vouches for anything.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// True as long as the node beats with that number.
+    pub fn vouches(&self, reliance: &Reliance) -> bool {
+        self.nodes.get(&reliance.node).is_some_and(|beat| beat.voucher == reliance.voucher)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RELIANCE: Reliance = Reliance { node: NodeId(1), voucher: 7 };
+
+    #[test]
+    fn a_node_vouches_while_it_beats_with_its_number() {
+        let mut beats = Beats::new(3);
+        assert!(!beats.vouches(&RELIANCE));
+        assert!(!beats.heard(NodeId(1), 7));
+        assert!(beats.vouches(&RELIANCE));
+        for _ in 0..3 {
+            assert!(!beats.tick());
+        }
+        assert!(!beats.heard(NodeId(1), 7), "the same number is no news");
+        for _ in 0..3 {
+            assert!(!beats.tick() && beats.vouches(&RELIANCE));
+        }
+        assert!(beats.tick() && !beats.vouches(&RELIANCE));
+        assert!(!beats.tick() && !beats.lost(NodeId(1)), "told once");
+    }
+
+    #[test]
+    fn a_node_that_started_anew_vouches_for_nothing_that_was_before() {
+        let mut beats = Beats::new(3);
+        beats.heard(NodeId(1), 7);
+        assert!(beats.heard(NodeId(1), 8));
+        assert!(!beats.vouches(&RELIANCE));
+        assert!(beats.lost(NodeId(1)));
+        assert!(!beats.heard(NodeId(1), 7), "who relied on it was woken when it was lost");
+    }
+
+    #[test]
+    fn a_note_comes_back_and_raft_does_not_see_it() {
+        let note = Note { agrees: false, voucher: 3, index: 9 };
+        let mut message = Message::default();
+        message.set_msg_type(MessageType::MsgHeartbeat);
+        message.context = note.encode();
+        assert_eq!(Note::take(&mut message), Some(note));
+        assert!(message.context.is_empty());
+        for bytes in [
+            &b""[..],
+            b"\x01",
+            b"\x02\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
+            b"\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
+        ] {
+            message.context = Bytes::copy_from_slice(bytes);
+            assert_eq!(Note::take(&mut message), None, "{bytes:?}");
+        }
+    }
+}

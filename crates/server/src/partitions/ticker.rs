@@ -1,0 +1,170 @@
+//! The ticker: lets time pass for the replicas of this node that are awake, and wakes those that rely on a node that is gone.
+//!
+//! It beats for the sleeping ones, as long as the stepper gets on: a node whose disk hangs must not vouch for anybody.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::MissedTickBehavior;
+
+use crate::broker::Broker;
+use crate::cluster::partition_of;
+use crate::partitions::TopicTable;
+use crate::partitions::handle::PartitionHandle;
+
+/// Ticks between two looks at all replicas. What wakes is told at once; this is for what nobody told.
+const LOOK_TICKS: u64 = 20;
+
+/// Elections that a crash of a node sets off with each tick, at most: later ones are spread over as many ticks as it takes.
+const WOKEN_PER_TICK: usize = 100;
+
+/// Replicas that wait to be stepped while those that are to lead from the beginning still ask for votes.
+const BACKLOG_MAX: usize = 256;
+
+/// Ticks after another node was heard of first: leaders have told by then that they are there.
+const EAGER_AFTER_TICKS: u32 = 8;
+
+/// Lets time pass for as long as the server runs.
+pub(crate) async fn tick(broker: Arc<Broker>) {
+    let period = Duration::from_millis(broker.config().tailrace_raft_tick_ms);
+    let mut interval = tokio::time::interval(period);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticker = Ticker::new(broker);
+    loop {
+        interval.tick().await;
+        ticker.tick();
+    }
+}
+
+struct Ticker {
+    broker: Arc<Broker>,
+    awake: Vec<Arc<PartitionHandle>>,
+    /// The topics as of the last look at all replicas.
+    table: Arc<TopicTable>,
+    ticks: u64,
+    /// What each of the stepper's threads was at, and for how many ticks.
+    progress: Vec<(u64, u32)>,
+    election_ticks: u32,
+    heartbeat_ticks: u64,
+    connected_ticks: u32,
+}
+
+impl Ticker {
+    fn new(broker: Arc<Broker>) -> Self {
+        let config = broker.config();
+        Self {
+            table: Arc::default(),
+            awake: Vec::new(),
+            ticks: 0,
+            progress: Vec::new(),
+            election_ticks: config.tailrace_raft_election_ticks,
+            heartbeat_ticks: u64::from(config.tailrace_raft_heartbeat_ticks),
+            connected_ticks: 0,
+            broker,
+        }
+    }
+
+    fn tick(&mut self) {
+        self.ticks += 1;
+        let vouching = self.broker.links.vouching();
+        self.connected_ticks += u32::from(vouching.hears_others());
+        let must_look = vouching.tick();
+        self.vouch();
+        let table = Arc::clone(&self.broker.topics());
+        if !Arc::ptr_eq(&table, &self.table) || must_look || self.ticks.is_multiple_of(LOOK_TICKS) {
+            self.table = table;
+            self.look();
+        }
+        for group in self.broker.links.vouching().take_woken() {
+            if let Some(handle) = partition_of(&self.broker, group) {
+                list(&mut self.awake, &handle);
+            }
+        }
+        self.tick_awake();
+    }
+
+    /// Beats, unless a thread of the stepper has been at the same thing for an election's time.
+    fn vouch(&mut self) {
+        let vouching = self.broker.links.vouching();
+        let progress = self.broker.stepper.progress();
+        self.progress.resize(progress.len(), (0, 0));
+        for (before, now) in self.progress.iter_mut().zip(progress) {
+            let is_stuck = now == before.0 && now % 2 == 1;
+            *before = (now, if is_stuck { before.1 + 1 } else { 0 });
+        }
+        let hangs = self.progress.iter().any(|(_, ticks)| *ticks >= self.election_ticks);
+        match (hangs, vouching.own()) {
+            (true, Some(_)) => {
+                tracing::warn!("the disk is slow: partitions do not hibernate for now");
+                vouching.suspend();
+                self.wake(|handle| handle.sleep.leads());
+            }
+            (true, None) => {}
+            (false, None) => vouching.renew(),
+            (false, Some(voucher)) => {
+                if self.ticks.is_multiple_of(self.heartbeat_ticks)
+                    && let Some(peers) = self.broker.links.peers()
+                {
+                    peers.beat(voucher);
+                }
+            }
+        }
+    }
+
+    /// Looks at all replicas: for those that are awake and not known to be, and for those that must not sleep any longer.
+    fn look(&mut self) {
+        let topics = Arc::clone(&self.table);
+        for handle in topics.online().chain(std::iter::once(self.broker.controller.handle())) {
+            if handle.is_replica() && !handle.sleep.hibernates() && !handle.sleep.is_gone() {
+                list(&mut self.awake, handle);
+            }
+        }
+        let links = Arc::clone(&self.broker.links);
+        self.wake(|handle| handle.sleep.relies(|nodes| !links.vouching().vouch_for(nodes)));
+    }
+
+    /// Wakes sleeping replicas. Their elections are spread, if there are many.
+    fn wake(&mut self, which: impl Fn(&PartitionHandle) -> bool) {
+        let topics = Arc::clone(&self.table);
+        let all = topics.online().chain(std::iter::once(self.broker.controller.handle()));
+        let woken: Vec<_> =
+            all.filter(|handle| handle.sleep.hibernates() && which(handle)).cloned().collect();
+        for handle in &woken {
+            handle.inbox.wake(woken.len() / WOKEN_PER_TICK);
+            list(&mut self.awake, handle);
+            self.broker.stepper.schedule(handle);
+        }
+    }
+
+    fn tick_awake(&mut self) {
+        let stepper = &self.broker.stepper;
+        let may_be_eager = self.connected_ticks >= EAGER_AFTER_TICKS && stepper.queued() < BACKLOG_MAX;
+        let mut eager_left = if may_be_eager { BACKLOG_MAX } else { 0 };
+        self.awake.retain(|handle| {
+            let sleep = &handle.sleep;
+            if sleep.is_gone() {
+                return false;
+            }
+            if sleep.hibernates() && !handle.inbox.is_woken() {
+                sleep.unlist();
+                // Whoever woke it before that found it listed.
+                return !sleep.hibernates() && sleep.list();
+            }
+            let is_eager = eager_left > 0 && handle.inbox.is_eager();
+            eager_left -= usize::from(is_eager);
+            if handle.inbox.tick() || is_eager || handle.inbox.is_woken() {
+                if is_eager {
+                    handle.inbox.ask();
+                }
+                stepper.schedule(handle);
+            }
+            true
+        });
+    }
+}
+
+fn list(awake: &mut Vec<Arc<PartitionHandle>>, handle: &Arc<PartitionHandle>) {
+    if handle.sleep.list() {
+        awake.push(Arc::clone(handle));
+    }
+}
