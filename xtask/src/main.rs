@@ -20,8 +20,9 @@ const USAGE: &str = "usage: cargo xtask TASK
   prove subjects [--full | --miri]
                            models, histories and broken variants of the matcher; full: more of it, and ThreadSanitizer (nightly
                            Rust); miri: its tests under the interpreter that finds undefined behaviour (hours)
-  sim [--seeds N] [--seed FIRST] [--storm MS]
-                           a replicated partition under faults, N seeds (200) from FIRST (0), each twice; --seed alone replays one
+  sim [--cluster | --group | --bugs] [--seeds N] [--seed FIRST] [--storm MS] [--without | --only NUMBERS]
+                           a whole cluster, or a replicated partition, under faults; N seeds (200 of each) from FIRST (0), each twice; --seed alone
+                           replays one, without some faults if so wanted; bugs: each deliberate one must be noticed. See docs/simulation.md
   bench kafka [OPTIONS]    compare with Apache Kafka on this machine: see docs/benchmarks/kafka.md
   bench nats [OPTIONS]     compare with nats-server on this machine: see docs/benchmarks/nats.md
   bench groups [OPTIONS]   compare groups, transactions and compaction with Apache Kafka's: see docs/benchmarks/groups.md

@@ -1,29 +1,61 @@
-//! The simulator of replicated partitions, over many seeds.
+//! The simulator, over many seeds: of a whole cluster, of one replicated partition, and of bugs on purpose.
 
 use std::process::Command;
 
 use crate::run::{self, root};
 
-const USAGE: &str = "usage: cargo xtask sim [--seeds N] [--seed FIRST] [--storm MILLISECONDS]";
+const USAGE: &str = "usage: cargo xtask sim [--cluster | --group | --bugs] [--seeds N] [--seed FIRST] [--storm MILLISECONDS] \
+                     [--without NUMBERS | --only NUMBERS]";
+
+#[derive(Default)]
+struct Options {
+    kinds: Vec<&'static str>,
+    first: Option<u64>,
+    seeds: Option<u64>,
+    storm_ms: Option<u64>,
+    /// Which faults: `without` or `only`, and their numbers.
+    mask: Vec<String>,
+}
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
-    let (mut first, mut seeds, mut storm_ms) = (None, None, 4000_u64);
-    let mut rest = arguments.iter();
-    while let Some(name) = rest.next() {
-        let value = rest.next().and_then(|value| value.parse().ok()).ok_or(USAGE)?;
-        match name.as_str() {
-            "--seeds" => seeds = Some(value),
-            "--seed" => first = Some(value),
-            "--storm" => storm_ms = value,
-            _ => return Err(USAGE.to_owned()),
+    let options = parse(arguments).ok_or(USAGE)?;
+    println!("commit {}", commit());
+    let mut failed = Vec::new();
+    for kind in &options.kinds {
+        // A single seed is one to replay.
+        let seeds = options.seeds.unwrap_or(if options.first.is_some() { 1 } else { 200 });
+        let storm_ms = options.storm_ms.unwrap_or(if *kind == "group" { 4000 } else { 6000 });
+        let numbers = [options.first.unwrap_or(0), seeds, storm_ms].map(|number| number.to_string());
+        let program =
+            ["run", "--release", "--quiet", "-p", "tailrace-sim", "--example", "campaign", "--", kind];
+        let mut campaign = Command::new("cargo");
+        campaign.args(program).args(numbers).args(&options.mask).current_dir(root());
+        if let Err(error) = run::run(&mut campaign) {
+            failed.push(error);
         }
     }
-    // A single seed is one to replay.
-    let seeds: u64 = seeds.unwrap_or(if first.is_some() { 1 } else { 200 });
-    let numbers = [first.unwrap_or(0), seeds, storm_ms].map(|number: u64| number.to_string());
-    println!("commit {}", commit());
-    let program = ["run", "--release", "--quiet", "-p", "tailrace-sim", "--example", "campaign", "--"];
-    run::run(Command::new("cargo").args(program).args(numbers).current_dir(root()))
+    failed.into_iter().next().map_or(Ok(()), Err)
+}
+
+fn parse(arguments: &[String]) -> Option<Options> {
+    let mut options = Options::default();
+    let mut rest = arguments.iter();
+    while let Some(name) = rest.next() {
+        match name.as_str() {
+            "--cluster" => options.kinds.push("cluster"),
+            "--group" => options.kinds.push("group"),
+            "--bugs" => options.kinds.push("bugs"),
+            "--seeds" => options.seeds = Some(rest.next()?.parse().ok()?),
+            "--seed" => options.first = Some(rest.next()?.parse().ok()?),
+            "--storm" => options.storm_ms = Some(rest.next()?.parse().ok()?),
+            "--without" | "--only" => options.mask = vec![name[2..].to_owned(), rest.next()?.clone()],
+            _ => return None,
+        }
+    }
+    if options.kinds.is_empty() {
+        options.kinds = vec!["cluster", "group"];
+    }
+    Some(options)
 }
 
 fn commit() -> String {

@@ -1,8 +1,8 @@
-//! Runs many seeds of a replicated partition under faults: `cargo xtask sim`.
+//! Runs many seeds of the simulator, of a whole cluster or of one replicated partition: `cargo xtask sim`.
 //!
-//! Every seed runs twice, and both runs must be the same. A failure is made as short as it goes.
+//! Every seed runs twice, and both runs must be the same. A failure is made as short as it goes: less time, then fewer faults.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -10,75 +10,130 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tailrace_sim::group::{self, GroupOptions, GroupReport};
+use tailrace_replication::raft::DeliberateBug;
+use tailrace_sim::cluster::{self, ClusterOptions};
+use tailrace_sim::group::{self, GroupOptions};
+use tailrace_sim::{Failure, Mask};
 
+const USAGE: &str =
+    "usage: campaign cluster|group|bugs FIRST_SEED SEEDS STORM_MS [without|only NUMBER,NUMBER...]";
 const PROGRESS: Duration = Duration::from_secs(10);
+/// From this many seeds on, every fault and every rare state must have come up.
+const SEEDS_OF_RARE: u64 = 100;
+/// A deliberate bug must be noticed within this many seeds.
+const BUG_SEEDS: u64 = 500;
+/// Time that making a failure shorter may take.
+const SHRINKING_MAX: Duration = Duration::from_secs(300);
 
 fn main() -> ExitCode {
-    let numbers: Vec<u64> = std::env::args().skip(1).filter_map(|argument| argument.parse().ok()).collect();
-    let [first, seeds, storm_ms] = numbers[..] else {
-        eprintln!("usage: campaign FIRST_SEED SEEDS STORM_MS");
-        return ExitCode::from(2);
-    };
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
     // A broken assertion is a finding like any other, and is told as one.
     panic::set_hook(Box::new(|_| {}));
-    let campaign = Campaign {
-        next: AtomicU64::new(first),
-        end: first.saturating_add(seeds),
-        storm_ms,
-        found: Mutex::default(),
-    };
-    let threads = thread::available_parallelism().map_or(1, usize::from);
-    thread::scope(|scope| {
-        (0..threads).for_each(|_| drop(scope.spawn(|| campaign.work())));
-        campaign.watch(first);
-    });
-    campaign.tell()
+    match Campaign::new(&arguments) {
+        Some(campaign) => campaign.run(),
+        None if arguments.first().is_some_and(|kind| kind == "bugs") => bugs(),
+        None => {
+            eprintln!("{USAGE}");
+            ExitCode::from(2)
+        }
+    }
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Cluster,
+    Group,
+}
+
+/// What is done wrong on purpose.
+#[derive(Clone, Copy, Debug)]
+enum Bug {
+    None,
+    Cluster(cluster::Bug),
+    Group(group::Bug),
+}
+
+type Counts = BTreeMap<&'static str, u64>;
+
 struct Campaign {
-    next: AtomicU64,
+    kind: Kind,
+    first: u64,
     end: u64,
     storm_ms: u64,
+    mask: Mask,
+    next: AtomicU64,
     found: Mutex<Found>,
 }
 
 #[derive(Default)]
 struct Found {
     done: u64,
-    counts: BTreeMap<&'static str, u64>,
-    failures: BTreeMap<u64, String>,
+    counts: Counts,
+    failures: BTreeMap<u64, Failure>,
 }
 
 impl Campaign {
+    fn new(arguments: &[String]) -> Option<Self> {
+        let kind = match arguments.first()?.as_str() {
+            "cluster" => Kind::Cluster,
+            "group" => Kind::Group,
+            _ => return None,
+        };
+        let numbers: Vec<u64> =
+            arguments.iter().skip(1).take(3).filter_map(|number| number.parse().ok()).collect();
+        let [first, seeds, storm_ms] = numbers[..] else { return None };
+        let listed =
+            |list: &String| list.split(',').map(str::parse).collect::<Result<BTreeSet<usize>, _>>().ok();
+        let mask = match (arguments.get(4).map(String::as_str), arguments.get(5)) {
+            (None, _) => Mask::default(),
+            (Some(which @ ("without" | "only")), Some(list)) => {
+                Mask { listed: listed(list)?, only: which == "only" }
+            }
+            _ => return None,
+        };
+        let (next, end) = (AtomicU64::new(first), first.saturating_add(seeds));
+        Some(Self { kind, first, end, storm_ms, mask, next, found: Mutex::default() })
+    }
+
+    fn run(self) -> ExitCode {
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        thread::scope(|scope| {
+            (0..threads).for_each(|_| drop(scope.spawn(|| self.work())));
+            self.watch();
+        });
+        self.tell()
+    }
+
     fn work(&self) {
         loop {
             let seed = self.next.fetch_add(1, Ordering::Relaxed);
             if seed >= self.end {
                 return;
             }
-            let outcome = twice(seed, self.storm_ms);
+            let outcome = twice(self.kind, seed, self.storm_ms, &self.mask);
             let Ok(mut found) = self.found.lock() else { return };
             found.done += 1;
             match outcome {
-                Ok(report) => {
-                    let seen = [("acknowledged", report.acknowledged), ("read", report.read)];
-                    for (what, times) in report.counts.into_iter().chain(seen) {
+                Ok(counts) => {
+                    for (what, times) in counts {
                         *found.counts.entry(what).or_default() += times;
                     }
                 }
-                Err(reason) => drop(found.failures.insert(seed, reason)),
+                Err(failure) => {
+                    eprintln!("FAILED seed {seed}: {}", failure.anomaly);
+                    found.failures.insert(seed, failure);
+                }
             }
         }
     }
 
-    fn watch(&self, first: u64) {
+    fn watch(&self) {
         let begun = Instant::now();
         let mut told = begun;
         loop {
             thread::sleep(Duration::from_millis(50));
             let Ok(found) = self.found.lock() else { return };
-            let all = self.end - first;
+            let all = self.end - self.first;
             if found.done >= all {
                 return;
             }
@@ -93,44 +148,144 @@ impl Campaign {
 
     fn tell(self) -> ExitCode {
         let Ok(found) = self.found.into_inner() else { return ExitCode::FAILURE };
-        println!("{} seeds, each twice, {} ms of faults each:", found.done, self.storm_ms);
+        println!("{:?}: {} seeds, each twice, {} ms of faults each:", self.kind, found.done, self.storm_ms);
         for (what, times) in &found.counts {
             println!("{times:>10}  {what}");
         }
-        for (seed, reason) in &found.failures {
-            let (storm_ms, shortest) = shrink(*seed, self.storm_ms, reason);
-            println!("FAILED seed {seed}: {reason}");
-            println!("  shortest that fails: cargo xtask sim --seed {seed} --storm {storm_ms}: {shortest}");
+        for (seed, failure) in &found.failures {
+            println!("FAILED seed {seed}: {}", failure.anomaly);
+            shrink(self.kind, *seed, self.storm_ms, &self.mask, failure).tell(self.kind, *seed);
         }
-        if found.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        let rare: &[&str] = if self.kind == Kind::Cluster { &cluster::RARE } else { &group::RARE };
+        let is_missing = |what: &&&str| found.counts.get(**what).is_none_or(|times| *times == 0);
+        let missing: Vec<_> = rare.iter().filter(is_missing).collect();
+        let is_long = found.done >= SEEDS_OF_RARE && self.mask == Mask::default();
+        if is_long && !missing.is_empty() {
+            println!("NEVER HAPPENED: {missing:?}");
+        }
+        let is_fine = found.failures.is_empty() && (!is_long || missing.is_empty());
+        if is_fine { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 }
 
-fn once(seed: u64, storm_ms: u64) -> Result<GroupReport, String> {
-    let run = || group::run(GroupOptions { seed, storm_ms, bug: None });
+fn once(kind: Kind, seed: u64, storm_ms: u64, mask: &Mask, bug: Bug) -> Result<(Counts, u32), Failure> {
+    let run = || match (kind, bug) {
+        (Kind::Cluster, bug) => {
+            let bug = if let Bug::Cluster(bug) = bug { Some(bug) } else { None };
+            let options = ClusterOptions { seed, storm_ms, bug, mask: mask.clone() };
+            cluster::run(options).map(|report| (report.counts, report.trace))
+        }
+        (Kind::Group, bug) => {
+            let bug = if let Bug::Group(bug) = bug { Some(bug) } else { None };
+            let report = group::run(GroupOptions { seed, storm_ms, bug, mask: mask.clone() })?;
+            let mut counts = report.counts;
+            counts.extend([("acknowledged", report.acknowledged), ("read", report.read)]);
+            Ok((counts, report.trace))
+        }
+    };
     panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-        Err(format!("assertion: {}", text.unwrap_or("without a message")))
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message");
+        // Who panicked did not say what had happened until then: any fault that could have.
+        let faults = (0..200).chain(1_000..1_050).map(|number| (number, "maybe".to_owned())).collect();
+        Err(Failure { anomaly: format!("assertion: {text}"), faults })
     })
 }
 
-fn twice(seed: u64, storm_ms: u64) -> Result<GroupReport, String> {
-    let report = once(seed, storm_ms)?;
-    if once(seed, storm_ms).as_ref() == Ok(&report) {
-        Ok(report)
+fn twice(kind: Kind, seed: u64, storm_ms: u64, mask: &Mask) -> Result<Counts, Failure> {
+    let first = once(kind, seed, storm_ms, mask, Bug::None);
+    if once(kind, seed, storm_ms, mask, Bug::None) == first {
+        first.map(|(counts, _)| counts)
     } else {
-        Err("two runs of the seed differ".to_owned())
+        Err(Failure { anomaly: "two runs of the seed differ".to_owned(), faults: Vec::new() })
     }
 }
 
-/// Half the time, as long as it still fails.
-fn shrink(seed: u64, storm_ms: u64, reason: &str) -> (u64, String) {
-    let mut shortest = (storm_ms, reason.to_owned());
-    while shortest.0 > 1
-        && let Err(reason) = twice(seed, shortest.0 / 2)
-    {
-        shortest = (shortest.0 / 2, reason);
+/// A failure with less in it.
+struct Shrunk {
+    storm_ms: u64,
+    faults: Vec<(usize, String)>,
+    anomaly: String,
+}
+
+impl Shrunk {
+    fn tell(&self, kind: Kind, seed: u64) {
+        let numbers: Vec<String> = self.faults.iter().map(|(number, _)| number.to_string()).collect();
+        let which = if kind == Kind::Cluster { "--cluster" } else { "--group" };
+        let only = if numbers.is_empty() { String::new() } else { format!(" --only {}", numbers.join(",")) };
+        println!("  fewest that fail: {}", self.anomaly);
+        println!("  cargo xtask sim {which} --seed {seed} --storm {}{only}", self.storm_ms);
+        for (number, what) in &self.faults {
+            println!("{number:>8}: {what}");
+        }
     }
-    shortest
+}
+
+/// Half the time as long as it still fails; then ever smaller parts of the faults are left out, as long as it still fails without them.
+fn shrink(kind: Kind, seed: u64, storm_ms: u64, mask: &Mask, failure: &Failure) -> Shrunk {
+    let begun = Instant::now();
+    let (mut storm_ms, mut last) = (storm_ms, failure.clone());
+    while storm_ms > 1
+        && let Err(shorter) = twice(kind, seed, storm_ms / 2, mask)
+    {
+        (storm_ms, last) = (storm_ms / 2, shorter);
+    }
+    let mut faults = last.faults;
+    let mut part = faults.len().div_ceil(2);
+    while part > 0 && begun.elapsed() < SHRINKING_MAX {
+        let mut at = 0;
+        while at < faults.len() && begun.elapsed() < SHRINKING_MAX {
+            let mut fewer = faults.clone();
+            fewer.drain(at..(at + part).min(fewer.len()));
+            let listed = fewer.iter().map(|(number, _)| *number).collect();
+            match once(kind, seed, storm_ms, &Mask { listed, only: true }, Bug::None) {
+                Err(failure) => {
+                    faults = if failure.anomaly.starts_with("assertion") { fewer } else { failure.faults };
+                    last.anomaly = failure.anomaly;
+                }
+                Ok(_) => at += part,
+            }
+        }
+        part /= 2;
+    }
+    Shrunk { storm_ms, faults, anomaly: last.anomaly }
+}
+
+/// Every deliberate bug, and the first seed that notices it.
+fn bugs() -> ExitCode {
+    use DeliberateBug::{AcceptOlderCoordinators, CountOlderTerms, SkipTruncation};
+    let all = [
+        Bug::Group(group::Bug::AcknowledgeBeforeSync),
+        Bug::Group(group::Bug::ReuseReplicaId),
+        Bug::Group(group::Bug::ReadUncommitted),
+        Bug::Group(group::Bug::AcknowledgeOnAppend),
+        Bug::Group(group::Bug::Replicas(SkipTruncation)),
+        Bug::Group(group::Bug::Replicas(CountOlderTerms)),
+        Bug::Cluster(cluster::Bug::ReuseReplicaId),
+        Bug::Cluster(cluster::Bug::StaleLeaderReads),
+        Bug::Cluster(cluster::Bug::Replicas(AcceptOlderCoordinators)),
+    ];
+    let mut outcome = ExitCode::SUCCESS;
+    for bug in all {
+        let (kind, storm_ms) =
+            if let Bug::Cluster(_) = bug { (Kind::Cluster, 6_000) } else { (Kind::Group, 4_000) };
+        let by = |seed| {
+            let failure = once(kind, seed, storm_ms, &Mask::default(), bug).err()?;
+            // A seed that fails without it says nothing.
+            let is_fine = once(kind, seed, storm_ms, &Mask::default(), Bug::None).is_ok();
+            is_fine.then_some((seed, failure))
+        };
+        let noticed = (0..BUG_SEEDS).find_map(by);
+        match noticed {
+            Some((seed, failure)) => {
+                let line: String = failure.anomaly.chars().take(110).collect();
+                println!("{bug:?}: seed {seed}: {line}");
+            }
+            None => {
+                println!("{bug:?}: NOT NOTICED by {BUG_SEEDS} seeds");
+                outcome = ExitCode::FAILURE;
+            }
+        }
+    }
+    outcome
 }

@@ -1,13 +1,17 @@
 //! Seeded fakes of the world that the shipped crates run in: development only.
 //!
-//! [`SimDisk`] is a disk in memory that forgets what was not synced, tears, fails and fills up, all from one seed. What
+//! [`SimDisk`] is a disk in memory that forgets what was not synced, tears, fails and fills up, all from one seed.
+//! [`group`] is one replicated partition under faults, [`cluster`] a whole cluster with its controller, coordinators and clients. What
 //! this crate deliberately does not hold: copies or variants of shipped code. It drives the shipped crates.
 
+pub mod cluster;
 mod disk;
 pub mod group;
+mod mask;
 mod network;
 mod rng;
 
 pub use disk::{CrashMode, Effect, Op, OpKind, Rule, SimDisk, SimFile, Stats};
+pub use mask::{Failure, Mask};
 pub use network::{Network, Traffic, Weather};
 pub use rng::Rng;

@@ -15,11 +15,22 @@ pub struct Weather {
     pub delay_ms_min: u64,
     /// Longest time on the way, in milliseconds. Messages overtake each other within it.
     pub delay_ms_max: u64,
+    /// Messages that take much longer.
+    pub late_percent: u64,
+    /// Longest time of those, in milliseconds.
+    pub late_ms_max: u64,
 }
 
 impl Weather {
     /// Nothing is lost, doubled or reordered.
-    pub const FINE: Self = Self { lost_percent: 0, doubled_percent: 0, delay_ms_min: 1, delay_ms_max: 1 };
+    pub const FINE: Self = Self {
+        lost_percent: 0,
+        doubled_percent: 0,
+        delay_ms_min: 1,
+        delay_ms_max: 1,
+        late_percent: 0,
+        late_ms_max: 0,
+    };
 }
 
 /// What the network has done.
@@ -37,6 +48,8 @@ pub struct Traffic {
     pub reordered: u64,
     /// Messages that found their link cut.
     pub cut: u64,
+    /// Messages that took much longer than most.
+    pub late: u64,
 }
 
 /// Messages on their way between numbered nodes.
@@ -86,6 +99,11 @@ impl<M: Clone> Network<M> {
         }
     }
 
+    /// Ends the cut of one way.
+    pub fn join(&mut self, from: u64, to: u64) {
+        self.cuts.retain(|cut| *cut != (from, to));
+    }
+
     /// Ends all cuts.
     pub fn mend(&mut self) {
         self.cuts.clear();
@@ -120,7 +138,11 @@ impl<M: Clone> Network<M> {
     }
 
     fn dispatch(&mut self, now_ms: u64, from: u64, to: u64, message: M) {
-        let delay = self.rng.between(self.weather.delay_ms_min, self.weather.delay_ms_max);
+        let mut delay = self.rng.between(self.weather.delay_ms_min, self.weather.delay_ms_max);
+        if self.weather.late_percent > 0 && self.rng.percent(self.weather.late_percent) {
+            self.traffic.late += 1;
+            delay = delay.max(self.rng.below(self.weather.late_ms_max));
+        }
         self.number += 1;
         let parcel = Parcel { from, to, number: self.number, message };
         self.on_the_way.insert((now_ms + delay, self.number), parcel);
@@ -156,7 +178,7 @@ mod tests {
     use super::*;
 
     const STORM: Weather =
-        Weather { lost_percent: 10, doubled_percent: 10, delay_ms_min: 1, delay_ms_max: 50 };
+        Weather { lost_percent: 10, doubled_percent: 10, delay_ms_min: 1, delay_ms_max: 50, ..Weather::FINE };
 
     fn run(seed: u64) -> (Vec<(u64, u64)>, Traffic) {
         let mut network = Network::new(seed, STORM);

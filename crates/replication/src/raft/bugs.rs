@@ -3,6 +3,7 @@
 use tailrace_log::Disk;
 
 use super::replica::{Replica, Role};
+use crate::producers::ProducerError;
 
 /// What a replica does wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,6 +13,8 @@ pub enum DeliberateBug {
     /// As the leader it takes for committed what a majority has, also of an older term. It sends one entry at a time, so that this
     /// comes to pass.
     CountOlderTerms,
+    /// As the leader it takes markers of coordinators that others have followed.
+    AcceptOlderCoordinators,
 }
 
 impl<D: Disk> Replica<D> {
@@ -21,6 +24,12 @@ impl<D: Disk> Replica<D> {
         if bug == DeliberateBug::CountOlderTerms {
             self.node.raft.max_msg_size = 0;
         }
+    }
+
+    /// What becomes of the refusal of a marker.
+    pub(super) fn forgives(&self, error: &ProducerError) -> bool {
+        self.bug == Some(DeliberateBug::AcceptOlderCoordinators)
+            && matches!(error, ProducerError::CoordinatorFenced { .. })
     }
 
     /// What it takes for committed, if that is wrong.

@@ -45,6 +45,8 @@ pub enum Effect {
     ShortWriteEnospc,
     /// A sync answers success and does nothing. What a test must catch.
     Lie,
+    /// A write answers success and lands elsewhere in its file.
+    Misdirected,
 }
 
 /// Makes some operations fail.
@@ -74,6 +76,7 @@ pub(super) enum Verdict {
     Fail(i32),
     ShortWrite(i32),
     Lie,
+    Misdirect,
 }
 
 const EIO: i32 = 5;
@@ -95,6 +98,7 @@ impl Faults {
                 (Effect::Enospc, _) => Verdict::Fail(ENOSPC),
                 (Effect::ShortWriteEio, OpKind::Write) => Verdict::ShortWrite(EIO),
                 (Effect::ShortWriteEnospc, OpKind::Write) => Verdict::ShortWrite(ENOSPC),
+                (Effect::Misdirected, OpKind::Write) => Verdict::Misdirect,
                 (Effect::Lie, OpKind::SyncData | OpKind::SyncAll | OpKind::SyncDir) => Verdict::Lie,
                 _ => Verdict::Pass,
             };

@@ -341,6 +341,11 @@ impl DiskFile for SimFile {
                 data.truncate(kept);
                 code = Some(short);
             }
+            let position = if verdict == Verdict::Misdirect {
+                state.rng.below(state.inodes[self.inode].current.len() as u64 + 1)
+            } else {
+                position
+            };
             let room = state.room_for(self.inode, position);
             if (data.len() as u64) > room {
                 data.truncate(room as usize);

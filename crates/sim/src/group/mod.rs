@@ -3,6 +3,7 @@
 //!
 //! [`run`] lets the faults rage, then ends them, waits until the replicas agree, and judges what was seen.
 
+mod aim;
 mod history;
 mod producer;
 mod upkeep;
@@ -19,7 +20,8 @@ use tailrace_replication::{Durability, Policy, SyncTicket};
 use tailrace_types::{PartitionId, TimestampMs, TopicId, TopicName, TopicPartition};
 
 use crate::network::{Network, Traffic, Weather};
-use crate::{CrashMode, Rng, SimDisk};
+use crate::{CrashMode, Failure, Mask, Rng, SimDisk};
+use aim::Aim;
 use history::History;
 use producer::Producer;
 use upkeep::{Cleanup, Upkeep};
@@ -28,12 +30,67 @@ const REPLICAS: u64 = 3;
 const PRODUCERS: i64 = 3;
 const TICK_MS: u64 = 10;
 const STRICT: Policy = Policy { durability: Durability::Strict, producer_expiration_ms: i64::MAX };
-const STORM: Weather = Weather { lost_percent: 5, doubled_percent: 3, delay_ms_min: 1, delay_ms_max: 30 };
+const STORM: Weather = Weather {
+    lost_percent: 5,
+    doubled_percent: 3,
+    delay_ms_min: 1,
+    delay_ms_max: 30,
+    late_percent: 0,
+    late_ms_max: 0,
+};
 /// By then the replicas must agree once the faults have ended.
 const SETTLE_MS: u64 = 30_000;
 
+/// What goes wrong, for people.
+const TROUBLES: [&str; 14] = [
+    "crash",
+    "crash",
+    "crash",
+    "pause",
+    "cut, one way",
+    "cut, one way",
+    "cut off",
+    "all cuts end",
+    "all cuts end",
+    "disk full",
+    "disks have room",
+    "node lost",
+    "power fails within a step",
+    "leadership moves",
+];
+/// What must have happened somewhere in a campaign of some length.
+pub const RARE: [&str; 27] = [
+    "compaction",
+    "crash",
+    "crash of all",
+    "crash right after an installation",
+    "crash while fetching a snapshot",
+    "cut off",
+    "cut right after an election",
+    "cut, one way",
+    "disk full",
+    "doubled",
+    "election",
+    "halted",
+    "leader moved",
+    "log start moved",
+    "lost",
+    "node lost",
+    "node replaced",
+    "pause",
+    "power failed within a step",
+    "records deleted",
+    "reordered",
+    "retry",
+    "snapshot given up",
+    "snapshot installed",
+    "snapshot offered",
+    "trim",
+    "truncation",
+];
+
 /// How a run is set up.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct GroupOptions {
     /// Everything follows from it.
     pub seed: u64,
@@ -41,6 +98,8 @@ pub struct GroupOptions {
     pub storm_ms: u64,
     /// What is done wrong on purpose.
     pub bug: Option<Bug>,
+    /// Which faults are left out.
+    pub mask: Mask,
 }
 
 /// A fault of the cluster's own that a run must notice.
@@ -111,16 +170,30 @@ struct World {
     counts: BTreeMap<&'static str, u64>,
     replacement: Option<Replacement>,
     newest_id: u64,
+    mask: Mask,
+    aim: Aim,
+    /// Faults so far, also those left out.
+    troubles: usize,
+    injected: Vec<(usize, String)>,
 }
 
 /// Runs one seed.
 ///
 /// # Errors
-/// What should not have happened, in one line.
-pub fn run(options: GroupOptions) -> Result<GroupReport, String> {
-    let mut world = World::new(options)?;
-    while world.now_ms < options.storm_ms {
+/// What should not have happened, and the faults until then.
+pub fn run(options: GroupOptions) -> Result<GroupReport, Failure> {
+    let storm_ms = options.storm_ms;
+    let bare = |anomaly| Failure { anomaly, faults: Vec::new() };
+    let mut world = World::new(options).map_err(bare)?;
+    let outcome = live(&mut world, storm_ms);
+    let faults = std::mem::take(&mut world.injected);
+    outcome.and_then(|()| world.judge()).map_err(|anomaly| Failure { anomaly, faults })
+}
+
+fn live(world: &mut World, storm_ms: u64) -> Result<(), String> {
+    while world.now_ms < storm_ms {
         world.trouble()?;
+        world.cut_leaders();
         world.step()?;
     }
     world.calm()?;
@@ -134,7 +207,7 @@ pub fn run(options: GroupOptions) -> Result<GroupReport, String> {
         }
         world.step()?;
     }
-    world.judge()
+    Ok(())
 }
 
 impl World {
@@ -142,7 +215,8 @@ impl World {
         let mut rng = Rng::new(options.seed);
         let network = Network::new(rng.next_u64(), STORM);
         let producers = (0..PRODUCERS).map(|id| Producer::new(id, rng.fork())).collect();
-        let calm_ms_max = rng.between(50, 1000);
+        let aim = Aim::draw(&mut rng);
+        let calm_ms_max = if aim.is_taken() { 2000 } else { rng.between(50, 1000) };
         let cleanup = Cleanup::draw(&mut rng);
         let mut world = Self {
             rng,
@@ -158,6 +232,10 @@ impl World {
             counts: BTreeMap::new(),
             replacement: None,
             newest_id: REPLICAS,
+            mask: options.mask,
+            aim,
+            troubles: 0,
+            injected: Vec::new(),
         };
         for id in 1..=REPLICAS {
             world.add_node(id)?;
@@ -346,8 +424,15 @@ impl World {
             return Ok(());
         }
         self.trouble_at_ms = self.now_ms + self.rng.between(1, self.calm_ms_max);
-        let id = self.any_id();
-        match self.rng.below(14) {
+        let (id, kind) = (self.any_id(), self.rng.below(14));
+        let number = self.troubles;
+        self.troubles += 1;
+        if self.mask.leaves_out(number) {
+            return Ok(());
+        }
+        self.injected
+            .push((number, format!("at {} ms, replica {id}: {}", self.now_ms, TROUBLES[kind as usize])));
+        match kind {
             0..=2 => self.crash_somehow(id)?,
             3 => {
                 self.count("pause");

@@ -1,5 +1,6 @@
 //! Logs and partitions on a simulated disk, against models. Each test prints the seed that it fails with.
 
+mod clusters;
 mod common;
 mod hibernation;
 mod log_compaction;

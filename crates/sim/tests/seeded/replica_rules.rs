@@ -195,6 +195,32 @@ fn figure_eight(bug: Option<DeliberateBug>) -> (Fate, impl FnOnce() -> Fate) {
 }
 
 #[test]
+fn a_leader_that_the_one_before_has_removed_makes_way() {
+    let mut trio = Trio::new();
+    trio.lead(1);
+    trio.at(1).change_members(MemberChange::Remove(ReplicaId(2)), NOW).unwrap();
+    for message in trio.at(1).take_messages() {
+        let to = message.to().0;
+        trio.at(to).receive(message, NOW);
+    }
+    // All have it, and the leader does not come to hear of that.
+    for id in [2, 3] {
+        trio.sync(id);
+        drop(trio.at(id).take_messages());
+    }
+    elect(&mut trio, 2, 3);
+    for _ in 0..100 {
+        (1..=3).for_each(|id| trio.at(id).tick(NOW));
+        trio.talk(|_, _| false);
+    }
+    let leader = [1, 3].into_iter().find(|id| trio.at(*id).role() == Role::Leader).unwrap();
+    assert!(!trio.at(leader).members().voters.contains(&ReplicaId(2)));
+    let appended = append(trio.at(leader), "after").unwrap();
+    trio.talk(|_, _| false);
+    assert_eq!(trio.at(leader).fate(&appended), Fate::Committed);
+}
+
+#[test]
 fn an_entry_of_an_older_term_is_not_committed_by_counting_replicas() {
     let (fate, overwritten) = figure_eight(None);
     assert_eq!(fate, Fate::Open);

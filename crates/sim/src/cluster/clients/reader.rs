@@ -1,0 +1,125 @@
+//! Consumers: each reads every partition from its beginning, from leaders or followers, all records or the committed ones.
+
+use std::collections::BTreeMap;
+
+use tailrace_types::{LeaderEpoch, Offset, TopicPartition};
+
+use super::Client;
+use crate::cluster::history::{History, Seen};
+use crate::cluster::messages::{Fetched, Request, Response};
+use crate::cluster::{DATA_TOPIC, OUT_TOPIC};
+
+pub(super) async fn run(mut client: Client, number: u64) {
+    let committed = number.is_multiple_of(2);
+    let follows = number >= 2;
+    let mut positions: BTreeMap<TopicPartition, Offset> = BTreeMap::new();
+    loop {
+        client.sim.sleep(15).await;
+        if client.rng.percent(5) {
+            client.refresh().await;
+        }
+        let known: Vec<_> =
+            client.partitions(DATA_TOPIC).into_iter().chain(client.partitions(OUT_TOPIC)).collect();
+        if known.is_empty() {
+            client.refresh().await;
+            continue;
+        }
+        let partition = known[client.rng.below(known.len() as u64) as usize].clone();
+        let position = positions.entry(partition.clone()).or_insert(Offset(0));
+        *position = poll(&mut client, &partition, *position, committed, follows).await;
+    }
+}
+
+/// One fetch. Where to go on.
+async fn poll(
+    client: &mut Client,
+    id: &TopicPartition,
+    from: Offset,
+    committed: bool,
+    follows: bool,
+) -> Offset {
+    let Some((leader, epoch)) = client.leader(id).await else { return from };
+    let replicas = client.replicas(id);
+    let (node, epoch) = if follows && !replicas.is_empty() && client.rng.percent(70) {
+        (replicas[client.rng.below(replicas.len() as u64) as usize], None)
+    } else {
+        (leader, Some(epoch))
+    };
+    let request = Request::Fetch { partition: id.clone(), from, epoch, committed };
+    match client.ask(node, request).await {
+        Some(Response::Fetched(fetched)) => take(client, id, from, fetched, (node, epoch, committed)),
+        Some(_) => {
+            client.refresh().await;
+            from
+        }
+        None => from,
+    }
+}
+
+type Asked = (u64, Option<LeaderEpoch>, bool);
+
+fn take(
+    client: &Client,
+    id: &TopicPartition,
+    from: Offset,
+    fetched: Fetched,
+    (node, asked, committed): Asked,
+) -> Offset {
+    let mut world = client.sim.world();
+    if let (Some(_), Some(epoch)) = (asked, fetched.epoch) {
+        let told = world.history.told(id, epoch, fetched.high_watermark, fetched.last_stable);
+        if let Err(anomaly) = told {
+            world.failure.get_or_insert(anomaly);
+            return from;
+        }
+    }
+    if asked.is_none() && fetched.epoch.is_none() && !fetched.bytes.is_empty() {
+        world.count("a follower answered a fetch");
+    }
+    let batches = match History::parse(&fetched.bytes, from) {
+        Ok(batches) => batches,
+        Err(_) if world.nodes.get(&node).is_some_and(|node| node.is_damaged) => {
+            world.count("a reader noticed damage");
+            return from;
+        }
+        Err(anomaly) => {
+            world.failure.get_or_insert(format!("{id} of node {node}: {anomaly}"));
+            return from;
+        }
+    };
+    let mut at = from;
+    for (base, seen) in batches {
+        at = seen.next;
+        let result = world.history.saw(id, base, &seen);
+        match result {
+            Ok(is_new) => {
+                if is_new {
+                    world.note(b'r', &[base.get() as u64, u64::from(seen.crc)]);
+                }
+            }
+            Err(anomaly) => {
+                world.failure.get_or_insert(anomaly);
+                return from;
+            }
+        }
+        if committed && is_visible(&seen, base, &fetched) {
+            let fits = world.history.saw_committed(id, base, &seen);
+            if let Err(anomaly) = fits {
+                world.failure.get_or_insert(anomaly);
+                return from;
+            }
+        } else if committed && !seen.is_control {
+            world.count("a reader passed over an aborted batch");
+        }
+    }
+    at
+}
+
+/// What a client does with the aborted transactions that it is told of.
+pub(in crate::cluster) fn is_visible(seen: &Seen, base: Offset, fetched: &Fetched) -> bool {
+    let is_aborted = |(producer, first, last): &(i64, Offset, Offset)| {
+        *producer == seen.producer && *first <= base && base <= *last
+    };
+    let hidden = seen.is_transactional && fetched.aborted.iter().any(is_aborted);
+    !(seen.is_control || hidden)
+}

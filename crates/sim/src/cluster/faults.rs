@@ -1,0 +1,426 @@
+//! What goes wrong, and when. All of it is drawn before the run begins, and each fault has a number, so that a run can be repeated
+//! without some of them.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use tailrace_broker::Command;
+use tailrace_log::Disk;
+use tailrace_types::{GroupId, NodeId, PartitionId};
+
+use super::node::DATA;
+use super::tasks::{Owner, Sim};
+use super::{CONTROLLER, World};
+use crate::mask::AIMED_FROM;
+use crate::{CrashMode, Effect, OpKind, Rng, Rule, SimDisk};
+
+/// One fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Its number in the run.
+    pub number: usize,
+    /// When, in milliseconds of simulated time.
+    pub at_ms: u64,
+    /// To which node.
+    pub node: u64,
+    /// How long, in milliseconds, where it has an end.
+    pub for_ms: u64,
+    /// What.
+    pub kind: FaultKind,
+    /// What it needs to be drawn for.
+    pub(super) draw: u64,
+}
+
+/// What can go wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// The process or the machine ends.
+    Crash,
+    /// All machines lose power at once.
+    CrashOfAll,
+    /// The process stands still.
+    Pause,
+    /// Nothing gets from the node to another one.
+    CutOneWay,
+    /// Nothing gets to the other nodes or from them.
+    CutOff,
+    /// The disk is full.
+    DiskFull,
+    /// An operation of the disk fails.
+    Eio,
+    /// Power fails in the middle of a step.
+    PowerFailsWithinAStep,
+    /// The wall clock jumps, by hours.
+    ClockJump,
+    /// The disk is lost, and replaced by an empty one.
+    DiskLost,
+    /// Bytes on the disk change.
+    BitRot,
+    /// A write lands elsewhere in its file.
+    MisdirectedWrite,
+    /// A partition is to have its replicas elsewhere.
+    Reassignment,
+    /// The node hands over what it leads, and is started anew.
+    ControlledRestart,
+    /// What a leader says right after its election gets nowhere.
+    CutAfterElection,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { at_ms, node, for_ms, kind, .. } = self;
+        write!(f, "at {at_ms} ms, node {node}: {kind:?} ({for_ms} ms)")
+    }
+}
+
+/// Draws the faults of a run.
+pub(super) fn schedule(rng: &mut Rng, nodes: u64, storm_ms: u64) -> Vec<Fault> {
+    use FaultKind as K;
+    let kinds = [
+        K::Crash,
+        K::Crash,
+        K::Crash,
+        K::Pause,
+        K::Pause,
+        K::CutOneWay,
+        K::CutOneWay,
+        K::CutOff,
+        K::CutOff,
+        K::DiskFull,
+        K::Eio,
+        K::PowerFailsWithinAStep,
+        K::ClockJump,
+        K::Reassignment,
+        K::Reassignment,
+        K::ControlledRestart,
+        K::DiskLost,
+        K::BitRot,
+        K::MisdirectedWrite,
+        K::CrashOfAll,
+    ];
+    let gap_ms = rng.between(200, 1500);
+    let (mut faults, mut at_ms) = (Vec::new(), super::QUIET_MS);
+    loop {
+        at_ms += rng.between(1, gap_ms);
+        if at_ms >= storm_ms {
+            return faults;
+        }
+        let kind = kinds[rng.below(kinds.len() as u64) as usize];
+        let (node, for_ms, draw) = (rng.between(1, nodes), rng.between(50, 1200), rng.next_u64());
+        faults.push(Fault { number: faults.len(), at_ms, node, for_ms, kind, draw });
+    }
+}
+
+/// How a fault ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum End {
+    Mend(u64, u64),
+    Room(u64),
+    Power(u64),
+    Verification(u64),
+}
+
+/// Lets everything happen that is due.
+pub(super) fn strike(sim: &Sim) {
+    loop {
+        let mut world = sim.world();
+        let now_ms = world.now_ms;
+        let Some(fault) = world.faults.pop_front_if(|fault| fault.at_ms <= now_ms) else { break };
+        if !world.is_masked(fault.number) {
+            drop(world);
+            inject(sim, fault);
+        }
+    }
+    let mut world = sim.world();
+    let now_ms = world.now_ms;
+    while let Some(entry) = world.ends.first_entry().filter(|entry| entry.key().0 <= now_ms) {
+        let end = entry.remove();
+        world.end(end);
+    }
+    if now_ms.is_multiple_of(20) && !world.postponed.is_empty() && world.is_whole() {
+        let fault = world.postponed.remove(0);
+        world.damage(&fault);
+        world.injected.push(fault);
+    }
+}
+
+fn inject(sim: &Sim, fault: Fault) {
+    let mut world = sim.world();
+    let Fault { node, for_ms, kind, draw, .. } = fault;
+    let mut rng = Rng::new(draw);
+    let mode = [CrashMode::LoseAll, CrashMode::KeepAll, CrashMode::Random][rng.below(3) as usize];
+    let other = 1 + rng.below(world.nodes.len() as u64);
+    let until = world.now_ms + for_ms;
+    match kind {
+        FaultKind::Crash => world.crash(node, mode, for_ms),
+        FaultKind::CrashOfAll => {
+            let all: Vec<u64> = world.nodes.keys().copied().collect();
+            all.into_iter().for_each(|node| world.crash(node, mode, for_ms));
+        }
+        FaultKind::Pause => drop(world.nodes.entry(node).and_modify(|node| node.paused_until_ms = until)),
+        FaultKind::CutOneWay => world.cut(node, other, until),
+        FaultKind::CutOff | FaultKind::CutAfterElection => {
+            for other in world.others(node) {
+                world.cut(node, other, until);
+                world.cut(other, node, until);
+            }
+        }
+        FaultKind::DiskFull => {
+            if let Some(node) = world.nodes.get(&node) {
+                node.disk.set_space(Some(node.disk.used_bytes() + rng.below(4096)));
+            }
+            world.end_at(until, End::Room(node));
+        }
+        FaultKind::Eio => world.fail_operations(node, &mut rng),
+        FaultKind::PowerFailsWithinAStep => {
+            world.fail_slowly(node, &mut rng);
+            world.end_at(until, End::Power(node));
+        }
+        FaultKind::ClockJump => {
+            let hours = rng.between(1, 30) as i64 - 15;
+            world.nodes.entry(node).and_modify(|node| node.clock_ms = hours * 3_600_000);
+        }
+        // Only while everything else is whole: two lost copies of three are too many.
+        FaultKind::DiskLost | FaultKind::BitRot | FaultKind::MisdirectedWrite => {
+            return world.postponed.push(fault);
+        }
+        FaultKind::Reassignment => {
+            drop(world);
+            reassign(sim, &mut rng);
+            world = sim.world();
+        }
+        FaultKind::ControlledRestart => {
+            drop(world);
+            restart(sim, node, for_ms);
+            world = sim.world();
+        }
+    }
+    world.count_fault(kind);
+    world.injected.push(fault);
+}
+
+/// Somebody asks for other replicas of some partition.
+fn reassign(sim: &Sim, rng: &mut Rng) {
+    let (nodes, topic, partition) = {
+        let world = sim.world();
+        let mut nodes: Vec<NodeId> = world.nodes.keys().map(|number| NodeId(*number as i32)).collect();
+        for at in (1..nodes.len()).rev() {
+            nodes.swap(at, rng.below(at as u64 + 1) as usize);
+        }
+        nodes.truncate(3);
+        let topics = [
+            (super::DATA_TOPIC, 2),
+            (super::OUT_TOPIC, 1),
+            (tailrace_broker::CONSUMER_OFFSETS_TOPIC, 1),
+            (tailrace_broker::TRANSACTION_STATE_TOPIC, 1),
+        ];
+        let (topic, count) = topics[rng.below(4) as usize];
+        (nodes, topic.to_owned(), PartitionId(rng.below(count) as i32))
+    };
+    let (sim, at) = (sim.clone(), rng.between(1, 3));
+    sim.clone().spawn(Owner::Client, async move {
+        let command = Command::ReassignPartition { topic, partition, nodes: Some(nodes) };
+        let asked = super::messages::Request::Command(Box::new(command));
+        let leader = sim.world().controller().unwrap_or(at);
+        sim.ask(900, leader, asked, 2_000).await;
+    });
+}
+
+/// Hands over first, stops then, is started again.
+fn restart(sim: &Sim, node: u64, for_ms: u64) {
+    let (owner, sim) = (sim.world().owner(node), sim.clone());
+    sim.clone().spawn(owner, async move {
+        for _ in 0..50 {
+            if sim.world().hand_over(node) == 0 {
+                break;
+            }
+            sim.sleep(20).await;
+        }
+        let mut world = sim.world();
+        if let Some(running) = world.nodes.get_mut(&node).and_then(|node| node.running.as_mut()) {
+            for slot in running.slots.values_mut() {
+                if let Some(core) = slot.core.take() {
+                    // A failure leaves what a crash leaves.
+                    let _ = core.close();
+                }
+            }
+        }
+        let down_ms = world.now_ms + for_ms;
+        world.count("a node was shut down in order");
+        world.restarts.insert(node, super::Halt { at_ms: 0, mode: CrashMode::KeepAll });
+        world.nodes.entry(node).and_modify(|node| node.up_again_ms = down_ms);
+    });
+}
+
+impl World {
+    pub(super) fn is_masked(&self, number: usize) -> bool {
+        self.mask.leaves_out(number)
+    }
+
+    pub(super) fn end_at(&mut self, at_ms: u64, end: End) {
+        let number = self.ends_made;
+        self.ends_made += 1;
+        self.ends.insert((at_ms, number), end);
+    }
+
+    fn cut(&mut self, from: u64, to: u64, until: u64) {
+        self.links.cut(from, to);
+        self.calls.cut(from, to);
+        self.end_at(until, End::Mend(from, to));
+    }
+
+    fn end(&mut self, end: End) {
+        match end {
+            End::Mend(from, to) => {
+                self.links.join(from, to);
+                self.calls.join(from, to);
+            }
+            End::Room(node) => {
+                if let Some(node) = self.nodes.get(&node) {
+                    node.disk.set_space(None);
+                }
+            }
+            End::Power(number) => {
+                if self.nodes.get(&number).is_some_and(|node| node.is_dying) {
+                    self.crash(number, CrashMode::Random, 100);
+                }
+            }
+            End::Verification(number) => self.verify(number),
+        }
+    }
+
+    /// A few operations of the disk fail.
+    fn fail_operations(&mut self, number: u64, rng: &mut Rng) {
+        let kinds = [OpKind::Write, OpKind::SyncData, OpKind::Write, OpKind::Rename, OpKind::SetLen];
+        let kind = Some(kinds[rng.below(kinds.len() as u64) as usize]);
+        let effect = if rng.percent(50) { Effect::Eio } else { Effect::ShortWriteEio };
+        let rule =
+            Rule { kind, path_ends: String::new(), after: rng.below(20), times: 1 + rng.below(3), effect };
+        let Some(node) = self.nodes.get_mut(&number) else { return };
+        node.is_failing = true;
+        node.disk.add_rule(rule);
+    }
+
+    /// From some moment on nothing gets onto the disk.
+    fn fail_slowly(&mut self, number: u64, rng: &mut Rng) {
+        let after = rng.below(40);
+        let Some(node) = self.nodes.get_mut(&number).filter(|node| node.running.is_some()) else { return };
+        (node.is_dying, node.is_failing) = (true, true);
+        let kinds = [
+            OpKind::Write,
+            OpKind::SyncData,
+            OpKind::SyncAll,
+            OpKind::SyncDir,
+            OpKind::Rename,
+            OpKind::SetLen,
+            OpKind::Remove,
+        ];
+        for kind in kinds {
+            let after = after / if kind == OpKind::Write { 1 } else { 4 };
+            let (kind, path_ends) = (Some(kind), String::new());
+            node.disk.add_rule(Rule { kind, path_ends, after, times: u64::MAX, effect: Effect::Eio });
+        }
+    }
+
+    /// A copy is lost, or damaged.
+    fn damage(&mut self, fault: &Fault) {
+        let mut rng = Rng::new(fault.draw);
+        self.count_fault(fault.kind);
+        let verified_at = self.now_ms + fault.for_ms;
+        match fault.kind {
+            FaultKind::DiskLost => return self.replace_disk(fault.node),
+            FaultKind::BitRot => self.rot(fault.node, &mut rng),
+            _ => {
+                if let Some(node) = self.nodes.get(&fault.node) {
+                    let (kind, effect) = (Some(OpKind::Write), Effect::Misdirected);
+                    let path_ends = [".log", ".log", ".index", "entries"][rng.below(4) as usize].to_owned();
+                    node.disk.add_rule(Rule { kind, path_ends, after: rng.below(20), times: 1, effect });
+                }
+            }
+        }
+        self.nodes.entry(fault.node).and_modify(|node| node.is_damaged = true);
+        self.end_at(verified_at, End::Verification(fault.node));
+    }
+
+    /// Changes a byte or a few of one file.
+    fn rot(&mut self, number: u64, rng: &mut Rng) {
+        let Some(node) = self.nodes.get(&number) else { return };
+        let files: Vec<PathBuf> = partition_files(&node.disk);
+        if files.is_empty() {
+            return;
+        }
+        let path = &files[rng.below(files.len() as u64) as usize];
+        node.disk.damage(path, |bytes| {
+            for _ in 0..rng.between(1, 3) {
+                let at = rng.below(bytes.len() as u64) as usize;
+                if let Some(byte) = bytes.get_mut(at) {
+                    *byte ^= 1 << rng.below(8);
+                }
+            }
+        });
+    }
+
+    /// All folders of a damaged node are looked through, and its disk is replaced. (Where a damaged copy can be mended in place, this is
+    /// the place to do so.)
+    fn verify(&mut self, number: u64) {
+        let Some(node) = self.nodes.get(&number).filter(|node| node.is_damaged) else { return };
+        let disk = node.disk.clone();
+        let folders: BTreeSet<PathBuf> =
+            partition_files(&disk).iter().filter_map(|path| path.parent().map(Path::to_owned)).collect();
+        let found = folders.iter().any(|folder| match tailrace_log::inspect::verify_dir(&disk, folder) {
+            Ok(report) => !report.problems.is_empty(),
+            Err(_) => true,
+        });
+        self.count(if found { "verification found damage" } else { "verification found nothing" });
+        self.replace_disk(number);
+    }
+
+    /// A process has come upon damage: its node gets another disk.
+    pub(super) fn damage_was_found(&mut self, number: u64) {
+        self.count("damage was found");
+        self.replace_disk(number);
+    }
+
+    pub(super) fn replace_disk(&mut self, number: u64) {
+        let (seed, down_ms) = (self.rng.next_u64(), self.rng.between(50, 500));
+        let mut directory = [0; 16];
+        directory[..8].copy_from_slice(&seed.to_le_bytes());
+        directory[15] = 1;
+        self.crash(number, CrashMode::LoseAll, down_ms);
+        self.count("a disk was replaced");
+        let Some(node) = self.nodes.get_mut(&number) else { return };
+        (node.disk, node.directory, node.place) = (SimDisk::new(seed), directory, None);
+        (node.is_damaged, node.is_failing) = (false, false);
+        super::make_data_folder(&node.disk);
+    }
+
+    /// In some runs leaders are cut off right after their election, for about as long as the next one takes.
+    pub(super) fn aim_at(&mut self, group: GroupId, node: u64) {
+        if !self.aims || self.is_calm || group == CONTROLLER || !self.rng.percent(20) {
+            return;
+        }
+        let (number, draw) = (AIMED_FROM + self.aimed, self.rng.next_u64());
+        let (at_ms, for_ms) = (self.now_ms + self.rng.below(30), self.rng.between(200, 700));
+        self.aimed += 1;
+        let fault = Fault { number, at_ms, node, for_ms, kind: FaultKind::CutAfterElection, draw };
+        let at = self.faults.iter().position(|other| other.at_ms > at_ms).unwrap_or(self.faults.len());
+        self.faults.insert(at, fault);
+    }
+}
+
+/// The files of all partitions of a disk that hold something.
+fn partition_files(disk: &SimDisk) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let folders = disk.read_dir(Path::new(DATA)).unwrap_or_default();
+    for folder in folders.into_iter().filter(|entry| entry.is_dir) {
+        let folder = Path::new(DATA).join(&folder.name);
+        for entry in disk.read_dir(&folder).unwrap_or_default() {
+            let path = folder.join(&entry.name);
+            if !entry.is_dir && disk.len(&path).is_ok_and(|bytes| bytes > 0) {
+                files.push(path);
+            }
+        }
+    }
+    files
+}

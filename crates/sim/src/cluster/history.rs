@@ -1,0 +1,274 @@
+//! What clients were told and saw, and whether that fits together.
+//!
+//! Every value is written once by intention: it names its writer, and where it has one, its transaction. So a value at two offsets is a
+//! duplicate, and every value tells whether it may be seen.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tailrace_records::{BatchHeader, DecodedBatch, PREFIX_BYTES, split_batches};
+use tailrace_types::{LeaderEpoch, Offset, TopicPartition};
+
+/// What became of a transaction, as far as its producer knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// Nobody has asked for its end, or for an abort at most.
+    Open,
+    /// A commit was asked for; what became of it is not known.
+    Unknown,
+    Committed,
+    Aborted,
+}
+
+/// One batch in a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) value: String,
+    pub(super) epoch: LeaderEpoch,
+    /// Of its content.
+    pub(super) crc: u32,
+    pub(super) next: Offset,
+    pub(super) producer: i64,
+    pub(super) is_transactional: bool,
+    pub(super) is_control: bool,
+}
+
+#[derive(Default)]
+struct Partition {
+    by_offset: BTreeMap<i64, Seen>,
+    by_value: BTreeMap<String, i64>,
+    acknowledged: BTreeMap<String, i64>,
+    /// The highest high watermark that a leader has told, by its epoch.
+    told: BTreeMap<LeaderEpoch, Offset>,
+}
+
+#[derive(Default)]
+pub(super) struct History {
+    partitions: BTreeMap<TopicPartition, Partition>,
+    transactions: BTreeMap<String, Outcome>,
+    /// Acknowledged batches of transactions.
+    parts: BTreeMap<String, BTreeSet<(TopicPartition, String)>>,
+    /// Of each group and partition: the offset that was acknowledged last, and by which epoch of its coordinator.
+    offsets: BTreeMap<(String, TopicPartition), (i64, LeaderEpoch)>,
+    pub(super) acknowledged: u64,
+    pub(super) read: u64,
+}
+
+/// The transaction that a value was written in: what comes before the first colon.
+fn transaction_of(value: &str) -> Option<&str> {
+    value.starts_with('t').then(|| value.split_once(':').map_or(value, |(transaction, _)| transaction))
+}
+
+impl History {
+    pub(super) fn acknowledged(
+        &mut self,
+        id: &TopicPartition,
+        value: &str,
+        base: Offset,
+    ) -> Result<(), String> {
+        self.acknowledged += 1;
+        let partition = self.partitions.entry(id.clone()).or_default();
+        if let Some(seen) = partition.by_offset.get(&base.get())
+            && seen.value != value
+        {
+            let other = &seen.value;
+            return Err(format!(
+                "inconsistent-offsets: {id} at {base}: acknowledged is {value}, read was {other}"
+            ));
+        }
+        if let Some(before) = partition.by_value.get(value)
+            && *before != base.get()
+        {
+            return Err(format!(
+                "duplicate: {id}: {value} was read at {before} and is acknowledged at {base}"
+            ));
+        }
+        partition.acknowledged.insert(value.to_owned(), base.get());
+        if let Some(transaction) = transaction_of(value) {
+            self.parts.entry(transaction.to_owned()).or_default().insert((id.clone(), value.to_owned()));
+        }
+        Ok(())
+    }
+
+    pub(super) fn set_outcome(&mut self, transaction: &str, outcome: Outcome) {
+        self.transactions.insert(transaction.to_owned(), outcome);
+    }
+
+    pub(super) fn outcome(&self, transaction: &str) -> Outcome {
+        self.transactions.get(transaction).copied().unwrap_or(Outcome::Open)
+    }
+
+    /// A leader's answer: what it takes for committed may not be less than what leaders before it told.
+    pub(super) fn told(
+        &mut self,
+        id: &TopicPartition,
+        epoch: LeaderEpoch,
+        high_watermark: Offset,
+        last_stable: Offset,
+    ) -> Result<(), String> {
+        if last_stable > high_watermark {
+            return Err(format!(
+                "last-stable-offset: {id}: {last_stable} above the high watermark {high_watermark}"
+            ));
+        }
+        let told = &mut self.partitions.entry(id.clone()).or_default().told;
+        if let Some((before, highest)) = told.range(..epoch).max_by_key(|(_, highest)| **highest)
+            && *highest > high_watermark
+        {
+            return Err(format!(
+                "high-watermark-regression: {id}: the leader of epoch {epoch} tells {high_watermark}, that of {before} had told \
+                 {highest}"
+            ));
+        }
+        let highest = told.entry(epoch).or_insert(high_watermark);
+        *highest = high_watermark.max(*highest);
+        Ok(())
+    }
+
+    /// What a reader got in one answer, in order. `Err(None)`: bytes are damaged, which the reader has noticed.
+    pub(super) fn parse(bytes: &[u8], from: Offset) -> Result<Vec<(Offset, Seen)>, String> {
+        let (mut found, mut at) = (Vec::new(), from);
+        for batch in split_batches(bytes) {
+            let (header, batch) = batch.map_err(|error| error.to_string())?;
+            if !tailrace_records::verify_crc(batch) {
+                return Err("a batch with a wrong checksum".to_owned());
+            }
+            if header.base_offset > at {
+                return Err(format!("poll-skip: the batch at {at} is at {}", header.base_offset));
+            }
+            if header.next_offset() <= at {
+                return Err(format!("poll-again: the batch at {} ends before {at}", header.base_offset));
+            }
+            at = header.next_offset();
+            found.push((header.base_offset, seen(&header, batch)?));
+        }
+        Ok(found)
+    }
+
+    /// A batch that is committed, as some reader saw it.
+    pub(super) fn saw(&mut self, id: &TopicPartition, base: Offset, seen: &Seen) -> Result<bool, String> {
+        let partition = self.partitions.entry(id.clone()).or_default();
+        if let Some(before) = partition.by_offset.get(&base.get()) {
+            if before != seen {
+                return Err(format!(
+                    "inconsistent-offsets: {id} at {base}: was {before:?}, now it is {seen:?}"
+                ));
+            }
+            return Ok(false);
+        }
+        if !seen.is_control
+            && let Some(before) = partition.by_value.insert(seen.value.clone(), base.get())
+        {
+            return Err(format!("duplicate: {id}: {} is at {before} and at {base}", seen.value));
+        }
+        partition.by_offset.insert(base.get(), seen.clone());
+        self.read += 1;
+        Ok(true)
+    }
+
+    /// A batch that a reader of committed records gets to see.
+    pub(super) fn saw_committed(&self, id: &TopicPartition, base: Offset, seen: &Seen) -> Result<(), String> {
+        let Some(transaction) = transaction_of(&seen.value) else { return Ok(()) };
+        match self.outcome(transaction) {
+            Outcome::Committed | Outcome::Unknown => Ok(()),
+            Outcome::Open => {
+                Err(format!("precommitted-read: {id} at {base}: {} is not committed", seen.value))
+            }
+            Outcome::Aborted => Err(format!("aborted-read: {id} at {base}: {} was aborted", seen.value)),
+        }
+    }
+
+    pub(super) fn offset_was_committed(
+        &mut self,
+        group: &str,
+        id: &TopicPartition,
+        offset: i64,
+        epoch: LeaderEpoch,
+    ) {
+        self.offsets.insert((group.to_owned(), id.clone()), (offset, epoch));
+    }
+
+    /// The last offset that was acknowledged, and the coordinator's epoch.
+    pub(super) fn committed_offset(&self, group: &str, id: &TopicPartition) -> Option<(i64, LeaderEpoch)> {
+        self.offsets.get(&(group.to_owned(), id.clone())).copied()
+    }
+
+    /// The end of a run: `held` is what one replica holds below its high watermark.
+    pub(super) fn judge(
+        &self,
+        id: &TopicPartition,
+        held: &BTreeMap<i64, Seen>,
+        node: u64,
+    ) -> Result<(), String> {
+        let Some(partition) = self.partitions.get(id) else { return Ok(()) };
+        for (value, offset) in &partition.acknowledged {
+            let found = held.get(offset).map(|seen| &seen.value);
+            if found != Some(value) {
+                return Err(format!(
+                    "lost-write: {id}: {value} was acknowledged at {offset}; on node {node} is {found:?}"
+                ));
+            }
+        }
+        for (offset, seen) in &partition.by_offset {
+            if held.get(offset) != Some(seen) {
+                let found = held.get(offset);
+                return Err(format!(
+                    "lost-read: {id}: {seen:?} was read at {offset}; on node {node} is {found:?}"
+                ));
+            }
+        }
+        let (mut values, mut last) = (BTreeSet::new(), BTreeMap::new());
+        for (offset, seen) in held.iter().filter(|(_, seen)| !seen.is_control) {
+            if !values.insert(&seen.value) {
+                return Err(format!("duplicate: {id}: {} once more at {offset}", seen.value));
+            }
+            let Some((writer, number)) = seen.value.rsplit_once(':') else { continue };
+            let Ok(number) = number.parse::<u64>() else { continue };
+            if last.insert(writer.to_owned(), number).is_some_and(|before| before >= number) {
+                return Err(format!(
+                    "nonmonotonic-send: {id}: {} at {offset} comes after a later one",
+                    seen.value
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// All or nothing: `visible` is what a reader of committed records sees at the end, everywhere.
+    pub(super) fn judge_transactions(
+        &self,
+        visible: &BTreeSet<(TopicPartition, String)>,
+    ) -> Result<(), String> {
+        for (transaction, parts) in &self.parts {
+            let seen = parts.iter().filter(|part| visible.contains(*part)).count();
+            let (outcome, all) = (self.outcome(transaction), parts.len());
+            let fits = match outcome {
+                Outcome::Committed => seen == all,
+                Outcome::Aborted | Outcome::Open => seen == 0,
+                Outcome::Unknown => seen == 0 || seen == all,
+            };
+            if !fits {
+                return Err(format!(
+                    "torn-transaction: {transaction} is {outcome:?}, {seen} of {all} batches are visible"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn seen(header: &BatchHeader, batch: &[u8]) -> Result<Seen, String> {
+    let decoded = DecodedBatch::new(batch, usize::MAX).map_err(|error| error.to_string())?;
+    let record = decoded.records().next().transpose().map_err(|error| error.to_string())?;
+    let text = record.and_then(|record| record.value).unwrap_or_default();
+    // What follows is filler.
+    let text = text.split(|byte| *byte == b' ').next().unwrap_or_default();
+    Ok(Seen {
+        value: String::from_utf8_lossy(text).into_owned(),
+        epoch: header.leader_epoch,
+        crc: crc32c::crc32c(&batch[PREFIX_BYTES..]),
+        next: header.next_offset(),
+        producer: header.producer_id.get(),
+        is_transactional: header.attributes.is_transactional(),
+        is_control: header.attributes.is_control(),
+    })
+}
