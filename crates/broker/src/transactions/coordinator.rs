@@ -12,7 +12,7 @@ use super::state::TransactionState;
 use super::timers::Timers;
 use super::transaction::Transaction;
 use super::waiting::Waiting;
-use crate::coordinator::{Coordinator, Effects, Moment, ReplayError, Replayed, Token, TransactionalProducer};
+use crate::coordinator::{Coordinator, Effects, Moment, ReplayError, Replayed, Token};
 
 /// The transactions of one partition of `__transaction_state`.
 #[derive(Debug, Default)]
@@ -108,8 +108,8 @@ impl TransactionCoordinator {
                     transaction.and_then(|transaction| needed_markers(&transactional_id, transaction));
                 answer(effects, token, Ok(TransactionReply::Markers(needed)));
             }
-            TransactionEvent::MarkersWritten { token, transactional_id, producer } => {
-                self.markers_written(&transactional_id, producer, moment, effects);
+            TransactionEvent::MarkersWritten { token, markers } => {
+                self.markers_written(&markers, moment, effects);
                 answer(effects, token, Ok(TransactionReply::MarkersNoted));
             }
             TransactionEvent::List { token, filter } => {
@@ -121,18 +121,10 @@ impl TransactionCoordinator {
         }
     }
 
-    fn markers_written(
-        &mut self,
-        transactional_id: &str,
-        producer: TransactionalProducer,
-        moment: &Moment<'_>,
-        effects: &mut Effects<Self>,
-    ) {
-        let Some(transaction) = self.get(transactional_id) else { return };
+    fn markers_written(&mut self, markers: &WriteMarkers, moment: &Moment<'_>, effects: &mut Effects<Self>) {
+        let transactional_id = &*markers.transactional_id;
         // A report that came twice, or late, is about a transaction that is no longer prepared, or about another one.
-        if !transaction.state.is_prepared() || transaction.producer != producer {
-            return;
-        }
+        let Some(transaction) = self.get(transactional_id).filter(|_| self.needs(markers)) else { return };
         let complete = transaction.complete(moment.now);
         self.change(transactional_id, complete, moment.now, effects);
         self.wake(transactional_id, moment, effects);
@@ -147,6 +139,7 @@ fn needed_markers(transactional_id: &str, transaction: &Transaction) -> Option<W
         committed: transaction.state == TransactionState::PrepareCommit,
         protocol: transaction.protocol,
         partitions: transaction.partitions.clone(),
+        prepared_at: transaction.updated,
     })
 }
 

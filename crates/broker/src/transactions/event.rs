@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tailrace_types::{ProducerId, TopicPartition};
+use tailrace_types::{ProducerId, TimestampMs, TopicPartition};
 
 use super::listing::{TransactionDescription, TransactionFilter, TransactionListing};
 use super::state::TransactionState;
@@ -92,10 +92,8 @@ pub enum TransactionEvent {
     MarkersWritten {
         /// Whom to answer.
         token: Token,
-        /// The transactional id.
-        transactional_id: String,
-        /// The producer in the markers.
-        producer: TransactionalProducer,
+        /// What was written.
+        markers: WriteMarkers,
     },
     /// ListTransactions.
     List {
@@ -212,6 +210,8 @@ pub struct WriteMarkers {
     pub protocol: TransactionProtocol,
     /// Where.
     pub partitions: BTreeSet<TopicPartition>,
+    /// When the outcome became final. In the classic protocol the next transaction may be like this one in all else.
+    pub prepared_at: TimestampMs,
 }
 
 /// What the coordinator wants done elsewhere.

@@ -260,8 +260,7 @@ impl Net {
         }
         if !part {
             let token = self.world.token();
-            let WriteMarkers { transactional_id, producer, .. } = work;
-            self.world.step(TransactionEvent::MarkersWritten { token, transactional_id, producer });
+            self.world.step(TransactionEvent::MarkersWritten { token, markers: work });
             self.gather();
         }
     }

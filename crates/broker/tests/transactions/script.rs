@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use tailrace_broker::coordinator::{CoordinatorRecord, Token, TransactionalProducer};
 use tailrace_broker::transactions::*;
 use tailrace_records::internal::{TransactionLogKey, TransactionLogValue};
-use tailrace_types::{ProducerEpoch, ProducerId, TopicPartition};
+use tailrace_types::{ProducerEpoch, ProducerId, TimestampMs, TopicPartition};
 
 use crate::world::{World, partition};
 
@@ -31,11 +31,17 @@ pub(crate) fn play(name: &str, script: &str) {
 struct Player {
     world: World,
     names: Vec<(Token, String)>,
+    /// All work that was ever given out.
+    given: Vec<WriteMarkers>,
 }
 
 impl Player {
     fn new() -> Self {
-        Self { world: World::new(&[("tailrace.transactional.ids.max", "3")]), names: Vec::new() }
+        Self {
+            world: World::new(&[("tailrace.transactional.ids.max", "3")]),
+            names: Vec::new(),
+            given: Vec::new(),
+        }
     }
 
     fn say(&mut self, line: &str) -> String {
@@ -43,6 +49,7 @@ impl Player {
         let verb = words.next().unwrap();
         let words: Vec<&str> = words.collect();
         let before = (self.world.log.len(), self.world.work.len());
+        self.given.extend(self.world.work.iter().cloned());
         match verb {
             "restart" => {
                 self.world.restart();
@@ -60,11 +67,31 @@ impl Player {
             _ => {
                 let token = self.world.token();
                 self.names.push((token, line.to_owned()));
-                let event = event(token, verb, &words);
+                let event = match verb {
+                    "written" => TransactionEvent::MarkersWritten { token, markers: self.written(&words) },
+                    _ => event(token, verb, &words),
+                };
                 self.world.step(event);
             }
         }
         self.outcome(before, line)
+    }
+
+    /// The work that is reported: the newest for the id and producer, or the oldest; or work that was never given out.
+    fn written(&self, words: &[&str]) -> WriteMarkers {
+        let id = words[0];
+        let producer = producer(words.iter().find_map(|word| word.strip_prefix("as=")).expect("as=ID/EPOCH"));
+        let mut fitting =
+            self.given.iter().filter(|work| work.transactional_id == id && work.producer == producer);
+        let found = if words.contains(&"oldest") { fitting.next() } else { fitting.next_back() };
+        found.cloned().unwrap_or_else(|| WriteMarkers {
+            transactional_id: id.to_owned(),
+            producer,
+            committed: true,
+            protocol: TransactionProtocol::Classic,
+            partitions: BTreeSet::new(),
+            prepared_at: TimestampMs(0),
+        })
     }
 
     /// Brings an id to an epoch that would take long to get to: by a record, as if it had been written.
@@ -97,8 +124,7 @@ impl Player {
         for work in std::mem::take(&mut self.world.work) {
             let token = self.world.token();
             self.names.push((token, "markers".to_owned()));
-            let WriteMarkers { transactional_id, producer, .. } = work;
-            self.world.step(TransactionEvent::MarkersWritten { token, transactional_id, producer });
+            self.world.step(TransactionEvent::MarkersWritten { token, markers: work });
         }
     }
 
@@ -166,7 +192,6 @@ fn event(token: Token, verb: &str, words: &[&str]) -> TransactionEvent {
             protocol,
             fresh,
         }),
-        "written" => TransactionEvent::MarkersWritten { token, transactional_id, producer: producer() },
         "ask" => TransactionEvent::AskMarkers { token, transactional_id },
         "describe" => TransactionEvent::Describe { token, transactional_id },
         "list" => TransactionEvent::List { token, filter: filter(&option) },

@@ -23,6 +23,9 @@ const TELL_MAX: Duration = Duration::from_secs(10);
 /// Announcements that are kept until the server is up.
 const EARLY_GROUPS_MAX: usize = 1 << 18;
 
+/// Who leads what, and since which epoch.
+type Announcement = (NodeId, Vec<(GroupId, LeaderEpoch)>);
+
 /// Takes what arrives from other nodes. Until the server is up, it only says who this node is.
 pub(crate) struct Receiver {
     broker: OnceLock<Weak<Broker>>,
@@ -30,7 +33,7 @@ pub(crate) struct Receiver {
     status: Mutex<Option<Status>>,
     heard: Mutex<HashMap<NodeId, Instant>>,
     /// Leaders that other nodes announced before this one was up. At most [`EARLY_GROUPS_MAX`]; others are heard of again.
-    early: Mutex<Vec<(NodeId, Vec<(GroupId, LeaderEpoch)>)>>,
+    early: Mutex<Vec<Announcement>>,
     /// Where nodes say that they are. The metadata may not know yet, and a majority may be needed to tell them.
     addresses: Mutex<HashMap<NodeId, String>>,
 }

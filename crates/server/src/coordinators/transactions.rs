@@ -18,7 +18,7 @@ use tailrace_broker::transactions::{
 };
 use tailrace_broker::{CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC};
 use tailrace_replication::{AppendError, ProducerError, TransactionMarker};
-use tailrace_types::{NodeId, TopicPartition};
+use tailrace_types::{LeaderEpoch, NodeId, TopicPartition};
 
 use super::runtime::{Kind, Performed};
 use super::{CoordinatorFailure, MarkerFailure, Runtime, elsewhere};
@@ -136,10 +136,8 @@ async fn attempt(
         _ => ask_markers(broker, shard, transactional_id).await?,
     };
     let Some(markers) = needed else { return Ok(()) };
-    let producer = markers.producer;
-    write_all(broker, shard, markers).await;
-    let id = transactional_id.to_owned();
-    let event = move |token| TransactionEvent::MarkersWritten { token, transactional_id: id, producer };
+    write_all(broker, shard, &markers).await?;
+    let event = move |token| TransactionEvent::MarkersWritten { token, markers };
     broker.coordinators.transactions.submit_to(broker, shard, event).await?.reply().await?;
     Ok(())
 }
@@ -163,21 +161,33 @@ async fn ask_markers(
     }
 }
 
-/// Writes a marker to every partition, however long it takes.
-async fn write_all(broker: &Arc<Broker>, shard: i32, markers: WriteMarkers) {
-    let marker = TransactionMarker {
-        producer_id: markers.producer.id,
-        producer_epoch: markers.producer.epoch,
-        coordinator_epoch: coordinator_epoch(broker, shard),
-        committed: markers.committed,
-        epochs_are_bumped: markers.protocol == TransactionProtocol::EpochPerTransaction,
-    };
-    let mut left = markers.partitions;
+/// Writes a marker to every partition, however long it takes, for as long as this node coordinates the transaction and it needs them.
+/// Afterwards the same markers might end a later one.
+///
+/// # Errors
+/// [`CoordinatorFailure::Elsewhere`]; [`CoordinatorFailure::Reloaded`] if something else is needed now.
+async fn write_all(
+    broker: &Arc<Broker>,
+    shard: i32,
+    markers: &WriteMarkers,
+) -> Result<(), CoordinatorFailure> {
+    let mut left = markers.partitions.clone();
     let mut pause = Pause::default();
     loop {
+        let coordinator_epoch = coordinator_epoch(broker, shard).ok_or(CoordinatorFailure::Elsewhere)?;
+        if !is_needed(broker, shard, markers).await {
+            return Err(CoordinatorFailure::Reloaded);
+        }
+        let marker = TransactionMarker {
+            producer_id: markers.producer.id,
+            producer_epoch: markers.producer.epoch,
+            coordinator_epoch,
+            committed: markers.committed,
+            epochs_are_bumped: markers.protocol == TransactionProtocol::EpochPerTransaction,
+        };
         left = write_round(broker, marker, left).await;
         if left.is_empty() {
-            return;
+            return Ok(());
         }
         pause.wait().await;
     }
@@ -305,12 +315,13 @@ pub(crate) async fn committed(handle: &PartitionHandle, committed_at: Awaited) -
     }
 }
 
-/// Generation of the coordinator: the epoch of its partition, which rises with every start.
-fn coordinator_epoch(broker: &Broker, shard: i32) -> i32 {
+/// Generation of the coordinator: the epoch in which this node leads its partition, which rises with every start. `None` if it does
+/// not lead it.
+fn coordinator_epoch(broker: &Broker, shard: i32) -> Option<i32> {
     let topic = broker.topics().by_name(TRANSACTION_STATE_TOPIC);
     match topic.as_ref().and_then(|topic| topic.partition(shard)) {
-        Some(PartitionSlot::Online(handle)) => handle.reader.epoch().get(),
-        _ => 0,
+        Some(PartitionSlot::Online(handle)) => handle.leads().map(LeaderEpoch::get),
+        _ => None,
     }
 }
 

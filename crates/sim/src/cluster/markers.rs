@@ -67,14 +67,7 @@ fn coordinates(sim: &Sim, number: u64, shard: i32) -> bool {
 
 /// True if the transaction is complete, or not prepared.
 async fn attempt(sim: &Sim, number: u64, shard: i32, id: &str, wanted: Option<WriteMarkers>) -> bool {
-    let needs = |wanted: &WriteMarkers| {
-        let world = sim.world();
-        let running = world.nodes.get(&number).and_then(|node| node.running.as_ref());
-        running
-            .and_then(|running| running.transactions.get(&shard))
-            .is_some_and(|shard| shard.core.needs(wanted))
-    };
-    let needed = match wanted.filter(needs) {
+    let needed = match wanted.filter(|wanted| needs(sim, number, shard, wanted)) {
         Some(wanted) => wanted,
         None => {
             let event = |token| TransactionEvent::AskMarkers { token, transactional_id: id.to_owned() };
@@ -88,27 +81,40 @@ async fn attempt(sim: &Sim, number: u64, shard: i32, id: &str, wanted: Option<Wr
             }
         }
     };
-    let producer = needed.producer;
-    write_all(sim, number, shard, needed).await;
-    let event = |token| TransactionEvent::MarkersWritten { token, transactional_id: id.to_owned(), producer };
+    if !write_all(sim, number, shard, &needed).await {
+        return false;
+    }
+    let event = |token| TransactionEvent::MarkersWritten { token, markers: needed };
     let Ok((pending, _)) = sim.submit::<TransactionCoordinator>(number, shard, event) else { return false };
     pending.get().await.is_some()
 }
 
-/// Writes a marker to every partition, however long it takes.
-async fn write_all(sim: &Sim, number: u64, shard: i32, markers: WriteMarkers) {
-    let marker = TransactionMarker {
-        producer_id: markers.producer.id,
-        producer_epoch: markers.producer.epoch,
-        coordinator_epoch: coordinator_epoch(sim, number, shard),
-        committed: markers.committed,
-        epochs_are_bumped: markers.protocol == TransactionProtocol::EpochPerTransaction,
-    };
-    let (mut left, mut pause_ms) = (markers.partitions, PAUSE_FIRST_MS);
+/// True if the transaction needs exactly these markers, as the coordinator on this node knows it.
+fn needs(sim: &Sim, number: u64, shard: i32, markers: &WriteMarkers) -> bool {
+    let world = sim.world();
+    let running = world.nodes.get(&number).and_then(|node| node.running.as_ref());
+    running
+        .and_then(|running| running.transactions.get(&shard))
+        .is_some_and(|shard| shard.core.needs(markers))
+}
+
+/// Writes a marker to every partition, however long it takes, as long as they are needed. False if they are not any more.
+async fn write_all(sim: &Sim, number: u64, shard: i32, markers: &WriteMarkers) -> bool {
+    let (mut left, mut pause_ms) = (markers.partitions.clone(), PAUSE_FIRST_MS);
     loop {
+        if !needs(sim, number, shard, markers) {
+            return false;
+        }
+        let marker = TransactionMarker {
+            producer_id: markers.producer.id,
+            producer_epoch: markers.producer.epoch,
+            coordinator_epoch: coordinator_epoch(sim, number, shard),
+            committed: markers.committed,
+            epochs_are_bumped: markers.protocol == TransactionProtocol::EpochPerTransaction,
+        };
         left = write_round(sim, number, marker, left).await;
         if left.is_empty() {
-            return;
+            return true;
         }
         sim.world().count("a marker was written again");
         sim.sleep(pause_ms).await;
