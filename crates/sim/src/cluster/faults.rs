@@ -391,6 +391,7 @@ impl World {
         self.count("a disk was replaced");
         let Some(node) = self.nodes.get_mut(&number) else { return };
         (node.disk, node.directory, node.place) = (SimDisk::new(seed), directory, None);
+        node.begun.clear();
         (node.is_damaged, node.is_failing) = (false, false);
         super::make_data_folder(&node.disk);
     }

@@ -187,7 +187,8 @@ fn mark(sim: &Sim, number: u64, partition: &TopicPartition, marker: &Transaction
         let Some(image) = super::metadata::image(&world, number) else { return Marked::NotYet };
         match group_of(&image, partition) {
             Some(group) => group,
-            None => return Marked::NotNeeded,
+            // No topic is ever deleted here: these are old metadata.
+            None => return Marked::NotYet,
         }
     };
     let appended: Option<Result<Awaited, ProposeError>> =

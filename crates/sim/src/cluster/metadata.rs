@@ -262,7 +262,16 @@ impl World {
         };
         let replica_id = replica.as_ref().map_or(ReplicaId::new(own, 1), |(id, _)| *id);
         let is_first = replica.as_ref().is_some_and(|(id, founders)| founders.first() == Some(id));
-        let opened = open_core(&running.store, &topic, id, replica, (seed, reuses, now));
+        // Old metadata may want a replica that is gone, and has voted and acknowledged.
+        let is_gone = !reuses
+            && replica.is_some()
+            && node.begun.get(&group) == Some(&replica_id)
+            && matches!(owner(running.store.disk(), &folder(id)), Ok(None));
+        let opened = if is_gone {
+            Ok(None)
+        } else {
+            open_core(&running.store, &topic, id, replica, (seed, reuses, now)).map(Some)
+        };
         let mut slot = Slot {
             id: id.clone(),
             core: None,
@@ -273,15 +282,20 @@ impl World {
             upkeep: Upkeep::default(),
             wants_room: false,
         };
-        let mut trouble = None;
+        let (mut trouble, mut gone) = (None, false);
         match opened {
-            Ok((core, created, id)) => {
-                (slot.core, slot.is_eager, slot.replica) = (Some(core), created && is_first, id)
+            Ok(None) => gone = true,
+            Ok(Some((core, created, id))) => {
+                node.begun.insert(group, id);
+                (slot.core, slot.is_eager, slot.replica) = (Some(core), created && is_first, id);
             }
             Err(error) if error.is_no_space() => slot.wants_room = true,
             Err(error) => trouble = Some(error),
         }
         running.slots.insert(group, slot);
+        if gone {
+            return self.count("a replica that is gone was not begun anew");
+        }
         match trouble {
             Some(_) if is_failing => {
                 let halt = super::Halt { at_ms: now_ms + 100, mode: crate::CrashMode::Random };

@@ -514,6 +514,7 @@ impl World {
                 number,
                 disk,
                 directory,
+                begun: BTreeMap::new(),
                 place,
                 life: 0,
                 running: None,

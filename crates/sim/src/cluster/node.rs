@@ -42,6 +42,8 @@ pub(super) struct Node {
     pub(super) directory: [u8; 16],
     /// Goes with the disk.
     pub(super) place: Option<Place>,
+    /// The newest replica of each group that was begun here; goes with the disk, too. The server's journal of replicas.
+    pub(super) begun: BTreeMap<GroupId, ReplicaId>,
     /// Counts processes.
     pub(super) life: u64,
     pub(super) running: Option<Running>,
