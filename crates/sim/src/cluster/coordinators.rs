@@ -17,7 +17,7 @@ use tailrace_types::{GroupId, HighWatermark, LeaderEpoch, PartitionId, Timestamp
 
 use super::node::Running;
 use super::tasks::{Pending, Promise, Sim, promise};
-use super::{Bug, CONTROLLER, World};
+use super::{Bug, World};
 use crate::SimDisk;
 
 /// How long an answer may wait for the log, in milliseconds.
@@ -144,11 +144,8 @@ impl Sim {
     fn take<C: Kind>(&self, number: u64, partition: i32) -> Result<Taken<C>, Elsewhere> {
         let mut world = self.world();
         let unchecked = world.bug == Some(Bug::StaleLeaderReads);
-        let newest = world.nodes.values().filter_map(|node| {
-            let metadata = node.running.as_ref()?.slots.get(&CONTROLLER)?.core.as_ref()?.reader();
-            Some(metadata.high_watermark().offset())
-        });
-        let newest = newest.max();
+        let applied = world.nodes.get(&number).and_then(|node| Some(node.running.as_ref()?.applied));
+        let is_current = applied.is_some_and(|applied| world.has_newest_metadata(applied));
         let node = world.nodes.get_mut(&number).ok_or(Elsewhere)?;
         let running = node.running.as_mut().ok_or(Elsewhere)?;
         let topic = running.image.topic(C::TOPIC).ok_or(Elsewhere)?;
@@ -162,7 +159,7 @@ impl Sim {
             return Ok((shard, group, None));
         }
         // The server asks a majority of the controllers.
-        if Some(running.applied) < newest {
+        if !is_current {
             world.count("a coordinator waited for newer metadata");
             return Err(Elsewhere);
         }

@@ -245,9 +245,22 @@ impl World {
         }
     }
 
+    /// True if a node that has taken over so much knows all metadata that are committed. Nobody can tell without a controller: after a
+    /// crash of all each node knows to be committed what it knew at some time before.
+    pub(super) fn has_newest_metadata(&self, applied: Offset) -> bool {
+        let known = self.nodes.values().filter_map(|node| {
+            let core = node.running.as_ref()?.slots.get(&CONTROLLER)?.core.as_ref()?;
+            core.leads()?;
+            Some(core.reader().high_watermark().offset())
+        });
+        known.max().is_some_and(|newest| applied >= newest)
+    }
+
     /// Opens, and creates where missing, one partition.
     pub(super) fn open_partition(&mut self, number: u64, id: &TopicPartition) {
         let (now_ms, seed) = (self.now_ms, self.rng.next_u64());
+        let applied = self.nodes.get(&number).and_then(|node| Some(node.running.as_ref()?.applied));
+        let is_current = applied.is_some_and(|applied| self.has_newest_metadata(applied));
         let reuses = self.bug == Some(Bug::ReuseReplicaId);
         let Some(node) = self.nodes.get_mut(&number) else { return };
         let (now, own, is_damaged) = (node.wall(now_ms), node.id(), node.is_damaged);
@@ -262,9 +275,11 @@ impl World {
         };
         let replica_id = replica.as_ref().map_or(ReplicaId::new(own, 1), |(id, _)| *id);
         let is_first = replica.as_ref().is_some_and(|(id, founders)| founders.first() == Some(id));
-        // Old metadata may want a replica that is gone, and has voted and acknowledged.
+        // Old metadata may want a replica that is gone, and has voted and acknowledged. By the newest ones it is one whose folder a
+        // crash took before it was durable.
         let is_gone = !reuses
             && replica.is_some()
+            && !is_current
             && node.begun.get(&group) == Some(&replica_id)
             && matches!(owner(running.store.disk(), &folder(id)), Ok(None));
         let opened = if is_gone {
@@ -284,7 +299,8 @@ impl World {
         };
         let (mut trouble, mut gone) = (None, false);
         match opened {
-            Ok(None) => gone = true,
+            // Tried again, as after a full disk.
+            Ok(None) => (gone, slot.wants_room) = (true, true),
             Ok(Some((core, created, id))) => {
                 node.begun.insert(group, id);
                 (slot.core, slot.is_eager, slot.replica) = (Some(core), created && is_first, id);
