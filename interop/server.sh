@@ -184,7 +184,7 @@ wait_until_ready() { # FOLDER CONDITION...
 }
 stop() {
   local pid pids end=$((SECONDS + STOP_SECONDS_MAX))
-  pids=$(cat "$state/pid" "$state"/node*/pid 2>/dev/null)
+  pids=$(cat "$state/pid" "$state"/node*/pid 2>/dev/null || true) # there may be no other nodes
   for pid in $pids; do kill -s "${1:-TERM}" "$pid" 2>/dev/null || true; done
   for pid in $pids; do
     while alive "$pid"; do
