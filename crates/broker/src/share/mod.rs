@@ -12,7 +12,7 @@
 //! present one says nothing.
 //!
 //! The requests of Kafka's persister (InitializeShareGroupState, Read..., Write..., Delete..., ReadShareGroupStateSummary;
-//! 83 to 87) are calls within the process here, as [`ShareRequest`].
+//! 83 to 87) are calls within the process, or questions to the node that coordinates, as [`ShareRequest`].
 //!
 //! Deliberately not here: who is a member of a share group and what it is assigned (`groups`), sessions, reading the log.
 

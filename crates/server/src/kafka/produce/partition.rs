@@ -76,7 +76,6 @@ pub(super) async fn append_to_partition(
     Ok(Written { handle: Arc::clone(handle), appended, answer, replicas })
 }
 
-/// The partition, if clients may write to it.
 /// How many replicas have to have what is acknowledged (`min.insync.replicas`), if a majority is not enough.
 ///
 /// # Errors
@@ -98,6 +97,7 @@ fn replicas_needed(broker: &Broker, topic: &Topic, index: i32) -> Result<Option<
     Ok((wanted > majority).then_some(wanted))
 }
 
+/// The partition, if clients may write to it.
 fn writable(topic: &Topic, index: i32) -> Result<&Arc<PartitionHandle>, PartitionRefusal> {
     if topic.internal {
         let message = format!("topic {} is internal", topic.name);
