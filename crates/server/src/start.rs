@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use crate::peers::PeerTls;
+use crate::peers::{PeerTls, Peers};
 use tailrace_broker::RegisterNode;
 use tailrace_broker::config::{BrokerConfig, ConfigError, DynamicConfigs, NatsTls};
 use tailrace_log::{DataDirLock, LockError, LogError, LogStore, remove_leftovers};
 use tailrace_replication::raft::ReplicaOptions;
-use tailrace_types::TimestampMs;
+use tailrace_types::{NodeId, TimestampMs};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinHandle;
@@ -73,6 +73,11 @@ pub enum StartError {
     /// Which node the data folder belongs to, and which cluster.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
+    /// A copy of the folder of a node that runs.
+    #[error(
+        "another node with number {0} is alive, with a copy of this data folder or the original: only one of them may run"
+    )]
+    NumberTaken(NodeId),
     /// A file of the data folder itself.
     #[error("cannot {action} {}: {error}", .path.display())]
     Folder {
@@ -307,6 +312,9 @@ async fn live_in_cluster(
     // Clients must not be told that there is no such topic. Without a majority of the controllers there is nothing newer to be had.
     let caught_up = tokio::time::timeout(METADATA_MAX, broker.controller.catch_up(broker.now())).await;
     if !matches!(caught_up, Ok(Ok(()))) {
+        if broker.links.peers().is_some_and(Peers::number_is_taken) {
+            return Err(StartError::NumberTaken(broker.node()));
+        }
         tracing::warn!("no controller answers: this node begins with the metadata that it has");
     }
     Ok(())

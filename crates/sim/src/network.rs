@@ -121,6 +121,11 @@ impl<M: Clone> Network<M> {
 
     /// Sends a message at `now_ms`.
     pub fn send(&mut self, now_ms: u64, from: u64, to: u64, message: M) {
+        self.send_late(now_ms, from, to, message, 0);
+    }
+
+    /// Sends a message that takes `least_ms` or longer.
+    pub fn send_late(&mut self, now_ms: u64, from: u64, to: u64, message: M, least_ms: u64) {
         self.traffic.sent += 1;
         if self.is_cut(from, to) {
             self.traffic.cut += 1;
@@ -132,13 +137,14 @@ impl<M: Clone> Network<M> {
         }
         if self.rng.percent(self.weather.doubled_percent) {
             self.traffic.doubled += 1;
-            self.dispatch(now_ms, from, to, message.clone());
+            self.dispatch(now_ms, from, to, message.clone(), least_ms);
         }
-        self.dispatch(now_ms, from, to, message);
+        self.dispatch(now_ms, from, to, message, least_ms);
     }
 
-    fn dispatch(&mut self, now_ms: u64, from: u64, to: u64, message: M) {
-        let mut delay = self.rng.between(self.weather.delay_ms_min, self.weather.delay_ms_max);
+    fn dispatch(&mut self, now_ms: u64, from: u64, to: u64, message: M, least_ms: u64) {
+        let delay = self.rng.between(self.weather.delay_ms_min, self.weather.delay_ms_max);
+        let mut delay = delay.max(least_ms);
         if self.weather.late_percent > 0 && self.rng.percent(self.weather.late_percent) {
             self.traffic.late += 1;
             delay = delay.max(self.rng.below(self.weather.late_ms_max));

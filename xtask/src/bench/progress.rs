@@ -6,7 +6,7 @@ use super::sample::Sample;
 use super::stats::number;
 
 /// The figures that a line of progress shows, if the sample has them.
-const SHOWN: [&str; 25] = [
+const SHOWN: [&str; 29] = [
     "sent_per_s",
     "received_per_s",
     "messages_per_s",
@@ -15,6 +15,10 @@ const SHOWN: [&str; 25] = [
     "peak_rss_mib",
     "ready_ms",
     "idle_rss_mib",
+    "node_cpu_pct",
+    "node_rss_mib",
+    "answers_s",
+    "created_s",
     "p50_us",
     "p99_us",
     "p99.9_us",

@@ -154,7 +154,7 @@ fn shortfalls(plan: &Plan, parts: &Parts) -> String {
 }
 
 /// The figures that tell more than they clutter, in the order of the columns.
-const COLUMNS: [(&str, &str); 25] = [
+const COLUMNS: [(&str, &str); 29] = [
     ("sent_per_s", "sent/s"),
     ("received_per_s", "received/s"),
     ("messages_per_s", "messages/s"),
@@ -171,6 +171,10 @@ const COLUMNS: [(&str, &str); 25] = [
     ("peak_rss_mib", "peak RSS MiB"),
     ("idle_rss_mib", "idle RSS MiB"),
     ("ready_ms", "ready ms"),
+    ("node_cpu_pct", "% of a core per node"),
+    ("node_rss_mib", "RSS MiB per node"),
+    ("answers_s", "s to all leaders"),
+    ("created_s", "s to create"),
     ("p50_us", "p50 us"),
     ("p99_us", "p99 us"),
     ("p99.9_us", "p99.9 us"),

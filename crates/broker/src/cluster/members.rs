@@ -24,8 +24,8 @@ pub enum Step {
 ///
 /// * New replicas come in as learners and vote once they have caught up.
 /// * Voters are exchanged one by one: there is never more than one above the number that is wanted, or that there was.
-/// * A voter that is not wanted goes when another one has taken its place. One that is behind, or gone, goes first: it
-///   holds up every majority.
+/// * A voter that is not wanted goes when another one has taken its place. One that is behind, or gone, goes first where a smaller
+///   majority is enough then: of an even number. Of an odd one it would be missed, should it come back, and another one be lost.
 /// * At least a majority of the wanted number of voters is left, and a majority of those left has caught up.
 /// * The leader never takes itself out. It hands over when it is the last to go.
 ///
@@ -80,7 +80,7 @@ fn next(
     let surplus = || voters.iter().copied().filter(|replica| !target.contains(replica));
     let behind =
         surplus().find(|replica| !caught_up(*replica) && may_go(target, voters, *replica, &caught_up));
-    if let Some(behind) = behind {
+    if let Some(behind) = behind.filter(|_| voters.len().is_multiple_of(2)) {
         return Some(Step::Remove(behind));
     }
     let coming = || target.iter().copied().filter(|replica| !voters.contains(replica));
@@ -96,7 +96,7 @@ fn next(
         return None;
     }
     let leaves = surplus().find(|replica| *replica != leader && may_go(target, voters, *replica, &caught_up));
-    match leaves {
+    match behind.or(leaves) {
         Some(leaves) => Some(Step::Remove(leaves)),
         None if target.contains(&leader) => None,
         None => {
@@ -268,9 +268,12 @@ mod tests {
         // A single node grows to three.
         let grown = [AddLearner(id(2)), AddLearner(id(3)), Promote(id(2)), Promote(id(3)), Finished];
         assert_eq!(steps(&[1], 1, &[], &[1, 2, 3]), grown);
-        // A dead member goes before its substitute votes.
-        let mended = [AddLearner(id(4)), Remove(id(3)), Promote(id(4)), Finished];
+        // A dead member goes when its substitute votes: until then two of three are a majority, and it may come back.
+        let mended = [AddLearner(id(4)), Promote(id(4)), Remove(id(3)), Finished];
         assert_eq!(steps(&[1, 2, 3], 1, &[3], &[1, 2, 4]), mended);
+        // One of four goes first: two of three are a majority, two of four were none.
+        let mended = [AddLearner(id(5)), Remove(id(4)), Promote(id(5)), Finished];
+        assert_eq!(steps(&[1, 2, 3, 4], 1, &[4], &[1, 2, 3, 5]), mended);
         // The only replica moves to another node.
         let moved = [AddLearner(id(2)), Promote(id(2)), TransferTo(id(2)), Remove(id(1)), Finished];
         assert_eq!(steps(&[1], 1, &[], &[2]), moved);

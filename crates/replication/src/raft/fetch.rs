@@ -127,7 +127,7 @@ impl<D: Disk> Replica<D> {
         let log = &raft.raft_log;
         if log.committed >= snapshot.index || log.match_term(snapshot.index, snapshot.term) {
             // It is all here. Raft tells the leader how far.
-            let _ = self.node.step(message);
+            let _ = self.engine(|node| node.step(message));
             self.carry_on(now);
             return;
         }
@@ -214,7 +214,7 @@ impl<D: Disk> Replica<D> {
         message.set_msg_type(MessageType::MsgSnapshot);
         (message.from, message.to, message.term) = (raft.leader_id, self.options.id.0, raft.term);
         message.set_snapshot(snapshot);
-        let _ = self.node.step(message);
+        let _ = self.engine(|node| node.step(message));
         self.carry_on(now);
         // Not there any more if raft has taken it.
         self.give_up_fetching();

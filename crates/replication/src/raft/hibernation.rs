@@ -190,7 +190,7 @@ impl<D: Disk> Replica<D> {
             self.rouse();
         }
         // A message that raft does not take is as good as lost.
-        let _ = self.node.step(message);
+        let _ = self.engine(|node| node.step(message));
         self.carry_on(now);
         match note {
             Some(note) if note.agrees => self.note_agreement(from, note),

@@ -4,24 +4,29 @@
 //! and messages are handed in and out. Deliberately not here: sockets, heartbeats of many groups in one message, and who is
 //! to be a member (the controller decides).
 
+mod appending;
 mod ballot;
 #[cfg(feature = "deliberate-bugs")]
 mod bugs;
 mod chunk;
 mod compact;
+mod engine;
 mod fetch;
 mod hibernation;
 mod manifest;
 mod members;
 mod offers;
 mod opening;
+mod ready;
 mod repair;
 mod replica;
 mod serving;
 mod storage;
 mod trimming;
+mod uncommitted;
 mod wire;
 
+pub use appending::{Fate, ProposeError};
 pub use ballot::{REPLICAS_MAX, owner};
 #[cfg(feature = "deliberate-bugs")]
 pub use bugs::DeliberateBug;
@@ -29,6 +34,6 @@ pub use chunk::{CHUNK_BYTES_MAX, ChunkReader, ChunkRequest};
 pub use compact::Heartbeat;
 pub use hibernation::{Beats, Reliance};
 pub use members::{MemberChange, Members};
-pub use replica::{Counters, Fate, PeerMessage, ProposeError, Replica, ReplicaOptions, Role};
+pub use replica::{Counters, PeerMessage, Replica, ReplicaOptions, Role};
 pub use tailrace_types::ReplicaId;
 pub use wire::WireError;

@@ -6,41 +6,28 @@ use std::fmt;
 use std::path::Path;
 
 use bytes::{Bytes, BytesMut};
-use protobuf::Message as _;
-use raft::eraftpb::{ConfChangeV2, Entry, EntryType, Message, MessageType};
+use raft::eraftpb::{Message, MessageType};
 use raft::{Config, RawNode, StateRole};
 use tailrace_log::{
     Disk, ENTRY_BYTES_MAX, Indexed, Log, LogConfig, LogError, LogStore, PartitionIdentity, Recovery,
 };
-use tailrace_records::{BatchHeader, EndTransactionMarker, PREFIX_BYTES};
-use tailrace_types::{HighWatermark, LeaderEpoch, LogEnd, Offset, RaftIndex, ReplicaId, TimestampMs};
+use tailrace_types::{LeaderEpoch, RaftIndex, ReplicaId, TimestampMs};
 
-use super::ballot::Ballot;
+use super::appending::ProposeError;
 use super::fetch::Fetch;
 use super::hibernation::Hibernation;
 use super::members::{MemberChange, Members};
 use super::offers::Offers;
 use super::opening::{raise_log_start, settle_ballot};
+use super::ready::Written;
 use super::repair::{Mending, RELUCTANCE};
-use super::storage::{LogStorage, epoch_of, is_batch, log_start_of, offset_at, side_payload, term_of};
+use super::storage::{LogStorage, epoch_of, is_batch, offset_at, term_of};
+use super::uncommitted::Uncommitted;
 use super::wire::{self, WireError};
 use crate::ledger::{Ledger, refusal};
-use crate::producers::{Producers, TransactionMarker};
 use crate::reader::PartitionReader;
-use crate::rebuild::{note_batch, rebuild_producers};
-use crate::solo::{AppendError, Appended, Durability, Policy, SyncOutcome, SyncTicket};
-use crate::verification::VerificationGuard;
-
-/// What becomes of a batch that a leader took.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// Not known yet.
-    Open,
-    /// It stays.
-    Committed,
-    /// It was cut off here. Another leader may have it all the same: whoever waits must ask again.
-    Lost,
-}
+use crate::rebuild::rebuild_producers;
+use crate::solo::{AppendError, Policy, SyncOutcome, SyncTicket};
 
 /// What a replica is at the moment, as far as it knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,44 +85,16 @@ impl PeerMessage {
     }
 }
 
-/// Why a leader did not take a batch. Nothing of it is stored.
-#[derive(Debug, thiserror::Error)]
-pub enum ProposeError {
-    /// Another replica leads, or none does.
-    #[error("this replica does not lead the partition")]
-    NotLeader {
-        /// Who does, if that is known.
-        leader: Option<ReplicaId>,
-    },
-    /// Too much is not committed yet, leadership is being handed over, or another change of the members is under way. Try again.
-    #[error("the partition's leader takes nothing at the moment")]
-    Busy,
-    /// A leader cannot remove itself: leadership has to be handed over before.
-    #[error("a leader cannot be removed from its group")]
-    OwnRemoval,
-    /// As with a single replica.
-    #[error(transparent)]
-    Append(#[from] AppendError),
-}
-
 /// Bytes of batches in one message, above one batch.
 const MESSAGE_BYTES_MAX: u64 = 1 << 20;
-/// Messages with batches that a follower has not acknowledged yet.
-const MESSAGES_IN_FLIGHT_MAX: usize = 256;
-/// Bytes appended and not committed, above one batch. Beyond it appends are refused.
-const UNCOMMITTED_BYTES_MAX: u64 = 64 << 20;
+/// Messages with batches that a follower has not acknowledged yet. What is appended meanwhile goes with the next one. No more than
+/// a receiver has room for: what it drops is sent again, with all that follows.
+const MESSAGES_IN_FLIGHT_MAX: usize = 8;
 /// Entries that are taken note of at once after they were committed, by the weight they have without their batches.
 const COMMITTED_BYTES_PER_ROUND: u64 = 64 << 10;
 
 /// Ticks over which the elections of many groups are spread at most.
 const ELECTION_SPREAD_MAX: usize = 2000;
-
-/// What was written, and waits to be durable before others may know.
-pub(super) struct Written {
-    number: u64,
-    end: LogEnd,
-    messages: Vec<Message>,
-}
 
 /// One replica. Calls block on the disk where a vote, a term, an entry without records or a truncation has to be durable.
 pub struct Replica<D: Disk> {
@@ -151,10 +110,11 @@ pub struct Replica<D: Disk> {
     draws: u64,
     drawn_for: (u64, StateRole),
     timeout_ticks: usize,
-    led: bool,
+    pub(super) led: bool,
+    /// On a leader: who had answered by the last election timeout, since the one before.
+    answered: Vec<u64>,
     pub(super) written: VecDeque<Written>,
-    /// Raft index of each batch above the commit index, and one past its last offset.
-    pub(super) uncommitted: VecDeque<(u64, Offset)>,
+    pub(super) uncommitted: Uncommitted,
     pub(super) outgoing: Vec<Message>,
     pub(super) counters: Counters,
     pub(super) offers: Offers<D>,
@@ -236,10 +196,11 @@ impl<D: Disk> Replica<D> {
             drawn_for: (u64::MAX, StateRole::Follower),
             timeout_ticks: options.election_ticks,
             led: false,
+            answered: Vec::new(),
             draws: options.seed,
             options,
             written: VecDeque::new(),
-            uncommitted: VecDeque::new(),
+            uncommitted: Uncommitted::default(),
             outgoing: Vec::new(),
             counters: Counters::default(),
             offers: Offers::new(),
@@ -288,6 +249,28 @@ impl<D: Disk> Replica<D> {
             && progress.is_some_and(|progress| progress.matched >= raft.raft_log.committed)
     }
 
+    /// True on a leader if `replica` answers, too: it was heard of within about two elections' time. One that is gone may have all that
+    /// is committed for as long as nothing is appended.
+    pub fn keeps_up(&self, replica: ReplicaId) -> bool {
+        let progress = self.node.raft.prs().get(replica.0);
+        let answers = progress.is_some_and(|progress| progress.recent_active)
+            || self.answered.contains(&replica.0)
+            || replica == self.options.id
+            || self.hibernates();
+        answers && self.has_caught_up(replica)
+    }
+
+    /// Raft forgets at each election timeout who has answered.
+    fn note_answers(&mut self) {
+        let raft = &self.node.raft;
+        if raft.state != StateRole::Leader {
+            self.answered.clear();
+        } else if raft.election_elapsed + 1 >= self.options.election_ticks {
+            let active = raft.prs().iter().filter(|(_, progress)| progress.recent_active);
+            self.answered = active.map(|(id, _)| *id).collect();
+        }
+    }
+
     /// How often rare things happened.
     pub fn counters(&self) -> Counters {
         self.counters
@@ -313,8 +296,12 @@ impl<D: Disk> Replica<D> {
     pub fn tick(&mut self, now: TimestampMs) {
         if self.halted().is_none() && !self.hibernates() {
             self.draw_timeout();
-            self.node.tick();
+            self.note_answers();
+            self.engine(RawNode::tick);
             self.carry_on(now);
+            if self.halted().is_some() {
+                return;
+            }
             self.tick_offers();
             self.tick_fetch(now);
             self.tick_repair(now);
@@ -358,7 +345,7 @@ impl<D: Disk> Replica<D> {
     /// Takes note that a message could not be delivered.
     pub fn unreachable(&mut self, replica: ReplicaId, now: TimestampMs) {
         if self.halted().is_none() {
-            self.node.report_unreachable(replica.0);
+            self.engine(|node| node.report_unreachable(replica.0));
             self.carry_on(now);
         }
     }
@@ -366,7 +353,7 @@ impl<D: Disk> Replica<D> {
     /// Asks for votes without waiting for the leader's silence.
     pub fn campaign(&mut self, now: TimestampMs) {
         if self.halted().is_none() {
-            let _ = self.node.campaign();
+            let _ = self.engine(RawNode::campaign);
             self.carry_on(now);
         }
     }
@@ -374,7 +361,7 @@ impl<D: Disk> Replica<D> {
     /// Hands leadership over, if this is the leader and `to` follows closely enough.
     pub fn transfer_leadership(&mut self, to: ReplicaId, now: TimestampMs) {
         if self.halted().is_none() && self.role() == Role::Leader {
-            self.node.transfer_leader(to.0);
+            self.engine(|node| node.transfer_leader(to.0));
             self.carry_on(now);
         }
     }
@@ -391,307 +378,11 @@ impl<D: Disk> Replica<D> {
         if self.node.raft.has_pending_conf() {
             return Err(ProposeError::Busy);
         }
-        self.node.propose_conf_change(Vec::new(), change.to_raft()).map_err(|_| ProposeError::Busy)?;
-        self.carry_on(now);
-        Ok(())
-    }
-
-    /// Appends one validated batch of a client on the leader, or recognises it as a repeated one. It counts when it is committed.
-    ///
-    /// # Errors
-    /// As [`Solo::append_verified`](crate::Solo::append_verified); [`ProposeError::NotLeader`], [`ProposeError::Busy`]. Nothing of
-    /// the batch is stored then.
-    pub fn append(
-        &mut self,
-        header: &BatchHeader,
-        bytes: Bytes,
-        guard: Option<VerificationGuard>,
-        now: TimestampMs,
-    ) -> Result<Appended, ProposeError> {
-        self.lead()?;
-        if let Some(original) = self.ledger().check(header, guard)? {
-            return Ok(self.ledger().duplicate(original));
-        }
-        self.propose(header, bytes, now, |producers, stamped| producers.remember(stamped, now))
-    }
-
-    /// What became of an append. The high watermark alone does not tell: behind a new leader something else may lie there.
-    pub fn fate(&self, appended: &Appended) -> Fate {
-        let end = appended.committed_at.offset();
-        let ledger = self.ledger();
-        let epoch = ledger.log.reader().epoch_at(end.plus(-1));
-        if ledger.log.log_end().offset() < end || epoch != Some(appended.epoch) {
-            return Fate::Lost;
-        }
-        if ledger.reader.high_watermark().offset() < end { Fate::Open } else { Fate::Committed }
-    }
-
-    /// Appends the marker that ends a producer's transaction, on the leader.
-    ///
-    /// # Errors
-    /// As [`Solo::append_marker`](crate::Solo::append_marker); [`ProposeError::NotLeader`], [`ProposeError::Busy`].
-    ///
-    /// # Panics
-    /// If the producer has no id.
-    pub fn append_marker(
-        &mut self,
-        marker: &TransactionMarker,
-        now: TimestampMs,
-    ) -> Result<Appended, ProposeError> {
-        self.lead()?;
-        assert!(marker.producer_id.get() >= 0, "a marker without a producer");
-        let checked = self.ledger().producers.check_marker(marker);
-        #[cfg(feature = "deliberate-bugs")]
-        let checked = checked.or_else(|error| if self.forgives(&error) { Ok(()) } else { Err(error) });
-        checked.map_err(AppendError::from)?;
-        let (committed, coordinator_epoch) = (marker.committed, marker.coordinator_epoch);
-        let end = EndTransactionMarker { committed, coordinator_epoch };
-        let (header, bytes) = end.build(marker.producer_id, marker.producer_epoch, now);
-        let appended = self.propose(&header, bytes, now, |producers, stamped| {
-            producers.remember_marker(stamped, end, now);
-        })?;
-        self.ledger().reader.publish_aborted(self.ledger().producers.aborted());
-        Ok(appended)
-    }
-
-    /// Writes first and proposes then: a full disk refuses the batch before raft has heard of it.
-    fn propose(
-        &mut self,
-        header: &BatchHeader,
-        bytes: Bytes,
-        now: TimestampMs,
-        remember: impl FnOnce(&mut Producers, &BatchHeader),
-    ) -> Result<Appended, ProposeError> {
-        let mut stamped = *header;
-        stamped.base_offset = self.ledger().log.log_end().offset();
-        stamped.leader_epoch = self.epoch();
-        let data = stamp(&stamped, bytes);
-        let index = self.ledger().log.next_raft_index();
-        let entry = Entry { data: data.clone(), ..Entry::default() };
-        let mut message = Message::default();
-        message.set_msg_type(MessageType::MsgPropose);
-        message.from = self.options.id.0;
-        message.set_entries(vec![entry].into());
-        let rolled = self.ledger_mut().write(&stamped, index, &data, now, remember)?;
-        if self.node.raft.step(message).is_err() {
-            self.take_back(index, now).map_err(|error| ProposeError::Append(refusal(error)))?;
-            return Err(ProposeError::Busy);
-        }
-        self.uncommitted.push_back((index.0, stamped.next_offset()));
-        self.carry_on(now);
-        Ok(Appended {
-            base_offset: stamped.base_offset,
-            committed_at: HighWatermark(stamped.next_offset().get()),
-            epoch: stamped.leader_epoch,
-            duplicate: None,
-            sync_due: self.ledger().sync_due(),
-            checkpoint_due: rolled,
-        })
-    }
-
-    /// Only the leader appends; not while it hands leadership over, nor with too much uncommitted.
-    pub(super) fn lead(&self) -> Result<(), ProposeError> {
+        let proposed = self.engine(|node| node.propose_conf_change(Vec::new(), change.to_raft()));
         self.ledger().refuse_if_halted()?;
-        let raft = &self.node.raft;
-        match self.role() {
-            Role::Leader if raft.lead_transferee.is_some() => Err(ProposeError::Busy),
-            Role::Leader if raft.uncommitted_size() as u64 >= UNCOMMITTED_BYTES_MAX => {
-                Err(ProposeError::Busy)
-            }
-            Role::Leader => Ok(()),
-            Role::Follower(leader) => Err(ProposeError::NotLeader { leader }),
-            Role::Candidate => Err(ProposeError::NotLeader { leader: None }),
-        }
-    }
-
-    /// Removes what was written from `index` on.
-    fn take_back(&mut self, index: RaftIndex, now: TimestampMs) -> Result<(), LogError> {
-        self.counters.truncations += 1;
-        let committed = self.ledger().reader.high_watermark().offset();
-        let ledger = self.ledger_mut();
-        ledger.log.truncate_from(index)?;
-        assert!(ledger.log.log_end().offset() >= committed, "what is committed was cut off");
-        let mut recovery = Recovery::default();
-        let end = ledger.log.log_end().offset();
-        recovery.producer_snapshot = ledger.log.producer_snapshot(end, &mut recovery.notes)?;
-        ledger.producers = rebuild_producers(&ledger.log, &mut recovery, ledger.policy, committed, now)?;
-        ledger.reader.publish_aborted(ledger.producers.aborted());
-        self.uncommitted.retain(|(at, _)| *at < index.0);
-        for written in &mut self.written {
-            // Nobody may be told that they are here. Nor does what is left of them wait for bytes that are gone.
-            written.messages.clear();
-            written.end = written.end.min(end.into());
-        }
+        proposed.and_then(Result::ok).ok_or(ProposeError::Busy)?;
+        self.carry_on(now);
         Ok(())
-    }
-
-    /// Does all that raft asks for.
-    pub(super) fn carry_on(&mut self, now: TimestampMs) {
-        self.draw_timeout();
-        self.note_failure();
-        while self.halted().is_none() && self.node.has_ready() {
-            if let Err(error) = self.handle_ready(now) {
-                self.fail(&error);
-            }
-            self.note_failure();
-            self.draw_timeout();
-        }
-        self.publish_commit();
-        self.make_offers();
-    }
-
-    fn handle_ready(&mut self, now: TimestampMs) -> Result<(), LogError> {
-        let was_leader = self.led;
-        let mut ready = self.node.ready();
-        // The term first: a log with entries of a later one would not be taken for this replica's.
-        if let Some(state) = ready.hs() {
-            let ballot = &self.node.store().ballot;
-            if (state.term, state.vote) != (ballot.term, ballot.vote) {
-                let (term, vote) = (state.term, state.vote);
-                self.save(|ballot| (ballot.term, ballot.vote) = (term, vote))?;
-            }
-        }
-        let installs = !ready.snapshot().is_empty();
-        if installs {
-            self.install(now)?;
-        }
-        self.store(&ready.take_entries(), now)?;
-        self.led = self.role() == Role::Leader;
-        self.counters.elected += u64::from(self.led && !was_leader);
-        self.ledger().reader.set_epoch(self.epoch());
-        self.outgoing.extend(ready.take_messages());
-        let messages = ready.take_persisted_messages();
-        let committed = ready.take_committed_entries();
-        let number = ready.number();
-        self.node.advance_append_async(ready);
-        if installs {
-            // All that is in the log is durable, and what was before is gone.
-            self.node.on_persist_ready(number);
-        }
-        for entry in committed {
-            self.apply(&entry)?;
-        }
-        self.node.advance_apply();
-        self.written.push_back(Written { number, end: self.ledger().log.log_end(), messages });
-        self.release();
-        Ok(())
-    }
-
-    /// Writes entries to the log, cutting off first what contradicts them.
-    fn store(&mut self, entries: &[Entry], now: TimestampMs) -> Result<(), LogError> {
-        for entry in entries {
-            let index = RaftIndex(entry.index);
-            if index < self.ledger().log.next_raft_index() {
-                if self.node.store().term_at(entry.index)? == Some(entry.term) {
-                    // The leader wrote it before it proposed it.
-                    self.node.mut_store().known = entry.index;
-                    continue;
-                }
-                #[cfg(feature = "deliberate-bugs")]
-                if self.bug == Some(super::bugs::DeliberateBug::SkipTruncation) {
-                    self.node.mut_store().known = entry.index;
-                    continue;
-                }
-                self.take_back(index, now)?;
-            }
-            self.write(entry, now)?;
-            self.node.mut_store().known = entry.index;
-        }
-        Ok(())
-    }
-
-    fn write(&mut self, entry: &Entry, now: TimestampMs) -> Result<(), LogError> {
-        let index = RaftIndex(entry.index);
-        if !is_batch(entry) {
-            let epoch = epoch_of(entry.term);
-            return self.ledger_mut().log.append_entry(index, epoch, &side_payload(entry));
-        }
-        let dir = self.node.store().dir();
-        let header = BatchHeader::parse(&entry.data)
-            .map_err(|error| LogError::damaged(&dir, entry.index, error.to_string()))?;
-        let ledger = self.ledger_mut();
-        ledger.log.append(&header, index, &entry.data, now)?;
-        ledger.unsynced += u64::try_from(header.record_count).unwrap_or(0);
-        ledger.unsynced_since.get_or_insert(now);
-        note_batch(&mut ledger.producers, &header, &entry.data, now);
-        if header.attributes.is_control() {
-            ledger.reader.publish_aborted(ledger.producers.aborted());
-        }
-        self.uncommitted.push_back((entry.index, header.next_offset()));
-        Ok(())
-    }
-
-    /// Takes note of a committed entry: of changes of the members, and of a log start. What changes of the members say must be
-    /// durable here before it is applied.
-    fn apply(&mut self, entry: &Entry) -> Result<(), LogError> {
-        self.node.mut_store().applied = entry.index;
-        if entry.get_entry_type() == EntryType::EntryNormal {
-            if let Some(to) = log_start_of(&entry.context) {
-                let ledger = self.ledger_mut();
-                ledger.log.raise_log_start(to);
-                ledger.publish_stable();
-            }
-            return Ok(());
-        }
-        let dir = self.node.store().dir();
-        let damaged = |reason: String| LogError::damaged(&dir, entry.index, reason);
-        let change =
-            ConfChangeV2::parse_from_bytes(&entry.data).map_err(|error| damaged(error.to_string()))?;
-        self.ledger_mut().log.sync()?;
-        let members = self.node.apply_conf_change(&change).map_err(|error| damaged(error.to_string()))?;
-        let is_out = !members.voters.contains(&self.options.id.0);
-        self.save(|ballot| ballot.members = members)?;
-        if is_out && self.role() == Role::Leader {
-            // A leader before it had begun this. Raft would let it lead on, and take no proposal ever after.
-            let term = self.node.raft.term;
-            self.node.raft.become_follower(term, raft::INVALID_ID);
-        }
-        Ok(())
-    }
-
-    /// Changes the ballot, durably, with what is applied here: the members are those as of then.
-    fn save(&mut self, change: impl FnOnce(&mut Ballot)) -> Result<(), LogError> {
-        let storage = self.node.mut_store();
-        change(&mut storage.ballot);
-        storage.ballot.commit = storage.ballot.commit.max(storage.applied);
-        storage.write_ballot()
-    }
-
-    /// Tells raft, and then others, what is durable.
-    pub(super) fn release(&mut self) {
-        let strict = self.ledger().policy.durability == Durability::Strict;
-        let durable = self.ledger().log.durable_end();
-        while let Some(written) = self.written.front() {
-            if strict && written.end.offset() > durable.offset() {
-                return;
-            }
-            let Some(written) = self.written.pop_front() else { return };
-            self.node.on_persist_ready(written.number);
-            self.outgoing.extend(written.messages);
-        }
-    }
-
-    fn publish_commit(&mut self) {
-        let raft = &self.node.raft;
-        let committed = raft.raft_log.committed;
-        // Looked up once for each term: the log has to be read for it.
-        if raft.state == StateRole::Leader && self.counted_in != raft.term && raft.commit_to_current_term() {
-            self.counted_in = raft.term;
-        }
-        #[cfg(feature = "deliberate-bugs")]
-        let committed = self.counted().map_or(committed, |counted| counted.max(committed));
-        let mut end = None;
-        while let Some((index, next)) = self.uncommitted.front().copied()
-            && index <= committed
-        {
-            end = Some(next);
-            self.uncommitted.pop_front();
-        }
-        if let Some(end) = end {
-            let ledger = self.ledger_mut();
-            let end = end.max(ledger.log.log_start());
-            ledger.commit(HighWatermark(end.get()));
-        }
     }
 
     /// Plans a sync of everything written so far.
@@ -738,7 +429,7 @@ impl<D: Disk> Replica<D> {
     }
 
     /// What raft could not read, and did not hear why.
-    fn note_failure(&mut self) {
+    pub(super) fn note_failure(&mut self) {
         let failure = self.node.store().failure.borrow_mut().take();
         if let Some(error) = failure {
             self.fail(&error);
@@ -750,7 +441,7 @@ impl<D: Disk> Replica<D> {
         let storage = self.node.store();
         for index in storage.ballot.commit + 1..=storage.known {
             if let Some(Indexed::Batch(row)) = storage.ledger.log.at_index(RaftIndex(index))? {
-                self.uncommitted.push_back((index, row.next_offset()));
+                self.uncommitted.push(index, row.next_offset(), row.batch_bytes as usize);
             }
         }
         Ok(())
@@ -758,7 +449,7 @@ impl<D: Disk> Replica<D> {
 
     /// Raft draws the election timeout from the thread's random numbers; here it follows from the seed. It is the same until
     /// term or state change, however often raft draws.
-    fn draw_timeout(&mut self) {
+    pub(super) fn draw_timeout(&mut self) {
         let now = (self.node.raft.term, self.node.raft.state);
         if now != self.drawn_for {
             self.drawn_for = now;
@@ -786,13 +477,6 @@ impl<D: Disk> Replica<D> {
     pub(super) fn ledger_mut(&mut self) -> &mut Ledger<D> {
         &mut self.node.mut_store().ledger
     }
-}
-
-/// The batch as it will lie in the log. Without a copy, unless somebody else holds the bytes.
-fn stamp(header: &BatchHeader, bytes: Bytes) -> Bytes {
-    let mut bytes = bytes.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]));
-    bytes[..PREFIX_BYTES].copy_from_slice(&header.prefix());
-    bytes.freeze()
 }
 
 /// Batches are whole, and of their entry's term; what else there is fits the side file; proposals come from clients only.
@@ -824,7 +508,6 @@ fn node<D: Disk>(
         check_quorum: true,
         pre_vote: true,
         batch_append: true,
-        max_uncommitted_size: UNCOMMITTED_BYTES_MAX,
         max_committed_size_per_ready: COMMITTED_BYTES_PER_ROUND,
         ..Config::default()
     };

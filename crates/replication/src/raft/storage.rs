@@ -36,7 +36,7 @@ pub(super) struct LogStorage<D: Disk> {
     pub(super) applied: u64,
     /// Replicas that cannot be brought up to date by entries, as raft found since it was last asked.
     pub(super) behind: RefCell<BTreeSet<u64>>,
-    /// Damage that raft has met. It would end the process if it were told.
+    /// What raft could not read, which stops the replica.
     pub(super) failure: RefCell<Option<LogError>>,
 }
 
@@ -93,13 +93,11 @@ impl<D: Disk> LogStorage<D> {
         }
     }
 
-    /// For what can go on only after the replica was opened anew.
+    /// For what can go on only after the replica was opened anew. Raft panics, or goes on with what it believes to be compacted:
+    /// nothing of it leaves the replica.
     fn store_error(&self, error: LogError) -> raft::Error {
-        if matches!(error, LogError::Damaged { .. }) {
-            self.failure.borrow_mut().get_or_insert(error);
-            return raft::Error::Store(StorageError::Compacted);
-        }
-        raft::Error::Store(StorageError::Other(Box::new(error)))
+        self.failure.borrow_mut().get_or_insert(error);
+        raft::Error::Store(StorageError::Compacted)
     }
 
     /// Looks at the files that are written once in a while, and writes anew what is not as it was.

@@ -7,7 +7,8 @@ use raft::eraftpb::{Message, MessageType};
 use tailrace_log::{Compaction, CompactionSettings, Discarded, Disk, LogError, Rewritten, Row, Trim};
 use tailrace_types::{HighWatermark, Offset, RaftIndex, TimestampMs};
 
-use super::replica::{ProposeError, Replica};
+use super::appending::ProposeError;
+use super::replica::Replica;
 use super::storage::{log_start_entry, log_start_of};
 use crate::aborted::AbortedTransaction;
 use crate::compaction::CompactionPolicy;
@@ -60,7 +61,9 @@ impl<D: Disk> Replica<D> {
         message.set_msg_type(MessageType::MsgPropose);
         message.from = self.options.id.0;
         message.set_entries(vec![log_start_entry(to)].into());
-        self.node.raft.step(message).map_err(|_| ProposeError::Busy)?;
+        let stepped = self.engine(|node| node.raft.step(message));
+        self.ledger().refuse_if_halted()?;
+        stepped.and_then(Result::ok).ok_or(ProposeError::Busy)?;
         self.carry_on(now);
         Ok(())
     }

@@ -19,8 +19,13 @@ use crate::peers::{PeerError, RequestError, RequestKind};
 const CLIENT_ID: &str = "tailrace-node";
 
 /// The requests that nodes have for each other.
-const SERVED: [ApiKey; 4] =
-    [ApiKey::WriteTxnMarkers, ApiKey::AddPartitionsToTxn, ApiKey::ElectLeaders, ApiKey::DescribeQuorum];
+const SERVED: [ApiKey; 5] = [
+    ApiKey::WriteTxnMarkers,
+    ApiKey::AddPartitionsToTxn,
+    ApiKey::ElectLeaders,
+    ApiKey::DescribeQuorum,
+    ApiKey::ListOffsets,
+];
 
 /// Puts a request to another node.
 ///

@@ -1,5 +1,6 @@
 //! Partitions that this node leads get the members that the metadata want, one step at a time; so does the metadata log.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,7 +47,7 @@ async fn step_controller(broker: &Arc<Broker>, image: &Arc<MetadataImage>) {
     let image = Arc::clone(image);
     let taken = take_step(broker, handle, move |replica, members| {
         let wanted = controller_members(&image, &members.voters);
-        let caught_up = |id| replica.has_caught_up(id);
+        let caught_up = |id| replica.keeps_up(id);
         next_controller_change(&wanted, &members.voters, &members.learners, replica.id(), caught_up)
     });
     taken.await;
@@ -59,7 +60,7 @@ async fn step_partition(broker: &Arc<Broker>, handle: &Arc<PartitionHandle>, wan
     }
     let replicas = wanted.replicas.clone();
     let taken = take_step(broker, handle, move |replica, members| {
-        let caught_up = |id| replica.has_caught_up(id);
+        let caught_up = |id| replica.keeps_up(id);
         next_member_change(&replicas, &members.voters, &members.learners, replica.id(), caught_up)
     });
     if taken.await != Some(Step::Finished) {
@@ -133,16 +134,20 @@ async fn finish(broker: &Arc<Broker>, group: GroupId, wanted: &PartitionImage) {
     }
 }
 
+/// What came back from other nodes so often is not handed over again: they stop too.
+const RETURNS_MAX: i32 = 2;
+
 /// Hands over everything that this node leads, and waits for others to take it, for `patience` at most. What nobody else can
 /// lead stays.
 pub(crate) async fn hand_over(broker: &Arc<Broker>, patience: Duration) {
     let began = tokio::time::Instant::now();
+    let mut first_epochs = HashMap::new();
     loop {
         let mut left = 0;
         let mut handles: Vec<_> = broker.topics().online().cloned().collect();
         handles.push(Arc::clone(broker.controller.handle()));
         for handle in handles {
-            left += usize::from(hand_over_one(broker, &handle).await);
+            left += usize::from(hand_over_one(broker, &handle, &mut first_epochs).await);
         }
         if left == 0 || began.elapsed() >= patience {
             return;
@@ -152,11 +157,20 @@ pub(crate) async fn hand_over(broker: &Arc<Broker>, patience: Duration) {
 }
 
 /// True if it is on its way.
-async fn hand_over_one(broker: &Broker, handle: &Arc<PartitionHandle>) -> bool {
+async fn hand_over_one(
+    broker: &Broker,
+    handle: &Arc<PartitionHandle>,
+    first_epochs: &mut HashMap<GroupId, LeaderEpoch>,
+) -> bool {
     let mut core = handle.core.lock().await;
     let Some(core) = core.as_mut() else { return false };
     let Some(replica) = core.replica() else { return false };
     if replica.role() != Role::Leader {
+        return false;
+    }
+    // To another node and back are two epochs.
+    let first = *first_epochs.entry(handle.group).or_insert(replica.epoch());
+    if replica.epoch().0.saturating_sub(first.0) >= 2 * RETURNS_MAX {
         return false;
     }
     let image = broker.image();

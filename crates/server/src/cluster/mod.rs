@@ -30,7 +30,7 @@ use tokio::time::MissedTickBehavior;
 
 use crate::broker::Broker;
 use crate::controller::CommandError;
-use crate::peers::{PeerError, PeerNode, RequestKind};
+use crate::peers::{PeerError, PeerNode, Refusal, RequestKind};
 use crate::start::Addresses;
 
 pub(crate) use chunk::Throttle;
@@ -137,7 +137,10 @@ async fn look_up_seeds(broker: &Arc<Broker>) {
         for seed in left {
             match peers.ask(&seed, RequestKind::Status, Bytes::new(), SEED_TIMEOUT).await {
                 Ok((who, status)) => receiver.note_address(broker, Some(who.node), &status),
-                Err(PeerError::Refused { .. }) => {}
+                Err(PeerError::Refused { refusal: Refusal::Itself, .. }) => {}
+                Err(error @ PeerError::Refused { .. }) => {
+                    tracing::warn!(%seed, %error, "a seed is no node of this node's cluster");
+                }
                 Err(_) => unanswered.push(seed),
             }
         }

@@ -135,8 +135,10 @@ impl PeerReceiver for Receiver {
             if message.from().node() == from
                 && let Some(partition) = partition_of(&broker, group)
                 && partition.replica() == Some(message.to())
+                && !broker.stepper.receive(&partition, message)
+                && let Some(peers) = broker.links.peers()
             {
-                broker.stepper.receive(&partition, message);
+                peers.not_taken("inbox_full");
             }
         }
     }

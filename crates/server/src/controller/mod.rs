@@ -418,6 +418,8 @@ impl ControllerShell {
 
     /// Closes the metadata log; commands are refused from now on.
     pub(crate) async fn close(&self) {
+        // Commands keep the state while they wait for a majority, one after the other; there may be none any more.
+        self.handle.stop_waiters();
         self.state.lock().await.take();
         let Some(core) = self.handle.core.lock().await.take() else { return };
         self.handle.stop_waiters();
@@ -540,5 +542,25 @@ mod tests {
         let third = server(&folder).await;
         assert_eq!(fresh_id(&third).await.unwrap_err(), ALL_GONE);
         assert_eq!(third.broker().image().next_producer_id(), ProducerId(i64::MAX));
+    }
+
+    /// A command that waits for a majority keeps the others waiting, and all of them the end of the server, where there is none any more.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn closing_ends_commands_that_wait_for_a_majority() {
+        let folder = TempDir::new().unwrap();
+        let server = server(&folder).await;
+        let shell = &server.broker().controller;
+        let guard = Arc::clone(&shell.state).lock_owned().await;
+        let beyond = HighWatermark(shell.handle.reader.log_end().offset().get() + 1);
+        let epoch = shell.handle.leads().unwrap();
+        let waiting = async {
+            let outcome = shell.committed(Awaited { at: beyond, epoch }).await;
+            drop(guard);
+            outcome
+        };
+        let both = async { tokio::join!(waiting, shell.close()) };
+        let (outcome, ()) = tokio::time::timeout(PATIENCE / 2, both).await.expect("it closes");
+        assert!(outcome.is_err());
+        server.stop().await;
     }
 }

@@ -13,7 +13,7 @@ use tailrace_types::Offset;
 
 use crate::kafka::Context;
 use crate::kafka::commands::{ITEMS_MAX, Refusal};
-use crate::kafka::lookup::online;
+use crate::kafka::ends::high_watermark;
 use crate::kafka::share_group_states::{check_unused, tell_initialized};
 use crate::partitions::Topic;
 use crate::share::state;
@@ -75,12 +75,13 @@ async fn alter(
 ) -> Result<(), Refusal> {
     let unknown = || Refusal::new(ErrorCode::UnknownTopicOrPartition, "There is no such topic or partition.");
     let topic = topic.ok_or_else(unknown)?;
-    let handle = online(topic, index).map_err(|code| Refusal::new(code, "The partition cannot be used."))?;
+    let end = high_watermark(&context.broker, topic, index).await;
+    let end = end.map_err(|code| Refusal::new(code, "The partition cannot be used."))?;
     if start.get() < 0 {
         return Err(Refusal::invalid_request(format!("The start offset {start} is negative.")));
     }
     // Beyond the end there is nothing to begin at: records that come later would be passed over.
-    let start = start.min(handle.reader.high_watermark().offset());
+    let start = start.min(end);
     let key = SharePartitionKey { group: Arc::clone(group), topic: topic.id, partition: index };
     let reset = state::reset(&context.broker, &key, start).await;
     reset.map_err(|failure| Refusal::new(failure.code(), failure.to_string()))

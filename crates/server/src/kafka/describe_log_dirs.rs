@@ -12,7 +12,7 @@ use tailrace_kafka_wire::messages::describe_log_dirs_response::{
 };
 
 use crate::kafka::Context;
-use crate::kafka::lookup::online;
+use crate::kafka::lookup::replica;
 use crate::partitions::{Topic, TopicTable};
 
 /// Partitions by topic; `None` stands for all.
@@ -69,10 +69,10 @@ fn describe(table: &TopicTable, data_dir: &Path, wanted: Wanted) -> DescribeLogD
     }
 }
 
-/// `None` if no partition that was asked for is online.
+/// Of leading and following replicas. `None` if no partition that was asked for is online.
 fn sizes(topic: &Topic, indexes: impl IntoIterator<Item = i32>) -> Option<DescribeLogDirsTopic> {
     let partition = |index| {
-        let handle = online(topic, index).ok()?;
+        let handle = replica(topic, index).ok()?;
         Some(DescribeLogDirsPartition {
             partition_index: index,
             partition_size: i64::try_from(handle.reader.log().size_bytes()).unwrap_or(i64::MAX),

@@ -1,4 +1,5 @@
-//! DescribeProducers (61): the producers that partitions remember, and their open transactions.
+//! DescribeProducers (61): the producers that partitions remember, and their open transactions. Any replica answers, as in Kafka:
+//! administrators compare them, and look for hanging transactions node by node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use tailrace_types::{Offset, ProducerId};
 
 use crate::kafka::Context;
 use crate::kafka::commands::Refusal;
-use crate::kafka::lookup::{legal_name, online_by_name};
+use crate::kafka::lookup::{legal_name, replica_by_name};
 
 pub(crate) async fn handle(
     context: Arc<Context>,
@@ -45,7 +46,7 @@ pub(crate) async fn handle(
 async fn producers(context: &Context, name: &str, index: i32) -> Result<Vec<ProducerState>, Refusal> {
     legal_name(name)?;
     let refuse = |code: ErrorCode| Refusal::new(code, format!("{name}-{index}: {}.", code.message()));
-    let handle = online_by_name(&context.broker.topics(), name, index).map_err(refuse)?;
+    let handle = replica_by_name(&context.broker.topics(), name, index).map_err(refuse)?;
     let core = handle.core.lock().await;
     let core = core.as_ref().ok_or_else(|| refuse(ErrorCode::NotLeaderOrFollower))?;
     Ok(core.producers().iter().map(|(id, producer)| state(id, producer)).collect())

@@ -14,8 +14,9 @@ use tailrace_kafka_wire::messages::describe_share_group_offsets_response::{
 
 use crate::kafka::Context;
 use crate::kafka::commands::{ITEMS_MAX, Refusal};
+use crate::kafka::ends::high_watermark;
 use crate::kafka::share_group_states::has_members;
-use crate::partitions::{PartitionSlot, Topic};
+use crate::partitions::Topic;
 use crate::share::state;
 
 /// Not known.
@@ -114,17 +115,16 @@ async fn describe_partition(
         answer
     };
     let Some(topic) = topic else { return refuse(answer, ErrorCode::UnknownTopicOrPartition) };
-    let high_watermark = match topic.partition(index) {
-        Some(PartitionSlot::Online(handle)) => Some(handle.reader.high_watermark().get()),
-        Some(PartitionSlot::Offline(_) | PartitionSlot::Elsewhere) => None,
-        None => return refuse(answer, ErrorCode::UnknownTopicOrPartition),
-    };
+    if topic.partition(index).is_none() {
+        return refuse(answer, ErrorCode::UnknownTopicOrPartition);
+    }
     let key = SharePartitionKey { group: Arc::clone(group), topic: topic.id, partition: index };
     match state::summary(&context.broker, &key).await {
         Ok(Some(kept)) => {
             answer.leader_epoch = kept.leader_epoch;
             answer.start_offset = kept.start.map_or(UNKNOWN, |start| start.get());
-            answer.lag = high_watermark.and_then(|end| lag(&kept, end)).unwrap_or(UNKNOWN);
+            let end = high_watermark(&context.broker, topic, index).await.ok();
+            answer.lag = end.and_then(|end| lag(&kept, end.get())).unwrap_or(UNKNOWN);
             answer
         }
         // Nobody has read it for this group yet.

@@ -32,6 +32,24 @@ pub(crate) fn online(topic: &Topic, index: i32) -> Result<Arc<PartitionHandle>, 
     }
 }
 
+/// The partition, if this node has a replica of it, leading or not.
+pub(crate) fn replica(topic: &Topic, index: i32) -> Result<Arc<PartitionHandle>, ErrorCode> {
+    match topic.partition(index) {
+        Some(PartitionSlot::Online(handle)) => Ok(Arc::clone(handle)),
+        _ => online(topic, index),
+    }
+}
+
+/// As [`replica`], from the topic's name on.
+pub(crate) fn replica_by_name(
+    topics: &TopicTable,
+    name: &str,
+    index: i32,
+) -> Result<Arc<PartitionHandle>, ErrorCode> {
+    let topic = topics.by_name(name).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+    replica(&topic, index)
+}
+
 /// As [`online`], from the topic's name on.
 pub(crate) fn online_by_name(
     topics: &TopicTable,

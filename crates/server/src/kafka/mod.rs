@@ -33,6 +33,7 @@ mod describe_topic_partitions;
 mod describe_transactions;
 mod elect_leaders;
 mod end_txn;
+mod ends;
 mod epochs;
 mod errors;
 mod feature_gate;

@@ -45,6 +45,12 @@ enum OpenError {
         .dir.display(), .found.node()
     )]
     Foreign { dir: PathBuf, found: ReplicaId, expected: ReplicaId },
+    /// The metadata that this node knows are old: it was just started, and has not heard of the controller.
+    #[error(
+        "{} is of replica {known}, which came after {expected}: it is opened when the newer metadata are here",
+        .dir.display()
+    )]
+    Later { dir: PathBuf, known: ReplicaId, expected: ReplicaId },
 }
 
 impl OpenError {
@@ -228,18 +234,35 @@ impl Opener {
             // Whose it was is known all the same.
             Err(_) if known.is_some_and(|known| is_earlier(known, wanted)) => known,
             Err(error) => {
-                self.journal.note(group, wanted)?;
+                if !known.is_some_and(|known| is_earlier(wanted, known)) {
+                    self.journal.note(group, wanted)?;
+                }
                 return Err(error.into());
             }
         };
-        let dir = dir.to_owned();
-        match found {
-            None if known == Some(wanted) => Err(OpenError::Gone { dir, replica: wanted }),
-            Some(found) if found != wanted && !is_earlier(found, wanted) => {
-                Err(OpenError::Foreign { dir, found, expected: wanted })
-            }
-            found => Ok(found),
+        check_owner(dir, found, known, wanted)?;
+        Ok(found)
+    }
+}
+
+/// Whether `wanted` may be opened, or begun, where the folder is that of `found` and the journal knows of `known`.
+fn check_owner(
+    dir: &Path,
+    found: Option<ReplicaId>,
+    known: Option<ReplicaId>,
+    wanted: ReplicaId,
+) -> Result<(), OpenError> {
+    let (dir, expected) = (dir.to_owned(), wanted);
+    match (found, known) {
+        (None, Some(known)) if known == wanted => Err(OpenError::Gone { dir, replica: wanted }),
+        // Begun anew under its old id, it would have forgotten what it voted and acknowledged.
+        (Some(known), _) | (None, Some(known)) if is_earlier(wanted, known) => {
+            Err(OpenError::Later { dir, known, expected })
         }
+        (Some(found), _) if found != wanted && !is_earlier(found, wanted) => {
+            Err(OpenError::Foreign { dir, found, expected })
+        }
+        _ => Ok(()),
     }
 }
 
@@ -303,4 +326,31 @@ pub(crate) fn policy(topic: &TopicConfig, broker: &BrokerConfig) -> Policy {
         }
     };
     Policy { durability, producer_expiration_ms: broker.producer_id_expiration_ms }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn replica(node: i32, incarnation: u32) -> ReplicaId {
+        ReplicaId::new(NodeId(node), incarnation)
+    }
+
+    /// Old metadata want replicas that are gone: none of them may begin anew under an id that has voted.
+    #[test]
+    fn a_replica_is_opened_or_begun_only_where_none_came_after_it() {
+        let check = |found, known| check_owner(Path::new("orders-0"), found, known, replica(3, 2));
+        let earlier = Some(replica(3, 1));
+        for (found, known) in [(None, None), (None, earlier), (earlier, earlier), (Some(replica(3, 2)), None)]
+        {
+            assert!(check(found, known).is_ok(), "{found:?} {known:?}");
+        }
+        assert!(matches!(check(None, Some(replica(3, 2))), Err(OpenError::Gone { .. })));
+        let later = Some(replica(3, 3));
+        for (found, known) in [(later, later), (later, None), (None, later)] {
+            let error = check(found, known).unwrap_err();
+            assert!(matches!(error, OpenError::Later { .. }) && !error.is_lost(), "{error}");
+        }
+        assert!(matches!(check(Some(replica(4, 2)), None), Err(OpenError::Foreign { .. })));
+    }
 }

@@ -44,11 +44,13 @@ impl Stepper {
         Workers::start(("step", threads), |partition| &partition.inbox.claim, step).map(Self)
     }
 
-    /// Takes a message for the replica. Dropped if too many wait already.
-    pub(crate) fn receive(&self, partition: &Arc<PartitionHandle>, message: PeerMessage) {
-        if partition.inbox.put(message) {
+    /// Takes a message for the replica. False if it was dropped, as too many wait already.
+    pub(crate) fn receive(&self, partition: &Arc<PartitionHandle>, message: PeerMessage) -> bool {
+        let taken = partition.inbox.put(message);
+        if taken {
             self.0.schedule(partition);
         }
+        taken
     }
 
     /// Steps the replica with what is in its inbox.

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use super::Shared;
 use super::dial::dial;
 use super::error::{Ended, PeerError};
-use super::handshake::Purpose;
+use super::handshake::{Purpose, Refusal};
 use super::presence::{Direction, Place};
 use super::session::Session;
 use super::stream::Halves;
@@ -30,6 +30,8 @@ pub(super) struct Link {
     /// Ends the pause before the next attempt.
     nudge: Notify,
     finishing: AtomicBool,
+    /// At the last attempt the other node said that another one with this node's number is alive.
+    number_is_taken: AtomicBool,
     task: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -46,6 +48,7 @@ impl Link {
             session: ArcSwapOption::empty(),
             nudge: Notify::new(),
             finishing: AtomicBool::new(false),
+            number_is_taken: AtomicBool::new(false),
             task: Mutex::default(),
         });
         let dialler = Dialler {
@@ -77,6 +80,11 @@ impl Link {
     /// The node gave a sign of life: it is dialled at once, if it is down.
     pub(super) fn nudge(&self) {
         self.nudge.notify_one();
+    }
+
+    /// True if the other node refuses this one, because another node with its number is alive.
+    pub(super) fn number_is_taken(&self) -> bool {
+        self.number_is_taken.load(Ordering::Acquire)
     }
 
     /// Lets the link end once what waits is with the other node. It does not come back.
@@ -140,6 +148,11 @@ impl Dialler {
             if self.link.finishing.load(Ordering::Acquire) {
                 return;
             }
+            let taken = matches!(
+                &outcome,
+                Err(PeerError::Refused { refusal: Refusal::DuplicateNode(node), .. }) if *node != self.node()
+            );
+            self.link.number_is_taken.store(taken, Ordering::Release);
             match outcome {
                 Ok(ended) => self.log_end(&ended),
                 Err(error) => self.log_failure(&error),

@@ -173,6 +173,11 @@ impl Peers {
         }
     }
 
+    /// Counts a raft message that arrived and was not taken.
+    pub(crate) fn not_taken(&self, reason: &'static str) {
+        self.shared.metrics.dropped(reason, 1);
+    }
+
     /// Queues a frame of NATS clients with a payload of so many bytes. Never blocks.
     ///
     /// # Errors
@@ -311,6 +316,12 @@ impl Peers {
     /// True while the link to `node` is up.
     pub(crate) fn is_up(&self, node: NodeId) -> bool {
         self.level(node).is_some()
+    }
+
+    /// True if another node refuses this one, because another instance with its number is alive. One that was killed a moment ago counts
+    /// as alive for three pings.
+    pub(crate) fn number_is_taken(&self) -> bool {
+        self.shared.links.load().values().any(|link| link.number_is_taken())
     }
 
     /// The level of the protocol on the link to `node`, while that is up.

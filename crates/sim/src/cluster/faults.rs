@@ -15,6 +15,9 @@ use super::{CONTROLLER, World};
 use crate::mask::AIMED_FROM;
 use crate::{CrashMode, Effect, OpKind, Rng, Rule, SimDisk};
 
+/// How many of a coordinator's requests for markers are late, in the runs where some are.
+const LATE_MARKERS_PERCENT: u64 = 8;
+
 /// One fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -65,6 +68,8 @@ pub enum FaultKind {
     ControlledRestart,
     /// What a leader says right after its election gets nowhere.
     CutAfterElection,
+    /// Another node comes to coordinate transactions while markers of this one are late.
+    CoordinatorMoves,
 }
 
 impl fmt::Display for Fault {
@@ -166,6 +171,7 @@ fn inject(sim: &Sim, fault: Fault) {
                 world.cut(other, node, until);
             }
         }
+        FaultKind::CoordinatorMoves => world.move_coordinator(node),
         FaultKind::DiskFull => {
             if let Some(node) = world.nodes.get(&node) {
                 node.disk.set_space(Some(node.disk.used_bytes() + rng.below(4096)));
@@ -292,7 +298,8 @@ impl World {
 
     /// A few operations of the disk fail.
     fn fail_operations(&mut self, number: u64, rng: &mut Rng) {
-        let kinds = [OpKind::Write, OpKind::SyncData, OpKind::Write, OpKind::Rename, OpKind::SetLen];
+        let kinds =
+            [OpKind::Write, OpKind::SyncData, OpKind::Read, OpKind::Write, OpKind::Rename, OpKind::SetLen];
         let kind = Some(kinds[rng.below(kinds.len() as u64) as usize]);
         let effect = if rng.percent(50) { Effect::Eio } else { Effect::ShortWriteEio };
         let rule =
@@ -403,9 +410,25 @@ impl World {
         }
         let (number, draw) = (AIMED_FROM + self.aimed, self.rng.next_u64());
         let (at_ms, for_ms) = (self.now_ms + self.rng.below(30), self.rng.between(200, 700));
+        self.aim(Fault { number, at_ms, node, for_ms, kind: FaultKind::CutAfterElection, draw });
+    }
+
+    /// In some runs markers for other nodes are late, and their coordinator moves meanwhile: when they arrive, the one after it may have
+    /// ended the transaction, and the producer begun another. By how much they are late, in milliseconds.
+    pub(super) fn aim_at_markers(&mut self, node: u64) -> u64 {
+        let (number, now_ms, is_calm) = (AIMED_FROM + self.aimed, self.now_ms, self.is_calm);
+        let Some(rng) = self.late_markers.as_mut().filter(|_| !is_calm) else { return 0 };
+        if !rng.percent(LATE_MARKERS_PERCENT) {
+            return 0;
+        }
+        let (at_ms, for_ms, draw) = (now_ms + rng.below(20), rng.between(150, 900), rng.next_u64());
+        self.aim(Fault { number, at_ms, node, for_ms, kind: FaultKind::CoordinatorMoves, draw });
+        if self.is_masked(number) { 0 } else { for_ms }
+    }
+
+    fn aim(&mut self, fault: Fault) {
         self.aimed += 1;
-        let fault = Fault { number, at_ms, node, for_ms, kind: FaultKind::CutAfterElection, draw };
-        let at = self.faults.iter().position(|other| other.at_ms > at_ms).unwrap_or(self.faults.len());
+        let at = self.faults.iter().position(|other| other.at_ms > fault.at_ms).unwrap_or(self.faults.len());
         self.faults.insert(at, fault);
     }
 }

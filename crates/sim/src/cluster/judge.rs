@@ -234,6 +234,7 @@ impl World {
             FaultKind::MisdirectedWrite => "fault: misdirected write",
             FaultKind::Reassignment => "fault: reassignment",
             FaultKind::ControlledRestart => "fault: controlled restart",
+            FaultKind::CoordinatorMoves => "fault: coordinator moved while its markers are late",
             FaultKind::CutAfterElection => "fault: cut right after an election",
         });
     }

@@ -144,7 +144,9 @@ async fn write_round(
         again = write_here(sim, number, marker, again).await;
     }
     for (node, partitions) in by_node {
-        match sim.ask(number, node, Request::Markers(marker, partitions.clone()), PATIENCE_MS).await {
+        let late_ms = sim.world().aim_at_markers(number);
+        let request = Request::Markers(marker, partitions.clone());
+        match sim.ask_late(number, node, request, PATIENCE_MS, late_ms).await {
             Some(Response::NotMarked(left)) => again.extend(left),
             _ => again.extend(partitions),
         }

@@ -5,7 +5,7 @@ use tailrace_broker::cluster::{
     Step, controller_members, next_controller_change, next_member_change, preferred_leader_moves,
 };
 use tailrace_replication::raft::{MemberChange, Replica, ReplicaId, Role};
-use tailrace_types::{GroupId, NodeId};
+use tailrace_types::{GroupId, NodeId, PartitionId};
 
 use super::messages::{Letter, Request};
 use super::tasks::{Owner, Sim};
@@ -103,7 +103,7 @@ impl World {
                 continue;
             }
             let (members, own) = (replica.members(), replica.id());
-            let caught_up = |id| replica.has_caught_up(id);
+            let caught_up = |id| replica.keeps_up(id);
             let (step, reassigned) = if *group == CONTROLLER {
                 let wanted = controller_members(&image, &members.voters);
                 let step =
@@ -195,6 +195,24 @@ impl World {
         replica.transfer_leadership(to, now);
         self.stepped(number, group);
         true
+    }
+
+    /// The coordinator of transactions on this node hands over.
+    pub(super) fn move_coordinator(&mut self, number: u64) {
+        let now_ms = self.now_ms;
+        let Some(node) = self.nodes.get_mut(&number) else { return };
+        let Some(running) = &mut node.running else { return };
+        let topic = running.image.topic(tailrace_broker::TRANSACTION_STATE_TOPIC);
+        let Some(group) = topic.map(|topic| GroupId { topic: topic.id, partition: PartitionId(0) }) else {
+            return;
+        };
+        let replica = running.slots.get_mut(&group).and_then(super::node::Slot::replica);
+        let Some(replica) = replica else { return };
+        let own = replica.id();
+        let to = replica.members().voters.into_iter().find(|id| *id != own && replica.has_caught_up(*id));
+        if let Some(to) = to {
+            self.hand_to(number, group, to, now_ms);
+        }
     }
 
     /// Hands over what this node leads. How much is left.

@@ -275,14 +275,14 @@ impl World {
         };
         let replica_id = replica.as_ref().map_or(ReplicaId::new(own, 1), |(id, _)| *id);
         let is_first = replica.as_ref().is_some_and(|(id, founders)| founders.first() == Some(id));
-        // Old metadata may want a replica that is gone, and has voted and acknowledged. By the newest ones it is one whose folder a
-        // crash took before it was durable.
-        let is_gone = !reuses
-            && replica.is_some()
-            && !is_current
-            && node.begun.get(&group) == Some(&replica_id)
-            && matches!(owner(running.store.disk(), &folder(id)), Ok(None));
-        let opened = if is_gone {
+        // Old metadata may want a replica that is gone, and has voted and acknowledged, or one in whose place a later one has come. By
+        // the newest ones the first is one whose folder a crash took before it was durable.
+        let found = owner(running.store.disk(), &folder(id));
+        let is_later = matches!(found, Ok(Some(found)) if found.incarnation() > replica_id.incarnation());
+        let begun = node.begun.get(&group).map(|begun| begun.incarnation());
+        let is_gone = matches!(found, Ok(None)) && begun >= Some(replica_id.incarnation());
+        let is_outdated = !reuses && replica.is_some() && !is_current && (is_gone || is_later);
+        let opened = if is_outdated {
             Ok(None)
         } else {
             open_core(&running.store, &topic, id, replica, (seed, reuses, now)).map(Some)
@@ -297,10 +297,10 @@ impl World {
             upkeep: Upkeep::default(),
             wants_room: false,
         };
-        let (mut trouble, mut gone) = (None, false);
+        let mut trouble = None;
         match opened {
             // Tried again, as after a full disk.
-            Ok(None) => (gone, slot.wants_room) = (true, true),
+            Ok(None) => slot.wants_room = true,
             Ok(Some((core, created, id))) => {
                 node.begun.insert(group, id);
                 (slot.core, slot.is_eager, slot.replica) = (Some(core), created && is_first, id);
@@ -309,8 +309,8 @@ impl World {
             Err(error) => trouble = Some(error),
         }
         running.slots.insert(group, slot);
-        if gone {
-            return self.count("a replica that is gone was not begun anew");
+        if is_outdated {
+            return self.count("old metadata want a replica that is no more");
         }
         match trouble {
             Some(_) if is_failing => {

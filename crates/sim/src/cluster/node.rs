@@ -1,7 +1,6 @@
 //! One node: its disk, and its process while it runs.
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -141,11 +140,6 @@ pub(super) fn small_segments(bytes: u64) -> LogConfig {
     LogConfig { segment_bytes: bytes, preallocate_bytes: 1024, retention_ms: None, ..LogConfig::default() }
 }
 
-/// A step of a replica whose disk may be damaged. `None` if it has panicked.
-fn guarded<T>(is_damaged: bool, step: impl FnOnce() -> T) -> Option<T> {
-    if is_damaged { catch_unwind(AssertUnwindSafe(step)).ok() } else { Some(step()) }
-}
-
 impl World {
     /// One millisecond of one node's replicas.
     pub(super) fn run_replicas(&mut self, number: u64) {
@@ -158,7 +152,6 @@ impl World {
             let sync_ms = self.rng.below(6);
             let checkpoint = self.rng.below(200) == 0;
             let Some(node) = self.nodes.get_mut(&number) else { return };
-            let is_damaged = node.is_damaged;
             let Some(slot) = node.slot(group) else { continue };
             let Some(core) = &mut slot.core else { continue };
             // Each node's clock ticks a little beside those of the others.
@@ -166,22 +159,15 @@ impl World {
                 && let Partition::Replica(replica) = core
             {
                 let is_eager = slot.is_eager;
-                let ticked = guarded(is_damaged, || {
-                    replica.tick(now);
-                    if replica.leader().is_none() && is_eager {
-                        replica.campaign(now);
-                    }
-                });
-                if ticked.is_none() {
-                    return self.panicked(number, group);
+                replica.tick(now);
+                if replica.leader().is_none() && is_eager {
+                    replica.campaign(now);
                 }
                 slot.is_eager &= replica.leader().is_none();
             }
             if let Some((_, ticket)) = slot.sync.take_if(|(end, _)| *end <= now_ms) {
                 let result: Result<(), LogError> = ticket.run();
-                if guarded(is_damaged, || core.finish_sync(&ticket, &result, now)).is_none() {
-                    return self.panicked(number, group);
-                }
+                core.finish_sync(&ticket, &result, now);
             }
             if slot.sync.is_none() {
                 slot.sync = core.begin_sync(checkpoint).map(|ticket| (now_ms + sync_ms, ticket));
@@ -189,15 +175,6 @@ impl World {
             self.keep_up(number, group);
             self.stepped(number, group);
         }
-    }
-
-    /// The engine does not go on without what it has to read. As in the server, that costs the replica, not the process.
-    fn panicked(&mut self, number: u64, group: GroupId) {
-        if let Some(slot) = self.nodes.get_mut(&number).and_then(|node| node.slot(group)) {
-            slot.core = None;
-        }
-        self.count("a step failed over damage");
-        self.damage_was_found(number);
     }
 
     /// Sends what a replica has to say, and takes note of whether it leads.
@@ -270,6 +247,11 @@ impl World {
             ));
             return;
         }
+        if is_damaged && slot.replica().and_then(|replica| replica.beyond_repair()).is_some() {
+            slot.wants_room = true;
+            self.count("a replica stopped over damage");
+            return self.damage_was_found(number);
+        }
         let ran_out_of_room = slot.replica().is_some_and(|replica| replica.ran_out_of_room());
         if ran_out_of_room && group != CONTROLLER {
             slot.wants_room = true;
@@ -304,7 +286,7 @@ impl World {
     pub(super) fn receive(&mut self, from: u64, to: u64, letter: Letter) {
         let now_ms = self.now_ms;
         let Some(node) = self.nodes.get_mut(&to) else { return };
-        let (now, is_damaged) = (node.wall(now_ms), node.is_damaged);
+        let now = node.wall(now_ms);
         let Some(running) = &mut node.running else { return };
         running.heard.insert(from, now_ms);
         match letter {
@@ -336,10 +318,8 @@ impl World {
                     return self.count("a message for an earlier replica");
                 }
                 if let Some(replica) = slot.replica() {
-                    match guarded(is_damaged, || replica.receive(message, now)) {
-                        Some(()) => self.stepped(to, group),
-                        None => self.panicked(to, group),
-                    }
+                    replica.receive(message, now);
+                    self.stepped(to, group);
                 }
             }
             Letter::Ask(group, bytes) => {

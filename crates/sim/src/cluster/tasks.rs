@@ -2,7 +2,6 @@
 
 use std::cell::{RefCell, RefMut};
 use std::future::{Future, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -35,14 +34,7 @@ impl Tasks {
         self.0.retain_mut(|(owner, work)| {
             let turn = sim.world().turn(*owner);
             match turn {
-                Turn::Runs => {
-                    let poll = || work.as_mut().poll(&mut context).is_pending();
-                    let polled = catch_unwind(AssertUnwindSafe(poll));
-                    polled.unwrap_or_else(|panic| {
-                        sim.world().blame(*owner, panic);
-                        false
-                    })
-                }
+                Turn::Runs => work.as_mut().poll(&mut context).is_pending(),
                 Turn::Waits => true,
                 Turn::IsGone => false,
             }

@@ -4,12 +4,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tailrace_replication::raft::DeliberateBug;
 use tailrace_sim::Mask;
 use tailrace_sim::cluster::{self, Bug, ClusterOptions};
 
 const SEEDS: u64 = 20;
 /// A deliberate bug must be noticed within that many.
 const BUG_SEEDS: u64 = 500;
+/// Seeds in which something went wrong once (docs/simulation.md).
+const FOUND: [u64; 8] = [33, 133, 343, 416, 906, 1017, 1639, 2709];
 const STORM_MS: u64 = 6_000;
 
 fn number(variable: &str) -> Option<u64> {
@@ -67,6 +70,13 @@ fn faults_that_are_left_out_do_not_happen_and_the_others_do() {
     assert!(report.faults.iter().all(|fault| fault.number >= 1_000), "{:?}", report.faults);
 }
 
+#[test]
+fn seeds_that_have_found_something_pass() {
+    for seed in FOUND {
+        cluster::run(options(seed, None)).unwrap_or_else(|error| panic!("TAILRACE_SEED={seed}: {error}"));
+    }
+}
+
 fn is_noticed(bug: Bug) {
     for seed in 0..BUG_SEEDS {
         // A bug may as well trip over an assertion.
@@ -88,4 +98,9 @@ fn a_replica_id_that_is_used_again_after_the_loss_of_a_disk_is_noticed() {
 #[test]
 fn reads_from_a_leader_that_does_not_know_yet_what_is_committed_are_noticed() {
     is_noticed(Bug::StaleLeaderReads);
+}
+
+#[test]
+fn markers_of_an_earlier_coordinator_that_are_accepted_are_noticed() {
+    is_noticed(Bug::Replicas(DeliberateBug::AcceptOlderCoordinators));
 }

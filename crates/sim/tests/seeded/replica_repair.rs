@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use tailrace_log::{Damage, Disk as _, LogConfig, LogError, Scrubbed, Unhurried};
 use tailrace_replication::CompactionPolicy;
 use tailrace_replication::raft::{Replica, ReplicaId, Role};
-use tailrace_sim::{CrashMode, Rng, SimDisk};
+use tailrace_sim::{CrashMode, Effect, OpKind, Rng, Rule, SimDisk};
 use tailrace_types::{Offset, TimestampMs};
 
 use crate::common::trio::{NOW, Trio, append, cut_off, open_with, options};
@@ -82,6 +82,18 @@ fn mend(trio: &mut Trio) {
         }
         trio.talk(|_, _| false);
     }
+}
+
+/// Who leads, after a while, where one takes no part.
+fn leader_without(trio: &mut Trio, out: u64) -> u64 {
+    for _ in 0..100 {
+        if let Some(id) = (1..=3).find(|id| *id != out && trio.at(*id).leads().is_some()) {
+            return id;
+        }
+        (1..=3).for_each(|id| trio.at(id).tick(NOW));
+        trio.talk(cut_off(out));
+    }
+    panic!("nobody leads");
 }
 
 fn leader(trio: &mut Trio) -> u64 {
@@ -243,6 +255,58 @@ fn a_damaged_side_file_is_refused_at_start_and_mended_while_running() {
     assert_eq!(scrub(trio.at(3)).len(), 1);
     disk = trio.disks[2].crash(CrashMode::LoseAll);
     open_with(&disk, small(), options(3, &[1, 2, 3])).unwrap();
+}
+
+/// The engine looks up terms wherever it compares logs, and panics where it is not told.
+#[test]
+fn what_the_engine_cannot_read_stops_the_replica_and_nothing_else() {
+    type Step = fn(&mut Trio);
+    let steps: [(&str, Step); 4] = [
+        ("campaign", |trio| trio.at(3).campaign(NOW)),
+        ("silence", |trio| (0..60).for_each(|_| trio.at(3).tick(NOW))),
+        ("append", |trio| {
+            append(trio.at(1), "more").unwrap();
+            trio.talk(|_, _| false);
+        }),
+        ("hand over", |trio| {
+            trio.at(1).transfer_leadership(ReplicaId(3), NOW);
+            trio.talk(|_, _| false);
+        }),
+    ];
+    let rot: fn(&SimDisk) = |disk| {
+        let indexes = files(disk, "index");
+        indexes.iter().for_each(|path| disk.damage(path, |bytes| bytes.iter_mut().for_each(|b| *b ^= 0x10)));
+    };
+    let unreadable: fn(&SimDisk) = |disk| {
+        let (kind, path_ends, effect) = (Some(OpKind::Read), "index".to_owned(), Effect::Eio);
+        disk.add_rule(Rule { kind, path_ends, after: 0, times: u64::MAX, effect });
+    };
+    let mut stopped = Vec::new();
+    for (name, step) in steps {
+        for (is_lost, fail) in [(true, rot), (false, unreadable)] {
+            let mut trio = trio(20);
+            // Its last entry is a batch, and a leader's: raft looks for it on the disk.
+            trio.hand_over(1);
+            append(trio.at(1), "last").unwrap();
+            trio.talk(|_, _| false);
+            fail(&trio.disks[2]);
+            step(&mut trio);
+            if trio.at(3).halted().is_some() {
+                stopped.push((name, is_lost));
+                assert_eq!(trio.at(3).beyond_repair().is_some(), is_lost, "{name}");
+                assert!(trio.at(3).take_messages().is_empty(), "{name}");
+            }
+            trio.talk(cut_off(3));
+            let leader = leader_without(&mut trio, 3);
+            append(trio.at(leader), "and on").unwrap();
+            trio.talk(|_, _| false);
+            let reader = trio.at(leader).reader();
+            assert_eq!(reader.high_watermark().get(), reader.log_end().offset().get(), "{name}");
+        }
+    }
+    eprintln!("{stopped:?}");
+    assert!(stopped.iter().any(|(_, is_lost)| *is_lost) && stopped.iter().any(|(_, is_lost)| !is_lost));
+    assert!(stopped.contains(&("campaign", true)) && stopped.contains(&("campaign", false)));
 }
 
 /// Whatever rots while a replica runs is found by the next scrub, and mended.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::support::{Server, failure, run};
+use crate::support::{Server, copy_dir, failure, run};
 
 /// Longest wait for anything that has to happen.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -141,10 +141,13 @@ fn a_node_that_lost_its_disk_gets_everything_back() {
     eventually("its replicas count again", || {
         leaders(&second, "t").iter().all(Option::is_some)
             && members_changed(dir.path(), "change=Promote") >= 5
+            && members_changed(dir.path(), "change=Remove") >= 3
     });
+    // What lies before these records in the partitions' logs is committed with them: also that the lost replicas are out.
+    first.server.produce("t", &["--batch-bytes", "1000"], lines(600..900).as_bytes());
     first.server.kill();
     let found = second.server.consume_text("t", &[]);
-    assert_eq!(sorted(&found), sorted(&lines(0..600)));
+    assert_eq!(sorted(&found), sorted(&lines(0..900)));
     assert_eq!(third.server.stop(), Some(0));
 }
 
@@ -217,6 +220,21 @@ fn folders_and_clusters_are_not_mixed_up() {
     let join = [&join[..], &["--cluster-listen", "127.0.0.1:0", "--seed", &first.cluster]].concat();
     let error = failure(&run(&join), 1);
     assert!(error.contains("holds a cluster of its own"), "{error}");
+}
+
+/// Two processes that are the same node would both answer clients; the second one has nothing new to say.
+#[test]
+fn a_copy_of_a_running_nodes_folder_does_not_become_a_node() {
+    let dir = tempfile::tempdir().unwrap();
+    let nodes = three(dir.path());
+    let copy = dir.path().join("copy");
+    copy_dir(&dir.path().join("node3"), &copy);
+    let own = ["serve", "--data-dir", copy.to_str().unwrap(), "--node-id", "3"];
+    let free = ["--kafka", "127.0.0.1:0", "--nats", "off", "--http", "127.0.0.1:0"];
+    let more = ["--cluster-listen", "127.0.0.1:0", "--seed", &nodes[&1].cluster];
+    let complaint = failure(&run(&[&own[..], &free, &more].concat()), 1);
+    assert!(complaint.contains("another node with number 3 is alive"), "{complaint}");
+    nodes[&3].server.output(&["topic", "create", "t", "--partitions", "1", "--replication-factor", "3"]);
 }
 
 /// What a node had when it was alone is there when it is one of three.

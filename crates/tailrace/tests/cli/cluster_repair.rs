@@ -141,6 +141,9 @@ fn a_folder_that_was_removed_by_hand_is_a_lost_replica() {
     let log = || std::fs::read_to_string(dir.path().join("node2.stderr")).unwrap();
     eventually("its loss is noticed", || log().contains("is gone"));
     eventually("another one votes in its place", || members_changed(dir.path(), "change=Promote") > promoted);
+    eventually("the lost one is out", || {
+        status(&nodes[&1])["reassignments"].as_array().is_some_and(Vec::is_empty)
+    });
     nodes.remove(&1).unwrap().server.kill();
     assert_all_there(&nodes[&2], "t", &text);
     // The metadata log cannot be replaced in place: the node says what to do.

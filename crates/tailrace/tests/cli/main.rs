@@ -1,6 +1,7 @@
 //! The built binary, as a server and as its own client.
 
 mod cluster;
+mod cluster_admin;
 mod cluster_repair;
 mod config;
 mod full_disk;

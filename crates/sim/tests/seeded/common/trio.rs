@@ -123,6 +123,16 @@ impl Trio {
         any
     }
 
+    /// Cuts the first off until one of the others leads. Which.
+    pub(crate) fn replace_first(&mut self) -> u64 {
+        for _ in 0..40 {
+            self.at(2).tick(NOW);
+            self.at(3).tick(NOW);
+            self.talk(cut_off(1));
+        }
+        if self.at(2).role() == Role::Leader { 2 } else { 3 }
+    }
+
     /// Lets the leader's heart beat `times` times.
     pub(crate) fn beat(&mut self, leader: u64, times: usize, lost: impl Fn(u64, u64) -> bool) {
         for _ in 0..times {

@@ -1,0 +1,164 @@
+//! A leader takes what clients append, and proposes it.
+
+use bytes::{Bytes, BytesMut};
+use raft::eraftpb::{Entry, Message, MessageType};
+use tailrace_log::Disk;
+use tailrace_records::{BatchHeader, EndTransactionMarker, PREFIX_BYTES};
+use tailrace_types::{HighWatermark, ReplicaId, TimestampMs};
+
+use super::replica::{Replica, Role};
+use crate::ledger::refusal;
+use crate::producers::{Producers, TransactionMarker};
+use crate::solo::{AppendError, Appended};
+use crate::verification::VerificationGuard;
+
+/// What becomes of a batch that a leader took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Not known yet.
+    Open,
+    /// It stays.
+    Committed,
+    /// It was cut off here. Another leader may have it all the same: whoever waits must ask again.
+    Lost,
+}
+
+/// Why a leader did not take a batch. Nothing of it is stored.
+#[derive(Debug, thiserror::Error)]
+pub enum ProposeError {
+    /// Another replica leads, or none does.
+    #[error("this replica does not lead the partition")]
+    NotLeader {
+        /// Who does, if that is known.
+        leader: Option<ReplicaId>,
+    },
+    /// Too much is not committed yet, leadership is being handed over, or another change of the members is under way. Try again.
+    #[error("the partition's leader takes nothing at the moment")]
+    Busy,
+    /// A leader cannot remove itself: leadership has to be handed over before.
+    #[error("a leader cannot be removed from its group")]
+    OwnRemoval,
+    /// As with a single replica.
+    #[error(transparent)]
+    Append(#[from] AppendError),
+}
+
+/// Bytes appended and not committed, above one batch. Beyond it appends are refused.
+const UNCOMMITTED_BYTES_MAX: u64 = 64 << 20;
+
+impl<D: Disk> Replica<D> {
+    /// Appends one validated batch of a client on the leader, or recognises it as a repeated one. It counts when it is committed.
+    ///
+    /// # Errors
+    /// As [`Solo::append_verified`](crate::Solo::append_verified); [`ProposeError::NotLeader`], [`ProposeError::Busy`]. Nothing of
+    /// the batch is stored then.
+    pub fn append(
+        &mut self,
+        header: &BatchHeader,
+        bytes: Bytes,
+        guard: Option<VerificationGuard>,
+        now: TimestampMs,
+    ) -> Result<Appended, ProposeError> {
+        self.lead()?;
+        if let Some(original) = self.ledger().check(header, guard)? {
+            return Ok(self.ledger().duplicate(original));
+        }
+        self.propose(header, bytes, now, |producers, stamped| producers.remember(stamped, now))
+    }
+
+    /// What became of an append. The high watermark alone does not tell: behind a new leader something else may lie there.
+    pub fn fate(&self, appended: &Appended) -> Fate {
+        let end = appended.committed_at.offset();
+        let ledger = self.ledger();
+        let epoch = ledger.log.reader().epoch_at(end.plus(-1));
+        if ledger.log.log_end().offset() < end || epoch != Some(appended.epoch) {
+            return Fate::Lost;
+        }
+        if ledger.reader.high_watermark().offset() < end { Fate::Open } else { Fate::Committed }
+    }
+
+    /// Appends the marker that ends a producer's transaction, on the leader.
+    ///
+    /// # Errors
+    /// As [`Solo::append_marker`](crate::Solo::append_marker); [`ProposeError::NotLeader`], [`ProposeError::Busy`].
+    ///
+    /// # Panics
+    /// If the producer has no id.
+    pub fn append_marker(
+        &mut self,
+        marker: &TransactionMarker,
+        now: TimestampMs,
+    ) -> Result<Appended, ProposeError> {
+        self.lead()?;
+        assert!(marker.producer_id.get() >= 0, "a marker without a producer");
+        let checked = self.ledger().producers.check_marker(marker);
+        #[cfg(feature = "deliberate-bugs")]
+        let checked = checked.or_else(|error| if self.forgives(&error) { Ok(()) } else { Err(error) });
+        checked.map_err(AppendError::from)?;
+        let (committed, coordinator_epoch) = (marker.committed, marker.coordinator_epoch);
+        let end = EndTransactionMarker { committed, coordinator_epoch };
+        let (header, bytes) = end.build(marker.producer_id, marker.producer_epoch, now);
+        let appended = self.propose(&header, bytes, now, |producers, stamped| {
+            producers.remember_marker(stamped, end, now);
+        })?;
+        self.ledger().reader.publish_aborted(self.ledger().producers.aborted());
+        Ok(appended)
+    }
+
+    /// Writes first and proposes then: a full disk refuses the batch before raft has heard of it.
+    fn propose(
+        &mut self,
+        header: &BatchHeader,
+        bytes: Bytes,
+        now: TimestampMs,
+        remember: impl FnOnce(&mut Producers, &BatchHeader),
+    ) -> Result<Appended, ProposeError> {
+        let mut stamped = *header;
+        stamped.base_offset = self.ledger().log.log_end().offset();
+        stamped.leader_epoch = self.epoch();
+        let data = stamp(&stamped, bytes);
+        let index = self.ledger().log.next_raft_index();
+        let entry = Entry { data: data.clone(), ..Entry::default() };
+        let mut message = Message::default();
+        message.set_msg_type(MessageType::MsgPropose);
+        message.from = self.options.id.0;
+        message.set_entries(vec![entry].into());
+        let rolled = self.ledger_mut().write(&stamped, index, &data, now, remember)?;
+        let stepped = self.engine(|node| node.raft.step(message));
+        self.ledger().refuse_if_halted()?;
+        if !matches!(stepped, Some(Ok(()))) {
+            self.take_back(index, now).map_err(|error| ProposeError::Append(refusal(error)))?;
+            return Err(ProposeError::Busy);
+        }
+        self.uncommitted.push(index.0, stamped.next_offset(), stamped.total_bytes());
+        self.carry_on(now);
+        Ok(Appended {
+            base_offset: stamped.base_offset,
+            committed_at: HighWatermark(stamped.next_offset().get()),
+            epoch: stamped.leader_epoch,
+            duplicate: None,
+            sync_due: self.ledger().sync_due(),
+            checkpoint_due: rolled,
+        })
+    }
+
+    /// Only the leader appends; not while it hands leadership over, nor with too much uncommitted.
+    pub(super) fn lead(&self) -> Result<(), ProposeError> {
+        self.ledger().refuse_if_halted()?;
+        let raft = &self.node.raft;
+        match self.role() {
+            Role::Leader if raft.lead_transferee.is_some() => Err(ProposeError::Busy),
+            Role::Leader if self.uncommitted.bytes() >= UNCOMMITTED_BYTES_MAX => Err(ProposeError::Busy),
+            Role::Leader => Ok(()),
+            Role::Follower(leader) => Err(ProposeError::NotLeader { leader }),
+            Role::Candidate => Err(ProposeError::NotLeader { leader: None }),
+        }
+    }
+}
+
+/// The batch as it will lie in the log. Without a copy, unless somebody else holds the bytes.
+fn stamp(header: &BatchHeader, bytes: Bytes) -> Bytes {
+    let mut bytes = bytes.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]));
+    bytes[..PREFIX_BYTES].copy_from_slice(&header.prefix());
+    bytes.freeze()
+}

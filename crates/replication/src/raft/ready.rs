@@ -1,0 +1,213 @@
+//! What the engine asks for is done: entries are written and cut off, votes kept, messages released when what they tell of is durable,
+//! and what is committed is published.
+
+use protobuf::Message as _;
+use raft::eraftpb::{ConfChangeV2, Entry, EntryType, Message};
+use raft::{RawNode, StateRole};
+use tailrace_log::{Disk, LogError, Recovery};
+use tailrace_records::BatchHeader;
+use tailrace_types::{HighWatermark, LogEnd, RaftIndex, TimestampMs};
+
+use super::ballot::Ballot;
+use super::replica::{Replica, Role};
+use super::storage::{epoch_of, is_batch, log_start_of, side_payload};
+use crate::rebuild::{note_batch, rebuild_producers};
+use crate::solo::Durability;
+
+/// What was written, and waits to be durable before others may know.
+pub(super) struct Written {
+    number: u64,
+    end: LogEnd,
+    messages: Vec<Message>,
+}
+
+impl<D: Disk> Replica<D> {
+    /// Removes what was written from `index` on.
+    pub(super) fn take_back(&mut self, index: RaftIndex, now: TimestampMs) -> Result<(), LogError> {
+        self.counters.truncations += 1;
+        let committed = self.ledger().reader.high_watermark().offset();
+        let ledger = self.ledger_mut();
+        ledger.log.truncate_from(index)?;
+        assert!(ledger.log.log_end().offset() >= committed, "what is committed was cut off");
+        let mut recovery = Recovery::default();
+        let end = ledger.log.log_end().offset();
+        recovery.producer_snapshot = ledger.log.producer_snapshot(end, &mut recovery.notes)?;
+        ledger.producers = rebuild_producers(&ledger.log, &mut recovery, ledger.policy, committed, now)?;
+        ledger.reader.publish_aborted(ledger.producers.aborted());
+        self.uncommitted.cut_off(index.0);
+        for written in &mut self.written {
+            // Nobody may be told that they are here. Nor does what is left of them wait for bytes that are gone.
+            written.messages.clear();
+            written.end = written.end.min(end.into());
+        }
+        Ok(())
+    }
+
+    /// Does all that raft asks for.
+    pub(super) fn carry_on(&mut self, now: TimestampMs) {
+        self.draw_timeout();
+        self.note_failure();
+        while self.halted().is_none() && self.node.has_ready() {
+            if let Err(error) = self.handle_ready(now) {
+                self.fail(&error);
+            }
+            self.note_failure();
+            self.draw_timeout();
+        }
+        // What is committed may not have been written: something else may lie in its place.
+        if self.halted().is_none() {
+            self.publish_commit();
+            self.make_offers();
+        }
+    }
+
+    fn handle_ready(&mut self, now: TimestampMs) -> Result<(), LogError> {
+        let was_leader = self.led;
+        let Some(mut ready) = self.engine(RawNode::ready) else { return Ok(()) };
+        // The term first: a log with entries of a later one would not be taken for this replica's.
+        if let Some(state) = ready.hs() {
+            let ballot = &self.node.store().ballot;
+            if (state.term, state.vote) != (ballot.term, ballot.vote) {
+                let (term, vote) = (state.term, state.vote);
+                self.save(|ballot| (ballot.term, ballot.vote) = (term, vote))?;
+            }
+        }
+        let installs = !ready.snapshot().is_empty();
+        if installs {
+            self.install(now)?;
+        }
+        self.store(&ready.take_entries(), now)?;
+        self.led = self.role() == Role::Leader;
+        self.counters.elected += u64::from(self.led && !was_leader);
+        self.ledger().reader.set_epoch(self.epoch());
+        self.outgoing.extend(ready.take_messages());
+        let messages = ready.take_persisted_messages();
+        let committed = ready.take_committed_entries();
+        let number = ready.number();
+        self.engine(|node| node.advance_append_async(ready));
+        if installs {
+            // All that is in the log is durable, and what was before is gone.
+            self.engine(|node| node.on_persist_ready(number));
+        }
+        for entry in committed {
+            self.apply(&entry)?;
+        }
+        self.engine(RawNode::advance_apply);
+        self.written.push_back(Written { number, end: self.ledger().log.log_end(), messages });
+        self.release();
+        Ok(())
+    }
+
+    /// Writes entries to the log, cutting off first what contradicts them.
+    fn store(&mut self, entries: &[Entry], now: TimestampMs) -> Result<(), LogError> {
+        for entry in entries {
+            let index = RaftIndex(entry.index);
+            if index < self.ledger().log.next_raft_index() {
+                if self.node.store().term_at(entry.index)? == Some(entry.term) {
+                    // The leader wrote it before it proposed it.
+                    self.node.mut_store().known = entry.index;
+                    continue;
+                }
+                #[cfg(feature = "deliberate-bugs")]
+                if self.bug == Some(super::bugs::DeliberateBug::SkipTruncation) {
+                    self.node.mut_store().known = entry.index;
+                    continue;
+                }
+                self.take_back(index, now)?;
+            }
+            self.write(entry, now)?;
+            self.node.mut_store().known = entry.index;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, entry: &Entry, now: TimestampMs) -> Result<(), LogError> {
+        let index = RaftIndex(entry.index);
+        if !is_batch(entry) {
+            let epoch = epoch_of(entry.term);
+            return self.ledger_mut().log.append_entry(index, epoch, &side_payload(entry));
+        }
+        let dir = self.node.store().dir();
+        let header = BatchHeader::parse(&entry.data)
+            .map_err(|error| LogError::damaged(&dir, entry.index, error.to_string()))?;
+        let ledger = self.ledger_mut();
+        ledger.log.append(&header, index, &entry.data, now)?;
+        ledger.unsynced += u64::try_from(header.record_count).unwrap_or(0);
+        ledger.unsynced_since.get_or_insert(now);
+        note_batch(&mut ledger.producers, &header, &entry.data, now);
+        if header.attributes.is_control() {
+            ledger.reader.publish_aborted(ledger.producers.aborted());
+        }
+        self.uncommitted.push(entry.index, header.next_offset(), entry.data.len());
+        Ok(())
+    }
+
+    /// Takes note of a committed entry: of changes of the members, and of a log start. What changes of the members say must be
+    /// durable here before it is applied.
+    fn apply(&mut self, entry: &Entry) -> Result<(), LogError> {
+        self.node.mut_store().applied = entry.index;
+        if entry.get_entry_type() == EntryType::EntryNormal {
+            if let Some(to) = log_start_of(&entry.context) {
+                let ledger = self.ledger_mut();
+                ledger.log.raise_log_start(to);
+                ledger.publish_stable();
+            }
+            return Ok(());
+        }
+        let dir = self.node.store().dir();
+        let damaged = |reason: String| LogError::damaged(&dir, entry.index, reason);
+        let change =
+            ConfChangeV2::parse_from_bytes(&entry.data).map_err(|error| damaged(error.to_string()))?;
+        self.ledger_mut().log.sync()?;
+        let Some(applied) = self.engine(|node| node.apply_conf_change(&change)) else { return Ok(()) };
+        let members = applied.map_err(|error| damaged(error.to_string()))?;
+        let is_out = !members.voters.contains(&self.options.id.0);
+        self.save(|ballot| ballot.members = members)?;
+        if is_out && self.role() == Role::Leader {
+            // A leader before it had begun this. Raft would let it lead on, and take no proposal ever after.
+            let term = self.node.raft.term;
+            self.node.raft.become_follower(term, raft::INVALID_ID);
+        }
+        Ok(())
+    }
+
+    /// Changes the ballot, durably, with what is applied here: the members are those as of then.
+    pub(super) fn save(&mut self, change: impl FnOnce(&mut Ballot)) -> Result<(), LogError> {
+        let storage = self.node.mut_store();
+        change(&mut storage.ballot);
+        storage.ballot.commit = storage.ballot.commit.max(storage.applied);
+        storage.write_ballot()
+    }
+
+    /// Tells raft, and then others, what is durable.
+    pub(super) fn release(&mut self) {
+        let strict = self.ledger().policy.durability == Durability::Strict;
+        let durable = self.ledger().log.durable_end();
+        while let Some(written) = self.written.front() {
+            if strict && written.end.offset() > durable.offset() {
+                return;
+            }
+            let Some(written) = self.written.pop_front() else { return };
+            if self.engine(|node| node.on_persist_ready(written.number)).is_none() {
+                return;
+            }
+            self.outgoing.extend(written.messages);
+        }
+    }
+
+    fn publish_commit(&mut self) {
+        let raft = &self.node.raft;
+        let committed = raft.raft_log.committed;
+        // Looked up once for each term: the log has to be read for it.
+        if raft.state == StateRole::Leader && self.counted_in != raft.term && raft.commit_to_current_term() {
+            self.counted_in = raft.term;
+        }
+        #[cfg(feature = "deliberate-bugs")]
+        let committed = self.counted().map_or(committed, |counted| counted.max(committed));
+        if let Some(end) = self.uncommitted.commit(committed) {
+            let ledger = self.ledger_mut();
+            let end = end.max(ledger.log.log_start());
+            ledger.commit(HighWatermark(end.get()));
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The batches above the commit index.
+
+use std::collections::VecDeque;
+
+use tailrace_types::Offset;
+
+/// One batch.
+struct Batch {
+    index: u64,
+    next: Offset,
+    bytes: u64,
+}
+
+/// Which batches are written here and not known to be committed, and how many bytes they have.
+///
+/// Raft counts such bytes, too, and is not asked to: it takes off only what it reads back of committed batches, and these are read
+/// without their records.
+#[derive(Default)]
+pub(super) struct Uncommitted {
+    batches: VecDeque<Batch>,
+    bytes: u64,
+}
+
+impl Uncommitted {
+    /// Bytes of all of them.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.batches.is_empty()
+    }
+
+    /// Takes note of the batch at raft index `index`, above all others, whose records end before `next`.
+    pub(super) fn push(&mut self, index: u64, next: Offset, bytes: usize) {
+        let bytes = bytes as u64;
+        self.batches.push_back(Batch { index, next, bytes });
+        self.bytes += bytes;
+    }
+
+    /// Takes note that everything up to raft index `committed` is committed. One past the last record of it, if there was any.
+    pub(super) fn commit(&mut self, committed: u64) -> Option<Offset> {
+        let mut end = None;
+        while let Some(batch) = self.batches.pop_front_if(|batch| batch.index <= committed) {
+            self.bytes -= batch.bytes;
+            end = Some(batch.next);
+        }
+        end
+    }
+
+    /// Forgets what was cut off: everything from raft index `index` on.
+    pub(super) fn cut_off(&mut self, index: u64) {
+        while let Some(batch) = self.batches.pop_back_if(|batch| batch.index >= index) {
+            self.bytes -= batch.bytes;
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_those_of_what_is_left() {
+        let mut uncommitted = Uncommitted::default();
+        for index in 5..10 {
+            uncommitted.push(index, Offset(index as i64 * 10), index as usize);
+        }
+        assert_eq!(uncommitted.bytes(), 35);
+        assert_eq!(uncommitted.commit(4), None);
+        assert_eq!(uncommitted.commit(6), Some(Offset(60)));
+        assert_eq!(uncommitted.bytes(), 24);
+        uncommitted.cut_off(9);
+        assert_eq!(uncommitted.bytes(), 15);
+        assert_eq!(uncommitted.commit(20), Some(Offset(80)));
+        assert!(uncommitted.is_empty());
+        assert_eq!(uncommitted.bytes(), 0);
+    }
+}
