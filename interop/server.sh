@@ -24,15 +24,27 @@ START_SECONDS_MAX=120 STOP_SECONDS_MAX=60
 command=${1:?start, stop, again or restart} state=${2:?state folder}
 say() { cat "$state/$1"; }
 die() { echo "server.sh: $*" >&2; exit 1; }
-# A zombie nobody reaps counts as gone.
-alive() { [ -r "/proc/$1/stat" ] && [ "$(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -c1)" != Z ]; }
+# A zombie nobody reaps counts as gone, once its last thread is: until then it holds its files, and the lock of its folder.
+alive() {
+  local tasks
+  [ -r "/proc/$1/stat" ] || return 1
+  [ "$(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -c1)" = Z ] || return 0
+  tasks=$(ls "/proc/$1/task" 2>/dev/null | wc -l)
+  [ "$tasks" -gt 1 ]
+}
 # A server must not hold the pipes of whoever started it.
 detached() { local fd; for fd in /proc/self/fd/*; do fd=${fd##*/}; [ "$fd" -le 2 ] || eval "exec $fd>&-" 2>/dev/null; done; exec setsid "$@"; }
+# Below those that the kernel gives to connections: while the server is restarted, its port must not go to a client.
 free_ports() { python3 -c '
-import socket, sys
-s = [socket.socket() for _ in range(int(sys.argv[1]))]
-for x in s: x.bind(("127.0.0.1", 0))
-print(*[x.getsockname()[1] for x in s])' "${1:-3}"; }
+import random, socket, sys
+found = []
+while len(found) < int(sys.argv[1]):
+    with socket.socket() as s:
+        port = random.randrange(10_000, 32_000)
+        try: s.bind(("127.0.0.1", port))
+        except OSError: continue
+    if port not in found: found.append(port)
+print(*found)' "${1:-3}"; }
 
 # ---- who may connect to NATS ----
 # The same for every server and client: alice with the password s3cret, the token open-sesame, the key in STATE/seed.
@@ -78,7 +90,6 @@ group.consumer.min.heartbeat.interval.ms=100
 group.consumer.heartbeat.interval.ms=500
 group.share.min.record.lock.duration.ms=1000"
 
-remembered() { if [ -f "$1/$2" ]; then cat "$1/$2"; else echo 127.0.0.1:0; fi; }
 folders() { local n; echo "$state"; for n in $(seq 2 "$(say nodes)"); do echo "$state/node$n"; done; }
 launch_tailrace() {
   local setting settings=() front nodes=${INTEROP_NODES:-1} folder n=0 cluster=() ports=()
@@ -87,20 +98,21 @@ launch_tailrace() {
   front=$(front)
   make_front "$front"
   for setting in $GROUP_SETTINGS $(tailrace_front "$front"); do settings+=(--set "$setting"); done
+  # Four for each node, all different: Kafka, NATS, HTTP, other nodes.
+  [ -f "$state/ports" ] || free_ports $((4 * nodes)) > "$state/ports"
   if [ "$nodes" -gt 1 ]; then
-    [ -f "$state/cluster" ] || free_ports "$nodes" > "$state/cluster"
-    read -r -a ports < "$state/cluster"
     settings+=(--set "default.replication.factor=$nodes")
   fi
   for folder in $(folders); do
+    read -r -a ports <<< "$(cut -d' ' -f$((4 * n + 1))-$((4 * n + 4)) "$state/ports")"
     n=$((n + 1))
     mkdir -p "$folder/data"
-    [ "$nodes" = 1 ] || cluster=(--node-id "$n" --cluster-listen "127.0.0.1:${ports[n - 1]}")
-    [ "$n" = 1 ] || cluster+=(--seed "127.0.0.1:${ports[0]}")
+    [ "$nodes" = 1 ] || cluster=(--node-id "$n" --cluster-listen "127.0.0.1:${ports[3]}")
+    [ "$n" = 1 ] || cluster+=(--seed "127.0.0.1:$(cut -d' ' -f4 "$state/ports")")
     : > "$folder/out"
     # shellcheck disable=SC2086
-    detached env -u TAILRACE_BIN -u TAILRACE_ARGS "${TAILRACE_BIN:?}" serve --data-dir "$folder/data" --kafka "$(remembered "$folder" addr)" --nats "$(remembered "$folder" nats)" \
-      --http "$(remembered "$folder" http)" ${cluster[@]+"${cluster[@]}"} "${settings[@]}" ${TAILRACE_ARGS:-} > "$folder/out" 2>> "$folder/log" < /dev/null &
+    detached env -u TAILRACE_BIN -u TAILRACE_ARGS "${TAILRACE_BIN:?}" serve --data-dir "$folder/data" --kafka "127.0.0.1:${ports[0]}" --nats "127.0.0.1:${ports[1]}" \
+      --http "127.0.0.1:${ports[2]}" ${cluster[@]+"${cluster[@]}"} "${settings[@]}" ${TAILRACE_ARGS:-} > "$folder/out" 2>> "$folder/log" < /dev/null &
     echo $! > "$folder/pid"
   done
   for folder in $(folders); do settled "$folder"; done

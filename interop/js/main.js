@@ -97,9 +97,12 @@ class Reader {
     await reader.cluster.addTargetTopic(topic)
     return reader
   }
-  // One fetch over all partitions; messages are [{partition, offset, key, value, headers, timestamp}].
+  // One fetch at each leader, for all of its partitions; messages are [{partition, offset, key, value, headers, timestamp}].
   async fetch(partitions = [0]) {
-    const { leader } = this.cluster.findTopicPartitionMetadata(this.topic)[0]
+    const leaders = Object.entries(this.cluster.findLeaderForPartitions(this.topic, partitions))
+    return (await Promise.all(leaders.map(([leader, led]) => this.fetchFrom(leader, led)))).flat()
+  }
+  async fetchFrom(leader, partitions) {
     const broker = await this.cluster.findBroker({ nodeId: leader })
     const { responses } = await broker.fetch({
       maxWaitTime: this.maxWaitTime, minBytes: 1, maxBytes: 50 << 20, isolationLevel: this.isolationLevel,

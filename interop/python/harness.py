@@ -70,14 +70,22 @@ def eventually(probe, what, seconds=20):
     """Waits until `probe` gives something true; metadata may lag behind an admin call."""
     end = time.monotonic() + seconds
     while True:
+        why = ""
         try:
             value = probe()
         except Failure as error:
-            value, what = None, f"{what}: {error}"
+            value, why = None, f": {error}"
         if value:
             return value
-        check(time.monotonic() < end, f"not within {seconds} s: {what}")
+        check(time.monotonic() < end, f"not within {seconds} s: {what}{why}")
         time.sleep(0.1)
+
+
+async def flushed(connection):
+    """Waits until the server has taken what a nats-py connection was asked to send. Its flush writes PING at once, and what was asked
+    for before from a task of its own: only the second answer comes after that."""
+    await connection.flush()
+    await connection.flush()
 
 
 def server(*command):

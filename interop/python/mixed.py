@@ -10,7 +10,7 @@ from kafka import KafkaProducer
 from kafka.partitioner.default import murmur2
 import nats
 import harness
-from harness import BOOTSTRAP, REPLICAS, SMOKE, check, same
+from harness import BOOTSTRAP, REPLICAS, SMOKE, check, flushed, same
 
 STATE, ROOT = os.environ["INTEROP_STATE"], os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 WAIT_S = 30
@@ -71,7 +71,7 @@ async def captured(count):
     for subject, payload in sent:
         await nc.publish(subject, payload)
     await nc.publish(f"{name}x.other", b"not for this topic")
-    await nc.flush()
+    await flushed(nc)
     records = read(name, count)
     same([(r.key().decode(), r.value()) for r in records], sent, "keys and values in order")
     same([r.offset() for r in records], list(range(count)), "offsets")
@@ -89,7 +89,7 @@ async def captured_partitions(count):
     nc = await connect()
     for i in range(count):
         await nc.publish(f"{name}.{i % 20}", b"%d" % i)
-    await nc.flush()
+    await flushed(nc)
     last = {}
     for r in read(name, count, partitions):
         same(r.partition(), (murmur2(r.key()) & 0x7FFFFFFF) % partitions, f"partition of {r.key()}")
@@ -109,7 +109,7 @@ async def captured_headers():
     await nc.publish(f"{name}.a", b"1", headers={"One": "1", "lower": "x"})
     await nc.publish(f"{name}.b", b"2", headers={"Kafka-Key": "customer-7"})
     await nc.publish(f"{name}.c", b"")
-    await nc.flush()
+    await flushed(nc)
     first, second, third = read(name, 3)
     same((first.key().decode(), first.value(), first.headers()), (f"{name}.a", b"1", [("One", b"1"), ("lower", b"x")]), "headers")
     same((second.key(), second.value()), (b"customer-7", b"2"), "a key of its own")
@@ -128,14 +128,14 @@ async def bound_later():
         for done in admin.incremental_alter_configs([resource]).values():
             done.result(WAIT_S)
     await nc.publish(f"{name}.x", b"too early")
-    await nc.flush()
+    await flushed(nc)
     alter(f"{name}.>")
     await nc.publish(f"{name}.x", b"captured")
-    await nc.flush()
+    await flushed(nc)
     same([r.value() for r in read(name, 1)], [b"captured"], "records")
     alter("")
     await nc.publish(f"{name}.x", b"too late")
-    await nc.flush()
+    await flushed(nc)
     same([r.value() for r in read(name, 1)], [b"captured"], "records")
     await nc.close()
 
@@ -175,7 +175,7 @@ async def services():
     async def answer(m):
         await m.respond(b"answer to " + m.data)
     await service.subscribe(f"{name}.ask", cb=answer)
-    await service.flush()
+    await flushed(service)
     for i in range(50):
         same((await client.request(f"{name}.ask", b"%d" % i, WAIT_S)).data, b"answer to %d" % i, "answer")
     same([r.value() for r in read(name, 50)], [b"%d" % i for i in range(50)], "what was asked")
@@ -189,17 +189,17 @@ async def live_once():
     nc, other = await connect(), await connect()
     inbox = await nc.subscribe(f"{name}.>")
     everything = await nc.subscribe(">")
-    await nc.flush()
+    await flushed(nc)
     for i in range(100):
         await other.publish(f"{name}.{i}", b"%d" % i)
-    await other.flush()
+    await flushed(other)
     same([m.data for m in await collect(inbox, 100)], [b"%d" % i for i in range(100)], "messages")
     read(name, 100)
     await other.publish(f"{name}.last", b"last")
-    await other.flush()
+    await flushed(other)
     same((await inbox.next_msg(WAIT_S)).data, b"last", "the next message")
     same(len(await collect(everything, 101)), 101, "messages of everything")
-    await nc.flush()
+    await flushed(nc)
     same((inbox.pending_msgs, everything.pending_msgs), (0, 0), "more than that")
     await nc.close()
     await other.close()
@@ -225,7 +225,7 @@ async def heard(count):
     nc = await connect()
     inbox = await nc.subscribe(f"{name}.>")
     plain = await nc.subscribe(name)
-    await nc.flush()
+    await flushed(nc)
     producer = Producer({"bootstrap.servers": BOOTSTRAP, "linger.ms": 5})
     for i in range(count):
         producer.produce(name, b"%d" % i, key=f"{i % 5}")
@@ -245,7 +245,7 @@ async def heard_headers():
     name = topic("heardheaders", "")
     nc = await connect()
     inbox = await nc.subscribe(f"{name}.k")
-    await nc.flush()
+    await flushed(nc)
     producer = Producer({"bootstrap.servers": BOOTSTRAP})
     producer.produce(name, b"v", key="k", headers=[("One", b"1"), ("Two", b"a: b"), ("Empty", b"")])
     producer.produce(name, b"v", key="k", headers=[("Evil", b"x\r\nMSG y 1 0\r\n"), ("Bytes", bytes(range(256)))])
@@ -264,7 +264,7 @@ async def heard_compressed():
     name = topic("codecs", "")
     nc = await connect()
     inbox = await nc.subscribe(f"{name}.*")
-    await nc.flush()
+    await flushed(nc)
     for codec in "none", "gzip", "snappy", "lz4", "zstd":
         producer = Producer({"bootstrap.servers": BOOTSTRAP, "compression.type": codec, "linger.ms": 50})
         for i in range(200):
@@ -280,7 +280,7 @@ async def heard_from_three(count):
     name = topic("three", "", 3)
     nc = await connect(pending_size=1 << 26)
     inbox = await nc.subscribe(f"{name}.>", pending_msgs_limit=-1, pending_bytes_limit=-1)
-    await nc.flush()
+    await flushed(nc)
 
     def send(who):
         producer = Producer({"bootstrap.servers": BOOTSTRAP, "linger.ms": 5, "enable.idempotence": True})

@@ -3,7 +3,7 @@ import asyncio, os, ssl, subprocess, sys
 import nats
 from nats.errors import Error, MaxPayloadError, NoRespondersError
 import harness
-from harness import SMOKE, check, raises, same
+from harness import SMOKE, check, flushed, raises, same
 
 STATE, SERVER, TARGET = os.environ["INTEROP_STATE"], os.environ["INTEROP_SERVER"], os.environ["INTEROP_TARGET"]
 WAIT_S = 20
@@ -52,11 +52,11 @@ async def collect(subscription, count):
 async def publish_and_subscribe(url=None):
     mine, other = await connect(url), await connect(url)
     inbox = await mine.subscribe("py.simple.one")
-    await mine.flush()
+    await flushed(mine)
     payloads = [b"hello", b"", bytes(range(256)) * 5, b"\r\nPUB x 1\r\n", "grüße".encode()]
     for payload in payloads:
         await other.publish("py.simple.one", payload)
-    await other.flush()
+    await flushed(other)
     same([m.data for m in await collect(inbox, len(payloads))], payloads, "payloads")
     await mine.close()
     await other.close()
@@ -67,7 +67,7 @@ async def wildcards():
     words, rest, everything = await nc.subscribe("py.wild.*.end"), await nc.subscribe("py.wild.>"), await nc.subscribe(">")
     for subject in "py.wild.a.end", "py.wild.a.b.end", "py.wild.b.end", "py.wild", "py.other":
         await nc.publish(subject, subject.encode())
-    await nc.flush()
+    await flushed(nc)
     same([m.subject for m in await collect(words, 2)], ["py.wild.a.end", "py.wild.b.end"], "*")
     same([m.subject for m in await collect(rest, 3)], ["py.wild.a.end", "py.wild.a.b.end", "py.wild.b.end"], ">")
     same(len(await collect(everything, 5)), 5, "everything")
@@ -88,13 +88,13 @@ async def queue_groups(count):
         alone[0] += 1
     for i, member in enumerate(members):
         await member.subscribe("py.queue.*", "workers", cb=counter(i))
-        await member.flush()
+        await flushed(member)
     await members[0].subscribe("py.queue.>", cb=single)
     sender = await connect()
     await members[0].flush()
     for i in range(count):
         await sender.publish(f"py.queue.{i % 7}", b"work")
-    await sender.flush()
+    await flushed(sender)
     await until(lambda: sum(got) >= count and alone[0] >= count, "all messages arrive")
     same((sum(got), alone[0]), (count, count), "messages to the group, and to one outside it")
     check(min(got) > count / 10, f"a member was left out: {got}")
@@ -116,7 +116,7 @@ async def requests(count):
     async def answer(m):
         await m.respond(b"answer to " + m.data)
     await service.subscribe("py.service", cb=answer)
-    await service.flush()
+    await flushed(service)
     answers = await asyncio.gather(*[client.request("py.service", b"%d" % i, WAIT_S) for i in range(count)])
     same([m.data for m in answers], [b"answer to %d" % i for i in range(count)], "answers")
     old = await client.request("py.service", b"old style", WAIT_S, old_style=True)
@@ -190,7 +190,7 @@ async def unsubscribe():
     same(len(await collect(other, 6)), 6, "another subscription's messages")
     await other.unsubscribe()
     await nc.publish("py.unsub", b"late")
-    await nc.flush()
+    await flushed(nc)
     same(other.pending_msgs, 0, "messages after unsubscribe")
     await nc.close()
 
@@ -215,7 +215,7 @@ async def many_subscriptions(count):
 async def in_order(count):
     nc, sender = await connect(), await connect()
     inbox = await nc.subscribe("py.order.*", pending_msgs_limit=-1, pending_bytes_limit=-1)
-    await nc.flush()
+    await flushed(nc)
 
     async def send():
         for i in range(count):
@@ -238,10 +238,10 @@ async def drain():
         await asyncio.sleep(0.001)
         got.append(m.data)
     await nc.subscribe("py.drain", cb=slow)
-    await nc.flush()
+    await flushed(nc)
     for i in range(300):
         await sender.publish("py.drain", b"%d" % i)
-    await sender.flush()
+    await flushed(sender)
     await nc.drain()
     same(got, [b"%d" % i for i in range(300)], "messages before the end of the drain")
     check(nc.is_closed, "the connection is still open")

@@ -227,14 +227,19 @@ final class AdminTests {
             var cluster = a.describeCluster();
             same(cluster.nodes().get().size(), (int) Check.REPLICAS, "nodes");
             that(!cluster.clusterId().get().isEmpty(), "no cluster id");
-            int id = cluster.controller().get().id();
-            long size = 0;
-            for (var dir : a.describeLogDirs(List.of(id)).allDescriptions().get().get(id).values()) {
-                same(dir.error(), null, "log dir");
-                that(dir.totalBytes().getAsLong() > 0 && dir.usableBytes().getAsLong() >= 0, "bytes of the volume");
-                if (dir.replicaInfos().containsKey(tp)) size += dir.replicaInfos().get(tp).size();
-            }
-            that(size > 20_000 && size < 40_000, "size on disk " + size);
+            var nodes = cluster.nodes().get().stream().map(node -> node.id()).collect(Collectors.toList());
+            that(nodes.contains(cluster.controller().get().id()), "the controller is no node");
+            // A majority has what was acknowledged; the third replica has it a moment later.
+            for (int id : nodes) eventually("size on disk of node " + id, () -> {
+                long size = 0;
+                for (var dir : a.describeLogDirs(List.of(id)).allDescriptions().get().get(id).values()) {
+                    same(dir.error(), null, "log dir");
+                    that(dir.totalBytes().getAsLong() > 0 && dir.usableBytes().getAsLong() >= 0, "bytes of the volume");
+                    if (dir.replicaInfos().containsKey(tp)) size += dir.replicaInfos().get(tp).size();
+                }
+                that(size < 40_000, "size on disk " + size);
+                return size > 20_000;
+            });
             var producers = a.describeProducers(List.of(tp)).all().get().get(tp).activeProducers();
             same(producers.stream().map(x -> x.producerEpoch() + " " + x.lastSequence() + " " + x.currentTransactionStartOffset()).collect(Collectors.toList()), List.of("0 1 OptionalLong.empty"), "producers");
             same(a.describeFeatures().featureMetadata().get().finalizedFeatures().isEmpty() && false, false, "features answer");

@@ -1,0 +1,144 @@
+"""Nodes of a cluster as processes, for tests that need more than a server that runs: each is started, killed, frozen and cut off by itself."""
+import os, random, signal, socket, subprocess, time, urllib.request
+from harness import Failure, check, eventually
+
+BINARY = os.environ.pop("TAILRACE_BIN")  # to the server it would look like a setting
+# A member that starts may have to wait for the session of the node that it replaces (9 s).
+READY_SECONDS_MAX, STOP_SECONDS_MAX = 60, 60
+everyone, taken = [], set()
+
+
+def free_ports(count):
+    """Below those that the kernel gives to connections: a port has to be free again when its node comes back."""
+    ports = []
+    while len(ports) < count:
+        port = random.randrange(10_000, 32_000)
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        if port not in taken:
+            taken.add(port)
+            ports.append(port)
+    return ports
+
+
+class Node:
+    """`within` is what its command begins with: a network namespace. Everything else that is not named goes to --set."""
+
+    def __init__(self, folder, number, seeds=(), host="127.0.0.1", within=(), name=None, ports=None, **settings):
+        self.name, self.number, self.seeds, self.within, self.settings = name or f"n{number}", number, list(seeds), list(within), settings
+        self.data, self.log_path = f"{folder}/{self.name}", f"{folder}/{self.name}.log"
+        self.kafka, self.nats, self.http, self.listen = [f"{host}:{port}" for port in ports or free_ports(4)]
+        self.process = None
+        everyone.append(self)
+
+    def command(self):
+        words = [*self.within, BINARY, "serve", "--data-dir", self.data, "--node-id", str(self.number), "--kafka", self.kafka, "--nats", self.nats,
+                 "--http", self.http, "--cluster-listen", self.listen]
+        for seed in self.seeds:
+            words += ["--seed", seed]
+        for key, value in self.settings.items():
+            words += ["--set", f"{key.replace('__', '.')}={value}"]
+        return words
+
+    def launch(self):
+        """Starts it, and does not wait."""
+        self.out = open(f"{self.log_path}.out", "w")
+        with open(self.log_path, "a") as log:
+            self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=self.out, stderr=log)
+        return self
+
+    def is_ready(self):
+        with open(f"{self.log_path}.out") as out:
+            return any(line.startswith("ready") for line in out)
+
+    def start(self):
+        self.launch()
+        return self.ready()
+
+    def ready(self):
+        eventually(lambda: self.is_ready() or self.process.poll() is not None, f"{self.name} is ready", READY_SECONDS_MAX)
+        check(self.is_ready(), f"{self.name} ended with {self.process.poll()}: {self.last_words()}")
+        return self
+
+    def refuses_to_start(self, seconds=30):
+        """It has to end by itself with an error; its last words."""
+        self.launch()
+        try:
+            status = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise Failure(f"{self.name} did not end within {seconds} s; ready: {self.is_ready()}; last words: {self.last_words()}")
+        check(status == 1, f"{self.name} ended with {status}")
+        return self.last_words()
+
+    def log(self):
+        with open(self.log_path, errors="replace") as log:
+            return log.read()
+
+    def last_words(self):
+        return (self.log().strip().splitlines() or [""])[-1]
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def kill(self):
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.kill()
+        if self.process:
+            self.process.wait()
+        return self
+
+    def stop(self):
+        self.process.terminate()
+        try:
+            status = self.process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise Failure(f"{self.name} did not stop within {STOP_SECONDS_MAX} s of SIGTERM")
+        check(status == 0, f"{self.name} ended with {status} after SIGTERM: {self.last_words()}")
+        return self
+
+    def page(self, path):
+        with urllib.request.urlopen(f"http://{self.http}{path}", timeout=10) as answer:
+            return answer.read().decode()
+
+    def metric(self, name, **labels):
+        """The sum over all rows of this name that have these labels."""
+        total = 0.0
+        for line in self.page("/metrics").splitlines():
+            head, _, value = line.rpartition(" ")
+            if head.split("{")[0] == name and all(f'{k}="{v}"' in head for k, v in labels.items()):
+                total += float(value)
+        return total
+
+
+def three(folder, begin=True, **settings):
+    """Three nodes that are ready. `settings` of all; one that is a list has a value for each."""
+    nodes = []
+    for number in (1, 2, 3):
+        own = {k: v[number - 1] if isinstance(v, list) else v for k, v in settings.items()}
+        nodes.append(Node(folder, number, [nodes[0].listen] if nodes else [], **own))
+    for node in nodes if begin else []:
+        node.start()
+    return nodes
+
+
+def bootstrap(nodes):
+    return ",".join(n.kafka for n in nodes)
+
+
+def tailrace(*words, seconds=60, status=0):
+    """What the command says; `status` None: whatever it ends with."""
+    done = subprocess.run([BINARY, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds)
+    check(status is None or done.returncode == status, f"tailrace {' '.join(words)} ended with {done.returncode}: {done.stdout[-400:]}")
+    return done.stdout
+
+
+def end_all():
+    for node in everyone:
+        node.kill()
+    everyone.clear()
