@@ -3,10 +3,17 @@
 #
 # Reading from the nearest replica, TLS between nodes, NATS clients on different nodes, cuts of a network of namespaces (left out
 # where they cannot be made), folders, numbers and bytes that do not belong there, min.insync.replicas, all nodes stopped at once,
-# taking a node out.
+# taking a node out, a rolling upgrade to a build of the next level (TAILRACE_NEXT_BIN, built if it is not named), clocks that are
+# hours apart (left out without libfaketime).
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-[ $# = 0 ] || { sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# = 0 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 2; }
 install_python || die "the Python clients cannot be installed"
+install_java || die "Kafka's tools cannot be installed"
 install_tailrace || die "tailrace does not build"
+if [ -z "${TAILRACE_NEXT_BIN:-}" ]; then
+  next=${CARGO_TARGET_DIR:-$ROOT/target}/next-level
+  (cd "$ROOT" && cargo build --quiet -p tailrace --features next-level --target-dir "$next") || die "the build of the next level fails"
+  export TAILRACE_NEXT_BIN=$next/debug/tailrace
+fi
 exec "$PYTHON" "$INTEROP/python/corners.py" < /dev/null

@@ -1,21 +1,22 @@
 """Corners of a cluster of three, each with processes of its own: reading from the nearest replica, TLS between nodes, NATS clients on different
-nodes, cuts of the network, folders and addresses that are not what they should be, min.insync.replicas, all nodes stopped at once, a node that is taken out.
+nodes, cuts of the network, folders and addresses that are not what they should be, min.insync.replicas, all nodes stopped at once, a node that is taken out, two builds, clocks that are hours apart.
 
-Run by interop/corners.sh. Cuts need the right to make network namespaces; without it that test is left out.
+Run by interop/corners.sh. Cuts need the right to make network namespaces, clocks need libfaketime; without it that test is left out.
 """
 import asyncio, json, os, random, shutil, signal, socket, subprocess, sys, tempfile, threading, time
 os.environ.setdefault("BOOTSTRAP", "none")  # harness.py wants one; these tests have their own
 import nats
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 import harness, nodes
+from builds import two_builds
+from clocks import clock_makers, hours_apart
 from harness import Failure, check, eventually, flushed, same
+from load import CLIENT, WAIT_S, Load, Partition, create, judge, read_all
 from nodes import Node, bootstrap, tailrace, three
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-WAIT_S = 30
 CUT_S = 20
-CLIENT = {"log_level": 2, "reconnect.backoff.max.ms": 300, "topic.metadata.refresh.interval.ms": 2000}
 folder = None
 
 
@@ -37,87 +38,6 @@ def corner(name, action):
             else:
                 shutil.rmtree(folder, ignore_errors=True)
     harness.run(name, run)
-
-
-def create(cluster, name, partitions=1, replicas=3, **config):
-    admin = AdminClient({"bootstrap.servers": bootstrap(cluster), **CLIENT})
-    admin.create_topics([NewTopic(name, partitions, replicas, config={k.replace("__", "."): v for k, v in config.items()})])[name].result(WAIT_S)
-
-
-class Partition:
-    """What the cluster says about one."""
-
-    def __init__(self, node, topic, partition=0):
-        admin = AdminClient({"bootstrap.servers": node.kafka, **CLIENT})
-        found = admin.list_topics(topic, 10).topics[topic].partitions[partition]
-        self.leader, self.replicas, self.in_sync = found.leader, found.replicas, sorted(found.isrs)
-
-
-class Load:
-    """Sends numbers to all partitions of a topic until it is stopped, and keeps what was acknowledged."""
-
-    def __init__(self, servers, topic, partitions=1, pause=0.01, **config):
-        self.topic, self.partitions, self.pause = topic, partitions, pause
-        self.sent, self.acknowledged, self.failures = 0, [], []
-        self.stopping = threading.Event()
-        self.producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True, "linger.ms": 2, "message.timeout.ms": 300_000, **CLIENT, **config})
-        self.thread = threading.Thread(target=self.run, daemon=True)
-        self.thread.start()
-
-    def done(self, error, message):
-        if error:
-            self.failures.append(str(error))
-        else:
-            self.acknowledged.append((message.partition(), message.offset(), int(message.value())))
-
-    def run(self):
-        while not self.stopping.wait(self.pause):
-            for p in range(self.partitions):
-                self.producer.produce(self.topic, b"%d" % self.sent, partition=p, on_delivery=self.done)
-                self.sent += 1
-            self.producer.poll(0)
-
-    def moves(self, seconds=WAIT_S, count=50):
-        """Waits until so many more are acknowledged; how long that took."""
-        began, before = time.monotonic(), len(self.acknowledged)
-        eventually(lambda: len(self.acknowledged) >= before + count, f"{count} more records are acknowledged ({self.failures[:2]})", seconds)
-        return time.monotonic() - began
-
-    def stop(self):
-        self.stopping.set()
-        self.thread.join()
-        check(self.producer.flush(60) == 0, f"{len(self.producer)} records are not acknowledged")
-        same(self.failures, [], "failures")
-        same(len(self.acknowledged), self.sent, "acknowledged records")
-
-
-def read_all(servers, topic, partitions=1, **config):
-    """[(partition, offset, value)] from the beginning to the end."""
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": "unused", "enable.auto.commit": False, "enable.partition.eof": True, **CLIENT, **config})
-    consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in range(partitions)])
-    out, ended, end = [], set(), time.monotonic() + 60
-    while len(ended) < partitions:
-        check(time.monotonic() < end, f"{topic} could not be read to its end")
-        m = consumer.poll(1)
-        if m is None:
-            continue
-        if m.error():
-            check(m.error().name() == "_PARTITION_EOF", f"{m.error()}")
-            ended.add(m.partition())
-        else:
-            out.append((m.partition(), m.offset(), int(m.value())))
-    consumer.close()
-    return out
-
-
-def judge(load, servers):
-    """What was acknowledged is there, where it was said to be, once and in order; nothing else is."""
-    found = read_all(servers, load.topic, load.partitions)
-    for p in range(load.partitions):
-        got, want = sorted(r for r in found if r[0] == p), sorted(r for r in load.acknowledged if r[0] == p)
-        same([v for _, _, v in got], [v for _, _, v in want], f"values of partition {p}")
-        same([o for _, o, _ in got], [o for _, o, _ in want], f"offsets of partition {p}")
-        check(all(a[2] < b[2] for a, b in zip(got, got[1:])), f"order of partition {p}")
 
 
 # ---- reading from the nearest replica ----
@@ -154,6 +74,18 @@ class Reader:
         self.consumer.close()
 
 
+def java_reads_near(cluster, leader, near, rack):
+    """Kafka's own consumer: it gets its records from the near replica, and none from the leader."""
+    before = [n.metric("tailrace_fetched_bytes_total") for n in (leader, near)]
+    words = ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{os.environ['KAFKA_LIBS']}/*", "org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server",
+             bootstrap(cluster), "--topic", "near", "--from-beginning", "--max-messages", "400", "--timeout-ms", "30000", "--command-property", f"client.rack={rack}"]
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+    check(done.returncode == 0, done.stderr[-400:])
+    same([int(v) for v in done.stdout.split()], list(range(400)), "what Kafka's consumer read")
+    after = [n.metric("tailrace_fetched_bytes_total") for n in (leader, near)]
+    check(after[0] == before[0] and after[1] > before[1], f"bytes fetched from the leader {before[0]}..{after[0]}, from the near replica {before[1]}..{after[1]}")
+
+
 def nearest_replica():
     cluster = three(folder, broker__rack=["a", "b", "c"], replica__selector__class="org.apache.kafka.common.replica.RackAwareReplicaSelector")
     create(cluster, "near")
@@ -161,7 +93,10 @@ def nearest_replica():
     followers = [n for n in cluster if n.number != leader]
     near = followers[0]
     load = Load(bootstrap(cluster), "near")
-    reader = Reader(bootstrap(cluster), "near", {1: "a", 2: "b", 3: "c"}[near.number])
+    rack = {1: "a", 2: "b", 3: "c"}[near.number]
+    load.moves(count=500)
+    java_reads_near(cluster, cluster[leader - 1], near, rack)
+    reader = Reader(bootstrap(cluster), "near", rack)
     eventually(lambda: reader.broker == near.number, "the reader is sent to its own rack")
     served = near.metric("tailrace_fetched_bytes_total")
     reader.moves()
@@ -733,10 +668,13 @@ def decommissioned():
     eventually(lambda: all(Partition(rest[0], "moving", p).in_sync == sorted(n.number for n in rest) for p in range(12)), "three replicas of everything are in sync")
     # The folder of one that was taken out is no member's any more.
     leaving.seeds = [rest[0].listen]
-    leaving.launch()
-    eventually(lambda: leaving.process.poll() is not None or leaving.is_ready() or "trouble=" in leaving.log(), "the node that was taken out says something")
-    print(f"  started again: ready {leaving.is_ready()}: {leaving.last_words()[-200:]}", flush=True)
-    leaving.kill()
+    said = leaving.refuses_to_start()
+    check("was taken out of the cluster" in said, said)
+    print(f"  started again: {said[-220:]}", flush=True)
+    same(describe(rest[0]), sorted(n.number for n in rest), "nodes of the cluster")
+    shutil.rmtree(leaving.data)
+    leaving.start()
+    eventually(lambda: describe(rest[0]) == [1, 2, 3, 4], "with an empty folder it joins anew")
     load.moves()
     load.stop()
     judge(load, bootstrap(rest))
@@ -754,4 +692,9 @@ corner("folders, numbers and bytes that do not belong here", strangers)
 corner("min.insync.replicas=3 with two nodes", too_few_in_sync)
 corner("all nodes are told to stop at once", all_stop)
 corner("a node is taken out under load", decommissioned)
+corner("two builds, the second with a raised level", lambda: two_builds(folder))
+if clock_makers():
+    corner("clocks that are hours apart", lambda: hours_apart(folder))
+else:
+    print("SKIP clocks that are hours apart: libfaketime is not installed", flush=True)
 sys.exit(1 if harness.failed else 0)

@@ -25,17 +25,17 @@ def free_ports(count):
 
 
 class Node:
-    """`within` is what its command begins with: a network namespace. Everything else that is not named goes to --set."""
+    """`within` is what its command begins with: a network namespace, another clock. Everything else that is not named goes to --set."""
 
     def __init__(self, folder, number, seeds=(), host="127.0.0.1", within=(), name=None, ports=None, **settings):
         self.name, self.number, self.seeds, self.within, self.settings = name or f"n{number}", number, list(seeds), list(within), settings
         self.data, self.log_path = f"{folder}/{self.name}", f"{folder}/{self.name}.log"
         self.kafka, self.nats, self.http, self.listen = [f"{host}:{port}" for port in ports or free_ports(4)]
-        self.process = None
+        self.process, self.binary, self.log_begins = None, BINARY, 0
         everyone.append(self)
 
     def command(self):
-        words = [*self.within, BINARY, "serve", "--data-dir", self.data, "--node-id", str(self.number), "--kafka", self.kafka, "--nats", self.nats,
+        words = [*self.within, self.binary, "serve", "--data-dir", self.data, "--node-id", str(self.number), "--kafka", self.kafka, "--nats", self.nats,
                  "--http", self.http, "--cluster-listen", self.listen]
         for seed in self.seeds:
             words += ["--seed", seed]
@@ -47,6 +47,7 @@ class Node:
         """Starts it, and does not wait."""
         self.out = open(f"{self.log_path}.out", "w")
         with open(self.log_path, "a") as log:
+            self.log_begins = log.tell()
             self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=self.out, stderr=log)
         return self
 
@@ -76,6 +77,12 @@ class Node:
 
     def log(self):
         with open(self.log_path, errors="replace") as log:
+            return log.read()
+
+    def since_start(self):
+        """What it has said since it was started last."""
+        with open(self.log_path, errors="replace") as log:
+            log.seek(self.log_begins)
             return log.read()
 
     def last_words(self):

@@ -29,6 +29,25 @@ pub(crate) fn deserialize<'de, T: Plain, D: Deserializer<'de>>(deserializer: D) 
     T::of(T::Form::deserialize(deserializer)?).ok_or_else(|| serde::de::Error::custom("not an id"))
 }
 
+/// The same of values that may be missing: `#[serde(default, with = "crate::serial::optional")]`.
+pub(crate) mod optional {
+    use super::*;
+
+    pub(crate) fn serialize<T: Plain, S: Serializer>(
+        value: &Option<T>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        value.as_ref().map(Plain::form).serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, T: Plain, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<T>, D::Error> {
+        let of = |form| T::of(form).ok_or_else(|| serde::de::Error::custom("not an id"));
+        Option::<T::Form>::deserialize(deserializer)?.map(of).transpose()
+    }
+}
+
 macro_rules! numbers {
     ($($name:ident: $number:ty),*) => { $(
         impl Plain for $name {

@@ -22,6 +22,7 @@ mod group_collector;
 mod http;
 mod kafka;
 mod listener;
+mod memory;
 mod metrics;
 mod nats;
 mod outbox;

@@ -2,12 +2,16 @@
 
 use tailrace_broker::config::BrokerConfig;
 
+use crate::memory;
+
 /// tokio's multi-thread runtime with `tailrace.worker.threads` event loops and `tailrace.io.threads` threads for work
-/// that may block.
+/// that may block. For the whole process, and once for all: the system's allocator is told to keep buffers that are used again and
+/// again (`memory`).
 ///
 /// # Errors
 /// The operating system's, if it gives no threads.
 pub fn build_runtime(config: &BrokerConfig) -> std::io::Result<tokio::runtime::Runtime> {
+    memory::keep_buffers();
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let threads = usize::try_from(config.tailrace_worker_threads).unwrap_or(0);
     if threads > 0 {

@@ -9,13 +9,13 @@ use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use crate::peers::{PeerTls, Peers};
-use tailrace_broker::RegisterNode;
 use tailrace_broker::config::{BrokerConfig, ConfigError, DynamicConfigs, NatsTls};
+use tailrace_broker::{ControlError, RegisterNode};
 use tailrace_log::{DataDirLock, LockError, LogError, LogStore, remove_leftovers};
 use tailrace_replication::raft::ReplicaOptions;
 use tailrace_types::{NodeId, TimestampMs};
 use tokio::net::{TcpListener, TcpSocket};
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Mutex, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::broker::{Broker, Limits};
@@ -30,6 +30,7 @@ use crate::dirty::DirtyPages;
 use crate::disk::ServerDisk;
 use crate::group_collector::GroupCollector;
 use crate::kafka::{FetchSessions, api_name};
+use crate::memory;
 use crate::metrics::Metrics;
 use crate::nats::{self, Auth, AuthError, NatsFront};
 use crate::partitions::{Flusher, Journal, Opener, Stepper, close_all, keep_up, replace_lost, tick};
@@ -78,6 +79,9 @@ pub enum StartError {
         "another node with number {0} is alive, with a copy of this data folder or the original: only one of them may run"
     )]
     NumberTaken(NodeId),
+    /// The cluster does not want this node, or not any more.
+    #[error("the cluster refuses this node: {0}")]
+    NotRegistered(ControlError),
     /// A file of the data folder itself.
     #[error("cannot {action} {}: {error}", .path.display())]
     Folder {
@@ -237,7 +241,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         tokio::spawn(keep_up(Arc::clone(&broker))),
         tokio::spawn(replace_lost(Arc::clone(&broker))),
         follower,
-        tokio::spawn(nats::give_back(Arc::clone(&broker))),
+        tokio::spawn(memory::give_back(Arc::clone(&broker))),
         tokio::spawn(space::watch(Arc::clone(&broker))),
         tokio::spawn(run_coordinators(Arc::clone(&broker))),
         tokio::spawn(ShareGroups::sweep(Arc::clone(&broker))),
@@ -299,19 +303,27 @@ async fn live_in_cluster(
     addresses: &Addresses,
 ) -> Result<(), StartError> {
     let node = cluster::registration(config, addresses)?;
-    let node = RegisterNode { directory: entered.directory, cluster: entered.address.clone(), ..node };
+    let replica = Some(entered.replica);
+    let node =
+        RegisterNode { directory: entered.directory, cluster: entered.address.clone(), replica, ..node };
     let founds = entered.founds().then(|| broker.cluster_id.clone());
     entered.receiver.set_broker(broker);
     cluster::connect_to_nodes(broker);
     tokio::spawn(tick(Arc::clone(broker)));
-    tokio::spawn(cluster::run(Arc::clone(broker), Registration { node, founds }));
+    let (answered, answer) = oneshot::channel();
+    tokio::spawn(cluster::run(Arc::clone(broker), Registration { node, founds, answered }));
     if entered.is_new {
         tracing::info!("waiting for the cluster's metadata");
         cluster::known_to_itself(broker).await;
     }
     // Clients must not be told that there is no such topic. Without a majority of the controllers there is nothing newer to be had.
-    let caught_up = tokio::time::timeout(METADATA_MAX, broker.controller.catch_up(broker.now())).await;
-    if !matches!(caught_up, Ok(Ok(()))) {
+    let newest = async {
+        // It lasts as long as the node does.
+        answer.await.unwrap_or(Ok(()))?;
+        Ok(broker.controller.catch_up(broker.now()).await.is_ok())
+    };
+    let caught_up = tokio::time::timeout(METADATA_MAX, newest).await.unwrap_or(Ok(false));
+    if !caught_up.map_err(StartError::NotRegistered)? {
         if broker.links.peers().is_some_and(Peers::number_is_taken) {
             return Err(StartError::NumberTaken(broker.node()));
         }

@@ -162,6 +162,10 @@ pub struct RegisterNode {
     pub rack: Option<String>,
     /// Lowest and highest level of the protocol between nodes that it speaks, from 1.
     pub levels: (u16, u16),
+    /// Its replica of the metadata log, if its folder has one: the cluster must know it by that. `None` for a node that wants to join,
+    /// and from builds that did not say.
+    #[serde(default, with = "crate::serial::optional")]
+    pub replica: Option<ReplicaId>,
 }
 
 /// The topic to create.

@@ -1,7 +1,7 @@
 //! Why the controller refuses a command. Each variant names the Kafka error it stands for.
 
 use serde::{Deserialize, Serialize};
-use tailrace_types::{NodeId, PartitionId, TopicId, TopicName, TopicNameError};
+use tailrace_types::{NodeId, PartitionId, ReplicaId, TopicId, TopicName, TopicNameError};
 
 use crate::config::ConfigError;
 use crate::features::FeatureError;
@@ -255,6 +255,16 @@ pub enum ControlError {
     /// `UNKNOWN_SERVER_ERROR`: 2^32 registrations have happened.
     #[error("No more nodes can be registered in this cluster.")]
     RegistrationsExhausted,
+    /// `BROKER_ID_NOT_REGISTERED`: the node was a member, and is none any more.
+    #[error(
+        "Node {node} with this data folder (replica {replica}) was taken out of the cluster; remove the folder to let the node join anew."
+    )]
+    TakenOut {
+        /// The node.
+        node: NodeId,
+        /// What its folder holds of the metadata log.
+        replica: ReplicaId,
+    },
     /// `BROKER_ID_NOT_REGISTERED`.
     #[error("Broker ID {node} is not currently registered.")]
     NotRegistered {
@@ -424,7 +434,7 @@ impl ControlError {
             Self::InvalidRegistration { .. } => Kind::InvalidRegistration,
             Self::NodeIdInUse { .. } => Kind::NodeIdInUse,
             Self::ClusterLevel { .. } => Kind::UnsupportedLevel,
-            Self::NotRegistered { .. } => Kind::NotRegistered,
+            Self::TakenOut { .. } | Self::NotRegistered { .. } => Kind::NotRegistered,
             Self::ProducerIdsExhausted | Self::RegistrationsExhausted => Kind::Unknown,
             Self::Remote { kind, .. } => *kind,
         }

@@ -44,6 +44,11 @@ pub(super) fn register(image: &MetadataImage, node: &RegisterNode) -> Records {
     check_level(image, node)?;
     let epoch = cluster.epoch.saturating_add(1);
     let known = image.node(node.node);
+    if let Some(replica) = node.replica
+        && known.is_none_or(|known| known.registration.replica != replica)
+    {
+        return Err(ControlError::TakenOut { node: node.node, replica });
+    }
     let replica = match known {
         Some(known) if known.registration.directory == node.directory => known.registration.replica,
         Some(known) if !known.fenced => return Err(ControlError::NodeIdInUse { node: node.node }),
@@ -91,7 +96,7 @@ pub(super) fn remove(image: &MetadataImage, node: NodeId) -> Records {
 }
 
 fn registration(node: &RegisterNode, epoch: i64, replica: ReplicaId) -> NodeRegistration {
-    let RegisterNode { node, directory, cluster, kafka, nats, http, rack, levels } = node.clone();
+    let RegisterNode { node, directory, cluster, kafka, nats, http, rack, levels, .. } = node.clone();
     NodeRegistration { node, directory, epoch, replica, cluster, kafka, nats, http, rack, levels }
 }
 

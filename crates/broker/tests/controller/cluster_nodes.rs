@@ -210,6 +210,33 @@ fn a_node_leaves_when_it_is_gone_and_holds_nothing() {
     assert_eq!((registration.epoch, registration.replica), (4, replica(2, 4)));
 }
 
+/// Under its old id it would be a member that no replica of the metadata log answers for.
+#[test]
+fn who_was_taken_out_does_not_come_back_with_the_same_folder() {
+    let mut rig = Rig::cluster(3);
+    let back = |incarnation| again(2, |node| node.replica = Some(replica(2, incarnation)));
+    assert_eq!(rig.run(&back(2)), Ok(0), "a member that starts again");
+    let refused = format!(
+        "Node 2 with this data folder (replica {}) was taken out of the cluster; remove the folder to let the node join anew.",
+        replica(2, 2)
+    );
+    rig.run(&Command::FenceNode { node: NodeId(2), fenced: true }).unwrap();
+    rig.run(&Command::RemoveNode { node: NodeId(2) }).unwrap();
+    assert_eq!(rig.refusal(&back(2)), refused);
+    assert_eq!(
+        rig.refusal(&again(2, |node| (node.replica, node.directory) = (Some(replica(2, 2)), OURS))),
+        refused
+    );
+    // Another folder took its place; after a snapshot, too.
+    rig.run(&again(2, |node| node.directory = OURS)).unwrap();
+    let mut rig = Rig::replay(&[], &rig.controller.snapshot_records());
+    assert_eq!(rig.refusal(&back(2)), refused);
+    assert_eq!(
+        rig.run(&again(2, |node| (node.replica, node.directory) = (Some(replica(2, 4)), OURS))),
+        Ok(0)
+    );
+}
+
 #[test]
 fn the_level_of_the_cluster_is_what_all_nodes_speak() {
     use FeatureDirection::{SafeDowngrade, Upgrade};

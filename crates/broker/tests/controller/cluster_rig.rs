@@ -22,6 +22,7 @@ pub(crate) fn node(id: i32) -> RegisterNode {
         http: Some(format!("[::1]:{id}")),
         rack: None,
         levels: (1, 3),
+        replica: None,
     }
 }
 

@@ -98,10 +98,12 @@ fn exchange() -> impl Strategy<Value = Exchange> {
 }
 
 fn node() -> impl Strategy<Value = RegisterNode> {
-    (node_id(), 0..2_u8, 0..2_u8, 2..4_u16).prop_map(|(node, disk, rack, max)| RegisterNode {
+    let known = prop::option::weighted(0.1, 1..4_u32);
+    (node_id(), 0..2_u8, 0..2_u8, 2..4_u16, known).prop_map(|(node, disk, rack, max, known)| RegisterNode {
         directory: [node.0.unsigned_abs() as u8 * 16 + disk; 16],
         rack: (rack > 0).then(|| "r".to_owned()),
         levels: (1, max),
+        replica: known.map(|incarnation| cluster_rig::replica(node.0, incarnation)),
         ..cluster_rig::node(node.0)
     })
 }

@@ -24,8 +24,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tailrace_broker::config::BrokerConfig;
-use tailrace_broker::{Command, RegisterNode};
+use tailrace_broker::{Command, ControlError, RegisterNode};
 use tailrace_types::{GroupId, LeaderEpoch, NodeId};
+use tokio::sync::oneshot;
 use tokio::time::MissedTickBehavior;
 
 use crate::broker::Broker;
@@ -100,10 +101,13 @@ pub(crate) struct Registration {
     pub(crate) node: RegisterNode,
     /// It founds the cluster, if that has no founder yet.
     pub(crate) founds: Option<String>,
+    /// Told what the controller says.
+    pub(crate) answered: oneshot::Sender<Result<(), ControlError>>,
 }
 
-async fn register(broker: &Arc<Broker>, Registration { node, founds }: Registration) {
+async fn register(broker: &Arc<Broker>, Registration { node, founds, answered }: Registration) {
     let mut logged = false;
+    let mut answered = Some(answered);
     loop {
         let command = match &founds {
             Some(cluster_id) if broker.image().founder().is_none() => {
@@ -112,8 +116,17 @@ async fn register(broker: &Arc<Broker>, Registration { node, founds }: Registrat
             _ => Command::RegisterNode(node.clone()),
         };
         match broker.controller.execute(command, broker.now()).await {
-            Ok(_) => return,
+            Ok(_) => {
+                // Whoever waited may have given up.
+                drop(answered.take().map(|answered| answered.send(Ok(()))));
+                return;
+            }
             Err(CommandError::Refused(error)) => {
+                if let Some(answered) = answered.take()
+                    && answered.send(Err(error.clone())).is_ok()
+                {
+                    return;
+                }
                 tracing::error!(%error, "the controller refuses to register this node");
                 tokio::time::sleep(ANNOUNCE).await;
             }
@@ -215,5 +228,6 @@ pub(crate) fn registration(
         http: Some(addresses.http.to_string()),
         rack: config.broker_rack.clone(),
         levels: (*levels.start(), *levels.end()),
+        replica: None,
     })
 }

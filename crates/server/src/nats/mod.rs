@@ -16,7 +16,6 @@ mod input;
 mod listener;
 pub(crate) mod live;
 mod mapping;
-mod memory;
 mod metrics;
 pub(crate) mod monitor;
 mod outbuf;
@@ -51,7 +50,6 @@ pub(crate) use self::listener::serve;
 use self::live::Live;
 use self::mapping::MessageLimits;
 pub(crate) use self::mapping::TopicSubjects;
-pub(crate) use self::memory::give_back;
 pub(crate) use self::metrics::NatsMetrics;
 use self::monitor::Monitor;
 use self::outbuf::OutLimits;
@@ -297,6 +295,11 @@ impl NatsFront {
     /// Takes note that a connection ended for which much may have waited: its memory should go back to the system.
     pub(crate) fn freed_much(&self) {
         self.freed_much.store(true, Ordering::Relaxed);
+    }
+
+    /// True if that happened since this was asked last.
+    pub(crate) fn take_freed_much(&self) -> bool {
+        self.freed_much.swap(false, Ordering::Relaxed)
     }
 
     /// All open connections, in no order.

@@ -611,15 +611,17 @@ impl World {
 
     fn registration(&self, number: u64) -> RegisterNode {
         let address = |port: u64| format!("node{number}.test:{port}");
+        let node = self.nodes.get(&number);
         RegisterNode {
             node: NodeId(number as i32),
-            directory: self.nodes.get(&number).map_or([0; 16], |node| node.directory),
+            directory: node.map_or([0; 16], |node| node.directory),
             cluster: address(7000),
             kafka: address(9092),
             nats: None,
             http: None,
             rack: None,
             levels: (1, 1),
+            replica: node.and_then(|node| node.place.as_ref()).map(|place| place.replica),
         }
     }
 

@@ -1,0 +1,95 @@
+"""A rolling upgrade: two builds, the second of which speaks one level more of the protocol between nodes."""
+import json, os, signal, subprocess, time
+from confluent_kafka import Consumer
+from harness import check, eventually, same
+from load import CLIENT, Load, Partition, create, judge
+from nodes import bootstrap, three
+
+# To the server it would look like a setting.
+NEXT = os.environ.pop("TAILRACE_NEXT_BIN", None)
+LEVEL = "tailrace.cluster.level"
+PARTITIONS = 6
+
+
+def levels(cluster):
+    """What each node says is in force."""
+    return [json.loads(node.page("/clusterz"))["level"] for node in cluster]
+
+
+def raise_level(cluster, to):
+    """Kafka's own tool; its exit status and what it says."""
+    words = ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{os.environ['KAFKA_LIBS']}/*", "org.apache.kafka.tools.FeatureCommand",
+             "--bootstrap-server", bootstrap(cluster), "upgrade", "--feature", f"{LEVEL}={to}"]
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+    return done.returncode, done.stdout
+
+
+def whole(cluster, load):
+    eventually(lambda: all(Partition(n, "rolling", p).in_sync == [1, 2, 3] for n in cluster for p in range(PARTITIONS)), "all replicas are in sync", 60)
+    load.moves(60)
+
+
+def meets(node, other, level):
+    """Since its last start, this is the level at which it spoke to the other one first."""
+    lines = [l for l in node.since_start().splitlines() if "connected to another node" in l and f"node={other.number} " in l]
+    return bool(lines) and f"level={level}" in lines[-1]
+
+
+def two_builds(folder):
+    check(NEXT, "TAILRACE_NEXT_BIN is not set")
+    cluster = three(folder)
+    old = cluster[0].binary
+    create(cluster, "rolling", PARTITIONS)
+    load = Load(bootstrap(cluster), "rolling", PARTITIONS)
+    consumer = Consumer({"bootstrap.servers": bootstrap(cluster), "group.id": "rolling", "auto.offset.reset": "earliest", **CLIENT})
+    consumer.subscribe(["rolling"])
+    eventually(lambda: consumer.poll(0.1), "the group reads")
+    same(levels(cluster), [1, 1, 1], "levels in force")
+
+    def replace(node, binary):
+        node.stop()
+        node.binary = binary
+        node.start()
+        whole(cluster, load)
+    replace(cluster[0], NEXT)
+    replace(cluster[1], NEXT)
+    # A link that was there before may be older than the node at its other end: what counts is what was said after both were started.
+    eventually(lambda: meets(cluster[1], cluster[0], 2), "the two of the new build speak level 2")
+    eventually(lambda: meets(cluster[1], cluster[2], 1) and meets(cluster[0], cluster[2], 1), "with the old build they speak level 1")
+    same(levels(cluster), [1, 1, 1], "levels in force")
+    status, said = raise_level(cluster, 2)
+    check(status != 0 and "1" in said, f"the level was raised with an old build there: {said}")
+    print(f"  raised too early: {said.strip().splitlines()[-1][-160:]}", flush=True)
+    # Mixed, each of them dies once, and one is frozen.
+    for node in cluster:
+        node.kill()
+        load.moves(60)
+        node.start()
+        whole(cluster, load)
+    leader = cluster[Partition(cluster[0], "rolling").leader - 1]
+    leader.signal(signal.SIGSTOP)
+    load.moves(60)
+    leader.signal(signal.SIGCONT)
+    whole(cluster, load)
+    # Back, and forth again, as long as the level is not raised.
+    replace(cluster[1], old)
+    replace(cluster[1], NEXT)
+    replace(cluster[2], NEXT)
+    same(levels(cluster), [1, 1, 1], "levels in force")
+    status, said = raise_level(cluster, 2)
+    same(status, 0, f"raising the level: {said}")
+    eventually(lambda: levels(cluster) == [2, 2, 2], "every node says that level 2 is in force")
+    load.moves()
+    # From now on the old build is refused.
+    cluster[2].stop()
+    cluster[2].binary = old
+    said = cluster[2].refuses_to_start()
+    check("speaks the levels 1 to 1" in said and "the cluster is at 2" in said, said)
+    print(f"  an old build afterwards: {said[-200:]}", flush=True)
+    cluster[2].binary = NEXT
+    cluster[2].start()
+    whole(cluster, load)
+    eventually(lambda: consumer.poll(0.1), "the group reads on")
+    consumer.close()
+    load.stop()
+    judge(load, bootstrap(cluster))
