@@ -547,7 +547,7 @@ def strangers():
                     s.shutdown(socket.SHUT_WR)
                     while s.recv(4096):
                         pass
-                except (ConnectionResetError, BrokenPipeError):
+                except OSError:  # closed before everything was said
                     pass
     load.moves()
     load.stop()

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use tailrace_broker::{Command, RegisterNode};
+use tailrace_broker::{Command, ControlError, ControlErrorKind, RegisterNode};
 use tailrace_types::{NodeId, ReplicaId};
 
 use super::forward::encode;
@@ -18,6 +18,9 @@ const SEED_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Pause between two rounds through the seeds.
 const PAUSE: Duration = Duration::from_millis(500);
+
+/// Pause before the other members are asked for what the controller was asked for.
+const MEMBERS_PAUSE: Duration = Duration::from_secs(1);
 
 /// Rounds between two lines in the log.
 const LOG_EVERY: u32 = 20;
@@ -139,6 +142,25 @@ async fn ask(peers: &Peers, seed: &str, registration: &RegisterNode) -> Asked {
             Ok(Answer::Later(reason)) => Asked::Later(reason),
             Err(error) => Asked::Later(error.to_string()),
         },
+    }
+}
+
+/// Asks the other members, one after the other, to register this node, until one of them says that the cluster refuses it. Nobody tells
+/// a node that was taken out who the controller is; each of the others knows.
+pub(super) async fn refused_by_members(broker: &Broker, registration: &RegisterNode) -> ControlError {
+    let body = encode(registration);
+    loop {
+        tokio::time::sleep(MEMBERS_PAUSE).await;
+        let Some(peers) = broker.links.peers() else { continue };
+        for node in broker.image().nodes().map(|node| node.registration.node) {
+            if node == registration.node || !peers.is_up(node) {
+                continue;
+            }
+            let asked = peers.request(node, RequestKind::Join, body.clone(), SEED_TIMEOUT).await;
+            if let Ok(Ok(Answer::Refused(message))) = asked.map(|answer| serde_json::from_slice(&answer)) {
+                return ControlError::Remote { kind: ControlErrorKind::NotRegistered, message };
+            }
+        }
     }
 }
 

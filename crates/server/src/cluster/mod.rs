@@ -115,8 +115,8 @@ async fn register(broker: &Arc<Broker>, Registration { node, founds, answered }:
             }
             _ => Command::RegisterNode(node.clone()),
         };
-        match broker.controller.execute(command, broker.now()).await {
-            Ok(_) => {
+        match registered(broker, command, &node).await {
+            Ok(()) => {
                 // Whoever waited may have given up.
                 drop(answered.take().map(|answered| answered.send(Ok(()))));
                 return;
@@ -138,6 +138,17 @@ async fn register(broker: &Arc<Broker>, Registration { node, founds, answered }:
                 tokio::time::sleep(REGISTER_PAUSE).await;
             }
         }
+    }
+}
+
+/// By the controller, if this node hears of it; refused by others, too.
+async fn registered(broker: &Arc<Broker>, command: Command, node: &RegisterNode) -> Result<(), CommandError> {
+    let (work, now) = (Arc::clone(broker), broker.now());
+    // Spawned: a command that was begun is carried out whole.
+    let asked = tokio::spawn(async move { work.controller.execute(command, now).await });
+    tokio::select! {
+        done = asked => done.unwrap_or(Err(CommandError::Stopping)).map(drop),
+        refusal = join::refused_by_members(broker, node) => Err(CommandError::Refused(refusal)),
     }
 }
 
