@@ -284,6 +284,18 @@ var cases = map[string]struct {
 		j.processed("g", 0, 2)
 		j.judgeGroup("g", ends(3))
 	}, []string{"not-processed"}},
+	"a node whose disk was filled says so": {func(j *judge) {
+		j.judgeLog(1, []byte("ERROR the replica has stopped reason=no space left to write\nINFO ready"), true)
+	}, nil},
+	"a node finds no space, and its disk was not filled": {func(j *judge) {
+		j.judgeLog(1, []byte("ERROR the replica has stopped reason=no space left to write"), false)
+	}, []string{"log-of-node"}},
+	"a node whose disk was filled has another trouble": {func(j *judge) {
+		j.judgeLog(1, []byte("ERROR the replica has stopped reason=a sync failed"), true)
+	}, []string{"log-of-node"}},
+	"a node panics for want of space": {func(j *judge) {
+		j.judgeLog(1, []byte("thread panicked at no space left"), true)
+	}, []string{"log-of-node"}},
 }
 
 func TestAnomalies(t *testing.T) {

@@ -104,6 +104,7 @@ type chaos struct {
 	running sync.WaitGroup
 	mu      sync.Mutex
 	counts  map[string]int
+	filled  map[int]bool // nodes whose disk had no room
 }
 
 func (c *chaos) say(format string, a ...any) {
@@ -229,6 +230,9 @@ func (c *chaos) fill(f fault) {
 		c.judge.anomaly("harness", "%v", err)
 		return
 	}
+	c.mu.Lock()
+	c.filled[f.nodes[0]] = true
+	c.mu.Unlock()
 	noise := make([]byte, 64<<10)
 	for size := len(noise); size > 0; {
 		if _, err := file.Write(noise[:size]); err != nil {
