@@ -285,7 +285,7 @@ var cases = map[string]struct {
 		j.judgeGroup("g", ends(3))
 	}, []string{"not-processed"}},
 	"a node whose disk was filled says so": {func(j *judge) {
-		j.judgeLog(1, []byte("ERROR the replica has stopped reason=no space left to write\nINFO ready"), true)
+		j.judgeLog(1, []byte("ERROR the replica has stopped reason=no space left to write\nINFO ready\nERROR an append failed reason=Refused(Full)"), true)
 	}, nil},
 	"a node finds no space, and its disk was not filled": {func(j *judge) {
 		j.judgeLog(1, []byte("ERROR the replica has stopped reason=no space left to write"), false)
