@@ -195,4 +195,15 @@ fn a_node_is_emptied_and_forgotten() {
     let fewer = ["cluster", "reassign", "--topic", "t", "--replication-factor", "1", "--wait", "1m"];
     assert!(nodes[&1].server.output(&fewer).ends_with("done\n"));
     assert_all_there(&nodes[&2], "t", &text);
+    // With its old folder the node is no member; with an empty one it joins anew.
+    let old = dir.path().join("node3");
+    let own = ["serve", "--data-dir", old.to_str().unwrap(), "--node-id", "3"];
+    let free = ["--kafka", "127.0.0.1:0", "--nats", "off", "--http", "127.0.0.1:0"];
+    let more = ["--cluster-listen", "127.0.0.1:0", "--seed", &nodes[&1].cluster];
+    let complaint = crate::support::failure(&run(&[&own[..], &free, &more].concat()), 1);
+    assert!(complaint.contains("was taken out of the cluster"), "{complaint}");
+    std::fs::remove_dir_all(&old).unwrap();
+    let seed = nodes[&1].cluster.clone();
+    nodes.insert(3, start_node(dir.path(), 3, &["--seed", &seed]));
+    eventually("the node is counted again", || status(&nodes[&1])["nodes"].as_array().unwrap().len() == 3);
 }
