@@ -158,7 +158,7 @@ pub(super) async fn refused_by_members(broker: &Broker, registration: &RegisterN
             }
             let asked = peers.request(node, RequestKind::Join, body.clone(), SEED_TIMEOUT).await;
             if let Ok(Ok(Answer::Refused(message))) = asked.map(|answer| serde_json::from_slice(&answer)) {
-                return ControlError::Remote { kind: ControlErrorKind::NotRegistered, message };
+                return ControlError::Remote { kind: ControlErrorKind::Unknown, message };
             }
         }
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use tailrace_broker::coordinator::{Coordinator, Effects, Moment, Replayed, Token, TransactionalProducer};
-use tailrace_replication::TransactionMarker;
+use tailrace_replication::{AppendError, TransactionMarker};
 use tailrace_types::{HighWatermark, LeaderEpoch, TimestampMs};
 use tokio::sync::{Mutex, Notify, Semaphore, oneshot};
 
@@ -27,6 +27,9 @@ static LOADS: Semaphore = Semaphore::const_new(4);
 
 /// Milliseconds after which a core that could not be loaded is tried again.
 const RELOAD_MS: i64 = 1000;
+
+/// Milliseconds for which nothing is asked of a core whose log could not be written: it has to be loaded anew, from all of its log.
+const REFUSED_MS: i64 = 100;
 
 /// No deadline.
 const NEVER: i64 = i64::MAX;
@@ -53,6 +56,8 @@ pub(super) struct Shard<C: Coordinator> {
     /// When the core wants to be called, in milliseconds.
     deadline: AtomicI64,
     deadline_changed: Notify,
+    /// Until when nothing is asked of it, in milliseconds.
+    refuses_until: AtomicI64,
 }
 
 enum State<C: Coordinator> {
@@ -105,6 +110,7 @@ impl<C: Coordinator> Shard<C> {
             state: Mutex::new(State::Unloaded),
             deadline: AtomicI64::new(NEVER),
             deadline_changed: Notify::new(),
+            refuses_until: AtomicI64::new(i64::MIN),
         }
     }
 
@@ -267,6 +273,9 @@ impl<C: Coordinator> Shard<C> {
     ) -> Result<Box<Loaded<C>>, CoordinatorFailure> {
         match std::mem::replace(state, State::Unloaded) {
             State::Loaded(loaded) if loaded.handle.leads() == Some(loaded.epoch) => Ok(loaded),
+            State::Unloaded if self.clock.now().0 < self.refuses_until.load(Ordering::Acquire) => {
+                Err(CoordinatorFailure::Unavailable("its log could not be written a moment ago".to_owned()))
+            }
             // Those who wait are told by the dropping of what they wait for.
             State::Loaded(_) | State::Unloaded => self.read(broker).await,
             State::Closed => {
@@ -274,6 +283,11 @@ impl<C: Coordinator> Shard<C> {
                 Err(CoordinatorFailure::Stopping)
             }
         }
+    }
+
+    /// Its log could not be written, and will not be at once.
+    fn rest(&self) {
+        self.refuses_until.store(self.clock.now().0 + REFUSED_MS, Ordering::Release);
     }
 
     fn put_back(&self, state: &mut State<C>, loaded: Box<Loaded<C>>) {
@@ -358,7 +372,17 @@ impl<C: Coordinator> Shard<C> {
     ) -> Result<Release<C>, CoordinatorFailure> {
         let failed = |reason: String| {
             tracing::error!(coordinator = self.kind.name, partition = self.partition, %reason, "an append failed");
+            self.rest();
             CoordinatorFailure::Unavailable(reason)
+        };
+        let full = || {
+            tracing::warn!(
+                coordinator = self.kind.name,
+                partition = self.partition,
+                "no space for an append"
+            );
+            self.rest();
+            CoordinatorFailure::Unavailable("the disk is full".to_owned())
         };
         for wanted in &effects.appends {
             // The wall clock: these are the times that people see in the log.
@@ -366,6 +390,8 @@ impl<C: Coordinator> Shard<C> {
             let batch = build(wanted, now).map_err(|error| failed(error.to_string()))?;
             let appended = match append_in_epoch(broker, &loaded.handle, batch, loaded.epoch, now).await {
                 Err(AppendFailure::NotLeader) => return Err(CoordinatorFailure::Elsewhere),
+                // It goes on by itself when there is room again.
+                Err(AppendFailure::Refused(AppendError::Full)) => return Err(full()),
                 appended => appended.map_err(|failure| failed(format!("{failure:?}")))?,
             };
             loaded.appended_to = loaded.appended_to.max((&appended).into());
