@@ -1,7 +1,7 @@
 //! What glibc's allocator keeps, and what it gives back. Where there is another one, nothing is done.
 //!
 //! Under load, requests and batches of up to some MiB come and go all the time. By itself glibc gets each of them from the system
-//! and gives it back, and the kernel clears every page again: a third of the CPU of three nodes under full load.
+//! and gives it back, and the kernel clears every page again: a quarter of the CPU of three nodes under full load.
 //!
 //! What waits for slow consumers of NATS lies in many buffers of 64 KiB that several threads allocate. glibc keeps such memory for the
 //! arena it came from, for ever: after one bad hour a server would hold gigabytes that nobody uses.
