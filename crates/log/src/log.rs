@@ -21,7 +21,7 @@ use crate::format::row::row_position;
 use crate::reader::LogReader;
 use crate::rebuild::{rebuild_index, row_of};
 use crate::roll::Reserved;
-use crate::segment::{Segment, SegmentFiles};
+use crate::segment::{LenOf, Segment, SegmentFiles};
 use crate::sync::SyncPlan;
 
 /// The writer of one partition's log. Belongs behind the caller's lock; nothing here is shared except through
@@ -93,9 +93,7 @@ impl<D: Disk> Log<D> {
         let row = row_of(batch, raft_index, position, segment.max_timestamp(), synced);
         if let Err(error) = write_batch(&segment, &files, batch, bytes, &row) {
             if error.is_no_space() {
-                // What was written of it must not come back at the next start.
-                let path = segment.path(Kind::Log);
-                files.log.set_len(u64::from(position)).context("shorten", &path)?;
+                take_back(&segment, &files, position)?;
                 self.reserved = Reserved::default();
             }
             return Err(error);
@@ -351,6 +349,17 @@ impl<D: Disk> Log<D> {
 pub(crate) fn rows_to_sync<D: Disk>(list: &[Arc<Segment<D>>]) -> Vec<(Arc<Segment<D>>, u32)> {
     let unsynced = list.iter().filter(|s| s.rows() > s.rows_synced.load(Acquire));
     unsynced.map(|s| (Arc::clone(s), s.rows())).collect()
+}
+
+/// Cuts off what was written of a batch that found no space, durably: at the next start it would be a batch like any other, in the place
+/// of what comes instead of it, which may be in the next segment or in the side file.
+fn take_back<D: Disk>(segment: &Segment<D>, files: &SegmentFiles<D>, position: u32) -> Result<(), LogError> {
+    let path = segment.path(Kind::Log);
+    if files.log.len_of(&path)? <= u64::from(position) {
+        return Ok(());
+    }
+    files.log.set_len(u64::from(position)).context("shorten", &path).map_err(LogError::lasting)?;
+    files.log.sync_all().context("sync", &path).map_err(LogError::lasting)
 }
 
 fn check_bytes(batch: &BatchHeader, bytes: &[u8]) -> Result<(), LogError> {

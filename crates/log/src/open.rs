@@ -162,6 +162,10 @@ impl<D: Disk> Log<D> {
         for offset in beyond {
             remove_if_there(&disk, &names::path(&self.reader.dir, *offset, Kind::Snapshot))?;
         }
+        if !beyond.is_empty() {
+            // Back again when the log has other batches there, it would be taken for the state after these.
+            disk.sync_dir(&self.reader.dir).context("sync", &self.reader.dir)?;
+        }
         crate::store::lock(&self.reader.checkpoint).snapshots = usable.to_vec();
         recovery.producer_snapshot = self.producer_snapshot(end, &mut recovery.notes)?;
         if !recovery.clean {

@@ -140,16 +140,22 @@ impl<D: Disk> Log<D> {
         (going > 0).then(|| self.trim(going, start, None))
     }
 
-    /// The same, also if nothing goes but the log start was raised; with the producer state at the log end, if something goes.
+    /// True if [`Log::retain`] would find something.
+    pub fn retention_is_due(&self, high_watermark: HighWatermark, now: TimestampMs) -> bool {
+        self.to_retain(high_watermark, now).0 > 0
+    }
+
+    /// As [`Log::retain`], also if nothing goes but the log start was raised. `producers` is the producer state at the log end, kept if
+    /// something goes.
     pub fn retain_with(
         &mut self,
         high_watermark: HighWatermark,
         now: TimestampMs,
-        producers: impl FnOnce() -> Option<Bytes>,
+        producers: Option<Bytes>,
     ) -> Option<Trim<D>> {
         let (going, start) = self.to_retain(high_watermark, now);
         if going > 0 {
-            return Some(self.trim(going, start, producers()));
+            return Some(self.trim(going, start, producers));
         }
         let written = crate::store::lock(&self.reader.checkpoint).written.as_ref().map(|c| c.log_start);
         let raised = self.log_start() > written.unwrap_or_default();

@@ -82,13 +82,16 @@ impl<D: Disk> Log<D> {
             end: list.get(stay).map_or(self.log_end().offset(), |s| s.base_offset),
             last_row_epoch: LeaderEpoch::UNKNOWN,
         };
-        let Some(last) = cut.list.pop() else { return Ok(cut) };
-        let files = last.files(&self.reader.store)?;
-        let mut rows = Rows::new(&last, &files);
-        let keep = rows.first_where(|row| row.raft_index >= raft_index)?;
-        // Its first batch stays, so at least one row does, except in a segment that is empty.
-        let last_row = keep.checked_sub(1).map(|number| rows.get(number)).transpose()?;
-        if let Some(row) = last_row {
+        while let Some(last) = cut.list.pop() {
+            let files = last.files(&self.reader.store)?;
+            let mut rows = Rows::new(&last, &files);
+            let keep = rows.first_where(|row| row.raft_index >= raft_index)?;
+            let Some(last_row) = keep.checked_sub(1) else {
+                // Its first batch would stay: it has none.
+                cut.removed.insert(0, last);
+                continue;
+            };
+            let row = rows.get(last_row)?;
             cut.end = row.next_offset();
             cut.last_row_epoch = row.leader_epoch;
             if keep < last.rows() {
@@ -97,8 +100,7 @@ impl<D: Disk> Log<D> {
             } else {
                 cut.list.push(last);
             }
-        } else {
-            cut.removed.insert(0, last);
+            break;
         }
         Ok(cut)
     }
@@ -145,16 +147,19 @@ impl<D: Disk> Log<D> {
 
     fn shorten_files(&self, cut: &Cut<D>) -> Result<(), LogError> {
         let disk = self.reader.store.disk();
+        // From the end on, one durably after the other: what a crash leaves must have no hole, since it was synced.
         for segment in cut.removed.iter().rev() {
             remove_segment_files(disk, segment)?;
+            disk.sync_dir(&self.reader.dir).context("sync", &self.reader.dir)?;
         }
         if let (Some(old), Some(new)) = (&cut.shortened, cut.list.last()) {
             let files = old.files(&self.reader.store)?;
             let (log, index) = (old.path(Kind::Log), old.path(Kind::Index));
-            files.log.set_len(u64::from(new.bytes())).context("shorten", &log)?;
-            files.log.sync_all().context("sync", &log)?;
+            // The rows first: one of what is gone already would say that it had been synced.
             files.index.set_len(row_position(new.rows())).context("shorten", &index)?;
             files.index.sync_all().context("sync", &index)?;
+            files.log.set_len(u64::from(new.bytes())).context("shorten", &log)?;
+            files.log.sync_all().context("sync", &log)?;
         }
         sync_parent(disk, &self.reader.dir.join(names::CHECKPOINT))
     }

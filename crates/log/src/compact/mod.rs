@@ -127,10 +127,11 @@ pub struct Compaction<D: Disk> {
 }
 
 impl<D: Disk> Log<D> {
-    /// Begins a round. `None` if there is nothing to be done, or a round is under way.
+    /// Begins a round. `None` if there is nothing to be done, or a round is under way. Blocks if the log never had a checkpoint: without
+    /// one, what a round has written counts at the next start whether it was installed or not.
     ///
     /// # Errors
-    /// [`LogError::Poisoned`] if it was: nothing is rewritten then.
+    /// [`LogError::Poisoned`] if it was: nothing is rewritten then. The disk's.
     pub fn begin_compaction(
         &mut self,
         settings: CompactionSettings,
@@ -142,6 +143,9 @@ impl<D: Disk> Log<D> {
         let cleanable = cleanable::cleanable(&segments, first_dirty, &settings.limits);
         if cleanable.end <= first_dirty || self.compaction.upgrade().is_some() {
             return Ok(None);
+        }
+        if crate::store::lock(&reader.checkpoint).written.is_none() {
+            self.checkpoint(None)?;
         }
         let token = Arc::new(());
         self.compaction = Arc::downgrade(&token);

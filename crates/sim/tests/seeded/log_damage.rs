@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use crate::common;
 use crate::common::{append, append_in, batch, dir, identity, open, read_all, small_segments};
 use tailrace_log::{Disk, Log, LogError, LogStore, PartitionIdentity, inspect};
-use tailrace_sim::{CrashMode, SimDisk};
+use tailrace_sim::{CrashMode, Effect, Rule, SimDisk};
 use tailrace_types::{LeaderEpoch, Offset, RaftIndex, TopicId};
 
 fn file(name: &str) -> PathBuf {
@@ -236,4 +236,46 @@ fn a_damaged_batch_is_found_by_the_verifier() {
     let problem = report.all_problems().next().unwrap();
     assert!(!report.is_sound() && problem.file == log_file(0) && problem.position == 0, "{problem:?}");
     assert_eq!(inspect::dump_dir(&disk, &dir()).unwrap().filter(Result::is_err).count(), 1);
+}
+
+/// Whatever a power failure leaves of a truncation is one of the ends that the log may have, never damage: the seeds 18115 of clusters and
+/// 21552 of groups. And the state of producers at the old end is gone for good.
+#[test]
+fn a_truncation_that_power_cuts_short_leaves_a_log_that_opens() {
+    for cut_at in [4, 12, 25, 30] {
+        for after in 0.. {
+            let disk = common::disk(1000 * cut_at + after);
+            let (mut log, _) = open(&disk, &small_segments()).unwrap();
+            for number in 0..30 {
+                append(&mut log, &batch(3, 100, 1000 + number, number as u8)).unwrap();
+                log.sync().unwrap();
+            }
+            log.checkpoint(Some(bytes::Bytes::from_static(b"at the old end"))).unwrap();
+            let (content, old_end) = (read_all(&log, Offset(0)).unwrap(), log.log_end().offset());
+            let (path_ends, times) = (String::new(), u64::MAX);
+            disk.add_rule(Rule { kind: None, path_ends, after, times, effect: Effect::Eio });
+            let result = log.truncate_from(RaftIndex(cut_at));
+            let kept = Offset(3 * (cut_at as i64 - 1));
+            for _ in 0..8 {
+                let crashed = disk.crash(CrashMode::Random);
+                let context = format!("cut at {cut_at}, power fails after {after} operations");
+                let (mut log, _) =
+                    open(&crashed, &small_segments()).unwrap_or_else(|error| panic!("{context}: {error}"));
+                let found = read_all(&log, Offset(0)).unwrap();
+                assert!(content.starts_with(&found) && log.log_end().offset() >= kept, "{context}");
+                log.truncate_from(RaftIndex(cut_at)).unwrap();
+                for _ in 0..30 {
+                    append_in(&mut log, &batch(3, 100, 5000, 99), LeaderEpoch(7)).unwrap();
+                }
+                log.sync().unwrap();
+                assert!(log.log_end().offset() > old_end);
+                let (_, recovery) = open(&crashed.crash(CrashMode::Random), &small_segments()).unwrap();
+                let producers = recovery.producer_snapshot;
+                assert!(producers.is_none(), "{context}: {producers:?} is of other batches");
+            }
+            if result.is_ok() {
+                break;
+            }
+        }
+    }
 }
