@@ -19,6 +19,10 @@ pub(crate) struct Ledger<D: Disk> {
     /// Records in the log that no successful sync covers, and since when.
     pub(crate) unsynced: u64,
     pub(crate) unsynced_since: Option<TimestampMs>,
+    /// The newest marker that the table of producers does not list as undecided any more, because the high watermark has passed it
+    /// since the partition was opened.
+    #[cfg(feature = "raft")]
+    pub(crate) newest_settled: Option<Offset>,
 }
 
 impl<D: Disk> Ledger<D> {
@@ -35,7 +39,17 @@ impl<D: Disk> Ledger<D> {
         let reader = PartitionReader::new(log.reader(), high_watermark, stable, epoch);
         reader.publish_aborted(producers.aborted());
         let verifications = Verifications::default();
-        Self { log, reader, producers, verifications, policy, unsynced: 0, unsynced_since: None }
+        Self {
+            log,
+            reader,
+            producers,
+            verifications,
+            policy,
+            unsynced: 0,
+            unsynced_since: None,
+            #[cfg(feature = "raft")]
+            newest_settled: None,
+        }
     }
 
     /// Decides about a client's batch without changing anything. A batch that repeats another one yields that.
@@ -99,6 +113,12 @@ impl<D: Disk> Ledger<D> {
     /// Raises the high watermark, and with it the last stable offset.
     pub(crate) fn commit(&mut self, high_watermark: HighWatermark) {
         self.reader.raise_high_watermark(high_watermark);
+        #[cfg(feature = "raft")]
+        {
+            let settled =
+                self.producers.decided().values().filter(|marker| **marker < high_watermark.offset());
+            self.newest_settled = self.newest_settled.max(settled.max().copied());
+        }
         self.producers.commit(high_watermark.offset());
         self.publish_stable();
     }

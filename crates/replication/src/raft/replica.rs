@@ -388,7 +388,8 @@ impl<D: Disk> Replica<D> {
     /// Plans a sync of everything written so far.
     pub fn begin_sync(&mut self, checkpoint: bool) -> Option<SyncTicket<D>> {
         // The table of producers may be ahead of what is committed. Should the log's end be cut off, the table goes with it.
-        let producers = if checkpoint { self.ledger().snapshot() } else { None };
+        let keeps_table = checkpoint && self.may_keep_table();
+        let producers = if keeps_table { self.ledger().snapshot() } else { None };
         self.ledger_mut().begin_sync(checkpoint, producers)
     }
 
@@ -416,9 +417,31 @@ impl<D: Disk> Replica<D> {
         self.ledger().refuse_if_halted()?;
         self.ledger_mut().log.sync().map_err(refusal)?;
         self.save(|_| ()).map_err(refusal)?;
+        let keeps_table = self.may_keep_table();
         let LogStorage { ledger, .. } = self.node.raft.r.raft_log.store;
-        let producers = ledger.snapshot();
+        let producers = if keeps_table { ledger.snapshot() } else { None };
         ledger.log.close(producers).map_err(refusal)
+    }
+
+    /// True if the table of producers may be kept with the log. At the next start the high watermark is where the ballot says, and the table
+    /// must know of every transaction that is not decided below that. So the ballot goes first, where it has to; it blocks then. False if
+    /// the table would be ahead of what can be said for sure: then the next start reads more of the log.
+    pub(super) fn may_keep_table(&mut self) -> bool {
+        let is_ahead = |replica: &Self| -> Result<bool, LogError> {
+            let storage = replica.node.store();
+            let Some(settled) = storage.ledger.newest_settled else { return Ok(false) };
+            Ok(settled >= storage.offset_at(storage.ballot.commit + 1)?)
+        };
+        let mut ahead = is_ahead(self);
+        let applied = self.node.store().applied_end();
+        let durable = self.ledger().log.durable_end().offset();
+        if let (Ok(true), Ok(applied)) = (&ahead, applied)
+            && applied <= durable
+            && self.halted().is_none()
+        {
+            ahead = self.save(|_| ()).and_then(|()| is_ahead(self));
+        }
+        ahead.inspect_err(|error| self.fail(error)).is_ok_and(|ahead| !ahead)
     }
 
     /// Raft knows of entries that are not in the log now: it must start again from what is there.

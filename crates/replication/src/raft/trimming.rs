@@ -30,11 +30,16 @@ impl<D: Disk> Replica<D> {
         let ledger = self.ledger_mut();
         ledger.producers.expire(now, ledger.policy.producer_expiration_ms);
         ledger.verifications.expire(now, ledger.policy.producer_expiration_ms);
-        let free = free.min(ledger.reader.high_watermark().offset());
-        let (log, producers) = (&mut ledger.log, &ledger.producers);
-        let table =
-            || Some(producers.snapshot()).filter(|table| table.len() <= tailrace_log::SNAPSHOT_BYTES_MAX);
-        let trim = log.retain_with(HighWatermark(free.get()), now, table);
+        let free = HighWatermark(free.min(ledger.reader.high_watermark().offset()).get());
+        let is_due = ledger.log.retention_is_due(free, now);
+        if is_due && !self.may_keep_table() {
+            self.ledger().refuse_if_halted()?;
+            // What goes would be in no table. Later.
+            return Ok(None);
+        }
+        let table = if is_due { self.ledger().snapshot() } else { None };
+        let ledger = self.ledger_mut();
+        let trim = ledger.log.retain_with(free, now, table);
         ledger.publish_stable();
         if let Some(trim) = &trim {
             let result = trim.last_row().and_then(|last| self.give_up_entries(last));
@@ -135,8 +140,10 @@ impl<D: Disk> Replica<D> {
         let result = rewritten.last_row().and_then(|last| self.give_up_entries(last));
         self.halt_unless(result)?;
         let removed = rewritten.removed_aborts().to_vec();
+        let keeps_table = self.may_keep_table();
+        self.ledger().refuse_if_halted()?;
         let ledger = self.ledger_mut();
-        let snapshot = ledger.snapshot();
+        let snapshot = if keeps_table { ledger.snapshot() } else { None };
         let installed = ledger.log.install_compacted(rewritten, snapshot).map_err(refusal)?;
         if let Ok(trim) = &installed {
             self.keep_offered(trim);

@@ -5,12 +5,13 @@ use std::path::Path;
 
 use bytes::BytesMut;
 use tailrace_log::{LogConfig, LogStore};
-use tailrace_replication::Solo;
+use tailrace_records::{BatchBuilder, BatchHeader, BatchOptions};
 use tailrace_replication::raft::{
     DeliberateBug, Fate, MemberChange, PeerMessage, ProposeError, ReplicaId, Role,
 };
+use tailrace_replication::{Solo, TransactionMarker};
 use tailrace_sim::{CrashMode, Effect, OpKind, Rule};
-use tailrace_types::Offset;
+use tailrace_types::{Offset, ProducerEpoch, ProducerId};
 
 use crate::common::trio::{NOW, STRICT, Trio, append, batch, cut_off, disk, identity, open, options};
 
@@ -363,4 +364,71 @@ fn a_damaged_batch_of_a_peer_is_not_taken() {
     assert_eq!(trio.at(2).counters().refused_messages, 1);
     assert_eq!(trio.at(2).reader().log_end().get(), 0);
     assert!(trio.at(2).halted().is_none());
+}
+
+/// The engine asks for the last term while it is made, and panics where it gets no answer: the seeds 7202 and 12221 of clusters.
+#[test]
+fn a_disk_that_cannot_be_read_keeps_a_replica_from_opening_and_does_nothing_worse() {
+    let mut trio = Trio::new();
+    trio.lead(1);
+    for text in ["a", "b", "c"] {
+        append(trio.at(1), text).unwrap();
+        trio.talk(|_, _| false);
+    }
+    let mut refused = 0;
+    for after in 0.. {
+        let disk = trio.disks[0].crash(CrashMode::KeepAll);
+        let (kind, path_ends, times) = (Some(OpKind::Read), String::new(), u64::MAX);
+        disk.add_rule(Rule { kind, path_ends, after, times, effect: Effect::Eio });
+        let opened = open(&disk, options(1, &[1, 2, 3]));
+        disk.clear_rules();
+        assert_eq!(open(&disk, options(1, &[1, 2, 3])).unwrap().reader().log_end().get(), 3);
+        if opened.is_ok() {
+            break;
+        }
+        refused += 1;
+    }
+    assert!(refused > 3, "{refused}");
+}
+
+/// At a start the high watermark is where the ballot says. A table of producers that was kept later does not tell any more that the marker
+/// above it may not count: readers of committed records would be let into an open transaction, and compaction would take its records for
+/// committed ones. The seeds 15160 and 28713 of clusters.
+#[test]
+fn a_table_of_producers_is_not_ahead_of_the_ballot() {
+    let mut trio = Trio::new();
+    trio.lead(1);
+    let (producer_id, producer_epoch) = (ProducerId(9), ProducerEpoch(0));
+    let transactional =
+        BatchOptions { producer_id, producer_epoch, transactional: true, ..BatchOptions::default() };
+    let mut builder = BatchBuilder::new(transactional);
+    builder.push(NOW, None, Some(b"in a transaction"), &[]).unwrap();
+    let bytes = builder.build();
+    trio.at(1).append(&BatchHeader::parse(&bytes).unwrap(), bytes, None, NOW).unwrap();
+    append(trio.at(1), "outside").unwrap();
+    trio.talk(|_, _| false);
+    // All ballots know of that.
+    trio.hand_over(2);
+    trio.hand_over(1);
+    let marker = TransactionMarker {
+        producer_id,
+        producer_epoch,
+        coordinator_epoch: 0,
+        committed: false,
+        epochs_are_bumped: false,
+    };
+    let marked = trio.at(1).append_marker(&marker, NOW).unwrap();
+    assert_eq!(trio.at(1).reader().last_stable_offset(), Offset(0));
+    trio.talk(|_, _| false);
+    assert_eq!(trio.at(1).reader().last_stable_offset(), Offset(3));
+    let ticket = trio.at(1).begin_sync(true).unwrap();
+    let result = ticket.run();
+    trio.at(1).finish_sync(&ticket, &result, NOW);
+    let reader = open(&trio.disks[0].crash(CrashMode::LoseAll), options(1, &[1, 2, 3])).unwrap().reader();
+    assert_eq!(reader.log_end().offset(), Offset(3));
+    let (high_watermark, stable) = (reader.high_watermark().offset(), reader.last_stable_offset());
+    assert!(
+        stable == Offset(0) || high_watermark > marked.base_offset,
+        "{stable}, committed {high_watermark}"
+    );
 }
