@@ -79,10 +79,10 @@ fn left(
 }
 
 /// Written, or not needed any more: the partition has seen a later generation of the producer. That it does not know the topic says
-/// nothing: its metadata may be old. Whether the topic was deleted this node knows by its own.
+/// nothing: its metadata may be old. Whether the topic was deleted this node knows by its own. Nor does it help that a later generation
+/// of the coordinator was there: that one writes all of its markers, or another one after it.
 fn is_over(code: i16) -> bool {
-    const OVER: [ErrorCode; 3] =
-        [ErrorCode::None, ErrorCode::InvalidProducerEpoch, ErrorCode::TransactionCoordinatorFenced];
+    const OVER: [ErrorCode; 2] = [ErrorCode::None, ErrorCode::InvalidProducerEpoch];
     OVER.iter().any(|over| over.code() == code)
 }
 
@@ -96,13 +96,14 @@ mod tests {
 
     /// A node that was started just now may not know a topic yet, and lead a partition of it a moment later.
     #[test]
-    fn only_what_is_written_or_fenced_is_over() {
+    fn only_what_is_written_or_of_an_earlier_producer_is_over() {
         let codes = [
             ErrorCode::None,
             ErrorCode::UnknownTopicOrPartition,
             ErrorCode::NotLeaderOrFollower,
             ErrorCode::InvalidProducerEpoch,
             ErrorCode::KafkaStorageError,
+            ErrorCode::TransactionCoordinatorFenced,
         ];
         let name = TopicName::new("orders").unwrap();
         let partition = |number| TopicPartition::new(name.clone(), PartitionId(number));
@@ -118,8 +119,8 @@ mod tests {
         };
         let marker = WritableTxnMarkerResult { topics: vec![topic], ..Default::default() };
         let response = WriteTxnMarkersResponse { markers: vec![marker], ..Default::default() };
-        let asked = (0..6).map(partition).collect();
+        let asked = (0..7).map(partition).collect();
         // One was not answered at all.
-        assert_eq!(left(asked, &response), [1, 2, 4, 5].map(partition).into());
+        assert_eq!(left(asked, &response), [1, 2, 4, 5, 6].map(partition).into());
     }
 }

@@ -9,7 +9,7 @@ use tailrace_broker::config::BrokerConfig;
 use tailrace_broker::coordinator::{Coordinator, Token, partition_of_name};
 use tailrace_broker::{Command, ControlErrorKind, CreateTopic, Requester};
 use tailrace_replication::TransactionMarker;
-use tailrace_types::{NodeId, TopicId};
+use tailrace_types::{LeaderEpoch, NodeId, TopicId};
 use tokio::task::JoinSet;
 
 use super::shard::{MarkerFailure, Pending, Shard};
@@ -80,7 +80,8 @@ impl<C: Coordinator> Runtime<C> {
         self.shard(broker, partition).submit(broker, event).await
     }
 
-    /// Submits an event to the coordinator of a partition if `holds` is true of it then. `None` if it is not: nothing happened.
+    /// Submits an event to the coordinator of a partition if `holds` is true then of it and of the epoch in which it was loaded. `None`
+    /// if it is not: nothing happened.
     ///
     /// # Errors
     /// As [`Runtime::submit`].
@@ -88,18 +89,19 @@ impl<C: Coordinator> Runtime<C> {
         &self,
         broker: &Arc<Broker>,
         partition: i32,
-        holds: impl FnOnce(&C) -> bool + Send + 'static,
+        holds: impl FnOnce(&C, LeaderEpoch) -> bool + Send + 'static,
         event: impl FnOnce(Token) -> C::Event + Send + 'static,
     ) -> Result<Option<Pending<C::Reply>>, CoordinatorFailure> {
         self.shard(broker, partition).submit_if(broker, holds, event).await
     }
 
-    /// Looks at the core of a partition. What is seen may not be committed. `None` if the core is not loaded.
+    /// Looks at the core of a partition and the epoch in which it was loaded. What is seen may not be committed. `None` if the core is
+    /// not loaded.
     pub(crate) async fn peek<T>(
         &self,
         broker: &Arc<Broker>,
         partition: i32,
-        look: impl FnOnce(&C) -> T,
+        look: impl FnOnce(&C, LeaderEpoch) -> T,
     ) -> Option<T> {
         self.shard(broker, partition).peek(look).await
     }

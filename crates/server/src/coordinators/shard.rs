@@ -126,17 +126,18 @@ impl<C: Coordinator> Shard<C> {
         Ok(Pending(pending))
     }
 
-    /// The same, if `holds` is true of the core when the event's turn has come; otherwise nothing is done.
+    /// The same, if `holds` is true of the core, and of the epoch in which it was loaded, when the event's turn has come; otherwise
+    /// nothing is done.
     pub(super) async fn submit_if(
         self: &Arc<Self>,
         broker: &Arc<Broker>,
-        holds: impl FnOnce(&C) -> bool + Send + 'static,
+        holds: impl FnOnce(&C, LeaderEpoch) -> bool + Send + 'static,
         event: impl FnOnce(Token) -> C::Event + Send + 'static,
     ) -> Result<Option<Pending<C::Reply>>, CoordinatorFailure> {
         let (answer, pending) = oneshot::channel();
         let (submitted, held) = oneshot::channel();
         let step = move |loaded: &mut Loaded<C>, moment: &Moment<'_>| {
-            let holds = holds(&loaded.core);
+            let holds = holds(&loaded.core, loaded.epoch);
             // Whoever asked may be gone; what it asked for is done all the same.
             let _ = submitted.send(holds);
             if !holds {
@@ -198,11 +199,11 @@ impl<C: Coordinator> Shard<C> {
         }
     }
 
-    /// Looks at the core, if it is loaded, after all who are busy with it. It may have changed when the answer is looked at, and
-    /// what is seen may not be committed.
-    pub(super) async fn peek<T>(&self, look: impl FnOnce(&C) -> T) -> Option<T> {
+    /// Looks at the core and the epoch in which it was loaded, if it is, after all who are busy with it. It may have changed when the
+    /// answer is looked at, and what is seen may not be committed.
+    pub(super) async fn peek<T>(&self, look: impl FnOnce(&C, LeaderEpoch) -> T) -> Option<T> {
         match &*self.state.lock().await {
-            State::Loaded(loaded) => Some(look(&loaded.core)),
+            State::Loaded(loaded) => Some(look(&loaded.core, loaded.epoch)),
             State::Unloaded | State::Closed => None,
         }
     }

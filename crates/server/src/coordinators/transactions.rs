@@ -5,7 +5,11 @@
 //! written again later could end the next transaction of a producer of the classic protocol. For the same reason what the
 //! coordinator wanted written is written only if it still wants it when the writer begins; otherwise it is asked anew.
 //!
-//! A writer tries until it succeeds or the server stops; after a start the coordinator asks again.
+//! A transaction is complete only when one generation of its coordinator has written all of its markers: each partition then refuses
+//! those of every generation before, which may still be on their way. What was written in part for an earlier generation is written
+//! again.
+//!
+//! A writer tries until it succeeds, the server stops, or another node coordinates; after a start the coordinator asks again.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -115,7 +119,8 @@ async fn complete(
     let mut pause = Pause::default();
     loop {
         match attempt(broker, shard, transactional_id, wanted.take()).await {
-            Ok(()) => return,
+            // Whoever coordinates now writes.
+            Ok(()) | Err(CoordinatorFailure::Elsewhere) => return,
             Err(failure) => {
                 tracing::warn!(transactional_id, %failure, "a transaction could not be completed yet");
                 pause.wait().await;
@@ -132,20 +137,23 @@ async fn attempt(
 ) -> Result<(), CoordinatorFailure> {
     let needed = match wanted {
         // The usual case costs neither a question nor a wait for what others have written since.
-        Some(wanted) if is_needed(broker, shard, &wanted).await => Some(wanted),
+        Some(wanted) if needed_in(broker, shard, &wanted).await.is_some() => Some(wanted),
         _ => ask_markers(broker, shard, transactional_id).await?,
     };
     let Some(markers) = needed else { return Ok(()) };
-    write_all(broker, shard, &markers).await?;
+    let epoch = write_all(broker, shard, &markers).await?;
+    let is_the_same = move |_: &TransactionCoordinator, now: LeaderEpoch| now == epoch;
     let event = move |token| TransactionEvent::MarkersWritten { token, markers };
-    broker.coordinators.transactions.submit_to(broker, shard, event).await?.reply().await?;
+    let noted = broker.coordinators.transactions.submit_if(broker, shard, is_the_same, event).await?;
+    noted.ok_or(CoordinatorFailure::Reloaded)?.reply().await?;
     Ok(())
 }
 
-/// True if that is still what the transaction needs. That it once was is committed: see `Coordinator::step`.
-async fn is_needed(broker: &Arc<Broker>, shard: i32, markers: &WriteMarkers) -> bool {
-    let seen = broker.coordinators.transactions.peek(broker, shard, |core| core.needs(markers)).await;
-    seen.unwrap_or(false)
+/// The generation of the coordinator to which that is still what the transaction needs. That it once was is committed: see
+/// `Coordinator::step`.
+async fn needed_in(broker: &Arc<Broker>, shard: i32, markers: &WriteMarkers) -> Option<LeaderEpoch> {
+    let look = |core: &TransactionCoordinator, epoch| core.needs(markers).then_some(epoch);
+    broker.coordinators.transactions.peek(broker, shard, look).await.flatten()
 }
 
 async fn ask_markers(
@@ -161,35 +169,35 @@ async fn ask_markers(
     }
 }
 
-/// Writes a marker to every partition, however long it takes, for as long as this node coordinates the transaction and it needs them.
-/// Afterwards the same markers might end a later one.
+/// Writes a marker to every partition, however long it takes, for as long as one generation of the coordinator needs them: which one, is
+/// the result. Afterwards the same markers might end a later transaction.
 ///
 /// # Errors
-/// [`CoordinatorFailure::Elsewhere`]; [`CoordinatorFailure::Reloaded`] if something else is needed now.
+/// [`CoordinatorFailure::Reloaded`] if something else is needed now, or by another generation.
 async fn write_all(
     broker: &Arc<Broker>,
     shard: i32,
     markers: &WriteMarkers,
-) -> Result<(), CoordinatorFailure> {
+) -> Result<LeaderEpoch, CoordinatorFailure> {
     let mut left = markers.partitions.clone();
     let mut pause = Pause::default();
+    let epoch = needed_in(broker, shard, markers).await.ok_or(CoordinatorFailure::Reloaded)?;
+    let marker = TransactionMarker {
+        producer_id: markers.producer.id,
+        producer_epoch: markers.producer.epoch,
+        coordinator_epoch: epoch.get(),
+        committed: markers.committed,
+        epochs_are_bumped: markers.protocol == TransactionProtocol::EpochPerTransaction,
+    };
     loop {
-        let coordinator_epoch = coordinator_epoch(broker, shard).ok_or(CoordinatorFailure::Elsewhere)?;
-        if !is_needed(broker, shard, markers).await {
-            return Err(CoordinatorFailure::Reloaded);
-        }
-        let marker = TransactionMarker {
-            producer_id: markers.producer.id,
-            producer_epoch: markers.producer.epoch,
-            coordinator_epoch,
-            committed: markers.committed,
-            epochs_are_bumped: markers.protocol == TransactionProtocol::EpochPerTransaction,
-        };
         left = write_round(broker, marker, left).await;
         if left.is_empty() {
-            return Ok(());
+            return Ok(epoch);
         }
         pause.wait().await;
+        if needed_in(broker, shard, markers).await != Some(epoch) {
+            return Err(CoordinatorFailure::Reloaded);
+        }
     }
 }
 
@@ -268,9 +276,7 @@ async fn mark(
     };
     match append_any_marker(broker, &handle, marker).await {
         Ok(committed_at) => Ok(Marked::At(handle, committed_at)),
-        Err(AppendFailure::Refused(AppendError::Producer(
-            error @ (ProducerError::StaleEpoch { .. } | ProducerError::CoordinatorFenced { .. }),
-        ))) => {
+        Err(AppendFailure::Refused(AppendError::Producer(error @ ProducerError::StaleEpoch { .. }))) => {
             tracing::info!(%partition, %error, "a transaction's marker is not needed");
             Ok(Marked::NotNeeded)
         }
@@ -312,16 +318,6 @@ pub(crate) async fn committed(handle: &PartitionHandle, committed_at: Awaited) -
     match handle.wait_committed(committed_at) {
         None => true,
         Some(wait) => matches!(wait.await, Ok(WaitOutcome::Committed)),
-    }
-}
-
-/// Generation of the coordinator: the epoch in which this node leads its partition, which rises with every start. `None` if it does
-/// not lead it.
-fn coordinator_epoch(broker: &Broker, shard: i32) -> Option<i32> {
-    let topic = broker.topics().by_name(TRANSACTION_STATE_TOPIC);
-    match topic.as_ref().and_then(|topic| topic.partition(shard)) {
-        Some(PartitionSlot::Online(handle)) => handle.leads().map(LeaderEpoch::get),
-        _ => None,
     }
 }
 

@@ -8,7 +8,7 @@ use tailrace_broker::groups::{
     GroupEvent, GroupReply, OffsetsEvent, OffsetsReply, ShareEvent, ShareReply,
 };
 use tailrace_kafka_wire::ErrorCode;
-use tailrace_types::ProducerId;
+use tailrace_types::{LeaderEpoch, ProducerId};
 
 use crate::coordinators::{CoordinatorFailure, Pending};
 use crate::kafka::Context;
@@ -109,7 +109,7 @@ impl Context {
         &self,
         partition: i32,
         group: &str,
-        holds: impl FnOnce(&GroupCoordinator) -> bool + Send + 'static,
+        holds: impl FnOnce(&GroupCoordinator, LeaderEpoch) -> bool + Send + 'static,
         event: OffsetsEvent,
     ) -> Option<PendingGroup> {
         let group: Arc<str> = Arc::from(group);
@@ -120,14 +120,15 @@ impl Context {
     }
 
     /// How many transactions of a producer have ended in a partition of offsets, see
-    /// [`GroupCoordinator::transactions_ended`]. `None` if the partition's coordinator is not loaded.
+    /// [`GroupCoordinator::transactions_ended`], as the coordinator of which epoch counts. `None` if the partition's coordinator is not
+    /// loaded.
     pub(crate) async fn transactions_ended(
         &self,
         partition: i32,
         producer: ProducerId,
-    ) -> Option<Option<u64>> {
-        let groups = &self.broker.coordinators.groups;
-        groups.peek(&self.broker, partition, |core| core.transactions_ended(producer)).await
+    ) -> Option<(LeaderEpoch, Option<u64>)> {
+        let look = |core: &GroupCoordinator, epoch| (epoch, core.transactions_ended(producer));
+        self.broker.coordinators.groups.peek(&self.broker, partition, look).await
     }
 
     /// Who the client is, as descriptions of groups show it.

@@ -87,7 +87,9 @@ async fn submit(
         let ended = context.transactions_ended(number, producer.id).await;
         verify_partition(context, transaction, partition.clone(), false, ABORTABLE_FROM).await?;
         let commit = OffsetsEvent::Commit(commit.clone());
-        let unended = move |core: &GroupCoordinator| ended == Some(core.transactions_ended(producer.id));
+        let unended = move |core: &GroupCoordinator, epoch| {
+            ended == Some((epoch, core.transactions_ended(producer.id)))
+        };
         if let Some(pending) = context.submit_offsets_if(number, group_id, unended, commit).await {
             return Ok(pending);
         }

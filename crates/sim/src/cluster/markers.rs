@@ -8,7 +8,7 @@ use tailrace_broker::transactions::{
 };
 use tailrace_replication::raft::ProposeError;
 use tailrace_replication::{AppendError, ProducerError, TransactionMarker};
-use tailrace_types::{GroupId, PartitionId, TopicPartition};
+use tailrace_types::{GroupId, LeaderEpoch, TopicPartition};
 
 use super::coordinators::Awaited;
 use super::messages::{Request, Response};
@@ -67,7 +67,7 @@ fn coordinates(sim: &Sim, number: u64, shard: i32) -> bool {
 
 /// True if the transaction is complete, or not prepared.
 async fn attempt(sim: &Sim, number: u64, shard: i32, id: &str, wanted: Option<WriteMarkers>) -> bool {
-    let needed = match wanted.filter(|wanted| needs(sim, number, shard, wanted)) {
+    let needed = match wanted.filter(|wanted| needed_in(sim, number, shard, wanted).is_some()) {
         Some(wanted) => wanted,
         None => {
             let event = |token| TransactionEvent::AskMarkers { token, transactional_id: id.to_owned() };
@@ -81,7 +81,11 @@ async fn attempt(sim: &Sim, number: u64, shard: i32, id: &str, wanted: Option<Wr
             }
         }
     };
-    if !write_all(sim, number, shard, &needed).await {
+    let Some(epoch) = write_all(sim, number, shard, &needed).await else { return false };
+    // Loads what is not loaded; nothing happens between this and the report.
+    let now = sim.act::<TransactionCoordinator>(number, shard, |_, _| Default::default());
+    if now.ok() != Some(epoch) {
+        sim.world().count("markers of an earlier coordinator were not reported");
         return false;
     }
     let event = |token| TransactionEvent::MarkersWritten { token, markers: needed };
@@ -89,36 +93,36 @@ async fn attempt(sim: &Sim, number: u64, shard: i32, id: &str, wanted: Option<Wr
     pending.get().await.is_some()
 }
 
-/// True if the transaction needs exactly these markers, as the coordinator on this node knows it.
-fn needs(sim: &Sim, number: u64, shard: i32, markers: &WriteMarkers) -> bool {
+/// The generation of the coordinator on this node to which the transaction needs exactly these markers.
+fn needed_in(sim: &Sim, number: u64, shard: i32, markers: &WriteMarkers) -> Option<LeaderEpoch> {
     let world = sim.world();
-    let running = world.nodes.get(&number).and_then(|node| node.running.as_ref());
-    running
-        .and_then(|running| running.transactions.get(&shard))
-        .is_some_and(|shard| shard.core.needs(markers))
+    let shard = world.nodes.get(&number)?.running.as_ref()?.transactions.get(&shard)?;
+    shard.core.needs(markers).then_some(shard.epoch)
 }
 
-/// Writes a marker to every partition, however long it takes, as long as they are needed. False if they are not any more.
-async fn write_all(sim: &Sim, number: u64, shard: i32, markers: &WriteMarkers) -> bool {
+/// Writes a marker to every partition, however long it takes, for as long as one generation of the coordinator needs them: which one, is
+/// the result. `None` if it does not any more.
+async fn write_all(sim: &Sim, number: u64, shard: i32, markers: &WriteMarkers) -> Option<LeaderEpoch> {
     let (mut left, mut pause_ms) = (markers.partitions.clone(), PAUSE_FIRST_MS);
+    let epoch = needed_in(sim, number, shard, markers)?;
+    let marker = TransactionMarker {
+        producer_id: markers.producer.id,
+        producer_epoch: markers.producer.epoch,
+        coordinator_epoch: epoch.get(),
+        committed: markers.committed,
+        epochs_are_bumped: markers.protocol == TransactionProtocol::EpochPerTransaction,
+    };
     loop {
-        if !needs(sim, number, shard, markers) {
-            return false;
-        }
-        let marker = TransactionMarker {
-            producer_id: markers.producer.id,
-            producer_epoch: markers.producer.epoch,
-            coordinator_epoch: coordinator_epoch(sim, number, shard),
-            committed: markers.committed,
-            epochs_are_bumped: markers.protocol == TransactionProtocol::EpochPerTransaction,
-        };
         left = write_round(sim, number, marker, left).await;
         if left.is_empty() {
-            return true;
+            return Some(epoch);
         }
         sim.world().count("a marker was written again");
         sim.sleep(pause_ms).await;
         pause_ms = (pause_ms * 2).min(PAUSE_MAX_MS);
+        if needed_in(sim, number, shard, markers) != Some(epoch) {
+            return None;
+        }
     }
 }
 
@@ -212,18 +216,8 @@ fn mark(sim: &Sim, number: u64, partition: &TopicPartition, marker: &Transaction
             ..
         })))) => {
             sim.world().count("a marker of an earlier coordinator was refused");
-            Marked::NotNeeded
+            Marked::NotYet
         }
         _ => Marked::NotYet,
     }
-}
-
-/// Generation of the coordinator: the epoch of its partition.
-fn coordinator_epoch(sim: &Sim, number: u64, shard: i32) -> i32 {
-    let mut world = sim.world();
-    let image = super::metadata::image(&world, number);
-    let topic = image.as_ref().and_then(|image| image.topic(tailrace_broker::TRANSACTION_STATE_TOPIC));
-    let group = topic.map(|topic| GroupId { topic: topic.id, partition: PartitionId(shard) });
-    let slot = group.and_then(|group| world.nodes.get_mut(&number)?.slot(group));
-    slot.and_then(|slot| slot.core.as_ref()).map_or(0, |core| core.reader().epoch().get())
 }

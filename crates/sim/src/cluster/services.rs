@@ -428,12 +428,17 @@ async fn commit(
     }
 }
 
-/// How many transactions of a producer have ended here; `None` if the coordinator is not here.
-fn transactions_ended(sim: &Sim, number: u64, shard: i32, producer: ProducerId) -> Option<Option<u64>> {
-    sim.act::<GroupCoordinator>(number, shard, |_, _| Default::default()).ok()?;
+/// How many transactions of a producer have ended here, as the coordinator of which epoch counts; `None` if it is not here.
+fn transactions_ended(
+    sim: &Sim,
+    number: u64,
+    shard: i32,
+    producer: ProducerId,
+) -> Option<(LeaderEpoch, Option<u64>)> {
+    let epoch = sim.act::<GroupCoordinator>(number, shard, |_, _| Default::default()).ok()?;
     let world = sim.world();
     let running = world.nodes.get(&number)?.running.as_ref()?;
-    Some(running.groups.get(&shard)?.core.transactions_ended(producer))
+    Some((epoch, running.groups.get(&shard)?.core.transactions_ended(producer)))
 }
 
 async fn committed(sim: &Sim, number: u64, group: String, partition: TopicPartition) -> Response {
