@@ -144,15 +144,26 @@ impl History {
         Ok(found)
     }
 
-    /// A batch that is committed, as some reader saw it.
-    pub(super) fn saw(&mut self, id: &TopicPartition, base: Offset, seen: &Seen) -> Result<bool, String> {
+    /// A batch that is committed, as some reader saw it. True if it is the first. Where bits have rotted, the epoch tells nothing: it stands
+    /// before what a batch's checksum covers. What nobody has seen before is not kept then.
+    pub(super) fn saw(
+        &mut self,
+        id: &TopicPartition,
+        base: Offset,
+        seen: &Seen,
+        has_rotted: bool,
+    ) -> Result<bool, String> {
         let partition = self.partitions.entry(id.clone()).or_default();
         if let Some(before) = partition.by_offset.get(&base.get()) {
-            if before != seen {
+            let epoch = if has_rotted { before.epoch } else { seen.epoch };
+            if *before != (Seen { epoch, ..seen.clone() }) {
                 return Err(format!(
                     "inconsistent-offsets: {id} at {base}: was {before:?}, now it is {seen:?}"
                 ));
             }
+            return Ok(false);
+        }
+        if has_rotted {
             return Ok(false);
         }
         if !seen.is_control

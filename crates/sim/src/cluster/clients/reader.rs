@@ -76,9 +76,10 @@ fn take(
     if asked.is_none() && fetched.epoch.is_none() && !fetched.bytes.is_empty() {
         world.count("a follower answered a fetch");
     }
+    let has_rotted = world.nodes.get(&node).is_some_and(|node| node.is_damaged);
     let batches = match History::parse(&fetched.bytes, from) {
         Ok(batches) => batches,
-        Err(_) if world.nodes.get(&node).is_some_and(|node| node.is_damaged) => {
+        Err(_) if has_rotted => {
             world.count("a reader noticed damage");
             return from;
         }
@@ -90,7 +91,7 @@ fn take(
     let mut at = from;
     for (base, seen) in batches {
         at = seen.next;
-        let result = world.history.saw(id, base, &seen);
+        let result = world.history.saw(id, base, &seen, has_rotted);
         match result {
             Ok(is_new) => {
                 if is_new {
