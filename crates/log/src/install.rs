@@ -74,6 +74,11 @@ impl<D: Disk> Log<D> {
             let header = staging.header(info).encode();
             replace_file_unsynced(disk, &segment.path(Kind::Header), &[IoSlice::new(&header)])?;
         }
+        let mut file = lock(&self.reader.checkpoint);
+        // What they tell is of the log before: gone for good before the copy counts.
+        for offset in std::mem::take(&mut file.snapshots) {
+            remove_if_there(disk, &names::path(&self.reader.dir, offset, Kind::Snapshot))?;
+        }
         disk.sync_dir(&self.reader.dir).context("sync", &self.reader.dir)?;
         let image = Checkpoint {
             topic_id: self.reader.identity.topic_id,
@@ -84,31 +89,19 @@ impl<D: Disk> Log<D> {
             segments: staging.done.iter().map(|(_, segment)| segment.to_entry()).collect(),
             epochs: target.epochs.clone(),
         };
-        let mut file = lock(&self.reader.checkpoint);
         if let Some(payload) = &target.producers {
             let path = names::path(&self.reader.dir, target.end_offset, Kind::Snapshot);
             let head = snapshot::encode_head(target.end_offset, payload);
             replace_file_unsynced(disk, &path, &[IoSlice::new(&head), IoSlice::new(payload)])?;
-            file.snapshots.retain(|offset| *offset != target.end_offset);
+            file.snapshots.push(target.end_offset);
         }
         let path = self.reader.dir.join(names::CHECKPOINT);
         replace_file(disk, &path, &[IoSlice::new(&image.encode())])?;
         file.written = Some(image);
         // Plans from before have nothing to say any more.
         file.sequence = self.plan_sequence.fetch_add(1, Relaxed) + 1;
-        let old_snapshots = std::mem::take(&mut file.snapshots);
-        if target.producers.is_some() {
-            file.snapshots.push(target.end_offset);
-        }
         drop(file);
-        let old = self.adopt(staging, target);
-        for offset in old_snapshots {
-            remove_if_there(
-                self.reader.store.disk(),
-                &names::path(&self.reader.dir, offset, Kind::Snapshot),
-            )?;
-        }
-        Ok(old)
+        Ok(self.adopt(staging, target))
     }
 
     fn adopt(&mut self, staging: &Staging<D>, target: &InstallTarget) -> Arc<SegmentList<D>> {

@@ -194,6 +194,10 @@ async fn write_all(
         if left.is_empty() {
             return Ok(epoch);
         }
+        if pause.is_longest() {
+            let (transactional_id, partitions) = (&markers.transactional_id, left.len());
+            tracing::warn!(transactional_id, partitions, %epoch, "markers of a transaction are still to be written");
+        }
         pause.wait().await;
         if needed_in(broker, shard, markers).await != Some(epoch) {
             return Err(CoordinatorFailure::Reloaded);
@@ -331,6 +335,10 @@ impl Default for Pause {
 }
 
 impl Pause {
+    fn is_longest(&self) -> bool {
+        self.0 >= PAUSE_MAX
+    }
+
     async fn wait(&mut self) {
         tokio::time::sleep(self.0).await;
         self.0 = (self.0 * 2).min(PAUSE_MAX);

@@ -285,7 +285,7 @@ fn what_the_engine_cannot_read_stops_the_replica_and_nothing_else() {
     for (name, step) in steps {
         for (is_lost, fail) in [(true, rot), (false, unreadable)] {
             let mut trio = trio(20);
-            // Its last entry is a batch, and a leader's: raft looks for it on the disk.
+            // Its last entry is a batch, and a leader's: raft looks for those before it on the disk.
             trio.hand_over(1);
             append(trio.at(1), "last").unwrap();
             trio.talk(|_, _| false);
@@ -306,7 +306,8 @@ fn what_the_engine_cannot_read_stops_the_replica_and_nothing_else() {
     }
     eprintln!("{stopped:?}");
     assert!(stopped.iter().any(|(_, is_lost)| *is_lost) && stopped.iter().any(|(_, is_lost)| !is_lost));
-    assert!(stopped.contains(&("campaign", true)) && stopped.contains(&("campaign", false)));
+    // The last term is known without the disk.
+    assert!(!stopped.iter().any(|(name, _)| *name == "campaign"));
 }
 
 /// Whatever rots while a replica runs is found by the next scrub, and mended.
