@@ -104,6 +104,15 @@ impl<D: Disk> LogStorage<D> {
         raft::Error::Store(StorageError::Compacted)
     }
 
+    /// For an entry that is not there. Where it was written, a good row stands in the place of its own: a write that landed elsewhere.
+    fn missing(&self, index: u64) -> raft::Error {
+        if index > self.known {
+            return raft::Error::Store(StorageError::Unavailable);
+        }
+        let reason = format!("the log does not find raft index {index}, which was written");
+        self.store_error(LogError::damaged(&self.dir(), 0, reason))
+    }
+
     /// Looks at the files that are written once in a while, and writes anew what is not as it was.
     pub(super) fn scrub_files(&mut self) -> Result<Vec<Damage>, LogError> {
         let mut found = self.ledger.log.scrub_files()?;
@@ -119,7 +128,7 @@ impl<D: Disk> LogStorage<D> {
     /// An entry as it was proposed; a batch without its bytes unless `whole`.
     fn entry(&self, index: u64, whole: bool) -> raft::Result<Entry> {
         let found = self.ledger.log.at_index(RaftIndex(index)).map_err(|error| self.store_error(error))?;
-        let found = found.ok_or(raft::Error::Store(StorageError::Unavailable))?;
+        let found = found.ok_or_else(|| self.missing(index))?;
         let mut entry = Entry { index, term: term_of(found.leader_epoch()), ..Entry::default() };
         match found {
             Indexed::Entry(stored) => {
@@ -176,7 +185,7 @@ impl<D: Disk> Storage for LogStorage<D> {
             return Err(raft::Error::Store(StorageError::Compacted));
         }
         let term = self.term_at(index).map_err(|error| self.store_error(error))?;
-        term.ok_or(raft::Error::Store(StorageError::Unavailable))
+        term.ok_or_else(|| self.missing(index))
     }
 
     fn first_index(&self) -> raft::Result<u64> {

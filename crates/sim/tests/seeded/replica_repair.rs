@@ -310,6 +310,31 @@ fn what_the_engine_cannot_read_stops_the_replica_and_nothing_else() {
     assert!(!stopped.iter().any(|(name, _)| *name == "campaign"));
 }
 
+/// A write that landed elsewhere: the row is good, and stands where another one belongs. The seeds 200405 and 204297 of clusters.
+#[test]
+fn a_row_in_the_place_of_another_one_stops_the_replica_and_nothing_else() {
+    let mut trio = trio(20);
+    trio.hand_over(1);
+    append(trio.at(1), "last").unwrap();
+    // The third has it, and has not heard that it counts.
+    for message in trio.at(1).take_messages() {
+        let to = message.to().0;
+        trio.at(to).receive(message, NOW);
+    }
+    trio.sync(3);
+    let index = files(&trio.disks[2], "index").pop().unwrap();
+    trio.disks[2].damage(&index, |bytes| {
+        let last = bytes.len() - 64;
+        bytes.copy_within(last - 64..last, last);
+    });
+    trio.talk(|_, _| false);
+    assert!(trio.at(3).halted().is_some_and(|reason| reason.contains("does not find raft index")));
+    assert!(trio.at(3).beyond_repair().is_some());
+    append(trio.at(1), "and on").unwrap();
+    trio.talk(|_, _| false);
+    assert_eq!(trio.at(1).reader().high_watermark().get(), trio.at(1).reader().log_end().get());
+}
+
 /// Whatever rots while a replica runs is found by the next scrub, and mended.
 #[test]
 fn rot_in_any_file_of_any_replica_is_found_and_mended() {
