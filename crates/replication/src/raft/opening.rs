@@ -20,15 +20,26 @@ pub(super) fn settle_ballot<D: Disk>(
     let Some(mut ballot) = found else {
         let first = first_ballot(log, options)?;
         ballots.write(disk, &first)?;
+        sync_name(disk, dir)?;
         return Ok((first, ballots));
     };
     check_owner(&ballot, options.id, dir)?;
+    if ballot.term == 0 {
+        // It has not voted yet, and may have been interrupted before its folder had a name.
+        sync_name(disk, dir)?;
+    }
     if let Some((end, _)) = ballot.installing {
         settle_install(&mut ballot, end, log)?;
         ballots.write(disk, &ballot)?;
     }
     check_ballot(&ballot, log, dir)?;
     Ok((ballot, ballots))
+}
+
+/// Makes the folder's name durable: without it a vote would be gone.
+fn sync_name<D: Disk>(disk: &D, dir: &Path) -> Result<(), LogError> {
+    let parent = dir.parent().unwrap_or(dir);
+    disk.sync_dir(parent).map_err(|error| LogError::io("sync", parent, error))
 }
 
 /// The ballot of a replica that never ran: in a log with one replica so far everything is committed, and all of it is snapshot. For

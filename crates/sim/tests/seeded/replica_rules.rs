@@ -315,6 +315,30 @@ fn a_term_is_durable_before_any_entry_of_it_is() {
     open(&disk, options(3, &[1, 2, 3])).unwrap();
 }
 
+/// A vote outlives a power failure, also where nothing was ever written to the log. The seed 406562 of clusters: the folder was gone, and
+/// whoever had voted voted again.
+#[test]
+fn a_vote_of_a_replica_that_has_nothing_else_is_durable() {
+    let mut trio = Trio::new();
+    trio.at(1).campaign(NOW);
+    for _ in 0..4 {
+        for id in [1, 2] {
+            for message in trio.at(id).take_messages().into_iter().filter(|message| message.to().0 < 3) {
+                let to = message.to().0;
+                if trio.at(1).role() != Role::Leader {
+                    trio.at(to).receive(message, NOW);
+                }
+            }
+        }
+    }
+    assert_eq!(trio.at(1).role(), Role::Leader);
+    assert_eq!(trio.at(2).reader().log_end().get(), 0);
+    let voted_in = trio.at(2).epoch();
+    assert!(voted_in.get() > 0);
+    let again = open(&trio.disks[1].crash(CrashMode::LoseAll), options(2, &[1, 2, 3])).unwrap();
+    assert_eq!(again.epoch(), voted_in);
+}
+
 #[test]
 fn a_folder_of_another_replica_or_without_its_log_is_refused() {
     let disk = disk();
