@@ -425,23 +425,28 @@ impl<D: Disk> Replica<D> {
 
     /// True if the table of producers may be kept with the log. At the next start the high watermark is where the ballot says, and the table
     /// must know of every transaction that is not decided below that. So the ballot goes first, where it has to; it blocks then. False if
-    /// the table would be ahead of what can be said for sure: then the next start reads more of the log.
+    /// the table would be ahead of what can be said for sure, or the log cannot tell: then the next start reads more of it.
     pub(super) fn may_keep_table(&mut self) -> bool {
         let is_ahead = |replica: &Self| -> Result<bool, LogError> {
             let storage = replica.node.store();
             let Some(settled) = storage.ledger.newest_settled else { return Ok(false) };
             Ok(settled >= storage.offset_at(storage.ballot.commit + 1)?)
         };
-        let mut ahead = is_ahead(self);
-        let applied = self.node.store().applied_end();
-        let durable = self.ledger().log.durable_end().offset();
-        if let (Ok(true), Ok(applied)) = (&ahead, applied)
-            && applied <= durable
-            && self.halted().is_none()
-        {
-            ahead = self.save(|_| ()).and_then(|()| is_ahead(self));
+        match is_ahead(self) {
+            Ok(true) => {}
+            Ok(false) => return true,
+            Err(_) => return false,
         }
-        ahead.inspect_err(|error| self.fail(error)).is_ok_and(|ahead| !ahead)
+        let durable = self.ledger().log.durable_end().offset();
+        let is_durable = self.node.store().applied_end().is_ok_and(|applied| applied <= durable);
+        if !is_durable || self.halted().is_some() {
+            return false;
+        }
+        if let Err(error) = self.save(|_| ()) {
+            self.fail(&error);
+            return false;
+        }
+        is_ahead(self).is_ok_and(|ahead| !ahead)
     }
 
     /// Raft knows of entries that are not in the log now: it must start again from what is there.
