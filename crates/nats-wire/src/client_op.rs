@@ -92,6 +92,9 @@ impl ClientParser {
             return Ok(Step::Done(verb.without_arguments(), end + 1));
         }
         let line = without_end(&input[..=end]);
+        if end > self.line_max() && Verb::of(line).is_some_and(|(verb, _)| !verb.is_skipped()) {
+            return Err(ParseError::ControlLine { max: self.limits.control_line_max });
+        }
         match line {
             [b'P' | b'p', b'U' | b'u', b'B' | b'b', b' ' | b'\t', arguments @ ..] => {
                 self.searched = end;
@@ -112,15 +115,14 @@ impl ClientParser {
         if verb.is_none() && !Verb::may_begin(input) {
             return Err(ParseError::unknown(input));
         }
-        let max = self.limits.control_line_max;
-        if input.len() > max + Verb::BYTES_MAX + 2 {
+        if input.len() > self.line_max() {
             // Whatever follows PING is skipped, be it endless, as in nats-server.
             return match verb {
-                Some(verb @ (Verb::Ping | Verb::Pong | Verb::Ok)) => {
+                Some(verb) if verb.is_skipped() => {
                     (self.searched, self.skipping) = (0, Some(verb));
                     Ok(Step::Done(ClientOp::Ignored, input.len()))
                 }
-                _ => Err(ParseError::ControlLine { max }),
+                _ => Err(ParseError::ControlLine { max: self.limits.control_line_max }),
             };
         }
         self.searched = input.len();
@@ -185,7 +187,7 @@ impl ClientParser {
         let Some((verb, arguments)) = Verb::of(line) else {
             return Err(ParseError::unknown(line));
         };
-        if !matches!(verb, Verb::Ping | Verb::Pong | Verb::Ok) {
+        if !verb.is_skipped() {
             self.check_line(arguments)?;
         }
         match verb {
@@ -197,6 +199,12 @@ impl ClientParser {
             Verb::Publish => Err(ParseError::arguments("PUB", arguments)),
             Verb::PublishWithHeaders => Err(ParseError::arguments("HPUB", arguments)),
         }
+    }
+
+    /// Bytes of a line, without its `\n`, that may be waited for. So no line may have more, however its bytes arrive: the blanks that
+    /// do not count (below) have to fit.
+    fn line_max(&self) -> usize {
+        self.limits.control_line_max + Verb::BYTES_MAX + 2
     }
 
     /// Blanks before the first argument do not count, as in nats-server.
@@ -270,6 +278,11 @@ enum Verb {
 
 impl Verb {
     const BYTES_MAX: usize = 7;
+
+    /// True if it takes no arguments, and what follows it is passed over.
+    fn is_skipped(self) -> bool {
+        matches!(self, Self::Ping | Self::Pong | Self::Ok)
+    }
 
     const ALL: &'static [(&'static [u8], Self)] = &[
         (b"PUB", Self::Publish),

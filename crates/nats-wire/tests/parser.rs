@@ -152,6 +152,19 @@ fn control_lines_have_an_end() {
     assert_eq!(refused(&line(200)), ParseError::ControlLine { max: 64 });
 }
 
+/// Found by fuzzing: as a whole it was taken, in pieces it was not.
+#[test]
+fn blanks_before_the_arguments_make_a_line_no_longer_than_it_may_be_in_pieces() {
+    let line = |blanks: usize| [b"SUB".to_vec(), vec![b' '; blanks], b"a 1\r\n".to_vec()].concat();
+    for blanks in 1..200 {
+        let (whole, growing) = (parse_whole(&line(blanks), small()), parse_growing(&line(blanks), small()));
+        assert_eq!(whole.0, growing.0, "{blanks} blanks");
+        assert_eq!(whole.1, growing.1, "{blanks} blanks");
+    }
+    assert!(parse_whole(&line(60), small()).1.is_none());
+    assert_eq!(refused(&line(100)), ParseError::ControlLine { max: 64 });
+}
+
 proptest! {
     #[test]
     fn any_bytes_are_parsed_or_refused_alike_however_they_arrive(input in proptest::collection::vec(any::<u8>(), 0..120)) {
