@@ -3,8 +3,8 @@
 #
 # Reading from the nearest replica, TLS between nodes, NATS clients on different nodes, cuts of a network of namespaces (left out
 # where they cannot be made), folders, numbers and bytes that do not belong there, min.insync.replicas, all nodes stopped at once,
-# taking a node out, a rolling upgrade to a build of the next level (TAILRACE_NEXT_BIN, built if it is not named), clocks that are
-# hours apart (left out without libfaketime).
+# taking a node out, throttles of replication, a rolling upgrade to a build of the next level (TAILRACE_NEXT_BIN, built if it is
+# not named), clocks that are hours apart (left out without libfaketime).
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 [ $# = 0 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 2; }

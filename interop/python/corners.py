@@ -1,5 +1,5 @@
 """Corners of a cluster of three, each with processes of its own: reading from the nearest replica, TLS between nodes, NATS clients on different
-nodes, cuts of the network, folders and addresses that are not what they should be, min.insync.replicas, all nodes stopped at once, a node that is taken out, two builds, clocks that are hours apart.
+nodes, cuts of the network, folders and addresses that are not what they should be, min.insync.replicas, all nodes stopped at once, a node that is taken out, throttles of replication, two builds, clocks that are hours apart.
 
 Run by interop/corners.sh. Cuts need the right to make network namespaces, clocks need libfaketime; without it that test is left out.
 """
@@ -14,6 +14,7 @@ from clocks import clock_makers, hours_apart
 from harness import Failure, check, eventually, flushed, same
 from load import CLIENT, WAIT_S, Load, Partition, create, judge, read_all
 from nodes import Node, bootstrap, tailrace, three
+from throttles import by_the_follower, by_the_leader
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CUT_S = 20
@@ -692,6 +693,8 @@ corner("folders, numbers and bytes that do not belong here", strangers)
 corner("min.insync.replicas=3 with two nodes", too_few_in_sync)
 corner("all nodes are told to stop at once", all_stop)
 corner("a node is taken out under load", decommissioned)
+corner("replication throttled by leaders, through Kafka's tool", lambda: by_the_leader(folder))
+corner("replication throttled by a follower", lambda: by_the_follower(folder))
 corner("two builds, the second with a raised level", lambda: two_builds(folder))
 if clock_makers():
     corner("clocks that are hours apart", lambda: hours_apart(folder))

@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 
 use crate::budget::RequestBudget;
 use crate::cleaner::Cleaner;
-use crate::cluster::{Links, Receiver, Throttle};
+use crate::cluster::{Links, Receiver};
 use crate::controller::{ControllerShell, ProducerIdBlock};
 use crate::coordinators::Coordinators;
 use crate::dirty::DirtyPages;
@@ -67,8 +67,6 @@ pub(crate) struct Broker {
     pub(crate) controller: ControllerShell,
     pub(crate) cleaner: Cleaner,
     pub(crate) scrubber: Scrubber,
-    /// Bounds what is copied to other nodes.
-    pub(crate) copying: Throttle,
     pub(crate) coordinators: Coordinators,
     /// Share groups' records in flight, and their clients' sessions.
     pub(crate) share: ShareGroups,

@@ -196,6 +196,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         .map(|entered| cluster::replica_options(&config, entered.replica, entered.founders.clone()));
     let opened = tokio::task::spawn_blocking(move || open_controller(tools, &settings, replica)).await;
     let controller = opened.expect("opening the data folder does not panic")?;
+    links.configure(controller.image().broker());
     let slots = usize::try_from(config.max_incremental_fetch_session_cache_slots).unwrap_or(0);
     let stepper = Stepper::start(STEP_THREADS, Arc::clone(&flusher)).map_err(StartError::Threads)?;
     let broker = Arc::new(Broker {
@@ -208,7 +209,6 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         controller,
         cleaner: Cleaner::default(),
         scrubber: Scrubber::default(),
-        copying: cluster::Throttle::default(),
         coordinators: Coordinators::new(),
         share: ShareGroups::new(),
         flusher,
@@ -227,6 +227,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         metrics,
     });
     broker.metrics.add(|registry| broker.nats.register_into(registry));
+    broker.metrics.add(|registry| broker.links.register_into(registry));
     broker.metrics.register_collector(Box::new(BrokerCollector(Arc::downgrade(&broker))));
     broker.cleaner.start(&broker).map_err(StartError::Threads)?;
     broker.scrubber.start(&broker).map_err(StartError::Threads)?;

@@ -66,8 +66,8 @@ settings! {
         /// Upper bound of the bytes in one answer to a fetch, whatever the client asks for. The first batch is sent
         /// even if it is larger.
         fetch_max_bytes: u32 = K::new("fetch.max.bytes", Int).default("57671680").bytes().at_least(1024);
-        /// Bytes per second that this node takes in for the replicas in follower.replication.throttled.replicas of their
-        /// topics, all together.
+        /// Bytes per second that this node's new replicas take, as long as they have no vote: those in
+        /// follower.replication.throttled.replicas of their topics, all together.
         follower_replication_throttled_rate: u64 = K::new("follower.replication.throttled.rate", Long)
             .default("9223372036854775807").bytes().at_least(0).dynamic();
         /// Whether Kafka computes assignments of consumer groups on a thread of their own. Here they are computed where they are
@@ -216,8 +216,8 @@ settings! {
         /// are handed back.
         leader_imbalance_per_broker_percentage: u32 = K::new("leader.imbalance.per.broker.percentage", Int)
             .default("10").count("percent").between(0, 100);
-        /// Bytes per second that this node sends to the replicas in leader.replication.throttled.replicas of their topics,
-        /// all together.
+        /// Bytes per second that this node sends to new replicas, as long as they have no vote: of the partitions for which it
+        /// stands in leader.replication.throttled.replicas of their topics, all together.
         leader_replication_throttled_rate: u64 = K::new("leader.replication.throttled.rate", Long)
             .default("9223372036854775807").bytes().at_least(0).dynamic();
         /// Time between two looks for partitions that are worth compacting, when the last one found none.

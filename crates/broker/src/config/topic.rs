@@ -68,9 +68,10 @@ settings! {
         /// at once.
         flush_ms: i64 = key("flush.ms", Long).default(MAX).ms().at_least(0)
             .synonyms(from!("log.flush.interval.ms", "log.flush.scheduler.interval.ms"));
-        /// Replicas whose inbound replication is throttled: pairs PARTITION:NODE, or * for all.
+        /// Replicas that, as long as they have no vote, take no more than follower.replication.throttled.rate of their node says:
+        /// pairs PARTITION:NODE, or * for all.
         follower_replication_throttled_replicas: Vec<String> = key("follower.replication.throttled.replicas", List)
-            .default("").bounds(Replicas).accepted();
+            .default("").bounds(Replicas);
         /// How many bytes of log Kafka lets pass between two rows of its offset index. tailrace writes one row per
         /// batch.
         index_interval_bytes: i32 = key("index.interval.bytes", Int).default("4096").bytes().at_least(0).accepted()
@@ -78,7 +79,7 @@ settings! {
         /// Segment size for tests: when set, it takes the place of segment.bytes and may lie below that key's bound.
         internal_segment_bytes: Option<u64> = key("internal.segment.bytes", Int).bytes().at_least(1).internal()
             .synonyms(from!("internal.segment.bytes"));
-        /// Replicas that send segments to others no faster than leader.replication.throttled.rate of their node says: pairs
+        /// Replicas that send to new ones no more than leader.replication.throttled.rate of their node says: pairs
         /// PARTITION:NODE, or * for all.
         leader_replication_throttled_replicas: Vec<String> = key("leader.replication.throttled.replicas", List)
             .default("").bounds(Replicas);

@@ -57,6 +57,11 @@ impl ChunkRequest {
         self.from
     }
 
+    /// The size of the answer at most.
+    pub fn bytes_max(&self) -> usize {
+        (self.bytes_max as usize).min(CHUNK_BYTES_MAX)
+    }
+
     /// Whom to ask.
     pub fn to(&self) -> ReplicaId {
         self.to
@@ -174,7 +179,7 @@ impl<D: Disk> ChunkReader<D> {
 
     fn read_log(&self, log: &LogReader<D>, committed: Offset) -> Result<Bytes, LogError> {
         let Part::Range { from, upto } = self.request.part else { return Err(gone()) };
-        let bytes_max = (self.request.bytes_max as usize).min(CHUNK_BYTES_MAX);
+        let bytes_max = self.request.bytes_max();
         // Read before the batches: what is compacted meanwhile is not taken.
         let (first_dirty, log_start) = (log.first_dirty(), log.log_start());
         let batches = log.read_checked(from, upto.min(committed), bytes_max)?;
@@ -186,7 +191,7 @@ impl<D: Disk> ChunkReader<D> {
 
     fn read_snapshot(&self, source: &Source<D>) -> Result<Bytes, LogError> {
         let request = &self.request;
-        let bytes_max = (request.bytes_max as usize).min(CHUNK_BYTES_MAX);
+        let bytes_max = request.bytes_max();
         let position = request.position as usize;
         match request.part {
             Part::Producers => {

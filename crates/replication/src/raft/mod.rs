@@ -17,6 +17,7 @@ mod manifest;
 mod members;
 mod offers;
 mod opening;
+mod pacing;
 mod ready;
 mod repair;
 mod replica;

@@ -19,6 +19,7 @@ use super::hibernation::Hibernation;
 use super::members::{MemberChange, Members};
 use super::offers::Offers;
 use super::opening::{raise_log_start, settle_ballot};
+use super::pacing::Pacing;
 use super::ready::Written;
 use super::repair::{Mending, RELUCTANCE};
 use super::storage::{LogStorage, epoch_of, is_batch, offset_at, term_of};
@@ -70,6 +71,12 @@ impl PeerMessage {
         ReplicaId(self.0.to)
     }
 
+    /// The size of a message with entries; `None` of any other.
+    pub fn append_bytes(&self) -> Option<usize> {
+        let has_entries = self.0.get_msg_type() == MessageType::MsgAppend && !self.0.entries.is_empty();
+        has_entries.then(|| wire::encoded_bytes(&self.0))
+    }
+
     /// Appends it to `out`, as bytes. The format is in docs/replication.md.
     pub fn encode(&self, out: &mut BytesMut) {
         let encoded = wire::encode(&self.0, out);
@@ -89,7 +96,7 @@ impl PeerMessage {
 const MESSAGE_BYTES_MAX: u64 = 1 << 20;
 /// Messages with batches that a follower has not acknowledged yet. What is appended meanwhile goes with the next one. No more than
 /// a receiver has room for: what it drops is sent again, with all that follows.
-const MESSAGES_IN_FLIGHT_MAX: usize = 8;
+pub(super) const MESSAGES_IN_FLIGHT_MAX: usize = 8;
 /// Entries that are taken note of at once after they were committed, by the weight they have without their batches.
 const COMMITTED_BYTES_PER_ROUND: u64 = 64 << 10;
 
@@ -120,6 +127,7 @@ pub struct Replica<D: Disk> {
     pub(super) offers: Offers<D>,
     pub(super) fetch: Option<Fetch<D>>,
     pub(super) hibernation: Hibernation,
+    pub(super) pacing: Pacing,
     #[cfg(feature = "deliberate-bugs")]
     pub(super) bug: Option<super::bugs::DeliberateBug>,
 }
@@ -206,6 +214,7 @@ impl<D: Disk> Replica<D> {
             offers: Offers::new(),
             fetch: None,
             hibernation: Hibernation::default(),
+            pacing: Pacing::new(),
             #[cfg(feature = "deliberate-bugs")]
             bug: None,
         };
@@ -289,7 +298,9 @@ impl<D: Disk> Replica<D> {
 
     /// Messages that may be sent now, in this order for each receiver. They may be lost, doubled and reordered.
     pub fn take_messages(&mut self) -> Vec<PeerMessage> {
-        std::mem::take(&mut self.outgoing).into_iter().map(PeerMessage).collect()
+        let messages: Vec<_> = std::mem::take(&mut self.outgoing).into_iter().map(PeerMessage).collect();
+        self.note_sent(&messages);
+        messages
     }
 
     /// Lets one tick pass. Nothing happens while it hibernates.
@@ -306,6 +317,7 @@ impl<D: Disk> Replica<D> {
             self.tick_fetch(now);
             self.tick_repair(now);
             self.tick_hibernation();
+            self.tick_pacing();
         }
     }
 
@@ -332,7 +344,9 @@ impl<D: Disk> Replica<D> {
             self.rouse();
             return self.consider_offer(message.0, now);
         }
-        self.step_awake(message.0, now);
+        if !self.waits_for_answer(&message.0) {
+            self.step_awake(message.0, now);
+        }
     }
 
     /// A leader tells in its heartbeats only what this replica has acknowledged. Raft would panic.
@@ -346,6 +360,7 @@ impl<D: Disk> Replica<D> {
     pub fn unreachable(&mut self, replica: ReplicaId, now: TimestampMs) {
         if self.halted().is_none() {
             self.engine(|node| node.report_unreachable(replica.0));
+            self.note_unsent(replica);
             self.carry_on(now);
         }
     }

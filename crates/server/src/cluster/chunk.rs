@@ -3,8 +3,8 @@
 //! A request is the group (topic id, partition as 4 bytes little endian) and what the replicas say to each other; an answer is a
 //! byte that is 1 if there is a chunk, and the chunk.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use tailrace_replication::raft::ChunkRequest;
@@ -43,36 +43,6 @@ pub(super) fn decode_answer(mut answer: Bytes) -> Option<Bytes> {
     (answer.first() == Some(&THERE)).then(|| answer.split_off(1))
 }
 
-/// Longest time that the throttle holds up a chunk. Beyond it who waits would take it for lost.
-const HELD_UP_MAX: Duration = Duration::from_secs(5);
-
-/// What all chunks that leave this node spend together.
-#[derive(Debug, Default)]
-pub(crate) struct Throttle {
-    /// When what was spent so far is paid for.
-    paid: Mutex<Option<Instant>>,
-}
-
-impl Throttle {
-    /// Spends `bytes` at `rate` bytes per second. How long to wait.
-    fn spend(&self, bytes: usize, rate: u64, now: Instant) -> Duration {
-        let cost = Duration::try_from_secs_f64(bytes as f64 / rate.max(1) as f64).unwrap_or(HELD_UP_MAX);
-        let mut paid = self.paid.lock().unwrap_or_else(PoisonError::into_inner);
-        let until = paid.map_or(now, |paid| paid.max(now)) + cost.min(HELD_UP_MAX);
-        *paid = Some(until.min(now + HELD_UP_MAX));
-        (until - now).min(HELD_UP_MAX)
-    }
-}
-
-/// The rate at which this node may send the partition's segments, if there is one.
-fn throttle_of(broker: &Broker, group: GroupId) -> Option<u64> {
-    let topic = broker.topics().by_id(group.topic.0)?;
-    let own = format!("{}:{}", group.partition, broker.node());
-    let replicas = &topic.config.leader_replication_throttled_replicas;
-    let is_throttled = replicas.iter().any(|replica| replica == "*" || *replica == own);
-    is_throttled.then(|| broker.config().leader_replication_throttled_rate)
-}
-
 /// Reads a chunk for another node.
 pub(super) async fn serve(broker: &Arc<Broker>, body: Bytes) -> Result<Bytes, RequestError> {
     let (group, request) =
@@ -81,14 +51,18 @@ pub(super) async fn serve(broker: &Arc<Broker>, body: Bytes) -> Result<Bytes, Re
     let Some(partition) = partition_of(broker, group) else { return gone() };
     let reader = {
         let mut core = partition.core.lock().await;
-        core.as_mut().and_then(|core| core.replica()?.chunk_reader(&request))
+        core.as_mut().and_then(|core| core.replica()).and_then(|replica| {
+            let is_new = replica.members().learners.contains(&request.from());
+            Some((replica.chunk_reader(&request)?, is_new && partition.sends_slowly()))
+        })
     };
-    let Some(reader) = reader else { return gone() };
+    let Some((reader, is_slow)) = reader else { return gone() };
+    if is_slow {
+        let pass = broker.links.outbound().admit(request.bytes_max());
+        pass.ok_or_else(|| RequestError::Failed("too much is throttled already".to_owned()))?.wait().await;
+    }
     match tokio::task::spawn_blocking(move || reader.read()).await {
         Ok(Ok(chunk)) => {
-            if let Some(rate) = throttle_of(broker, group) {
-                tokio::time::sleep(broker.copying.spend(chunk.len(), rate, Instant::now())).await;
-            }
             let mut answer = BytesMut::with_capacity(1 + chunk.len());
             answer.put_u8(THERE);
             answer.put_slice(&chunk);
@@ -99,20 +73,5 @@ pub(super) async fn serve(broker: &Arc<Broker>, body: Bytes) -> Result<Bytes, Re
             gone()
         }
         Err(error) => Err(RequestError::Failed(error.to_string())),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn chunks_wait_for_each_other_and_never_too_long() {
-        let (throttle, now) = (Throttle::default(), Instant::now());
-        assert_eq!(throttle.spend(1000, 1000, now), Duration::from_secs(1));
-        assert_eq!(throttle.spend(500, 1000, now), Duration::from_millis(1500));
-        assert_eq!(throttle.spend(500, 1000, now + Duration::from_secs(9)), Duration::from_millis(500));
-        assert_eq!(throttle.spend(1 << 20, 0, now), HELD_UP_MAX);
-        assert_eq!(throttle.spend(1 << 20, u64::MAX, now + Duration::from_secs(60)), Duration::ZERO);
     }
 }

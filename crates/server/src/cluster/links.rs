@@ -1,17 +1,20 @@
 //! What partitions say to the other nodes, and who leads which.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use prometheus_client::registry::Registry;
 use tailrace_broker::MetadataImage;
 use tailrace_broker::cluster::{Leader, Leaders};
+use tailrace_broker::config::BrokerConfig;
 use tailrace_replication::raft::{ChunkRequest, PeerMessage};
 use tailrace_types::{GroupId, LeaderEpoch, NodeId, ReplicaId};
 use tokio::sync::watch;
 
 use super::chunk;
+use super::throttle::Throttle;
 use super::vouching::Vouching;
 use crate::controller::log::GROUP as CONTROLLER;
 use crate::peers::{PeerError, Peers, RequestKind};
@@ -43,6 +46,8 @@ pub(crate) struct Links {
     /// Counts the partitions that this node began or ceased to lead.
     own: watch::Sender<u64>,
     vouching: Vouching,
+    outbound: Arc<Throttle>,
+    inbound: Arc<Throttle>,
 }
 
 impl std::fmt::Debug for Links {
@@ -57,7 +62,8 @@ impl Links {
         let leaders = Mutex::new(Leaders::new(GROUPS_MAX));
         let (early, own) = (Mutex::default(), watch::Sender::new(0));
         let vouching = Vouching::new(silence_ticks);
-        Self { node, peers: OnceLock::new(), leaders, early, own, vouching }
+        let (outbound, inbound) = Default::default();
+        Self { node, peers: OnceLock::new(), leaders, early, own, vouching, outbound, inbound }
     }
 
     /// From now on there are others.
@@ -76,13 +82,54 @@ impl Links {
         &self.vouching
     }
 
-    /// Sends messages of a group, each to its replica's node. Never blocks; what cannot be sent is lost.
-    pub(crate) fn send(&self, group: GroupId, messages: Vec<PeerMessage>) {
-        let Some(peers) = self.peers.get() else { return };
-        for message in messages {
+    /// What new replicas on other nodes are sent.
+    pub(super) fn outbound(&self) -> &Arc<Throttle> {
+        &self.outbound
+    }
+
+    /// What new replicas on this node take.
+    pub(crate) fn inbound(&self) -> &Arc<Throttle> {
+        &self.inbound
+    }
+
+    /// Takes over the rates of the throttles.
+    pub(crate) fn configure(&self, config: &BrokerConfig) {
+        self.outbound.set_rate(config.leader_replication_throttled_rate);
+        self.inbound.set_rate(config.follower_replication_throttled_rate);
+    }
+
+    pub(crate) fn register_into(&self, registry: &mut Registry) {
+        let metrics = [
+            ("throttled_sent_bytes", "Bytes sent to new replicas that are throttled", &self.outbound),
+            ("throttled_received_bytes", "Bytes that new replicas took that are throttled", &self.inbound),
+        ];
+        for (name, help, throttle) in metrics {
+            registry.register(name, help, throttle.passed_bytes.clone());
+        }
+    }
+
+    /// Sends a message of a group to its replica's node. Never blocks; what cannot be sent is lost.
+    pub(crate) fn send(&self, group: GroupId, message: PeerMessage) {
+        if let Some(peers) = self.peers.get() {
             // Raft finds out by itself what did not arrive.
             let _ = peers.send(message.to().node(), group, message);
         }
+    }
+
+    /// The same when the throttle lets it through. False if too much waits already.
+    pub(crate) fn send_slowly(&self, group: GroupId, message: PeerMessage, bytes: usize) -> bool {
+        let Some(peers) = self.peers.get() else { return true };
+        let Some(pass) = self.outbound.admit(bytes) else { return false };
+        if pass.is_due() {
+            self.send(group, message);
+            return true;
+        }
+        let later = peers.clone();
+        peers.spawn(async move {
+            pass.wait().await;
+            let _ = later.send(message.to().node(), group, message);
+        });
+        true
     }
 
     /// Asks another replica of a group for a chunk of a snapshot; `None` if it has no such snapshot any more.

@@ -4,6 +4,7 @@
 //! - `join`: founding a cluster and joining one. `identity`: what the data folder remembers of it.
 //! - `receiver`: everything that arrives over the links of `crate::peers`. `links`: the way out, and who leads which partition.
 //! - `forward`, `kafka`: commands and requests from node to node. `known`: waits until all nodes know of a change.
+//! - `throttle`: how fast new replicas are brought up to date.
 //! - `liveness`, `membership`: what the controller and the leaders look after.
 
 mod chunk;
@@ -17,6 +18,7 @@ mod liveness;
 mod membership;
 mod page;
 mod receiver;
+mod throttle;
 mod vouching;
 
 use std::sync::Arc;
@@ -34,7 +36,6 @@ use crate::controller::CommandError;
 use crate::peers::{PeerError, PeerNode, Refusal, RequestKind};
 use crate::start::Addresses;
 
-pub(crate) use chunk::Throttle;
 pub(crate) use forward::{Answer, PATIENCE};
 pub use identity::ClusterError;
 pub(crate) use identity::{Entered, Own, enter, replica_options};
@@ -45,6 +46,7 @@ pub(crate) use links::Links;
 pub(crate) use membership::{Settled, hand_over, hand_to};
 pub(crate) use page::page;
 pub(crate) use receiver::{Receiver, partition_of};
+pub(crate) use throttle::Throttled;
 
 /// Time between two complete lists of what this node leads.
 const ANNOUNCE: Duration = Duration::from_secs(5);

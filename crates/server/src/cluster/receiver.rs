@@ -127,6 +127,36 @@ pub(crate) fn partition_of(broker: &Broker, group: GroupId) -> Option<Arc<Partit
     }
 }
 
+/// Takes a message; what a new replica is sent, when the throttle lets it through.
+fn receive(broker: &Arc<Broker>, partition: Arc<PartitionHandle>, message: PeerMessage) {
+    let Some(bytes) = message.append_bytes().filter(|_| partition.takes_slowly()) else {
+        return take(broker, &partition, message);
+    };
+    match broker.links.inbound().admit(bytes) {
+        Some(pass) if pass.is_due() => take(broker, &partition, message),
+        Some(pass) => {
+            let broker = Arc::clone(broker);
+            tokio::spawn(async move {
+                pass.wait().await;
+                take(&broker, &partition, message);
+            });
+        }
+        None => not_taken(broker, "throttled"),
+    }
+}
+
+fn take(broker: &Broker, partition: &Arc<PartitionHandle>, message: PeerMessage) {
+    if !broker.stepper.receive(partition, message) {
+        not_taken(broker, "inbox_full");
+    }
+}
+
+fn not_taken(broker: &Broker, reason: &'static str) {
+    if let Some(peers) = broker.links.peers() {
+        peers.not_taken(reason);
+    }
+}
+
 impl PeerReceiver for Receiver {
     fn raft(&self, from: NodeId, messages: Vec<(GroupId, PeerMessage)>) {
         let Some(broker) = self.broker() else { return };
@@ -135,10 +165,8 @@ impl PeerReceiver for Receiver {
             if message.from().node() == from
                 && let Some(partition) = partition_of(&broker, group)
                 && partition.replica() == Some(message.to())
-                && !broker.stepper.receive(&partition, message)
-                && let Some(peers) = broker.links.peers()
             {
-                peers.not_taken("inbox_full");
+                receive(&broker, partition, message);
             }
         }
     }

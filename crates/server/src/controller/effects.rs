@@ -9,6 +9,7 @@ use tailrace_log::delete_partition;
 use tailrace_types::{NodeId, PartitionId, TimestampMs, TopicPartition};
 
 use super::ControllerShell;
+use crate::cluster::Throttled;
 use crate::partitions::{Opener, PartitionHandle, PartitionSlot, Topic, TopicTable, log_config, policy};
 
 /// Threads that open partitions. New ones wait for the disk several times each, and syncs of several files share its work.
@@ -26,6 +27,7 @@ impl ControllerShell {
         for topic in gone {
             self.delete_topic(&topic).await;
         }
+        self.opener.links.configure(image.broker());
         let settings_changed =
             !Arc::ptr_eq(image.broker(), &self.broker_config.swap(Arc::clone(image.broker())));
         let mut changed = Vec::new();
@@ -62,6 +64,7 @@ impl ControllerShell {
                 outdated.push(number);
             } else if let Some(handle) = slot.handle() {
                 let config = log_config(&topic.config, image.broker(), &handle.id);
+                handle.set_throttled(Throttled::of(&topic.config, number));
                 handle.configure(config, policy(&topic.config, image.broker()), now).await;
             }
         }

@@ -74,7 +74,7 @@ pub(crate) struct Place {
     pub(crate) leader: Option<(i32, i32)>,
     /// The nodes of its replicas, the preferred leader first.
     pub(crate) replicas: Vec<i32>,
-    /// Those of them that are there.
+    /// Those of them that are there, but for new ones that are still brought up to date.
     pub(crate) in_sync: Vec<i32>,
     /// Those of them that are not.
     pub(crate) offline: Vec<i32>,
@@ -108,11 +108,16 @@ pub(crate) fn place(
     let Some(assigned) = topic.image.partition(partition) else { return Place::default() };
     let mut place =
         Place { leader: leader.map(|(node, epoch)| (node.get(), epoch.get())), ..Place::default() };
-    for node in assigned.replicas.iter().map(|replica| replica.node()) {
+    for replica in &assigned.replicas {
+        let node = replica.node();
         let is_there =
             if node == own { matches!(slot, PartitionSlot::Online(_)) } else { image.is_live(node) };
         place.replicas.push(node.get());
-        if is_there { place.in_sync.push(node.get()) } else { place.offline.push(node.get()) }
+        if !is_there {
+            place.offline.push(node.get());
+        } else if !assigned.adding.contains(replica) {
+            place.in_sync.push(node.get());
+        }
     }
     place
 }

@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use tailrace_log::LogConfig;
 use tailrace_replication::raft::{ChunkRequest, Members, Replica};
@@ -12,7 +13,8 @@ use tailrace_replication::{Appended, Partition, PartitionReader, Policy};
 use tailrace_types::{GroupId, HighWatermark, LeaderEpoch, Offset, ReplicaId, TimestampMs, TopicPartition};
 use tokio::sync::{Notify, oneshot};
 
-use crate::cluster::{Links, Settled};
+use crate::broker::wall_clock;
+use crate::cluster::{Links, Settled, Throttled};
 use crate::disk::ServerDisk;
 use crate::nats::live::LiveQueue;
 use crate::partitions::inbox::Inbox;
@@ -88,6 +90,9 @@ pub(crate) struct PartitionHandle {
     /// The members that its leader has found to be as they are wanted.
     settled: Settled,
     links: Arc<Links>,
+    throttled: ArcSwapOption<Throttled>,
+    /// Its replica is there and has no vote.
+    is_new: AtomicBool,
     /// Rung when other replicas have taken over more, while somebody asks for that.
     replicated: Notify,
     asks_replicated: AtomicUsize,
@@ -194,6 +199,8 @@ impl PartitionHandle {
             replica,
             settled: Settled::default(),
             links,
+            throttled: ArcSwapOption::empty(),
+            is_new: AtomicBool::new(false),
             replicated: Notify::new(),
             asks_replicated: AtomicUsize::new(0),
             checkpoint_due: AtomicBool::new(false),
@@ -220,9 +227,34 @@ impl PartitionHandle {
         self.watermark_moved();
     }
 
-    /// Asks another replica for a chunk of a snapshot; `None` if it has no such snapshot any more.
+    /// Asks another replica for a chunk of a snapshot; `None` if it has no such snapshot any more. What is throttled comes late.
     pub(crate) async fn ask_chunk(&self, request: &ChunkRequest) -> Result<Option<Bytes>, PeerError> {
-        self.links.ask_chunk(self.group, request).await
+        let chunk = self.links.ask_chunk(self.group, request).await?;
+        if let Some(chunk) = chunk.as_ref().filter(|_| self.takes_slowly()) {
+            self.links.inbound().pay(chunk.len()).await;
+        }
+        Ok(chunk)
+    }
+
+    /// Which of its replicas are throttled from now on.
+    pub(crate) fn set_throttled(&self, throttled: Option<Arc<Throttled>>) {
+        self.throttled.store(throttled);
+    }
+
+    /// What this node's replica sends to new ones is throttled.
+    pub(crate) fn sends_slowly(&self) -> bool {
+        let throttled = self.throttled.load();
+        self.replica.zip(throttled.as_ref()).is_some_and(|(own, throttled)| throttled.sends(own.node()))
+    }
+
+    /// What this node's replica takes is throttled, and it has no vote.
+    pub(crate) fn takes_slowly(&self) -> bool {
+        let throttled = self.throttled.load();
+        self.is_new.load(Ordering::Relaxed)
+            && self
+                .replica
+                .zip(throttled.as_ref())
+                .is_some_and(|(own, throttled)| throttled.takes(own.node()))
     }
 
     /// The epoch in which this node leads the partition and takes appends. `None` if another one does, or none.
@@ -261,7 +293,7 @@ impl PartitionHandle {
     /// and tells of leadership won or lost.
     pub(crate) fn stepped(&self, core: &mut Partition<ServerDisk>) {
         let Some(replica) = core.replica() else { return };
-        self.links.send(self.group, replica.take_messages());
+        self.send(replica);
         self.inbox.set_due(replica.ticks_until_due());
         self.note_sleep(replica);
         let leads = replica.leads();
@@ -279,6 +311,22 @@ impl PartitionHandle {
             self.stable.answer_all(WaitOutcome::Deposed);
         }
         self.links.leadership_changed(self.group, replica.id(), leads);
+    }
+
+    fn send(&self, replica: &mut Replica<ServerDisk>) {
+        let throttled = self.throttled.load();
+        let throttled = throttled.as_deref();
+        let sends_slowly = self.sends_slowly();
+        replica.pace(|id| sends_slowly || throttled.is_some_and(|throttled| throttled.takes(id.node())));
+        self.is_new.store(!replica.votes(), Ordering::Relaxed);
+        for message in replica.take_messages() {
+            let to = message.to();
+            match message.append_bytes().filter(|_| sends_slowly && replica.is_paced(to)) {
+                None => self.links.send(self.group, message),
+                Some(bytes) if self.links.send_slowly(self.group, message, bytes) => {}
+                Some(_) => replica.unreachable(to, wall_clock()),
+            }
+        }
     }
 
     fn note_sleep(&self, replica: &Replica<ServerDisk>) {

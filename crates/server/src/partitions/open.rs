@@ -10,7 +10,7 @@ use tailrace_replication::raft::{Replica, ReplicaOptions, owner};
 use tailrace_replication::{Durability, Partition, Policy, Solo};
 use tailrace_types::{GroupId, NodeId, PartitionId, ReplicaId, TimestampMs, TopicPartition};
 
-use crate::cluster::{Links, replica_options};
+use crate::cluster::{Links, Throttled, replica_options};
 use crate::disk::ServerDisk;
 use crate::partitions::handle::{Offline, PartitionHandle};
 use crate::partitions::journal::Journal;
@@ -108,6 +108,7 @@ impl Opener {
                 }
                 let group = GroupId { topic: topic.id, partition: id.partition };
                 let handle = PartitionHandle::new((id.clone(), group), core, Arc::clone(&self.links));
+                handle.set_throttled(Throttled::of(&topic.config, id.partition));
                 // The first of the founders is to lead, unless another one does already.
                 let is_first =
                     matches!(&wanted, Wanted::Replica { id, founders } if founders.first() == Some(id));

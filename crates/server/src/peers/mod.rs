@@ -173,6 +173,11 @@ impl Peers {
         }
     }
 
+    /// Runs `work` beside the links.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.shared.runtime.spawn(work);
+    }
+
     /// Counts a raft message that arrived and was not taken.
     pub(crate) fn not_taken(&self, reason: &'static str) {
         self.shared.metrics.dropped(reason, 1);

@@ -66,6 +66,10 @@ const CALLS: Weather = Weather {
     late_ms_max: 2_500,
 };
 
+/// One run in so many throttles how new replicas are brought up to date: the seeds that leave this remainder, among which there is none that
+/// found something before.
+const THROTTLED_ONE_IN: (u64, u64) = (7, 4);
+
 /// How a run is set up.
 #[derive(Clone, Debug)]
 pub struct ClusterOptions {
@@ -117,6 +121,8 @@ struct World {
     aims: bool,
     /// Markers are late and their coordinators move meanwhile, as this tells.
     late_markers: Option<Rng>,
+    /// New replicas are brought up to date slowly, as this tells.
+    throttle: Option<Rng>,
     aimed: usize,
     nodes: BTreeMap<u64, Node>,
     links: Network<Letter>,
@@ -147,7 +153,7 @@ struct World {
 }
 
 /// What must have happened somewhere in a campaign of some length, or the simulator does not do what it is there for.
-pub const RARE: [&str; 56] = [
+pub const RARE: [&str; 58] = [
     "a batch was sent again",
     "a coordinator was loaded",
     "a disk was replaced",
@@ -172,6 +178,8 @@ pub const RARE: [&str; 56] = [
     "a replica waits for room",
     "a replica was opened anew",
     "a replica was removed",
+    "a throttled message was held up",
+    "a throttled message was not sent",
     "a transaction was aborted",
     "a transaction was committed",
     "a transactional batch was refused",
@@ -511,6 +519,8 @@ impl World {
         let faults = faults::schedule(&mut rng.fork(), count, storm_ms);
         let aims = rng.percent(25);
         let mut late_markers = Rng::new(seed ^ 0x1a7e_3a23);
+        let (one_in, remainder) = THROTTLED_ONE_IN;
+        let throttle = (seed % one_in == remainder).then(|| Rng::new(seed ^ 0x7407_71e5));
         let mut nodes = BTreeMap::new();
         for number in 1..=count {
             let disk = SimDisk::new(rng.next_u64());
@@ -544,6 +554,7 @@ impl World {
             is_calm: false,
             aims,
             late_markers: late_markers.percent(25).then_some(late_markers),
+            throttle,
             aimed: 0,
             nodes,
             links: Network::new(rng.next_u64(), LINKS),

@@ -23,6 +23,9 @@ use super::{CONTROLLER, Halt, World};
 use crate::{CrashMode, SimDisk};
 
 pub(super) const TICK_MS: u64 = 20;
+/// How long a message to a throttled replica is held up at most, and how many are not sent at all.
+const HELD_UP_MS_MAX: u64 = 500;
+const REFUSED_ONE_IN: u64 = 10;
 /// Wall clocks begin here.
 const EPOCH_MS: i64 = 1_700_000_000_000;
 pub(super) const DATA: &str = "/data";
@@ -182,16 +185,32 @@ impl World {
         let now_ms = self.now_ms;
         let unchecked = self.bug == Some(super::Bug::StaleLeaderReads);
         let Some(slot) = self.nodes.get_mut(&number).and_then(|node| node.slot(group)) else { return };
-        let messages = slot.replica().map(Replica::take_messages).unwrap_or_default();
+        let is_throttled = self.throttle.is_some() && !self.is_calm;
+        let messages = slot.replica().map(|replica| {
+            replica.pace(|_| is_throttled);
+            let messages = replica.take_messages().into_iter();
+            messages.map(|message| (replica.is_paced(message.to()), message)).collect::<Vec<_>>()
+        });
+        let messages = messages.unwrap_or_default();
         let (before, leads, own) = (slot.led, super::services::leads(slot, unchecked), slot.replica);
         slot.led = leads;
         let halted = slot.core.as_ref().and_then(Partition::halted).map(str::to_owned);
-        for message in messages {
+        for (is_paced, message) in messages {
             let to = message.to().node().0 as u64;
             let mut bytes = BytesMut::new();
             message.encode(&mut bytes);
-            if self.nodes.contains_key(&to) {
-                self.links.send(now_ms, number, to, Letter::Raft(group, bytes.freeze()));
+            let entries = message.append_bytes().filter(|_| is_paced);
+            let late_ms = match (entries, &mut self.throttle) {
+                (Some(_), Some(throttle)) => throttle.below(HELD_UP_MS_MAX),
+                _ => 0,
+            };
+            if entries.is_some() && late_ms.is_multiple_of(REFUSED_ONE_IN) {
+                self.not_sent(number, group, message.to());
+            } else if self.nodes.contains_key(&to) {
+                self.links.send_late(now_ms, number, to, Letter::Raft(group, bytes.freeze()), late_ms);
+                if entries.is_some() {
+                    self.count("a throttled message was held up");
+                }
             }
         }
         if before != leads {
@@ -199,6 +218,17 @@ impl World {
         }
         if let Some(reason) = halted {
             self.replica_halted(number, group, &reason);
+        }
+    }
+
+    /// Too much is held up already.
+    fn not_sent(&mut self, number: u64, group: GroupId, to: ReplicaId) {
+        self.count("a throttled message was not sent");
+        let now_ms = self.now_ms;
+        let Some(node) = self.nodes.get_mut(&number) else { return };
+        let now = node.wall(now_ms);
+        if let Some(replica) = node.slot(group).and_then(Slot::replica) {
+            replica.unreachable(to, now);
         }
     }
 

@@ -7,6 +7,7 @@ mod log_compaction;
 mod log_damage;
 mod log_full_disk;
 mod log_model;
+mod replica_pacing;
 mod replica_repair;
 mod replica_rules;
 mod replica_snapshots;

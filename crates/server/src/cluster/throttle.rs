@@ -1,0 +1,231 @@
+//! Kafka's throttles of replication: how fast new replicas of some partitions are brought up to date (KIP-73).
+//!
+//! `leader.replication.throttled.rate` bounds what a node sends, `follower.replication.throttled.rate` what it takes, each of all
+//! replicas together that are throttled. Only replicas that do not vote yet are: a majority may wait for one that does. What is too
+//! early is held up, on its way out or before it is taken in; the replication layer sends such a replica one message at a time.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use prometheus_client::metrics::counter::Counter;
+use tailrace_broker::config::TopicConfig;
+use tailrace_types::{NodeId, PartitionId};
+
+/// Longest time that something is held up. Beyond it who waits would take it for lost.
+pub(super) const HELD_UP_MAX: Duration = Duration::from_secs(5);
+
+/// Bytes that are held up at the same time at most, but for one message.
+const HELD_BYTES_MAX: usize = 64 << 20;
+
+/// Pause of whoever cannot do without, when too much is held up already.
+const CROWDED_PAUSE: Duration = Duration::from_millis(500);
+
+/// What all throttled replicas spend together, in one direction.
+#[derive(Debug)]
+pub(crate) struct Throttle {
+    /// Bytes per second.
+    rate: AtomicU64,
+    /// When what was spent so far is paid for.
+    paid: Mutex<Option<Instant>>,
+    held: AtomicUsize,
+    /// Bytes that were let through.
+    pub(super) passed_bytes: Counter,
+}
+
+impl Default for Throttle {
+    fn default() -> Self {
+        Self {
+            rate: AtomicU64::new(u64::MAX),
+            paid: Mutex::default(),
+            held: AtomicUsize::new(0),
+            passed_bytes: Counter::default(),
+        }
+    }
+}
+
+impl Throttle {
+    /// Bytes per second from now on.
+    pub(super) fn set_rate(&self, rate: u64) {
+        self.rate.store(rate.max(1), Ordering::Relaxed);
+    }
+
+    /// How long to wait until so many bytes may pass; they are spent then. `None`, and nothing is spent, if that is longer than
+    /// [`HELD_UP_MAX`].
+    ///
+    /// Time in which less was spent counts for what passes next, and for no more than that.
+    fn spend(&self, bytes: usize, now: Instant) -> Option<Duration> {
+        let cost = bytes as f64 / self.rate.load(Ordering::Relaxed) as f64;
+        // What costs more passes all the same, or it never would.
+        let cost = Duration::try_from_secs_f64(cost).unwrap_or(HELD_UP_MAX).min(HELD_UP_MAX);
+        let mut paid = self.paid.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = paid.map_or(now, |paid| now.max(paid + cost));
+        let wait = until - now;
+        if wait > HELD_UP_MAX {
+            return None;
+        }
+        *paid = Some(until);
+        Some(wait)
+    }
+
+    /// Lets so many bytes through, when they are due. `None` if too much waits already.
+    pub(super) fn admit(self: &Arc<Self>, bytes: usize) -> Option<Pass> {
+        if self.held.load(Ordering::Relaxed) > HELD_BYTES_MAX {
+            return None;
+        }
+        let wait = self.spend(bytes, Instant::now())?;
+        self.passed_bytes.inc_by(bytes as u64);
+        self.held.fetch_add(bytes, Ordering::Relaxed);
+        Some(Pass { throttle: Arc::clone(self), bytes, wait })
+    }
+
+    /// Waits until so many bytes may pass, however long.
+    pub(crate) async fn pay(self: &Arc<Self>, bytes: usize) {
+        loop {
+            match self.admit(bytes) {
+                Some(pass) => return pass.wait().await,
+                None => tokio::time::sleep(CROWDED_PAUSE).await,
+            }
+        }
+    }
+}
+
+/// Something that may pass after a while. Counts as held up until it is dropped.
+pub(super) struct Pass {
+    throttle: Arc<Throttle>,
+    bytes: usize,
+    wait: Duration,
+}
+
+impl Pass {
+    /// It may pass at once.
+    pub(super) fn is_due(&self) -> bool {
+        self.wait.is_zero()
+    }
+
+    pub(super) async fn wait(self) {
+        tokio::time::sleep(self.wait).await;
+    }
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        self.throttle.held.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// Nodes whose replicas of a partition are throttled.
+#[derive(Debug, PartialEq, Eq)]
+enum Nodes {
+    All,
+    Some(Vec<NodeId>),
+}
+
+impl Nodes {
+    /// `listed` has pairs `PARTITION:NODE`, or `*` alone.
+    fn of(listed: &[String], partition: PartitionId) -> Self {
+        if listed.iter().any(|replica| replica == "*") {
+            return Self::All;
+        }
+        let own = |replica: &String| {
+            let (number, node) = replica.split_once(':')?;
+            (number.parse() == Ok(partition.0)).then(|| node.parse().ok().map(NodeId))?
+        };
+        Self::Some(listed.iter().filter_map(own).collect())
+    }
+
+    fn has(&self, node: NodeId) -> bool {
+        match self {
+            Self::All => true,
+            Self::Some(nodes) => nodes.contains(&node),
+        }
+    }
+}
+
+/// Which replicas of a partition are throttled, as its topic's settings say.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Throttled {
+    sending: Nodes,
+    taking: Nodes,
+}
+
+impl Throttled {
+    /// `None` if there are none.
+    pub(crate) fn of(topic: &TopicConfig, partition: PartitionId) -> Option<Arc<Self>> {
+        let sending = Nodes::of(&topic.leader_replication_throttled_replicas, partition);
+        let taking = Nodes::of(&topic.follower_replication_throttled_replicas, partition);
+        let none = Nodes::Some(Vec::new());
+        (sending != none || taking != none).then(|| Arc::new(Self { sending, taking }))
+    }
+
+    /// The replica on this node sends others no more than its node's rate.
+    pub(crate) fn sends(&self, node: NodeId) -> bool {
+        self.sending.has(node)
+    }
+
+    /// The replica on this node takes no more than its node's rate.
+    pub(crate) fn takes(&self, node: NodeId) -> bool {
+        self.taking.has(node)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(rate: u64) -> Throttle {
+        let throttle = Throttle::default();
+        throttle.set_rate(rate);
+        throttle
+    }
+
+    #[test]
+    fn bytes_wait_for_each_other_and_never_too_long() {
+        let (throttle, now, second) = (at(1000), Instant::now(), Duration::from_secs(1));
+        assert_eq!(throttle.spend(1000, now), Some(Duration::ZERO), "the first one");
+        assert_eq!(throttle.spend(1000, now), Some(second));
+        assert_eq!(throttle.spend(500, now), Some(second * 3 / 2));
+        assert_eq!(throttle.spend(4000, now), None, "longer than anybody waits");
+        assert_eq!(throttle.spend(3500, now), Some(5 * second), "what was refused was not spent");
+        // Time that has passed pays for one message, not for all that was not sent meanwhile.
+        let later = now + 60 * second;
+        assert_eq!(throttle.spend(3000, later), Some(Duration::ZERO));
+        assert_eq!(throttle.spend(1000, later), Some(second));
+        // One that costs more than anybody waits passes when it is alone.
+        let (slow, free) = (at(0), at(u64::MAX));
+        assert_eq!((slow.spend(100, now), slow.spend(100, now)), (Some(Duration::ZERO), Some(HELD_UP_MAX)));
+        assert_eq!(slow.spend(100, now), None);
+        assert_eq!(
+            (free.spend(1 << 30, now), free.spend(1 << 30, now)),
+            (Some(Duration::ZERO), Some(Duration::ZERO))
+        );
+    }
+
+    #[test]
+    fn what_takes_its_time_to_come_is_not_made_to_wait_once_more() {
+        // The sender keeps to the rate; the receiver has the same one.
+        let (throttle, start) = (at(1000), Instant::now());
+        for second in 0..10 {
+            assert_eq!(throttle.spend(1000, start + Duration::from_secs(second)), Some(Duration::ZERO));
+        }
+    }
+
+    #[test]
+    fn no_more_is_held_up_than_there_is_room_for() {
+        let throttle = Arc::new(at(100 << 20));
+        let passes: Vec<_> = (0..200).map_while(|_| throttle.admit(1 << 20)).collect();
+        assert_eq!(passes.len(), 65);
+        drop(passes);
+        assert!(throttle.admit(1 << 20).is_some());
+    }
+
+    #[test]
+    fn lists_name_replicas_of_a_partition_or_all() {
+        let list = |text: &str| text.split(',').map(str::to_owned).collect::<Vec<_>>();
+        let nodes = |text, partition| Nodes::of(&list(text), PartitionId(partition));
+        assert!(nodes("*", 7).has(NodeId(3)));
+        let some = nodes("0:1,7:2,7:30", 7);
+        assert_eq!([1, 2, 3, 30].map(|node| some.has(NodeId(node))), [false, true, false, true]);
+        assert_eq!(Nodes::of(&[], PartitionId(0)), Nodes::Some(Vec::new()));
+    }
+}
