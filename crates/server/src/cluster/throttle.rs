@@ -13,7 +13,7 @@ use tailrace_broker::config::TopicConfig;
 use tailrace_types::{NodeId, PartitionId};
 
 /// Longest time that something is held up. Beyond it who waits would take it for lost.
-pub(super) const HELD_UP_MAX: Duration = Duration::from_secs(5);
+const HELD_UP_MAX: Duration = Duration::from_secs(5);
 
 /// Bytes that are held up at the same time at most, but for one message.
 const HELD_BYTES_MAX: usize = 64 << 20;
