@@ -10,6 +10,7 @@ set -uo pipefail
 [ $# = 0 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 2; }
 install_python || die "the Python clients cannot be installed"
 install_java || die "Kafka's tools cannot be installed"
+install_go || die "franz-go cannot be installed"
 install_tailrace || die "tailrace does not build"
 if [ -z "${TAILRACE_NEXT_BIN:-}" ]; then
   next=${CARGO_TARGET_DIR:-$ROOT/target}/next-level

@@ -1,8 +1,8 @@
 # Sourced by the scripts of interop/ (bash): where things are, installing what a suite needs, a server per suite.
 # Packages come from the registries that the clients (pip, go, mvn, npm) are configured to use.
 INTEROP=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd) ROOT=$(cd "$INTEROP/.." && pwd)
-PYTHON=$INTEROP/python/.venv/bin/python GO_BIN=$INTEROP/go/target/interop GO_NATS_BIN=$INTEROP/go/target/interop-nats GO_JOB_BIN=$INTEROP/go/target/natsjob
-export GO_MEMBER_BIN=$INTEROP/go/target/member
+PYTHON=$INTEROP/python/.venv/bin/python GO_NATS_BIN=$INTEROP/go/target/interop-nats GO_JOB_BIN=$INTEROP/go/target/natsjob
+export GO_BIN=$INTEROP/go/target/interop GO_MEMBER_BIN=$INTEROP/go/target/member
 export KAFKA_LIBS=$INTEROP/java/target/libs
 NATS_SERVER_VERSION=v2.15.2
 die() { echo "interop: $*" >&2; exit 1; }

@@ -1,7 +1,7 @@
 // The franz-go suite (kgo and kadm), run by interop/run.sh with the environment that server.sh needs.
 //
 //	interop                          runs the tests
-//	interop read TOPIC COUNT         writes the values of partition 0 to stdout, one per line
+//	interop read TOPIC COUNT [RACK]  writes the values of partition 0 to stdout, one per line; read near RACK
 package main
 
 import (
@@ -13,6 +13,8 @@ import (
 	"regexp"
 	"strconv"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 var (
@@ -119,10 +121,14 @@ func payload(seed int64, size int) []byte {
 }
 
 func main() {
-	if len(os.Args) == 4 && os.Args[1] == "read" {
+	if (len(os.Args) == 4 || len(os.Args) == 5) && os.Args[1] == "read" {
+		var near []kgo.Opt
+		if len(os.Args) == 5 {
+			near = append(near, kgo.Rack(os.Args[4]))
+		}
 		count, err := strconv.Atoi(os.Args[3])
 		if err == nil {
-			err = readLines(os.Args[2], count)
+			err = readLines(os.Args[2], count, near...)
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "read:", err)

@@ -409,8 +409,9 @@ func restarts(t *T) {
 	}
 }
 
-func readLines(topic string, count int) error {
-	cl, err := kgo.NewClient(kgo.SeedBrokers(bootstrap), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}))
+func readLines(topic string, count int, more ...kgo.Opt) error {
+	from := map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}
+	cl, err := kgo.NewClient(append(more, kgo.SeedBrokers(bootstrap), kgo.ConsumePartitions(from))...)
 	if err != nil {
 		return err
 	}

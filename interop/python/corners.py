@@ -75,16 +75,17 @@ class Reader:
         self.consumer.close()
 
 
-def java_reads_near(cluster, leader, near, rack):
-    """Kafka's own consumer: it gets its records from the near replica, and none from the leader."""
-    before = [n.metric("tailrace_fetched_bytes_total") for n in (leader, near)]
-    words = ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{os.environ['KAFKA_LIBS']}/*", "org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server",
+def read_near(cluster, leader, near, rack):
+    """Consumers that are not librdkafka's get their records from the near replica, and none from the leader."""
+    kafka = ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{os.environ['KAFKA_LIBS']}/*", "org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server",
              bootstrap(cluster), "--topic", "near", "--from-beginning", "--max-messages", "400", "--timeout-ms", "30000", "--command-property", f"client.rack={rack}"]
-    done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
-    check(done.returncode == 0, done.stderr[-400:])
-    same([int(v) for v in done.stdout.split()], list(range(400)), "what Kafka's consumer read")
-    after = [n.metric("tailrace_fetched_bytes_total") for n in (leader, near)]
-    check(after[0] == before[0] and after[1] > before[1], f"bytes fetched from the leader {before[0]}..{after[0]}, from the near replica {before[1]}..{after[1]}")
+    for who, words in ("Kafka's consumer", kafka), ("franz-go", [os.environ["GO_BIN"], "read", "near", "400", rack]):
+        before = [n.metric("tailrace_fetched_bytes_total") for n in (leader, near)]
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60, env={**os.environ, "BOOTSTRAP": leader.kafka})
+        check(done.returncode == 0, f"{who}: {done.stderr[-400:]}")
+        same([int(v) for v in done.stdout.split()], list(range(400)), f"what {who} read")
+        after = [n.metric("tailrace_fetched_bytes_total") for n in (leader, near)]
+        check(after[0] == before[0] and after[1] > before[1], f"{who}: bytes fetched from the leader {before[0]}..{after[0]}, from the near replica {before[1]}..{after[1]}")
 
 
 def nearest_replica():
@@ -96,7 +97,7 @@ def nearest_replica():
     load = Load(bootstrap(cluster), "near")
     rack = {1: "a", 2: "b", 3: "c"}[near.number]
     load.moves(count=500)
-    java_reads_near(cluster, cluster[leader - 1], near, rack)
+    read_near(cluster, cluster[leader - 1], near, rack)
     reader = Reader(bootstrap(cluster), "near", rack)
     eventually(lambda: reader.broker == near.number, "the reader is sent to its own rack")
     served = near.metric("tailrace_fetched_bytes_total")
