@@ -11,8 +11,8 @@ use tailrace_types::{LeaderEpoch, Offset, RaftIndex, TimestampMs};
 
 use crate::checkpoint::CheckpointFile;
 use crate::config::{LogConfig, PartitionIdentity};
-use crate::damage::DamageMap;
-use crate::disk::{Disk, read_file, remove_if_there};
+use crate::damage::{Damage, DamageMap, DamagedRange};
+use crate::disk::{Disk, OpenMode, read_file, remove_if_there};
 use crate::entries::SideFile;
 use crate::epochs::EpochTable;
 use crate::error::{IoContext, LogError};
@@ -59,6 +59,10 @@ pub struct Recovery {
     pub producer_snapshot: Option<(Offset, Bytes)>,
     /// Oddities that were put right, one line each, for the operator.
     pub notes: Vec<String>,
+    /// Segments by base offset that have fewer bytes than were durable.
+    pub(crate) cut_short: Vec<(Offset, Damage)>,
+    /// Batches that had been durable and are not what was written.
+    pub(crate) damaged: Vec<DamagedRange>,
 }
 
 /// A tail that was cut off at open.
@@ -118,12 +122,16 @@ impl<D: Disk> Log<D> {
         origin: Origin,
     ) -> Result<(Self, Recovery), LogError> {
         let disk = store.disk();
-        let created = claim(disk, dir, identity)?;
+        let mut recovery = Recovery::default();
+        let created = claim(disk, dir, identity, &mut recovery.notes)?;
+        recovery.created = created;
         let mut listing = Listing::read(disk, dir)?;
         listing.remove_leftovers(disk, dir)?;
-        let mut recovery = Recovery { created, ..Recovery::default() };
         let dir: Arc<Path> = dir.into();
         let (checkpoint, mut origin) = load_checkpoint(disk, &dir, identity, origin, &mut recovery)?;
+        if origin != Origin::Unknown {
+            listing.remove_orphans(disk, &dir, checkpoint.as_ref())?;
+        }
         let compacted = settle(disk, &dir, &mut listing, checkpoint.as_ref(), &mut recovery)?;
         if origin == Origin::Fresh && !compacted.is_empty() {
             // There was a checkpoint once: compaction writes one.
@@ -180,10 +188,31 @@ impl<D: Disk> Log<D> {
             }
         }
         self.durable_end = end.into();
-        self.reader.load_damage(&mut recovery.notes)?;
+        self.note_damage(&mut recovery)?;
         // A full disk must not keep readers out; it is written later.
         self.reader.save_damage().or_else(unless_full)?;
         Ok((self, recovery))
+    }
+
+    /// Puts out of service what recovery found damaged, and what was known before. Nothing more is appended to such a segment.
+    fn note_damage(&mut self, recovery: &mut Recovery) -> Result<(), LogError> {
+        for range in &recovery.damaged {
+            self.reader.damage.add(range);
+        }
+        let list = self.reader.segments.load_full();
+        for (base, damage) in &recovery.cut_short {
+            let Some(segment) = list.iter().find(|segment| segment.base_offset == *base) else { continue };
+            let rows = self.reader.rows_beyond(segment, damage.position);
+            for (from, upto) in rows.unwrap_or_else(|_| vec![(segment.base_offset, segment.end_offset())]) {
+                self.reader.damage.add(&DamagedRange::found(from, upto, damage.clone()));
+            }
+        }
+        self.reader.load_damage(&mut recovery.notes)?;
+        let is_damaged = |active: &mut Arc<Segment<D>>| {
+            self.reader.damage.within(active.base_offset, active.end_offset()).is_some()
+        };
+        self.active.take_if(is_damaged);
+        Ok(())
     }
 
     /// The newest usable producer snapshot from `upto` or below: the state after all batches below its offset. What was wrong with
@@ -272,7 +301,7 @@ fn load_checkpoint<D: Disk>(
     }
 }
 
-/// The segments that the checkpoint lists, all of which must be there in full.
+/// The segments that the checkpoint lists. Of one that is not there in full the rest is damaged.
 fn known_segments<D: Disk>(
     disk: &D,
     dir: &Arc<Path>,
@@ -285,16 +314,20 @@ fn known_segments<D: Disk>(
     for entry in &checkpoint.segments {
         let segment = Segment::from_entry(dir, entry);
         let path = segment.path(Kind::Log);
-        let found = match disk.len(&path) {
-            Ok(found) => found,
+        let (found, reason) = match disk.len(&path) {
+            Ok(found) => {
+                (found, format!("it has {found} bytes, the checkpoint says {} are durable", entry.bytes))
+            }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Err(LogError::damaged(&path, 0, "the checkpoint lists it, and it is missing"));
+                // Its rows tell what was in it, and its name is where it is put together again.
+                disk.open(&path, OpenMode::Create).context("create", &path)?;
+                (0, "the checkpoint lists it, and it is missing".to_owned())
             }
             Err(error) => return Err(LogError::io("read the length of", &path, error)),
         };
         if found < u64::from(entry.bytes) {
-            let reason = format!("it has {found} bytes, the checkpoint says {} are durable", entry.bytes);
-            return Err(LogError::damaged(&path, found, reason));
+            recovery.notes.push(format!("{} is damaged at byte {found}: {reason}", path.display()));
+            recovery.cut_short.push((entry.base_offset, Damage { file: path, position: found, reason }));
         }
         known.push(Arc::new(segment));
     }

@@ -108,17 +108,61 @@ fn a_row_of_another_segment_is_not_believed() {
 }
 
 #[test]
-fn a_log_shorter_than_its_checkpoint_is_damage_and_stays_as_it_is() {
+fn what_is_left_of_a_segment_that_was_cut_short_is_served() {
+    let bytes = batch(3, 100, 0, 0).len();
+    for keep in [0, 10, 2 * bytes, 2 * bytes + 10] {
+        let disk = common::disk(1);
+        closed_log(&disk);
+        disk.damage(&log_file(0), |log| log.truncate(keep));
+        let (mut log, recovery) = open(&disk, &small_segments()).unwrap();
+        assert!(recovery.notes[0].contains("durable"), "{recovery:?}");
+        let first_segment = log.reader().segment_bounds(Offset(0)).unwrap().1.0 / 3;
+        let whole = (keep / bytes) as i64;
+        let expected: Vec<_> = (whole..first_segment).map(|number| number * 3).collect();
+        assert_eq!(served(&log).1, expected, "{keep} bytes");
+        append(&mut log, &batch(1, 10, 0, 0)).unwrap();
+        log.close(None).unwrap();
+        let (log, recovery) = open(&disk, &small_segments()).unwrap();
+        assert_eq!((served(&log).1, recovery.clean), (expected, true), "known after a restart, too");
+    }
+}
+
+#[test]
+fn a_segment_that_is_missing_is_named_and_the_others_are_served() {
+    for lost in [0, 3 * 3 * 3] {
+        let disk = common::disk(1);
+        closed_log(&disk);
+        let segments = disk.read_dir(&dir()).unwrap().into_iter().filter(|e| e.name.ends_with(".log"));
+        let segments: Vec<_> = segments.map(|e| e.name).collect();
+        let base = segments
+            .iter()
+            .filter_map(|name| name[..20].parse().ok())
+            .rfind(|base: &i64| *base <= lost)
+            .unwrap();
+        disk.remove_file(&log_file(base)).unwrap();
+        let (mut log, _) = open(&disk, &small_segments()).unwrap();
+        let (good, bad) = served(&log);
+        assert!(good.len() + bad.len() == 30 && bad.contains(&base), "{good:?} {bad:?}");
+        append(&mut log, &batch(1, 10, 0, 0)).unwrap();
+        assert_eq!(log.log_end().offset(), Offset(91), "no offset is given twice");
+    }
+}
+
+/// The last segment, too: what is appended begins a segment of its own.
+#[test]
+fn ten_bytes_cut_off_the_active_segment_cost_one_batch() {
     let disk = common::disk(1);
     closed_log(&disk);
-    disk.damage(&log_file(0), |bytes| bytes.truncate(1000));
-    let error = open(&disk, &small_segments()).err().unwrap();
-    assert!(
-        matches!(&error, LogError::Damaged { file, position: 1000, .. } if *file == log_file(0)),
-        "{error}"
-    );
-    disk.remove_file(&log_file(0)).unwrap();
-    assert!(matches!(open(&disk, &small_segments()), Err(LogError::Damaged { .. })));
+    let segments = disk.read_dir(&dir()).unwrap().into_iter().filter(|e| e.name.ends_with(".log"));
+    let last = segments.map(|e| e.name).max().unwrap();
+    disk.damage(&file(&last), |log| log.truncate(log.len() - 10));
+    let (mut log, _) = open(&disk, &small_segments()).unwrap();
+    assert_eq!(served(&log).1, [87]);
+    append(&mut log, &batch(1, 10, 0, 0)).unwrap();
+    assert_eq!((log.log_end().offset(), served(&log).1), (Offset(91), vec![87]));
+    log.close(None).unwrap();
+    let (log, _) = open(&disk, &small_segments()).unwrap();
+    assert_eq!((log.log_end().offset(), served(&log).1), (Offset(91), vec![87]));
 }
 
 /// Twenty batches in one segment, the first ten synced, no checkpoint.
@@ -140,15 +184,64 @@ fn batch_bytes() -> usize {
 }
 
 #[test]
-fn a_bad_batch_that_was_synced_takes_the_partition_offline() {
+fn a_bad_batch_that_was_synced_stays_in_its_place_and_the_rest_is_served() {
+    for number in [5, 9] {
+        let disk = half_synced();
+        disk.damage(&log_file(0), |bytes| bytes[number * batch_bytes() + 70] ^= 1);
+        let (mut log, recovery) = open(&disk, &small_segments()).unwrap();
+        assert!(recovery.notes[0].contains("durable") && recovery.truncated.is_none(), "{recovery:?}");
+        assert_eq!((log.log_end().offset(), served(&log).1), (Offset(20), vec![number as i64]));
+        append(&mut log, &batch(1, 10, 0, 0)).unwrap();
+        assert_eq!((log.log_end().offset(), served(&log).1), (Offset(21), vec![number as i64]));
+    }
+}
+
+#[test]
+fn a_bad_batch_that_was_synced_and_a_torn_tail_are_told_apart() {
     let disk = half_synced();
     disk.damage(&log_file(0), |bytes| bytes[5 * batch_bytes() + 70] ^= 1);
+    disk.damage(&log_file(0), |bytes| bytes[15 * batch_bytes() + 70] ^= 1);
+    let (log, recovery) = open(&disk, &small_segments()).unwrap();
+    assert_eq!((log.log_end().offset(), served(&log).1), (Offset(15), vec![5]));
+    assert_eq!(recovery.truncated.unwrap().position, 15 * batch_bytes() as u64);
+}
+
+#[test]
+fn a_synced_end_that_is_missing_is_damage_and_no_torn_tail() {
+    let disk = half_synced();
+    disk.damage(&log_file(0), |bytes| bytes.truncate(8 * batch_bytes() + 10));
+    let (mut log, recovery) = open(&disk, &small_segments()).unwrap();
+    assert_eq!((served(&log).1, recovery.truncated), (vec![8, 9], None));
+    assert_eq!(log.log_end().offset(), Offset(10));
+    append(&mut log, &batch(1, 10, 0, 0)).unwrap();
+    assert_eq!((log.log_end().offset(), served(&log).1), (Offset(11), vec![8, 9]));
+}
+
+/// Its row is needed to know how far the bad batch reaches.
+#[test]
+fn a_bad_batch_that_was_synced_and_has_no_row_takes_the_partition_offline() {
+    let disk = half_synced();
+    disk.damage(&log_file(0), |bytes| bytes[5 * batch_bytes() + 70] ^= 1);
+    disk.damage(&index_file(0), |rows| rows[64 + 5 * 64 + 3] ^= 1);
     let before = disk.content(&log_file(0));
     let error = open(&disk, &small_segments()).err().unwrap();
     let LogError::Damaged { file, position, reason } = error else { panic!("{error}") };
     assert_eq!((file, position), (log_file(0), 5 * batch_bytes() as u64));
     assert!(reason.contains("durable"), "{reason}");
     assert_eq!(disk.content(&log_file(0)), before, "nothing is cut");
+}
+
+#[test]
+fn a_damaged_identity_is_written_again_where_the_checkpoint_says_the_same() {
+    let disk = common::disk(1);
+    let content = closed_log(&disk);
+    for change in [|bytes: &mut Vec<u8>| bytes[20] ^= 1, |bytes: &mut Vec<u8>| bytes.clear()] {
+        disk.damage(&file("partition.meta"), change);
+        let (log, recovery) = open(&disk, &small_segments()).unwrap();
+        assert!(recovery.notes[0].contains("partition.meta"), "{recovery:?}");
+        assert_eq!(read_all(&log, Offset(0)).unwrap(), content);
+        assert_eq!(tailrace_log::read_identity(&disk, &dir()).unwrap(), Some(identity()));
+    }
 }
 
 #[test]
