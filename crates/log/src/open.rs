@@ -25,7 +25,8 @@ use crate::log::Log;
 use crate::reader::{LogReader, SegmentList};
 use crate::recover::{Recovering, Tail};
 use crate::roll::Reserved;
-use crate::segment::Segment;
+use crate::scan::{BatchScanner, Scanned};
+use crate::segment::{LenOf, Segment};
 use crate::store::LogStore;
 
 /// Where the log begins.
@@ -267,12 +268,58 @@ fn settle<D: Disk>(
         Some(checkpoint) => (listing.settle_by(checkpoint), BTreeMap::new()),
         None => listing.settle_alone(disk, dir)?,
     };
+    // What takes their place is whole, as far as the checkpoint tells; else they are kept.
+    let is_covered = match checkpoint {
+        Some(checkpoint) => is_all_there(disk, dir, checkpoint)?,
+        None => false,
+    };
     for (base, generation) in stale {
         let segment = Segment::<D>::of_generation(dir, base, generation);
-        crate::trim::remove_segment_files(disk, &segment)?;
-        recovery.notes.push(format!("segment {base} (generation {generation}) was left over by compaction"));
+        let what = format!("segment {base} (generation {generation}) was left over by compaction");
+        if is_covered || !has_batches(disk, &segment)? {
+            crate::trim::remove_segment_files(disk, &segment)?;
+            recovery.notes.push(what);
+        } else {
+            let aside = set_aside(disk, &segment)?;
+            recovery.notes.push(format!("{what}; it is kept as {}, to be removed by hand", aside.display()));
+        }
     }
     Ok(headers)
+}
+
+/// True if no segment that the checkpoint lists is shorter than it says.
+fn is_all_there<D: Disk>(disk: &D, dir: &Arc<Path>, checkpoint: &Checkpoint) -> Result<bool, LogError> {
+    for entry in &checkpoint.segments {
+        let path = Segment::<D>::from_entry(dir, entry).path(Kind::Log);
+        match disk.len(&path) {
+            Ok(len) if len >= u64::from(entry.bytes) => {}
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(LogError::io("read the length of", &path, error));
+            }
+            Ok(_) | Err(_) => return Ok(false),
+        }
+    }
+    Ok(true)
+}
+
+/// True if a `.log` begins with a whole batch.
+fn has_batches<D: Disk>(disk: &D, segment: &Segment<D>) -> Result<bool, LogError> {
+    let path = segment.path(Kind::Log);
+    let log = disk.open(&path, OpenMode::Read).context("open", &path)?;
+    let len = log.len_of(&path)?;
+    Ok(matches!(BatchScanner::new(&log, 0, len).next().context("read", &path)?, Scanned::Batch { .. }))
+}
+
+/// Renames a `.log` so that it counts no more and nobody removes it. Its index and header go. The new name.
+fn set_aside<D: Disk>(disk: &D, segment: &Segment<D>) -> Result<PathBuf, LogError> {
+    let path = segment.path(Kind::Log);
+    let aside = names::with_suffix(&path, names::ASIDE_SUFFIX);
+    disk.rename(&path, &aside).context("rename", &path)?;
+    for kind in [Kind::Header, Kind::Index] {
+        remove_if_there(disk, &segment.path(kind))?;
+    }
+    crate::disk::sync_parent(disk, &path)?;
+    Ok(aside)
 }
 
 fn load_checkpoint<D: Disk>(

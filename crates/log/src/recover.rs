@@ -39,6 +39,8 @@ pub(crate) struct Tail<D: Disk> {
     pub(crate) first_offset: Offset,
     pub(crate) next_offset: Offset,
     pub(crate) next_raft_index: RaftIndex,
+    /// The segment before has lost its index and its header: its batches were counted, and there may have been more.
+    pub(crate) index_is_a_guess: bool,
     pub(crate) last_epoch: LeaderEpoch,
     pub(crate) epochs: EpochTable,
     /// End of what the checkpoint covers.
@@ -66,7 +68,8 @@ impl<D: Disk> Tail<D> {
             segments: Vec::new(),
             first_offset: next_offset,
             next_offset,
-            next_raft_index,
+            next_raft_index: next_raft_index.max(RaftIndex(1)),
+            index_is_a_guess: false,
             last_epoch,
             epochs,
             durable_offset: checkpoint.map_or(Offset(0), |c| c.end_offset),
@@ -199,6 +202,10 @@ impl<D: Disk> Recovering<'_, D> {
         if self.origin == Origin::Foreign {
             // Compaction leaves holes.
             tail.next_offset = tail.next_offset.max(base);
+        }
+        if tail.index_is_a_guess {
+            let known = header.map_or(tail.next_raft_index, |header| header.first_raft_index);
+            tail.next_raft_index = tail.next_raft_index.max(known);
         }
         let first = tail.next_raft_index;
         if base != tail.next_offset || header.is_some_and(|h| h.first_raft_index != first) {
