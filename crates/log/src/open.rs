@@ -62,8 +62,8 @@ pub struct Recovery {
     pub notes: Vec<String>,
     /// Segments by base offset that have fewer bytes than were durable.
     pub(crate) cut_short: Vec<(Offset, Damage)>,
-    /// Batches that had been durable and are not what was written.
-    pub(crate) damaged: Vec<DamagedRange>,
+    /// What had been durable and is not what was written. It is not served; the rest is.
+    pub damaged: Vec<DamagedRange>,
 }
 
 /// A tail that was cut off at open.
@@ -209,6 +209,7 @@ impl<D: Disk> Log<D> {
             }
         }
         self.reader.load_damage(&mut recovery.notes)?;
+        recovery.damaged = self.reader.damaged();
         let is_damaged = |active: &mut Arc<Segment<D>>| {
             self.reader.damage.within(active.base_offset, active.end_offset()).is_some()
         };
@@ -373,7 +374,6 @@ fn known_segments<D: Disk>(
             Err(error) => return Err(LogError::io("read the length of", &path, error)),
         };
         if found < u64::from(entry.bytes) {
-            recovery.notes.push(format!("{} is damaged at byte {found}: {reason}", path.display()));
             recovery.cut_short.push((entry.base_offset, Damage { file: path, position: found, reason }));
         }
         known.push(Arc::new(segment));

@@ -366,7 +366,6 @@ impl<D: Disk> Recovering<'_, D> {
         tail.pass_entries(self.side);
         let damage =
             Damage { file: path, position: bad.position, reason: format!("{}; {proof}", bad.reason) };
-        self.recovery.notes.push(damage.to_string());
         self.recovery.damaged.push(DamagedRange::found(row.base_offset, row.next_offset(), damage));
         Ok(true)
     }

@@ -109,7 +109,6 @@ impl<D: Disk> Recovering<'_, D> {
                 return Err(LogError::damaged(&log_path, position, reason));
             };
             let damage = Damage { file: log_path.clone(), position, reason };
-            self.recovery.notes.push(damage.to_string());
             self.recovery.damaged.push(DamagedRange::found(row.base_offset, row.next_offset(), damage));
             self.take_row(tail, &segment, &row, &mut writer)?;
             scanner.skip_to(u64::from(row.end_position()));

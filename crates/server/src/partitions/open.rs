@@ -276,6 +276,9 @@ fn note_recovery(id: &TopicPartition, recovery: &Recovery) {
     for note in &recovery.notes {
         tracing::warn!(partition = %id, "{note}");
     }
+    for range in &recovery.damaged {
+        tracing::error!(partition = %id, "damaged, and not served: {range}");
+    }
     if let Some(tail) = &recovery.truncated {
         tracing::warn!(
             partition = %id, file = %tail.file.display(), position = tail.position, bytes = tail.bytes,
