@@ -9,7 +9,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use tailrace_types::{LeaderEpoch, Offset, RaftIndex, TimestampMs};
 
-use crate::checkpoint::CheckpointFile;
+use crate::checkpoint::{CheckpointFile, SnapshotContent};
 use crate::config::{LogConfig, PartitionIdentity};
 use crate::damage::{Damage, DamageMap, DamagedRange};
 use crate::disk::{Disk, OpenMode, read_file, remove_if_there};
@@ -178,6 +178,10 @@ impl<D: Disk> Log<D> {
         }
         crate::store::lock(&self.reader.checkpoint).snapshots = usable.to_vec();
         recovery.producer_snapshot = self.producer_snapshot(end, &mut recovery.notes)?;
+        crate::store::lock(&self.reader.checkpoint).newest = recovery
+            .producer_snapshot
+            .as_ref()
+            .map(|(offset, payload)| SnapshotContent::of(*offset, payload));
         if !recovery.clean {
             // Segments that were removed must not come back beside what is appended from here on.
             disk.sync_dir(&self.reader.dir).context("sync", &self.reader.dir)?;
@@ -228,9 +232,10 @@ impl<D: Disk> Log<D> {
         notes: &mut Vec<String>,
     ) -> Result<Option<(Offset, Bytes)>, LogError> {
         let there = crate::store::lock(&self.reader.checkpoint).snapshots.clone();
-        // What follows an older snapshot may have lost the end of a transaction that it holds as open.
-        let compacted_end = self.reader.compacted_end();
-        let usable = there.partition_point(|s| *s < compacted_end)..there.partition_point(|s| *s <= upto);
+        // What follows an older snapshot may have lost the end of a transaction that it holds as open: by compaction, or because
+        // the segments are gone.
+        let oldest = self.reader.compacted_end().max(self.reader.first_kept());
+        let usable = there.partition_point(|s| *s < oldest)..there.partition_point(|s| *s <= upto);
         self.newest_snapshot(there.get(usable).unwrap_or_default(), notes)
     }
 
@@ -433,7 +438,7 @@ fn assemble<D: Disk>(
         generation: AtomicU64::new(0),
         damage: DamageMap::default(),
         folder_synced: AtomicBool::new(false),
-        checkpoint: Mutex::new(CheckpointFile { sequence: 0, written: checkpoint, snapshots: Vec::new() }),
+        checkpoint: Mutex::new(CheckpointFile { written: checkpoint, ..CheckpointFile::default() }),
     };
     // A checkpoint is only there if the folder's name had been synced before it.
     let folder_synced =

@@ -255,6 +255,11 @@ impl<D: Disk> LogReader<D> {
         compacted.map(|s| s.end_offset()).max().unwrap_or_default()
     }
 
+    /// Where the first segment begins that was not removed: at the log start or below. The log end if there is none.
+    pub fn first_kept(&self) -> Offset {
+        self.segments.load().first().map_or(self.log_end().offset(), |segment| segment.base_offset)
+    }
+
     /// Bytes in all `.log` files.
     pub fn size_bytes(&self) -> u64 {
         self.segments.load().iter().map(|s| u64::from(s.bytes())).sum()

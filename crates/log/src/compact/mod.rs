@@ -28,6 +28,7 @@ use tailrace_types::{HighWatermark, Offset, ProducerEpoch, ProducerId, Timestamp
 use crate::config::SEGMENT_BYTES_MAX;
 use crate::disk::Disk;
 use crate::error::LogError;
+use crate::format::checkpoint::Checkpoint;
 use crate::format::names::Kind;
 use crate::log::Log;
 use crate::reader::LogReader;
@@ -128,7 +129,9 @@ pub struct Compaction<D: Disk> {
 
 impl<D: Disk> Log<D> {
     /// Begins a round. `None` if there is nothing to be done, or a round is under way. Blocks if the log never had a checkpoint: without
-    /// one, what a round has written counts at the next start whether it was installed or not.
+    /// one, what a round has written counts at the next start whether it was installed or not. So it does if segments were removed
+    /// or exchanged, and that is not durable yet: this round removes abort markers because their records are gone, and these
+    /// must not come back.
     ///
     /// # Errors
     /// [`LogError::Poisoned`] if it was: nothing is rewritten then. The disk's.
@@ -144,7 +147,7 @@ impl<D: Disk> Log<D> {
         if cleanable.end <= first_dirty || self.compaction.upgrade().is_some() {
             return Ok(None);
         }
-        if crate::store::lock(&reader.checkpoint).written.is_none() {
+        if !is_durable(&segments, crate::store::lock(&reader.checkpoint).written.as_ref()) {
             self.checkpoint(None)?;
         }
         let token = Arc::new(());
@@ -164,6 +167,14 @@ impl<D: Disk> Log<D> {
             reader,
         }))
     }
+}
+
+/// True if a start finds the segments that there are now, but for those that were begun since the checkpoint.
+fn is_durable<D: Disk>(segments: &[Arc<Segment<D>>], written: Option<&Checkpoint>) -> bool {
+    let Some(written) = written else { return false };
+    let there = segments.iter().map(|s| (s.base_offset, s.generation));
+    let mut listed = written.segments.iter().map(|s| (s.base_offset, s.generation));
+    there.zip(&mut listed).all(|(there, listed)| there == listed) && listed.next().is_none()
 }
 
 impl<D: Disk> Compaction<D> {

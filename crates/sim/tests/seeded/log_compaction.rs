@@ -458,7 +458,7 @@ fn a_segment_that_retention_removes_ends_the_round() {
     log.sync().unwrap();
     let half = Offset(log.log_end().get() / 2);
     log.advance_log_start(half).unwrap().run().unwrap();
-    let discarded = log.install_compacted(rewritten, None).unwrap().err().expect("its place is gone");
+    let discarded = log.install_compacted(rewritten, || None).unwrap().err().expect("its place is gone");
     discarded.run();
     drop(discarded);
     drop(round);

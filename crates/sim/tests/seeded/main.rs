@@ -1,6 +1,8 @@
 //! Logs and partitions on a simulated disk, against models. Each test prints the seed that it fails with.
 
+mod aborted;
 mod clusters;
+mod committed;
 mod common;
 mod hibernation;
 mod log_compaction;
