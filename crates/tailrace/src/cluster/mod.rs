@@ -11,15 +11,12 @@ mod status;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 
 use crate::client::{AskArguments, Cluster, address, block_on};
 use crate::failure::Failure;
 use crate::http::Site;
 use crate::text::units::{parse_bytes, parse_duration};
-
-/// The port of HTTP, where none is given.
-const HTTP_PORT: u16 = 8222;
 
 /// Pause between two looks at what is under way.
 const LOOK: Duration = Duration::from_millis(500);
@@ -60,14 +57,13 @@ enum ClusterVerb {
 #[derive(Debug, Args)]
 struct PageArguments {
     /// HTTP port of a node, where /clusterz is; the others are found from there
-    #[arg(long, value_name = "HOST:PORT", env = "TAILRACE_HTTP_PORT", default_value = "127.0.0.1:8222")]
+    #[arg(long, value_name = "HOST:PORT", env = "TAILRACE_HTTP_PORT", default_value = "127.0.0.1:8222", value_parser = address::http)]
     http: String,
 }
 
 impl PageArguments {
     fn site(&self, common: &AskArguments) -> Result<Site, Failure> {
-        let address = address::complete(&self.http, HTTP_PORT);
-        Ok(Site { address, tls: common.connect.tls.load()?, option: "--http" })
+        Ok(Site { address: self.http.clone(), tls: common.connect.tls.load()?, option: "--http" })
     }
 }
 
@@ -80,15 +76,16 @@ struct StatusArguments {
 }
 
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("how").required(true))]
 struct ReassignArguments {
     /// Topic; may be repeated
     #[arg(short, long, value_name = "NAME", required = true)]
     topic: Vec<String>,
     /// Only these partitions; comma list, may be repeated
-    #[arg(short, long, value_name = "N", value_delimiter = ',')]
+    #[arg(short, long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(i32).range(0..))]
     partition: Vec<i32>,
     /// The nodes that each partition is to be on, the preferred leader first
-    #[arg(short, long, value_name = "NODES", value_delimiter = ',', group = "how")]
+    #[arg(short, long, value_name = "NODES", value_delimiter = ',', group = "how", value_parser = clap::value_parser!(i32).range(0..))]
     replicas: Vec<i32>,
     /// How many replicas each partition is to have; they stay where they are as far as possible
     #[arg(long, value_name = "N", group = "how", value_parser = clap::value_parser!(u16).range(1..))]
@@ -109,7 +106,7 @@ struct ReassignArguments {
 #[derive(Debug, Args)]
 struct DecommissionArguments {
     /// Number of the node
-    #[arg(value_name = "NODE")]
+    #[arg(value_name = "NODE", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(0..))]
     node: i32,
     /// Do with fewer replicas where there is no other node for them
     #[arg(long)]

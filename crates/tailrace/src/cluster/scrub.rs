@@ -13,7 +13,7 @@ use super::pages::{Pages, ask, cell, list};
 use super::{LOOK, ScrubArguments};
 use crate::args::Output;
 use crate::client::{ClientError, Cluster, RESOURCE_BROKER, check, find_topic, retrying};
-use crate::failure::{Failure, complain};
+use crate::failure::{Failure, note};
 use crate::output::{print, print_json};
 
 const REQUEST: &str = "tailrace.scrub.request";
@@ -43,7 +43,7 @@ pub(super) async fn run(cluster: &mut Cluster, arguments: &ScrubArguments) -> Re
         }
         let progress = format!("{} of {} nodes are done", reachable.len() - working.len(), reachable.len());
         if progress != before {
-            complain(&progress);
+            note(&progress);
             before = progress;
         }
         tokio::time::sleep(LOOK).await;

@@ -50,6 +50,11 @@ pub(crate) fn parse_rate(text: &str) -> Result<f64, String> {
     if rate > 0.0 && rate <= 1e9 { Ok(rate) } else { Err(wrong()) }
 }
 
+/// `1 record`, `2 records`.
+pub(crate) fn plural(count: u64, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
 /// `12.3 MB`: powers of 1000, three digits or so.
 pub(crate) fn bytes(count: f64) -> String {
     scaled(count, &["B", "kB", "MB", "GB", "TB", "PB"])
