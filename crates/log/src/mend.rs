@@ -161,6 +161,16 @@ impl<D: Disk> Patch<D> {
         Ok(())
     }
 
+    /// True if the first of `batches` can be taken: it is checked, and belongs to what is wanted.
+    pub(crate) fn fits(&self, batches: &[u8]) -> bool {
+        let Some((from, end)) = self.wanted() else { return false };
+        check(prefix(batches).unwrap_or(batches)).is_ok_and(|header| {
+            let follows =
+                if self.is_gapless { header.base_offset == from } else { header.base_offset >= from };
+            follows && header.next_offset() <= end
+        })
+    }
+
     /// Puts a batch without records in the place of what is wanted and nobody has. Offsets stay; the records are gone for good. The
     /// range that it covers.
     ///

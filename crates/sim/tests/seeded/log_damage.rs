@@ -6,7 +6,10 @@ use std::path::PathBuf;
 
 use crate::common;
 use crate::common::{append, append_in, batch, dir, identity, open, read_all, small_segments};
-use tailrace_log::{Disk, Log, LogError, LogStore, PartitionIdentity, Scrubbed, Unhurried, inspect};
+use tailrace_log::{
+    Disk, Log, LogError, LogStore, Overlay, PartitionIdentity, RepairOptions, RepairStep, Scrubbed,
+    Unhurried, inspect, repair_dir,
+};
 use tailrace_sim::{CrashMode, Effect, Rule, SimDisk};
 use tailrace_types::{LeaderEpoch, Offset, RaftIndex, TopicId};
 
@@ -446,4 +449,130 @@ fn an_index_that_is_built_again_keeps_the_row_of_a_damaged_batch() {
     let mut expected = indexes;
     expected.remove(2);
     assert_eq!(raft_indexes(&log), expected);
+}
+
+/// A second copy of the folder on the same disk, as it is now.
+fn copy(disk: &SimDisk) -> PathBuf {
+    let other = dir().with_file_name("copy-0");
+    disk.create_dir(&other).unwrap();
+    for entry in disk.read_dir(&dir()).unwrap() {
+        let file = disk.open(&other.join(&entry.name), tailrace_log::OpenMode::Truncate).unwrap();
+        let content = disk.content(&dir().join(&entry.name)).unwrap();
+        tailrace_log::DiskFile::write_all_at(&file, &[std::io::IoSlice::new(&content)], 0).unwrap();
+    }
+    other
+}
+
+fn files(disk: &SimDisk) -> Vec<(String, Vec<u8>)> {
+    let names = disk.read_dir(&dir()).unwrap().into_iter().map(|entry| entry.name);
+    names.map(|name| (name.clone(), disk.content(&file(&name)).unwrap())).collect()
+}
+
+fn kinds(steps: &[RepairStep]) -> Vec<&'static str> {
+    let kind = |step: &RepairStep| match step {
+        RepairStep::Recovered { .. } => "recovered",
+        RepairStep::Rewritten { .. } => "rewritten",
+        RepairStep::Restored { .. } => "restored",
+        RepairStep::GivenUp { .. } => "given up",
+        RepairStep::Left { .. } => "left",
+    };
+    steps.iter().map(kind).collect()
+}
+
+#[test]
+fn a_repair_says_what_it_would_do_and_restores_from_a_copy() {
+    let disk = common::disk(1);
+    let content = closed_log(&disk);
+    let source = copy(&disk);
+    let bytes = batch(3, 100, 0, 0).len();
+    disk.damage(&log_file(0), |log| log[2 * bytes + 80] ^= 1);
+    disk.damage(&log_file(0), |log| log.truncate(4 * bytes + 10));
+    disk.damage(&file("partition.meta"), |bytes| bytes[20] ^= 1);
+    let before = files(&disk);
+    let options = RepairOptions { sources: vec![source.clone()], give_up: false };
+    let plan = repair_dir(&Overlay::new(disk.clone(), 1 << 20), &dir(), &options).unwrap();
+    assert_eq!(files(&disk), before, "a plan changes nothing");
+    assert!(!inspect::verify_dir(&disk, &dir()).unwrap().is_sound());
+    let done = repair_dir(&disk, &dir(), &options).unwrap();
+    assert_eq!(plan, done, "it does what it said");
+    assert_eq!(kinds(&done)[0], "rewritten");
+    assert!(kinds(&done)[1..].iter().all(|kind| *kind == "restored"), "{done:?}");
+    let report = inspect::verify_dir(&disk, &dir()).unwrap();
+    assert_eq!(report.all_problems().collect::<Vec<_>>(), Vec::<&inspect::Problem>::new());
+    let (log, recovery) = open(&disk, &small_segments()).unwrap();
+    assert!(recovery.damaged.is_empty() && log.reader().damaged().is_empty());
+    assert_eq!(read_all(&log, Offset(0)).unwrap(), content);
+    assert_eq!(
+        repair_dir(&Overlay::new(disk.clone(), 1 << 20), &dir(), &options).unwrap(),
+        [],
+        "nothing is left to do"
+    );
+}
+
+#[test]
+fn what_no_copy_has_stays_named_until_it_is_given_up() {
+    let disk = common::disk(1);
+    closed_log(&disk);
+    let bytes = batch(3, 100, 0, 0).len();
+    let lost = disk.content(&log_file(0)).unwrap()[2 * bytes..3 * bytes].to_vec();
+    disk.damage(&log_file(0), |log| log[2 * bytes + 80] ^= 1);
+    let mut options = RepairOptions::default();
+    let left = repair_dir(&disk, &dir(), &options).unwrap();
+    assert_eq!(kinds(&left), ["left"], "{left:?}");
+    assert_eq!(served(&open(&disk, &small_segments()).unwrap().0).1, [6]);
+    options.give_up = true;
+    let steps = repair_dir(&disk, &dir(), &options).unwrap();
+    let [RepairStep::GivenUp { range, kept: Some(kept) }] = &steps[..] else { panic!("{steps:?}") };
+    assert_eq!((range.base_offset, range.end_offset), (Offset(6), Offset(9)));
+    let mut found = disk.content(kept).unwrap();
+    found[80] ^= 1;
+    assert_eq!(found, lost, "the bytes are kept beside");
+    let (mut log, recovery) = open(&disk, &small_segments()).unwrap();
+    assert!(recovery.damaged.is_empty(), "{recovery:?}");
+    let (good, bad) = served(&log);
+    assert!(bad.is_empty() && !good.contains(&6) && good.contains(&9), "{good:?} {bad:?}");
+    assert_eq!(raft_indexes(&log).len(), 30, "its place is kept");
+    append(&mut log, &batch(1, 10, 0, 0)).unwrap();
+    assert_eq!(log.log_end().offset(), Offset(91));
+}
+
+#[test]
+fn a_folder_that_does_not_open_is_brought_to_open() {
+    for rows in [5..6, 5..7] {
+        let disk = half_synced();
+        disk.damage(&log_file(0), |bytes| bytes[5 * batch_bytes() + 70] ^= 1);
+        disk.damage(&index_file(0), |index| index[64 + rows.start * 64..64 + rows.end * 64].fill(0));
+        assert!(
+            open(&disk, &small_segments()).is_err()
+                && !inspect::verify_dir(&disk, &dir()).unwrap().is_sound()
+        );
+        let options = RepairOptions { give_up: true, ..RepairOptions::default() };
+        let steps = repair_dir(&disk, &dir(), &options).unwrap();
+        assert_eq!(kinds(&steps), ["rewritten", "given up"], "{steps:?}");
+        let (log, _) = open(&disk, &small_segments()).unwrap();
+        let (good, bad) = served(&log);
+        assert!(bad.is_empty() && good.len() == 19 && !good.contains(&5), "{good:?} {bad:?}");
+    }
+}
+
+#[test]
+fn a_repair_keeps_what_it_cuts_and_what_it_cannot_read() {
+    let disk = half_synced();
+    disk.damage(&log_file(0), |bytes| bytes[15 * batch_bytes() + 70] ^= 1);
+    let torn = disk.content(&log_file(0)).unwrap()[15 * batch_bytes()..].to_vec();
+    let steps = repair_dir(&disk, &dir(), &RepairOptions::default()).unwrap();
+    assert_eq!(kinds(&steps), ["recovered"], "{steps:?}");
+    let kept = file(&format!("{:020}.log.cut-{}", 0, 15 * batch_bytes()));
+    assert_eq!(disk.content(&kept).unwrap(), torn);
+    assert_eq!(open(&disk, &small_segments()).unwrap().0.log_end().offset(), Offset(15));
+
+    let disk = common::disk(1);
+    closed_log(&disk);
+    disk.damage(&file("entries"), |bytes| bytes[13] ^= 1);
+    let entries = disk.content(&file("entries")).unwrap();
+    let steps = repair_dir(&disk, &dir(), &RepairOptions::default()).unwrap();
+    assert_eq!(kinds(&steps), ["rewritten"], "{steps:?}");
+    assert_eq!(disk.content(&file("entries.damaged")).unwrap(), entries);
+    let (log, _) = open(&disk, &small_segments()).unwrap();
+    assert_eq!((log.entries().len(), served(&log).0.len()), (1, 30), "only its head was damaged");
 }
