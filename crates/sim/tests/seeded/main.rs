@@ -9,6 +9,7 @@ mod log_compaction;
 mod log_damage;
 mod log_full_disk;
 mod log_model;
+mod quiet;
 mod replica_pacing;
 mod replica_repair;
 mod replica_rules;
