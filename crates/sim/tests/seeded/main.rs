@@ -1,6 +1,7 @@
 //! Logs and partitions on a simulated disk, against models. Each test prints the seed that it fails with.
 
 mod aborted;
+mod aborted_replicas;
 mod clusters;
 mod committed;
 mod common;
