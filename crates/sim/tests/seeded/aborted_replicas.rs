@@ -40,6 +40,18 @@ fn append(trio: &mut Trio, key: &str, sequence: Option<i32>) {
     trio.talk(cut_off(3));
 }
 
+/// `a` is aborted, `c0` and `c1` are committed by the same producer; replica 3 hears of nothing.
+fn transactions(trio: &mut Trio) {
+    trio.lead(1);
+    for (sequence, (key, committed)) in (0..).zip([("a", false), ("c0", true), ("c1", true)]) {
+        append(trio, key, Some(sequence));
+        end(trio, committed);
+    }
+    append(trio, "other-0", None);
+    append(trio, "other-1", None);
+    trio.beat(1, 4, cut_off(3));
+}
+
 fn end(trio: &mut Trio, committed: bool) {
     let marker = TransactionMarker {
         producer_id: ProducerId(7),
@@ -94,14 +106,7 @@ fn listed(disk: &SimDisk) -> usize {
 /// snapshots from before the third round.
 fn without_marker() -> (Trio, Vec<(PathBuf, Vec<u8>)>) {
     let mut trio = Trio::with(&config());
-    trio.lead(1);
-    for (sequence, (key, committed)) in (0..).zip([("a", false), ("c0", true), ("c1", true)]) {
-        append(&mut trio, key, Some(sequence));
-        end(&mut trio, committed);
-    }
-    append(&mut trio, "other-0", None);
-    append(&mut trio, "other-1", None);
-    trio.beat(1, 4, cut_off(3));
+    transactions(&mut trio);
     compact(trio.at(1), NOW);
     append(&mut trio, "more", None);
     trio.beat(1, 4, cut_off(3));
@@ -158,4 +163,41 @@ fn a_replica_that_gets_an_older_table_from_the_leader_does_not_inherit_the_fault
     let disk = trio.disks[2].crash(CrashMode::LoseAll);
     trio.replicas[2] = open_with(&disk, config(), options(3, &[1, 2, 3])).unwrap();
     assert!(trio.at(3).producers().aborted().is_empty(), "it was inherited, and kept");
+}
+
+/// Both have compacted equally far, but only the other one's last round came when the marker's time was over.
+#[test]
+fn a_segment_that_is_mended_from_a_replica_without_the_marker_takes_the_transaction_with_it() {
+    let mut trio = Trio::with(&config());
+    transactions(&mut trio);
+    for (key, last) in [("more", false), ("last", true)] {
+        for id in [1, 2] {
+            compact(trio.at(id), NOW);
+        }
+        append(&mut trio, key, None);
+        trio.beat(1, 4, cut_off(3));
+        if last {
+            compact(trio.at(1), LATER);
+            compact(trio.at(2), NOW);
+        }
+    }
+    assert_eq!((trio.at(1).producers().aborted().len(), trio.at(2).producers().aborted().len()), (0, 1));
+    let logs = |disk: &SimDisk| {
+        let names = disk.read_dir(Path::new("/data/t-0")).unwrap().into_iter().map(|entry| entry.name);
+        names.filter(|name| name.ends_with(".log")).map(|name| Path::new("/data/t-0").join(name)).next()
+    };
+    let damaged = logs(&trio.disks[1]).unwrap();
+    trio.disks[1].damage(&damaged, |bytes| bytes[100] ^= 0x10);
+    let reader = trio.at(2).reader();
+    for target in reader.log().scrub_targets() {
+        reader.log().scrub(&target, &mut Unhurried).unwrap();
+    }
+    assert_eq!(reader.log().damaged().len(), 1);
+    for _ in 0..60 {
+        (1..=2).for_each(|id| trio.at(id).tick(NOW));
+        trio.talk(cut_off(3));
+    }
+    assert_eq!(trio.at(2).counters().segments_mended, 1);
+    assert!(trio.at(2).producers().aborted().is_empty(), "it has no marker any more");
+    assert!(keys(trio.at(2)).starts_with(&MORE.map(str::to_owned)), "{:?}", keys(trio.at(2)));
 }
