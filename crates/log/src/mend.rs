@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use tailrace_records::{BatchHeader, HEADER_BYTES, check, write_lost};
-use tailrace_types::{LeaderEpoch, Offset, RaftIndex};
+use tailrace_types::{LeaderEpoch, Offset, RaftIndex, TimestampMs};
 
 use crate::compact::{Output, Rewritten, Unhurried};
 use crate::disk::Disk;
@@ -53,7 +53,7 @@ impl<D: Disk> Log<D> {
             return Ok(None);
         };
         let reader = self.reader();
-        let output = Output::create(&reader, std::slice::from_ref(&source))?;
+        let output = Output::create(&reader, std::slice::from_ref(&source), TimestampMs(i64::MIN))?;
         let token = Arc::new(());
         self.compaction = Arc::downgrade(&token);
         let first = source.first_raft_index;

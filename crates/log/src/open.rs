@@ -435,6 +435,7 @@ fn assemble<D: Disk>(
         log_start: AtomicI64::new(log_start.0),
         log_end: AtomicI64::new(tail.next_offset.0),
         first_dirty: AtomicI64::new(checkpoint.as_ref().map_or(0, |c| c.first_dirty.0)),
+        close_after_ms: AtomicI64::new(config.close_after_ms()),
         generation: AtomicU64::new(0),
         damage: DamageMap::default(),
         folder_synced: AtomicBool::new(false),

@@ -39,6 +39,8 @@ pub struct LogReader<D: Disk> {
     pub(crate) log_end: AtomicI64,
     /// Compaction has seen to everything below.
     pub(crate) first_dirty: AtomicI64,
+    /// Age in milliseconds at which the active segment is closed.
+    pub(crate) close_after_ms: AtomicI64,
     /// Raised by every truncation.
     pub(crate) generation: AtomicU64,
     /// What is not served.

@@ -405,6 +405,12 @@ impl<D: Disk> Solo<D> {
         }
     }
 
+    /// Closes the active segment if it is older than `segment.ms`, though nothing is appended. True if it was closed. What is worth
+    /// calling this [`LogReader::is_closing_due`](tailrace_log::LogReader::is_closing_due) says without the partition.
+    pub fn close_old_segment(&mut self, now: TimestampMs) -> bool {
+        self.ledger.log.close_old_segment(now)
+    }
+
     /// Begins a round of compaction up to the last stable offset. `None` if there is nothing to do, or a round is under
     /// way. Run it without holding the partition; each group that it yields goes to [`Solo::install_compacted`].
     ///

@@ -144,7 +144,7 @@ impl<D: Disk> Log<D> {
         let segments = reader.segments.load_full().as_ref().clone();
         let first_dirty = reader.first_dirty().max(reader.log_start());
         let cleanable = cleanable::cleanable(&segments, first_dirty, &settings.limits);
-        if cleanable.end <= first_dirty || self.compaction.upgrade().is_some() {
+        if (cleanable.end <= first_dirty && !cleanable.expired) || self.compaction.upgrade().is_some() {
             return Ok(None);
         }
         if !is_durable(&segments, crate::store::lock(&reader.checkpoint).written.as_ref()) {
@@ -188,8 +188,40 @@ impl<D: Disk> Compaction<D> {
     pub fn index(&mut self, map: &mut KeyMap, pace: &mut impl Pace) -> Result<(), LogError> {
         self.unless_overtaken(|this| this.index_segments(map, pace))?;
         self.stats.keys = map.len() as u64;
-        self.groups = self.group();
+        let has_dirty = self.mapped_end > self.first_dirty;
+        if has_dirty || self.unless_overtaken(|this| this.has_expired(pace))? {
+            self.groups = self.group();
+        }
         Ok(())
+    }
+
+    /// Where nothing is dirty: true if the time of a tombstone or a marker is over. Reads the headers of what has one.
+    fn has_expired(&self, pace: &mut impl Pace) -> Result<bool, LogError> {
+        let now = self.settings.limits.now;
+        let mut has_expired = false;
+        for segment in self.segments[..self.eligible].iter().filter(|s| s.generation > 0 && s.rows() > 0) {
+            if segment.next_horizon().is_none() {
+                segment.set_next_horizon(self.look_for_horizon(segment, pace)?);
+            }
+            has_expired |= segment.next_horizon().is_some_and(|horizon| horizon <= now);
+        }
+        Ok(has_expired)
+    }
+
+    fn look_for_horizon(
+        &self,
+        segment: &Arc<Segment<D>>,
+        pace: &mut impl Pace,
+    ) -> Result<TimestampMs, LogError> {
+        let mut first = TimestampMs(i64::MAX);
+        let mut source = Source::open(&self.reader, segment, HEADER_BYTES)?;
+        while let Some(row) = source.next_row()? {
+            if row.attributes.has_delete_horizon() && row.record_count > 0 {
+                let (header, _) = source.batch(&row, pace)?;
+                first = first.min(header.base_timestamp);
+            }
+        }
+        Ok(first)
     }
 
     fn index_segments(&mut self, map: &mut KeyMap, pace: &mut impl Pace) -> Result<(), LogError> {

@@ -209,13 +209,13 @@ impl<D: Disk> Replica<D> {
         };
         match installed {
             Ok(Ok(trim)) => {
-                let result = trim.run();
-                self.finish_trim(&trim, &result);
-                self.counters.segments_mended += 1;
                 // The other one may have compacted it once more.
                 if let Err(error) = self.ledger_mut().forget_unended() {
                     self.fail(&error);
                 }
+                let result = trim.run();
+                self.finish_trim(&trim, &result);
+                self.counters.segments_mended += 1;
                 (self.mending.rounds, self.mending.refused) = (0, BTreeSet::new());
             }
             // It was removed meanwhile.

@@ -90,6 +90,12 @@ impl<D: Disk> Replica<D> {
         }
     }
 
+    /// As [`Solo::close_old_segment`](crate::Solo::close_old_segment). Each replica closes its own; nobody hears of it, and a group that
+    /// hibernates goes on doing so.
+    pub fn close_old_segment(&mut self, now: TimestampMs) -> bool {
+        self.ledger_mut().log.close_old_segment(now)
+    }
+
     /// As [`Solo::begin_compaction`](crate::Solo::begin_compaction). `None` also while a snapshot is fetched, whose place the files of
     /// a round would take.
     ///

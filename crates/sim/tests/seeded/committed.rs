@@ -40,6 +40,7 @@ struct Counters {
     failures: Cell<u64>,
     full: Cell<u64>,
     trims: Cell<u64>,
+    closed: Cell<u64>,
     open_over_a_start: Cell<u64>,
 }
 
@@ -105,11 +106,12 @@ impl<'c> World<'c> {
             preallocate_bytes: [0, 1024][rng.below(2) as usize],
             retention_ms: None,
             retention_bytes: rng.percent(20).then_some(6000),
+            segment_ms: if rng.percent(50) { i64::MAX } else { 300 },
             ..LogConfig::default()
         };
         let policy = CompactionPolicy {
             min_lag_ms: 0,
-            max_lag_ms: i64::MAX,
+            max_lag_ms: if config.segment_ms == i64::MAX { i64::MAX } else { 300 },
             delete_retention_ms: [0, 50, 400][rng.below(3) as usize],
             io_bytes: 1000,
         };
@@ -187,7 +189,13 @@ impl<'c> World<'c> {
             0..=9 => self.append(),
             10..=13 => self.end_transaction(),
             14..=16 => self.sync(),
-            17..=19 => self.compact(),
+            17..=19 => {
+                let now = TimestampMs(self.now);
+                if self.core().close_old_segment(now) {
+                    count(&self.counters.closed);
+                }
+                self.compact();
+            }
             20 => self.delete_records(),
             21 => self.retain(),
             22 if self.rng.percent(60) => self.restart(),
@@ -540,10 +548,9 @@ fn consumers_get_what_was_committed_through_compaction_restarts_and_a_faulty_dis
         }
     }
     println!("{counters:?}");
-    let Counters {
-        rounds, interrupted, abort_markers_removed, stops, crashes, failures, full, trims, ..
-    } = &counters;
-    let all = [rounds, interrupted, abort_markers_removed, stops, crashes, failures, full, trims];
-    assert!(all.iter().all(|counter| counter.get() > seeds / 10), "{counters:?}");
-    assert!(counters.open_over_a_start.get() > seeds / 10, "{counters:?}");
+    let c = &counters;
+    let faults = [&c.stops, &c.crashes, &c.failures, &c.full, &c.trims, &c.open_over_a_start];
+    let rounds = [&c.rounds, &c.interrupted, &c.abort_markers_removed, &c.closed];
+    let mut all = faults.into_iter().chain(rounds);
+    assert!(all.all(|counter| counter.get() > seeds / 10), "{counters:?}");
 }
