@@ -5,6 +5,7 @@ use std::os::unix::fs::FileExt as _;
 
 use serde_json::{Value, json};
 
+use crate::cluster::three;
 use crate::support::{Listener, Server, command, failure, until};
 
 /// A server that reads a byte per second if nobody says otherwise, and some records.
@@ -65,6 +66,19 @@ fn json_names_rate_and_damage_and_says_that_it_is_complete() {
     assert_eq!((&scrub["bytes_per_second"], &scrub["complete"]), (&json!(0), &json!(true)), "{report}");
     assert_eq!((&scrub["found_total"], &report["partitions"]), (&json!(1), &scrub["partitions"]), "{report}");
     assert!(scrub["request"].as_str().unwrap().ends_with("@0"), "{report}");
+}
+
+#[test]
+fn a_node_that_does_not_answer_leaves_a_scrub_incomplete() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut nodes = three(dir.path());
+    nodes.remove(&3).unwrap().server.kill();
+    let output = scrub(&nodes[&1].server, &["--rate", "0"]);
+    failure(&output, 1);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let last = text.lines().last().unwrap();
+    assert!(last.starts_with("NOT COMPLETE: node 3: cannot get /clusterz from "), "{text}");
+    assert!(last.contains("; read so far: 2 nodes, "), "{text}");
 }
 
 #[test]
