@@ -314,6 +314,10 @@ fn scrub(
     pace: &mut Limited<'_>,
 ) -> Result<(), LogError> {
     let log = handle.reader.log();
+    // What is out of service since earlier is not read again, and is damaged still.
+    for segment in log.damaged() {
+        remember(shared, handle, &segment.damage);
+    }
     for target in log.scrub_targets() {
         let before = shared.lock().progress.bytes_done;
         match log.scrub(&target, pace)? {
@@ -352,6 +356,10 @@ fn note(shared: &Shared, broker: &Broker, handle: &PartitionHandle, damage: &Dam
         partition = %handle.id, file = %damage.file.display(), position = damage.position, reason = %damage.reason,
         "damage was found"
     );
+    remember(shared, handle, damage);
+}
+
+fn remember(shared: &Shared, handle: &PartitionHandle, damage: &Damage) {
     let mut state = shared.lock();
     state.progress.found_total += 1;
     if state.progress.found.len() < FOUND_MAX {

@@ -66,6 +66,9 @@ fn json_names_rate_and_damage_and_says_that_it_is_complete() {
     assert_eq!((&scrub["bytes_per_second"], &scrub["complete"]), (&json!(0), &json!(true)), "{report}");
     assert_eq!((&scrub["found_total"], &report["partitions"]), (&json!(1), &scrub["partitions"]), "{report}");
     assert!(scrub["request"].as_str().unwrap().ends_with("@0"), "{report}");
+    // It is out of service from then on, and as damaged as before.
+    let again = String::from_utf8(crate::support::success(self::scrub(&server, &["--rate", "0"]))).unwrap();
+    assert!(again.contains("  t-1: ") && again.contains(", 1 damaged file; 1 damage not mended"), "{again}");
 }
 
 #[test]
