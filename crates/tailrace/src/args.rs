@@ -22,7 +22,7 @@ use crate::txn::TxnArguments;
     tailrace topic create orders\n  \
     seq 1000 | tailrace produce orders\n  \
     tailrace consume orders\n\n\
-    Exit status: 0 done, 1 failed, 2 wrong usage.")]
+    Exit status: 0 done, 1 failed, 2 wrong usage, 130 and 143 ended by SIGINT and SIGTERM.")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) serve: ServeArguments,

@@ -49,6 +49,11 @@ pub(crate) fn speak_json() {
     JSON.store(true, Ordering::Relaxed);
 }
 
+/// True after [`speak_json`].
+pub(crate) fn speaks_json() -> bool {
+    JSON.load(Ordering::Relaxed)
+}
+
 /// Says why, and yields the exit status.
 ///
 /// A bare `io::Error` comes from standard output: errors of sockets and files are wrapped by those who met them. If
@@ -81,7 +86,7 @@ pub(crate) fn note(text: &str) {
 
 /// The same without the program's name in front: a summary, or what a verb shows of itself while it runs.
 pub(crate) fn tell(text: &str) {
-    if JSON.load(Ordering::Relaxed) {
+    if speaks_json() {
         return note(text);
     }
     use io::Write as _;
@@ -98,8 +103,7 @@ pub(crate) fn tell_object(object: &serde_json::Value) {
 fn say(text: &str, object: impl FnOnce(&str) -> serde_json::Value) {
     use io::Write as _;
     let text = text.replace('\n', " ");
-    let line =
-        if JSON.load(Ordering::Relaxed) { object(&text).to_string() } else { format!("tailrace: {text}") };
+    let line = if speaks_json() { object(&text).to_string() } else { format!("tailrace: {text}") };
     let _ = writeln!(io::stderr(), "{line}");
 }
 

@@ -14,6 +14,7 @@ use crate::args::Output;
 use crate::client::{ClientError, Cluster, check, retrying};
 use crate::failure::{Failure, note};
 use crate::output::{print, print_json};
+use crate::text::units::plural;
 
 pub(super) async fn run(
     cluster: &mut Cluster,
@@ -67,8 +68,10 @@ fn tell(
 ) -> Result<ExitCode, Failure> {
     let node = arguments.node;
     match arguments.common.output {
-        Output::Text if moved == 1 => print(&format!("node {node}: 1 partition moved, {state}\n"))?,
-        Output::Text => print(&format!("node {node}: {moved} partitions moved, {state}\n"))?,
+        Output::Text => {
+            let moved = plural(moved as u64, "partition");
+            print(&format!("node {node}: {moved} moved, {state}\n"))?;
+        }
         Output::Json => print_json(&json!({ "node": node, "partitions_moved": moved, "state": state }))?,
     }
     Ok(code)

@@ -6,6 +6,7 @@ mod pages;
 mod place;
 mod reassign;
 mod scrub;
+mod scrub_report;
 mod status;
 
 use std::process::ExitCode;
@@ -49,7 +50,12 @@ enum ClusterVerb {
     )]
     Decommission(DecommissionArguments),
     /// Check what lies on the disks of all nodes, now, and show what is found.
-    #[command(after_help = "Examples:\n  tailrace cluster scrub\n  tailrace cluster scrub --topic orders")]
+    #[command(
+        after_help = "Each node reads at most tailrace.scrub.bytes.per.second, 4 MiB/s by default: a terabyte takes three days \
+        then. --rate raises or lowers that for this round alone.\n\nExamples:\n  \
+        tailrace cluster scrub\n  tailrace cluster scrub --topic orders --rate 64MiB\n  \
+        tailrace cluster scrub --rate 0 -o json"
+    )]
     Scrub(ScrubArguments),
 }
 
@@ -126,9 +132,13 @@ struct ScrubArguments {
     /// Only this topic
     #[arg(short, long, value_name = "NAME")]
     topic: Option<String>,
-    /// Longest wait for the end
-    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_duration)]
-    wait: Duration,
+    /// Bytes per second that each node reads in this round, as in 64MiB; 0: as many as the disk gives
+    /// [default: the nodes' tailrace.scrub.bytes.per.second]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    rate: Option<u64>,
+    /// Longest wait for the end; the nodes go on without it [default: as long as it takes]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    wait: Option<Duration>,
     #[command(flatten)]
     pages: PageArguments,
     #[command(flatten)]

@@ -71,7 +71,7 @@ pub(super) struct LagArguments {
     /// Only this topic; may be repeated
     #[arg(short, long, value_name = "TOPIC")]
     pub(super) topic: Vec<String>,
-    /// Show it again and again, with this time in between, until Ctrl-C
+    /// Show it again and again, with this time in between, until Ctrl-C or SIGTERM
     #[arg(short, long, value_name = "TIME", value_parser = parse_duration)]
     pub(super) watch: Option<Duration>,
     #[command(flatten)]

@@ -15,6 +15,7 @@ use crate::client::{
     find_topic, list_offsets, records_between, share_offsets,
 };
 use crate::failure::Failure;
+use crate::interrupt::{FINISH, Interrupt};
 use crate::output::{print, print_json};
 use crate::text::table::Table;
 
@@ -59,6 +60,8 @@ pub(super) async fn run(cluster: &mut Cluster, arguments: &LagArguments) -> Resu
         show(&reports, arguments)?;
         return Ok(ExitCode::SUCCESS);
     };
+    // There is no other end.
+    let mut interrupt = Interrupt::install(FINISH)?;
     let clears = arguments.common.output == Output::Text && std::io::stdout().is_terminal();
     loop {
         if clears {
@@ -67,7 +70,7 @@ pub(super) async fn run(cluster: &mut Cluster, arguments: &LagArguments) -> Resu
         show(&reports, arguments)?;
         tokio::select! {
             () = tokio::time::sleep(pause.max(WATCH_MIN)) => {}
-            _ = tokio::signal::ctrl_c() => return Ok(ExitCode::SUCCESS),
+            _ = interrupt.wait() => return Ok(ExitCode::SUCCESS),
         }
         reports = look(cluster, arguments).await?;
     }

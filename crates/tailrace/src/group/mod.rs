@@ -13,6 +13,7 @@ use std::process::ExitCode;
 
 use crate::client::{ClientError, Cluster, Group, block_on, find_group};
 use crate::failure::Failure;
+use crate::text::units::plural;
 
 pub(crate) use arguments::GroupArguments;
 use arguments::GroupVerb;
@@ -39,5 +40,5 @@ async fn existing(cluster: &mut Cluster, id: &str) -> Result<Group, Failure> {
 
 /// `1 member`, `2 members`.
 fn members(count: usize) -> String {
-    if count == 1 { "1 member".to_owned() } else { format!("{count} members") }
+    plural(count as u64, "member")
 }

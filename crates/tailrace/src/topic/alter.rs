@@ -9,11 +9,12 @@ use tailrace_kafka_wire::messages::incremental_alter_configs_request::{
 };
 use tailrace_kafka_wire::messages::{CreatePartitionsRequest, IncrementalAlterConfigsRequest};
 
-use super::{AlterArguments, CHANGE_TIMEOUT_MS, captured, plural};
+use super::{AlterArguments, CHANGE_TIMEOUT_MS, captured};
 use crate::args::Output;
 use crate::client::{ClientError, Cluster, RESOURCE_TOPIC, check, find_topic, retrying, topic_configs};
 use crate::failure::Failure;
 use crate::output::{print, print_json};
+use crate::text::units::plural;
 
 /// Operations on a key, as the protocol numbers them.
 const SET: i8 = 0;
@@ -31,7 +32,7 @@ pub(super) async fn run(cluster: &mut Cluster, arguments: &AlterArguments) -> Re
     }
     if let Some(count) = arguments.partitions {
         add_partitions(cluster, arguments, count).await?;
-        done.push(plural(count.into(), "partition"));
+        done.push(plural(u64::from(count.unsigned_abs()), "partition"));
     }
     let prefix = if arguments.validate_only { "would be changed" } else { "changed" };
     match arguments.common.output {

@@ -166,8 +166,3 @@ pub(crate) fn key_value(text: &str) -> Result<(String, String), String> {
 fn captured(subjects: &[String]) -> Option<(String, String)> {
     (!subjects.is_empty()).then(|| ("tailrace.subjects".to_owned(), subjects.join(",")))
 }
-
-/// `1 partition`, `2 partitions`.
-fn plural(count: i64, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
-}

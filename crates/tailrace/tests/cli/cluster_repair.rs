@@ -187,6 +187,8 @@ fn a_node_is_emptied_and_forgotten() {
     let ids: Vec<_> =
         status(&nodes[&1])["nodes"].as_array().unwrap().iter().map(|node| node["id"].clone()).collect();
     assert_eq!(ids, [1, 2]);
+    let again = crate::support::failure(&nodes[&1].server.run(&["cluster", "decommission", "3"]), 1);
+    assert!(again.contains("there is no node 3"), "{again}");
     assert_all_there(&nodes[&2], "t", &text);
     // More replicas than there are nodes are refused in words.
     let grow = ["cluster", "reassign", "--topic", "t", "--replication-factor", "3"];

@@ -13,6 +13,7 @@ mod nats_cluster;
 mod nats_verbs;
 mod offline;
 mod round_trip;
+mod scrub;
 mod serve;
 #[path = "../support/mod.rs"]
 mod support;

@@ -261,7 +261,7 @@ impl Publisher {
             };
             failure::tell(&format!(
                 "{} published{acknowledged}, {}{speed}",
-                plural(self.messages),
+                units::plural(self.messages, "message"),
                 units::bytes(self.bytes as f64)
             ));
         }
@@ -270,10 +270,6 @@ impl Publisher {
             End::Stopped(stop) => ended(Some(stop)),
         })
     }
-}
-
-fn plural(messages: u64) -> String {
-    if messages == 1 { "1 message".to_owned() } else { format!("{messages} messages") }
 }
 
 async fn wait_until(at: Option<Instant>) {
