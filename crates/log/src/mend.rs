@@ -296,6 +296,26 @@ impl<D: Disk> LogReader<D> {
         Ok(out.into())
     }
 
+    /// True if compaction has left nothing of `from..upto` here, which lies within the log: neither a batch nor damage.
+    ///
+    /// # Errors
+    /// [`LogError::Damaged`] for an index row with a wrong checksum; the disk's.
+    pub fn is_hole(&self, from: Offset, upto: Offset) -> Result<bool, LogError> {
+        if self.first_dirty() < upto || from < self.log_start() || self.refuse_damaged(from, upto).is_err() {
+            return Ok(false);
+        }
+        let list = self.segments.load_full();
+        for segment in list.iter().skip(crate::reader::segment_of(&list, from)) {
+            let files = self.files(segment)?;
+            let mut rows = Rows::new(segment, &files);
+            let number = rows.first_where(|row| row.next_offset() > from)?;
+            if number < rows.count {
+                return Ok(rows.get(number)?.base_offset >= upto);
+            }
+        }
+        Ok(false)
+    }
+
     fn checked_batches(
         &self,
         segment: &Arc<Segment<D>>,

@@ -402,6 +402,10 @@ fn restore<'s, D: Disk>(
             continue;
         }
         let Ok(bytes) = source.read_checked(from, upto, CHUNK_BYTES) else { continue };
+        if bytes.is_empty() && source.is_hole(from, upto).unwrap_or(false) {
+            patch.give_up_wanted()?;
+            return Ok(Some(dir));
+        }
         if bytes.is_empty() || !patch.fits(&bytes) {
             continue;
         }
