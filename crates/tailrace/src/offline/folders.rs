@@ -57,3 +57,15 @@ pub(super) fn is_in_use(dir: &Path) -> bool {
         .filter_map(|dir| File::open(dir.join(LOCK_FILE)).ok())
         .any(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
+
+/// Bytes of the segments in a partition's folder, about: what cannot be looked at does not count.
+pub(super) fn log_bytes(dir: &Path) -> u64 {
+    let files = children(dir).unwrap_or_default().into_iter();
+    let logs = files.filter(|path| path.extension().is_some_and(|extension| extension == "log"));
+    logs.filter_map(|path| path.metadata().ok()).map(|metadata| metadata.len()).sum()
+}
+
+/// The last part of a path, for people.
+pub(super) fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}

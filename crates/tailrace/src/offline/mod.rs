@@ -1,8 +1,10 @@
-//! `tailrace log ...`: looks into the files of a data folder. Read only, with or without a server; nothing is recovered,
-//! rebuilt or removed.
+//! `tailrace log ...`: looks into the files of a data folder, with or without a server, and changes nothing; but for `repair
+//! --execute`, which takes a server that is stopped.
 
 mod dump;
 mod folders;
+mod progress;
+mod repair;
 mod verify;
 
 use std::path::PathBuf;
@@ -32,6 +34,16 @@ enum LogVerb {
         Examples:\n  tailrace log verify tailrace-data\n  tailrace log verify tailrace-data/orders-0 -o json"
     )]
     Verify(VerifyArguments),
+    /// Show how a damaged data folder can be repaired, and do it with --execute; exit status 1 if something stays damaged.
+    #[command(
+        after_help = "What can be derived is written again: indexes, headers, partition.meta, a checkpoint. Damaged records are \
+        restored from a copy (--from), or given up (--give-up): offsets stay, and the bytes that lay there are kept in a file \
+        beside. Without --execute nothing is changed. The server that uses the folder must be stopped.\n\n\
+        Examples:\n  tailrace log repair tailrace-data\n  \
+        tailrace log repair tailrace-data --from /backup/tailrace-data --execute\n  \
+        tailrace log repair tailrace-data/orders-0 --give-up --execute"
+    )]
+    Repair(RepairArguments),
 }
 
 #[derive(Debug, Args)]
@@ -52,6 +64,28 @@ struct VerifyArguments {
     /// A data folder, or a partition's folder
     #[arg(value_name = "DIR")]
     dir: PathBuf,
+    /// Read no more than this in a second, such as 64MiB; as fast as it goes if not given
+    #[arg(long, value_name = "BYTES", value_parser = crate::text::units::parse_bytes)]
+    rate: Option<u64>,
+    /// Lines for people, or JSON
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+}
+
+#[derive(Debug, Args)]
+struct RepairArguments {
+    /// A data folder, or a partition's folder
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// Restore from this folder: a data folder or a partition's folder of another node, or a copy; may be repeated
+    #[arg(long, value_name = "DIR")]
+    from: Vec<PathBuf>,
+    /// Give up what no copy has
+    #[arg(long)]
+    give_up: bool,
+    /// Do it, instead of showing what would be done
+    #[arg(long)]
+    execute: bool,
     /// Lines for people, or JSON
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
@@ -61,5 +95,6 @@ pub(crate) fn run(arguments: &LogArguments) -> Result<ExitCode, Failure> {
     match &arguments.verb {
         LogVerb::Dump(arguments) => dump::run(arguments),
         LogVerb::Verify(arguments) => verify::run(arguments),
+        LogVerb::Repair(arguments) => repair::run(arguments),
     }
 }

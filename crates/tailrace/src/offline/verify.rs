@@ -4,14 +4,16 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use tailrace_log::RealDisk;
-use tailrace_log::inspect::{Problem, Report, SegmentReport, verify_dir};
+use tailrace_log::inspect::{Problem, Report, SegmentReport, verify_dir_paced};
+use tailrace_log::{LogError, RealDisk};
 use tailrace_replication::inspect::check_aborted;
+use tailrace_replication::raft::owner;
 
 use super::VerifyArguments;
-use super::folders::{is_in_use, partitions};
+use super::folders::{file_name, is_in_use, log_bytes, partitions};
+use super::progress::Progress;
 use crate::args::Output;
-use crate::failure::{Failure, complain};
+use crate::failure::{Failure, note};
 use crate::output::{print, print_json};
 use crate::text::units;
 
@@ -25,14 +27,18 @@ pub(super) fn run(arguments: &VerifyArguments) -> Result<ExitCode, Failure> {
     let folders = partitions(&arguments.dir)?;
     let in_use = is_in_use(&arguments.dir);
     if in_use {
-        complain(&format!(
+        note(&format!(
             "a server is using {}; what it is writing at the moment may show as an unfinished tail",
             arguments.dir.display()
         ));
     }
     let mut verified = Vec::with_capacity(folders.len());
+    let mut progress =
+        Progress::new(folders.iter().map(|dir| log_bytes(dir)).sum(), arguments.rate.map(|rate| rate as f64));
     for dir in folders {
-        let mut report = verify_dir(&RealDisk, &dir).map_err(|error| error.to_string())?;
+        let mut report =
+            verify_dir_paced(&RealDisk, &dir, &mut progress).map_err(|error| error.to_string())?;
+        report.problems.extend(ballot_problem(&dir)?);
         report.problems.extend(check_aborted(&RealDisk, &dir).map_err(|error| error.to_string())?);
         let partition = Verified { dir, report };
         if arguments.output == Output::Text {
@@ -53,6 +59,17 @@ pub(super) fn run(arguments: &VerifyArguments) -> Result<ExitCode, Failure> {
     Ok(if damaged == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// What is wrong with the ballot of a replica.
+fn ballot_problem(dir: &Path) -> Result<Option<Problem>, Failure> {
+    match owner(&RealDisk, dir) {
+        Ok(_) => Ok(None),
+        Err(LogError::Damaged { file, position, reason }) => {
+            Ok(Some(Problem { file, position, reason, is_recoverable: false }))
+        }
+        Err(error) => Err(error.to_string().into()),
+    }
+}
+
 fn summary(verified: &[Verified], damaged: usize) -> String {
     let records: u64 = verified.iter().map(|v| v.sum(|segment| segment.records)).sum();
     let count = verified.len();
@@ -63,12 +80,6 @@ fn summary(verified: &[Verified], damaged: usize) -> String {
 }
 
 impl Verified {
-    /// Without a checkpoint nothing says where the durable part ends, so a bad batch counts as damage.
-    fn counts(&self, problem: &Problem) -> bool {
-        let in_log = problem.file.extension().is_some_and(|extension| extension == "log");
-        !problem.is_recoverable || (in_log && self.report.recovery_point.is_none())
-    }
-
     /// In a folder that Kafka wrote, the indexes are Kafka's.
     fn matters(&self, problem: &Problem) -> bool {
         self.report.identity.is_some()
@@ -76,7 +87,7 @@ impl Verified {
     }
 
     fn is_damaged(&self) -> bool {
-        self.report.all_problems().any(|problem| self.matters(problem) && self.counts(problem))
+        self.report.all_problems().any(|problem| self.matters(problem) && !problem.is_recoverable)
     }
 
     fn sum(&self, what: impl Fn(&SegmentReport) -> u64) -> u64 {
@@ -99,7 +110,7 @@ impl Verified {
             _ => format!("{name}: empty\n"),
         };
         for problem in self.report.all_problems().filter(|problem| self.matters(problem)) {
-            let kind = if self.counts(problem) { "DAMAGED" } else { "note: the next start repairs" };
+            let kind = if problem.is_recoverable { "note: the next start repairs" } else { "DAMAGED" };
             let (file, position) = (problem.file.display(), problem.position);
             text.push_str(&format!("  {kind} {file} at byte {position}: {}\n", problem.reason));
         }
@@ -112,7 +123,7 @@ impl Verified {
                 "file": problem.file.display().to_string(),
                 "position": problem.position,
                 "reason": problem.reason,
-                "damage": self.counts(problem),
+                "damage": !problem.is_recoverable,
             })
         };
         let segment = |segment: &SegmentReport| {
@@ -137,8 +148,4 @@ impl Verified {
             "problems": problems.map(problem).collect::<Vec<_>>(),
         })
     }
-}
-
-fn file_name(path: &Path) -> String {
-    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }

@@ -82,6 +82,7 @@ const ROWS: &[Row] = &[
     ("top", &["--once", "--sort", "nope"], 2, "possible values: rate"),
     ("log dump", &["{dir}/nope"], 1, MISSING),
     ("log verify", &["{dir}/nope"], 1, MISSING),
+    ("log repair", &["{dir}/nope"], 1, MISSING),
     ("config check", &["--config", "{dir}/nope.toml"], 1, MISSING),
     ("config check", &["--set", "nope=1"], 1, "nope"),
     ("config print", &["--config", "{dir}/nope.toml"], 1, MISSING),

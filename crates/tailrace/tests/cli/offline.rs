@@ -1,9 +1,10 @@
 //! `tailrace log dump` and `tailrace log verify`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use crate::support::{Server, copy_dir, failure, run, success};
+use crate::support::{Server, copy_dir, failure, http_get, run, success, until};
 use serde_json::Value;
 
 /// A data folder with a topic of one partition and several segments.
@@ -139,4 +140,114 @@ fn folders_without_partitions_are_refused() {
     let file = dir.path().join("x.txt");
     std::fs::write(&file, "").unwrap();
     failure(&run(&["log", "dump", file.to_str().unwrap()]), 1);
+}
+
+fn damage(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = std::fs::read(path).unwrap();
+    change(&mut bytes);
+    std::fs::write(path, &bytes).unwrap();
+}
+
+fn consumed(server: &Server, arguments: &[&str]) -> String {
+    let from_start = ["consume", "t", "--format", "%o %v\\n"];
+    String::from_utf8(server.run(&[&from_start[..], arguments].concat()).stdout).unwrap()
+}
+
+/// A flipped byte in a segment, ten bytes less in another one, a damaged identity and header: the server starts and serves the rest, and
+/// says so until somebody has decided.
+#[test]
+fn a_damaged_folder_serves_what_is_whole_and_is_repaired_from_a_copy_or_given_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = produced(dir.path());
+    let copy = dir.path().join("copy");
+    copy_dir(&data, &copy);
+    let partition = data.join("t-0");
+    let segments = segments(&partition);
+    damage(&segments[0], |bytes| bytes[200] ^= 0x10);
+    damage(segments.last().unwrap(), |bytes| bytes.truncate(bytes.len() - 10));
+    damage(&partition.join("partition.meta"), |bytes| bytes[20] ^= 1);
+    damage(&segments[1].with_extension("header"), |bytes| bytes[20] ^= 1);
+    let output = verify(&data);
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    failure(&output, 1);
+    for name in [&segments[0], segments.last().unwrap(), &segments[1].with_extension("header")] {
+        assert!(text.contains(&format!("DAMAGED {}", name.display())), "{text}");
+    }
+
+    // It starts, names it, serves the rest, and takes appends behind it.
+    let broken = dir.path().join("broken");
+    copy_dir(&data, &broken);
+    let server = Server::start(&broken, &[]);
+    server.produce("t", &[], b"behind\n");
+    let health = http_get(&server.http, "/healthz");
+    assert!(health.contains("t-0 is damaged at offset 60000"), "{health}");
+    let behind = consumed(&server, &["--from", "60001"]);
+    assert!(behind.starts_with("60001 behind"), "no offset is given twice: {behind}");
+    assert_eq!(server.stop(), Some(0));
+    let server = Server::start(&broken, &[]);
+    assert!(
+        http_get(&server.http, "/healthz").contains("t-0 is damaged at offset 60000"),
+        "a restart makes nothing green"
+    );
+    // Somebody puts the right bytes back: it is served without a restart.
+    let last = std::fs::read(copy.join("t-0").join(segments.last().unwrap().file_name().unwrap())).unwrap();
+    let at = broken.join("t-0").join(segments.last().unwrap().file_name().unwrap());
+    std::fs::write(&at, last).unwrap();
+    until("it is whole again", || !http_get(&server.http, "/healthz").contains("offset 60000"));
+    assert_eq!(server.stop(), Some(0));
+
+    // A plan changes nothing, and without a copy nothing can be had.
+    let before: Vec<_> = segments.iter().map(|path| std::fs::read(path).unwrap()).collect();
+    let output = run(&["log", "repair", data.to_str().unwrap()]);
+    failure(&output, 1);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("--from") && text.contains("nothing was changed"), "{text}");
+    let after: Vec<_> = segments.iter().map(|path| std::fs::read(path).unwrap()).collect();
+    assert_eq!(before, after);
+
+    // From a copy.
+    let restored = dir.path().join("restored");
+    copy_dir(&data, &restored);
+    let arguments =
+        ["log", "repair", restored.to_str().unwrap(), "--from", copy.to_str().unwrap(), "--execute"];
+    let text = String::from_utf8(success(run(&arguments))).unwrap();
+    assert!(text.contains("restored from") && text.contains("\ndone: "), "{text}");
+    success(verify(&restored));
+    let server = Server::start(&restored, &[]);
+    assert!(http_get(&server.http, "/healthz").contains("\"ok\""));
+    let records = consumed(&server, &["--from", "beginning"]);
+    assert_eq!(records.lines().count(), 60_001);
+    assert_eq!(server.stop(), Some(0));
+
+    // Given up.
+    let arguments = ["log", "repair", data.to_str().unwrap(), "--give-up", "--execute", "-o", "json"];
+    let json: Value = serde_json::from_slice(&success(run(&arguments))).unwrap();
+    assert_eq!(json["whole"], true);
+    success(verify(&data));
+    let server = Server::start(&data, &[]);
+    assert!(http_get(&server.http, "/healthz").contains("\"ok\""));
+    let left = consumed(&server, &["--from", "beginning"]);
+    let (all, left): (HashSet<_>, HashSet<_>) = (records.lines().collect(), left.lines().collect());
+    let lost = all.difference(&left).count();
+    assert!(lost > 0 && lost < 10_000, "{lost} records were lost");
+    assert!(left.is_subset(&all), "and nothing else came");
+    assert_eq!(server.stop(), Some(0));
+    let kept =
+        std::fs::read_dir(&partition).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert_eq!(kept.filter(|name| name.contains(".lost-")).count(), 2);
+}
+
+#[test]
+fn a_folder_in_use_is_not_repaired() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let server = Server::start(&data, &[]);
+    server.produce("t", &[], b"a\n");
+    let error = failure(&run(&["log", "repair", data.to_str().unwrap(), "--execute"]), 1);
+    assert!(error.contains("stop it first"), "{error}");
+    assert_eq!(server.stop(), Some(0));
+    let text =
+        String::from_utf8(success(run(&["log", "repair", data.to_str().unwrap(), "--execute"]))).unwrap();
+    assert!(text.contains("nothing to repair"), "{text}");
+    success(verify(&data));
 }
