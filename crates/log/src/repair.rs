@@ -379,7 +379,7 @@ fn fill<D: Disk>(
         if let Some(source) = restore(&mut patch, reader, sources)? {
             done.push(RepairStep::Restored { range, source: source.to_owned() });
         } else if give_up {
-            let kept = keep_bytes(reader, &range)?;
+            let kept = reader.keep_damaged(&range)?;
             patch.give_up_wanted()?;
             done.push(RepairStep::GivenUp { range, kept });
         } else {
@@ -415,24 +415,31 @@ fn restore<'s, D: Disk>(
     Ok(None)
 }
 
-/// Writes the bytes that lie in the place of a range into a file beside the segment.
-fn keep_bytes<D: Disk>(reader: &LogReader<D>, range: &DamagedRange) -> Result<Option<PathBuf>, LogError> {
-    let list = reader.segments.load_full();
-    let Some(segment) = list.get(crate::reader::segment_of(&list, range.base_offset)) else {
-        return Ok(None);
-    };
-    let (path, disk) = (segment.path(Kind::Log), reader.store.disk());
-    let (from, upto) = bytes_of(reader, segment, range).unwrap_or((0, u64::from(segment.bytes())));
-    let log = disk.open(&path, OpenMode::Read).context("open", &path)?;
-    let upto = upto.min(log.len_of(&path)?);
-    let mut bytes = vec![0; usize::try_from(upto.saturating_sub(from)).unwrap_or(0)];
-    // What cannot be read cannot be kept.
-    if bytes.is_empty() || read_full_at(&log, &mut bytes, from).is_err() {
-        return Ok(None);
+impl<D: Disk> LogReader<D> {
+    /// Copies the bytes that lie in the place of a damaged range into a file beside its segment: `NAME.lost-FIRST-LAST`. `None` if there
+    /// are none, or the device does not give them back.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn keep_damaged(&self, range: &DamagedRange) -> Result<Option<PathBuf>, LogError> {
+        let list = self.segments.load_full();
+        let Some(segment) = list.get(crate::reader::segment_of(&list, range.base_offset)) else {
+            return Ok(None);
+        };
+        let (path, disk) = (segment.path(Kind::Log), self.store.disk());
+        let (from, upto) = bytes_of(self, segment, range).unwrap_or((0, u64::from(segment.bytes())));
+        let log = disk.open(&path, OpenMode::Read).context("open", &path)?;
+        let upto = upto.min(log.len_of(&path)?);
+        let mut bytes = vec![0; usize::try_from(upto.saturating_sub(from)).unwrap_or(0)];
+        // What cannot be read cannot be kept.
+        if bytes.is_empty() || read_full_at(&log, &mut bytes, from).is_err() {
+            return Ok(None);
+        }
+        let kept =
+            names::with_suffix(&path, &format!(".lost-{}-{}", range.base_offset, range.end_offset.0 - 1));
+        replace_file(disk, &kept, &[IoSlice::new(&bytes)])?;
+        Ok(Some(kept))
     }
-    let kept = names::with_suffix(&path, &format!(".lost-{}-{}", range.base_offset, range.end_offset.0 - 1));
-    replace_file(disk, &kept, &[IoSlice::new(&bytes)])?;
-    Ok(Some(kept))
 }
 
 fn bytes_of<D: Disk>(

@@ -1,7 +1,7 @@
 //! A partition's log with all that follows from it: what [`Solo`](crate::Solo) and a replica have in common.
 
 use bytes::Bytes;
-use tailrace_log::{Discarded, Disk, Log, LogError, Rewritten, SNAPSHOT_BYTES_MAX, Trim};
+use tailrace_log::{Discarded, Disk, Log, LogError, Patch, Rewritten, SNAPSHOT_BYTES_MAX, Trim};
 use tailrace_records::{BatchHeader, NO_SEQUENCE};
 use tailrace_types::{DurableEnd, HighWatermark, LeaderEpoch, Offset, RaftIndex, TimestampMs};
 
@@ -232,6 +232,12 @@ impl<D: Disk> Ledger<D> {
             self.reader.retract_aborted(self.producers.aborted());
         }
         Ok(())
+    }
+
+    pub(crate) fn begin_patch(&mut self, offset: Offset) -> Result<Option<Patch<D>>, LogError> {
+        let Some((base, _)) = self.reader.log().segment_bounds(offset) else { return Ok(None) };
+        self.log.seal(base);
+        self.log.begin_patch(base)
     }
 
     pub(crate) fn refuse_if_halted(&self) -> Result<(), AppendError> {

@@ -1,7 +1,7 @@
 //! A partition, with one replica or several.
 
 use bytes::Bytes;
-use tailrace_log::{Compaction, Damage, Discarded, Disk, LogConfig, LogError, Rewritten, Trim};
+use tailrace_log::{Compaction, Damage, Discarded, Disk, LogConfig, LogError, Patch, Rewritten, Trim};
 use tailrace_records::BatchHeader;
 use tailrace_types::{LeaderEpoch, Offset, TimestampMs};
 
@@ -219,6 +219,16 @@ impl<D: Disk> Partition<D> {
         rewritten: Rewritten<D>,
     ) -> Result<Result<Trim<D>, Discarded<D>>, AppendError> {
         either!(self, core => core.install_compacted(rewritten))
+    }
+
+    /// Begins to put the segment that holds `offset` together again. It takes no more appends from then on. `None` if there is no such
+    /// segment, or compaction is under way. The patch is filled without holding the partition, and goes to
+    /// [`Partition::install_compacted`].
+    ///
+    /// # Errors
+    /// The log's.
+    pub fn begin_patch(&mut self, offset: Offset) -> Result<Option<Patch<D>>, LogError> {
+        either!(self, core => core.begin_patch(offset))
     }
 
     /// See [`Solo::repair_index`].

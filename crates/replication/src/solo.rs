@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tailrace_log::{
     CheckpointPlan, Compaction, CompactionSettings, Damage, Discarded, Disk, Log, LogConfig, LogError,
-    LogStore, PartitionIdentity, Recovery, Rewritten, SyncPlan, Trim,
+    LogStore, PartitionIdentity, Patch, Recovery, Rewritten, SyncPlan, Trim,
 };
 use tailrace_records::{BatchHeader, EndTransactionMarker};
 use tailrace_types::{HighWatermark, LeaderEpoch, LogEnd, Offset, TimestampMs};
@@ -441,6 +441,14 @@ impl<D: Disk> Solo<D> {
         rewritten: Rewritten<D>,
     ) -> Result<Result<Trim<D>, Discarded<D>>, AppendError> {
         self.ledger.install_compacted(rewritten, true)
+    }
+
+    /// See [`Partition::begin_patch`](crate::Partition::begin_patch).
+    ///
+    /// # Errors
+    /// The log's.
+    pub fn begin_patch(&mut self, offset: Offset) -> Result<Option<Patch<D>>, LogError> {
+        self.ledger.begin_patch(offset)
     }
 
     /// Builds the index of the segment that holds `offset` anew. Blocks on the disk.

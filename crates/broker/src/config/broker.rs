@@ -505,6 +505,9 @@ settings! {
             .between(1, 999);
         /// Length of a tick, the unit in which replicas count time. It must be the same on all nodes.
         tailrace_raft_tick_ms: u64 = K::new("tailrace.raft.tick.ms", Int).default("50").ms().between(1, 60_000);
+        /// Gives up, whenever it changes, what is damaged and on no replica any more: a word of its own, a colon, the name of a
+        /// topic, and, after another colon, the number of a partition if it is only that one. Set by `tailrace cluster repair`.
+        tailrace_repair_request: String = K::new("tailrace.repair.request", Text).default("").dynamic();
         /// Time from the first byte of a request until its last; then the connection is closed. The default is the time
         /// after which clients give a request up.
         tailrace_request_read_timeout_ms: u64 = K::new("tailrace.request.read.timeout.ms", Long).default("30000").ms()

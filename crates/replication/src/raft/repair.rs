@@ -88,6 +88,19 @@ impl<D: Disk> Replica<D> {
         ))
     }
 
+    /// See [`Partition::begin_patch`](crate::Partition::begin_patch).
+    ///
+    /// # Errors
+    /// The log's.
+    pub fn begin_patch(&mut self, offset: Offset) -> Result<Option<Patch<D>>, LogError> {
+        let bounds = self.ledger().reader.log().segment_bounds(offset);
+        // What is not committed may still be cut off.
+        if bounds.is_none_or(|(_, end)| self.node.store().applied_end().is_ok_and(|applied| applied < end)) {
+            return Ok(None);
+        }
+        self.ledger_mut().begin_patch(offset)
+    }
+
     /// Builds the index of the segment that holds `offset` anew. Blocks.
     ///
     /// # Errors

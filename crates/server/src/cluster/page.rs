@@ -174,8 +174,12 @@ async fn damaged(broker: &Broker) -> Vec<Value> {
 }
 
 async fn of_handle(handle: &PartitionHandle, found: &mut Vec<Value>) {
-    let state = if handle.is_replica() { "being mended" } else { "not mended: there is no other replica" };
     for range in handle.reader.log().damaged() {
+        let state = match (handle.is_replica(), range.is_lost) {
+            (false, _) => "not mended: there is no other replica",
+            (true, true) => "not mended: no replica has it",
+            (true, false) => "being mended",
+        };
         list(found, || damage(&handle.id, state, &range.to_string()));
     }
     if handle.halted.load(Ordering::Acquire) {

@@ -5,6 +5,7 @@
 //! is out of service from then on, and mended by its replica, if it is one of several.
 
 mod pace;
+mod repair;
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
@@ -21,9 +22,6 @@ use pace::Limited;
 /// How often the thread looks whether there is something to do, at least.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Time between two looks at what is known to be damaged: whole again, or not yet written down?
-const RECHECK_INTERVAL: Duration = Duration::from_secs(5);
-
 /// Damages of a round that are remembered for those who ask.
 const FOUND_MAX: usize = 100;
 
@@ -31,7 +29,7 @@ const FOUND_MAX: usize = 100;
 #[derive(Debug, Default)]
 pub(crate) struct Scrubber {
     shared: Arc<Shared>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 #[derive(Debug, Default)]
@@ -99,25 +97,30 @@ pub(crate) struct Found {
 }
 
 impl Scrubber {
-    /// Starts the thread. It ends with [`Scrubber::stop`], or when the broker is gone.
+    /// Starts its threads. They end with [`Scrubber::stop`], or when the broker is gone.
     ///
     /// # Errors
     /// The operating system's, if it gives no thread.
     pub(crate) fn start(&self, broker: &Arc<Broker>) -> std::io::Result<()> {
-        let (shared, broker) = (Arc::clone(&self.shared), Arc::downgrade(broker));
-        let thread = std::thread::Builder::new().name("scrubber".to_owned());
-        let thread = thread.spawn(move || run(&shared, &broker))?;
-        *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        let works: [(&str, fn(&Shared, &Weak<Broker>)); 2] = [("scrubber", run), ("repair", repair::run)];
+        for (name, work) in works {
+            let (shared, broker) = (Arc::clone(&self.shared), Arc::downgrade(broker));
+            let thread = std::thread::Builder::new().name(name.to_owned());
+            let thread = thread.spawn(move || work(&shared, &broker))?;
+            self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        }
         Ok(())
     }
 
-    /// Ends the thread, after one more read at most. Blocks.
+    /// Ends the threads, after one more read at most. Blocks.
     pub(crate) fn stop(&self) {
         self.shared.lock().stopping = true;
         self.shared.wake.notify_all();
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if thread.is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the scrubber panicked");
+        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
+            if thread.join().is_err() {
+                tracing::error!("the scrubber panicked");
+            }
         }
     }
 
@@ -216,7 +219,6 @@ fn run(shared: &Shared, broker: &Weak<Broker>) {
     let request = alive.config().tailrace_scrub_request.clone();
     drop(alive);
     let mut clock = Clock { since: Instant::now(), any_yet: false, request, interrupted: false };
-    let mut rechecked = Instant::now();
     while let Some(broker) = broker.upgrade() {
         if shared.is_stopping() {
             return;
@@ -227,27 +229,8 @@ fn run(shared: &Shared, broker: &Weak<Broker>) {
             let is_whole = round(shared, &broker, &due, &clock.request);
             clock.ended(&due, is_whole);
         }
-        if rechecked.elapsed() >= RECHECK_INTERVAL {
-            rechecked = Instant::now();
-            recheck(&broker);
-        }
         drop((broker, config));
         shared.wait(LOOK);
-    }
-}
-
-/// Looks again at what is damaged, and writes down what has changed. Costs one atomic read per partition where nothing is.
-fn recheck(broker: &Arc<Broker>) {
-    let topics = Arc::clone(&broker.topics());
-    for handle in topics.online().chain(std::iter::once(broker.controller.handle())) {
-        let log = handle.reader.log();
-        let whole = log.recheck_damage();
-        if whole > 0 {
-            tracing::info!(partition = %handle.id, ranges = whole, "what was damaged is whole again, and is served");
-        }
-        if let Err(error) = log.save_damage() {
-            tracing::warn!(partition = %handle.id, %error, "what is damaged could not be written down");
-        }
     }
 }
 

@@ -5,6 +5,7 @@ mod moves;
 mod pages;
 mod place;
 mod reassign;
+mod repair;
 mod scrub;
 mod scrub_report;
 mod status;
@@ -57,6 +58,14 @@ enum ClusterVerb {
         tailrace cluster scrub --rate 0 -o json"
     )]
     Scrub(ScrubArguments),
+    /// Show what is damaged of a topic while its nodes run, and give up what no replica has any more.
+    #[command(
+        after_help = "Bytes that are put back in their place are served again within seconds, without this. A copy is restored with \
+        `tailrace log repair`, while the node is stopped. What is given up loses its records and keeps its offsets; the bytes that lay \
+        there are kept in a file beside. Exit status 1 if something stays damaged.\n\nExamples:\n  \
+        tailrace cluster repair --topic orders\n  tailrace cluster repair --topic orders --give-up --execute"
+    )]
+    Repair(RepairArguments),
 }
 
 /// Where the nodes show what Kafka's protocol has no words for.
@@ -145,6 +154,29 @@ struct ScrubArguments {
     common: AskArguments,
 }
 
+#[derive(Debug, Args)]
+struct RepairArguments {
+    /// Topic
+    #[arg(short, long, value_name = "NAME")]
+    topic: String,
+    /// Only this partition
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
+    partition: Option<i32>,
+    /// Give up what no replica has any more: its offsets stay, without records
+    #[arg(long)]
+    give_up: bool,
+    /// Do it, instead of showing what is damaged
+    #[arg(long)]
+    execute: bool,
+    /// Longest wait for the nodes
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = parse_duration)]
+    wait: Duration,
+    #[command(flatten)]
+    pages: PageArguments,
+    #[command(flatten)]
+    common: AskArguments,
+}
+
 impl ClusterVerb {
     fn common(&self) -> &AskArguments {
         match self {
@@ -152,6 +184,7 @@ impl ClusterVerb {
             Self::Reassign(arguments) => &arguments.common,
             Self::Decommission(arguments) => &arguments.common,
             Self::Scrub(arguments) => &arguments.common,
+            Self::Repair(arguments) => &arguments.common,
         }
     }
 }
@@ -168,6 +201,7 @@ pub(crate) fn run(arguments: &ClusterArguments) -> Result<ExitCode, Failure> {
             ClusterVerb::Reassign(arguments) => reassign::run(&mut cluster, arguments).await,
             ClusterVerb::Decommission(arguments) => decommission::run(&mut cluster, arguments).await,
             ClusterVerb::Scrub(arguments) => scrub::run(&mut cluster, arguments).await,
+            ClusterVerb::Repair(arguments) => repair::run(&mut cluster, arguments).await,
         }
     })
 }

@@ -34,7 +34,7 @@ pub(super) async fn run(cluster: &mut Cluster, arguments: &ScrubArguments) -> Re
         ask(&site, timeout).await?.all.into_iter().filter(|(_, page)| page.is_ok()).collect();
     let reachable: Vec<i64> = reachable.into_iter().map(|(node, _)| node).collect();
     let request = word(arguments);
-    begin(cluster, &request).await?;
+    set_on_all(cluster, REQUEST, &request, "cannot begin to scrub").await?;
     let mut interrupt = Interrupt::install(FINISH)?;
     let began = Instant::now();
     let mut watch = Watch::new(arguments.rate.is_none());
@@ -72,11 +72,17 @@ fn word(arguments: &ScrubArguments) -> String {
     format!("{now}{rate}{topic}")
 }
 
-async fn begin(cluster: &mut Cluster, request: &str) -> Result<(), ClientError> {
+/// Sets a setting of all nodes, by which they are asked for something. `failure` begins the error.
+pub(super) async fn set_on_all(
+    cluster: &mut Cluster,
+    name: &str,
+    value: &str,
+    failure: &str,
+) -> Result<(), ClientError> {
     let config = AlterableConfig {
-        name: REQUEST.to_owned(),
+        name: name.to_owned(),
         config_operation: 0,
-        value: Some(request.to_owned()),
+        value: Some(value.to_owned()),
         ..Default::default()
     };
     let resource = AlterConfigsResource {
@@ -89,7 +95,7 @@ async fn begin(cluster: &mut Cluster, request: &str) -> Result<(), ClientError> 
     retrying(cluster, async |cluster| {
         let answer = cluster.controller().await?.call(&request).await?;
         answer.responses.iter().try_for_each(|result| {
-            check(result.error_code, result.error_message.as_ref(), || "cannot begin to scrub".to_owned())
+            check(result.error_code, result.error_message.as_ref(), || failure.to_owned())
         })
     })
     .await

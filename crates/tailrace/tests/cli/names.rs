@@ -63,6 +63,8 @@ const ROWS: &[Row] = &[
     ("cluster decommission", &["77", "--cancel"], 1, "there is no node 77"),
     ("cluster scrub", &["--topic", "nope"], 1, "there is no topic 'nope'"),
     ("cluster scrub", &["--http", "{closed}"], 1, "cannot get /clusterz from {closed}"),
+    ("cluster repair", &["--topic", "nope"], 1, "there is no topic 'nope'"),
+    ("cluster repair", &["--topic", "orders", "--partition", "9"], 1, "has no partition 9"),
     ("produce", &["nope"], 1, "there is no topic 'nope'"),
     ("produce", &["orders", "--partition", "9"], 1, "has no partition 9"),
     ("produce", &["orders", "--files", "{dir}/nope"], 1, MISSING),

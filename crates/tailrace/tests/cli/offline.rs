@@ -196,6 +196,25 @@ fn a_damaged_folder_serves_what_is_whole_and_is_repaired_from_a_copy_or_given_up
     until("it is whole again", || !http_get(&server.http, "/healthz").contains("offset 60000"));
     assert_eq!(server.stop(), Some(0));
 
+    // The first segment's batch is damaged still, and is given up while the server runs.
+    let server = Server::start(&broken, &[]);
+    let asks = |more: &[&str]| {
+        server.run(&[&["cluster", "repair", "--topic", "t", "--http", &server.http], more].concat())
+    };
+    success(asks(&[]));
+    let scrubbed = server.run(&["cluster", "scrub", "--topic", "t", "--rate", "0", "--http", &server.http]);
+    assert!(String::from_utf8_lossy(&scrubbed.stdout).contains("2 damaged files"), "{scrubbed:?}");
+    let shown = asks(&[]);
+    failure(&shown, 1);
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.contains("t-0 is not mended") && shown.contains("offsets 0 to "), "{shown}");
+    let done = String::from_utf8(success(asks(&["--give-up", "--execute"]))).unwrap();
+    assert!(done.contains("given up: 1 damaged place"), "{done}");
+    assert!(http_get(&server.http, "/healthz").contains("\"ok\""));
+    assert!(!consumed(&server, &[]).is_empty());
+    assert_eq!(server.stop(), Some(0));
+    success(verify(&broken));
+
     // A plan changes nothing, and without a copy nothing can be had.
     let before: Vec<_> = segments.iter().map(|path| std::fs::read(path).unwrap()).collect();
     let output = run(&["log", "repair", data.to_str().unwrap()]);

@@ -1,0 +1,167 @@
+//! What becomes of known damage without reading everything: it is looked at again now and then, written down, and given up where an
+//! operator says so.
+//!
+//! A thread of its own, since a round of scrubbing may take days.
+
+use std::sync::Arc;
+use std::sync::Weak;
+use std::time::{Duration, Instant};
+
+use tailrace_log::{DamagedRange, LogError, Patch};
+
+use super::Shared;
+use crate::broker::Broker;
+use crate::disk::ServerDisk;
+use crate::partitions::PartitionHandle;
+
+/// Time between two looks whether something was asked for.
+const REQUEST_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Time between two looks at what is known to be damaged: whole again, or not yet written down?
+const RECHECK_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Bytes of a segment that are copied at once.
+const COPY_BYTES: usize = 4 << 20;
+
+/// Runs until the scrubber stops, or the broker is gone.
+pub(super) fn run(shared: &Shared, broker: &Weak<Broker>) {
+    let Some(alive) = broker.upgrade() else { return };
+    // What was asked for before the start is over.
+    let mut known = alive.config().tailrace_repair_request.clone();
+    drop(alive);
+    let mut rechecked = Instant::now();
+    while let Some(broker) = broker.upgrade() {
+        if shared.is_stopping() {
+            return;
+        }
+        let asked = broker.config().tailrace_repair_request.clone();
+        if asked != known {
+            give_up_all(&broker, &asked);
+            known = asked;
+        }
+        if rechecked.elapsed() >= RECHECK_INTERVAL {
+            rechecked = Instant::now();
+            recheck(&broker);
+        }
+        drop(broker);
+        shared.wait(REQUEST_INTERVAL);
+    }
+}
+
+/// Costs one atomic read per partition where nothing is damaged.
+fn recheck(broker: &Arc<Broker>) {
+    let topics = Arc::clone(&broker.topics());
+    for handle in topics.online().chain(std::iter::once(broker.controller.handle())) {
+        let log = handle.reader.log();
+        let whole = log.recheck_damage();
+        if whole > 0 {
+            tracing::info!(partition = %handle.id, ranges = whole, "what was damaged is whole again, and is served");
+        }
+        save(handle);
+    }
+}
+
+fn save(handle: &PartitionHandle) {
+    if let Err(error) = handle.reader.log().save_damage() {
+        tracing::warn!(partition = %handle.id, %error, "what is damaged could not be written down");
+    }
+}
+
+/// The topic and the partition that a request names. `None` for one that names nothing.
+fn target(request: &str) -> Option<(&str, Option<i32>)> {
+    let (_, rest) = request.split_once(':')?;
+    match rest.split_once(':') {
+        Some((topic, partition)) => Some((topic, Some(partition.parse().ok()?))),
+        None => Some((rest, None)),
+    }
+}
+
+fn give_up_all(broker: &Arc<Broker>, request: &str) {
+    let Some((topic, partition)) = target(request) else { return };
+    let topics = Arc::clone(&broker.topics());
+    let is_meant = |handle: &&Arc<PartitionHandle>| {
+        handle.id.topic.as_str() == topic
+            && partition.is_none_or(|partition| handle.id.partition.0 == partition)
+    };
+    for handle in topics.online().filter(is_meant) {
+        while let Some(range) = to_be_given_up(handle) {
+            match give_up(handle, &range) {
+                Ok(true) => {}
+                // Compaction is under way, or retention has taken it.
+                Ok(false) => break,
+                Err(error) => {
+                    tracing::error!(partition = %handle.id, %error, "what is damaged could not be given up");
+                    break;
+                }
+            }
+        }
+        save(handle);
+    }
+}
+
+/// The first range that no replica has any more.
+fn to_be_given_up(handle: &PartitionHandle) -> Option<DamagedRange> {
+    let damaged = handle.reader.log().damaged();
+    damaged.into_iter().find(|range| range.is_lost || !handle.is_replica())
+}
+
+/// Puts batches without records in the place of what is damaged in one segment. False if that is not possible now. The partition is held
+/// only at the beginning and at the end.
+fn give_up(handle: &PartitionHandle, range: &DamagedRange) -> Result<bool, LogError> {
+    let begun = {
+        let mut core = handle.core.blocking_lock();
+        let Some(core) = core.as_mut().filter(|core| core.halted().is_none()) else { return Ok(false) };
+        core.begin_patch(range.base_offset)?
+    };
+    let Some(mut patch) = begun else { return Ok(false) };
+    if let Err(error) = fill(handle, &mut patch) {
+        patch.discard();
+        return Err(error);
+    }
+    let rewritten = patch.finish()?;
+    let mut core = handle.core.blocking_lock();
+    let Some(core) = core.as_mut() else { return Ok(false) };
+    match core.install_compacted(rewritten) {
+        Ok(Ok(trim)) => {
+            let result = trim.run();
+            core.finish_trim(&trim, &result);
+            result.map(|()| true)
+        }
+        Ok(Err(discarded)) => {
+            discarded.run();
+            Ok(false)
+        }
+        Err(error) => {
+            tracing::error!(partition = %handle.id, %error, "what is damaged could not be given up");
+            Ok(false)
+        }
+    }
+}
+
+fn fill(handle: &PartitionHandle, patch: &mut Patch<ServerDisk>) -> Result<(), LogError> {
+    let log = handle.reader.log();
+    loop {
+        while patch.copy_own(COPY_BYTES)? {}
+        let Some((from, upto)) = patch.wanted() else { return Ok(()) };
+        let found = log.damaged().into_iter().find(|range| range.holds(from));
+        let kept = match &found {
+            Some(range) => log.keep_damaged(range)?,
+            None => None,
+        };
+        let kept = kept.map(|path| path.display().to_string()).unwrap_or_default();
+        tracing::warn!(partition = %handle.id, from = from.0, to = upto.0 - 1, kept, "damaged records are given up");
+        patch.give_up_wanted()?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_names_a_topic_or_one_of_its_partitions() {
+        assert_eq!(target("17:orders"), Some(("orders", None)));
+        assert_eq!(target("17:orders:3"), Some(("orders", Some(3))));
+        assert_eq!((target("17"), target(""), target("17:orders:x")), (None, None, None));
+    }
+}
