@@ -8,6 +8,8 @@ pub(crate) const IDENTITY: &str = "partition.meta";
 pub(crate) const CHECKPOINT: &str = "checkpoint";
 pub(crate) const ENTRIES: &str = "entries";
 pub(crate) const DELETED_SUFFIX: &str = ".deleted";
+/// Of folders that were set aside.
+pub(crate) const ASIDE_SUFFIX: &str = ".damaged";
 pub(crate) const TEMPORARY_SUFFIX: &str = ".tmp";
 
 /// The files that are named by an offset.

@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use tailrace_broker::TopicImage;
 use tailrace_broker::config::{BrokerConfig, Durability as TopicDurability, TopicConfig};
-use tailrace_log::{Disk as _, LogConfig, LogError, LogStore, PartitionIdentity, Recovery};
+use tailrace_log::{
+    Disk as _, LogConfig, LogError, LogStore, PartitionIdentity, Recovery, aside_of, delete_partition,
+    holds_data, set_aside,
+};
 use tailrace_replication::raft::{Replica, ReplicaOptions, owner};
 use tailrace_replication::{Durability, Partition, Policy, Solo};
 use tailrace_types::{GroupId, NodeId, PartitionId, ReplicaId, TimestampMs, TopicPartition};
@@ -173,10 +176,7 @@ impl Opener {
                 (Partition::Solo(Box::new(core)), recovery)
             }
             Some(options) => {
-                if before.is_some_and(|before| is_earlier(before, options.id)) {
-                    tracing::warn!(partition = %id, ?before, "the folder of an earlier replica is removed");
-                    tailrace_log::delete_partition(self.store.disk(), &dir, &topic.id.to_string())?;
-                }
+                self.clear((topic, id), &dir, before, &options, now)?;
                 let replica = options.id;
                 let (core, recovery) = self.open_replica(&dir, &identity, (config, policy, options), now)?;
                 match self.journal.note(group, replica) {
@@ -191,6 +191,55 @@ impl Opener {
         };
         note_recovery(id, &recovery);
         Ok(core)
+    }
+
+    /// A replica that comes in the place of another one begins with an empty folder. What a lost one has left may be whole in part, and is
+    /// set aside; what the group has let go is removed.
+    fn clear(
+        &self,
+        (topic, id): (&TopicImage, &TopicPartition),
+        dir: &Path,
+        before: Option<ReplicaId>,
+        options: &ReplicaOptions,
+        now: TimestampMs,
+    ) -> Result<(), LogError> {
+        let disk = self.store.disk();
+        let group = GroupId { topic: topic.id, partition: id.partition };
+        let has_come_later = match before {
+            Some(before) => is_earlier(before, options.id),
+            // One that founds the partition takes over what its node had of it when it was alone.
+            None => self.journal.known(group).is_some() || !options.members.voters.contains(&options.id),
+        };
+        let is_there = || disk.exists(dir).map_err(|error| LogError::io("look for", dir, error));
+        if !has_come_later || !is_there()? {
+            return Ok(());
+        }
+        let was_let_go = |before: &ReplicaId| {
+            let partition = topic.partition(id.partition);
+            partition.is_some_and(|partition| !partition.lost.contains(before))
+        };
+        if before.as_ref().is_some_and(was_let_go) || !holds_data(disk, dir)? {
+            tracing::warn!(partition = %id, ?before, "the folder of an earlier replica is removed");
+            return delete_partition(disk, dir, &topic.id.to_string());
+        }
+        let aside = set_aside(disk, dir, now)?;
+        tracing::warn!(
+            partition = %id, ?before, kept = %aside.display(),
+            "the folder of a replica that was given up is set aside: remove it when nobody needs it"
+        );
+        Ok(())
+    }
+
+    /// Removes a partition's folder, and what was set aside of it. Blocks.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub(crate) fn delete(&self, id: &TopicPartition, unique: &str) -> Result<(), LogError> {
+        let (disk, dir) = (self.store.disk(), self.data_dir.join(id.to_string()));
+        for aside in aside_of(disk, &dir)? {
+            disk.remove_dir(&aside).map_err(|error| LogError::io("remove", &aside, error))?;
+        }
+        delete_partition(disk, &dir, unique)
     }
 
     /// An index that is damaged is built anew from its log.

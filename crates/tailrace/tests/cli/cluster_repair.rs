@@ -157,6 +157,45 @@ fn a_folder_that_was_removed_by_hand_is_a_lost_replica() {
     assert!(error.contains("Remove the whole data folder"), "{error}");
 }
 
+/// What lies where a replica begins anew is not its own: it is set aside, and the replica is replaced once.
+#[test]
+fn a_replica_begins_anew_beside_what_lies_in_its_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut nodes = three(dir.path());
+    let (text, _other) = (filled(&nodes, "t"), filled(&nodes, "other"));
+    assert_eq!(nodes.remove(&2).unwrap().server.stop(), Some(0));
+    let data = dir.path().join("node2");
+    std::fs::remove_dir_all(data.join("t-0")).unwrap();
+    std::fs::create_dir(data.join("t-0")).unwrap();
+    let foreign = std::fs::read(data.join("other-0/checkpoint")).unwrap();
+    std::fs::write(data.join("t-0/checkpoint"), &foreign).unwrap();
+    let promoted = members_changed(dir.path(), "change=Promote");
+    let seed = nodes[&1].cluster.clone();
+    let second = start_node(dir.path(), 2, &["--seed", &seed]);
+    nodes.insert(2, second);
+    let log = || std::fs::read_to_string(dir.path().join("node2.stderr")).unwrap();
+    eventually("another one votes in its place", || members_changed(dir.path(), "change=Promote") > promoted);
+    eventually("nothing moves any more", || {
+        status(&nodes[&1])["reassignments"].as_array().is_some_and(Vec::is_empty)
+    });
+    assert_eq!(log().matches("is given up").count(), 1, "{}", log());
+    let aside: Vec<_> = set_aside(&data);
+    assert_eq!(aside.len(), 1, "{aside:?}");
+    assert_eq!(std::fs::read(aside[0].join("checkpoint")).unwrap(), foreign);
+    assert!(log().contains(aside[0].file_name().unwrap().to_str().unwrap()), "{}", log());
+    nodes.remove(&1).unwrap().server.kill();
+    assert_all_there(&nodes[&2], "t", &text);
+    // With the topic goes what was kept of it.
+    nodes[&2].server.output(&["topic", "delete", "t"]);
+    eventually("nothing is left of it", || set_aside(&data).is_empty() && !data.join("t-0").exists());
+}
+
+/// The folders that were set aside.
+fn set_aside(data: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(data).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|path| path.extension().is_some_and(|extension| extension == "damaged")).collect()
+}
+
 #[test]
 fn a_node_is_emptied_and_forgotten() {
     let dir = tempfile::tempdir().unwrap();
