@@ -1,7 +1,7 @@
 //! How a node becomes one of a cluster: it founds one, or asks another node to let it in.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -24,6 +24,10 @@ const MEMBERS_PAUSE: Duration = Duration::from_secs(1);
 
 /// Rounds between two lines in the log.
 const LOG_EVERY: u32 = 20;
+
+/// How much longer than a session a node waits until the one that had its number is fenced: whoever leads the controllers has to be
+/// elected first, and may have changed.
+const IN_USE_MARGIN: Duration = Duration::from_secs(10);
 
 /// Who a node is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -67,6 +71,11 @@ enum Answer {
     Refused(String),
     /// Nobody can decide at the moment.
     Later(String),
+    /// Another folder has the number, and its node is not known to be gone.
+    InUse {
+        reason: String,
+        session_ms: u64,
+    },
 }
 
 /// What becomes of a node with an empty data folder.
@@ -87,16 +96,24 @@ pub(crate) async fn begin(
     seeds: &[String],
     registration: &RegisterNode,
 ) -> Result<Beginning, JoinError> {
+    let mut patience = Patience::default();
     for round in 0_u32.. {
         let mut without_cluster = 0;
         let mut itself_at = None;
         let mut trouble = None;
+        let mut in_use = false;
         for (number, seed) in seeds.iter().enumerate() {
             match ask(peers, seed, registration).await {
                 Asked::Itself => itself_at = Some(number),
                 Asked::WithoutCluster => without_cluster += 1,
                 Asked::Admitted(admission) => return Ok(Beginning::Joins(admission)),
                 Asked::Refused(reason) => return Err(JoinError { seed: seed.clone(), reason }),
+                Asked::InUse { reason, session } => {
+                    in_use = true;
+                    if patience.is_over(registration.node, session) {
+                        return Err(JoinError { seed: seed.clone(), reason });
+                    }
+                }
                 Asked::Later(reason) => trouble = Some(format!("{seed}: {reason}")),
             }
         }
@@ -104,7 +121,10 @@ pub(crate) async fn begin(
         if (itself_at == Some(0) || others == 0) && without_cluster == others {
             return Ok(Beginning::Founds);
         }
-        if round % LOG_EVERY == 0 {
+        if !in_use {
+            patience.begin_again();
+        }
+        if round % LOG_EVERY == 0 && !in_use {
             let trouble = trouble.unwrap_or_else(|| "no seed belongs to a cluster yet".to_owned());
             tracing::info!(?seeds, %trouble, "waiting to be let into a cluster");
         }
@@ -119,6 +139,34 @@ enum Asked {
     Admitted(Admission),
     Refused(String),
     Later(String),
+    InUse { reason: String, session: Duration },
+}
+
+/// With a node whose number is in use: it may have lost its disk a moment ago, and the cluster not know yet that it was gone.
+#[derive(Default)]
+struct Patience {
+    since: Option<Instant>,
+    said: bool,
+}
+
+impl Patience {
+    /// Nobody could say in a whole round. A new leader of the controllers gives everybody a session's time.
+    fn begin_again(&mut self) {
+        self.since = None;
+    }
+
+    /// True when the old one would have been fenced by now, were it gone.
+    fn is_over(&mut self, node: NodeId, session: Duration) -> bool {
+        let wait = session + IN_USE_MARGIN;
+        if !std::mem::replace(&mut self.said, true) {
+            tracing::warn!(
+                %node, wait_s = wait.as_secs(),
+                "the cluster knows this node's number with another data folder, and does not know yet that it is gone: waiting until it is"
+            );
+        }
+        let since = *self.since.get_or_insert_with(Instant::now);
+        since.elapsed() > wait
+    }
 }
 
 async fn ask(peers: &Peers, seed: &str, registration: &RegisterNode) -> Asked {
@@ -140,6 +188,9 @@ async fn ask(peers: &Peers, seed: &str, registration: &RegisterNode) -> Asked {
             Ok(Answer::Admitted(admission)) => Asked::Admitted(admission),
             Ok(Answer::Refused(reason)) => Asked::Refused(reason),
             Ok(Answer::Later(reason)) => Asked::Later(reason),
+            Ok(Answer::InUse { reason, session_ms }) => {
+                Asked::InUse { reason, session: Duration::from_millis(session_ms) }
+            }
             Err(error) => Asked::Later(error.to_string()),
         },
     }
@@ -157,7 +208,9 @@ pub(super) async fn refused_by_members(broker: &Broker, registration: &RegisterN
                 continue;
             }
             let asked = peers.request(node, RequestKind::Join, body.clone(), SEED_TIMEOUT).await;
-            if let Ok(Ok(Answer::Refused(message))) = asked.map(|answer| serde_json::from_slice(&answer)) {
+            if let Ok(Ok(Answer::Refused(message) | Answer::InUse { reason: message, .. })) =
+                asked.map(|answer| serde_json::from_slice(&answer))
+            {
                 return ControlError::Remote { kind: ControlErrorKind::Unknown, message };
             }
         }
@@ -197,6 +250,10 @@ pub(super) async fn admit(
             }
             None => Answer::Later("the cluster is being founded".to_owned()),
         },
+        Ok(Err(CommandError::Refused(error))) if error.kind() == ControlErrorKind::NodeIdInUse => {
+            let session_ms = broker.config().broker_session_timeout_ms;
+            Answer::InUse { reason: error.to_string(), session_ms }
+        }
         Ok(Err(CommandError::Refused(error))) => Answer::Refused(error.to_string()),
         Ok(Err(error)) => Answer::Later(error.to_string()),
         Err(error) => Answer::Later(error.to_string()),
