@@ -101,7 +101,7 @@ impl<D: Disk> CheckpointPlan<D> {
 }
 
 fn sync_rows<D: Disk>(reader: &LogReader<D>, segment: &Arc<Segment<D>>, rows: u32) -> Result<(), LogError> {
-    let files = segment.files(&reader.store)?;
+    let files = reader.files(segment)?;
     files.index.sync_data().context("sync", &segment.path(Kind::Index)).map_err(LogError::lasting)?;
     segment.rows_synced.fetch_max(rows, Release);
     Ok(())

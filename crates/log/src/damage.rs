@@ -1,19 +1,27 @@
-//! Segments whose content is not what was written: known once somebody has read them, and from then on not read any more.
+//! What is not what was written: known once somebody has read it, and not served from then on.
 //!
-//! The index rows of such a segment stay in use as far as their own checksums hold: which entries there are, and of which epochs, is
-//! known without the batches.
+//! Damage is kept by range of offsets: one batch, where its index row tells how far it reaches, else all that cannot be told apart. What
+//! lies before and behind is served. The index rows of such a range stay in use as far as their own checksums hold: which entries there
+//! are, and of which epochs, is known without the batches.
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Release;
+use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
 
-use tailrace_types::{Offset, RaftIndex};
+use arc_swap::ArcSwap;
+use tailrace_types::Offset;
 
 use crate::disk::Disk;
 use crate::error::LogError;
-use crate::log::Log;
+use crate::format::names::Kind;
+use crate::format::row::Row;
 use crate::reader::LogReader;
+use crate::rows::Rows;
 use crate::segment::Segment;
+
+/// Ranges kept of one partition, 200 bytes each. Where there are more, the new one is merged with its neighbour, whole batches between
+/// them included.
+pub const DAMAGED_RANGES_MAX: usize = 1024;
 
 /// What is wrong, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +48,7 @@ impl Damage {
         }
     }
 
-    fn to_error(&self) -> LogError {
+    pub(crate) fn to_error(&self) -> LogError {
         LogError::damaged(&self.file, self.position, self.reason.clone())
     }
 }
@@ -51,129 +59,299 @@ impl std::fmt::Display for Damage {
     }
 }
 
-fn is_unreadable(error: &std::io::Error) -> bool {
+/// True if the device cannot give the bytes back, or they are not there.
+pub(crate) fn is_unreadable(error: &std::io::Error) -> bool {
     const EIO: i32 = 5;
     error.raw_os_error() == Some(EIO) || error.kind() == std::io::ErrorKind::UnexpectedEof
 }
 
-/// A segment that is out of service.
+/// Offsets whose records are not what was written. They are not served.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DamagedSegment {
-    /// What it is named by.
+pub struct DamagedRange {
+    /// First offset.
     pub base_offset: Offset,
-    /// One past its last offset.
+    /// One past the last offset.
     pub end_offset: Offset,
-    /// Raft index of its first batch.
-    pub first_raft_index: RaftIndex,
     /// What was found.
     pub damage: Damage,
+    /// This copy never had the records: whatever lies in their place is no sign that they are back.
+    pub is_lost: bool,
 }
 
-impl<D: Disk> Segment<D> {
-    /// Takes it out of service if `error` tells of damage. True if it was in service before.
-    pub(crate) fn condemn(&self, reader: &LogReader<D>, error: &LogError) -> bool {
-        let Some(damage) = Damage::of(error) else { return false };
-        let is_new = self.damage.set(damage).is_ok();
-        if is_new {
-            reader.damaged_ever.store(true, Release);
-        }
-        is_new
+impl DamagedRange {
+    /// Damage that was found in `base_offset..end_offset`.
+    pub fn found(base_offset: Offset, end_offset: Offset, damage: Damage) -> Self {
+        Self { base_offset, end_offset, damage, is_lost: false }
     }
 
-    /// # Errors
-    /// [`LogError::Damaged`] if it is out of service.
-    pub(crate) fn refuse_damaged(&self) -> Result<(), LogError> {
-        self.damage.get().map_or(Ok(()), |damage| Err(damage.to_error()))
+    /// True if `offset` lies within.
+    pub fn holds(&self, offset: Offset) -> bool {
+        (self.base_offset..self.end_offset).contains(&offset)
     }
+
+    fn overlaps(&self, from: Offset, upto: Offset) -> bool {
+        self.base_offset < upto && self.end_offset > from
+    }
+}
+
+impl std::fmt::Display for DamagedRange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { base_offset, end_offset, damage, .. } = self;
+        match end_offset.0 - base_offset.0 {
+            1 => write!(f, "offset {base_offset}: {damage}"),
+            _ => write!(f, "offsets {base_offset} to {}: {damage}", end_offset.0 - 1),
+        }
+    }
+}
+
+/// The damaged ranges of one log: ascending, without overlaps.
+#[derive(Debug, Default)]
+pub(crate) struct DamageMap {
+    ranges: ArcSwap<Vec<DamagedRange>>,
+    any: AtomicBool,
+    /// Something changed since it was last written to the disk.
+    is_unsaved: AtomicBool,
+}
+
+impl DamageMap {
+    /// Cheap while there are none.
+    pub(crate) fn any(&self) -> bool {
+        self.any.load(Acquire)
+    }
+
+    pub(crate) fn all(&self) -> Arc<Vec<DamagedRange>> {
+        self.ranges.load_full()
+    }
+
+    /// The first range that reaches beyond `offset`.
+    pub(crate) fn next_from(&self, offset: Offset) -> Option<DamagedRange> {
+        if !self.any() {
+            return None;
+        }
+        let ranges = self.ranges.load();
+        ranges.get(ranges.partition_point(|range| range.end_offset <= offset)).cloned()
+    }
+
+    /// The first range that has something of `from..upto`.
+    pub(crate) fn within(&self, from: Offset, upto: Offset) -> Option<DamagedRange> {
+        self.next_from(from).filter(|range| range.overlaps(from, upto))
+    }
+
+    /// Adds a range. True if something of it was not known to be damaged.
+    pub(crate) fn add(&self, range: &DamagedRange) -> bool {
+        self.change(|ranges| insert(ranges, range))
+    }
+
+    /// Forgets what begins within `from..upto`. True if there was anything.
+    pub(crate) fn forget(&self, from: Offset, upto: Offset) -> bool {
+        self.any()
+            && self.change(|ranges| {
+                let before = ranges.len();
+                ranges.retain(|range| range.base_offset < from || range.base_offset >= upto);
+                ranges.len() < before
+            })
+    }
+
+    /// Forgets what lies below the log start.
+    pub(crate) fn trim(&self, log_start: Offset) {
+        if self.any() {
+            self.change(|ranges| {
+                let before = ranges.len();
+                ranges.retain(|range| range.end_offset > log_start);
+                ranges.len() < before
+            });
+        }
+    }
+
+    /// True once after each change.
+    pub(crate) fn take_unsaved(&self) -> bool {
+        self.is_unsaved.swap(false, Acquire)
+    }
+
+    /// What was taken could not be written.
+    pub(crate) fn set_unsaved(&self) {
+        self.is_unsaved.store(true, Release);
+    }
+
+    fn change(&self, change: impl Fn(&mut Vec<DamagedRange>) -> bool) -> bool {
+        let mut changed = false;
+        self.ranges.rcu(|ranges| {
+            let mut ranges = ranges.as_ref().clone();
+            changed = change(&mut ranges);
+            ranges
+        });
+        // A range that is added between the two is flagged by who adds it, after this.
+        self.any.store(!self.ranges.load().is_empty(), Release);
+        if !self.ranges.load().is_empty() {
+            self.any.store(true, Release);
+        }
+        if changed {
+            self.set_unsaved();
+        }
+        changed
+    }
+}
+
+/// Inserts `new`, merged with what it overlaps. True if something of it is new.
+fn insert(ranges: &mut Vec<DamagedRange>, new: &DamagedRange) -> bool {
+    let first = ranges.partition_point(|range| range.end_offset <= new.base_offset);
+    let count = ranges[first..].iter().take_while(|range| range.base_offset < new.end_offset).count();
+    let mut merged = new.clone();
+    if let Some(known) = ranges.get(first).filter(|_| count > 0) {
+        if known.base_offset <= new.base_offset && known.end_offset >= new.end_offset {
+            return false;
+        }
+        let last = &ranges[first + count - 1];
+        merged.base_offset = known.base_offset.min(new.base_offset);
+        merged.end_offset = last.end_offset.max(new.end_offset);
+        merged.damage = known.damage.clone();
+        merged.is_lost |= ranges[first..first + count].iter().any(|range| range.is_lost);
+    }
+    ranges.splice(first..first + count, [merged]);
+    if ranges.len() > DAMAGED_RANGES_MAX {
+        let at = first.max(1);
+        let end_offset = ranges.remove(at).end_offset;
+        ranges[at - 1].end_offset = end_offset;
+    }
+    true
 }
 
 impl<D: Disk> LogReader<D> {
-    /// The segments that are out of service, oldest first. Cheap while there never were any.
-    pub fn damaged(&self) -> Vec<DamagedSegment> {
-        if !self.damaged_ever.load(std::sync::atomic::Ordering::Acquire) {
-            return Vec::new();
-        }
-        let list = self.segments.load();
-        let damaged = list.iter().filter_map(|segment| {
-            Some(DamagedSegment {
-                base_offset: segment.base_offset,
-                end_offset: segment.end_offset(),
-                first_raft_index: segment.first_raft_index,
-                damage: segment.damage.get()?.clone(),
-            })
-        });
-        damaged.collect()
+    /// What is known to be damaged, in the order of offsets. Cheap while there is nothing.
+    pub fn damaged(&self) -> Vec<DamagedRange> {
+        if self.damage.any() { self.damage.all().as_ref().clone() } else { Vec::new() }
     }
 
-    /// Takes the segment out of service whose `.log` an error names.
+    /// Base and end offset of the segment that holds `offset`, if there is one.
+    pub fn segment_bounds(&self, offset: Offset) -> Option<(Offset, Offset)> {
+        let list = self.segments.load();
+        let segment = list.get(crate::reader::segment_of(&list, offset))?;
+        let bounds = (segment.base_offset, segment.end_offset());
+        (bounds.0..bounds.1).contains(&offset).then_some(bounds)
+    }
+
+    /// # Errors
+    /// [`LogError::Damaged`] if something of `from..upto` is known to be damaged.
+    pub(crate) fn refuse_damaged(&self, from: Offset, upto: Offset) -> Result<(), LogError> {
+        self.damage.within(from, upto).map_or(Ok(()), |range| Err(range.damage.to_error()))
+    }
+
+    /// Puts what `error` says is damaged out of service: the batch at that position of the segment's `.log`, or all of the segment if no
+    /// row tells which one that is. Damage to an index is not damage to what it describes. True if something of it was in service.
+    pub(crate) fn condemn(&self, segment: &Arc<Segment<D>>, error: &LogError) -> bool {
+        let Some(damage) = Damage::of(error) else { return false };
+        if damage.file != segment.path(Kind::Log) {
+            return false;
+        }
+        let (base_offset, end_offset) = match self.row_over(segment, damage.position) {
+            Some(row) => (row.base_offset, row.next_offset()),
+            None => (segment.base_offset, segment.end_offset()),
+        };
+        self.damage.add(&DamagedRange::found(base_offset, end_offset, damage))
+    }
+
+    /// The same for one batch.
+    pub(crate) fn condemn_batch(&self, row: &Row, error: &LogError) -> bool {
+        let Some(damage) = Damage::of(error) else { return false };
+        self.damage.add(&DamagedRange::found(row.base_offset, row.next_offset(), damage))
+    }
+
+    /// The same for the segment that an error names.
     pub(crate) fn condemn_by(&self, error: &LogError) {
         let Some(damage) = Damage::of(error) else { return };
         let list = self.segments.load_full();
-        let path = |segment: &Segment<D>| segment.path(crate::format::names::Kind::Log);
-        if let Some(segment) = list.iter().find(|segment| path(segment) == damage.file) {
-            segment.condemn(self, error);
+        if let Some(segment) = list.iter().find(|segment| segment.path(Kind::Log) == damage.file) {
+            self.condemn(segment, error);
         }
+    }
+
+    /// The row of the batch that has the byte at `position`.
+    fn row_over(&self, segment: &Arc<Segment<D>>, position: u64) -> Option<Row> {
+        let files = segment.files(&self.store).ok()?;
+        let mut rows = Rows::new(segment, &files);
+        let number = rows.first_where(|row| u64::from(row.end_position()) > position).ok()?;
+        let row = if number < rows.count { rows.get(number).ok()? } else { return None };
+        (u64::from(row.position) <= position).then_some(row)
     }
 }
 
-impl<D: Disk> Log<D> {
-    /// Lets the next append begin a segment, so that the segment that begins at `base` takes no more. Nothing if it does not anyway.
-    pub fn seal(&mut self, base: Offset) {
-        if self.active.as_ref().is_some_and(|active| active.base_offset == base && active.rows() > 0) {
-            self.give_back_reserved();
-            self.active = None;
-        }
-    }
-
-    /// Reads the side file and the checkpoint as they lie on the disk, and writes anew from memory what is not as it was. Says what was
-    /// wrong. Blocks.
-    ///
-    /// # Errors
-    /// As [`Log::append_entry`] and [`Log::checkpoint`].
-    pub fn scrub_files(&mut self) -> Result<Vec<Damage>, LogError> {
-        self.check_writable()?;
-        let mut found = Vec::new();
-        let disk = self.reader.store.disk().clone();
-        if let Some(damage) = self.side.differs(&disk)? {
-            let result = self.side.rewrite(&disk);
-            self.poison_unless_no_space(result)?;
-            found.push(damage);
-        }
-        if let Some(damage) = self.checkpoint_differs()? {
-            // One that says the same would not be written.
-            crate::store::lock(&self.reader.checkpoint).written = None;
-            self.checkpoint(None)?;
-            found.push(damage);
-        }
-        Ok(found)
-    }
-
-    fn checkpoint_differs(&self) -> Result<Option<Damage>, LogError> {
-        use crate::error::IoContext;
-        use crate::format::checkpoint::{BYTES_MAX, Checkpoint};
-        let file = crate::store::lock(&self.reader.checkpoint);
-        let Some(written) = &file.written else { return Ok(None) };
-        let path = self.reader.dir.join(crate::format::names::CHECKPOINT);
-        let read =
-            crate::disk::read_file(self.reader.store.disk(), &path, BYTES_MAX).context("read", &path)?;
-        let reason = match read.as_deref().map(Checkpoint::decode) {
-            None => "it is missing".to_owned(),
-            Some(Err(error)) => error.to_string(),
-            Some(Ok(found)) if found != *written => "it is not the last one that was written".to_owned(),
-            Some(Ok(_)) => return Ok(None),
-        };
-        Ok(Some(Damage { file: path, position: 0, reason }))
-    }
-}
-
-/// A segment out of service, for those who hold it by its `Arc`.
+/// The result, after what it tells about damage has been put out of service.
 pub(crate) fn note<D: Disk, T>(
     reader: &LogReader<D>,
     segment: &Arc<Segment<D>>,
     result: Result<T, LogError>,
 ) -> Result<T, LogError> {
     if let Err(error) = &result {
-        segment.condemn(reader, error);
+        reader.condemn(segment, error);
     }
     result
+}
+
+/// The same for one batch.
+pub(crate) fn note_batch<D: Disk, T>(
+    reader: &LogReader<D>,
+    row: &Row,
+    result: Result<T, LogError>,
+) -> Result<T, LogError> {
+    if let Err(error) = &result {
+        reader.condemn_batch(row, error);
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(from: i64, upto: i64) -> DamagedRange {
+        let damage = Damage { file: "x.log".into(), position: from as u64, reason: "bad".to_owned() };
+        DamagedRange::found(Offset(from), Offset(upto), damage)
+    }
+
+    fn bounds(map: &DamageMap) -> Vec<(i64, i64)> {
+        map.all().iter().map(|range| (range.base_offset.0, range.end_offset.0)).collect()
+    }
+
+    #[test]
+    fn ranges_are_merged_where_they_overlap_and_kept_apart_where_they_touch() {
+        let map = DamageMap::default();
+        assert!(!map.any());
+        assert!(map.add(&range(10, 20)) && map.add(&range(30, 40)) && map.add(&range(20, 25)));
+        assert_eq!(bounds(&map), [(10, 20), (20, 25), (30, 40)]);
+        assert!(!map.add(&range(12, 14)), "known");
+        assert!(map.add(&range(15, 35)));
+        assert_eq!(bounds(&map), [(10, 40)]);
+        assert!(map.take_unsaved() && !map.take_unsaved());
+    }
+
+    #[test]
+    fn what_is_asked_for_is_found() {
+        let map = DamageMap::default();
+        map.add(&range(10, 20));
+        map.add(&range(30, 40));
+        let next = |offset| map.next_from(Offset(offset)).map(|range| range.base_offset.0);
+        assert_eq!(
+            [next(0), next(19), next(20), next(39), next(40)],
+            [Some(10), Some(10), Some(30), Some(30), None]
+        );
+        assert!(map.within(Offset(0), Offset(10)).is_none() && map.within(Offset(0), Offset(11)).is_some());
+        assert!(map.forget(Offset(10), Offset(30)) && !map.forget(Offset(10), Offset(30)));
+        map.trim(Offset(39));
+        assert!(map.any());
+        map.trim(Offset(40));
+        assert!(!map.any());
+    }
+
+    #[test]
+    fn there_are_never_more_than_the_bound() {
+        let map = DamageMap::default();
+        for number in 0..2 * DAMAGED_RANGES_MAX as i64 {
+            map.add(&range(number * 10, number * 10 + 1));
+        }
+        assert_eq!(map.all().len(), DAMAGED_RANGES_MAX);
+        assert!(
+            (0..2 * DAMAGED_RANGES_MAX as i64)
+                .all(|n| map.within(Offset(n * 10), Offset(n * 10 + 1)).is_some())
+        );
+    }
 }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use tailrace_records::BatchHeader;
 use tailrace_types::Offset;
 
+use crate::damage::note_batch;
 use crate::disk::Disk;
 use crate::error::LogError;
 use crate::format::row::Row;
 use crate::reader::{LogReader, segment_of};
 use crate::rows::Rows;
 
-/// Batch headers in offset order, each with its index row. Ends at the log end as of its making, or after the first
+/// Batch headers in offset order, each with its index row; those of damaged batches are left out. Ends at the log end as of its making, or after the first
 /// error. Reads 61 bytes per batch and the index a page at a time.
 pub struct HeaderIter<D: Disk> {
     reader: Arc<LogReader<D>>,
@@ -38,20 +39,30 @@ impl<D: Disk> LogReader<D> {
         }
     }
 
-    /// Rows and headers of up to [`READ_AHEAD`] batches of one segment, from the one that holds `from` on.
+    /// Rows and headers of up to [`READ_AHEAD`] batches of one segment, from the one that holds `from` on; more were looked at if some are
+    /// damaged.
     fn some_headers(&self, from: Offset, end: Offset) -> Result<Vec<(Row, BatchHeader)>, LogError> {
         self.retrying(|segments| {
             let mut found = Vec::new();
             for segment in &segments[segment_of(segments, from)..] {
-                let files = segment.files(&self.store)?;
+                let files = self.files(segment)?;
                 let mut rows = Rows::new(segment, &files);
                 let first = rows.first_where(|row| row.next_offset() > from)?;
-                for number in first..rows.count.min(first.saturating_add(READ_AHEAD)) {
+                for number in first..rows.count {
                     let row = rows.get_ahead(number)?;
-                    if row.base_offset >= end {
+                    if row.base_offset >= end || found.len() >= READ_AHEAD as usize {
                         return Ok(found);
                     }
-                    found.push((row, self.read_header(segment, &files, &row)?));
+                    if self.damage.within(row.base_offset, row.next_offset()).is_some() {
+                        continue;
+                    }
+                    match note_batch(self, &row, self.read_header(segment, &files, &row)) {
+                        Ok(header) => found.push((row, header)),
+                        Err(error) if self.damage.within(row.base_offset, row.next_offset()).is_none() => {
+                            return Err(error);
+                        }
+                        Err(_) => {}
+                    }
                 }
                 if !found.is_empty() {
                     break;

@@ -3,13 +3,14 @@
 use bytes::Bytes;
 use tailrace_types::{LeaderEpoch, RaftIndex};
 
-use crate::disk::{Disk, read_full_at};
-use crate::error::{IoContext, LogError};
+use crate::damage::note_batch;
+use crate::disk::Disk;
+use crate::error::LogError;
 use crate::format::entry::Entry;
 use crate::format::names::Kind;
 use crate::format::row::Row;
 use crate::log::Log;
-use crate::reader::segment_of;
+use crate::reader::{read_batch_bytes, segment_of};
 use crate::rows::Rows;
 use crate::segment::{Segment, SegmentFiles};
 
@@ -50,7 +51,7 @@ impl<D: Disk> Log<D> {
         let Some(segment) = number.checked_sub(1).and_then(|number| list.get(number)) else {
             return Ok(None);
         };
-        let files = segment.files(&self.reader.store)?;
+        let files = self.reader.files(segment)?;
         let mut rows = Rows::new(segment, &files);
         let at = rows.first_where(|row| row.raft_index >= index)?;
         if at == rows.count {
@@ -69,7 +70,7 @@ impl<D: Disk> Log<D> {
         let whole = list.partition_point(|segment| segment.first_raft_index < index);
         let mut count: u64 = list[whole..].iter().map(|segment| u64::from(segment.rows())).sum();
         if let Some(segment) = whole.checked_sub(1).and_then(|last| list.get(last)) {
-            let files = segment.files(&self.reader.store)?;
+            let files = self.reader.files(segment)?;
             let mut rows = Rows::new(segment, &files);
             count += u64::from(rows.count - rows.first_where(|row| row.raft_index >= index)?);
         }
@@ -98,7 +99,7 @@ impl<D: Disk> Log<D> {
     }
 
     /// The batch that `row` describes, as it lies in the log. Its checksum is verified: what is damaged here must not reach
-    /// another replica, and its segment is out of service from then on.
+    /// another replica, and is out of service from then on.
     ///
     /// # Errors
     /// [`LogError::Damaged`]; the disk's.
@@ -110,10 +111,10 @@ impl<D: Disk> Log<D> {
             log_end: self.log_end(),
         };
         let segment = list.get(segment_of(&list, row.base_offset)).ok_or_else(gone)?;
-        segment.refuse_damaged()?;
-        let files = segment.files(&self.reader.store)?;
+        self.reader.refuse_damaged(row.base_offset, row.next_offset())?;
+        let files = self.reader.files(segment)?;
         let mut bytes = vec![0; row.batch_bytes as usize];
-        crate::damage::note(&self.reader, segment, read_batch(segment, &files, row, &mut bytes))?;
+        note_batch(&self.reader, row, read_batch(segment, &files, row, &mut bytes))?;
         Ok(Bytes::from(bytes))
     }
 }
@@ -127,7 +128,7 @@ pub(crate) fn read_batch<D: Disk>(
 ) -> Result<(), LogError> {
     let path = segment.path(Kind::Log);
     let position = u64::from(row.position);
-    let read = read_full_at(&files.log, bytes, position).context("read", &path)?;
+    let read = read_batch_bytes(&files.log, &path, bytes, position)?;
     let damaged = |reason: String| LogError::damaged(&path, position, reason);
     let header = tailrace_records::check(&bytes[..read]).map_err(|error| damaged(error.to_string()))?;
     if !row.describes(&header) {

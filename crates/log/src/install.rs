@@ -111,6 +111,7 @@ impl<D: Disk> Log<D> {
         let old = reader.segments.swap(Arc::new(new));
         reader.log_start.store(target.log_start.0, Release);
         reader.set_log_end(target.end_offset);
+        reader.damage.forget(Offset(0), Offset(i64::MAX));
         reader.first_dirty.store(target.first_dirty.0, Release);
         reader.generation.fetch_add(1, Release);
         self.publish_epochs();

@@ -24,6 +24,7 @@ mod headers;
 mod indexed;
 pub mod inspect;
 mod install;
+mod known_damage;
 mod log;
 mod mend;
 mod open;
@@ -38,6 +39,7 @@ mod rows;
 mod scan;
 mod scrub;
 mod segment;
+mod small_files;
 mod staging;
 mod store;
 mod sync;
@@ -54,7 +56,7 @@ pub use config::{
     ENTRY_BYTES_MAX, LogConfig, PREALLOCATE_BYTES_FIRST, PartitionIdentity, SEGMENT_BYTES_MAX,
     SNAPSHOT_BYTES_MAX,
 };
-pub use damage::{Damage, DamagedSegment};
+pub use damage::{DAMAGED_RANGES_MAX, Damage, DamagedRange};
 pub use disk::{DirEntry, Disk, DiskFile, OpenMode, read_file, read_full_at, replace_file};
 pub use error::LogError;
 pub use folder::{

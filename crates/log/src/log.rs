@@ -86,7 +86,7 @@ impl<D: Disk> Log<D> {
         now: TimestampMs,
     ) -> Result<Appended, LogError> {
         let (segment, rolled) = self.segment_for(batch, raft_index, now)?;
-        let files = segment.files(&self.reader.store)?;
+        let files = self.reader.files(&segment)?;
         let position = segment.bytes();
         self.reserve(&files, position, bytes.len() as u64);
         let synced = segment.log_synced.load(Relaxed);
@@ -258,6 +258,8 @@ impl<D: Disk> Log<D> {
             return Ok(());
         }
         self.give_back_reserved();
+        // What cannot be written is found again.
+        drop(self.reader.save_damage());
         self.checkpoint(producers)?;
         for segment in self.reader.segments.load().iter() {
             segment.close();
@@ -277,10 +279,20 @@ impl<D: Disk> Log<D> {
         let disk = self.reader.store.disk();
         let opening = self.reader.store.opening();
         let log = disk.open(&path, OpenMode::Write).context("open", &path)?;
-        let index = crate::damage::note(&self.reader, segment, rebuild_index(disk, segment, &log))?;
+        let rebuilt = rebuild_index(disk, segment, &log);
+        let (index, suspects) = match rebuilt {
+            Ok(rebuilt) => rebuilt,
+            Err(error) => {
+                drop(opening);
+                self.reader.condemn(segment, &error);
+                return Err(error);
+            }
+        };
         segment.install(&Arc::new(SegmentFiles { log, index }));
+        segment.suspect(suspects);
         drop(opening);
         self.reader.store.admit(segment);
+        self.reader.files(segment)?;
         Ok(())
     }
 

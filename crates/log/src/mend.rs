@@ -1,19 +1,21 @@
-//! Putting a damaged segment together anew from the batches of another replica.
+//! Putting a damaged segment together again from what this replica has whole and what another one has of the rest.
 //!
 //! What is put together becomes a segment of the next generation, and takes the place of the damaged one as compaction's work does:
 //! by the checkpoint, in one step. The replicas need not have the same segments: whole batches are asked for, by offset.
 
 use std::sync::Arc;
 
-use tailrace_records::{HEADER_BYTES, check};
+use tailrace_records::{BatchHeader, HEADER_BYTES, check, write_lost};
 use tailrace_types::{LeaderEpoch, Offset, RaftIndex};
 
 use crate::compact::{Output, Rewritten, Unhurried};
 use crate::disk::Disk;
 use crate::error::LogError;
 use crate::format::names::Kind;
+use crate::format::row::Row;
 use crate::log::Log;
 use crate::reader::LogReader;
+use crate::rows::Rows;
 use crate::segment::Segment;
 
 /// Bytes that are gathered before they are written.
@@ -35,7 +37,7 @@ pub struct Patch<D: Disk> {
 }
 
 impl<D: Disk> Log<D> {
-    /// Begins to put the segment at `base` together anew. It must take no more appends ([`Log::seal`]). `None` if there is no such
+    /// Begins to put the segment at `base` together again. It must take no more appends ([`Log::seal`]). `None` if there is no such
     /// segment, or compaction is under way.
     ///
     /// # Errors
@@ -68,16 +70,71 @@ impl<D: Disk> Log<D> {
             token,
         }))
     }
+
+    /// Lets the next append begin a segment, so that the segment that begins at `base` takes no more. Nothing if it does not anyway.
+    pub fn seal(&mut self, base: Offset) {
+        if self.active.as_ref().is_some_and(|active| active.base_offset == base && active.rows() > 0) {
+            self.give_back_reserved();
+            self.active = None;
+        }
+    }
 }
 
 impl<D: Disk> Patch<D> {
-    /// The offset from which batches are wanted, and where they end. `None` when all are there.
-    pub fn wanted(&self) -> Option<(Offset, Offset)> {
-        let end = self.source.end_offset();
-        (self.next_offset < end).then_some((self.next_offset, end))
+    /// Base offset of the segment.
+    pub fn base_offset(&self) -> Offset {
+        self.source.base_offset
     }
 
-    /// Takes the next batches, whole ones. Each is checked.
+    /// The offset from which batches of others are wanted, and where they end. `None` if this replica has the next batch itself
+    /// ([`Patch::copy_own`]), or all are there.
+    pub fn wanted(&self) -> Option<(Offset, Offset)> {
+        let end = self.source.end_offset();
+        let range = self.reader.damage.within(self.next_offset, end)?;
+        (range.base_offset <= self.next_offset).then(|| (self.next_offset, range.end_offset.min(end)))
+    }
+
+    /// True when nothing is missing any more.
+    pub fn is_whole(&self) -> bool {
+        self.next_offset >= self.source.end_offset()
+    }
+
+    /// Takes what this replica has itself, up to the next damaged batch, about `bytes_max` bytes at once and at least one batch. True if
+    /// there is more of it. A batch that turns out to be damaged is wanted from then on. Blocks on the disk.
+    ///
+    /// # Errors
+    /// The disk's; [`LogError::Damaged`] for an index row with a wrong checksum. The patch is then of no use.
+    pub fn copy_own(&mut self, bytes_max: usize) -> Result<bool, LogError> {
+        let mut copied = 0;
+        while !self.is_whole() && self.wanted().is_none() {
+            if copied >= bytes_max {
+                return Ok(true);
+            }
+            let Some(row) = self.row_from(self.next_offset)? else {
+                return Err(self.refused(format!("nothing at offset {} or behind", self.next_offset)));
+            };
+            if self.reader.damage.within(row.base_offset, row.next_offset()).is_some() {
+                // Behind a hole that compaction has left.
+                self.next_offset = row.base_offset;
+                continue;
+            }
+            let files = self.reader.files(&self.source)?;
+            let mut bytes = vec![0; row.batch_bytes as usize];
+            let read = crate::indexed::read_batch(&self.source, &files, &row, &mut bytes);
+            if let Err(error) = read {
+                if !self.reader.condemn_batch(&row, &error) {
+                    return Err(error);
+                }
+                continue;
+            }
+            copied += bytes.len();
+            let header = check(&bytes).map_err(|error| self.refused(error.to_string()))?;
+            self.take(&header, &bytes, Some(row.raft_index))?;
+        }
+        Ok(false)
+    }
+
+    /// Takes the next batches of another replica, whole ones. Each is checked.
     ///
     /// # Errors
     /// [`LogError::Damaged`] if they are not what is wanted; the disk's. The patch is then of no use.
@@ -89,25 +146,76 @@ impl<D: Disk> Patch<D> {
             let batch = bytes.get(..header.total_bytes()).filter(|batch| batch.len() >= HEADER_BYTES);
             let batch =
                 batch.ok_or_else(|| self.refused(format!("{bytes_left} bytes are no whole batch")))?;
-            let (base, epoch) = (header.base_offset, header.leader_epoch);
-            let follows = if self.is_gapless { base == self.next_offset } else { base >= self.next_offset };
-            if !follows || header.next_offset() > self.source.end_offset() {
-                return Err(self.refused(format!("a batch at offset {base}, expected {}", self.next_offset)));
+            let Some((_, end)) = self.wanted() else {
+                return Err(self.refused("more than was asked for".to_owned()));
+            };
+            if header.next_offset() > end {
+                let last = header.last_offset();
+                return Err(self.refused(format!("a batch up to offset {last}, expected less than {end}")));
             }
-            let known = self.reader.epoch_at(base).unwrap_or(epoch);
-            if epoch != known || epoch < self.last_epoch {
-                return Err(
-                    self.refused(format!("a batch of epoch {epoch} at offset {base}, expected {known}"))
-                );
-            }
-            self.pass_entries();
-            self.output.pending.extend_from_slice(batch);
-            self.output.push(&header, self.next_index, WRITE_BYTES, &mut Unhurried)?;
-            self.next_index.0 += 1;
-            (self.next_offset, self.last_epoch) = (header.next_offset(), epoch);
+            let own = self.row_from(header.base_offset)?;
+            let own = own.filter(|row| row.base_offset == header.base_offset);
+            self.take(&header, batch, own.map(|row| row.raft_index))?;
             bytes = &bytes[batch.len()..];
         }
         Ok(())
+    }
+
+    /// Puts a batch without records in the place of what is wanted and nobody has. Offsets stay; the records are gone for good. The
+    /// range that it covers.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn give_up_wanted(&mut self) -> Result<Option<(Offset, Offset)>, LogError> {
+        let Some((from, end)) = self.wanted() else { return Ok(None) };
+        let mut next = from;
+        // One for each batch that there was, as far as the rows tell.
+        while next < end {
+            let row = self.row_from(next).ok().flatten().filter(|row| row.next_offset() <= end);
+            let upto = row.map_or(end, |row| row.next_offset());
+            let epoch = match row {
+                Some(row) => row.leader_epoch,
+                None => self.reader.epoch_at(next).unwrap_or(self.last_epoch),
+            };
+            let mut bytes = Vec::new();
+            let header = write_lost(next, Offset(upto.0 - 1), epoch.max(self.last_epoch), &mut bytes);
+            self.take(&header, &bytes, row.map(|row| row.raft_index))?;
+            next = upto;
+        }
+        Ok(Some((from, end)))
+    }
+
+    fn take(&mut self, header: &BatchHeader, batch: &[u8], index: Option<RaftIndex>) -> Result<(), LogError> {
+        let (base, epoch) = (header.base_offset, header.leader_epoch);
+        let follows = if self.is_gapless { base == self.next_offset } else { base >= self.next_offset };
+        if !follows || header.next_offset() > self.source.end_offset() {
+            return Err(self.refused(format!("a batch at offset {base}, expected {}", self.next_offset)));
+        }
+        let known = self.reader.epoch_at(base).unwrap_or(epoch);
+        if epoch != known || epoch < self.last_epoch {
+            return Err(self.refused(format!("a batch of epoch {epoch} at offset {base}, expected {known}")));
+        }
+        self.pass_entries();
+        let index = index.unwrap_or(self.next_index);
+        if index < self.next_index {
+            let next = self.next_index;
+            return Err(
+                self.refused(format!("more batches before offset {base} than raft index {next} allows"))
+            );
+        }
+        self.output.pending.extend_from_slice(batch);
+        self.output.push(header, index, WRITE_BYTES, &mut Unhurried)?;
+        self.next_index = RaftIndex(index.0 + 1);
+        (self.next_offset, self.last_epoch) = (header.next_offset(), epoch);
+        Ok(())
+    }
+
+    /// The row of the batch that holds `offset`, or of the next one.
+    fn row_from(&self, offset: Offset) -> Result<Option<Row>, LogError> {
+        let files = self.reader.files(&self.source)?;
+        let mut rows = Rows::new(&self.source, &files);
+        let number = rows.first_where(|row| row.next_offset() > offset)?;
+        if number < rows.count { rows.get(number).map(Some) } else { Ok(None) }
     }
 
     fn pass_entries(&mut self) {
@@ -117,7 +225,7 @@ impl<D: Disk> Patch<D> {
     }
 
     fn refused(&self, reason: String) -> LogError {
-        LogError::damaged(&self.source.path(Kind::Log), 0, format!("what another replica has: {reason}"))
+        LogError::damaged(&self.source.path(Kind::Log), 0, format!("what would take its place: {reason}"))
     }
 
     /// Syncs it. Put in place by [`Log::install_compacted`].
@@ -128,7 +236,7 @@ impl<D: Disk> Patch<D> {
     /// # Panics
     /// If batches are missing.
     pub fn finish(self) -> Result<Rewritten<D>, LogError> {
-        assert!(self.wanted().is_none(), "a patch that is not whole");
+        assert!(self.is_whole(), "a patch that is not whole");
         let sources = vec![self.source];
         let segment = self.output.finish(&sources, &mut Unhurried)?;
         Ok(Rewritten {
@@ -155,11 +263,11 @@ fn prefix(bytes: &[u8]) -> Option<&[u8]> {
 }
 
 impl<D: Disk> LogReader<D> {
-    /// Whole batches from `from` on, all below `upto`, for another replica: those without records are among them, and each was checked.
-    /// At most `bytes_max` bytes, but at least one batch. Empty if there is none. A damaged segment is out of service from then on.
+    /// Whole batches from `from` on, all below `upto` and before the next damaged one, for another replica: those without records are
+    /// among them, and each was checked. At most `bytes_max` bytes, but at least one batch. Empty if there is none.
     ///
     /// # Errors
-    /// As [`LogReader::read`]; [`LogError::Damaged`] for a batch that is not what was written.
+    /// As [`LogReader::read`]; [`LogError::Damaged`] if the first batch is not what was written.
     pub fn read_checked(
         &self,
         from: Offset,
@@ -168,15 +276,14 @@ impl<D: Disk> LogReader<D> {
     ) -> Result<bytes::Bytes, LogError> {
         let list = self.segments.load_full();
         let number = crate::reader::segment_of(&list, from);
+        let mut out = Vec::new();
         for segment in list.iter().skip(number).take_while(|segment| segment.base_offset < upto) {
-            segment.refuse_damaged()?;
-            let found = self.checked_batches(segment, (from, upto), bytes_max);
-            let found = crate::damage::note(self, segment, found)?;
-            if !found.is_empty() {
-                return Ok(found);
+            self.checked_batches(segment, (from, upto), bytes_max, &mut out)?;
+            if !out.is_empty() {
+                break;
             }
         }
-        Ok(bytes::Bytes::new())
+        Ok(out.into())
     }
 
     fn checked_batches(
@@ -184,11 +291,11 @@ impl<D: Disk> LogReader<D> {
         segment: &Arc<Segment<D>>,
         (from, upto): (Offset, Offset),
         bytes_max: usize,
-    ) -> Result<bytes::Bytes, LogError> {
-        let files = segment.files(&self.store)?;
-        let mut rows = crate::rows::Rows::new(segment, &files);
+        out: &mut Vec<u8>,
+    ) -> Result<(), LogError> {
+        let files = self.files(segment)?;
+        let mut rows = Rows::new(segment, &files);
         let first = rows.first_where(|row| row.next_offset() > from)?;
-        let mut out = Vec::new();
         for number in first..rows.count {
             let row = rows.get_ahead(number)?;
             let bytes = row.batch_bytes as usize;
@@ -196,9 +303,17 @@ impl<D: Disk> LogReader<D> {
                 break;
             }
             let at = out.len();
-            out.resize(at + bytes, 0);
-            crate::indexed::read_batch(segment, &files, &row, &mut out[at..])?;
+            let read = self.refuse_damaged(row.base_offset, row.next_offset()).and_then(|()| {
+                out.resize(at + bytes, 0);
+                let read = crate::indexed::read_batch(segment, &files, &row, &mut out[at..]);
+                crate::damage::note_batch(self, &row, read)
+            });
+            if let Err(error) = read {
+                out.truncate(at);
+                // What comes before it is whole.
+                return if at > 0 { Ok(()) } else { Err(error) };
+            }
         }
-        Ok(out.into())
+        Ok(())
     }
 }

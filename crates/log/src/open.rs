@@ -10,7 +10,8 @@ use bytes::Bytes;
 use tailrace_types::{LeaderEpoch, Offset, RaftIndex, TimestampMs};
 
 use crate::checkpoint::CheckpointFile;
-use crate::config::{LogConfig, PartitionIdentity, SNAPSHOT_BYTES_MAX};
+use crate::config::{LogConfig, PartitionIdentity};
+use crate::damage::DamageMap;
 use crate::disk::{Disk, read_file, remove_if_there};
 use crate::entries::SideFile;
 use crate::epochs::EpochTable;
@@ -179,6 +180,9 @@ impl<D: Disk> Log<D> {
             }
         }
         self.durable_end = end.into();
+        self.reader.load_damage(&mut recovery.notes)?;
+        // A full disk must not keep readers out; it is written later.
+        self.reader.save_damage().or_else(unless_full)?;
         Ok((self, recovery))
     }
 
@@ -206,11 +210,8 @@ impl<D: Disk> Log<D> {
     ) -> Result<Option<(Offset, Bytes)>, LogError> {
         for &offset in usable.iter().rev() {
             let path = names::path(&self.reader.dir, offset, Kind::Snapshot);
-            let bytes_max = (SNAPSHOT_BYTES_MAX + snapshot::HEAD_BYTES) as u64;
-            let Some(file) = read_file(self.reader.store.disk(), &path, bytes_max).context("read", &path)?
-            else {
-                continue;
-            };
+            let file = read_file(self.reader.store.disk(), &path, snapshot::FILE_BYTES_MAX);
+            let Some(file) = file.context("read", &path)? else { continue };
             match snapshot::decode(file.into(), offset) {
                 Ok(payload) => return Ok(Some((offset, payload))),
                 Err(error @ FormatError::Newer(_)) => return Err(error.in_file(&path)),
@@ -219,6 +220,10 @@ impl<D: Disk> Log<D> {
         }
         Ok(None)
     }
+}
+
+fn unless_full(error: LogError) -> Result<(), LogError> {
+    if error.is_no_space() { Ok(()) } else { Err(error) }
 }
 
 /// Removes the files that do not count because of compaction. Without a checkpoint, the headers of those that do.
@@ -346,7 +351,7 @@ fn assemble<D: Disk>(
         log_end: AtomicI64::new(tail.next_offset.0),
         first_dirty: AtomicI64::new(checkpoint.as_ref().map_or(0, |c| c.first_dirty.0)),
         generation: AtomicU64::new(0),
-        damaged_ever: AtomicBool::new(false),
+        damage: DamageMap::default(),
         folder_synced: AtomicBool::new(false),
         checkpoint: Mutex::new(CheckpointFile { sequence: 0, written: checkpoint, snapshots: Vec::new() }),
     };

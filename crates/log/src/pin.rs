@@ -57,10 +57,10 @@ impl<D: Disk> SegmentPin<D> {
     pub fn read(&self, position: u32, bytes_max: usize) -> Result<Bytes, LogError> {
         let left = self.info.bytes.saturating_sub(position) as usize;
         let mut bytes = vec![0; left.min(bytes_max)];
-        self.segment.refuse_damaged()?;
+        self.reader.refuse_damaged(self.info.base_offset, self.info.end_offset)?;
         let files = match self.kept.get() {
             Some(files) => Arc::clone(files),
-            None => self.segment.files(&self.reader.store)?,
+            None => self.reader.files(&self.segment)?,
         };
         let path = self.segment.path(Kind::Log);
         let read = read_full_at(&files.log, &mut bytes, u64::from(position)).context("read", &path)?;
@@ -75,7 +75,7 @@ impl<D: Disk> SegmentPin<D> {
     pub fn keep(&self, trim: &Trim<D>) {
         let goes = trim.segments.iter().any(|segment| Arc::ptr_eq(segment, &self.segment));
         // What cannot be opened is gone for the copy; reading says so.
-        if goes && let Ok(files) = self.segment.files(&self.reader.store) {
+        if goes && let Ok(files) = self.reader.files(&self.segment) {
             let _ = self.kept.set(files);
         }
     }
@@ -93,7 +93,7 @@ impl<D: Disk> Log<D> {
         let segments: Vec<_> = listed.cloned().collect();
         let mut pins = Vec::with_capacity(segments.len());
         for (number, segment) in segments.iter().enumerate() {
-            segment.refuse_damaged()?;
+            self.reader.refuse_damaged(segment.base_offset, segment.end_offset().min(end))?;
             let next = segments.get(number + 1).map_or(next_raft_index, |next| next.first_raft_index);
             let mut info = SegmentInfo {
                 base_offset: segment.base_offset,
@@ -106,7 +106,7 @@ impl<D: Disk> Log<D> {
                 modified: segment.modified(),
             };
             if info.end_offset > end {
-                let files = segment.files(&self.reader.store)?;
+                let files = self.reader.files(segment)?;
                 let mut rows = Rows::new(segment, &files);
                 info.rows = rows.first_where(|row| row.next_offset() > end)?;
                 let Some(last) = info.rows.checked_sub(1) else { break };

@@ -13,10 +13,12 @@ use tailrace_types::{LeaderEpoch, LogEnd, Offset};
 
 use crate::checkpoint::CheckpointFile;
 use crate::config::PartitionIdentity;
+use crate::damage::{DamageMap, is_unreadable, note};
 use crate::disk::{Disk, read_full_at};
 use crate::epochs;
 use crate::error::{IoContext, LogError};
 use crate::format::names::Kind;
+use crate::rebuild::Suspect;
 use crate::rows::Rows;
 use crate::segment::{Segment, SegmentFiles};
 use crate::store::LogStore;
@@ -39,8 +41,8 @@ pub struct LogReader<D: Disk> {
     pub(crate) first_dirty: AtomicI64,
     /// Raised by every truncation.
     pub(crate) generation: AtomicU64,
-    /// Some segment was once out of service.
-    pub(crate) damaged_ever: AtomicBool,
+    /// What is not served.
+    pub(crate) damage: DamageMap,
     /// Identity file and folder are durable.
     pub(crate) folder_synced: AtomicBool,
     /// Only plans that run lock this.
@@ -118,6 +120,13 @@ impl<D: Disk> LogReader<D> {
             if from >= upto {
                 return Ok(None);
             }
+            // What is damaged is not served, and hides nothing: whoever reads up to it is told.
+            let damaged = self.damage.within(from, upto);
+            let upto = match &damaged {
+                Some(range) if range.base_offset <= from => return Err(range.damage.to_error()),
+                Some(range) => range.base_offset,
+                None => upto,
+            };
             let bounds = Bounds { from, upto, bytes_max, at_least_one };
             let mut nearest = None;
             for segment in &segments[segment_of(segments, from)..] {
@@ -126,7 +135,8 @@ impl<D: Disk> LogReader<D> {
                 }
                 match self.read_segment(segment, &bounds, First::WithRecords)? {
                     Found::Batch(Some(slice)) => return Ok(Some(slice)),
-                    Found::Batch(None) => {
+                    Found::Batch(None) => return Ok(None),
+                    Found::Beyond => {
                         nearest = nearest.or(Some(segment));
                         break;
                     }
@@ -134,10 +144,11 @@ impl<D: Disk> LogReader<D> {
                     Found::NotHere => {}
                 }
             }
-            let Some(segment) = nearest else { return Ok(None) };
-            match self.read_segment(segment, &bounds, First::Any)? {
-                Found::Batch(slice) => Ok(slice),
-                Found::OnlyEmpty | Found::NotHere => Ok(None),
+            let found = nearest.map(|segment| self.read_segment(segment, &bounds, First::Any)).transpose()?;
+            match (found, damaged) {
+                (Some(Found::Batch(slice)), _) => Ok(slice),
+                (_, Some(range)) => Err(range.damage.to_error()),
+                (_, None) => Ok(None),
             }
         })
     }
@@ -149,8 +160,7 @@ impl<D: Disk> LogReader<D> {
         wanted: First,
     ) -> Result<Found<D>, LogError> {
         let &Bounds { from, upto, bytes_max, at_least_one } = bounds;
-        segment.refuse_damaged()?;
-        let files = segment.files(&self.store)?;
+        let files = self.files(segment)?;
         let mut rows = Rows::new(segment, &files);
         let mut number = rows.first_where(|row| row.next_offset() > from)?;
         if number == rows.count {
@@ -164,7 +174,10 @@ impl<D: Disk> LogReader<D> {
             }
             first = rows.get_ahead(number)?;
         }
-        if first.next_offset() > upto || (u64::from(first.batch_bytes) > bytes_max && !at_least_one) {
+        if first.next_offset() > upto {
+            return Ok(Found::Beyond);
+        }
+        if u64::from(first.batch_bytes) > bytes_max && !at_least_one {
             return Ok(Found::Batch(None));
         }
         let fits = |row: &crate::Row| {
@@ -269,6 +282,16 @@ impl<D: Disk> LogReader<D> {
         &self.dir
     }
 
+    /// The open files of a segment. What building its index found damaged is out of service from then on.
+    pub(crate) fn files(&self, segment: &Arc<Segment<D>>) -> Result<Arc<SegmentFiles<D>>, LogError> {
+        let files = note(self, segment, segment.files(&self.store))?;
+        for Suspect { row, reason } in segment.take_suspects() {
+            let error = LogError::damaged(&segment.path(Kind::Log), u64::from(row.position), reason);
+            self.condemn_batch(&row, &error);
+        }
+        Ok(files)
+    }
+
     pub(crate) fn set_log_end(&self, end: Offset) {
         self.log_end.store(end.0, Release);
     }
@@ -282,7 +305,7 @@ impl<D: Disk> LogReader<D> {
         let path = segment.path(Kind::Log);
         let mut buf = [0; tailrace_records::HEADER_BYTES];
         let position = u64::from(row.position);
-        let read = read_full_at(&files.log, &mut buf, position).context("read", &path)?;
+        let read = read_batch_bytes(&files.log, &path, &mut buf, position)?;
         let header = tailrace_records::BatchHeader::parse(&buf[..read])
             .map_err(|error| LogError::damaged(&path, position, error.to_string()))?;
         if !row.describes(&header) {
@@ -316,8 +339,23 @@ enum Found<D: Disk> {
     NotHere,
     /// From the offset on the segment has batches, and no records.
     OnlyEmpty,
-    /// The batch is here; the slice, unless it may not be given.
+    /// The first batch ends beyond what may be read.
+    Beyond,
+    /// The batch is here; the slice, unless it is too large.
     Batch(Option<LogSlice<D>>),
+}
+
+/// Reads bytes of the batch at `position`. What the device cannot give back is damage there.
+pub(crate) fn read_batch_bytes<F: crate::DiskFile>(
+    file: &F,
+    path: &Path,
+    buf: &mut [u8],
+    position: u64,
+) -> Result<usize, LogError> {
+    match read_full_at(file, buf, position) {
+        Err(error) if is_unreadable(&error) => Err(LogError::damaged(path, position, error.to_string())),
+        read => read.context("read", path),
+    }
 }
 
 /// The number of the segment that holds `offset`, 0 if it lies before all.

@@ -262,7 +262,9 @@ impl<D: Disk> Recovering<'_, D> {
         }
         let is_long_enough = index.len_of(&path)? >= row_position(segment.rows());
         if segment.rows() > 0 && (head.is_err() || !is_long_enough) {
-            return crate::rebuild::rebuild_index(disk, segment, log);
+            let (index, suspects) = crate::rebuild::rebuild_index(disk, segment, log)?;
+            segment.suspect(suspects);
+            return Ok(index);
         }
         if head.is_err() {
             index

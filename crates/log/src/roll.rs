@@ -138,7 +138,7 @@ impl<D: Disk> Log<D> {
         let reserved = std::mem::take(&mut self.reserved);
         if let Some(active) = &self.active
             && reserved.end > u64::from(active.bytes())
-            && let Ok(files) = active.files(&self.reader.store)
+            && let Ok(files) = self.reader.files(active)
         {
             let _ = files.log.set_len(u64::from(active.bytes()));
         }

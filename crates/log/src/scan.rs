@@ -5,6 +5,7 @@ use std::io;
 
 use tailrace_records::{BatchHeader, HEADER_BYTES, check};
 
+use crate::damage::is_unreadable;
 use crate::disk::{DiskFile, read_full_at};
 
 /// Bytes read at once. Grows to the size of a batch that is larger.
@@ -37,6 +38,14 @@ pub(crate) enum Scanned<'b> {
     Bad { position: u64, reason: String },
 }
 
+/// What [`BatchScanner::fill`] has found, before its checksum was looked at.
+enum Filled {
+    End,
+    Bad(String),
+    /// So many bytes.
+    Batch(usize),
+}
+
 impl<'f, F: DiskFile> BatchScanner<'f, F> {
     /// Scans `position..end`; `end` is at most the length of the file.
     pub(crate) fn new(file: &'f F, position: u64, end: u64) -> Self {
@@ -57,16 +66,40 @@ impl<'f, F: DiskFile> BatchScanner<'f, F> {
     }
 
     pub(crate) fn next(&mut self) -> io::Result<Scanned<'_>> {
-        let position = self.position;
-        let left = self.end.saturating_sub(position);
+        let filled = self.fill()?;
+        Ok(self.judge(filled))
+    }
+
+    /// The same; a batch that the device cannot give back is a bad one.
+    pub(crate) fn next_or_unreadable(&mut self) -> io::Result<Scanned<'_>> {
+        let filled = match self.fill() {
+            Err(error) if is_unreadable(&error) => {
+                // What was read ahead may be the bad part.
+                (self.buf, self.buf_position) = (Vec::new(), self.position);
+                let chunk_bytes = std::mem::replace(&mut self.chunk_bytes, HEADER_BYTES);
+                let again = self.fill();
+                self.chunk_bytes = chunk_bytes;
+                match again {
+                    Err(error) if is_unreadable(&error) => {
+                        (self.buf, self.buf_position) = (Vec::new(), self.position);
+                        Filled::Bad(error.to_string())
+                    }
+                    again => again?,
+                }
+            }
+            filled => filled?,
+        };
+        Ok(self.judge(filled))
+    }
+
+    /// Has the whole of the next batch in the buffer, if there is one.
+    fn fill(&mut self) -> io::Result<Filled> {
+        let left = self.end.saturating_sub(self.position);
         if left == 0 {
-            return Ok(Scanned::End);
+            return Ok(Filled::End);
         }
         if left < HEADER_BYTES as u64 {
-            return Ok(Scanned::Bad {
-                position,
-                reason: format!("{left} bytes are left, too few for a batch"),
-            });
+            return Ok(Filled::Bad(format!("{left} bytes are left, too few for a batch")));
         }
         self.ensure(HEADER_BYTES)?;
         let at = self.at();
@@ -75,19 +108,42 @@ impl<'f, F: DiskFile> BatchScanner<'f, F> {
         let total = LENGTH_END as i64 + i64::from(length);
         if total < HEADER_BYTES as i64 || total.cast_unsigned() > left {
             let reason = format!("batch length {length} does not fit the {left} bytes that are left");
-            return Ok(Scanned::Bad { position, reason });
+            return Ok(Filled::Bad(reason));
         }
         let total = total.cast_unsigned() as usize;
         self.ensure(total)?;
+        Ok(Filled::Batch(total))
+    }
+
+    fn judge(&mut self, filled: Filled) -> Scanned<'_> {
+        let position = self.position;
+        let total = match filled {
+            Filled::End => return Scanned::End,
+            Filled::Bad(reason) => return Scanned::Bad { position, reason },
+            Filled::Batch(total) => total,
+        };
         let at = self.at();
         let bytes = &self.buf[at..at + total];
         match check(bytes) {
             Ok(header) => {
                 self.position += total as u64;
-                Ok(Scanned::Batch { header, position, bytes })
+                Scanned::Batch { header, position, bytes }
             }
-            Err(error) => Ok(Scanned::Bad { position, reason: error.to_string() }),
+            Err(error) => Scanned::Bad { position, reason: error.to_string() },
         }
+    }
+
+    /// Goes on at `position`, which lies behind the present one.
+    pub(crate) fn skip_to(&mut self, position: u64) {
+        self.position = position;
+        if position > self.buf_position + self.buf.len() as u64 {
+            (self.buf, self.buf_position) = (Vec::new(), position);
+        }
+    }
+
+    /// Where the next batch begins.
+    pub(crate) fn position(&self) -> u64 {
+        self.position
     }
 
     fn at(&self) -> usize {

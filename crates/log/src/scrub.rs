@@ -6,14 +6,15 @@ use tailrace_records::BatchHeader;
 use tailrace_types::{LeaderEpoch, Offset, RaftIndex};
 
 use crate::compact::Pace;
-use crate::damage::Damage;
+use crate::damage::{Damage, DamagedRange};
 use crate::disk::{Disk, DiskFile, OpenMode, read_full_at};
 use crate::error::{IoContext, LogError};
 use crate::format::names::Kind;
 use crate::format::row::{ROW_BYTES, Row, check_head, row_position};
 use crate::reader::LogReader;
+use crate::rows::Rows;
 use crate::scan::{BatchScanner, Scanned};
-use crate::segment::Segment;
+use crate::segment::{LenOf, Segment};
 
 /// Rows read at once: 64 KiB.
 const ROWS_AT_ONCE: u32 = 1024;
@@ -31,11 +32,17 @@ pub enum Scrubbed {
     Sound,
     /// The segment was removed, or cut, meanwhile.
     Gone,
-    /// The `.log` is sound and the index is not: it can be built anew.
-    Index(Damage),
-    /// The `.log` is damaged. The segment is out of service from now on.
-    Log(Damage),
+    /// Something is not.
+    Damaged {
+        /// Batches of the `.log`. They are out of service from now on; the others are not.
+        log: Vec<Damage>,
+        /// The index. It can be built again ([`Log::repair_index`](crate::Log::repair_index)).
+        index: Option<Damage>,
+    },
 }
+
+/// Damages of one segment that are told one by one. What comes after is out of service all the same.
+const TOLD_MAX: usize = 100;
 
 impl<D: Disk> ScrubTarget<D> {
     /// What the segment is named by.
@@ -50,38 +57,78 @@ impl<D: Disk> ScrubTarget<D> {
 }
 
 impl<D: Disk> LogReader<D> {
-    /// All segments that have batches and are in service, oldest first.
+    /// All segments that have batches, oldest first.
     pub fn scrub_targets(&self) -> Vec<ScrubTarget<D>> {
         let list = self.segments.load();
-        let in_service = list.iter().filter(|s| s.rows() > 0 && s.damage.get().is_none());
-        in_service.map(|s| ScrubTarget { rows: s.rows(), segment: Arc::clone(s) }).collect()
+        let with_batches = list.iter().filter(|s| s.rows() > 0);
+        with_batches.map(|s| ScrubTarget { rows: s.rows(), segment: Arc::clone(s) }).collect()
     }
 
     /// Reads a segment: every batch's length and checksum, every row's, that each row is that of its batch, and that offsets, epochs
-    /// and raft indexes go on. Takes no lock of the log's.
+    /// and raft indexes go on. A batch that was damaged and is whole again is served again. Takes no lock of the log's.
     ///
     /// # Errors
     /// What the disk says, if it is not about the data; what `pace` stops with.
     pub fn scrub(&self, target: &ScrubTarget<D>, pace: &mut impl Pace) -> Result<Scrubbed, LogError> {
         let segment = &target.segment;
+        let mut ranges = Vec::new();
         let walked = Walk::open(self, segment, target.rows).and_then(|mut walk| {
             let walked = walk.run(pace);
             walk.forget();
-            walked
+            ranges = walk.damaged;
+            walked.map(|()| walk.wrong_index)
         });
-        let listed = self.segments.load().iter().any(|other| Arc::ptr_eq(other, segment));
-        match walked {
-            Ok(None) => Ok(Scrubbed::Sound),
-            _ if !listed => Ok(Scrubbed::Gone),
-            Ok(Some(index)) => Ok(Scrubbed::Index(index)),
-            Err(error) => match self.missing_or(&error, segment) {
-                Some(damage) => {
-                    segment.condemn(self, &LogError::damaged(&damage.file, damage.position, &damage.reason));
-                    Ok(Scrubbed::Log(damage))
-                }
-                None => Err(error),
-            },
+        let index = match walked {
+            Ok(index) => index,
+            Err(error) => {
+                let damage = self.missing_or(&error, segment).ok_or(error)?;
+                let (base_offset, end_offset) = (segment.base_offset, segment.end_offset());
+                ranges = vec![DamagedRange::found(base_offset, end_offset, damage)];
+                None
+            }
+        };
+        if !self.segments.load().iter().any(|other| Arc::ptr_eq(other, segment)) {
+            return Ok(Scrubbed::Gone);
         }
+        self.replace_damage(segment, &ranges);
+        if ranges.is_empty() && index.is_none() {
+            return Ok(Scrubbed::Sound);
+        }
+        Ok(Scrubbed::Damaged {
+            log: ranges.into_iter().take(TOLD_MAX).map(|range| range.damage).collect(),
+            index,
+        })
+    }
+
+    /// Exchanges what was known of a segment for what was found.
+    fn replace_damage(&self, segment: &Arc<Segment<D>>, found: &[DamagedRange]) {
+        let known = self.damage.all();
+        let (base, end) = (segment.base_offset, segment.end_offset());
+        for range in known.iter().filter(|range| (base..end).contains(&range.base_offset) && !range.is_lost) {
+            let overlaps =
+                |f: &DamagedRange| f.base_offset < range.end_offset && f.end_offset > range.base_offset;
+            if !found.iter().any(overlaps) && self.is_covered(segment, range).unwrap_or(false) {
+                self.damage.forget(range.base_offset, range.end_offset);
+            }
+        }
+        for range in found {
+            self.damage.add(range);
+        }
+    }
+
+    /// True if the rows of a segment cover a range without a hole.
+    fn is_covered(&self, segment: &Arc<Segment<D>>, range: &DamagedRange) -> Result<bool, LogError> {
+        let files = self.files(segment)?;
+        let mut rows = Rows::new(segment, &files);
+        let mut next = range.base_offset;
+        for number in rows.first_where(|row| row.next_offset() > range.base_offset)?..rows.count {
+            let row = rows.get_ahead(number)?;
+            if next >= range.end_offset || row.base_offset > next {
+                break;
+            }
+            next = row.next_offset();
+        }
+        Ok(next >= range.end_offset)
     }
 
     /// The damage that an error tells of; that the `.log` of a listed segment is missing, too.
@@ -106,11 +153,13 @@ struct Walk<'a, D: Disk> {
     index: Option<D::File>,
     window: Vec<u8>,
     window_first: u32,
-    /// What is wrong with the index. It is not looked at any more then.
+    /// What is wrong with the index, first of all. Its other rows still tell where batches lie.
     wrong_index: Option<Damage>,
     next_offset: Offset,
     last_epoch: LeaderEpoch,
     last_index: RaftIndex,
+    /// What is wrong with the `.log`.
+    damaged: Vec<DamagedRange>,
 }
 
 impl<'a, D: Disk> Walk<'a, D> {
@@ -131,6 +180,7 @@ impl<'a, D: Disk> Walk<'a, D> {
             next_offset: segment.base_offset,
             last_epoch: LeaderEpoch::UNKNOWN,
             last_index: RaftIndex(segment.first_raft_index.0.saturating_sub(1)),
+            damaged: Vec::new(),
         };
         walk.open_index();
         Ok(walk)
@@ -156,33 +206,46 @@ impl<'a, D: Disk> Walk<'a, D> {
         self.wrong_index.get_or_insert(Damage { file, position, reason: reason.to_owned() });
     }
 
-    /// Reads it all. What is wrong with the index, if anything.
-    fn run(&mut self, pace: &mut impl Pace) -> Result<Option<Damage>, LogError> {
+    /// Reads it all.
+    fn run(&mut self, pace: &mut impl Pace) -> Result<(), LogError> {
         let path = self.segment.path(Kind::Log);
         let log = Arc::clone(&self.log);
+        let len = log.len_of(&path)?;
         // More may have been appended than the rows tell of.
-        let mut scanner = BatchScanner::new(log.as_ref(), 0, u64::from(self.segment.bytes()));
-        let (mut number, mut spent) = (0, 0);
-        while number < self.rows {
-            let damaged = |position, reason: String| Err(LogError::damaged(&path, position, reason));
-            let (header, position) = match scanner.next().context("read", &path)? {
-                Scanned::End => {
-                    let reason = format!("{number} batches, expected {}", self.rows);
-                    return damaged(u64::from(self.segment.bytes()), reason);
-                }
-                Scanned::Bad { position, reason } => return damaged(position, reason),
-                Scanned::Batch { header, position, .. } => (header, position),
-            };
+        let mut scanner = BatchScanner::new(log.as_ref(), 0, len.min(u64::from(self.segment.bytes())));
+        let mut spent = 0;
+        for number in 0..self.rows {
             let row = self.row(number);
-            if let Some(reason) = self.wrong(&header, position, row.as_ref()) {
-                return damaged(position, reason);
-            }
-            (self.next_offset, self.last_epoch) = (header.next_offset(), header.leader_epoch);
-            number += 1;
-            let bytes = std::mem::replace(&mut spent, scanner.bytes_read);
-            pace.spend(scanner.bytes_read - bytes)?;
+            let (position, reason) = match scanner.next_or_unreadable().context("read", &path)? {
+                Scanned::End => {
+                    (scanner.position(), format!("it ends after {number} batches, expected {}", self.rows))
+                }
+                Scanned::Bad { position, reason } => (position, reason),
+                Scanned::Batch { header, position, .. } => {
+                    match self.wrong(&header, position, row.as_ref()) {
+                        Some(reason) => (position, reason),
+                        None => {
+                            (self.next_offset, self.last_epoch) = (header.next_offset(), header.leader_epoch);
+                            let bytes = std::mem::replace(&mut spent, scanner.bytes_read);
+                            pace.spend(scanner.bytes_read - bytes)?;
+                            continue;
+                        }
+                    }
+                }
+            };
+            let damage = Damage { file: path.clone(), position, reason };
+            let Some(row) = row.filter(|row| u64::from(row.end_position()) > position) else {
+                // Nothing tells where the next batch begins.
+                let (base_offset, end_offset) = (self.next_offset, self.segment.end_offset());
+                self.damaged.push(DamagedRange::found(base_offset, end_offset, damage));
+                break;
+            };
+            let (base_offset, end_offset) = (row.base_offset, row.next_offset());
+            self.damaged.push(DamagedRange::found(base_offset, end_offset, damage));
+            scanner.skip_to(u64::from(row.end_position()));
+            (self.next_offset, self.last_index) = (row.next_offset(), row.raft_index);
         }
-        Ok(self.wrong_index.take())
+        Ok(())
     }
 
     /// Row `number`, if the index can be believed.
@@ -190,7 +253,7 @@ impl<'a, D: Disk> Walk<'a, D> {
         let in_window = |walk: &Self| {
             number >= walk.window_first && number - walk.window_first < (walk.window.len() / ROW_BYTES) as u32
         };
-        if self.wrong_index.is_some() || number >= self.rows {
+        if number >= self.rows {
             return None;
         }
         if !in_window(self) {
@@ -203,10 +266,14 @@ impl<'a, D: Disk> Walk<'a, D> {
                 Ok(read) if read == self.window.len() => {}
                 Ok(read) => {
                     self.blame_index(position + read as u64, "the file ends early");
+                    self.index = None;
+                    self.window.clear();
                     return None;
                 }
                 Err(error) => {
                     self.blame_index(position, &error.to_string());
+                    self.index = None;
+                    self.window.clear();
                     return None;
                 }
             }

@@ -8,19 +8,18 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwapOption;
 use tailrace_types::{Offset, RaftIndex, TimestampMs};
 
-use crate::damage::Damage;
 use crate::disk::{Disk, OpenMode, read_full_at};
 use crate::error::{IoContext, LogError};
 use crate::format::checkpoint::SegmentEntry;
 use crate::format::names::{self, Kind};
 use crate::format::row::{ROW_BYTES, Row, check_head, row_position};
-use crate::rebuild;
-use crate::store::LogStore;
+use crate::rebuild::{self, Suspect};
+use crate::store::{LogStore, lock};
 
 /// A segment's open files.
 #[derive(Debug)]
@@ -54,8 +53,8 @@ pub(crate) struct Segment<D: Disk> {
     pub(crate) log_synced: AtomicU32,
     /// Rows that are durable.
     pub(crate) rows_synced: AtomicU32,
-    /// Why its batches are not read any more.
-    pub(crate) damage: OnceLock<Damage>,
+    /// What building its index found damaged in the `.log`, until a reader has taken it.
+    suspects: Mutex<Vec<Suspect>>,
 }
 
 impl<D: Disk> Segment<D> {
@@ -83,7 +82,7 @@ impl<D: Disk> Segment<D> {
             created_synced: AtomicBool::new(false),
             log_synced: AtomicU32::new(0),
             rows_synced: AtomicU32::new(0),
-            damage: OnceLock::new(),
+            suspects: Mutex::new(Vec::new()),
         }
     }
 
@@ -253,7 +252,18 @@ impl<D: Disk> Segment<D> {
                 _ => {}
             }
         }
-        rebuild::rebuild_index(disk, self, log)
+        let (index, suspects) = rebuild::rebuild_index(disk, self, log)?;
+        self.suspect(suspects);
+        Ok(index)
+    }
+
+    /// Keeps what is wrong with the `.log` for the next reader.
+    pub(crate) fn suspect(&self, suspects: Vec<Suspect>) {
+        lock(&self.suspects).extend(suspects);
+    }
+
+    pub(crate) fn take_suspects(&self) -> Vec<Suspect> {
+        std::mem::take(&mut *lock(&self.suspects))
     }
 
     /// Reads rows `first..first + count` into `buf` and returns how many bytes. All must be published.

@@ -73,7 +73,7 @@ impl<D: Disk> SyncPlan<D> {
         if !segment.created_synced.load(Acquire) {
             self.sync_file(segment, Kind::Header)?;
         }
-        let files = segment.files(&self.reader.store)?;
+        let files = self.reader.files(segment)?;
         files.log.sync_data().context("sync", &segment.path(Kind::Log))
     }
 

@@ -51,7 +51,7 @@ impl<D: Disk> LogReader<D> {
         timestamp: TimestampMs,
         start: Offset,
     ) -> Result<Option<Found>, LogError> {
-        let files = segment.files(&self.store)?;
+        let files = self.files(segment)?;
         let mut rows = Rows::new(segment, &files);
         let first = rows.first_where(|row| row.running_max_timestamp >= timestamp)?;
         // Mostly the first row is it. Not if its records at or after the time lie below the log start.
@@ -109,7 +109,7 @@ impl<D: Disk> LogReader<D> {
                     largest = largest.max(segment.max_timestamp());
                     continue;
                 }
-                let files = segment.files(&self.store)?;
+                let files = self.files(segment)?;
                 let mut rows = Rows::new(segment, &files);
                 let end = rows.first_where(|row| row.next_offset() > upto)?;
                 if let Some(last) = end.checked_sub(1) {
@@ -134,7 +134,7 @@ impl<D: Disk> LogReader<D> {
             let (start, upto) = (self.log_start(), upto.min(self.log_end().offset()));
             let mut largest = TimestampMs::NONE;
             for segment in segments.iter().filter(|s| s.end_offset() > start && s.base_offset < upto) {
-                let files = segment.files(&self.store)?;
+                let files = self.files(segment)?;
                 let mut rows = Rows::new(segment, &files);
                 // A batch that straddles the log start does not count: which of its records are above it is unknown here.
                 for number in rows.first_where(|row| row.base_offset >= start)?..rows.count {

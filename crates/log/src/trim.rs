@@ -128,6 +128,7 @@ impl<D: Disk> Log<D> {
         let offset = offset.min(self.log_end().offset());
         if offset > self.log_start() {
             self.reader.log_start.store(offset.0, Release);
+            self.reader.damage.trim(offset);
             self.epochs.truncate_start(offset);
             self.publish_epochs();
         }
@@ -197,6 +198,7 @@ impl<D: Disk> Log<D> {
         let list = self.reader.segments.load_full();
         let log_start = start.max(self.log_start());
         self.reader.log_start.store(log_start.0, Release);
+        self.reader.damage.trim(log_start);
         let segments = list[..going].to_vec();
         if going > 0 {
             self.reader.segments.store(Arc::new(list[going..].to_vec()));

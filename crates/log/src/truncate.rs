@@ -42,7 +42,7 @@ impl<D: Disk> Log<D> {
         }
         let list = self.reader.segments.load_full();
         for segment in &list[segment_of(&list, offset)..] {
-            let files = segment.files(&self.reader.store)?;
+            let files = self.reader.files(segment)?;
             let mut rows = Rows::new(segment, &files);
             let number = rows.first_where(|row| row.next_offset() > offset)?;
             if number < rows.count {
@@ -83,7 +83,7 @@ impl<D: Disk> Log<D> {
             last_row_epoch: LeaderEpoch::UNKNOWN,
         };
         while let Some(last) = cut.list.pop() {
-            let files = last.files(&self.reader.store)?;
+            let files = self.reader.files(&last)?;
             let mut rows = Rows::new(&last, &files);
             let keep = rows.first_where(|row| row.raft_index >= raft_index)?;
             let Some(last_row) = keep.checked_sub(1) else {
@@ -129,6 +129,7 @@ impl<D: Disk> Log<D> {
         plan.run()?;
         // Readers let go, plans that are under way no longer count.
         self.reader.set_log_end(cut.end);
+        self.reader.damage.forget(cut.end, Offset(i64::MAX));
         self.publish_epochs();
         self.reader.segments.store(Arc::new(cut.list.clone()));
         self.reader.generation.fetch_add(1, Release);
@@ -153,7 +154,7 @@ impl<D: Disk> Log<D> {
             disk.sync_dir(&self.reader.dir).context("sync", &self.reader.dir)?;
         }
         if let (Some(old), Some(new)) = (&cut.shortened, cut.list.last()) {
-            let files = old.files(&self.reader.store)?;
+            let files = self.reader.files(old)?;
             let (log, index) = (old.path(Kind::Log), old.path(Kind::Index));
             // The rows first: one of what is gone already would say that it had been synced.
             files.index.set_len(row_position(new.rows())).context("shorten", &index)?;

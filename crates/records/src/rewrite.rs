@@ -4,13 +4,14 @@
 //! Records are copied as bytes. Only a batch that gets a delete horizon (KIP-534) has its timestamps encoded anew, since
 //! the horizon takes the place of the base timestamp.
 
-use tailrace_types::TimestampMs;
+use tailrace_types::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, TimestampMs};
 
 use crate::compress::compress;
 use crate::validate::seal;
 use crate::varint::{put_varint, put_varlong, varint_bytes};
 use crate::{
-    BatchError, BatchHeader, Compression, CompressionLevels, HEADER_BYTES, RawRecord, TimestampType,
+    Attributes, BatchError, BatchHeader, Compression, CompressionLevels, HEADER_BYTES, NO_SEQUENCE,
+    RawRecord, TimestampType,
 };
 
 /// Collects the records that stay of one batch after another. Keeps its buffer.
@@ -106,11 +107,40 @@ pub fn write_empty(original: &BatchHeader, out: &mut Vec<u8>) -> BatchHeader {
     header
 }
 
+/// Appends to `out` a batch without records and without a producer that stands for `base_offset` up to and including `last_offset`, whose
+/// records are lost. Returns its header.
+///
+/// # Panics
+/// If `last_offset` lies below `base_offset`, or more than `i32::MAX` above it.
+pub fn write_lost(
+    base_offset: Offset,
+    last_offset: Offset,
+    leader_epoch: LeaderEpoch,
+    out: &mut Vec<u8>,
+) -> BatchHeader {
+    let span = i32::try_from(last_offset.0 - base_offset.0).ok().filter(|span| *span >= 0);
+    let header = BatchHeader {
+        base_offset,
+        batch_length: 0,
+        leader_epoch,
+        magic: 2,
+        crc: 0,
+        attributes: Attributes::default(),
+        last_offset_delta: span.expect("a batch has one to 2^31 offsets"),
+        base_timestamp: TimestampMs::NONE,
+        max_timestamp: TimestampMs::NONE,
+        producer_id: ProducerId(-1),
+        producer_epoch: ProducerEpoch(-1),
+        base_sequence: NO_SEQUENCE,
+        record_count: 0,
+    };
+    write_empty(&header, out)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{BatchBuilder, BatchOptions, DecodedBatch, RawRecords};
-    use tailrace_types::{LeaderEpoch, Offset, ProducerEpoch, ProducerId};
 
     type Flat = (i64, i64, Option<Vec<u8>>, Option<Vec<u8>>, usize);
 

@@ -461,7 +461,8 @@ impl<D: Disk> Solo<D> {
     /// # Errors
     /// The disk's.
     pub fn scrub_files(&mut self) -> Result<Vec<Damage>, LogError> {
-        self.ledger.log.scrub_files()
+        let snapshot = self.ledger.snapshot();
+        self.ledger.log.scrub_files(snapshot)
     }
 
     /// True if `flush.ms` asks for a sync now.

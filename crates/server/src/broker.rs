@@ -157,7 +157,7 @@ impl Broker {
                     PartitionSlot::Online(handle) if !handle.is_replica() => {
                         let damaged = handle.reader.log().damaged();
                         problems.extend(
-                            damaged.iter().map(|found| format!("{} is damaged: {}", handle.id, found.damage)),
+                            damaged.iter().map(|found| format!("{} is damaged at {found}", handle.id)),
                         );
                     }
                     PartitionSlot::Online(_) | PartitionSlot::Elsewhere => {}
@@ -181,7 +181,7 @@ impl Broker {
         let replicas = topics.online().chain(std::iter::once(self.controller.handle()));
         let damaged = replicas.filter(|handle| handle.is_replica()).flat_map(|handle| {
             let damaged = handle.reader.log().damaged().into_iter();
-            damaged.map(|found| format!("{} is damaged, and is being mended: {}", handle.id, found.damage))
+            damaged.map(|found| format!("{} is damaged, and is being mended: {found}", handle.id))
         });
         damaged.collect()
     }

@@ -42,6 +42,7 @@ impl<D: Disk> Log<D> {
             return Ok(Err(Discarded(rewritten)));
         };
         if let Some(segment) = &rewritten.segment {
+            self.reader.damage.forget(segment.base_offset, segment.end_offset());
             self.reader.segments.store(Arc::new(new_list));
             self.reader.store.admit(segment);
         }

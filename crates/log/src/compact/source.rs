@@ -36,9 +36,9 @@ impl<'s, D: Disk> Source<'s, D> {
         segment: &'s Arc<Segment<D>>,
         chunk_bytes: usize,
     ) -> Result<Self, LogError> {
-        segment.refuse_damaged()?;
+        reader.refuse_damaged(segment.base_offset, segment.end_offset())?;
         Ok(Self {
-            files: segment.files(&reader.store)?,
+            files: reader.files(segment)?,
             segment,
             rows: segment.rows(),
             next: 0,

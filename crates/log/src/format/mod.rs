@@ -2,6 +2,7 @@
 
 pub(crate) mod bytes;
 pub(crate) mod checkpoint;
+pub(crate) mod damage;
 pub(crate) mod entry;
 pub(crate) mod identity;
 pub(crate) mod names;

@@ -7,6 +7,7 @@ use tailrace_types::Offset;
 pub(crate) const IDENTITY: &str = "partition.meta";
 pub(crate) const CHECKPOINT: &str = "checkpoint";
 pub(crate) const ENTRIES: &str = "entries";
+pub(crate) const DAMAGE: &str = "damage";
 pub(crate) const DELETED_SUFFIX: &str = ".deleted";
 /// Of folders that were set aside.
 pub(crate) const ASIDE_SUFFIX: &str = ".damaged";

@@ -8,6 +8,8 @@ use super::{FormatError, check_lead};
 
 const MAGIC: &[u8; 8] = b"TRPRODS\n";
 pub(crate) const HEAD_BYTES: usize = 32;
+/// Most bytes of a whole file.
+pub(crate) const FILE_BYTES_MAX: u64 = (crate::config::SNAPSHOT_BYTES_MAX + HEAD_BYTES) as u64;
 
 /// The head; the payload follows it in the file.
 pub(crate) fn encode_head(offset: Offset, payload: &[u8]) -> Vec<u8> {

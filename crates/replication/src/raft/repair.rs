@@ -1,4 +1,4 @@
-//! A damaged segment is put together anew from what other replicas have of it.
+//! A damaged segment is put together again from what this replica has whole and what other replicas have of the rest.
 //!
 //! Which entries there are the index still tells, and the ballot and the end of the log are as they were: such a replica knows as much
 //! as before, votes, and follows. What it cannot do is hand the damaged batches on. So it hands leadership over where another one
@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use tailrace_log::{DamagedSegment, Disk, LogError, Patch};
+use tailrace_log::{DamagedRange, Disk, LogError, Patch};
 use tailrace_types::{Offset, ReplicaId, TimestampMs};
 
 use super::ballot::Point;
@@ -22,6 +22,9 @@ const ROUNDS_MAX: usize = 3;
 
 /// Times the election timeout between two rounds, and between two tries to hand leadership over.
 const PAUSE_TIMEOUTS: usize = 20;
+
+/// Most bytes of its own that a replica copies with one tick.
+const COPY_BYTES: usize = 4 << 20;
 
 /// Times the election timeout that a damaged replica waits longer than others before it asks for votes.
 pub(super) const RELUCTANCE: usize = 10;
@@ -63,8 +66,8 @@ impl<D: Disk> Mending<D> {
 }
 
 impl<D: Disk> Replica<D> {
-    /// Segments that are out of service because they are damaged, oldest first.
-    pub fn damaged(&self) -> Vec<DamagedSegment> {
+    /// What is out of service because it is damaged, in the order of offsets.
+    pub fn damaged(&self) -> Vec<DamagedRange> {
         self.ledger().reader.log().damaged()
     }
 
@@ -98,7 +101,8 @@ impl<D: Disk> Replica<D> {
     /// # Errors
     /// The disk's. They halt the replica.
     pub fn scrub_files(&mut self) -> Result<Vec<tailrace_log::Damage>, LogError> {
-        let result = self.node.mut_store().scrub_files();
+        let table = if self.may_keep_table() { self.ledger().snapshot() } else { None };
+        let result = self.node.mut_store().scrub_files(table);
         if let Err(error) = &result
             && !error.is_no_space()
         {
@@ -149,17 +153,41 @@ impl<D: Disk> Replica<D> {
         let pushed =
             answer.and_then(|answer| Some(self.mending.under_way.as_mut()?.patch.push(&answer.batches)));
         match pushed {
-            Some(Ok(())) => self.put_in_place(now),
+            Some(Ok(())) => {
+                // Who lacks one part may have another.
+                self.mending.refused.clear();
+                self.copy_own(now);
+            }
             None | Some(Err(LogError::Damaged { .. })) => self.refused(),
             Some(Err(LogError::NoSpace { .. })) => self.pause(),
             Some(Err(error)) => self.fail(&error),
         }
     }
 
+    /// Asks the next one for what this one does not have.
     fn refused(&mut self) {
-        if let Some(repair) = self.mending.under_way.take() {
-            self.mending.refused.insert(repair.from.0);
-            repair.patch.discard();
+        let Some(repair) = &self.mending.under_way else { return };
+        self.mending.refused.insert(repair.from.0);
+        match (self.next_source(), &mut self.mending.under_way) {
+            (Some(next), Some(repair)) => (repair.from, repair.idle_ticks) = (next, 0),
+            (None, under_way) => {
+                if let Some(repair) = under_way.take() {
+                    repair.patch.discard();
+                }
+            }
+            (Some(_), None) => {}
+        }
+    }
+
+    /// Takes over what this replica has whole itself, some of it with each tick.
+    fn copy_own(&mut self, now: TimestampMs) {
+        let Some(repair) = &mut self.mending.under_way else { return };
+        match repair.patch.copy_own(COPY_BYTES) {
+            Ok(false) if repair.patch.is_whole() => self.put_in_place(now),
+            Ok(_) => {}
+            Err(error) if error.is_no_space() => self.pause(),
+            Err(LogError::Damaged { .. }) => self.pause(),
+            Err(error) => self.fail(&error),
         }
     }
 
@@ -172,7 +200,7 @@ impl<D: Disk> Replica<D> {
 
     /// Exchanges the segment, once all of it is here. Durable on return.
     fn put_in_place(&mut self, now: TimestampMs) {
-        let whole = |repair: &mut Repair<D>| repair.patch.wanted().is_none();
+        let whole = |repair: &mut Repair<D>| repair.patch.is_whole();
         let Some(repair) = self.mending.under_way.take_if(whole) else { return };
         let installed = match repair.patch.finish() {
             Ok(rewritten) => self.install_compacted(rewritten),
@@ -208,6 +236,7 @@ impl<D: Disk> Replica<D> {
         self.hand_over(now);
         let idle = IDLE_TIMEOUTS * self.options.election_ticks;
         match &mut self.mending.under_way {
+            Some(repair) if repair.patch.wanted().is_none() => self.copy_own(now),
             Some(repair) if repair.idle_ticks < idle => repair.idle_ticks += 1,
             Some(_) => {
                 self.mending.unanswered = true;
@@ -239,10 +268,13 @@ impl<D: Disk> Replica<D> {
         }
     }
 
-    fn begin_repair(&mut self, damaged: &DamagedSegment) -> Result<(), LogError> {
-        self.ledger_mut().log.seal(damaged.base_offset);
+    fn begin_repair(&mut self, damaged: &DamagedRange) -> Result<(), LogError> {
+        let Some((base, end)) = self.ledger().reader.log().segment_bounds(damaged.base_offset) else {
+            return Ok(());
+        };
+        self.ledger_mut().log.seal(base);
         // What is not committed may still be cut off.
-        if self.fetch.is_some() || self.node.store().applied_end()? < damaged.end_offset {
+        if self.fetch.is_some() || self.node.store().applied_end()? < end {
             return Ok(());
         }
         let Some(from) = self.next_source() else {
@@ -252,7 +284,7 @@ impl<D: Disk> Replica<D> {
             self.pause();
             return Ok(());
         };
-        match self.ledger_mut().log.begin_patch(damaged.base_offset) {
+        match self.ledger_mut().log.begin_patch(base) {
             Ok(Some(patch)) => self.mending.under_way = Some(Repair { patch, from, idle_ticks: 0 }),
             // Compaction is under way. It ends, or fails where it reads the segment.
             Ok(None) => {}

@@ -114,8 +114,9 @@ impl<D: Disk> LogStorage<D> {
     }
 
     /// Looks at the files that are written once in a while, and writes anew what is not as it was.
-    pub(super) fn scrub_files(&mut self) -> Result<Vec<Damage>, LogError> {
-        let mut found = self.ledger.log.scrub_files()?;
+    /// `table` is the state of producers at the log end, if it may be kept.
+    pub(super) fn scrub_files(&mut self, table: Option<Bytes>) -> Result<Vec<Damage>, LogError> {
+        let mut found = self.ledger.log.scrub_files(table)?;
         if let Some(damage) = self.ballots.differs(&self.disk, &self.ballot) {
             // Both slots, one after the other.
             self.write_ballot()?;

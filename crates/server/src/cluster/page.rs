@@ -175,8 +175,8 @@ async fn damaged(broker: &Broker) -> Vec<Value> {
 
 async fn of_handle(handle: &PartitionHandle, found: &mut Vec<Value>) {
     let state = if handle.is_replica() { "being mended" } else { "not mended: there is no other replica" };
-    for segment in handle.reader.log().damaged() {
-        list(found, || damage(&handle.id, state, &segment.damage.to_string()));
+    for range in handle.reader.log().damaged() {
+        list(found, || damage(&handle.id, state, &range.to_string()));
     }
     if handle.halted.load(Ordering::Acquire) {
         let core = handle.core.lock().await;

@@ -1,7 +1,7 @@
 //! The scrubber: a thread that reads everything that lies on the disk, at a bounded rate, to find what is not as it was written before it
 //! is needed.
 //!
-//! It takes no lock of a partition while it reads. An index that is damaged is built anew, and so are small files; a damaged segment
+//! It takes no lock of a partition while it reads. An index that is damaged is built again, and so are small files; a damaged batch
 //! is out of service from then on, and mended by its replica, if it is one of several.
 
 mod pace;
@@ -20,6 +20,9 @@ use pace::Limited;
 
 /// How often the thread looks whether there is something to do, at least.
 const LOOK: Duration = Duration::from_millis(200);
+
+/// Time between two looks at what is known to be damaged: whole again, or not yet written down?
+const RECHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Damages of a round that are remembered for those who ask.
 const FOUND_MAX: usize = 100;
@@ -160,6 +163,7 @@ fn run(shared: &Shared, broker: &Weak<Broker>) {
     let request = alive.config().tailrace_scrub_request.clone();
     drop(alive);
     let mut clock = Clock { since: Instant::now(), any_yet: false, request };
+    let mut rechecked = Instant::now();
     while let Some(broker) = broker.upgrade() {
         if shared.is_stopping() {
             return;
@@ -169,8 +173,27 @@ fn run(shared: &Shared, broker: &Weak<Broker>) {
         if let Some(due) = clock.due(interval, rate, &config.tailrace_scrub_request, Instant::now()) {
             round(shared, &broker, due);
         }
+        if rechecked.elapsed() >= RECHECK_INTERVAL {
+            rechecked = Instant::now();
+            recheck(&broker);
+        }
         drop((broker, config));
         shared.wait(LOOK);
+    }
+}
+
+/// Looks again at what is damaged, and writes down what has changed. Costs one atomic read per partition where nothing is.
+fn recheck(broker: &Arc<Broker>) {
+    let topics = Arc::clone(&broker.topics());
+    for handle in topics.online().chain(std::iter::once(broker.controller.handle())) {
+        let log = handle.reader.log();
+        let whole = log.recheck_damage();
+        if whole > 0 {
+            tracing::info!(partition = %handle.id, ranges = whole, "what was damaged is whole again, and is served");
+        }
+        if let Err(error) = log.save_damage() {
+            tracing::warn!(partition = %handle.id, %error, "what is damaged could not be written down");
+        }
     }
 }
 
@@ -229,14 +252,13 @@ fn scrub(
     for target in log.scrub_targets() {
         match log.scrub(&target, pace)? {
             Scrubbed::Sound | Scrubbed::Gone => {}
-            Scrubbed::Index(damage) => {
-                note(shared, broker, handle, &damage);
-                rebuild(handle, &target)?;
-            }
-            Scrubbed::Log(damage) => {
-                note(shared, broker, handle, &damage);
+            Scrubbed::Damaged { log, index } => {
+                log.iter().chain(&index).for_each(|damage| note(shared, broker, handle, damage));
+                if index.is_some() {
+                    rebuild(handle, &target)?;
+                }
                 // A replica begins to mend it with its next tick. One that sleeps finds out with this step that it must not.
-                if handle.is_replica() {
+                if !log.is_empty() && handle.is_replica() {
                     broker.stepper.schedule(handle);
                 }
             }

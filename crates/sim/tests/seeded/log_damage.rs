@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use crate::common;
 use crate::common::{append, append_in, batch, dir, identity, open, read_all, small_segments};
-use tailrace_log::{Disk, Log, LogError, LogStore, PartitionIdentity, inspect};
+use tailrace_log::{Disk, Log, LogError, LogStore, PartitionIdentity, Scrubbed, Unhurried, inspect};
 use tailrace_sim::{CrashMode, Effect, Rule, SimDisk};
 use tailrace_types::{LeaderEpoch, Offset, RaftIndex, TopicId};
 
@@ -278,4 +278,78 @@ fn a_truncation_that_power_cuts_short_leaves_a_log_that_opens() {
             }
         }
     }
+}
+
+/// The batches that are served, and the offset of each one that is not.
+fn served(log: &common::SimLog) -> (Vec<i64>, Vec<i64>) {
+    let (reader, mut at) = (log.reader(), Offset(0));
+    let (mut good, mut bad) = (Vec::new(), Vec::new());
+    while at < log.log_end().offset() {
+        match reader.read(at, log.log_end().offset(), 1, true) {
+            Ok(Some(slice)) => {
+                assert!(
+                    tailrace_records::verify_crc(&slice.read().unwrap()),
+                    "a damaged batch was handed out"
+                );
+                good.push(slice.base_offset.0);
+                at = slice.next_offset;
+            }
+            Ok(None) => panic!("nothing at {at}, and no word about it"),
+            Err(LogError::Damaged { .. }) => {
+                bad.push(at.0);
+                at = reader.damaged().iter().find(|range| range.holds(at)).unwrap().end_offset;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    (good, bad)
+}
+
+fn scrub(log: &mut common::SimLog) -> usize {
+    let (reader, mut found) = (log.reader(), 0);
+    for target in reader.scrub_targets() {
+        if let Scrubbed::Damaged { log: damaged, index } = reader.scrub(&target, &mut Unhurried).unwrap() {
+            found += damaged.len() + usize::from(index.is_some());
+            if index.is_some() {
+                log.repair_index(target.base_offset()).unwrap();
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn what_lies_before_and_behind_a_damaged_batch_is_served() {
+    let disk = common::disk(1);
+    closed_log(&disk);
+    let bytes = batch(3, 100, 0, 0).len();
+    let (mut log, _) = open(&disk, &small_segments()).unwrap();
+    disk.damage(&log_file(0), |log| log[2 * bytes + 80] ^= 1);
+    disk.damage(&log_file(0), |log| log[5 * bytes + 80] ^= 1);
+    assert_eq!(scrub(&mut log), 2);
+    let (good, bad) = served(&log);
+    assert_eq!((good.len(), bad), (28, vec![6, 15]));
+    assert!(log.reader().read(Offset(8), Offset(90), 1 << 20, true).is_err(), "also from within the batch");
+    let before = log.reader().read(Offset(0), Offset(90), 1 << 20, true).unwrap().unwrap();
+    assert_eq!(before.next_offset, Offset(6), "a slice ends before it");
+    // Somebody puts the right bytes back.
+    disk.damage(&log_file(0), |log| log[2 * bytes + 80] ^= 1);
+    assert_eq!(scrub(&mut log), 1);
+    assert_eq!(served(&log).1, [15]);
+}
+
+#[test]
+fn an_index_that_is_built_again_keeps_the_row_of_a_damaged_batch() {
+    let disk = common::disk(1);
+    closed_log(&disk);
+    let bytes = batch(3, 100, 0, 0).len();
+    let indexes = raft_indexes(&open(&disk, &small_segments()).unwrap().0);
+    disk.damage(&log_file(0), |log| log[2 * bytes + 80] ^= 1);
+    disk.damage(&index_file(0), |rows| rows[64 + 4 * 64 + 5] ^= 1);
+    let (mut log, _) = open(&disk, &small_segments()).unwrap();
+    assert_eq!(scrub(&mut log), 2);
+    assert_eq!(served(&log).1, [6]);
+    let mut expected = indexes;
+    expected.remove(2);
+    assert_eq!(raft_indexes(&log), expected);
 }

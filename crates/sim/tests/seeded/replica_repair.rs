@@ -20,7 +20,18 @@ fn small() -> LogConfig {
 
 /// Replica 1 leads three replicas that all have `batches` batches.
 fn trio(batches: u32) -> Trio {
-    let mut trio = Trio::with(&small());
+    trio_with(&small(), batches)
+}
+
+/// What is served behind the first damaged batch.
+fn readable_around(replica: &Replica<SimDisk>) -> Vec<u8> {
+    let (reader, damaged) = (replica.reader(), replica.damaged());
+    let slice = reader.log().read(damaged[0].end_offset, reader.high_watermark().offset(), 1 << 20, true);
+    slice.unwrap().map(|slice| slice.read().unwrap().to_vec()).unwrap_or_default()
+}
+
+fn trio_with(config: &LogConfig, batches: u32) -> Trio {
+    let mut trio = Trio::with(config);
     trio.lead(1);
     for number in 0..batches {
         append(trio.at(1), &format!("batch {number}")).unwrap();
@@ -49,11 +60,13 @@ fn scrub(replica: &mut Replica<SimDisk>) -> Vec<Damage> {
     for target in reader.log().scrub_targets() {
         match reader.log().scrub(&target, &mut Unhurried).unwrap() {
             Scrubbed::Sound | Scrubbed::Gone => {}
-            Scrubbed::Index(damage) => {
-                replica.repair_index(target.base_offset()).unwrap();
-                found.push(damage);
+            Scrubbed::Damaged { log, index } => {
+                found.extend(log);
+                if let Some(damage) = index {
+                    replica.repair_index(target.base_offset()).unwrap();
+                    found.push(damage);
+                }
             }
-            Scrubbed::Log(damage) => found.push(damage),
         }
     }
     found
@@ -379,6 +392,31 @@ fn rot_in_any_file_of_any_replica_is_found_and_mended() {
     }
 }
 
+/// Each lacks another batch of the same segment, and the other two have it.
+#[test]
+fn three_copies_damaged_in_different_places_of_one_segment_mend_each_other() {
+    let mut trio = trio_with(&LogConfig::default(), 20);
+    let expected = read(trio.at(1)).unwrap();
+    for (disk, share) in trio.disks.clone().iter().zip([1, 2, 3]) {
+        let segment = &files(disk, ".log")[0];
+        let bytes = disk.content(segment).unwrap().len();
+        flip(disk, segment, bytes * share / 4);
+    }
+    for id in 1..=3 {
+        assert_eq!(scrub(trio.at(id)).len(), 1);
+        assert_eq!(trio.at(id).damaged().len(), 1, "one batch, and no more");
+        assert!(!readable_around(trio.at(id)).is_empty());
+    }
+    for _ in 0..10 {
+        mend(&mut trio);
+    }
+    for id in 1..=3 {
+        assert_eq!(trio.at(id).damaged(), [], "replica {id}");
+        assert_eq!(trio.at(id).beyond_repair(), None);
+        assert_eq!(read(trio.at(id)).unwrap(), expected, "replica {id}");
+    }
+}
+
 /// Its header says where it ends. What is cut off behind it must not make it take appends again.
 #[test]
 fn nothing_is_appended_to_a_mended_segment_also_after_a_truncation() {
@@ -391,8 +429,8 @@ fn nothing_is_appended_to_a_mended_segment_also_after_a_truncation() {
     let (end, next) = (log.log_end().offset(), log.next_raft_index());
     log.seal(Offset(0));
     let mut patch = log.begin_patch(Offset(0)).unwrap().unwrap();
-    patch.push(&log.reader().read_checked(Offset(0), end, usize::MAX).unwrap()).unwrap();
-    assert_eq!(patch.wanted(), None);
+    assert!(!patch.copy_own(usize::MAX).unwrap());
+    assert!(patch.is_whole() && patch.wanted().is_none());
     let trim = log.install_compacted(patch.finish().unwrap(), None).unwrap();
     let trim = trim.unwrap_or_else(|_| panic!("it has its place"));
     trim.run().unwrap();

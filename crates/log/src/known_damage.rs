@@ -1,0 +1,111 @@
+//! What is damaged stays known over a restart, until it is mended or somebody has decided: a file beside the log.
+
+use std::io::IoSlice;
+
+use tailrace_types::Offset;
+
+use crate::damage::DamagedRange;
+use crate::disk::{Disk, read_file, remove_if_there, replace_file};
+use crate::error::{IoContext, LogError};
+use crate::format::{FormatError, damage, names};
+use crate::reader::{LogReader, segment_of};
+use crate::rows::Rows;
+
+impl<D: Disk> LogReader<D> {
+    /// Writes down what is damaged, if that changed since. Cheap if not. Blocks on the disk.
+    ///
+    /// # Errors
+    /// The disk's; it is tried again with the next call.
+    pub fn save_damage(&self) -> Result<(), LogError> {
+        if !self.damage.take_unsaved() {
+            return Ok(());
+        }
+        let (disk, path) = (self.store.disk(), self.dir.join(names::DAMAGE));
+        let ranges = self.damage.all();
+        let saved = if ranges.is_empty() {
+            remove_if_there(disk, &path).and_then(|()| {
+                disk.sync_dir(&self.dir).map_err(|error| LogError::io("sync", &self.dir, error))
+            })
+        } else {
+            replace_file(disk, &path, &[IoSlice::new(&damage::encode(&ranges))])
+        };
+        saved.inspect_err(|_| self.damage.set_unsaved())
+    }
+
+    /// What was known before the last stop, as far as it is so still. `notes` gets what was mended since.
+    pub(crate) fn load_damage(&self, notes: &mut Vec<String>) -> Result<(), LogError> {
+        let path = self.dir.join(names::DAMAGE);
+        let Some(bytes) = read_file(self.store.disk(), &path, damage::BYTES_MAX).context("read", &path)?
+        else {
+            return Ok(());
+        };
+        let known = match damage::decode(&bytes, &self.dir) {
+            Ok(known) => known,
+            Err(error @ FormatError::Newer(_)) => return Err(error.in_file(&path)),
+            Err(error) => {
+                // The scrubber finds again what is still there.
+                notes.push(format!("{} was skipped: {error}", path.display()));
+                return Ok(());
+            }
+        };
+        let (start, end) = (self.log_start(), self.log_end().offset());
+        for range in known {
+            let clipped = DamagedRange {
+                base_offset: range.base_offset.max(Offset(0)),
+                end_offset: range.end_offset.min(end),
+                ..range.clone()
+            };
+            if clipped.end_offset <= clipped.base_offset.max(start) {
+                continue;
+            }
+            if !range.is_lost && self.is_whole(&clipped) {
+                notes.push(format!("{range}: it is whole again"));
+            } else {
+                self.damage.add(&clipped);
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks again at what is damaged, and serves what is whole by now: how many ranges. Reads no more than those. Blocks on the disk.
+    pub fn recheck_damage(&self) -> usize {
+        let known = self.damaged();
+        let whole = known.iter().filter(|range| !range.is_lost && self.is_whole(range));
+        whole.filter(|range| self.damage.forget(range.base_offset, range.end_offset)).count()
+    }
+
+    /// True if whole batches cover all of a range.
+    fn is_whole(&self, range: &DamagedRange) -> bool {
+        let list = self.segments.load_full();
+        let mut next = range.base_offset;
+        for segment in list.iter().skip(segment_of(&list, range.base_offset)) {
+            if segment.base_offset >= range.end_offset {
+                break;
+            }
+            let checked = segment.files(&self.store).and_then(|files| {
+                let mut rows = Rows::new(segment, &files);
+                for number in rows.first_where(|row| row.next_offset() > next)?..rows.count {
+                    let row = rows.get_ahead(number)?;
+                    if next >= range.end_offset || row.base_offset > next {
+                        break;
+                    }
+                    let mut bytes = vec![0; row.batch_bytes as usize];
+                    crate::indexed::read_batch(segment, &files, &row, &mut bytes)?;
+                    next = row.next_offset();
+                }
+                Ok(())
+            });
+            if checked.is_err() {
+                return false;
+            }
+        }
+        next >= range.end_offset
+    }
+}
+
+impl<D: Disk> crate::Log<D> {
+    /// Counts `range` among what is damaged here, though this copy has never had it: other replicas have lost it, too.
+    pub fn note_lost(&mut self, range: &DamagedRange) {
+        self.reader.damage.add(&DamagedRange { is_lost: true, ..range.clone() });
+    }
+}
