@@ -103,7 +103,7 @@ pub(crate) async fn begin(
         let mut trouble = None;
         let mut in_use = false;
         for (number, seed) in seeds.iter().enumerate() {
-            match ask(peers, seed, registration).await {
+            match ask(peers, seed, registration, None).await {
                 Asked::Itself => itself_at = Some(number),
                 Asked::WithoutCluster => without_cluster += 1,
                 Asked::Admitted(admission) => return Ok(Beginning::Joins(admission)),
@@ -127,6 +127,48 @@ pub(crate) async fn begin(
         if round % LOG_EVERY == 0 && !in_use {
             let trouble = trouble.unwrap_or_else(|| "no seed belongs to a cluster yet".to_owned());
             tracing::info!(?seeds, %trouble, "waiting to be let into a cluster");
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    unreachable!("the rounds do not end")
+}
+
+/// Asks the other nodes until one of them gives this one, which is a member of the cluster `cluster_id`, another replica of the metadata log.
+///
+/// # Errors
+/// [`JoinError`]: the cluster does not know this node any more, or another one has its number.
+pub(crate) async fn renew(
+    peers: &Peers,
+    addresses: &[String],
+    cluster_id: &str,
+    registration: &RegisterNode,
+) -> Result<Admission, JoinError> {
+    let mut patience = Patience::default();
+    for round in 0_u32.. {
+        let mut in_use = false;
+        let mut trouble = "no other node is there".to_owned();
+        for address in addresses {
+            match ask(peers, address, registration, Some(cluster_id)).await {
+                Asked::Admitted(admission) if registration.replica != Some(ReplicaId(admission.replica)) => {
+                    return Ok(admission);
+                }
+                Asked::Admitted(_) => trouble = format!("{address}: its build gives no second replica"),
+                Asked::Refused(reason) => return Err(JoinError { seed: address.clone(), reason }),
+                Asked::InUse { reason, session } => {
+                    in_use = true;
+                    if patience.is_over(registration.node, session) {
+                        return Err(JoinError { seed: address.clone(), reason });
+                    }
+                }
+                Asked::Later(reason) => trouble = format!("{address}: {reason}"),
+                Asked::Itself | Asked::WithoutCluster => {}
+            }
+        }
+        if !in_use {
+            patience.begin_again();
+            if round % LOG_EVERY == 0 {
+                tracing::warn!(?addresses, %trouble, "waiting for another replica of the metadata log");
+            }
         }
         tokio::time::sleep(PAUSE).await;
     }
@@ -161,7 +203,7 @@ impl Patience {
         if !std::mem::replace(&mut self.said, true) {
             tracing::warn!(
                 %node, wait_s = wait.as_secs(),
-                "the cluster knows this node's number with another data folder, and does not know yet that it is gone: waiting until it is"
+                "the cluster knows this node's number, and does not know yet that its last bearer is gone: waiting until it is"
             );
         }
         let since = *self.since.get_or_insert_with(Instant::now);
@@ -169,15 +211,24 @@ impl Patience {
     }
 }
 
-async fn ask(peers: &Peers, seed: &str, registration: &RegisterNode) -> Asked {
+/// `cluster_id`: the one that this node is a member of.
+async fn ask(peers: &Peers, seed: &str, registration: &RegisterNode, cluster_id: Option<&str>) -> Asked {
     let status = match peers.ask(seed, RequestKind::Status, Bytes::new(), SEED_TIMEOUT).await {
         Err(PeerError::Refused { refusal: Refusal::Itself, .. }) => return Asked::Itself,
-        Err(PeerError::Refused { refusal, .. }) => return Asked::Refused(refusal.to_string()),
+        // Where a member looks for the others, somebody else may be by now.
+        Err(PeerError::Refused { refusal, .. }) if cluster_id.is_none() => {
+            return Asked::Refused(refusal.to_string());
+        }
         Err(error) => return Asked::Later(error.to_string()),
         Ok((_, body)) => serde_json::from_slice::<Status>(&body),
     };
     match status {
         Ok(Status { cluster_id: None, .. }) => return Asked::WithoutCluster,
+        Ok(Status { cluster_id: Some(found), .. })
+            if cluster_id.is_some_and(|expected| expected != found) =>
+        {
+            return Asked::Later(format!("it belongs to cluster {found}"));
+        }
         Ok(_) => {}
         Err(error) => return Asked::Later(error.to_string()),
     }

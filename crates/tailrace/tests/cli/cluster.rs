@@ -241,7 +241,7 @@ fn a_node_with_an_empty_folder_waits_until_the_old_one_is_known_to_be_gone() {
     nodes.insert(2, start_node(dir.path(), 2, &["--seed", &seed]));
     assert!(began.elapsed() > Duration::from_secs(5), "it came back within the session of the old one");
     let said = std::fs::read_to_string(&log).unwrap();
-    assert_eq!(said.matches("does not know yet that it is gone").count(), 1, "{said}");
+    assert_eq!(said.matches("does not know yet that its last bearer is gone").count(), 1, "{said}");
     assert!(!said.contains("waiting to be let into a cluster"), "{said}");
     eventually("its replicas count again", || {
         // That of the metadata, and that of the topic.

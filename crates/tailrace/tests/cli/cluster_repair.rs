@@ -146,15 +146,16 @@ fn a_folder_that_was_removed_by_hand_is_a_lost_replica() {
     });
     nodes.remove(&1).unwrap().server.kill();
     assert_all_there(&nodes[&2], "t", &text);
-    // The metadata log cannot be replaced in place: the node says what to do.
+    // The same of the metadata log: the others give it another replica, and nothing else is lost.
+    let seed = nodes[&3].cluster.clone();
+    nodes.insert(1, start_node(dir.path(), 1, &["--seed", &seed]));
     nodes.remove(&2).unwrap().server.kill();
     std::fs::remove_dir_all(dir.path().join("node2/__cluster_metadata-0")).unwrap();
-    let data = dir.path().join("node2");
-    let serve = ["serve", "--data-dir", data.to_str().unwrap(), "--kafka", "127.0.0.1:0", "--nats", "off"];
-    let more =
-        ["--http", "127.0.0.1:0", "--node-id", "2", "--cluster-listen", "127.0.0.1:0", "--seed", &seed];
-    let error = crate::support::failure(&run(&[&serve[..], &more].concat()), 1);
-    assert!(error.contains("Remove the whole data folder"), "{error}");
+    let given_up = log().matches("is given up").count();
+    nodes.insert(2, start_node(dir.path(), 2, &["--seed", &seed]));
+    assert!(log().contains("this node has another replica of the metadata log"), "{}", log());
+    assert_all_there(&nodes[&2], "t", &text);
+    assert_eq!(log().matches("is given up").count(), given_up, "{}", log());
 }
 
 /// What lies where a replica begins anew is not its own: it is set aside, and the replica is replaced once.
