@@ -96,7 +96,7 @@ fn compact(folder: &Path) {
     round.index(&mut map, &mut Unhurried).unwrap();
     let indexed = started.elapsed();
     while let Some(rewritten) = round.rewrite_next(&map, &mut Unhurried).unwrap() {
-        let trim = log.install_compacted(rewritten, None).unwrap().ok().expect("nothing else goes on");
+        let trim = log.install_compacted(rewritten, || None).unwrap().ok().expect("nothing else goes on");
         trim.run().unwrap();
         log.mark_checkpointed(trim.checkpoint());
     }

@@ -29,6 +29,23 @@ pub(crate) struct CheckpointFile {
     pub(crate) written: Option<Checkpoint>,
     /// Offsets of the producer snapshots, ascending.
     pub(crate) snapshots: Vec<Offset>,
+    /// What the newest of them holds, if that is known. The state at one offset changes: compaction removes the markers of
+    /// aborted transactions, producers expire.
+    pub(crate) newest: Option<SnapshotContent>,
+}
+
+/// Tells the contents of two snapshots apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SnapshotContent {
+    offset: Offset,
+    bytes: usize,
+    crc: u32,
+}
+
+impl SnapshotContent {
+    pub(crate) fn of(offset: Offset, payload: &[u8]) -> Self {
+        Self { offset, bytes: payload.len(), crc: crc32c::crc32c(payload) }
+    }
 }
 
 /// A recovery point to be written: the log as it was when the plan was made.
@@ -72,9 +89,11 @@ impl<D: Disk> CheckpointPlan<D> {
 
     fn write_snapshot(&self, file: &mut CheckpointFile) -> Result<bool, LogError> {
         let Some((offset, payload)) = &self.producers else { return Ok(false) };
-        if file.snapshots.last() == Some(offset) {
+        let content = Some(SnapshotContent::of(*offset, payload));
+        if file.snapshots.last() == Some(offset) && file.newest == content {
             return Ok(false);
         }
+        file.newest = None;
         let reader = self.sync.reader();
         let path = names::path(&reader.dir, *offset, Kind::Snapshot);
         let head = snapshot::encode_head(*offset, payload);
@@ -82,6 +101,7 @@ impl<D: Disk> CheckpointPlan<D> {
         // After a truncation there may be later ones; they were removed then.
         file.snapshots.retain(|old| old < offset);
         file.snapshots.push(*offset);
+        file.newest = content;
         Ok(true)
     }
 

@@ -10,7 +10,8 @@ pub struct LogConfig {
     /// `segment.bytes`: a batch that would make the active segment longer goes to a new one. Clamped to
     /// [`SEGMENT_BYTES_MAX`].
     pub segment_bytes: u64,
-    /// `segment.ms`: a batch whose timestamp is this much later than the segment's first goes to a new one.
+    /// `segment.ms`: a batch whose timestamp is this much later than the segment's first goes to a new one. A segment that is this
+    /// old by the clock is closed by [`Log::close_old_segment`](crate::Log::close_old_segment) without one.
     pub segment_ms: i64,
     /// Taken off `segment_ms`, so that many partitions do not roll at once. The caller draws it, per partition, out of
     /// 0..=`segment.jitter.ms`.
@@ -41,6 +42,13 @@ impl Default for LogConfig {
             retention_bytes: None,
             retention_records: None,
         }
+    }
+}
+
+impl LogConfig {
+    /// Age in milliseconds at which a segment is closed.
+    pub(crate) fn close_after_ms(&self) -> i64 {
+        self.segment_ms.saturating_sub(self.segment_jitter_ms).max(0)
     }
 }
 

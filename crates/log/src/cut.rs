@@ -17,31 +17,22 @@ use crate::trim::remove_segment_files;
 const ROWS_AT_ONCE: u64 = 1024;
 
 impl<D: Disk> Recovering<'_, D> {
-    /// An error if the bad bytes had been synced, that is, if a later row says so.
-    pub(crate) fn refuse_damage(
+    /// How it is known that the bad bytes had been synced, if so: a later row says it.
+    pub(crate) fn proof_of_damage(
         &self,
         segment: &Segment<D>,
         files: &SegmentFiles<D>,
         bad: &Bad,
         listing: &Listing,
-    ) -> Result<(), LogError> {
-        let path = segment.path(Kind::Log);
+    ) -> Result<Option<String>, LogError> {
         if let Some((later, _)) = self.compacted.range(segment.base_offset..).next() {
-            let reason = format!("{}; segment {later} has been compacted, so it was synced", bad.reason);
-            return Err(LogError::damaged(&path, bad.position, reason));
+            return Ok(Some(format!("segment {later} has been compacted, so it was synced")));
         }
-        let newest = newest_row(&files.index, segment.base_offset, segment.rows());
-        let newest = newest.context("read", &segment.path(Kind::Index))?;
-        let synced = newest.map(|row| u64::from(row.synced_bytes));
-        if let Some(synced) = synced.filter(|synced| *synced > bad.position) {
-            let reason = format!("{}; a later index row says that {synced} bytes were durable", bad.reason);
-            return Err(LogError::damaged(&path, bad.position, reason));
+        if let Some(proof) = proof_in_rows(segment, files, bad.position)? {
+            return Ok(Some(proof));
         }
-        if let Some(base) = self.synced_segment_after(segment.base_offset, listing)? {
-            let reason = format!("{}; segment {base}, which follows, had been synced", bad.reason);
-            return Err(LogError::damaged(&path, bad.position, reason));
-        }
-        Ok(())
+        let after = self.synced_segment_after(segment.base_offset, listing)?;
+        Ok(after.map(|base| format!("segment {base}, which follows, had been synced")))
     }
 
     /// A segment after `base` of which something is known to have been synced: then all before it had been.
@@ -124,6 +115,18 @@ impl<D: Disk> Recovering<'_, D> {
         }
         Ok((bytes, good))
     }
+}
+
+/// The same by the rows of the segment that are not published yet.
+pub(crate) fn proof_in_rows<D: Disk>(
+    segment: &Segment<D>,
+    files: &SegmentFiles<D>,
+    position: u64,
+) -> Result<Option<String>, LogError> {
+    let newest = newest_row(&files.index, segment.base_offset, segment.rows());
+    let newest = newest.context("read", &segment.path(Kind::Index))?;
+    let synced = newest.map(|row| u64::from(row.synced_bytes)).filter(|synced| *synced > position);
+    Ok(synced.map(|synced| format!("a later index row says that {synced} bytes were durable")))
 }
 
 /// The last good row from number `first` on, as an earlier process left it. Later rows know of more syncs, so this one

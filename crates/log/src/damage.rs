@@ -265,6 +265,20 @@ impl<D: Disk> LogReader<D> {
         }
     }
 
+    /// Offsets of the batches of a segment that reach beyond `position` in its `.log`.
+    pub(crate) fn rows_beyond(
+        &self,
+        segment: &Arc<Segment<D>>,
+        position: u64,
+    ) -> Result<Vec<(Offset, Offset)>, LogError> {
+        let files = segment.files(&self.store)?;
+        let mut rows = Rows::new(segment, &files);
+        let first = rows.first_where(|row| u64::from(row.end_position()) > position)?;
+        (first..rows.count)
+            .map(|number| rows.get_ahead(number).map(|row| (row.base_offset, row.next_offset())))
+            .collect()
+    }
+
     /// The row of the batch that has the byte at `position`.
     fn row_over(&self, segment: &Arc<Segment<D>>, position: u64) -> Option<Row> {
         let files = segment.files(&self.store).ok()?;

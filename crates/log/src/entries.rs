@@ -13,7 +13,7 @@ use crate::format::entry::{self, Entry};
 use crate::format::{FormatError, names};
 
 /// Largest side file that is read, in bytes. Leader changes take 28 bytes and a small payload each.
-const FILE_BYTES_MAX: u64 = 256 << 20;
+pub(crate) const FILE_BYTES_MAX: u64 = 256 << 20;
 
 pub(crate) struct SideFile {
     path: PathBuf,

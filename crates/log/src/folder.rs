@@ -3,12 +3,13 @@
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};
 
-use tailrace_types::{Offset, TimestampMs};
+use tailrace_types::{Offset, TimestampMs, TopicId};
 
 use crate::config::PartitionIdentity;
-use crate::disk::{Disk, DiskFile, OpenMode, read_file, remove_if_there, sync_parent};
+use crate::disk::{Disk, DiskFile, OpenMode, read_file, remove_if_there, replace_file, sync_parent};
 use crate::error::{IoContext, LogError};
-use crate::format::names::{self, ASIDE_SUFFIX, DELETED_SUFFIX, Kind, TEMPORARY_SUFFIX};
+use crate::format::checkpoint::{self, Checkpoint};
+use crate::format::names::{self, DELETED_SUFFIX, FOLDER_ASIDE_SUFFIX, Kind, TEMPORARY_SUFFIX};
 use crate::format::{FormatError, identity};
 use crate::generations::SegmentName;
 
@@ -23,8 +24,8 @@ pub(crate) struct Listing {
     pub(crate) snapshots: Vec<Offset>,
     /// Names that were on their way out or half written.
     pub(crate) leftovers: Vec<String>,
-    /// `.index` and `.header` files without a `.log`.
-    pub(crate) orphans: Vec<String>,
+    /// `.index` and `.header` files without a `.log`, with the segment that they name.
+    pub(crate) orphans: Vec<(SegmentName, String)>,
     pub(crate) has_identity: bool,
     /// There is something that is written only after the identity was synced.
     pub(crate) was_synced: bool,
@@ -63,13 +64,27 @@ impl Listing {
         listing.orphans = others
             .into_iter()
             .filter(|(base, generation, _)| !has_log(base, *generation))
-            .map(|(_, _, name)| name)
+            .map(|(base, generation, name)| ((base, generation), name))
             .collect();
         Ok(listing)
     }
 
     pub(crate) fn remove_leftovers<D: Disk>(&self, disk: &D, dir: &Path) -> Result<(), LogError> {
-        self.leftovers.iter().chain(&self.orphans).try_for_each(|name| remove_if_there(disk, &dir.join(name)))
+        self.leftovers.iter().try_for_each(|name| remove_if_there(disk, &dir.join(name)))
+    }
+
+    /// Removes what is left of segments that are gone; not of those that the checkpoint still lists.
+    pub(crate) fn remove_orphans<D: Disk>(
+        &self,
+        disk: &D,
+        dir: &Path,
+        checkpoint: Option<&Checkpoint>,
+    ) -> Result<(), LogError> {
+        let is_listed = |name: &SegmentName| {
+            checkpoint.is_some_and(|c| c.segments.iter().any(|s| (s.base_offset, s.generation) == *name))
+        };
+        let gone = self.orphans.iter().filter(|(segment, _)| !is_listed(segment));
+        gone.map(|(_, name)| dir.join(name)).try_for_each(|path| remove_if_there(disk, &path))
     }
 }
 
@@ -87,7 +102,12 @@ pub fn read_identity<D: Disk>(disk: &D, dir: &Path) -> Result<Option<PartitionId
 
 /// Makes sure that `dir` is there and belongs to `expected`. True if the folder or its identity was made; it is not
 /// durable then.
-pub(crate) fn claim<D: Disk>(disk: &D, dir: &Path, expected: &PartitionIdentity) -> Result<bool, LogError> {
+pub(crate) fn claim<D: Disk>(
+    disk: &D,
+    dir: &Path,
+    expected: &PartitionIdentity,
+    notes: &mut Vec<String>,
+) -> Result<bool, LogError> {
     let path = dir.join(names::IDENTITY);
     let bytes = read_file(disk, &path, identity::BYTES_MAX).context("read", &path)?;
     match bytes.as_deref().map(identity::decode) {
@@ -99,13 +119,27 @@ pub(crate) fn claim<D: Disk>(disk: &D, dir: &Path, expected: &PartitionIdentity)
         Some(Err(error @ FormatError::Newer(_))) => return Err(error.in_file(&path)),
         // A crash before the first sync leaves this. Where a checkpoint or an entry shows that it was synced, it is
         // damage.
-        Some(Err(error)) if Listing::read(disk, dir)?.was_synced => return Err(error.in_file(&path)),
+        Some(Err(error)) if Listing::read(disk, dir)?.was_synced => {
+            // The checkpoint says whose log this is, too.
+            if checkpoint_owner(disk, dir)? != Some(expected.topic_id) {
+                return Err(error.in_file(&path));
+            }
+            notes.push(format!("{} is written again: {error}", path.display()));
+            replace_file(disk, &path, &[IoSlice::new(&identity::encode(expected))])?;
+            return Ok(false);
+        }
         Some(Err(_)) => {}
         None => disk.create_dir(dir).context("create", dir)?,
     }
     let file = disk.open(&path, OpenMode::Truncate).context("create", &path)?;
     file.write_all_at(&[IoSlice::new(&identity::encode(expected))], 0).context("write", &path)?;
     Ok(true)
+}
+
+fn checkpoint_owner<D: Disk>(disk: &D, dir: &Path) -> Result<Option<TopicId>, LogError> {
+    let path = dir.join(names::CHECKPOINT);
+    let bytes = read_file(disk, &path, checkpoint::BYTES_MAX).context("read", &path)?;
+    Ok(bytes.and_then(|bytes| Checkpoint::decode(&bytes).ok()).map(|checkpoint| checkpoint.topic_id))
 }
 
 /// Renames a partition's folder out of the way, durably, then removes it. `unique` tells this deletion from others of
@@ -146,7 +180,7 @@ pub fn set_aside<D: Disk>(disk: &D, dir: &Path, now: TimestampMs) -> Result<Path
     // Twice within a millisecond, or a clock that went back.
     let newest = aside_of(disk, dir)?.last().and_then(|path| set_aside_at(path)).unwrap_or(i64::MIN);
     let at = now.0.max(newest.saturating_add(1));
-    let aside = dir.with_file_name(format!("{start}{at}{ASIDE_SUFFIX}"));
+    let aside = dir.with_file_name(format!("{start}{at}{FOLDER_ASIDE_SUFFIX}"));
     disk.rename(dir, &aside).context("rename", dir)?;
     sync_parent(disk, dir)?;
     let parent = dir.parent().unwrap_or(dir);
@@ -166,7 +200,7 @@ pub fn set_aside<D: Disk>(disk: &D, dir: &Path, now: TimestampMs) -> Result<Path
 /// What the disk says.
 pub fn folders_aside<D: Disk>(disk: &D, data_dir: &Path) -> Result<Vec<PathBuf>, LogError> {
     let entries = disk.read_dir(data_dir).context("list", data_dir)?;
-    let aside = entries.into_iter().filter(|e| e.is_dir && e.name.ends_with(ASIDE_SUFFIX));
+    let aside = entries.into_iter().filter(|e| e.is_dir && e.name.ends_with(FOLDER_ASIDE_SUFFIX));
     let mut paths: Vec<_> = aside.map(|e| data_dir.join(e.name)).collect();
     paths.retain(|path| set_aside_at(path).is_some());
     paths.sort_by_cached_key(|path| set_aside_at(path));
@@ -188,7 +222,7 @@ pub fn aside_of<D: Disk>(disk: &D, dir: &Path) -> Result<Vec<PathBuf>, LogError>
 
 /// When a folder was set aside, by its name.
 fn set_aside_at(path: &Path) -> Option<i64> {
-    let name = path.file_name()?.to_str()?.strip_suffix(ASIDE_SUFFIX)?;
+    let name = path.file_name()?.to_str()?.strip_suffix(FOLDER_ASIDE_SUFFIX)?;
     name.rsplit('.').next()?.parse().ok()
 }
 

@@ -7,15 +7,18 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use tailrace_types::Offset;
+use tailrace_types::{Offset, RaftIndex, TimestampMs};
 
-use crate::disk::{Disk, read_file};
+use crate::disk::{Disk, DiskFile, OpenMode, read_file, read_full_at};
 use crate::error::{IoContext, LogError};
 use crate::folder::Listing;
 use crate::format::FormatError;
 use crate::format::checkpoint::Checkpoint;
 use crate::format::names::{self, Kind};
-use crate::format::segment_header::{self, SegmentHeader};
+use crate::format::row::{ROW_BYTES, Row, row_position};
+use crate::format::segment_header::{self, Compacted, SegmentHeader};
+use crate::scan::{BatchScanner, Scanned};
+use crate::segment::LenOf;
 
 /// A segment's files by name: base offset and generation.
 pub(crate) type SegmentName = (Offset, u32);
@@ -47,7 +50,13 @@ impl Listing {
     ) -> Result<(Vec<SegmentName>, BTreeMap<Offset, SegmentHeader>), LogError> {
         let (mut stale, mut found) = (Vec::new(), Vec::new());
         for &(base, generation) in &self.compacted {
-            match read_segment_header(disk, dir, base, generation)? {
+            let header = match read_segment_header(disk, dir, base, generation)? {
+                Some(header) => Some(header),
+                // What it was made of counts, if it is there: then the round did not come to its end.
+                None if self.segments.binary_search(&base).is_ok() => None,
+                None => derive_header(disk, dir, base, generation)?,
+            };
+            match header {
                 Some(header) if header.compacted.is_some() => found.push(header),
                 _ => stale.push((base, generation)),
             }
@@ -69,6 +78,52 @@ impl Listing {
         self.segments.sort_unstable();
         Ok((stale, chosen))
     }
+}
+
+/// "Wherever the segment before it ends."
+pub(crate) const UNKNOWN_INDEX: RaftIndex = RaftIndex(0);
+
+/// What the damaged or missing header of a segment must have said, by its index, else by its batches. `None` if it holds none.
+fn derive_header<D: Disk>(
+    disk: &D,
+    dir: &Path,
+    base: Offset,
+    generation: u32,
+) -> Result<Option<SegmentHeader>, LogError> {
+    let (log_path, index_path) = (
+        names::path_of(dir, base, generation, Kind::Log),
+        names::path_of(dir, base, generation, Kind::Index),
+    );
+    let log = disk.open(&log_path, OpenMode::Read).context("open", &log_path)?;
+    let len = log.len_of(&log_path)?.min(crate::SEGMENT_BYTES_MAX);
+    let rows = disk.open(&index_path, OpenMode::Read).ok().and_then(|index| first_and_last(&index, base));
+    let (first_raft_index, end_offset, next_raft_index) = match rows {
+        Some((first, last)) if u64::from(last.end_position()) == len => {
+            (first.raft_index, last.next_offset(), RaftIndex(last.raft_index.0 + 1))
+        }
+        _ => {
+            let (mut scanner, mut end) = (BatchScanner::new(&log, 0, len), None);
+            while let Scanned::Batch { header, .. } = scanner.next().context("read", &log_path)? {
+                end = Some(header.next_offset());
+            }
+            let Some(end) = end else { return Ok(None) };
+            (UNKNOWN_INDEX, end, UNKNOWN_INDEX)
+        }
+    };
+    let compacted = Some(Compacted { generation, end_offset, next_raft_index });
+    Ok(Some(SegmentHeader { base_offset: base, first_raft_index, created: TimestampMs(0), compacted }))
+}
+
+/// The first and the last row of an index, if both are whole.
+fn first_and_last<F: DiskFile>(index: &F, base: Offset) -> Option<(Row, Row)> {
+    let rows = index.len().ok()?.checked_sub(row_position(0))? / ROW_BYTES as u64;
+    let row = |number: u64| {
+        let mut bytes = [0; ROW_BYTES];
+        let position = row_position(u32::try_from(number).ok()?);
+        let read = read_full_at(index, &mut bytes, position).ok()?;
+        if read == ROW_BYTES { Row::decode(&bytes, base) } else { None }
+    };
+    Some((row(0)?, row(rows.checked_sub(1)?)?))
 }
 
 fn generation_of(header: &SegmentHeader) -> u32 {

@@ -29,7 +29,13 @@ const READ_AHEAD: u32 = 64;
 impl<D: Disk> LogReader<D> {
     /// Headers of the batches from the one that holds `from` on, up to the present log end.
     pub fn headers(self: &Arc<Self>, from: Offset) -> HeaderIter<D> {
-        let next = from.max(self.log_start());
+        self.headers_kept(from.max(self.log_start()))
+    }
+
+    /// The same with what lies below the log start and has not been removed: nobody may read it any more, and it tells what became
+    /// of producers and their transactions.
+    pub fn headers_kept(self: &Arc<Self>, from: Offset) -> HeaderIter<D> {
+        let next = from.max(self.first_kept());
         HeaderIter {
             reader: Arc::clone(self),
             next,

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use bytes::Bytes;
 use tailrace_types::{LeaderEpoch, Offset, RaftIndex};
 
+use crate::checkpoint::SnapshotContent;
 use crate::disk::{Disk, remove_if_there, replace_file, replace_file_unsynced};
 use crate::epochs::EpochTable;
 use crate::error::{IoContext, LogError};
@@ -94,6 +95,7 @@ impl<D: Disk> Log<D> {
             let head = snapshot::encode_head(target.end_offset, payload);
             replace_file_unsynced(disk, &path, &[IoSlice::new(&head), IoSlice::new(payload)])?;
             file.snapshots.push(target.end_offset);
+            file.newest = Some(SnapshotContent::of(target.end_offset, payload));
         }
         let path = self.reader.dir.join(names::CHECKPOINT);
         replace_file(disk, &path, &[IoSlice::new(&image.encode())])?;

@@ -308,6 +308,7 @@ impl<D: Disk> Log<D> {
 
     /// Replaces the settings. They hold from the next call on.
     pub fn set_config(&mut self, config: LogConfig) {
+        self.reader.close_after_ms.store(config.close_after_ms(), Relaxed);
         self.config = config;
     }
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use tailrace_records::{BatchHeader, HEADER_BYTES, check, write_lost};
-use tailrace_types::{LeaderEpoch, Offset, RaftIndex};
+use tailrace_types::{LeaderEpoch, Offset, RaftIndex, TimestampMs};
 
 use crate::compact::{Output, Rewritten, Unhurried};
 use crate::disk::Disk;
@@ -53,7 +53,7 @@ impl<D: Disk> Log<D> {
             return Ok(None);
         };
         let reader = self.reader();
-        let output = Output::create(&reader, std::slice::from_ref(&source))?;
+        let output = Output::create(&reader, std::slice::from_ref(&source), TimestampMs(i64::MIN))?;
         let token = Arc::new(());
         self.compaction = Arc::downgrade(&token);
         let first = source.first_raft_index;
@@ -159,6 +159,16 @@ impl<D: Disk> Patch<D> {
             bytes = &bytes[batch.len()..];
         }
         Ok(())
+    }
+
+    /// True if the first of `batches` can be taken: it is checked, and belongs to what is wanted.
+    pub(crate) fn fits(&self, batches: &[u8]) -> bool {
+        let Some((from, end)) = self.wanted() else { return false };
+        check(prefix(batches).unwrap_or(batches)).is_ok_and(|header| {
+            let follows =
+                if self.is_gapless { header.base_offset == from } else { header.base_offset >= from };
+            follows && header.next_offset() <= end
+        })
     }
 
     /// Puts a batch without records in the place of what is wanted and nobody has. Offsets stay; the records are gone for good. The
@@ -284,6 +294,26 @@ impl<D: Disk> LogReader<D> {
             }
         }
         Ok(out.into())
+    }
+
+    /// True if compaction has left nothing of `from..upto` here, which lies within the log: neither a batch nor damage.
+    ///
+    /// # Errors
+    /// [`LogError::Damaged`] for an index row with a wrong checksum; the disk's.
+    pub fn is_hole(&self, from: Offset, upto: Offset) -> Result<bool, LogError> {
+        if self.first_dirty() < upto || from < self.log_start() || self.refuse_damaged(from, upto).is_err() {
+            return Ok(false);
+        }
+        let list = self.segments.load_full();
+        for segment in list.iter().skip(crate::reader::segment_of(&list, from)) {
+            let files = self.files(segment)?;
+            let mut rows = Rows::new(segment, &files);
+            let number = rows.first_where(|row| row.next_offset() > from)?;
+            if number < rows.count {
+                return Ok(rows.get(number)?.base_offset >= upto);
+            }
+        }
+        Ok(false)
     }
 
     fn checked_batches(

@@ -9,10 +9,10 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use tailrace_types::{LeaderEpoch, Offset, RaftIndex, TimestampMs};
 
-use crate::checkpoint::CheckpointFile;
+use crate::checkpoint::{CheckpointFile, SnapshotContent};
 use crate::config::{LogConfig, PartitionIdentity};
-use crate::damage::DamageMap;
-use crate::disk::{Disk, read_file, remove_if_there};
+use crate::damage::{Damage, DamageMap, DamagedRange};
+use crate::disk::{Disk, OpenMode, read_file, remove_if_there};
 use crate::entries::SideFile;
 use crate::epochs::EpochTable;
 use crate::error::{IoContext, LogError};
@@ -25,7 +25,8 @@ use crate::log::Log;
 use crate::reader::{LogReader, SegmentList};
 use crate::recover::{Recovering, Tail};
 use crate::roll::Reserved;
-use crate::segment::Segment;
+use crate::scan::{BatchScanner, Scanned};
+use crate::segment::{LenOf, Segment};
 use crate::store::LogStore;
 
 /// Where the log begins.
@@ -59,6 +60,10 @@ pub struct Recovery {
     pub producer_snapshot: Option<(Offset, Bytes)>,
     /// Oddities that were put right, one line each, for the operator.
     pub notes: Vec<String>,
+    /// Segments by base offset that have fewer bytes than were durable.
+    pub(crate) cut_short: Vec<(Offset, Damage)>,
+    /// What had been durable and is not what was written. It is not served; the rest is.
+    pub damaged: Vec<DamagedRange>,
 }
 
 /// A tail that was cut off at open.
@@ -118,12 +123,16 @@ impl<D: Disk> Log<D> {
         origin: Origin,
     ) -> Result<(Self, Recovery), LogError> {
         let disk = store.disk();
-        let created = claim(disk, dir, identity)?;
+        let mut recovery = Recovery::default();
+        let created = claim(disk, dir, identity, &mut recovery.notes)?;
+        recovery.created = created;
         let mut listing = Listing::read(disk, dir)?;
         listing.remove_leftovers(disk, dir)?;
-        let mut recovery = Recovery { created, ..Recovery::default() };
         let dir: Arc<Path> = dir.into();
         let (checkpoint, mut origin) = load_checkpoint(disk, &dir, identity, origin, &mut recovery)?;
+        if origin != Origin::Unknown {
+            listing.remove_orphans(disk, &dir, checkpoint.as_ref())?;
+        }
         let compacted = settle(disk, &dir, &mut listing, checkpoint.as_ref(), &mut recovery)?;
         if origin == Origin::Fresh && !compacted.is_empty() {
             // There was a checkpoint once: compaction writes one.
@@ -169,6 +178,10 @@ impl<D: Disk> Log<D> {
         }
         crate::store::lock(&self.reader.checkpoint).snapshots = usable.to_vec();
         recovery.producer_snapshot = self.producer_snapshot(end, &mut recovery.notes)?;
+        crate::store::lock(&self.reader.checkpoint).newest = recovery
+            .producer_snapshot
+            .as_ref()
+            .map(|(offset, payload)| SnapshotContent::of(*offset, payload));
         if !recovery.clean {
             // Segments that were removed must not come back beside what is appended from here on.
             disk.sync_dir(&self.reader.dir).context("sync", &self.reader.dir)?;
@@ -180,10 +193,32 @@ impl<D: Disk> Log<D> {
             }
         }
         self.durable_end = end.into();
-        self.reader.load_damage(&mut recovery.notes)?;
+        self.note_damage(&mut recovery)?;
         // A full disk must not keep readers out; it is written later.
         self.reader.save_damage().or_else(unless_full)?;
         Ok((self, recovery))
+    }
+
+    /// Puts out of service what recovery found damaged, and what was known before. Nothing more is appended to such a segment.
+    fn note_damage(&mut self, recovery: &mut Recovery) -> Result<(), LogError> {
+        for range in &recovery.damaged {
+            self.reader.damage.add(range);
+        }
+        let list = self.reader.segments.load_full();
+        for (base, damage) in &recovery.cut_short {
+            let Some(segment) = list.iter().find(|segment| segment.base_offset == *base) else { continue };
+            let rows = self.reader.rows_beyond(segment, damage.position);
+            for (from, upto) in rows.unwrap_or_else(|_| vec![(segment.base_offset, segment.end_offset())]) {
+                self.reader.damage.add(&DamagedRange::found(from, upto, damage.clone()));
+            }
+        }
+        self.reader.load_damage(&mut recovery.notes)?;
+        recovery.damaged = self.reader.damaged();
+        let is_damaged = |active: &mut Arc<Segment<D>>| {
+            self.reader.damage.within(active.base_offset, active.end_offset()).is_some()
+        };
+        self.active.take_if(is_damaged);
+        Ok(())
     }
 
     /// The newest usable producer snapshot from `upto` or below: the state after all batches below its offset. What was wrong with
@@ -197,9 +232,10 @@ impl<D: Disk> Log<D> {
         notes: &mut Vec<String>,
     ) -> Result<Option<(Offset, Bytes)>, LogError> {
         let there = crate::store::lock(&self.reader.checkpoint).snapshots.clone();
-        // What follows an older snapshot may have lost the end of a transaction that it holds as open.
-        let compacted_end = self.reader.compacted_end();
-        let usable = there.partition_point(|s| *s < compacted_end)..there.partition_point(|s| *s <= upto);
+        // What follows an older snapshot may have lost the end of a transaction that it holds as open: by compaction, or because
+        // the segments are gone.
+        let oldest = self.reader.compacted_end().max(self.reader.first_kept());
+        let usable = there.partition_point(|s| *s < oldest)..there.partition_point(|s| *s <= upto);
         self.newest_snapshot(there.get(usable).unwrap_or_default(), notes)
     }
 
@@ -238,12 +274,58 @@ fn settle<D: Disk>(
         Some(checkpoint) => (listing.settle_by(checkpoint), BTreeMap::new()),
         None => listing.settle_alone(disk, dir)?,
     };
+    // What takes their place is whole, as far as the checkpoint tells; else they are kept.
+    let is_covered = match checkpoint {
+        Some(checkpoint) => is_all_there(disk, dir, checkpoint)?,
+        None => false,
+    };
     for (base, generation) in stale {
         let segment = Segment::<D>::of_generation(dir, base, generation);
-        crate::trim::remove_segment_files(disk, &segment)?;
-        recovery.notes.push(format!("segment {base} (generation {generation}) was left over by compaction"));
+        let what = format!("segment {base} (generation {generation}) was left over by compaction");
+        if is_covered || !has_batches(disk, &segment)? {
+            crate::trim::remove_segment_files(disk, &segment)?;
+            recovery.notes.push(what);
+        } else {
+            let aside = set_aside(disk, &segment)?;
+            recovery.notes.push(format!("{what}; it is kept as {}, to be removed by hand", aside.display()));
+        }
     }
     Ok(headers)
+}
+
+/// True if no segment that the checkpoint lists is shorter than it says.
+fn is_all_there<D: Disk>(disk: &D, dir: &Arc<Path>, checkpoint: &Checkpoint) -> Result<bool, LogError> {
+    for entry in &checkpoint.segments {
+        let path = Segment::<D>::from_entry(dir, entry).path(Kind::Log);
+        match disk.len(&path) {
+            Ok(len) if len >= u64::from(entry.bytes) => {}
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(LogError::io("read the length of", &path, error));
+            }
+            Ok(_) | Err(_) => return Ok(false),
+        }
+    }
+    Ok(true)
+}
+
+/// True if a `.log` begins with a whole batch.
+fn has_batches<D: Disk>(disk: &D, segment: &Segment<D>) -> Result<bool, LogError> {
+    let path = segment.path(Kind::Log);
+    let log = disk.open(&path, OpenMode::Read).context("open", &path)?;
+    let len = log.len_of(&path)?;
+    Ok(matches!(BatchScanner::new(&log, 0, len).next().context("read", &path)?, Scanned::Batch { .. }))
+}
+
+/// Renames a `.log` so that it counts no more and nobody removes it. Its index and header go. The new name.
+fn set_aside<D: Disk>(disk: &D, segment: &Segment<D>) -> Result<PathBuf, LogError> {
+    let path = segment.path(Kind::Log);
+    let aside = names::with_suffix(&path, names::ASIDE_SUFFIX);
+    disk.rename(&path, &aside).context("rename", &path)?;
+    for kind in [Kind::Header, Kind::Index] {
+        remove_if_there(disk, &segment.path(kind))?;
+    }
+    crate::disk::sync_parent(disk, &path)?;
+    Ok(aside)
 }
 
 fn load_checkpoint<D: Disk>(
@@ -272,7 +354,7 @@ fn load_checkpoint<D: Disk>(
     }
 }
 
-/// The segments that the checkpoint lists, all of which must be there in full.
+/// The segments that the checkpoint lists. Of one that is not there in full the rest is damaged.
 fn known_segments<D: Disk>(
     disk: &D,
     dir: &Arc<Path>,
@@ -285,16 +367,19 @@ fn known_segments<D: Disk>(
     for entry in &checkpoint.segments {
         let segment = Segment::from_entry(dir, entry);
         let path = segment.path(Kind::Log);
-        let found = match disk.len(&path) {
-            Ok(found) => found,
+        let (found, reason) = match disk.len(&path) {
+            Ok(found) => {
+                (found, format!("it has {found} bytes, the checkpoint says {} are durable", entry.bytes))
+            }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Err(LogError::damaged(&path, 0, "the checkpoint lists it, and it is missing"));
+                // Its rows tell what was in it, and its name is where it is put together again.
+                disk.open(&path, OpenMode::Create).context("create", &path)?;
+                (0, "the checkpoint lists it, and it is missing".to_owned())
             }
             Err(error) => return Err(LogError::io("read the length of", &path, error)),
         };
         if found < u64::from(entry.bytes) {
-            let reason = format!("it has {found} bytes, the checkpoint says {} are durable", entry.bytes);
-            return Err(LogError::damaged(&path, found, reason));
+            recovery.cut_short.push((entry.base_offset, Damage { file: path, position: found, reason }));
         }
         known.push(Arc::new(segment));
     }
@@ -350,10 +435,11 @@ fn assemble<D: Disk>(
         log_start: AtomicI64::new(log_start.0),
         log_end: AtomicI64::new(tail.next_offset.0),
         first_dirty: AtomicI64::new(checkpoint.as_ref().map_or(0, |c| c.first_dirty.0)),
+        close_after_ms: AtomicI64::new(config.close_after_ms()),
         generation: AtomicU64::new(0),
         damage: DamageMap::default(),
         folder_synced: AtomicBool::new(false),
-        checkpoint: Mutex::new(CheckpointFile { sequence: 0, written: checkpoint, snapshots: Vec::new() }),
+        checkpoint: Mutex::new(CheckpointFile { written: checkpoint, ..CheckpointFile::default() }),
     };
     // A checkpoint is only there if the folder's name had been synced before it.
     let folder_synced =

@@ -39,6 +39,8 @@ pub struct LogReader<D: Disk> {
     pub(crate) log_end: AtomicI64,
     /// Compaction has seen to everything below.
     pub(crate) first_dirty: AtomicI64,
+    /// Age in milliseconds at which the active segment is closed.
+    pub(crate) close_after_ms: AtomicI64,
     /// Raised by every truncation.
     pub(crate) generation: AtomicU64,
     /// What is not served.
@@ -253,6 +255,11 @@ impl<D: Disk> LogReader<D> {
         let segments = self.segments.load();
         let compacted = segments.iter().filter(|s| s.generation > 0);
         compacted.map(|s| s.end_offset()).max().unwrap_or_default()
+    }
+
+    /// Where the first segment begins that was not removed: at the log start or below. The log end if there is none.
+    pub fn first_kept(&self) -> Offset {
+        self.segments.load().first().map_or(self.log_end().offset(), |segment| segment.base_offset)
     }
 
     /// Bytes in all `.log` files.

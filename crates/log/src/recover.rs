@@ -1,7 +1,7 @@
 //! Recovery: reading what lies beyond the recovery point.
 //!
 //! A bad batch there is a torn tail, and is cut, unless a later index row says that the bytes had been synced: then it
-//! is damage, and nothing is cut. docs/format.md, "Recovery", has the reasoning.
+//! is damage, and stays in its place. docs/format.md, "Recovery", has the reasoning.
 
 use std::collections::BTreeMap;
 use std::io::IoSlice;
@@ -11,6 +11,8 @@ use std::sync::Arc;
 use tailrace_records::BatchHeader;
 use tailrace_types::{LeaderEpoch, Offset, RaftIndex, TimestampMs};
 
+use crate::cut::proof_in_rows;
+use crate::damage::{Damage, DamagedRange};
 use crate::disk::{Disk, DiskFile, OpenMode, read_full_at};
 use crate::entries::SideFile;
 use crate::epochs::EpochTable;
@@ -19,7 +21,7 @@ use crate::folder::Listing;
 use crate::format::FormatError;
 use crate::format::checkpoint::Checkpoint;
 use crate::format::names::{self, Kind};
-use crate::format::row::{ROW_BYTES, check_head, encode_head, row_position};
+use crate::format::row::{ROW_BYTES, Row, check_head, encode_head, row_position};
 use crate::format::segment_header::SegmentHeader;
 use crate::generations::read_segment_header;
 use crate::open::{Origin, Recovery, epochs_of};
@@ -37,6 +39,8 @@ pub(crate) struct Tail<D: Disk> {
     pub(crate) first_offset: Offset,
     pub(crate) next_offset: Offset,
     pub(crate) next_raft_index: RaftIndex,
+    /// The segment before has lost its index and its header: its batches were counted, and there may have been more.
+    pub(crate) index_is_a_guess: bool,
     pub(crate) last_epoch: LeaderEpoch,
     pub(crate) epochs: EpochTable,
     /// End of what the checkpoint covers.
@@ -64,7 +68,8 @@ impl<D: Disk> Tail<D> {
             segments: Vec::new(),
             first_offset: next_offset,
             next_offset,
-            next_raft_index,
+            next_raft_index: next_raft_index.max(RaftIndex(1)),
+            index_is_a_guess: false,
             last_epoch,
             epochs,
             durable_offset: checkpoint.map_or(Offset(0), |c| c.end_offset),
@@ -198,6 +203,10 @@ impl<D: Disk> Recovering<'_, D> {
             // Compaction leaves holes.
             tail.next_offset = tail.next_offset.max(base);
         }
+        if tail.index_is_a_guess {
+            let known = header.map_or(tail.next_raft_index, |header| header.first_raft_index);
+            tail.next_raft_index = tail.next_raft_index.max(known);
+        }
         let first = tail.next_raft_index;
         if base != tail.next_offset || header.is_some_and(|h| h.first_raft_index != first) {
             let found = header.map_or(RaftIndex(0), |h| h.first_raft_index);
@@ -232,9 +241,23 @@ impl<D: Disk> Recovering<'_, D> {
         let len = log.len_of(&path)?;
         let index = self.open_index(&segment, &log)?;
         let files = SegmentFiles { log, index };
-        let bad = self.scan(tail, &segment, &files, len)?;
+        let bad = loop {
+            let scanned = self.scan(tail, &segment, &files, len)?;
+            let ends_early =
+                || Bad { position: u64::from(segment.bytes()), reason: "the file ends early".to_owned() };
+            let is_bad = scanned.is_some();
+            let bad = scanned.unwrap_or_else(ends_early);
+            let proof = if is_bad {
+                self.proof_of_damage(&segment, &files, &bad, listing)?
+            } else {
+                proof_in_rows(&segment, &files, bad.position)?
+            };
+            let Some(proof) = proof else { break is_bad.then_some(bad) };
+            if !self.pass_damaged(tail, &segment, &files, (&bad, &proof))? {
+                return Err(LogError::damaged(&path, bad.position, format!("{}; {proof}", bad.reason)));
+            }
+        };
         if let Some(bad) = &bad {
-            self.refuse_damage(&segment, &files, bad, listing)?;
             self.cut(&segment, &files, bad, len, listing)?;
         }
         let index_path = segment.path(Kind::Index);
@@ -309,6 +332,42 @@ impl<D: Disk> Recovering<'_, D> {
         self.recovery.bytes_read += scanner.bytes_read;
         writer.flush().context("write", &index_path)?;
         Ok(bad)
+    }
+}
+
+impl<D: Disk> Recovering<'_, D> {
+    /// Leaves a batch that had been durable in its place, if its row tells how far it reaches, so that what follows it can be read. True if
+    /// it does.
+    fn pass_damaged(
+        &mut self,
+        tail: &mut Tail<D>,
+        segment: &Arc<Segment<D>>,
+        files: &SegmentFiles<D>,
+        (bad, proof): (&Bad, &str),
+    ) -> Result<bool, LogError> {
+        let (path, index_path) = (segment.path(Kind::Log), segment.path(Kind::Index));
+        let mut bytes = [0; ROW_BYTES];
+        let read = read_full_at(&files.index, &mut bytes, row_position(segment.rows()))
+            .context("read", &index_path)?;
+        let row = Some(&bytes[..])
+            .filter(|bytes| bytes.len() == read)
+            .and_then(|row| Row::decode(row, segment.base_offset));
+        let continues = |row: &Row| {
+            u64::from(row.position) == bad.position
+                && row.base_offset >= tail.next_offset
+                && row.raft_index >= tail.next_raft_index
+                && row.leader_epoch >= tail.last_epoch
+        };
+        let Some(row) = row.filter(continues) else { return Ok(false) };
+        segment.publish(&row, self.now);
+        tail.begin_epoch(row.leader_epoch, row.base_offset);
+        tail.next_offset = row.next_offset();
+        tail.next_raft_index = RaftIndex(row.raft_index.0 + 1);
+        tail.pass_entries(self.side);
+        let damage =
+            Damage { file: path, position: bad.position, reason: format!("{}; {proof}", bad.reason) };
+        self.recovery.damaged.push(DamagedRange::found(row.base_offset, row.next_offset(), damage));
+        Ok(true)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::IoSlice;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use tailrace_records::BatchHeader;
 use tailrace_types::{Offset, RaftIndex, TimestampMs};
@@ -13,7 +14,7 @@ use crate::format::names::Kind;
 use crate::format::row::encode_head;
 use crate::format::segment_header::SegmentHeader;
 use crate::log::Log;
-use crate::reader::SegmentList;
+use crate::reader::{LogReader, SegmentList};
 use crate::segment::{Segment, SegmentFiles};
 
 /// Blocks reserved beyond the end of the active segment.
@@ -27,6 +28,17 @@ pub(crate) struct Reserved {
 impl Default for Reserved {
     fn default() -> Self {
         Self { end: 0, step: PREALLOCATE_BYTES_FIRST }
+    }
+}
+
+impl<D: Disk> LogReader<D> {
+    /// True if [`Log::close_old_segment`](crate::Log::close_old_segment) would close the active segment. Takes no lock and reads no
+    /// file.
+    pub fn is_closing_due(&self, now: TimestampMs) -> bool {
+        let segments = self.segments.load();
+        let Some(last) = segments.last() else { return false };
+        let after_ms = self.close_after_ms.load(Relaxed);
+        last.rows() > 0 && !last.is_closed() && now.0.saturating_sub(last.created.0) > after_ms
     }
 }
 
@@ -69,7 +81,26 @@ impl<D: Disk> Log<D> {
         };
         u64::from(active.bytes()) + batch.total_bytes() as u64 > segment_bytes
             || span > i64::from(i32::MAX)
-            || age_ms > self.config.segment_ms.saturating_sub(self.config.segment_jitter_ms)
+            || age_ms > self.config.close_after_ms()
+    }
+
+    /// Closes the active segment if it has records and was begun longer ago than [`LogConfig::segment_ms`]: retention and compaction
+    /// can reach it then, also if nothing is appended any more. No new segment is begun; the next append does that. After a restart
+    /// it is active again, until this is called. True if it was closed.
+    ///
+    /// What counts is when the segment was begun, by this node's clock: records may bring any timestamps.
+    ///
+    /// [`LogConfig::segment_ms`]: crate::LogConfig::segment_ms
+    pub fn close_old_segment(&mut self, now: TimestampMs) -> bool {
+        if self.poisoned.is_some() || !self.reader.is_closing_due(now) {
+            return false;
+        }
+        self.give_back_reserved();
+        self.active = None;
+        if let Some(last) = self.reader.segments.load().last() {
+            last.close_for_good();
+        }
+        true
     }
 
     fn create_segment(

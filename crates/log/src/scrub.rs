@@ -145,7 +145,7 @@ impl<D: Disk> LogReader<D> {
 }
 
 /// One segment on its way through.
-struct Walk<'a, D: Disk> {
+pub(crate) struct Walk<'a, D: Disk> {
     reader: &'a LogReader<D>,
     segment: &'a Segment<D>,
     rows: u32,
@@ -154,16 +154,24 @@ struct Walk<'a, D: Disk> {
     window: Vec<u8>,
     window_first: u32,
     /// What is wrong with the index, first of all. Its other rows still tell where batches lie.
-    wrong_index: Option<Damage>,
+    pub(crate) wrong_index: Option<Damage>,
     next_offset: Offset,
     last_epoch: LeaderEpoch,
     last_index: RaftIndex,
     /// What is wrong with the `.log`.
-    damaged: Vec<DamagedRange>,
+    pub(crate) damaged: Vec<DamagedRange>,
+    /// Whole batches, the records in them, and their bytes.
+    pub(crate) batches: u64,
+    pub(crate) records: u64,
+    pub(crate) good_bytes: u64,
 }
 
 impl<'a, D: Disk> Walk<'a, D> {
-    fn open(reader: &'a LogReader<D>, segment: &'a Segment<D>, rows: u32) -> Result<Self, LogError> {
+    pub(crate) fn open(
+        reader: &'a LogReader<D>,
+        segment: &'a Segment<D>,
+        rows: u32,
+    ) -> Result<Self, LogError> {
         let disk = reader.store.disk();
         let path = segment.path(Kind::Log);
         // Files of its own: a scrub of everything must not push what is in use out of the table of open files.
@@ -181,6 +189,9 @@ impl<'a, D: Disk> Walk<'a, D> {
             last_epoch: LeaderEpoch::UNKNOWN,
             last_index: RaftIndex(segment.first_raft_index.0.saturating_sub(1)),
             damaged: Vec::new(),
+            batches: 0,
+            records: 0,
+            good_bytes: 0,
         };
         walk.open_index();
         Ok(walk)
@@ -207,7 +218,7 @@ impl<'a, D: Disk> Walk<'a, D> {
     }
 
     /// Reads it all.
-    fn run(&mut self, pace: &mut impl Pace) -> Result<(), LogError> {
+    pub(crate) fn run(&mut self, pace: &mut impl Pace) -> Result<(), LogError> {
         let path = self.segment.path(Kind::Log);
         let log = Arc::clone(&self.log);
         let len = log.len_of(&path)?;
@@ -226,6 +237,9 @@ impl<'a, D: Disk> Walk<'a, D> {
                         Some(reason) => (position, reason),
                         None => {
                             (self.next_offset, self.last_epoch) = (header.next_offset(), header.leader_epoch);
+                            self.batches += 1;
+                            self.records += u64::try_from(header.record_count).unwrap_or(0);
+                            self.good_bytes += header.total_bytes() as u64;
                             let bytes = std::mem::replace(&mut spent, scanner.bytes_read);
                             pace.spend(scanner.bytes_read - bytes)?;
                             continue;

@@ -21,6 +21,9 @@ use crate::format::row::{ROW_BYTES, Row, check_head, row_position};
 use crate::rebuild::{self, Suspect};
 use crate::store::{LogStore, lock};
 
+/// Nobody has looked since the start.
+const HORIZON_UNKNOWN: i64 = i64::MIN;
+
 /// A segment's open files.
 #[derive(Debug)]
 pub struct SegmentFiles<D: Disk> {
@@ -55,6 +58,10 @@ pub(crate) struct Segment<D: Disk> {
     pub(crate) rows_synced: AtomicU32,
     /// What building its index found damaged in the `.log`, until a reader has taken it.
     suspects: Mutex<Vec<Suspect>>,
+    /// It takes no more batches, though none has begun a later segment.
+    closed: AtomicBool,
+    /// When the first of the tombstones and markers that compaction has given some time may go.
+    next_horizon: AtomicI64,
 }
 
 impl<D: Disk> Segment<D> {
@@ -83,6 +90,8 @@ impl<D: Disk> Segment<D> {
             log_synced: AtomicU32::new(0),
             rows_synced: AtomicU32::new(0),
             suspects: Mutex::new(Vec::new()),
+            closed: AtomicBool::new(false),
+            next_horizon: AtomicI64::new(HORIZON_UNKNOWN),
         }
     }
 
@@ -188,6 +197,28 @@ impl<D: Disk> Segment<D> {
 
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// Lets it take no more batches.
+    pub(crate) fn close_for_good(&self) {
+        self.closed.store(true, Release);
+    }
+
+    /// True if the last segment of a log takes no more batches: it was closed because of its age, or was rewritten or copied as a
+    /// whole.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.generation > 0 || self.closed.load(Acquire)
+    }
+
+    /// When the first of the tombstones and markers may go that compaction has given some time, as far as the last round left any;
+    /// `None` if nobody has looked since the start.
+    pub(crate) fn next_horizon(&self) -> Option<TimestampMs> {
+        let ms = self.next_horizon.load(Acquire);
+        (ms != HORIZON_UNKNOWN).then_some(TimestampMs(ms))
+    }
+
+    pub(crate) fn set_next_horizon(&self, horizon: TimestampMs) {
+        self.next_horizon.store(horizon.0, Release);
     }
 
     pub(crate) fn is_open(&self) -> bool {

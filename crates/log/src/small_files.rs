@@ -113,6 +113,7 @@ impl<D: Disk> LogReader<D> {
             };
             remove_if_there(disk, &file)?;
             written.snapshots.retain(|other| *other != offset);
+            written.newest = None;
             found.push(Damage { file, position: 0, reason });
         }
         Ok(found)

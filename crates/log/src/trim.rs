@@ -111,6 +111,19 @@ impl<D: Disk> Log<D> {
     /// # Errors
     /// [`LogError::OutOfRange`] above the log end.
     pub fn advance_log_start(&mut self, offset: Offset) -> Result<Trim<D>, LogError> {
+        self.advance_log_start_with(offset, || None)
+    }
+
+    /// The same, with the producer state at the log end, which is asked for if segments go: what they tell of producers and of the
+    /// ends of transactions is nowhere else then.
+    ///
+    /// # Errors
+    /// As [`Log::advance_log_start`].
+    pub fn advance_log_start_with(
+        &mut self,
+        offset: Offset,
+        producers: impl FnOnce() -> Option<Bytes>,
+    ) -> Result<Trim<D>, LogError> {
         let log_end = self.log_end();
         if offset > log_end.offset() {
             return Err(LogError::OutOfRange { requested: offset, log_start: self.log_start(), log_end });
@@ -119,7 +132,8 @@ impl<D: Disk> Log<D> {
         let sealed = list.len().saturating_sub(1);
         let going =
             list[..sealed].iter().take_while(|s| s.end_offset() <= offset && s.is_log_synced()).count();
-        Ok(self.trim(going, offset, None))
+        let producers = if going > 0 { producers() } else { None };
+        Ok(self.trim(going, offset, producers))
     }
 
     /// Moves the log start up to `offset` for readers, never back and not beyond the log end. It is durable, and files go, with the

@@ -135,7 +135,7 @@ impl<D: Disk> Log<D> {
         self.reader.generation.fetch_add(1, Release);
         self.reserved = Reserved::default();
         // What was rewritten or copied as a whole takes no more.
-        self.active = cut.list.last().filter(|segment| segment.generation == 0).cloned();
+        self.active = cut.list.last().filter(|segment| !segment.is_closed()).cloned();
         self.next_raft_index = raft_index;
         self.last_epoch = cut.last_row_epoch.max(last_side);
         self.durable_end = self.durable_end.min(cut.end.into());

@@ -1,13 +1,16 @@
 //! A partition's log with all that follows from it: what [`Solo`](crate::Solo) and a replica have in common.
 
 use bytes::Bytes;
-use tailrace_log::{Disk, Log, LogError, SNAPSHOT_BYTES_MAX};
+use tailrace_log::{Discarded, Disk, Log, LogError, Rewritten, SNAPSHOT_BYTES_MAX, Trim};
 use tailrace_records::{BatchHeader, NO_SEQUENCE};
 use tailrace_types::{DurableEnd, HighWatermark, LeaderEpoch, Offset, RaftIndex, TimestampMs};
 
+use crate::aborted::AbortedTransaction;
 use crate::producers::{Producers, RememberedBatch, SequenceCheck};
 use crate::reader::PartitionReader;
 use crate::solo::{AppendError, Appended, Durability, Plan, Policy, SyncOutcome, SyncTicket};
+#[cfg(feature = "raft")]
+use crate::unended::forget_unended;
 use crate::verification::{VerificationGuard, Verifications};
 
 pub(crate) struct Ledger<D: Disk> {
@@ -193,10 +196,42 @@ impl<D: Disk> Ledger<D> {
         if self.sync_due() { SyncOutcome::Again } else { SyncOutcome::Done }
     }
 
-    /// `None` for a table that the log would not take: of a partition that more producers have transactions open in than are
-    /// let in here. Its next start reads more of the log.
+    /// See [`table_of`].
     pub(crate) fn snapshot(&self) -> Option<Bytes> {
-        Some(self.producers.snapshot()).filter(|bytes| bytes.len() <= SNAPSHOT_BYTES_MAX)
+        table_of(&self.producers)
+    }
+
+    /// Puts in place what a round of compaction has written, or a segment that was mended.
+    ///
+    /// The transactions whose abort markers are no longer there are forgotten before readers can miss the marker, and before the
+    /// table is kept. Their records went in an earlier round, which is durable (see [`Log::begin_compaction`]): whatever a
+    /// crash brings back, nothing of them is among it.
+    pub(crate) fn install_compacted(
+        &mut self,
+        rewritten: Rewritten<D>,
+        keeps_table: bool,
+    ) -> Result<Result<Trim<D>, Discarded<D>>, AppendError> {
+        let Self { log, producers, reader, .. } = self;
+        let removed = rewritten.removed_aborts().to_vec();
+        let table = || {
+            let stays =
+                |transaction: &AbortedTransaction| removed.binary_search(&transaction.last_offset).is_err();
+            if !removed.is_empty() && producers.retain_aborted(stays) {
+                reader.retract_aborted(producers.aborted());
+            }
+            if keeps_table { table_of(producers) } else { None }
+        };
+        log.install_compacted(rewritten, table).map_err(refusal)
+    }
+
+    /// Forgets aborted transactions without a marker in the log, as it may have come from another replica.
+    #[cfg(feature = "raft")]
+    pub(crate) fn forget_unended(&mut self) -> Result<(), LogError> {
+        let mut notes = Vec::new();
+        if forget_unended(&mut self.log, &mut self.producers, &mut notes)? {
+            self.reader.retract_aborted(self.producers.aborted());
+        }
+        Ok(())
     }
 
     pub(crate) fn refuse_if_halted(&self) -> Result<(), AppendError> {
@@ -205,6 +240,12 @@ impl<D: Disk> Ledger<D> {
             None => Ok(()),
         }
     }
+}
+
+/// `None` for a table that the log would not take: of a partition that more producers have transactions open in than are let in
+/// here. Its next start reads more of the log.
+pub(crate) fn table_of(producers: &Producers) -> Option<Bytes> {
+    Some(producers.snapshot()).filter(|bytes| bytes.len() <= SNAPSHOT_BYTES_MAX)
 }
 
 pub(crate) fn refusal(error: LogError) -> AppendError {

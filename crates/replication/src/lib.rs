@@ -9,6 +9,7 @@
 
 mod aborted;
 mod compaction;
+pub mod inspect;
 mod ledger;
 #[cfg(feature = "raft")]
 mod partition;
@@ -19,6 +20,7 @@ mod reader;
 mod rebuild;
 mod snapshot;
 mod solo;
+mod unended;
 mod verification;
 
 pub use aborted::{ABORTED_TRANSACTIONS_MAX, AbortedTransaction, AbortedTransactions};
@@ -29,7 +31,7 @@ pub use producers::{
     BATCHES_REMEMBERED, NO_COORDINATOR_EPOCH, PRODUCERS_MAX, ProducerError, ProducerState, Producers,
     RememberedBatch, SequenceCheck, TransactionMarker,
 };
-pub use reader::PartitionReader;
+pub use reader::{CommittedSlice, PartitionReader};
 pub use snapshot::SnapshotError;
 pub use solo::{AppendError, Appended, Durability, Policy, Solo, SyncOutcome, SyncTicket};
 pub use verification::{VERIFICATIONS_MAX, VerificationGuard};

@@ -205,6 +205,11 @@ impl<D: Disk> Partition<D> {
         either!(self, core => core.begin_compaction(policy, now))
     }
 
+    /// See [`Solo::close_old_segment`].
+    pub fn close_old_segment(&mut self, now: TimestampMs) -> bool {
+        either!(self, core => core.close_old_segment(now))
+    }
+
     /// See [`Solo::install_compacted`].
     ///
     /// # Errors

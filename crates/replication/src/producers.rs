@@ -381,7 +381,7 @@ impl Producers {
     }
 
     /// Keeps of the aborted transactions those that `keep` says. Returns true if any went.
-    pub fn retain_aborted(&mut self, keep: impl FnMut(&AbortedTransaction) -> bool) -> bool {
+    pub(crate) fn retain_aborted(&mut self, keep: impl FnMut(&AbortedTransaction) -> bool) -> bool {
         self.aborted.retain(keep)
     }
 

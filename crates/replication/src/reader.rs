@@ -1,10 +1,10 @@
 //! What readers need to know of a partition, published so that a fetch takes no lock.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
-use tailrace_log::{Disk, LogReader};
+use tailrace_log::{Disk, LogError, LogReader, LogSlice};
 use tailrace_types::{HighWatermark, LeaderEpoch, LogEnd, Offset};
 
 use crate::aborted::{AbortedTransaction, AbortedTransactions};
@@ -15,11 +15,16 @@ pub struct PartitionReader<D: Disk> {
     marks: Arc<Marks>,
 }
 
+/// Where whole batches lie, and the aborted transactions that a client has to skip there.
+pub type CommittedSlice<D> = (LogSlice<D>, Vec<AbortedTransaction>);
+
 #[derive(Debug)]
 struct Marks {
     high_watermark: AtomicI64,
     last_stable_offset: AtomicI64,
     aborted: ArcSwap<AbortedTransactions>,
+    /// How often transactions were taken off the list whose marker the log has no longer.
+    retractions: AtomicU64,
     epoch: AtomicI32,
 }
 
@@ -50,6 +55,7 @@ impl<D: Disk> PartitionReader<D> {
             high_watermark: AtomicI64::new(high_watermark.get()),
             last_stable_offset: AtomicI64::new(last_stable_offset.get()),
             aborted: ArcSwap::default(),
+            retractions: AtomicU64::new(0),
             epoch: AtomicI32::new(epoch.get()),
         };
         Self { log, marks: Arc::new(marks) }
@@ -81,6 +87,33 @@ impl<D: Disk> PartitionReader<D> {
     /// The aborted transactions with records or their marker within `from..upto`, in the order of their markers.
     pub fn aborted_transactions(&self, from: Offset, upto: Offset) -> Vec<AbortedTransaction> {
         self.marks.aborted.load().within(from, upto)
+    }
+
+    /// [`LogReader::read`] of committed records, with the aborted transactions that fit what was read: those that a client has to
+    /// skip there, and none that no marker ends. `upto` is a last stable offset that was read before.
+    ///
+    /// # Errors
+    /// Those of [`LogReader::read`].
+    pub fn read_committed(
+        &self,
+        from: Offset,
+        upto: Offset,
+        bytes_max: u64,
+        at_least_one: bool,
+    ) -> Result<Option<CommittedSlice<D>>, LogError> {
+        loop {
+            // The list first: it forgets what the log start has left behind. But compaction takes markers away, and then the
+            // list from before would hide all that follows of their producers.
+            let retractions = self.marks.retractions.load(Ordering::Acquire);
+            let aborted = self.aborted();
+            let slice = self.log.read(from, upto, bytes_max, at_least_one)?;
+            if self.marks.retractions.load(Ordering::Acquire) == retractions {
+                return Ok(slice.map(|slice| {
+                    let aborted = aborted.within(from, slice.next_offset);
+                    (slice, aborted)
+                }));
+            }
+        }
     }
 
     /// First offset that can still be read.
@@ -116,5 +149,11 @@ impl<D: Disk> PartitionReader<D> {
     /// To be called before the last stable offset passes a marker that the list has for the first time.
     pub(crate) fn publish_aborted(&self, aborted: &AbortedTransactions) {
         self.marks.aborted.store(Arc::new(aborted.clone()));
+    }
+
+    /// The same without transactions that were on the list. To be called before the log lets go of their markers.
+    pub(crate) fn retract_aborted(&self, aborted: &AbortedTransactions) {
+        self.publish_aborted(aborted);
+        self.marks.retractions.fetch_add(1, Ordering::AcqRel);
     }
 }

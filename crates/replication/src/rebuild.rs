@@ -8,11 +8,12 @@ use tailrace_types::{Offset, TimestampMs};
 
 use crate::producers::Producers;
 use crate::solo::Policy;
+use crate::unended::forget_unended;
 
 /// Reads the headers of the batches behind the snapshot, and of control batches all: what they say is not in the header.
 /// Transactions whose marker lies at or above `committed` are not decided yet.
 pub(crate) fn rebuild_producers<D: Disk>(
-    log: &Log<D>,
+    log: &mut Log<D>,
     recovery: &mut Recovery,
     policy: Policy,
     committed: Offset,
@@ -23,7 +24,9 @@ pub(crate) fn rebuild_producers<D: Disk>(
     // A snapshot that cannot be read is as good as none: the whole log is then looked through.
     let known = snapshot.and_then(|(offset, bytes)| Some((*offset, Producers::from_snapshot(bytes).ok()?)));
     let (from, mut producers) = known.unwrap_or_default();
-    for row in reader.headers(from) {
+    producers.trim(log.log_start());
+    forget_unended(log, &mut producers, &mut recovery.notes)?;
+    for row in reader.headers_kept(from) {
         let (_, header) = row?;
         if header.base_offset < from {
             continue;
@@ -51,15 +54,24 @@ fn read_marker<D: Disk>(
     reader: &Arc<LogReader<D>>,
     header: &BatchHeader,
 ) -> Result<Result<Option<EndTransactionMarker>, String>, LogError> {
-    // The log start may lie within the batch, and nothing is read below it.
-    let at = header.base_offset.max(reader.log_start());
+    let at = header.base_offset;
+    let note =
+        |error: &dyn std::fmt::Display| format!("the control batch at offset {at} is skipped: {error}");
+    if at < reader.log_start() {
+        // Nothing is read there for others.
+        return match reader.read_checked(at, header.next_offset(), 0) {
+            Ok(bytes) if bytes.is_empty() => Ok(Ok(None)),
+            Ok(bytes) => Ok(EndTransactionMarker::read(&bytes).map_err(|error| note(&error))),
+            Err(error @ LogError::Damaged { .. }) => Ok(Err(note(&error))),
+            Err(error) => Err(error),
+        };
+    }
     let slice = reader.read(at, header.next_offset(), 0, true)?;
     let Some(slice) = slice.filter(|slice| slice.base_offset == header.base_offset) else {
         return Ok(Ok(None));
     };
     let bytes = slice.read().map_err(|error| LogError::io("read a marker in", reader.dir(), error))?;
-    let note = |error| format!("the control batch at offset {} is skipped: {error}", header.base_offset);
-    Ok(EndTransactionMarker::read(&bytes).map_err(note))
+    Ok(EndTransactionMarker::read(&bytes).map_err(|error| note(&error)))
 }
 
 /// When a batch was appended is not known later on; its own time is, and no later than that.

@@ -9,9 +9,8 @@ use tailrace_log::{
 use tailrace_records::{BatchHeader, EndTransactionMarker};
 use tailrace_types::{HighWatermark, LeaderEpoch, LogEnd, Offset, TimestampMs};
 
-use crate::aborted::AbortedTransaction;
 use crate::compaction::CompactionPolicy;
-use crate::ledger::{Ledger, refusal};
+use crate::ledger::{Ledger, refusal, table_of};
 use crate::producers::{ProducerError, Producers, RememberedBatch, TransactionMarker};
 use crate::reader::PartitionReader;
 use crate::rebuild::rebuild_producers;
@@ -149,9 +148,9 @@ impl<D: Disk> Solo<D> {
         policy: Policy,
         now: TimestampMs,
     ) -> Result<(Self, Recovery), LogError> {
-        let (log, mut recovery) = Log::open(store, dir, identity, config, now)?;
+        let (mut log, mut recovery) = Log::open(store, dir, identity, config, now)?;
         let committed = log.log_end().offset();
-        let producers = rebuild_producers(&log, &mut recovery, policy, committed, now)?;
+        let producers = rebuild_producers(&mut log, &mut recovery, policy, committed, now)?;
         let epoch = LeaderEpoch(log.last_epoch().get().max(-1) + 1);
         let ledger = Ledger::new(log, producers, policy, committed, epoch);
         let solo = Self { ledger, epoch, epoch_begun: false };
@@ -360,7 +359,10 @@ impl<D: Disk> Solo<D> {
         self.ledger.refuse_if_halted()?;
         self.ledger.producers.expire(now, self.ledger.policy.producer_expiration_ms);
         self.ledger.verifications.expire(now, self.ledger.policy.producer_expiration_ms);
-        let trim = self.ledger.log.retain(self.ledger.reader.high_watermark(), now);
+        let high_watermark = self.ledger.reader.high_watermark();
+        let is_due = self.ledger.log.retention_is_due(high_watermark, now);
+        let table = if is_due { self.ledger.snapshot() } else { None };
+        let trim = self.ledger.log.retain_with(high_watermark, now, table);
         self.ledger.publish_stable();
         Ok(trim)
     }
@@ -378,7 +380,8 @@ impl<D: Disk> Solo<D> {
             to <= self.ledger.reader.high_watermark().offset(),
             "log start {to} beyond the high watermark"
         );
-        let trim = self.ledger.log.advance_log_start(to).map_err(refusal)?;
+        let Ledger { log, producers, .. } = &mut self.ledger;
+        let trim = log.advance_log_start_with(to, || table_of(producers)).map_err(refusal)?;
         self.ledger.publish_stable();
         Ok(trim)
     }
@@ -402,11 +405,10 @@ impl<D: Disk> Solo<D> {
         }
     }
 
-    /// Keeps of the aborted transactions those that `keep` says: after compaction, those whose marker is still there.
-    pub fn retain_aborted(&mut self, keep: impl FnMut(&AbortedTransaction) -> bool) {
-        if self.ledger.producers.retain_aborted(keep) {
-            self.ledger.reader.publish_aborted(self.ledger.producers.aborted());
-        }
+    /// Closes the active segment if it is older than `segment.ms`, though nothing is appended. True if it was closed. What is worth
+    /// calling this [`LogReader::is_closing_due`](tailrace_log::LogReader::is_closing_due) says without the partition.
+    pub fn close_old_segment(&mut self, now: TimestampMs) -> bool {
+        self.ledger.log.close_old_segment(now)
     }
 
     /// Begins a round of compaction up to the last stable offset. `None` if there is nothing to do, or a round is under
@@ -438,14 +440,7 @@ impl<D: Disk> Solo<D> {
         &mut self,
         rewritten: Rewritten<D>,
     ) -> Result<Result<Trim<D>, Discarded<D>>, AppendError> {
-        let snapshot = self.ledger.snapshot();
-        let removed = rewritten.removed_aborts().to_vec();
-        let installed = self.ledger.log.install_compacted(rewritten, snapshot).map_err(refusal)?;
-        if installed.is_ok() && !removed.is_empty() {
-            // Their records went in an earlier round.
-            self.retain_aborted(|transaction| removed.binary_search(&transaction.last_offset).is_err());
-        }
-        Ok(installed)
+        self.ledger.install_compacted(rewritten, true)
     }
 
     /// Builds the index of the segment that holds `offset` anew. Blocks on the disk.

@@ -22,7 +22,7 @@ use crate::txn::TxnArguments;
     tailrace topic create orders\n  \
     seq 1000 | tailrace produce orders\n  \
     tailrace consume orders\n\n\
-    Exit status: 0 done, 1 failed, 2 wrong usage.")]
+    Exit status: 0 done, 1 failed, 2 wrong usage, 130 and 143 ended by SIGINT and SIGTERM.")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) serve: ServeArguments,
@@ -83,7 +83,7 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "ADDR")]
     pub(crate) http: Option<String>,
     /// Number of this node [default: 1]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
     pub(crate) node_id: Option<i32>,
     /// Address for other nodes of a cluster; port 0 picks a free one [default: off, the node is alone]
     #[arg(long, value_name = "ADDR")]

@@ -2,12 +2,13 @@
 
 use std::process::ExitCode;
 
+use serde_json::json;
 use tailrace_broker::config::{ConfigSource, DescribedConfig, configuration_markdown, describe_broker};
 
 use crate::args::{ConfigArguments, ConfigVerb, Output};
 use crate::failure::Failure;
 use crate::output::{print, print_json};
-use crate::settings::Settings;
+use crate::settings::{Origin, Settings};
 
 pub(crate) fn run(arguments: &ConfigArguments) -> Result<ExitCode, Failure> {
     match &arguments.verb {
@@ -19,28 +20,45 @@ pub(crate) fn run(arguments: &ConfigArguments) -> Result<ExitCode, Failure> {
             print("ok\n")?;
         }
         ConfigVerb::Print { settings, changed, output } => {
-            let (_, config) = Settings::load(settings)?;
+            let (settings, config) = Settings::load(settings)?;
             let mut entries = describe_broker(&config);
             entries.retain(|entry| !changed || entry.source != ConfigSource::Default);
             match output {
                 Output::Text => {
-                    let line = |entry: DescribedConfig| {
-                        let hidden = entry.sensitive && entry.source != ConfigSource::Default;
-                        let instead = if hidden { "(hidden)" } else { "(not set)" };
-                        format!("{} = {}\n", entry.name, entry.value.as_deref().unwrap_or(instead))
-                    };
-                    print(&entries.into_iter().map(line).collect::<String>())?;
+                    print(&entries.iter().map(|entry| line(entry, &settings)).collect::<String>())?;
                 }
                 Output::Json => {
-                    let entries: serde_json::Map<_, _> = entries
-                        .into_iter()
-                        .map(|entry| (entry.name.to_owned(), entry.value.into()))
-                        .collect();
-                    print_json(&entries)?;
+                    let object = |entry: &DescribedConfig| {
+                        let origin = origin(entry, &settings);
+                        let object = json!({
+                            "value": entry.value,
+                            "source": origin.map_or("default", Origin::layer),
+                            "place": origin.map(Origin::to_string),
+                        });
+                        (entry.name.to_owned(), object)
+                    };
+                    print_json(&entries.iter().map(object).collect::<serde_json::Map<_, _>>())?;
                 }
             }
         }
         ConfigVerb::Reference => print(&configuration_markdown())?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What sets a value; `None` for a default. A setting may come from the same one in another unit.
+fn origin<'a>(entry: &DescribedConfig, settings: &'a Settings) -> Option<&'a Origin> {
+    if entry.source == ConfigSource::Default {
+        return None;
+    }
+    let set_by = entry.synonyms.first().map_or(entry.name, |synonym| synonym.name);
+    settings.origins.get(set_by)
+}
+
+fn line(entry: &DescribedConfig, settings: &Settings) -> String {
+    let origin = origin(entry, settings);
+    let instead = if entry.sensitive && origin.is_some() { "(hidden)" } else { "(not set)" };
+    let value = entry.value.as_deref().unwrap_or(instead);
+    let place = origin.map_or_else(|| "default".to_owned(), |origin| format!("{} {origin}", origin.layer()));
+    format!("{} = {value}  ({place})\n", entry.name)
 }

@@ -7,6 +7,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::client::Tls;
+use crate::client::address::nature;
 use crate::failure::{Failure, plain};
 
 /// Longest page that is read: some ten thousand connections.
@@ -50,19 +51,20 @@ async fn fetch(site: &Site, path: &str) -> Result<Vec<u8>, Failure> {
     };
     let stream = TcpStream::connect(address).await.map_err(failed)?;
     match &site.tls {
-        None => exchange(stream, address, path).await,
+        None => exchange(stream, site, path).await,
         Some(tls) => {
             let stream = tls.connect(address, stream).await;
-            exchange(stream.map_err(|reason| format!("{address}: {reason}"))?, address, path).await
+            exchange(stream.map_err(|reason| format!("{address}: {reason}"))?, site, path).await
         }
     }
 }
 
 async fn exchange<S: AsyncRead + AsyncWrite + Unpin>(
     mut stream: S,
-    address: &str,
+    site: &Site,
     path: &str,
 ) -> Result<Vec<u8>, Failure> {
+    let (address, option) = (&site.address, site.option);
     let failed = |error: std::io::Error| format!("cannot get {path} from {address}: {}", plain(&error));
     let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\nAccept: application/json\r\n\r\n");
     stream.write_all(request.as_bytes()).await.map_err(failed)?;
@@ -72,13 +74,25 @@ async fn exchange<S: AsyncRead + AsyncWrite + Unpin>(
         Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {}
         read => drop(read.map_err(failed)?),
     }
-    let (head, body) = split(&answer).ok_or_else(|| format!("{address} does not speak HTTP"))?;
+    let (head, body) = split(&answer).ok_or_else(|| not_http(address, &answer, option))?;
     match head.split_whitespace().nth(1) {
         Some("200") => Ok(body.to_vec()),
         _ => {
             let status = head.lines().next().unwrap_or_default();
             Err(format!("{address} answers {path} with '{status}': {}", text(body)).into())
         }
+    }
+}
+
+/// A server for Kafka clients says nothing to a line of HTTP, and closes.
+fn not_http(address: &str, answer: &[u8], option: &str) -> String {
+    match nature(answer) {
+        Some(what) => format!("{address} is {what}; name the HTTP port with {option}"),
+        None if answer.is_empty() => format!(
+            "{address} closed the connection without an answer, as the port for Kafka clients does; name the HTTP port \
+             with {option}"
+        ),
+        None => format!("{address} does not speak HTTP; name the HTTP port with {option}"),
     }
 }
 

@@ -9,6 +9,7 @@ mod consume;
 mod failure;
 mod group;
 mod http;
+mod interrupt;
 mod nats;
 mod offline;
 mod output;
@@ -18,15 +19,17 @@ mod settings;
 mod text;
 mod topic;
 mod txn;
+mod usage;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use crate::args::{Arguments, ServeArguments, Verb};
+use crate::args::{ServeArguments, Verb};
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match usage::parse() {
+        Ok(arguments) => arguments,
+        Err(status) => return status,
+    };
     let result = match arguments.verb {
         None => return serve(&arguments.serve),
         Some(Verb::Serve(arguments)) => return serve(&arguments),

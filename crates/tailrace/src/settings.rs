@@ -3,6 +3,7 @@
 //! Defaults are not here: the tables in `tailrace_broker::config` have them, and check every value.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use tailrace_broker::config::{
@@ -10,6 +11,7 @@ use tailrace_broker::config::{
 };
 
 use crate::args::ServeArguments;
+use crate::failure::plain;
 
 /// Variables that begin like ours and are none of the server's settings.
 const OTHER_VARIABLES: &[&str] = &[
@@ -23,7 +25,7 @@ const OTHER_VARIABLES: &[&str] = &[
 /// Why the configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SettingsError {
-    #[error("cannot read {}: {error}", .path.display())]
+    #[error("cannot read {}: {}", .path.display(), plain(.error))]
     Read { path: PathBuf, error: std::io::Error },
     #[error("{}: {error}", .path.display())]
     Toml { path: PathBuf, error: String },
@@ -35,11 +37,43 @@ pub(crate) enum SettingsError {
     Config(#[from] ConfigError),
 }
 
+/// The layer that a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    File(PathBuf),
+    Variable(String),
+    Flag(&'static str),
+}
+
+impl Origin {
+    /// The layer.
+    pub(crate) fn layer(&self) -> &'static str {
+        match self {
+            Self::File(_) => "file",
+            Self::Variable(_) => "environment",
+            Self::Flag(_) => "flag",
+        }
+    }
+}
+
+/// The place within the layer.
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => path.display().fmt(f),
+            Self::Variable(name) => f.pad(name),
+            Self::Flag(name) => f.pad(name),
+        }
+    }
+}
+
 /// All layers merged.
 #[derive(Debug, Default)]
 pub(crate) struct Settings {
     /// Key (canonical name) to value.
     pub(crate) values: BTreeMap<String, String>,
+    /// Where each of them comes from.
+    pub(crate) origins: BTreeMap<String, Origin>,
     /// Variables that look like settings and are not: reported, but no reason not to start, since other programs use
     /// the prefix too.
     pub(crate) unknown_variables: Vec<String>,
@@ -72,7 +106,7 @@ impl Settings {
         let mut flat = Vec::new();
         flatten("", &toml::Value::Table(table), &mut flat).map_err(wrong)?;
         for (key, value) in flat {
-            self.add(&key, value, || path.display().to_string())?;
+            self.add(&key, value, Origin::File(path.to_owned()))?;
         }
         Ok(())
     }
@@ -86,7 +120,7 @@ impl Settings {
                 continue;
             }
             match broker_key_of_variable(&variable) {
-                Some(key) => self.add(key.name, value, || variable.clone())?,
+                Some(key) => self.add(key.name, value, Origin::Variable(variable))?,
                 None => self.unknown_variables.push(variable),
             }
         }
@@ -96,7 +130,7 @@ impl Settings {
     fn add_flags(&mut self, arguments: &ServeArguments) -> Result<(), SettingsError> {
         for set in &arguments.set {
             let (key, value) = set.split_once('=').ok_or_else(|| SettingsError::NoValue(set.clone()))?;
-            self.add(key.trim(), value.to_owned(), || "--set".to_owned())?;
+            self.add(key.trim(), value.to_owned(), Origin::Flag("--set"))?;
         }
         let node_id = arguments.node_id.map(|id| id.to_string());
         let seeds = (!arguments.seeds.is_empty()).then(|| arguments.seeds.join(","));
@@ -111,16 +145,18 @@ impl Settings {
         ];
         for (key, value, flag) in flags {
             if let Some(value) = value {
-                self.add(key, value.clone(), || flag.to_owned())?;
+                self.add(key, value.clone(), Origin::Flag(flag))?;
             }
         }
         Ok(())
     }
 
     /// Takes a value over under its key's canonical name, so that a later layer's alias replaces it.
-    fn add(&mut self, key: &str, value: String, place: impl Fn() -> String) -> Result<(), SettingsError> {
-        let known = broker_key(key).map_err(|error| SettingsError::Key { place: place(), error })?;
-        known.parse(&value).map_err(|error| SettingsError::Key { place: place(), error })?;
+    fn add(&mut self, key: &str, value: String, origin: Origin) -> Result<(), SettingsError> {
+        let wrong = |error| SettingsError::Key { place: origin.to_string(), error };
+        let known = broker_key(key).map_err(wrong)?;
+        known.parse(&value).map_err(wrong)?;
+        self.origins.insert(known.name.to_owned(), origin);
         self.values.insert(known.name.to_owned(), value);
         Ok(())
     }
@@ -182,6 +218,10 @@ mod tests {
         assert_eq!(settings.values["log.retention.ms"], "8");
         assert_eq!(settings.values["fetch.max.bytes"], "4096");
         assert_eq!(settings.unknown_variables, ["TAILRACE_BIN"]);
+        let origin = |key: &str| (settings.origins[key].layer(), settings.origins[key].to_string());
+        assert_eq!(origin("num.partitions"), ("flag", "--set".to_owned()));
+        assert_eq!(origin("log.retention.ms"), ("environment", "TAILRACE_LOG_RETENTION_MS".to_owned()));
+        assert_eq!(origin("fetch.max.bytes"), ("file", file.display().to_string()));
     }
 
     #[test]

@@ -520,8 +520,9 @@ settings! {
         /// and -1 check nothing by themselves. The first round begins when a tenth of it has passed since the start.
         tailrace_scrub_interval_ms: i64 = K::new("tailrace.scrub.interval.ms", Long).default("604800000").ms().at_least(-1)
             .dynamic();
-        /// Begins a round at once whenever it changes: a word of its own, and after a colon the name of a topic if only that is to
-        /// be checked. Set by `tailrace cluster scrub`.
+        /// Begins a round at once whenever it changes: a word of its own; after an @ the bytes per second of that round, if not
+        /// those of tailrace.scrub.bytes.per.second (0: no limit); after a colon the name of a topic, if only that is to be
+        /// checked. Set by `tailrace cluster scrub`.
         tailrace_scrub_request: String = K::new("tailrace.scrub.request", Text).default("").dynamic();
         /// Step in which disk space of an active segment is reserved beyond its size, from its first record on. 0
         /// reserves nothing. Each partition that is written to takes up to this much more disk.

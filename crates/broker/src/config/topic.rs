@@ -90,7 +90,8 @@ settings! {
         local_retention_ms: i64 = key("local.retention.ms", Long).default("-2").ms().at_least(-2).accepted()
             .synonyms(from!("log.local.retention.ms"));
         /// Age from which a record is compacted whatever min.cleanable.dirty.ratio says. Segments are closed at this age, too,
-        /// since only closed ones are compacted.
+        /// since only closed ones are compacted: also where nothing is appended any more. Where this is set, tombstones go from a
+        /// quiet partition as well when delete.retention.ms is over.
         max_compaction_lag_ms: i64 = key("max.compaction.lag.ms", Long).default(MAX).ms().at_least(1)
             .synonyms(from!("log.cleaner.max.compaction.lag.ms"));
         /// Size of the largest batch that is accepted, after compression if it is compressed. Larger ones are answered
@@ -151,7 +152,8 @@ settings! {
         /// do not roll in the same moment.
         segment_jitter_ms: i64 = key("segment.jitter.ms", Long).default("0").ms().at_least(0)
             .synonyms(from!("log.roll.jitter.ms", "log.roll.jitter.hours" * HOUR_MS));
-        /// Age at which a segment that has records is closed even if it is not full, so that retention can reach it.
+        /// Age at which a segment that has records is closed even if it is not full, so that retention can reach it: by the
+        /// timestamps of what is appended, and by the broker's clock where nothing is, within a second.
         segment_ms: i64 = key("segment.ms", Long).default("604800000").ms().at_least(1)
             .synonyms(from!("log.roll.ms", "log.roll.hours" * HOUR_MS));
         /// Number of records that a partition keeps at least before its oldest segments are deleted. Negative: no limit.

@@ -1,9 +1,12 @@
 //! What of a log could be compacted now. Kafka's rules (`LogCleanerManager`), in whole segments.
 
+use std::sync::Arc;
+
 use tailrace_types::{Offset, TimestampMs};
 
 use crate::disk::Disk;
 use crate::reader::{LogReader, SegmentList};
+use crate::segment::Segment;
 
 /// What keeps records from being compacted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +32,9 @@ pub struct Cleanable {
     pub clean_bytes: u64,
     /// Bytes in between, in whole segments.
     pub dirty_bytes: u64,
+    /// `max.compaction.lag.ms` is set, and in what was compacted the time of a tombstone or a marker is over, or nobody has looked since
+    /// the start.
+    pub expired: bool,
     /// By how many milliseconds `max.compaction.lag.ms` is exceeded; 0 if it is not.
     pub overdue_ms: i64,
 }
@@ -42,7 +48,7 @@ impl Cleanable {
 }
 
 impl<D: Disk> LogReader<D> {
-    /// What could be compacted now. The active segment never is. Takes no lock and reads no file.
+    /// What could be compacted now. A segment that takes batches never is. Takes no lock and reads no file.
     pub fn cleanable(&self, limits: &CompactionLimits) -> Cleanable {
         cleanable(&self.segments.load(), self.first_dirty().max(self.log_start()), limits)
     }
@@ -53,7 +59,8 @@ pub(crate) fn cleanable<D: Disk>(
     first_dirty: Offset,
     limits: &CompactionLimits,
 ) -> Cleanable {
-    let closed = &segments[..segments.len().saturating_sub(1)];
+    let open = segments.last().is_some_and(|last| !last.is_closed());
+    let closed = &segments[..segments.len() - usize::from(open)];
     let first_young = closed.iter().position(|s| {
         limits.min_lag_ms > 0
             && s.end_offset() > first_dirty
@@ -62,20 +69,24 @@ pub(crate) fn cleanable<D: Disk>(
     let eligible = first_young.unwrap_or(closed.len());
     let stable = closed.iter().take_while(|s| s.end_offset() <= limits.stable).count();
     let count = eligible.min(stable);
-    let end = segments.get(count).map_or(first_dirty, |s| s.base_offset);
+    let last_end = closed[..count].last().map_or(first_dirty, |s| s.end_offset());
+    let end = segments.get(count).map_or(last_end, |s| s.base_offset);
     let (mut clean_bytes, mut dirty_bytes, mut oldest) = (0, 0, i64::MAX);
     for segment in &closed[..count] {
         let bytes = u64::from(segment.bytes());
         if segment.end_offset() > first_dirty {
             dirty_bytes += bytes;
-            if segment.first_timestamp().0 > 0 {
-                oldest = oldest.min(segment.first_timestamp().0);
-            }
+            // Records may bring later timestamps than the clock's.
+            let begun = [segment.first_timestamp().0, segment.created.0];
+            oldest = begun.into_iter().filter(|ms| *ms > 0).fold(oldest, i64::min);
         } else {
             clean_bytes += bytes;
         }
     }
     let due_from = limits.now.0.saturating_sub(limits.max_lag_ms.max(0));
     let overdue_ms = if oldest < due_from { due_from - oldest } else { 0 };
-    Cleanable { first_dirty, end, clean_bytes, dirty_bytes, overdue_ms }
+    let is_expired = |s: &Arc<Segment<D>>| s.next_horizon().is_none_or(|horizon| horizon <= limits.now);
+    let expired = limits.max_lag_ms < i64::MAX
+        && closed[..count].iter().any(|s| s.generation > 0 && s.rows() > 0 && is_expired(s));
+    Cleanable { first_dirty, end, clean_bytes, dirty_bytes, expired, overdue_ms }
 }

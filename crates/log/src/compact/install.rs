@@ -26,21 +26,23 @@ impl<D: Disk> Discarded<D> {
 
 impl<D: Disk> Log<D> {
     /// Lets a rewritten group take the place of what it was made of, for readers at once. [`Trim::run`] then makes that
-    /// durable and removes the old files; readers that have them open go on reading. `producers` is the producer state at the
-    /// log end: a snapshot from before must not be used with what compaction has left.
+    /// durable and removes the old files; readers that have them open go on reading. `producers` gives the producer state at the
+    /// log end: a snapshot from before must not be used with what compaction has left. It is asked right before the exchange,
+    /// and only if there is one.
     ///
     /// # Errors
     /// [`LogError::Poisoned`] if it was. The inner error: the group has lost its place, which is no failure.
     pub fn install_compacted(
         &mut self,
         rewritten: Rewritten<D>,
-        producers: Option<Bytes>,
+        producers: impl FnOnce() -> Option<Bytes>,
     ) -> Result<Result<Trim<D>, Discarded<D>>, LogError> {
         self.check_writable()?;
         let list = self.reader.segments.load_full();
         let Some(new_list) = exchanged(&list, &rewritten, self.active.as_ref()) else {
             return Ok(Err(Discarded(rewritten)));
         };
+        let producers = producers();
         if let Some(segment) = &rewritten.segment {
             self.reader.damage.forget(segment.base_offset, segment.end_offset());
             self.reader.segments.store(Arc::new(new_list));

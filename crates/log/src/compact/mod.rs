@@ -28,6 +28,7 @@ use tailrace_types::{HighWatermark, Offset, ProducerEpoch, ProducerId, Timestamp
 use crate::config::SEGMENT_BYTES_MAX;
 use crate::disk::Disk;
 use crate::error::LogError;
+use crate::format::checkpoint::Checkpoint;
 use crate::format::names::Kind;
 use crate::log::Log;
 use crate::reader::LogReader;
@@ -128,7 +129,9 @@ pub struct Compaction<D: Disk> {
 
 impl<D: Disk> Log<D> {
     /// Begins a round. `None` if there is nothing to be done, or a round is under way. Blocks if the log never had a checkpoint: without
-    /// one, what a round has written counts at the next start whether it was installed or not.
+    /// one, what a round has written counts at the next start whether it was installed or not. So it does if segments were removed
+    /// or exchanged, and that is not durable yet: this round removes abort markers because their records are gone, and these
+    /// must not come back.
     ///
     /// # Errors
     /// [`LogError::Poisoned`] if it was: nothing is rewritten then. The disk's.
@@ -141,10 +144,10 @@ impl<D: Disk> Log<D> {
         let segments = reader.segments.load_full().as_ref().clone();
         let first_dirty = reader.first_dirty().max(reader.log_start());
         let cleanable = cleanable::cleanable(&segments, first_dirty, &settings.limits);
-        if cleanable.end <= first_dirty || self.compaction.upgrade().is_some() {
+        if (cleanable.end <= first_dirty && !cleanable.expired) || self.compaction.upgrade().is_some() {
             return Ok(None);
         }
-        if crate::store::lock(&reader.checkpoint).written.is_none() {
+        if !is_durable(&segments, crate::store::lock(&reader.checkpoint).written.as_ref()) {
             self.checkpoint(None)?;
         }
         let token = Arc::new(());
@@ -166,6 +169,14 @@ impl<D: Disk> Log<D> {
     }
 }
 
+/// True if a start finds the segments that there are now, but for those that were begun since the checkpoint.
+fn is_durable<D: Disk>(segments: &[Arc<Segment<D>>], written: Option<&Checkpoint>) -> bool {
+    let Some(written) = written else { return false };
+    let there = segments.iter().map(|s| (s.base_offset, s.generation));
+    let mut listed = written.segments.iter().map(|s| (s.base_offset, s.generation));
+    there.zip(&mut listed).all(|(there, listed)| there == listed) && listed.next().is_none()
+}
+
 impl<D: Disk> Compaction<D> {
     /// The first half: fills `map`, which must be empty, with the keys of the part that no round has seen. Ends early when
     /// the map is full, or at offsets too far from the first for it; what is left is the next round's. Reads that part,
@@ -177,8 +188,40 @@ impl<D: Disk> Compaction<D> {
     pub fn index(&mut self, map: &mut KeyMap, pace: &mut impl Pace) -> Result<(), LogError> {
         self.unless_overtaken(|this| this.index_segments(map, pace))?;
         self.stats.keys = map.len() as u64;
-        self.groups = self.group();
+        let has_dirty = self.mapped_end > self.first_dirty;
+        if has_dirty || self.unless_overtaken(|this| this.has_expired(pace))? {
+            self.groups = self.group();
+        }
         Ok(())
+    }
+
+    /// Where nothing is dirty: true if the time of a tombstone or a marker is over. Reads the headers of what has one.
+    fn has_expired(&self, pace: &mut impl Pace) -> Result<bool, LogError> {
+        let now = self.settings.limits.now;
+        let mut has_expired = false;
+        for segment in self.segments[..self.eligible].iter().filter(|s| s.generation > 0 && s.rows() > 0) {
+            if segment.next_horizon().is_none() {
+                segment.set_next_horizon(self.look_for_horizon(segment, pace)?);
+            }
+            has_expired |= segment.next_horizon().is_some_and(|horizon| horizon <= now);
+        }
+        Ok(has_expired)
+    }
+
+    fn look_for_horizon(
+        &self,
+        segment: &Arc<Segment<D>>,
+        pace: &mut impl Pace,
+    ) -> Result<TimestampMs, LogError> {
+        let mut first = TimestampMs(i64::MAX);
+        let mut source = Source::open(&self.reader, segment, HEADER_BYTES)?;
+        while let Some(row) = source.next_row()? {
+            if row.attributes.has_delete_horizon() && row.record_count > 0 {
+                let (header, _) = source.batch(&row, pace)?;
+                first = first.min(header.base_timestamp);
+            }
+        }
+        Ok(first)
     }
 
     fn index_segments(&mut self, map: &mut KeyMap, pace: &mut impl Pace) -> Result<(), LogError> {

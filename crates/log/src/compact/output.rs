@@ -32,11 +32,18 @@ pub(crate) struct Output<D: Disk> {
     running_max: TimestampMs,
     first: Option<TimestampMs>,
     last: Option<Row>,
+    now: TimestampMs,
+    /// See [`Segment::next_horizon`].
+    pub(crate) next_horizon: TimestampMs,
 }
 
 impl<D: Disk> Output<D> {
     /// Creates the files for what `sources` become.
-    pub(crate) fn create(reader: &Arc<LogReader<D>>, sources: &[Arc<Segment<D>>]) -> Result<Self, LogError> {
+    pub(crate) fn create(
+        reader: &Arc<LogReader<D>>,
+        sources: &[Arc<Segment<D>>],
+        now: TimestampMs,
+    ) -> Result<Self, LogError> {
         let generation = sources.iter().map(|s| s.generation).max().unwrap_or(0) + 1;
         let entry = SegmentEntry { generation, ..sources[0].to_entry() };
         let segment = Segment::from_entry(&reader.dir, &entry);
@@ -52,6 +59,8 @@ impl<D: Disk> Output<D> {
                 running_max: TimestampMs::NONE,
                 first: None,
                 last: None,
+                now,
+                next_horizon: TimestampMs(i64::MAX),
             }),
             Err(error) => {
                 remove_files(reader, &segment);
@@ -85,6 +94,10 @@ impl<D: Disk> Output<D> {
     ) -> Result<(), LogError> {
         let row = row_of(header, raft_index, self.bytes, self.running_max, 0);
         self.running_max = row.running_max_timestamp;
+        // What may go already has gone in this round.
+        if header.attributes.has_delete_horizon() && header.base_timestamp > self.now {
+            self.next_horizon = self.next_horizon.min(header.base_timestamp);
+        }
         self.first.get_or_insert(row.max_timestamp);
         self.bytes = row.end_position();
         self.rows.extend_from_slice(&row.encode(self.segment.base_offset));
@@ -121,6 +134,7 @@ impl<D: Disk> Output<D> {
             Ok(entry) => {
                 let segment = Arc::new(Segment::from_entry(&self.reader.dir, &entry));
                 segment.install(&Arc::new(self.files));
+                segment.set_next_horizon(self.next_horizon);
                 Ok(segment)
             }
             Err(error) => {

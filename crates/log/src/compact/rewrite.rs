@@ -100,7 +100,7 @@ impl<D: Disk> Compaction<D> {
         pace: &mut impl Pace,
     ) -> Result<Option<Group<D>>, LogError> {
         let reader = Arc::clone(&self.reader);
-        let mut output = Output::create(&reader, sources)?;
+        let mut output = Output::create(&reader, sources, self.settings.limits.now)?;
         let (changed, removed_aborts) = match self.fill(&mut output, sources, map, pace) {
             Ok((changed, removed)) => (changed || sources.len() > 1, removed),
             Err(error) => {
@@ -112,6 +112,7 @@ impl<D: Disk> Compaction<D> {
         self.stats.bytes_before += before;
         self.stats.bytes_after += if changed { u64::from(output.bytes()) } else { before };
         if !changed {
+            sources.iter().for_each(|source| source.set_next_horizon(output.next_horizon));
             output.abandon();
             return Ok(None);
         }

@@ -85,6 +85,20 @@ fn is_followed(rest: &Bytes, last: Option<&Entry>) -> bool {
     found.any(|(entry, _)| entry.raft_index.0 > last.map_or(0, |last| last.raft_index.0))
 }
 
+/// The entries before the first record that is torn or damaged, whatever the head says.
+pub(crate) fn leading(file: &[u8]) -> Vec<Entry> {
+    let mut rest = Bytes::copy_from_slice(file.get(HEAD_BYTES..).unwrap_or_default());
+    let mut entries: Vec<Entry> = Vec::new();
+    while let Some((entry, bytes)) = Entry::decode(&rest) {
+        if entries.last().is_some_and(|last| last.raft_index >= entry.raft_index) {
+            break;
+        }
+        entries.push(entry);
+        rest = rest.slice(bytes..);
+    }
+    entries
+}
+
 /// Reads records up to a torn end.
 pub(crate) fn decode_file(file: &Bytes) -> Result<EntryFile, FormatError> {
     check_lead(file, MAGIC)?;

@@ -49,7 +49,7 @@ fn clean(
     let mut round = log.begin_compaction(settings).unwrap().expect("something to do");
     round.index(&mut map, &mut Unhurried).unwrap();
     while let Some(rewritten) = round.rewrite_next(&map, &mut Unhurried).unwrap() {
-        let trim = log.install_compacted(rewritten, None).unwrap().ok().unwrap();
+        let trim = log.install_compacted(rewritten, || None).unwrap().ok().unwrap();
         trim.run().unwrap();
         log.mark_checkpointed(trim.checkpoint());
     }

@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use tailrace_log::{Disk, LogError, LogReader, SegmentPin};
+use tailrace_records::write_lost;
 use tailrace_types::{Offset, ReplicaId};
 
 use super::ballot::Point;
@@ -182,7 +183,14 @@ impl<D: Disk> ChunkReader<D> {
         let bytes_max = self.request.bytes_max();
         // Read before the batches: what is compacted meanwhile is not taken.
         let (first_dirty, log_start) = (log.first_dirty(), log.log_start());
-        let batches = log.read_checked(from, upto.min(committed), bytes_max)?;
+        let mut batches = log.read_checked(from, upto.min(committed), bytes_max)?;
+        if batches.is_empty() && upto <= committed && log.is_hole(from, upto)? {
+            // What there was compaction has removed: a batch without records says so.
+            let epoch = log.epoch_at(from).ok_or_else(gone)?;
+            let mut empty = Vec::new();
+            write_lost(from, Offset(upto.0 - 1), epoch, &mut empty);
+            batches = empty.into();
+        }
         if log.first_dirty() != first_dirty {
             return Err(gone());
         }

@@ -259,7 +259,9 @@ impl<D: Disk> Replica<D> {
         let ledger = &mut storage.ledger;
         ledger.producers = producers;
         (ledger.unsynced, ledger.unsynced_since) = (0, None);
-        ledger.reader.publish_aborted(ledger.producers.aborted());
+        // The leader's table may be older than its last round of compaction.
+        ledger.forget_unended()?;
+        ledger.reader.retract_aborted(ledger.producers.aborted());
         ledger.commit(HighWatermark(manifest.end_offset.get()));
         self.uncommitted.clear();
         self.written.clear();

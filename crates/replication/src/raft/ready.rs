@@ -32,8 +32,8 @@ impl<D: Disk> Replica<D> {
         let mut recovery = Recovery::default();
         let end = ledger.log.log_end().offset();
         recovery.producer_snapshot = ledger.log.producer_snapshot(end, &mut recovery.notes)?;
-        ledger.producers = rebuild_producers(&ledger.log, &mut recovery, ledger.policy, committed, now)?;
-        ledger.reader.publish_aborted(ledger.producers.aborted());
+        ledger.producers = rebuild_producers(&mut ledger.log, &mut recovery, ledger.policy, committed, now)?;
+        ledger.reader.retract_aborted(ledger.producers.aborted());
         self.uncommitted.cut_off(index.0);
         for written in &mut self.written {
             // Nobody may be told that they are here. Nor does what is left of them wait for bytes that are gone.

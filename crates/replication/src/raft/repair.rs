@@ -209,6 +209,10 @@ impl<D: Disk> Replica<D> {
         };
         match installed {
             Ok(Ok(trim)) => {
+                // The other one may have compacted it once more.
+                if let Err(error) = self.ledger_mut().forget_unended() {
+                    self.fail(&error);
+                }
                 let result = trim.run();
                 self.finish_trim(&trim, &result);
                 self.counters.segments_mended += 1;

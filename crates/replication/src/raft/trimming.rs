@@ -10,7 +10,6 @@ use tailrace_types::{HighWatermark, Offset, RaftIndex, TimestampMs};
 use super::appending::ProposeError;
 use super::replica::Replica;
 use super::storage::{log_start_entry, log_start_of};
-use crate::aborted::AbortedTransaction;
 use crate::compaction::CompactionPolicy;
 use crate::ledger::refusal;
 use crate::solo::AppendError;
@@ -91,12 +90,10 @@ impl<D: Disk> Replica<D> {
         }
     }
 
-    /// As [`Solo::retain_aborted`](crate::Solo::retain_aborted).
-    pub fn retain_aborted(&mut self, keep: impl FnMut(&AbortedTransaction) -> bool) {
-        let ledger = self.ledger_mut();
-        if ledger.producers.retain_aborted(keep) {
-            ledger.reader.publish_aborted(ledger.producers.aborted());
-        }
+    /// As [`Solo::close_old_segment`](crate::Solo::close_old_segment). Each replica closes its own; nobody hears of it, and a group that
+    /// hibernates goes on doing so.
+    pub fn close_old_segment(&mut self, now: TimestampMs) -> bool {
+        self.ledger_mut().log.close_old_segment(now)
     }
 
     /// As [`Solo::begin_compaction`](crate::Solo::begin_compaction). `None` also while a snapshot is fetched, whose place the files of
@@ -139,18 +136,11 @@ impl<D: Disk> Replica<D> {
         self.ledger().refuse_if_halted()?;
         let result = rewritten.last_row().and_then(|last| self.give_up_entries(last));
         self.halt_unless(result)?;
-        let removed = rewritten.removed_aborts().to_vec();
         let keeps_table = self.may_keep_table();
         self.ledger().refuse_if_halted()?;
-        let ledger = self.ledger_mut();
-        let snapshot = if keeps_table { ledger.snapshot() } else { None };
-        let installed = ledger.log.install_compacted(rewritten, snapshot).map_err(refusal)?;
+        let installed = self.ledger_mut().install_compacted(rewritten, keeps_table)?;
         if let Ok(trim) = &installed {
             self.keep_offered(trim);
-            if !removed.is_empty() {
-                // Their records went in an earlier round.
-                self.retain_aborted(|transaction| removed.binary_search(&transaction.last_offset).is_err());
-            }
         }
         Ok(installed)
     }

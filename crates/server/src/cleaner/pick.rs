@@ -36,7 +36,9 @@ fn policy(topic: &TopicConfig, broker: &BrokerConfig) -> CompactionPolicy {
 }
 
 fn is_worth_it(cleanable: &Cleanable, ratio_min: f64) -> bool {
-    cleanable.dirty_bytes > 0 && (cleanable.dirty_ratio() > ratio_min || cleanable.overdue_ms > 0)
+    let is_dirty =
+        cleanable.dirty_bytes > 0 && (cleanable.dirty_ratio() > ratio_min || cleanable.overdue_ms > 0);
+    is_dirty || cleanable.expired
 }
 
 impl Shared {

@@ -224,11 +224,10 @@ fn look_at(
         return Found::error(code);
     }
     // The order matters: the log start may move up to the high watermark, never beyond one read later. So may the last
-    // stable offset. The aborted transactions are those below it, of which none is forgotten while its records can be read.
+    // stable offset.
     let log_start = reader.log_start();
     let last_stable_offset = reader.last_stable_offset();
     let high_watermark = reader.high_watermark().offset();
-    let aborted = committed_only.then(|| reader.aborted());
     let mut found = Found {
         error: ErrorCode::None,
         high_watermark: high_watermark.get(),
@@ -257,13 +256,15 @@ fn look_at(
     if from >= upto || (bytes == 0 && !at_least_one) {
         return found;
     }
-    match reader.log().read(from, upto, bytes, at_least_one) {
-        Ok(slice) => {
-            found.has_more = slice.as_ref().is_some_and(|slice| slice.next_offset < upto);
-            if let (Some(slice), Some(aborted)) = (&slice, aborted) {
-                found.aborted = aborted.within(from, slice.next_offset);
-            }
-            found.slice = slice;
+    let read = if committed_only {
+        reader.read_committed(from, upto, bytes, at_least_one)
+    } else {
+        reader.log().read(from, upto, bytes, at_least_one).map(|slice| slice.map(|slice| (slice, Vec::new())))
+    };
+    match read {
+        Ok(read) => {
+            found.has_more = read.as_ref().is_some_and(|(slice, _)| slice.next_offset < upto);
+            (found.slice, found.aborted) = read.map_or_else(Default::default, |(s, a)| (Some(s), a));
         }
         Err(error) => {
             if !matches!(error, LogError::OutOfRange { .. }) {

@@ -357,6 +357,9 @@ fn note_recovery(id: &TopicPartition, recovery: &Recovery) {
     for note in &recovery.notes {
         tracing::warn!(partition = %id, "{note}");
     }
+    for range in &recovery.damaged {
+        tracing::error!(partition = %id, "damaged, and not served: {range}");
+    }
     if let Some(tail) = &recovery.truncated {
         tracing::warn!(
             partition = %id, file = %tail.file.display(), position = tail.position, bytes = tail.bytes,
@@ -373,15 +376,16 @@ fn note_recovery(id: &TopicPartition, recovery: &Recovery) {
 /// What the log needs of a topic's settings. The jitter of rolling is a fixed share for each partition, so that a
 /// restart does not change it.
 pub(crate) fn log_config(topic: &TopicConfig, broker: &BrokerConfig, id: &TopicPartition) -> LogConfig {
+    // Only closed segments are compacted (KIP-354).
+    let segment_ms = if topic.cleanup_policy.compact {
+        topic.segment_ms.min(topic.max_compaction_lag_ms)
+    } else {
+        topic.segment_ms
+    };
     LogConfig {
         segment_bytes: topic.segment_bytes,
-        // Only closed segments are compacted (KIP-354).
-        segment_ms: if topic.cleanup_policy.compact {
-            topic.segment_ms.min(topic.max_compaction_lag_ms)
-        } else {
-            topic.segment_ms
-        },
-        segment_jitter_ms: jitter(topic.segment_jitter_ms.min(topic.segment_ms), id),
+        segment_ms,
+        segment_jitter_ms: jitter(topic.segment_jitter_ms.min(segment_ms), id),
         preallocate_bytes: broker.tailrace_segment_preallocate_bytes,
         delete: topic.cleanup_policy.delete,
         retention_ms: topic.retention_ms,

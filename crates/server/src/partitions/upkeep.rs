@@ -29,6 +29,9 @@ const REPLICATED_MAX: Duration = Duration::from_secs(25);
 /// How often `flush.ms` is looked at: a record may wait this much longer.
 const FLUSH_LOOK: Duration = Duration::from_millis(50);
 
+/// How often segments are looked for that are old enough to be closed: one may be that much older.
+const CLOSE_LOOK: Duration = Duration::from_secs(1);
+
 /// Runs until the task is dropped.
 pub(crate) async fn keep_up(broker: Arc<Broker>) {
     let config = broker.config();
@@ -36,6 +39,8 @@ pub(crate) async fn keep_up(broker: Arc<Broker>) {
     let mut checkpoint = interval(config.tailrace_checkpoint_interval_ms);
     let mut flush = tokio::time::interval(FLUSH_LOOK);
     flush.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut close = tokio::time::interval(CLOSE_LOOK);
+    close.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut revive = tokio::time::interval(REVIVE_LOOK);
     revive.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // The first tick of an interval comes at once.
@@ -46,6 +51,7 @@ pub(crate) async fn keep_up(broker: Arc<Broker>) {
             _ = retention.tick() => retain_all(&broker).await,
             _ = checkpoint.tick() => checkpoint_all(&broker).await,
             _ = flush.tick() => flush_all(&broker).await,
+            _ = close.tick() => close_old_segments(&broker).await,
             _ = revive.tick() => revive_all(&broker).await,
         }
     }
@@ -138,6 +144,28 @@ async fn flush_all(broker: &Arc<Broker>) {
         let relaxed = matches!(handle.policy().durability, Durability::Relaxed { flush_ms: Some(_), .. });
         if relaxed && handle.core.lock().await.as_ref().is_some_and(|core| core.flush_ms_due(now)) {
             broker.flusher.schedule(handle);
+        }
+    }
+}
+
+/// Closes segments by their age where nothing is appended, so that retention and compaction reach them. Whether one is due is
+/// known without the partition's lock: idle partitions cost a look.
+async fn close_old_segments(broker: &Arc<Broker>) {
+    let now = broker.now();
+    let is_due = |handle: &&Arc<PartitionHandle>| {
+        handle.reader.log().is_closing_due(now) && !handle.halted.load(Ordering::Acquire)
+    };
+    let due: Vec<_> = broker.topics().online().filter(is_due).cloned().collect();
+    for handle in due {
+        let mut core = Arc::clone(&handle.core).lock_owned().await;
+        // On a worker: blocks that were reserved are given back.
+        let close = move || core.as_mut().is_some_and(|core| core.close_old_segment(now));
+        let closed = tokio::task::spawn_blocking(close).await.unwrap_or(false);
+        let end = handle.reader.log_end().get();
+        // As when an append begins a segment.
+        if closed && handle.checkpointed_at.swap(end, Ordering::Relaxed) != end {
+            handle.checkpoint_due.store(true, Ordering::Release);
+            broker.flusher.schedule(&handle);
         }
     }
 }

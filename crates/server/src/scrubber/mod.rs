@@ -15,7 +15,7 @@ use tailrace_log::{Damage, LogError, ScrubTarget, Scrubbed};
 
 use crate::broker::Broker;
 use crate::disk::ServerDisk;
-use crate::partitions::PartitionHandle;
+use crate::partitions::{PartitionHandle, PartitionSlot};
 use pace::Limited;
 
 /// How often the thread looks whether there is something to do, at least.
@@ -60,8 +60,33 @@ pub(crate) struct Progress {
     /// Bytes of segments.
     pub(crate) bytes: u64,
     pub(crate) bytes_done: u64,
+    /// What it may read; 0: as much as the disk gives.
+    pub(crate) bytes_per_second: u64,
+    /// Since it began; how long it took, once it has ended.
+    pub(crate) elapsed_ms: u64,
+    /// It has ended, and everything was read.
+    pub(crate) complete: bool,
     /// What was found in this round, at most [`FOUND_MAX`].
     pub(crate) found: Vec<Found>,
+    /// How much was found, also beyond that.
+    pub(crate) found_total: usize,
+    /// Partitions that could not be read, or not to their end; at most [`FOUND_MAX`].
+    pub(crate) not_read: Vec<NotRead>,
+    #[serde(skip)]
+    began: Option<Instant>,
+}
+
+/// A partition that a round knows nothing of.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct NotRead {
+    pub(crate) partition: String,
+    pub(crate) reason: String,
+}
+
+impl Progress {
+    fn elapsed_until_now(&self) -> u64 {
+        self.began.map_or(0, |began| u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX))
+    }
 }
 
 /// Damage that was found.
@@ -98,7 +123,11 @@ impl Scrubber {
 
     /// How far it is.
     pub(crate) fn progress(&self) -> Progress {
-        self.shared.lock().progress.clone()
+        let mut progress = self.shared.lock().progress.clone();
+        if progress.running {
+            progress.elapsed_ms = progress.elapsed_until_now();
+        }
+        progress
     }
 }
 
@@ -128,6 +157,8 @@ struct Clock {
     any_yet: bool,
     /// What was asked for last.
     request: String,
+    /// A round of its own time made way for one that was asked for, and is to be done after it.
+    interrupted: bool,
 }
 
 /// A round that is due.
@@ -136,6 +167,20 @@ struct Due {
     request: String,
     /// Only this one.
     topic: Option<String>,
+    /// Instead of what is set, for this round alone.
+    bytes_per_second: Option<u64>,
+}
+
+impl Due {
+    /// Reads `WORD[@BYTES PER SECOND][:TOPIC]`, where the word is one that was not used before.
+    fn requested(request: &str) -> Self {
+        let (word, topic) = match request.split_once(':') {
+            Some((word, topic)) => (word, Some(topic.to_owned())),
+            None => (request, None),
+        };
+        let bytes_per_second = word.split_once('@').and_then(|(_, rate)| rate.parse().ok());
+        Self { request: request.to_owned(), topic, bytes_per_second }
+    }
 }
 
 impl Clock {
@@ -143,17 +188,25 @@ impl Clock {
         if request != self.request {
             self.request = request.to_owned();
             if !request.is_empty() {
-                let topic = request.split_once(':').map(|(_, topic)| topic.to_owned());
-                return Some(Due { request: self.request.clone(), topic });
+                return Some(Due::requested(request));
             }
         }
         let interval = Duration::from_millis(u64::try_from(interval_ms).ok().filter(|ms| *ms > 0)?);
         let wait = if self.any_yet { interval } else { interval / 10 };
-        if bytes_per_second == 0 || now.saturating_duration_since(self.since) < wait {
+        let is_time = self.interrupted || now.saturating_duration_since(self.since) >= wait;
+        if bytes_per_second == 0 || !is_time {
             return None;
         }
-        (self.since, self.any_yet) = (now, true);
-        Some(Due { request: String::new(), topic: None })
+        (self.since, self.any_yet, self.interrupted) = (now, true, false);
+        Some(Due { request: String::new(), topic: None, bytes_per_second: None })
+    }
+
+    /// Remembers how a round ended. One that was asked for and read everything stands for one that made way for it.
+    fn ended(&mut self, due: &Due, is_whole: bool) {
+        match due.request.is_empty() {
+            true => self.interrupted = !is_whole,
+            false => self.interrupted &= !(is_whole && due.topic.is_none()),
+        }
     }
 }
 
@@ -162,7 +215,7 @@ fn run(shared: &Shared, broker: &Weak<Broker>) {
     // What was asked for before the start is over.
     let request = alive.config().tailrace_scrub_request.clone();
     drop(alive);
-    let mut clock = Clock { since: Instant::now(), any_yet: false, request };
+    let mut clock = Clock { since: Instant::now(), any_yet: false, request, interrupted: false };
     let mut rechecked = Instant::now();
     while let Some(broker) = broker.upgrade() {
         if shared.is_stopping() {
@@ -171,7 +224,8 @@ fn run(shared: &Shared, broker: &Weak<Broker>) {
         let config = broker.config();
         let (interval, rate) = (config.tailrace_scrub_interval_ms, config.tailrace_scrub_bytes_per_second);
         if let Some(due) = clock.due(interval, rate, &config.tailrace_scrub_request, Instant::now()) {
-            round(shared, &broker, due);
+            let is_whole = round(shared, &broker, &due, &clock.request);
+            clock.ended(&due, is_whole);
         }
         if rechecked.elapsed() >= RECHECK_INTERVAL {
             rechecked = Instant::now();
@@ -197,8 +251,8 @@ fn recheck(broker: &Arc<Broker>) {
     }
 }
 
-/// Reads everything once.
-fn round(shared: &Shared, broker: &Arc<Broker>, due: Due) {
+/// Reads everything once, unless something else is asked for meanwhile: `asked` is what was asked for last. True if it came to its end.
+fn round(shared: &Shared, broker: &Arc<Broker>, due: &Due, asked: &str) -> bool {
     let topics = Arc::clone(&broker.topics());
     let wanted = |handle: &&Arc<PartitionHandle>| {
         due.topic.as_deref().is_none_or(|topic| handle.id.topic.as_str() == topic)
@@ -206,20 +260,25 @@ fn round(shared: &Shared, broker: &Arc<Broker>, due: Due) {
     let all = topics.online().chain(std::iter::once(broker.controller.handle()));
     let handles: Vec<_> = all.filter(wanted).cloned().collect();
     let bytes = handles.iter().map(|handle| handle.reader.log().size_bytes()).sum();
+    let mut pace = Limited::new((shared, broker), due.bytes_per_second, asked);
     {
         let mut state = shared.lock();
         let rounds = state.progress.rounds;
         let partitions = handles.len();
         state.progress = Progress {
             running: true,
-            request: due.request,
+            request: due.request.clone(),
             rounds,
             partitions,
             bytes,
+            bytes_per_second: pace.rate(),
+            began: Some(Instant::now()),
             ..Progress::default()
         };
     }
-    let mut pace = Limited::new(shared, broker);
+    for (id, reason) in offline(broker, due.topic.as_deref()) {
+        not_read(shared, id, reason);
+    }
     let mut ended = true;
     for handle in &handles {
         match scrub(shared, broker, handle, &mut pace) {
@@ -228,17 +287,46 @@ fn round(shared: &Shared, broker: &Arc<Broker>, due: Due) {
                 ended = false;
                 break;
             }
-            Err(error) => tracing::warn!(partition = %handle.id, %error, "scrubbing ended early"),
+            Err(error) => {
+                tracing::warn!(partition = %handle.id, %error, "scrubbing ended early");
+                not_read(shared, handle.id.to_string(), error.to_string());
+            }
         }
         shared.lock().progress.partitions_done += 1;
     }
     let mut state = shared.lock();
-    state.progress.running = false;
+    let progress = &mut state.progress;
+    (progress.running, progress.elapsed_ms) = (false, progress.elapsed_until_now());
     if ended {
-        state.progress.rounds += 1;
+        progress.complete = progress.not_read.is_empty();
+        progress.rounds += 1;
         broker.metrics.repair.rounds.inc();
-        let (bytes, found) = (state.progress.bytes_done, state.progress.found.len());
-        tracing::info!(partitions = handles.len(), bytes, found, "scrubbed");
+        let (bytes, found, not_read) = (progress.bytes_done, progress.found_total, progress.not_read.len());
+        tracing::info!(partitions = handles.len(), bytes, found, not_read, "scrubbed");
+    }
+    ended
+}
+
+/// Partitions of this node that are not in service, and why.
+fn offline(broker: &Broker, wanted: Option<&str>) -> Vec<(String, String)> {
+    let topics = Arc::clone(&broker.topics());
+    let wanted =
+        topics.iter().filter(|topic| wanted.is_none_or(|wanted| topic.image.name.as_str() == wanted));
+    let mut found = Vec::new();
+    for topic in wanted {
+        for (slot, id) in topic.partitions.iter().zip(topic.image.topic_partitions()) {
+            if let PartitionSlot::Offline(offline) = slot {
+                found.push((id.to_string(), offline.reason.to_string()));
+            }
+        }
+    }
+    found
+}
+
+fn not_read(shared: &Shared, partition: String, reason: String) {
+    let mut state = shared.lock();
+    if state.progress.not_read.len() < FOUND_MAX {
+        state.progress.not_read.push(NotRead { partition, reason });
     }
 }
 
@@ -249,7 +337,12 @@ fn scrub(
     pace: &mut Limited<'_>,
 ) -> Result<(), LogError> {
     let log = handle.reader.log();
+    // What this copy never had is not looked for, and is damaged still.
+    for range in log.damaged().iter().filter(|range| range.is_lost) {
+        remember(shared, handle, &range.damage);
+    }
     for target in log.scrub_targets() {
+        let before = shared.lock().progress.bytes_done;
         match log.scrub(&target, pace)? {
             Scrubbed::Sound | Scrubbed::Gone => {}
             Scrubbed::Damaged { log, index } => {
@@ -263,7 +356,8 @@ fn scrub(
                 }
             }
         }
-        shared.lock().progress.bytes_done += target.bytes();
+        // What was read of it has been counted on the way, as far as it went.
+        shared.lock().progress.bytes_done = before + target.bytes();
     }
     let mut core = handle.core.blocking_lock();
     let Some(core) = core.as_mut().filter(|core| core.halted().is_none()) else { return Ok(()) };
@@ -284,7 +378,12 @@ fn note(shared: &Shared, broker: &Broker, handle: &PartitionHandle, damage: &Dam
         partition = %handle.id, file = %damage.file.display(), position = damage.position, reason = %damage.reason,
         "damage was found"
     );
+    remember(shared, handle, damage);
+}
+
+fn remember(shared: &Shared, handle: &PartitionHandle, damage: &Damage) {
     let mut state = shared.lock();
+    state.progress.found_total += 1;
     if state.progress.found.len() < FOUND_MAX {
         state.progress.found.push(Found {
             partition: handle.id.to_string(),
@@ -302,7 +401,7 @@ mod tests {
     const DAY_MS: i64 = 86_400_000;
 
     fn clock() -> Clock {
-        Clock { since: Instant::now(), any_yet: false, request: "before".to_owned() }
+        Clock { since: Instant::now(), any_yet: false, request: "before".to_owned(), interrupted: false }
     }
 
     #[test]
@@ -321,14 +420,37 @@ mod tests {
     }
 
     #[test]
+    fn a_round_that_made_way_for_a_request_is_done_after_it() {
+        let mut clock = clock();
+        let now = clock.since + Duration::from_secs(86_400);
+        let own = clock.due(DAY_MS, 1, "before", now).expect("it is time");
+        clock.ended(&own, false);
+        let asked = clock.due(DAY_MS, 1, "1:orders", now).expect("it was asked for");
+        assert_eq!(asked.topic.as_deref(), Some("orders"));
+        clock.ended(&asked, true);
+        assert_eq!(clock.due(DAY_MS, 1, "1:orders", now), Some(own), "of the others nothing is known");
+        clock.ended(&Due::requested(""), false);
+        let asked = clock.due(DAY_MS, 1, "2", now).expect("it was asked for");
+        clock.ended(&asked, true);
+        assert_eq!(clock.due(DAY_MS, 1, "2", now), None, "everything was read");
+    }
+
+    #[test]
     fn a_request_is_carried_out_once_also_when_rounds_are_off() {
         let (mut clock, now) = (clock(), Instant::now());
         let mut due = |request| clock.due(0, 0, request, now);
         assert_eq!(due("before"), None);
-        assert_eq!(due("1"), Some(Due { request: "1".to_owned(), topic: None }));
+        let asked = |request: &str, topic: Option<&str>, bytes_per_second| {
+            let topic = topic.map(str::to_owned);
+            Some(Due { request: request.to_owned(), topic, bytes_per_second })
+        };
+        assert_eq!(due("1"), asked("1", None, None));
         assert_eq!(due("1"), None);
-        let one = Some("orders".to_owned());
-        assert_eq!(due("2:orders"), Some(Due { request: "2:orders".to_owned(), topic: one }));
+        assert_eq!(due("2:orders"), asked("2:orders", Some("orders"), None));
+        assert_eq!(due("3@64"), asked("3@64", None, Some(64)));
+        assert_eq!(due("4@0:orders"), asked("4@0:orders", Some("orders"), Some(0)));
+        // What is no rate sets none.
+        assert_eq!(due("5@fast"), asked("5@fast", None, None));
         assert_eq!(due(""), None);
     }
 }

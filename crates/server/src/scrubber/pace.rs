@@ -1,4 +1,4 @@
-//! `tailrace.scrub.bytes.per.second`.
+//! `tailrace.scrub.bytes.per.second`, or what a request says instead.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,13 +15,26 @@ const COST_MAX: Duration = Duration::from_secs(60);
 pub(super) struct Limited<'a> {
     shared: &'a Shared,
     broker: &'a Arc<Broker>,
+    /// Instead of what is set.
+    own_rate: Option<u64>,
+    /// What was asked for when the round began. It ends when something else is: that must not wait for days.
+    asked: &'a str,
     /// When the next piece may be read.
     next: Instant,
 }
 
 impl<'a> Limited<'a> {
-    pub(super) fn new(shared: &'a Shared, broker: &'a Arc<Broker>) -> Self {
-        Self { shared, broker, next: Instant::now() }
+    pub(super) fn new(
+        (shared, broker): (&'a Shared, &'a Arc<Broker>),
+        own_rate: Option<u64>,
+        asked: &'a str,
+    ) -> Self {
+        Self { shared, broker, own_rate, asked, next: Instant::now() }
+    }
+
+    /// Bytes per second now; 0 is no limit.
+    pub(super) fn rate(&self) -> u64 {
+        self.own_rate.unwrap_or_else(|| self.broker.config().tailrace_scrub_bytes_per_second)
     }
 }
 
@@ -36,11 +49,19 @@ fn cost(bytes: u64, rate: u64) -> Duration {
 impl Pace for Limited<'_> {
     fn spend(&mut self, bytes: u64) -> Result<(), LogError> {
         self.broker.metrics.repair.scrubbed_bytes.inc_by(bytes);
-        let rate = self.broker.config().tailrace_scrub_bytes_per_second;
+        let rate = self.rate();
+        {
+            let mut state = self.shared.lock();
+            state.progress.bytes_done += bytes;
+            state.progress.bytes_per_second = rate;
+        }
         self.next = self.next.max(Instant::now()) + cost(bytes, rate);
         loop {
             if self.shared.is_stopping() {
                 return Err(LogError::CompactionStopped { reason: "the server is stopping" });
+            }
+            if self.broker.config().tailrace_scrub_request != self.asked {
+                return Err(LogError::CompactionStopped { reason: "another round was asked for" });
             }
             let wait = self.next.saturating_duration_since(Instant::now());
             if wait.is_zero() {

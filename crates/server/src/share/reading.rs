@@ -78,9 +78,15 @@ pub(crate) async fn acquire(
         if plan.from >= upto {
             return Ok(None);
         }
-        let read = reader.log().read(plan.from, upto, bytes_max.min(BYTES_MAX), true);
-        let slice = match read {
-            Ok(Some(slice)) => slice,
+        let bytes_max = bytes_max.min(BYTES_MAX);
+        let read = if settings.committed_only {
+            reader.read_committed(plan.from, upto, bytes_max, true)
+        } else {
+            let read = reader.log().read(plan.from, upto, bytes_max, true);
+            read.map(|slice| slice.map(|slice| (slice, Vec::new())))
+        };
+        let (slice, aborted) = match read {
+            Ok(Some(read)) => read,
             Ok(None) => return Ok(None),
             // The log start has moved: the next look begins there.
             Err(tailrace_log::LogError::OutOfRange { .. }) => continue,
@@ -88,11 +94,6 @@ pub(crate) async fn acquire(
                 tracing::error!(share_partition = %live.key, %error, "reading failed");
                 return Err(log_code(&error));
             }
-        };
-        let aborted = if settings.committed_only {
-            reader.aborted_transactions(slice.base_offset, slice.next_offset)
-        } else {
-            Vec::new()
         };
         let scanned = scan(slice, aborted, plan.enough).await.map_err(|error| {
             tracing::error!(share_partition = %live.key, %error, "reading failed");

@@ -261,10 +261,61 @@ fn damage_in_a_compacted_segment_is_never_cut_off() {
     keyed.log().checkpoint(None).unwrap();
     let compacted = names(&keyed).into_iter().find(|name| name.ends_with(".1.log")).unwrap();
     keyed.log = None;
-    keyed.disk.damage(&common::dir().join(compacted), |bytes| bytes[50] ^= 1);
+    keyed.disk.damage(&common::dir().join(&compacted), |bytes| bytes[50] ^= 1);
+    keyed.disk.remove_file(&common::dir().join("checkpoint")).unwrap();
+    let (log, _) = common::open(&keyed.disk, &keyed.config).unwrap();
+    let damaged = log.reader().damaged();
+    assert_eq!((damaged.len(), damaged[0].damage.position), (1, 0), "{damaged:?}");
+    assert!(log.reader().read(damaged[0].end_offset, log.log_end().offset(), 1, true).unwrap().is_some());
+    drop(log);
+    // Without its row nothing tells where it ends.
+    let index = common::dir().join(compacted.replace(".log", ".index"));
+    keyed.disk.damage(&index, |bytes| bytes[70] ^= 1);
     keyed.disk.remove_file(&common::dir().join("checkpoint")).unwrap();
     let error = common::open(&keyed.disk, &keyed.config).err().unwrap();
     assert!(matches!(error, LogError::Damaged { .. }), "{error}");
+}
+
+/// The header is needed only where the checkpoint is lost, too; then it is derived. An intact segment never goes.
+#[test]
+fn a_compacted_segment_whose_header_is_damaged_is_found_and_never_removed() {
+    for (seed, also_index) in (0..20).flat_map(|seed| [(seed, false), (seed, true)]) {
+        let mut keyed = Keyed::new(seed);
+        for _ in 0..3 {
+            keyed.append_some(60);
+            keyed.end_all_transactions();
+            keyed.clean(MAP_BYTES).unwrap();
+        }
+        keyed.log().checkpoint(None).unwrap();
+        let before = keyed.read();
+        let of = |keyed: &Keyed, suffix: &str| -> Vec<_> {
+            let found = names(keyed)
+                .into_iter()
+                .filter(|name| name.ends_with(suffix) && name.matches('.').count() == 2);
+            found.map(|name| common::dir().join(name)).collect()
+        };
+        let headers = of(&keyed, ".header");
+        assert!(!headers.is_empty());
+        for (number, path) in headers.iter().enumerate() {
+            if number % 2 == 0 {
+                keyed.disk.damage(path, |bytes| bytes[20] ^= 1);
+            } else {
+                keyed.disk.remove_file(path).unwrap();
+            }
+        }
+        let found = keyed.log().scrub_files(None).unwrap();
+        assert_eq!(found.len(), headers.len(), "the scrubber names them: {found:?}");
+        assert_eq!(keyed.log().scrub_files(None).unwrap(), [], "and writes them again");
+        keyed.log = None;
+        headers.iter().for_each(|path| keyed.disk.damage(path, |bytes| bytes[20] ^= 1));
+        if also_index {
+            of(&keyed, ".index").iter().for_each(|path| keyed.disk.remove_file(path).unwrap());
+        }
+        keyed.disk.damage(&common::dir().join("checkpoint"), |bytes| bytes[30] ^= 1);
+        let (log, recovery) = common::open(&keyed.disk, &keyed.config).unwrap();
+        keyed.log = Some(log);
+        assert_eq!(keyed.read(), before, "seed {seed}, index lost: {also_index}: {recovery:?}");
+    }
 }
 
 /// A reader that is under way while segments are exchanged reads on, from files that are gone and from new ones, and ends
@@ -407,7 +458,7 @@ fn a_segment_that_retention_removes_ends_the_round() {
     log.sync().unwrap();
     let half = Offset(log.log_end().get() / 2);
     log.advance_log_start(half).unwrap().run().unwrap();
-    let discarded = log.install_compacted(rewritten, None).unwrap().err().expect("its place is gone");
+    let discarded = log.install_compacted(rewritten, || None).unwrap().err().expect("its place is gone");
     discarded.run();
     drop(discarded);
     drop(round);

@@ -6,7 +6,10 @@ use std::path::PathBuf;
 
 use crate::common;
 use crate::common::{append, append_in, batch, dir, identity, open, read_all, small_segments};
-use tailrace_log::{Disk, Log, LogError, LogStore, PartitionIdentity, Scrubbed, Unhurried, inspect};
+use tailrace_log::{
+    Disk, Log, LogError, LogStore, Overlay, PartitionIdentity, RepairOptions, RepairStep, Scrubbed,
+    Unhurried, inspect, repair_dir,
+};
 use tailrace_sim::{CrashMode, Effect, Rule, SimDisk};
 use tailrace_types::{LeaderEpoch, Offset, RaftIndex, TopicId};
 
@@ -108,17 +111,61 @@ fn a_row_of_another_segment_is_not_believed() {
 }
 
 #[test]
-fn a_log_shorter_than_its_checkpoint_is_damage_and_stays_as_it_is() {
+fn what_is_left_of_a_segment_that_was_cut_short_is_served() {
+    let bytes = batch(3, 100, 0, 0).len();
+    for keep in [0, 10, 2 * bytes, 2 * bytes + 10] {
+        let disk = common::disk(1);
+        closed_log(&disk);
+        disk.damage(&log_file(0), |log| log.truncate(keep));
+        let (mut log, recovery) = open(&disk, &small_segments()).unwrap();
+        assert!(recovery.damaged[0].damage.reason.contains("durable"), "{recovery:?}");
+        let first_segment = log.reader().segment_bounds(Offset(0)).unwrap().1.0 / 3;
+        let whole = (keep / bytes) as i64;
+        let expected: Vec<_> = (whole..first_segment).map(|number| number * 3).collect();
+        assert_eq!(served(&log).1, expected, "{keep} bytes");
+        append(&mut log, &batch(1, 10, 0, 0)).unwrap();
+        log.close(None).unwrap();
+        let (log, recovery) = open(&disk, &small_segments()).unwrap();
+        assert_eq!((served(&log).1, recovery.clean), (expected, true), "known after a restart, too");
+    }
+}
+
+#[test]
+fn a_segment_that_is_missing_is_named_and_the_others_are_served() {
+    for lost in [0, 3 * 3 * 3] {
+        let disk = common::disk(1);
+        closed_log(&disk);
+        let segments = disk.read_dir(&dir()).unwrap().into_iter().filter(|e| e.name.ends_with(".log"));
+        let segments: Vec<_> = segments.map(|e| e.name).collect();
+        let base = segments
+            .iter()
+            .filter_map(|name| name[..20].parse().ok())
+            .rfind(|base: &i64| *base <= lost)
+            .unwrap();
+        disk.remove_file(&log_file(base)).unwrap();
+        let (mut log, _) = open(&disk, &small_segments()).unwrap();
+        let (good, bad) = served(&log);
+        assert!(good.len() + bad.len() == 30 && bad.contains(&base), "{good:?} {bad:?}");
+        append(&mut log, &batch(1, 10, 0, 0)).unwrap();
+        assert_eq!(log.log_end().offset(), Offset(91), "no offset is given twice");
+    }
+}
+
+/// The last segment, too: what is appended begins a segment of its own.
+#[test]
+fn ten_bytes_cut_off_the_active_segment_cost_one_batch() {
     let disk = common::disk(1);
     closed_log(&disk);
-    disk.damage(&log_file(0), |bytes| bytes.truncate(1000));
-    let error = open(&disk, &small_segments()).err().unwrap();
-    assert!(
-        matches!(&error, LogError::Damaged { file, position: 1000, .. } if *file == log_file(0)),
-        "{error}"
-    );
-    disk.remove_file(&log_file(0)).unwrap();
-    assert!(matches!(open(&disk, &small_segments()), Err(LogError::Damaged { .. })));
+    let segments = disk.read_dir(&dir()).unwrap().into_iter().filter(|e| e.name.ends_with(".log"));
+    let last = segments.map(|e| e.name).max().unwrap();
+    disk.damage(&file(&last), |log| log.truncate(log.len() - 10));
+    let (mut log, _) = open(&disk, &small_segments()).unwrap();
+    assert_eq!(served(&log).1, [87]);
+    append(&mut log, &batch(1, 10, 0, 0)).unwrap();
+    assert_eq!((log.log_end().offset(), served(&log).1), (Offset(91), vec![87]));
+    log.close(None).unwrap();
+    let (log, _) = open(&disk, &small_segments()).unwrap();
+    assert_eq!((log.log_end().offset(), served(&log).1), (Offset(91), vec![87]));
 }
 
 /// Twenty batches in one segment, the first ten synced, no checkpoint.
@@ -140,15 +187,65 @@ fn batch_bytes() -> usize {
 }
 
 #[test]
-fn a_bad_batch_that_was_synced_takes_the_partition_offline() {
+fn a_bad_batch_that_was_synced_stays_in_its_place_and_the_rest_is_served() {
+    for number in [5, 9] {
+        let disk = half_synced();
+        disk.damage(&log_file(0), |bytes| bytes[number * batch_bytes() + 70] ^= 1);
+        let (mut log, recovery) = open(&disk, &small_segments()).unwrap();
+        assert!(recovery.damaged[0].damage.reason.contains("durable"), "{recovery:?}");
+        assert_eq!(recovery.truncated, None);
+        assert_eq!((log.log_end().offset(), served(&log).1), (Offset(20), vec![number as i64]));
+        append(&mut log, &batch(1, 10, 0, 0)).unwrap();
+        assert_eq!((log.log_end().offset(), served(&log).1), (Offset(21), vec![number as i64]));
+    }
+}
+
+#[test]
+fn a_bad_batch_that_was_synced_and_a_torn_tail_are_told_apart() {
     let disk = half_synced();
     disk.damage(&log_file(0), |bytes| bytes[5 * batch_bytes() + 70] ^= 1);
+    disk.damage(&log_file(0), |bytes| bytes[15 * batch_bytes() + 70] ^= 1);
+    let (log, recovery) = open(&disk, &small_segments()).unwrap();
+    assert_eq!((log.log_end().offset(), served(&log).1), (Offset(15), vec![5]));
+    assert_eq!(recovery.truncated.unwrap().position, 15 * batch_bytes() as u64);
+}
+
+#[test]
+fn a_synced_end_that_is_missing_is_damage_and_no_torn_tail() {
+    let disk = half_synced();
+    disk.damage(&log_file(0), |bytes| bytes.truncate(8 * batch_bytes() + 10));
+    let (mut log, recovery) = open(&disk, &small_segments()).unwrap();
+    assert_eq!((served(&log).1, recovery.truncated), (vec![8, 9], None));
+    assert_eq!(log.log_end().offset(), Offset(10));
+    append(&mut log, &batch(1, 10, 0, 0)).unwrap();
+    assert_eq!((log.log_end().offset(), served(&log).1), (Offset(11), vec![8, 9]));
+}
+
+/// Its row is needed to know how far the bad batch reaches.
+#[test]
+fn a_bad_batch_that_was_synced_and_has_no_row_takes_the_partition_offline() {
+    let disk = half_synced();
+    disk.damage(&log_file(0), |bytes| bytes[5 * batch_bytes() + 70] ^= 1);
+    disk.damage(&index_file(0), |rows| rows[64 + 5 * 64 + 3] ^= 1);
     let before = disk.content(&log_file(0));
     let error = open(&disk, &small_segments()).err().unwrap();
     let LogError::Damaged { file, position, reason } = error else { panic!("{error}") };
     assert_eq!((file, position), (log_file(0), 5 * batch_bytes() as u64));
     assert!(reason.contains("durable"), "{reason}");
     assert_eq!(disk.content(&log_file(0)), before, "nothing is cut");
+}
+
+#[test]
+fn a_damaged_identity_is_written_again_where_the_checkpoint_says_the_same() {
+    let disk = common::disk(1);
+    let content = closed_log(&disk);
+    for change in [|bytes: &mut Vec<u8>| bytes[20] ^= 1, |bytes: &mut Vec<u8>| bytes.clear()] {
+        disk.damage(&file("partition.meta"), change);
+        let (log, recovery) = open(&disk, &small_segments()).unwrap();
+        assert!(recovery.notes[0].contains("partition.meta"), "{recovery:?}");
+        assert_eq!(read_all(&log, Offset(0)).unwrap(), content);
+        assert_eq!(tailrace_log::read_identity(&disk, &dir()).unwrap(), Some(identity()));
+    }
 }
 
 #[test]
@@ -352,4 +449,130 @@ fn an_index_that_is_built_again_keeps_the_row_of_a_damaged_batch() {
     let mut expected = indexes;
     expected.remove(2);
     assert_eq!(raft_indexes(&log), expected);
+}
+
+/// A second copy of the folder on the same disk, as it is now.
+fn copy(disk: &SimDisk) -> PathBuf {
+    let other = dir().with_file_name("copy-0");
+    disk.create_dir(&other).unwrap();
+    for entry in disk.read_dir(&dir()).unwrap() {
+        let file = disk.open(&other.join(&entry.name), tailrace_log::OpenMode::Truncate).unwrap();
+        let content = disk.content(&dir().join(&entry.name)).unwrap();
+        tailrace_log::DiskFile::write_all_at(&file, &[std::io::IoSlice::new(&content)], 0).unwrap();
+    }
+    other
+}
+
+fn files(disk: &SimDisk) -> Vec<(String, Vec<u8>)> {
+    let names = disk.read_dir(&dir()).unwrap().into_iter().map(|entry| entry.name);
+    names.map(|name| (name.clone(), disk.content(&file(&name)).unwrap())).collect()
+}
+
+fn kinds(steps: &[RepairStep]) -> Vec<&'static str> {
+    let kind = |step: &RepairStep| match step {
+        RepairStep::Recovered { .. } => "recovered",
+        RepairStep::Rewritten { .. } => "rewritten",
+        RepairStep::Restored { .. } => "restored",
+        RepairStep::GivenUp { .. } => "given up",
+        RepairStep::Left { .. } => "left",
+    };
+    steps.iter().map(kind).collect()
+}
+
+#[test]
+fn a_repair_says_what_it_would_do_and_restores_from_a_copy() {
+    let disk = common::disk(1);
+    let content = closed_log(&disk);
+    let source = copy(&disk);
+    let bytes = batch(3, 100, 0, 0).len();
+    disk.damage(&log_file(0), |log| log[2 * bytes + 80] ^= 1);
+    disk.damage(&log_file(0), |log| log.truncate(4 * bytes + 10));
+    disk.damage(&file("partition.meta"), |bytes| bytes[20] ^= 1);
+    let before = files(&disk);
+    let options = RepairOptions { sources: vec![source.clone()], give_up: false };
+    let plan = repair_dir(&Overlay::new(disk.clone(), 1 << 20), &dir(), &options).unwrap();
+    assert_eq!(files(&disk), before, "a plan changes nothing");
+    assert!(!inspect::verify_dir(&disk, &dir()).unwrap().is_sound());
+    let done = repair_dir(&disk, &dir(), &options).unwrap();
+    assert_eq!(plan, done, "it does what it said");
+    assert_eq!(kinds(&done)[0], "rewritten");
+    assert!(kinds(&done)[1..].iter().all(|kind| *kind == "restored"), "{done:?}");
+    let report = inspect::verify_dir(&disk, &dir()).unwrap();
+    assert_eq!(report.all_problems().collect::<Vec<_>>(), Vec::<&inspect::Problem>::new());
+    let (log, recovery) = open(&disk, &small_segments()).unwrap();
+    assert!(recovery.damaged.is_empty() && log.reader().damaged().is_empty());
+    assert_eq!(read_all(&log, Offset(0)).unwrap(), content);
+    assert_eq!(
+        repair_dir(&Overlay::new(disk.clone(), 1 << 20), &dir(), &options).unwrap(),
+        [],
+        "nothing is left to do"
+    );
+}
+
+#[test]
+fn what_no_copy_has_stays_named_until_it_is_given_up() {
+    let disk = common::disk(1);
+    closed_log(&disk);
+    let bytes = batch(3, 100, 0, 0).len();
+    let lost = disk.content(&log_file(0)).unwrap()[2 * bytes..3 * bytes].to_vec();
+    disk.damage(&log_file(0), |log| log[2 * bytes + 80] ^= 1);
+    let mut options = RepairOptions::default();
+    let left = repair_dir(&disk, &dir(), &options).unwrap();
+    assert_eq!(kinds(&left), ["left"], "{left:?}");
+    assert_eq!(served(&open(&disk, &small_segments()).unwrap().0).1, [6]);
+    options.give_up = true;
+    let steps = repair_dir(&disk, &dir(), &options).unwrap();
+    let [RepairStep::GivenUp { range, kept: Some(kept) }] = &steps[..] else { panic!("{steps:?}") };
+    assert_eq!((range.base_offset, range.end_offset), (Offset(6), Offset(9)));
+    let mut found = disk.content(kept).unwrap();
+    found[80] ^= 1;
+    assert_eq!(found, lost, "the bytes are kept beside");
+    let (mut log, recovery) = open(&disk, &small_segments()).unwrap();
+    assert!(recovery.damaged.is_empty(), "{recovery:?}");
+    let (good, bad) = served(&log);
+    assert!(bad.is_empty() && !good.contains(&6) && good.contains(&9), "{good:?} {bad:?}");
+    assert_eq!(raft_indexes(&log).len(), 30, "its place is kept");
+    append(&mut log, &batch(1, 10, 0, 0)).unwrap();
+    assert_eq!(log.log_end().offset(), Offset(91));
+}
+
+#[test]
+fn a_folder_that_does_not_open_is_brought_to_open() {
+    for rows in [5..6, 5..7] {
+        let disk = half_synced();
+        disk.damage(&log_file(0), |bytes| bytes[5 * batch_bytes() + 70] ^= 1);
+        disk.damage(&index_file(0), |index| index[64 + rows.start * 64..64 + rows.end * 64].fill(0));
+        assert!(
+            open(&disk, &small_segments()).is_err()
+                && !inspect::verify_dir(&disk, &dir()).unwrap().is_sound()
+        );
+        let options = RepairOptions { give_up: true, ..RepairOptions::default() };
+        let steps = repair_dir(&disk, &dir(), &options).unwrap();
+        assert_eq!(kinds(&steps), ["rewritten", "given up"], "{steps:?}");
+        let (log, _) = open(&disk, &small_segments()).unwrap();
+        let (good, bad) = served(&log);
+        assert!(bad.is_empty() && good.len() == 19 && !good.contains(&5), "{good:?} {bad:?}");
+    }
+}
+
+#[test]
+fn a_repair_keeps_what_it_cuts_and_what_it_cannot_read() {
+    let disk = half_synced();
+    disk.damage(&log_file(0), |bytes| bytes[15 * batch_bytes() + 70] ^= 1);
+    let torn = disk.content(&log_file(0)).unwrap()[15 * batch_bytes()..].to_vec();
+    let steps = repair_dir(&disk, &dir(), &RepairOptions::default()).unwrap();
+    assert_eq!(kinds(&steps), ["recovered"], "{steps:?}");
+    let kept = file(&format!("{:020}.log.cut-{}", 0, 15 * batch_bytes()));
+    assert_eq!(disk.content(&kept).unwrap(), torn);
+    assert_eq!(open(&disk, &small_segments()).unwrap().0.log_end().offset(), Offset(15));
+
+    let disk = common::disk(1);
+    closed_log(&disk);
+    disk.damage(&file("entries"), |bytes| bytes[13] ^= 1);
+    let entries = disk.content(&file("entries")).unwrap();
+    let steps = repair_dir(&disk, &dir(), &RepairOptions::default()).unwrap();
+    assert_eq!(kinds(&steps), ["rewritten"], "{steps:?}");
+    assert_eq!(disk.content(&file("entries.damaged")).unwrap(), entries);
+    let (log, _) = open(&disk, &small_segments()).unwrap();
+    assert_eq!((log.entries().len(), served(&log).0.len()), (1, 30), "only its head was damaged");
 }

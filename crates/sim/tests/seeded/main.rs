@@ -1,12 +1,16 @@
 //! Logs and partitions on a simulated disk, against models. Each test prints the seed that it fails with.
 
+mod aborted;
+mod aborted_replicas;
 mod clusters;
+mod committed;
 mod common;
 mod hibernation;
 mod log_compaction;
 mod log_damage;
 mod log_full_disk;
 mod log_model;
+mod quiet;
 mod replica_pacing;
 mod replica_repair;
 mod replica_rules;

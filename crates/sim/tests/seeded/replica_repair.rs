@@ -431,7 +431,7 @@ fn nothing_is_appended_to_a_mended_segment_also_after_a_truncation() {
     let mut patch = log.begin_patch(Offset(0)).unwrap().unwrap();
     assert!(!patch.copy_own(usize::MAX).unwrap());
     assert!(patch.is_whole() && patch.wanted().is_none());
-    let trim = log.install_compacted(patch.finish().unwrap(), None).unwrap();
+    let trim = log.install_compacted(patch.finish().unwrap(), || None).unwrap();
     let trim = trim.unwrap_or_else(|_| panic!("it has its place"));
     trim.run().unwrap();
     log.mark_checkpointed(trim.checkpoint());

@@ -8,7 +8,7 @@ use clap::Args;
 use tailrace_bench::remote::{Agent, AgentOptions, Key};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::failure::{Failure, complain};
+use crate::failure::{Failure, note};
 use crate::output::print;
 
 #[derive(Debug, Args)]
@@ -55,7 +55,7 @@ pub(super) fn run(arguments: &AgentArguments) -> Result<ExitCode, Failure> {
         let _entered = runtime.enter();
         (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
     };
-    let agent = Agent::start(options, Arc::new(|text: &str| complain(text)))
+    let agent = Agent::start(options, Arc::new(|text: &str| note(text)))
         .map_err(|error| format!("cannot listen on {listen}: {error}"))?;
     print(&format!("ready {}\n", agent.address()))?;
     runtime.block_on(async {

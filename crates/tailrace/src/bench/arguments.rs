@@ -11,7 +11,7 @@ use tailrace_bench::engine::{Load, LoadOptions, Reconnect};
 use tailrace_bench::remote::Placement;
 use tailrace_bench::report::Origin;
 use tailrace_bench::schedule::{Rate, Schedule, Segment};
-use tailrace_bench::systems::{Settings, Target};
+use tailrace_bench::systems::{SYSTEMS, Settings, Target};
 use tailrace_bench::version::Told;
 
 use super::plan::Server;
@@ -45,7 +45,8 @@ pub(crate) struct RunArguments {
         value_name = "NAME",
         required_unless_present = "plan",
         default_value = "noop",
-        hide_default_value = true
+        hide_default_value = true,
+        value_parser = system
     )]
     pub(super) system: String,
     /// Where it listens; several with commas between share the connections [default: the system's usual port on this machine]
@@ -284,6 +285,13 @@ impl RunArguments {
             Shape::Poisson => Schedule::poisson(self.rate, self.seed)?,
         })
     }
+}
+
+/// A system that can be measured.
+fn system(text: &str) -> Result<String, String> {
+    let known: Vec<&str> = SYSTEMS.iter().map(|system| system.name).collect();
+    let found = known.contains(&text).then(|| text.to_owned());
+    found.ok_or_else(|| format!("there are {}", known.join(", ")))
 }
 
 fn parse_steps(text: &str) -> Result<Vec<Segment>, Failure> {

@@ -24,7 +24,7 @@ use super::live::Live;
 use super::signals::Signals;
 use super::table;
 use crate::args::Output;
-use crate::failure::{Failure, complain, plain};
+use crate::failure::{Failure, Status, complain, complain_with, note, plain};
 use crate::output::{print, print_json};
 
 /// What a run measured, whether or not it could be written down.
@@ -85,7 +85,7 @@ pub(super) fn execute(arguments: &RunArguments, stop: &Arc<AtomicBool>) -> Resul
     let driven = driven?;
     let mut outcome = driven.outcome;
     tear_down(driven.requesters, &outcome, stop);
-    driven.complaints.iter().for_each(|complaint| complain(&format!("could not clean up: {complaint}")));
+    driven.complaints.iter().for_each(|complaint| note(&format!("could not clean up: {complaint}")));
     resources.agents = driven.resources;
     let texts = outcome.failures.iter_mut().chain(&mut outcome.refusals);
     for text in texts.chain(outcome.breaks.iter_mut().map(|found| &mut found.cause)) {
@@ -178,19 +178,16 @@ fn tear_down(mut requesters: Vec<Box<dyn Requester>>, outcome: &Outcome, stop: &
     };
     // After a broken connection nobody is surprised.
     if outcome.failures.is_empty() {
-        complain(&format!("could not clean up: {failure}"));
+        note(&format!("could not clean up: {failure}"));
     }
 }
 
-/// The exit status of a run that measured nothing, through nobody's fault.
-const NOTHING_MEASURED: u8 = 3;
-
 fn status(outcome: &Outcome) -> ExitCode {
     if let Some(reason) = &outcome.verdict.nothing_measured {
-        complain(&format!("nothing was measured: {reason}"));
         // Nobody's fault, unless something broke.
-        let failed = !outcome.failures.is_empty();
-        return if failed { ExitCode::FAILURE } else { ExitCode::from(NOTHING_MEASURED) };
+        let status = if outcome.failures.is_empty() { Status::NothingMeasured } else { Status::Failed };
+        complain_with(&format!("nothing was measured: {reason}"), status);
+        return status.into();
     }
     if !outcome.verdict.is_valid() {
         complain("the run is invalid: the generator was late, so the latencies are not the system's");
@@ -225,7 +222,7 @@ pub(super) fn stop_on_interrupt() -> Arc<AtomicBool> {
                 }
                 if flag.swap(true, Ordering::Relaxed) {
                     super::plan::give_up();
-                    std::process::exit(130);
+                    std::process::exit(i32::from(Status::Interrupted as u8));
                 }
             }
         });

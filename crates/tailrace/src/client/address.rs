@@ -3,6 +3,49 @@
 /// The port of a Kafka server that names none.
 pub(crate) const KAFKA_PORT: u16 = 9092;
 
+/// The port of HTTP of a server that names none.
+pub(crate) const HTTP_PORT: u16 = 8222;
+
+/// Reads the address of a server for Kafka clients.
+pub(crate) fn kafka(text: &str) -> Result<String, String> {
+    parse(text, KAFKA_PORT)
+}
+
+/// Reads the address of an HTTP port.
+pub(crate) fn http(text: &str) -> Result<String, String> {
+    parse(text, HTTP_PORT)
+}
+
+/// An address with its port, if it can be one: names are not looked up.
+pub(crate) fn parse(text: &str, usual_port: u16) -> Result<String, String> {
+    let whole = complete(text, usual_port);
+    let (host, port) = whole.rsplit_once(':').unwrap_or((&whole, ""));
+    if host.is_empty() || host.contains(|c: char| c.is_whitespace() || "/?@\"".contains(c)) {
+        return Err("expected HOST or HOST:PORT".to_owned());
+    }
+    let inner = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    if inner.map_or(host.contains(':'), |inner| inner.parse::<std::net::Ipv6Addr>().is_err()) {
+        return Err(
+            "expected HOST:PORT with a number for the port, or an IPv6 address as in [::1]:9092".to_owned()
+        );
+    }
+    match port.parse::<u16>() {
+        Ok(1..) => Ok(whole),
+        _ => Err(format!("'{port}' is no port: expected a number from 1 to 65535")),
+    }
+}
+
+/// What a server is that answers with `bytes` to what it does not understand; `None` if that is not to be seen.
+pub(crate) fn nature(bytes: &[u8]) -> Option<&'static str> {
+    match bytes {
+        [b'H', b'T', b'T', b'P', ..] => Some("an HTTP server"),
+        [b'I', b'N', b'F', b'O', ..] | [b'-', b'E', b'R', b'R', ..] => Some("a NATS server"),
+        // A record of TLS: an alert, or a handshake.
+        [0x15 | 0x16, 0x03, ..] => Some("a server that speaks TLS (see --tls-ca)"),
+        _ => None,
+    }
+}
+
 /// `HOST:PORT` with the usual port added where there is none. An IPv6 address with a port is bracketed.
 pub(crate) fn complete(text: &str, usual_port: u16) -> String {
     let text = text.trim();
@@ -29,6 +72,40 @@ pub(crate) fn join(host: &str, port: i32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_address_is_refused() {
+        for wrong in [
+            "",
+            " ",
+            "host:99999",
+            "host:0",
+            "host:",
+            ":9092",
+            "host:http",
+            "a b",
+            "http://h:1",
+            "[::1",
+            "[x]:1",
+        ] {
+            kafka(wrong).unwrap_err();
+        }
+        for (text, expected) in
+            [("h", "h:9092"), ("h:65535", "h:65535"), ("::1", "[::1]:9092"), ("[::1]:5", "[::1]:5")]
+        {
+            assert_eq!(kafka(text), Ok(expected.to_owned()));
+        }
+        assert_eq!(http("h"), Ok("h:8222".to_owned()));
+    }
+
+    #[test]
+    fn servers_of_other_protocols_are_known_by_their_answers() {
+        assert_eq!(nature(b"HTTP/1.1 400"), Some("an HTTP server"));
+        assert_eq!(nature(b"INFO {"), Some("a NATS server"));
+        assert_eq!(nature(b"\x15\x03\x03\0"), Some("a server that speaks TLS (see --tls-ca)"));
+        assert_eq!(nature(b"\0\0\0\x10"), None);
+        assert_eq!(nature(b""), None);
+    }
 
     #[test]
     fn ports_are_added_where_they_are_missing() {

@@ -29,8 +29,7 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// Connects to the first bootstrap server that answers.
     pub(crate) async fn connect(arguments: &ConnectArguments) -> Result<Self, ClientError> {
-        let bootstrap =
-            arguments.bootstrap.iter().map(|text| address::complete(text, address::KAFKA_PORT)).collect();
+        let bootstrap = arguments.bootstrap.clone();
         let (nodes, connections) = (BTreeMap::new(), HashMap::new());
         let (timeout, tls) = (arguments.timeout, arguments.tls.load()?);
         let mut cluster = Self { bootstrap, timeout, tls, nodes, controller: -1, connections };

@@ -19,6 +19,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 
 use super::ClientError;
+use super::address::nature;
 use super::tls::Tls;
 
 /// What we call ourselves to servers.
@@ -28,7 +29,27 @@ const QUEUE_REQUESTS_MAX: usize = 64;
 /// Longest answer that is accepted: beyond any fetch that is asked for, and below what would exhaust a machine.
 const RESPONSE_BYTES_MAX: u32 = 1 << 30;
 
-type Answer = Result<Bytes, String>;
+type Answer = Result<Bytes, End>;
+
+/// Why a connection ended.
+#[derive(Clone, Debug)]
+enum End {
+    Reason(String),
+    /// The other side is a server of another kind.
+    NotKafka(&'static str),
+}
+
+impl From<String> for End {
+    fn from(reason: String) -> Self {
+        Self::Reason(reason)
+    }
+}
+
+impl From<&str> for End {
+    fn from(reason: &str) -> Self {
+        Self::Reason(reason.to_owned())
+    }
+}
 
 /// A request on its way to the writing task.
 struct Outgoing {
@@ -234,7 +255,8 @@ impl<R: Request> Pending<R> {
         let address = self.address.to_string();
         match tokio::time::timeout(self.timeout, self.answer).await {
             Ok(Ok(Ok(bytes))) => Ok(bytes),
-            Ok(Ok(Err(reason))) => Err(ClientError::Closed { address, reason }),
+            Ok(Ok(Err(End::Reason(reason)))) => Err(ClientError::Closed { address, reason }),
+            Ok(Ok(Err(End::NotKafka(what)))) => Err(ClientError::NotKafka { address, what }),
             Ok(Err(_)) => Err(ClientError::Closed { address, reason: "before the answer came".to_owned() }),
             Err(_) => Err(ClientError::Timeout { address, api: R::KEY.name(), timeout: self.timeout }),
         }
@@ -272,17 +294,17 @@ async fn write_requests(
             match lock(&waiting).as_mut() {
                 Some(list) => list.push_back((outgoing.correlation_id, outgoing.done)),
                 None => {
-                    let _ = outgoing.done.send(Err("the server closed it".to_owned()));
+                    let _ = outgoing.done.send(Err("the server closed it".into()));
                     return;
                 }
             }
         }
         let written = write_parts(&mut socket, &outgoing.parts).await;
         if let Some(done) = unanswered {
-            let _ = done.send(written.as_ref().map(|()| Bytes::new()).map_err(plain));
+            let _ = done.send(written.as_ref().map(|()| Bytes::new()).map_err(|error| plain(error).into()));
         }
         if let Err(error) = written {
-            end(&waiting, &plain(&error));
+            end(&waiting, &plain(&error).into());
             return;
         }
     }
@@ -300,8 +322,9 @@ async fn write_parts(socket: &mut (impl AsyncWrite + Unpin), parts: &[Part]) -> 
 }
 
 async fn read_answers(mut socket: impl AsyncRead + Unpin, waiting: Waiting) {
+    let mut is_first = true;
     loop {
-        let answer = match read_frame(&mut socket).await {
+        let answer = match read_frame(&mut socket, std::mem::take(&mut is_first)).await {
             Ok(answer) => answer,
             Err(reason) => return end(&waiting, &reason),
         };
@@ -311,32 +334,36 @@ async fn read_answers(mut socket: impl AsyncRead + Unpin, waiting: Waiting) {
             Some((expected, done)) if found == Some(expected) => drop(done.send(Ok(answer))),
             Some((expected, done)) => {
                 let reason = format!("expected the answer to request {expected}, found {found:?}");
-                let _ = done.send(Err(reason.clone()));
-                return end(&waiting, &reason);
+                let _ = done.send(Err(reason.clone().into()));
+                return end(&waiting, &reason.into());
             }
-            None => return end(&waiting, "the server sent an answer that nobody asked for"),
+            None => return end(&waiting, &"the server sent an answer that nobody asked for".into()),
         }
     }
 }
 
-async fn read_frame(socket: &mut (impl AsyncRead + Unpin)) -> Result<Bytes, String> {
+/// The first frame shows what the other side is.
+async fn read_frame(socket: &mut (impl AsyncRead + Unpin), is_first: bool) -> Result<Bytes, End> {
     let mut prefix = [0; 4];
     socket.read_exact(&mut prefix).await.map_err(|error| plain(&error))?;
+    if let Some(what) = nature(&prefix).filter(|_| is_first) {
+        return Err(End::NotKafka(what));
+    }
     let bytes = frame_bytes(prefix, RESPONSE_BYTES_MAX).map_err(|error| error.to_string())? as usize;
     let mut frame = BytesMut::with_capacity(bytes);
     while frame.len() < bytes {
         let mut rest = (&mut *socket).take((bytes - frame.len()) as u64);
         if rest.read_buf(&mut frame).await.map_err(|error| plain(&error))? == 0 {
-            return Err("the server closed it within an answer".to_owned());
+            return Err("the server closed it within an answer".into());
         }
     }
     Ok(frame.freeze())
 }
 
-fn end(waiting: &Waiting, reason: &str) {
+fn end(waiting: &Waiting, reason: &End) {
     let list = lock(waiting).take().unwrap_or_default();
     for (_, done) in list {
-        let _ = done.send(Err(reason.to_owned()));
+        let _ = done.send(Err(reason.clone()));
     }
 }
 

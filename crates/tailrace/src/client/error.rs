@@ -37,6 +37,16 @@ pub(crate) enum ClientError {
         "there is no topic '{0}'; `tailrace topic list` shows those there are, `tailrace topic create` makes one"
     )]
     NoTopic(String),
+    #[error("there is no group '{0}'; `tailrace group list` shows those there are")]
+    NoGroup(String),
+    #[error(
+        "group '{group}' has no offsets of topic '{topic}'; `tailrace group lag {group}` shows those it has"
+    )]
+    NoOffsets { group: String, topic: String },
+    #[error("there is no transactional id '{0}'; `tailrace txn list` shows those there are")]
+    NoTransactionalId(String),
+    #[error("{address} is {what}; name the port for Kafka clients with --bootstrap")]
+    NotKafka { address: String, what: &'static str },
     #[error("topic '{topic}' has no partition {partition}: it has {count}, numbered from 0")]
     NoPartition { topic: String, partition: i32, count: usize },
     #[error("records to topic '{topic}' were not acknowledged within {timeout:?}: {reason}")]
@@ -75,6 +85,10 @@ impl ClientError {
             | Self::Encode { .. }
             | Self::Version { .. }
             | Self::NoTopic(_)
+            | Self::NoGroup(_)
+            | Self::NoOffsets { .. }
+            | Self::NoTransactionalId(_)
+            | Self::NotKafka { .. }
             | Self::Undelivered { .. }
             | Self::Unanswered { .. }
             | Self::NoPartition { .. } => false,

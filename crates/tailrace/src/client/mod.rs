@@ -50,7 +50,8 @@ pub(crate) struct ConnectArguments {
         value_name = "HOST:PORT",
         env = "TAILRACE_BOOTSTRAP",
         value_delimiter = ',',
-        default_value = "127.0.0.1:9092"
+        default_value = "127.0.0.1:9092",
+        value_parser = address::kafka
     )]
     pub(crate) bootstrap: Vec<String>,
     /// Longest wait for one operation, retries included: 500ms, 30s, 2m

@@ -64,11 +64,16 @@ impl Topic {
     pub(crate) fn choose(&self, wanted: &[i32]) -> Result<Vec<i32>, ClientError> {
         let unknown = wanted.iter().find(|index| !self.partitions.iter().any(|p| p.index == **index));
         if let Some(&partition) = unknown {
-            let (topic, count) = (self.name.clone(), self.partitions.len());
-            return Err(ClientError::NoPartition { topic, partition, count });
+            return Err(self.no_partition(partition));
         }
         let all = self.partitions.iter().map(|p| p.index);
         Ok(all.filter(|index| wanted.is_empty() || wanted.contains(index)).collect())
+    }
+
+    /// That it has no such partition.
+    pub(crate) fn no_partition(&self, partition: i32) -> ClientError {
+        let (topic, count) = (self.name.clone(), self.partitions.len());
+        ClientError::NoPartition { topic, partition, count }
     }
 
     /// The node that leads a partition now.

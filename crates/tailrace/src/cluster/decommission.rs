@@ -12,8 +12,9 @@ use super::place::Places;
 use super::{DecommissionArguments, LOOK};
 use crate::args::Output;
 use crate::client::{ClientError, Cluster, check, retrying};
-use crate::failure::{Failure, complain};
+use crate::failure::{Failure, note};
 use crate::output::{print, print_json};
+use crate::text::units::plural;
 
 pub(super) async fn run(
     cluster: &mut Cluster,
@@ -21,6 +22,13 @@ pub(super) async fn run(
 ) -> Result<ExitCode, Failure> {
     if arguments.cancel {
         return cancel(cluster, arguments).await;
+    }
+    if !is_known(cluster, arguments.node).await? {
+        match unregister(cluster, arguments.node).await? {
+            Unregistered::Done => return tell(arguments, 0, "forgotten", ExitCode::SUCCESS),
+            Unregistered::Unknown => return Err(no_node(arguments.node)),
+            Unregistered::There => {}
+        }
     }
     let began = Instant::now();
     let left = || arguments.wait.saturating_sub(began.elapsed());
@@ -39,9 +47,10 @@ pub(super) async fn run(
         }
         moved += waiting.len();
     }
-    complain(&format!("node {} holds nothing any more: stop it now, and it is forgotten", arguments.node));
+    note(&format!("node {} holds nothing any more: stop it now, and it is forgotten", arguments.node));
     loop {
-        if unregister(cluster, arguments.node).await? {
+        // It was known before: that it is not is the work of an earlier request, whose answer was lost.
+        if unregister(cluster, arguments.node).await? != Unregistered::There {
             return tell(arguments, moved, "forgotten", ExitCode::SUCCESS);
         }
         if left().is_zero() {
@@ -59,7 +68,10 @@ fn tell(
 ) -> Result<ExitCode, Failure> {
     let node = arguments.node;
     match arguments.common.output {
-        Output::Text => print(&format!("node {node}: {moved} partitions moved, {state}\n"))?,
+        Output::Text => {
+            let moved = plural(moved as u64, "partition");
+            print(&format!("node {node}: {moved} moved, {state}\n"))?;
+        }
         Output::Json => print_json(&json!({ "node": node, "partitions_moved": moved, "state": state }))?,
     }
     Ok(code)
@@ -105,31 +117,58 @@ fn no_room((topic, partition): &Which, count: usize, places: &Places, node: i32)
     )
 }
 
-/// True if it is done; false if the node is there still.
-async fn unregister(cluster: &mut Cluster, node: i32) -> Result<bool, ClientError> {
+/// True if the node is there, or has replicas, or is about to lose some. One that is stopped and empty is known to the controller alone.
+async fn is_known(cluster: &mut Cluster, node: i32) -> Result<bool, Failure> {
+    let (topics, nodes) = moves::look(cluster).await?;
+    let mut partitions = topics.iter().flat_map(|topic| &topic.partitions);
+    Ok(nodes.iter().any(|(id, _)| *id == node)
+        || partitions.any(|partition| partition.replicas.contains(&node))
+        || moves::under_way(cluster).await?.values().any(|removing| removing.contains(&node)))
+}
+
+fn no_node(node: i32) -> Failure {
+    format!("there is no node {node}; `tailrace cluster status` shows those there are").into()
+}
+
+/// What came of an attempt to unregister a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unregistered {
+    Done,
+    /// It runs still.
+    There,
+    /// The controller knows none of this number.
+    Unknown,
+}
+
+async fn unregister(cluster: &mut Cluster, node: i32) -> Result<Unregistered, ClientError> {
     let request = UnregisterBrokerRequest { broker_id: node, ..Default::default() };
     retrying(cluster, async |cluster| {
         let answer = cluster.controller().await?.call(&request).await?;
         if answer.error_code == ErrorCode::InvalidRequest.code() {
-            return Ok(false);
+            return Ok(Unregistered::There);
         }
-        let gone = answer.error_code == ErrorCode::BrokerIdNotRegistered.code();
-        let what = || format!("cannot unregister node {node}");
-        check(if gone { 0 } else { answer.error_code }, answer.error_message.as_ref(), what)?;
-        Ok(true)
+        if answer.error_code == ErrorCode::BrokerIdNotRegistered.code() {
+            return Ok(Unregistered::Unknown);
+        }
+        check(answer.error_code, answer.error_message.as_ref(), || format!("cannot unregister node {node}"))?;
+        Ok(Unregistered::Done)
     })
     .await
 }
 
 async fn cancel(cluster: &mut Cluster, arguments: &DecommissionArguments) -> Result<ExitCode, Failure> {
+    if !is_known(cluster, arguments.node).await? {
+        return Err(no_node(arguments.node));
+    }
     let moves: Moves = moves::under_way(cluster)
         .await?
         .into_iter()
         .filter(|(_, removing)| removing.contains(&arguments.node))
         .map(|(which, _)| (which, None))
         .collect();
-    if !moves.is_empty() {
-        moves::begin(cluster, &moves).await?;
+    if moves.is_empty() {
+        return tell(arguments, 0, "nothing to cancel", ExitCode::SUCCESS);
     }
+    moves::begin(cluster, &moves).await?;
     tell(arguments, moves.len(), "cancelled", ExitCode::SUCCESS)
 }

@@ -6,20 +6,18 @@ mod pages;
 mod place;
 mod reassign;
 mod scrub;
+mod scrub_report;
 mod status;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 
 use crate::client::{AskArguments, Cluster, address, block_on};
 use crate::failure::Failure;
 use crate::http::Site;
 use crate::text::units::{parse_bytes, parse_duration};
-
-/// The port of HTTP, where none is given.
-const HTTP_PORT: u16 = 8222;
 
 /// Pause between two looks at what is under way.
 const LOOK: Duration = Duration::from_millis(500);
@@ -52,7 +50,12 @@ enum ClusterVerb {
     )]
     Decommission(DecommissionArguments),
     /// Check what lies on the disks of all nodes, now, and show what is found.
-    #[command(after_help = "Examples:\n  tailrace cluster scrub\n  tailrace cluster scrub --topic orders")]
+    #[command(
+        after_help = "Each node reads at most tailrace.scrub.bytes.per.second, 4 MiB/s by default: a terabyte takes three days \
+        then. --rate raises or lowers that for this round alone.\n\nExamples:\n  \
+        tailrace cluster scrub\n  tailrace cluster scrub --topic orders --rate 64MiB\n  \
+        tailrace cluster scrub --rate 0 -o json"
+    )]
     Scrub(ScrubArguments),
 }
 
@@ -60,14 +63,13 @@ enum ClusterVerb {
 #[derive(Debug, Args)]
 struct PageArguments {
     /// HTTP port of a node, where /clusterz is; the others are found from there
-    #[arg(long, value_name = "HOST:PORT", env = "TAILRACE_HTTP_PORT", default_value = "127.0.0.1:8222")]
+    #[arg(long, value_name = "HOST:PORT", env = "TAILRACE_HTTP_PORT", default_value = "127.0.0.1:8222", value_parser = address::http)]
     http: String,
 }
 
 impl PageArguments {
     fn site(&self, common: &AskArguments) -> Result<Site, Failure> {
-        let address = address::complete(&self.http, HTTP_PORT);
-        Ok(Site { address, tls: common.connect.tls.load()?, option: "--http" })
+        Ok(Site { address: self.http.clone(), tls: common.connect.tls.load()?, option: "--http" })
     }
 }
 
@@ -80,15 +82,16 @@ struct StatusArguments {
 }
 
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("how").required(true))]
 struct ReassignArguments {
     /// Topic; may be repeated
     #[arg(short, long, value_name = "NAME", required = true)]
     topic: Vec<String>,
     /// Only these partitions; comma list, may be repeated
-    #[arg(short, long, value_name = "N", value_delimiter = ',')]
+    #[arg(short, long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(i32).range(0..))]
     partition: Vec<i32>,
     /// The nodes that each partition is to be on, the preferred leader first
-    #[arg(short, long, value_name = "NODES", value_delimiter = ',', group = "how")]
+    #[arg(short, long, value_name = "NODES", value_delimiter = ',', group = "how", value_parser = clap::value_parser!(i32).range(0..))]
     replicas: Vec<i32>,
     /// How many replicas each partition is to have; they stay where they are as far as possible
     #[arg(long, value_name = "N", group = "how", value_parser = clap::value_parser!(u16).range(1..))]
@@ -109,7 +112,7 @@ struct ReassignArguments {
 #[derive(Debug, Args)]
 struct DecommissionArguments {
     /// Number of the node
-    #[arg(value_name = "NODE")]
+    #[arg(value_name = "NODE", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(0..))]
     node: i32,
     /// Do with fewer replicas where there is no other node for them
     #[arg(long)]
@@ -129,9 +132,13 @@ struct ScrubArguments {
     /// Only this topic
     #[arg(short, long, value_name = "NAME")]
     topic: Option<String>,
-    /// Longest wait for the end
-    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_duration)]
-    wait: Duration,
+    /// Bytes per second that each node reads in this round, as in 64MiB; 0: as many as the disk gives
+    /// [default: the nodes' tailrace.scrub.bytes.per.second]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    rate: Option<u64>,
+    /// Longest wait for the end; the nodes go on without it [default: as long as it takes]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    wait: Option<Duration>,
     #[command(flatten)]
     pages: PageArguments,
     #[command(flatten)]

@@ -11,7 +11,7 @@ use tailrace_kafka_wire::messages::{AlterPartitionReassignmentsRequest, ListPart
 use super::LOOK;
 use super::place::Places;
 use crate::client::{ClientError, Cluster, Topic, all_topics, check, retrying};
-use crate::failure::{Failure, complain};
+use crate::failure::{Failure, note};
 
 /// How long the server may take for a change, as a request says it.
 const CHANGE_TIMEOUT_MS: i32 = 30_000;
@@ -109,7 +109,7 @@ pub(super) async fn finished(
             return Ok(true);
         }
         if before != Some(left) {
-            complain(&format!("{left} of {} partitions are on their way", which.len()));
+            note(&format!("{left} of {} partitions are on their way", which.len()));
             before = Some(left);
         }
         if began.elapsed() >= patience {

@@ -66,9 +66,6 @@ async fn plan(cluster: &mut Cluster, arguments: &ReassignArguments) -> Result<Mo
                     format!("{count} replicas need as many nodes, and {} are there", places.len())
                 })?,
             };
-            if replicas.is_empty() {
-                return Err("nothing to do: give --replicas, --replication-factor or --cancel".into());
-            }
             if replicas != partition.replicas || under_way.contains_key(&which) {
                 moves.insert(which, Some(replicas));
             }
@@ -83,7 +80,7 @@ fn chosen<'a>(topic: &'a Topic, numbers: &[i32]) -> Result<Vec<&'a crate::client
     }
     let find = |number: &i32| {
         let found = topic.partitions.iter().find(|partition| partition.index == *number);
-        found.ok_or_else(|| format!("topic '{}' has no partition {number}", topic.name).into())
+        found.ok_or_else(|| topic.no_partition(*number).into())
     };
     numbers.iter().map(find).collect()
 }

@@ -10,11 +10,14 @@ use tailrace_kafka_wire::messages::incremental_alter_configs_request::{
 };
 
 use super::pages::{Pages, ask, cell, list};
+use super::scrub_report::{Outcome, Progress, Watch, damaged_files, found_in, number};
 use super::{LOOK, ScrubArguments};
 use crate::args::Output;
 use crate::client::{ClientError, Cluster, RESOURCE_BROKER, check, find_topic, retrying};
-use crate::failure::{Failure, complain};
+use crate::failure::{Failure, Status, note};
+use crate::interrupt::{FINISH, Interrupt, Stop, ended};
 use crate::output::{print, print_json};
+use crate::text::units;
 
 const REQUEST: &str = "tailrace.scrub.request";
 
@@ -30,30 +33,43 @@ pub(super) async fn run(cluster: &mut Cluster, arguments: &ScrubArguments) -> Re
     let reachable: Vec<_> =
         ask(&site, timeout).await?.all.into_iter().filter(|(_, page)| page.is_ok()).collect();
     let reachable: Vec<i64> = reachable.into_iter().map(|(node, _)| node).collect();
-    let request = word(arguments.topic.as_deref());
+    let request = word(arguments);
     begin(cluster, &request).await?;
+    let mut interrupt = Interrupt::install(FINISH)?;
     let began = Instant::now();
-    let mut before = String::new();
+    let mut watch = Watch::new(arguments.rate.is_none());
     loop {
-        let pages = ask(&site, timeout).await?;
+        let pages = tokio::select! {
+            pages = ask(&site, timeout) => pages?,
+            stop = interrupt.wait() => return Ok(leave(&mut watch, stop)),
+        };
         let working: Vec<i64> =
             reachable.iter().copied().filter(|node| !is_done(&pages, *node, &request, began)).collect();
-        if working.is_empty() || began.elapsed() >= arguments.wait {
+        let is_late = arguments.wait.is_some_and(|wait| began.elapsed() >= wait);
+        if working.is_empty() || is_late {
+            watch.clear();
             return tell(arguments, &pages, &request, working.is_empty());
         }
-        let progress = format!("{} of {} nodes are done", reachable.len() - working.len(), reachable.len());
-        if progress != before {
-            complain(&progress);
-            before = progress;
+        watch.show(&Progress::of(&pages, &request, (reachable.len(), working.len())));
+        tokio::select! {
+            () = tokio::time::sleep(LOOK) => {}
+            stop = interrupt.wait() => return Ok(leave(&mut watch, stop)),
         }
-        tokio::time::sleep(LOOK).await;
     }
 }
 
-/// One that was never used.
-fn word(topic: Option<&str>) -> String {
+fn leave(watch: &mut Watch, stop: Stop) -> ExitCode {
+    watch.clear();
+    note("the nodes go on with it; `tailrace cluster status` shows how far they are");
+    ended(Some(stop))
+}
+
+/// One that was never used, with the rate and the topic.
+fn word(arguments: &ScrubArguments) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-    topic.map_or_else(|| now.to_string(), |topic| format!("{now}:{topic}"))
+    let rate = arguments.rate.map_or_else(String::new, |rate| format!("@{rate}"));
+    let topic = arguments.topic.as_ref().map_or_else(String::new, |topic| format!(":{topic}"));
+    format!("{now}{rate}{topic}")
 }
 
 async fn begin(cluster: &mut Cluster, request: &str) -> Result<(), ClientError> {
@@ -83,25 +99,40 @@ async fn begin(cluster: &mut Cluster, request: &str) -> Result<(), ClientError> 
 fn is_done(pages: &Pages, node: i64, request: &str, began: Instant) -> bool {
     let page = pages.all.iter().find(|(id, _)| *id == node).and_then(|(_, page)| page.as_ref().ok());
     let Some(scrub) = page.map(|page| &page["scrub"]) else { return true };
-    let is_its = scrub["request"].as_str() == Some(request);
-    if is_its { scrub["running"].as_bool() == Some(false) } else { began.elapsed() >= BEGIN_MAX }
+    if is_its(scrub, request) {
+        scrub["running"].as_bool() == Some(false)
+    } else {
+        began.elapsed() >= BEGIN_MAX
+    }
+}
+
+fn is_its(scrub: &Value, request: &str) -> bool {
+    scrub["request"].as_str() == Some(request)
 }
 
 fn tell(arguments: &ScrubArguments, pages: &Pages, request: &str, done: bool) -> Result<ExitCode, Failure> {
     let of_node = |node: i64, page: &Result<Value, String>| match page {
-        Ok(page) if page["scrub"]["request"].as_str() == Some(request) => {
-            json!({ "node": node, "scrub": page["scrub"] })
+        Ok(page) if is_its(&page["scrub"], request) => json!({ "node": node, "scrub": page["scrub"] }),
+        Ok(_) => {
+            json!({ "node": node, "error": "it has not begun, was restarted, or reads what somebody else asked for since" })
         }
-        Ok(_) => json!({ "node": node, "error": "it has not begun" }),
         Err(error) => json!({ "node": node, "error": error }),
     };
     let reports: Vec<Value> = pages.all.iter().map(|(node, page)| of_node(*node, page)).collect();
-    let found: usize = reports.iter().map(|report| list(&report["scrub"], "found").count()).sum();
+    let result = Outcome::of(&reports, pages);
     match arguments.common.output {
-        Output::Json => print_json(&json!({ "done": done, "found": found, "nodes": reports }))?,
-        Output::Text => print(&text(&reports))?,
+        Output::Json => print_json(&json!({
+            "done": done,
+            "complete": result.is_complete(),
+            "found": result.found,
+            "partitions": result.partitions,
+            "bytes": result.bytes,
+            "not_mended": result.not_mended,
+            "nodes": reports,
+        }))?,
+        Output::Text => print(&(text(&reports) + &result.line()))?,
     }
-    Ok(if done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if done && result.is_complete() { ExitCode::SUCCESS } else { Status::Failed.into() })
 }
 
 fn text(reports: &[Value]) -> String {
@@ -112,12 +143,21 @@ fn text(reports: &[Value]) -> String {
             out += &format!("node {node}: {error}\n");
             continue;
         }
-        let (partitions, bytes) = (cell(&scrub["partitions_done"]), cell(&scrub["bytes_done"]));
-        let found = list(scrub, "found").count();
-        out += &format!("node {node}: {partitions} partitions, {bytes} bytes, {found} damaged files\n");
+        let whole = number(&scrub["partitions_done"]);
+        let bytes = units::bytes(number(&scrub["bytes_done"]) as f64);
+        let time = units::duration(number(&scrub["elapsed_ms"]) as f64 / 1e3);
+        let found = damaged_files(found_in(scrub));
+        out += &format!("node {node}: {}, {bytes} in {time}, {found}\n", units::plural(whole, "partition"));
         for damage in list(scrub, "found") {
             let [file, position, reason] = ["file", "position", "reason"].map(|name| cell(&damage[name]));
             out += &format!("  {}: {file} at byte {position}: {reason}\n", cell(&damage["partition"]));
+        }
+        for partition in list(scrub, "not_read") {
+            out += &format!(
+                "  {} was NOT READ: {}\n",
+                cell(&partition["partition"]),
+                cell(&partition["reason"])
+            );
         }
     }
     out

@@ -1,5 +1,6 @@
 //! `tailrace cluster status`.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
@@ -11,6 +12,7 @@ use crate::args::Output;
 use crate::failure::Failure;
 use crate::output::{print, print_json};
 use crate::text::table::Table;
+use crate::text::units::{self, runs};
 
 pub(super) async fn run(arguments: &StatusArguments) -> Result<ExitCode, Failure> {
     let site = arguments.pages.site(&arguments.common)?;
@@ -42,13 +44,17 @@ fn as_text(pages: &Pages) -> String {
     let mut out = String::new();
     // Writing to memory does not fail.
     let _ = writeln!(out, "cluster {}, level {}", cell(&page["cluster_id"]), cell(&page["level"]));
-    let _ = writeln!(
-        out,
-        "controller: leader {}, voters {}, learners {}",
-        cell(&controller["leader"]),
-        cell(&controller["voters"]),
-        or_none(&controller["learners"])
-    );
+    let is_alone = controller["leader"].is_null() && list(page, "nodes").count() == 1;
+    let _ = match is_alone {
+        true => writeln!(out, "one node, which is its own controller"),
+        false => writeln!(
+            out,
+            "controller: leader {}, voters {}, learners {}",
+            or_none(&controller["leader"]),
+            cell(&controller["voters"]),
+            or_none(&controller["learners"])
+        ),
+    };
     let _ = writeln!(
         out,
         "partitions: {}, without a leader {}, with replicas missing {}",
@@ -58,8 +64,8 @@ fn as_text(pages: &Pages) -> String {
     );
     out.push_str(&nodes(page));
     for (title, name) in [("WITHOUT A LEADER", "leaderless"), ("REPLICAS MISSING", "under_replicated")] {
-        for partition in list(partitions, name) {
-            let _ = writeln!(out, "{title}: {}", cell(partition));
+        for partitions in by_topic(list(partitions, name)) {
+            let _ = writeln!(out, "{title}: {partitions}");
         }
     }
     for moving in list(page, "reassignments") {
@@ -79,12 +85,34 @@ fn as_text(pages: &Pages) -> String {
 }
 
 fn or_none(value: &Value) -> String {
-    Some(cell(value)).filter(|text| !text.is_empty()).unwrap_or_else(|| "none".to_owned())
+    let text = Some(cell(value)).filter(|text| !text.is_empty() && !value.is_null());
+    text.unwrap_or_else(|| "none".to_owned())
+}
+
+/// `orders-0`, or `orders 0-2,5` for several partitions of a topic: the server's own have fifty.
+fn by_topic<'a>(names: impl Iterator<Item = &'a Value>) -> Vec<String> {
+    let mut topics: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
+    let mut others = Vec::new();
+    for name in names {
+        let parts = name.as_str().and_then(|name| name.rsplit_once('-'));
+        match parts.and_then(|(topic, number)| Some((topic, number.parse().ok()?))) {
+            Some((topic, number)) => topics.entry(topic).or_default().push(number),
+            None => others.push(cell(name)),
+        }
+    }
+    let line = |(topic, mut numbers): (&str, Vec<i32>)| {
+        numbers.sort_unstable();
+        match numbers[..] {
+            [number] => format!("{topic}-{number}"),
+            _ => format!("{topic} {}", runs(&numbers)),
+        }
+    };
+    topics.into_iter().map(line).chain(others).collect()
 }
 
 fn nodes(page: &Value) -> String {
     let head = ["NODE", "STATE", "KAFKA", "NODES", "HTTP", "RACK", "LEVELS", "LEADERS", "REPLICAS"];
-    let mut table = Table::new(2, &head);
+    let mut rows = Vec::new();
     for node in list(page, "nodes") {
         let state = if node["fenced"].as_bool().unwrap_or(false) { "gone" } else { "there" };
         let mut cells = vec![cell(&node["id"]), state.to_owned()];
@@ -92,7 +120,14 @@ fn nodes(page: &Value) -> String {
         cells.extend(fields.iter().map(|field| cell(&node[*field])));
         cells.push(cell(&node["levels"]).replace(',', "-"));
         cells.extend(["leaders", "replicas"].iter().map(|field| cell(&node[*field])));
-        table.row(cells);
+        rows.push(cells);
+    }
+    // What no node has, such as a rack, or the address of a node that is alone, is no column.
+    let shown: Vec<usize> =
+        (0..head.len()).filter(|&column| rows.iter().any(|row: &Vec<String>| row[column] != "-")).collect();
+    let mut table = Table::new(2, &shown.iter().map(|&column| head[column]).collect::<Vec<_>>());
+    for row in rows {
+        table.row(shown.iter().map(|&column| row[column].clone()).collect());
     }
     table.render()
 }
@@ -111,12 +146,59 @@ fn report(node: i64, page: Result<&Value, &String>) -> String {
     if scrub["running"].as_bool().unwrap_or(false) {
         let _ = writeln!(
             out,
-            "node {node} is scrubbing: {} of {} partitions, {} of {} bytes",
+            "node {node} is scrubbing: {} of {} partitions, {} of {}",
             cell(&scrub["partitions_done"]),
             cell(&scrub["partitions"]),
-            cell(&scrub["bytes_done"]),
-            cell(&scrub["bytes"])
+            units::bytes(scrub["bytes_done"].as_f64().unwrap_or(0.0)),
+            units::bytes(scrub["bytes"].as_f64().unwrap_or(0.0))
         );
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pages(page: Value) -> Pages {
+        Pages { first: page.clone(), all: vec![(1, Ok(page))] }
+    }
+
+    #[test]
+    fn a_node_that_is_alone_shows_no_dashes() {
+        let page = json!({
+            "node": 1, "cluster_id": "c", "level": 0,
+            "nodes": [{ "id": 1, "fenced": false, "leaders": 101, "replicas": 101 }],
+            "controller": { "leader": null, "voters": [1], "learners": [] },
+            "partitions": { "total": 101, "leaderless_total": 0, "under_replicated_total": 0 },
+        });
+        let text = as_text(&pages(page));
+        assert!(!text.contains(" -"), "{text}");
+        assert!(text.contains("\none node, which is its own controller\n"), "{text}");
+        assert!(text.contains("NODE  STATE  LEADERS  REPLICAS\n"), "{text}");
+    }
+
+    #[test]
+    fn a_cluster_shows_what_any_node_has_and_a_line_per_topic() {
+        let node = |id: i32, rack: Option<&str>| {
+            json!({
+                "id": id, "fenced": false, "kafka": "h:1", "cluster": "h:2", "http": null, "rack": rack, "levels": [0, 1],
+                "leaders": 1, "replicas": 2,
+            })
+        };
+        let mut missing: Vec<Value> = (0..50).map(|n| format!("__consumer_offsets-{n}").into()).collect();
+        missing.push("my-topic-3".into());
+        let page = json!({
+            "node": 1, "cluster_id": "c", "level": 1, "nodes": [node(1, None), node(2, Some("b"))],
+            "controller": { "leader": null, "voters": [1, 2], "learners": [] },
+            "partitions": {
+                "total": 51, "leaderless_total": 0, "under_replicated_total": 51, "under_replicated": missing,
+            },
+        });
+        let text = as_text(&pages(page));
+        let missing: Vec<_> = text.lines().filter(|line| line.starts_with("REPLICAS MISSING")).collect();
+        assert_eq!(missing, ["REPLICAS MISSING: __consumer_offsets 0-49", "REPLICAS MISSING: my-topic-3"]);
+        assert!(text.contains("controller: leader none, voters 1,2, learners none"), "{text}");
+        assert!(text.contains("NODE  STATE  KAFKA  NODES  RACK  LEVELS  LEADERS  REPLICAS"), "{text}");
+    }
 }

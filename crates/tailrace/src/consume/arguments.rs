@@ -1,7 +1,5 @@
 //! What `tailrace consume` can be told.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use clap::{Args, ValueEnum};
 
 use super::fetcher::FetchRules;
@@ -11,7 +9,7 @@ use super::start::From;
 use crate::args::Output;
 use crate::client::ConnectArguments;
 use crate::failure::Failure;
-use crate::text::time::parse_instant;
+use crate::text::time::{now_ms, parse_instant};
 use crate::text::units::parse_bytes;
 
 #[derive(Debug, Args)]
@@ -42,7 +40,7 @@ pub(crate) struct ConsumeArguments {
     #[arg(long, value_name = "WHERE", default_value = "beginning", value_parser = parse_from, allow_hyphen_values = true)]
     pub(super) from: From,
     /// Only these partitions [default: all]
-    #[arg(short, long, value_name = "N", value_delimiter = ',')]
+    #[arg(short, long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(i32).range(0..))]
     pub(super) partition: Vec<i32>,
     /// Stop after N records
     #[arg(short, long, value_name = "N")]
@@ -50,8 +48,12 @@ pub(crate) struct ConsumeArguments {
     /// Go on at the end and wait for new records
     #[arg(long)]
     pub(super) follow: bool,
+    /// Leave out batches that are damaged and name them, instead of ending there; the status is 1 all the same
+    #[arg(long)]
+    pub(super) skip_damaged: bool,
     /// How each record is written; see below
-    #[arg(short, long, value_name = "FORMAT", default_value = "%v\\n", conflicts_with = "output")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "%v\\n", conflicts_with = "output",
+        value_parser = legal_format)]
     format: String,
     /// Write keys instead of values: the same as --format '%k\n'
     #[arg(long, conflicts_with_all = ["format", "output"])]
@@ -61,7 +63,7 @@ pub(crate) struct ConsumeArguments {
     null: String,
     /// json: one object per line
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
-    output: Output,
+    pub(super) output: Output,
     /// Whether records of unfinished and aborted transactions are shown
     #[arg(long, value_enum, default_value_t = Isolation::ReadCommitted)]
     isolation: Isolation,
@@ -103,6 +105,11 @@ impl ConsumeArguments {
     }
 }
 
+/// A format that can be read.
+fn legal_format(text: &str) -> Result<String, String> {
+    Format::parse(text, b"").map(|_| text.to_owned())
+}
+
 fn parse_from(text: &str) -> Result<From, String> {
     let number = |digits: &str| digits.parse::<i64>().map_err(|_| format!("'{digits}' is too large"));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -111,10 +118,7 @@ fn parse_from(text: &str) -> Result<From, String> {
         "end" | "latest" => Ok(From::End),
         _ if is_number(text) => number(text).map(From::Offset),
         _ => match (text.strip_prefix('@'), text.strip_prefix('-').filter(|text| is_number(text))) {
-            (Some(time), _) => {
-                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                parse_instant(time, i64::try_from(now.as_millis()).unwrap_or(i64::MAX)).map(From::Time)
-            }
+            (Some(time), _) => parse_instant(time, now_ms()).map(From::Time),
             (None, Some(count)) => number(count).map(From::Last),
             (None, None) => Err("expected beginning, end, an offset, -N for the last N, or @TIME".to_owned()),
         },

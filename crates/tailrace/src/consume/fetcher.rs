@@ -3,6 +3,7 @@
 //! Without fetch sessions: they save bytes for consumers of many idle partitions, and this one ends soon.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -16,7 +17,7 @@ use tokio::task::JoinSet;
 
 use super::start::Range;
 use crate::client::{ClientError, Cluster, OffsetQuery, Topic, check, find_topic, list_offsets};
-use crate::failure::{Failure, complain};
+use crate::failure::{Failure, note};
 
 /// From this version on topics are named by their ids (KIP-516).
 const VERSION_WITH_IDS: i16 = 13;
@@ -40,6 +41,13 @@ pub(super) struct Chunk {
     pub(super) range: Range,
     pub(super) batches: Bytes,
     pub(super) aborted: Vec<AbortedTransaction>,
+    /// What is wrong behind them, where no batch can be made out any more.
+    pub(super) damage: Option<String>,
+}
+
+/// What is said of a batch that cannot be read.
+pub(super) fn damaged(topic: &str, partition: i32, offset: i64, reason: &dyn Display) -> String {
+    format!("{topic}-{partition} is damaged at offset {offset}: {reason}")
 }
 
 struct Answered {
@@ -238,27 +246,32 @@ impl Fetcher {
             self.catch_up(partition).await?;
             return Ok(None);
         }
-        let what = || format!("cannot fetch from {}-{partition}", self.topic.name);
+        let from = self.ranges.get(&partition).map_or(0, |range| range.from);
+        let what = || format!("cannot fetch from {}-{partition} at offset {from}", self.topic.name);
         if let Err(error) = check(data.error_code, None, what) {
             self.try_later(error)?;
             return Ok(None);
         }
         self.failing_since = None;
         let Some(range) = self.ranges.get_mut(&partition) else { return Ok(None) };
-        let Records::Bytes(batches) = data.records else { return Ok(None) };
+        let Records::Bytes(mut batches) = data.records else { return Ok(None) };
         let wanted = *range;
-        let mut next = range.from;
-        for batch in split_batches(&batches) {
-            let (header, _) = batch
-                .map_err(|error| format!("{}-{partition} at offset {next}: {error}", self.topic.name))?;
-            next = next.max(header.next_offset().0);
+        let (mut next, mut damage) = (range.from, None);
+        let mut split = split_batches(&batches);
+        for batch in &mut split {
+            match batch {
+                Ok((header, _)) => next = next.max(header.next_offset().0),
+                Err(error) => damage = Some(damaged(&self.topic.name, partition, next, &error)),
+            }
         }
+        let whole = split.position();
+        batches.truncate(whole);
         range.from = next;
-        if next == wanted.from {
+        if next == wanted.from && damage.is_none() {
             return Ok(None);
         }
         let aborted = data.aborted_transactions.unwrap_or_default();
-        Ok(Some(Chunk { partition, range: wanted, batches, aborted }))
+        Ok(Some(Chunk { partition, range: wanted, batches, aborted, damage }))
     }
 
     /// The records at the position were deleted meanwhile: goes on with the first that are left, and says so.
@@ -274,10 +287,7 @@ impl Fetcher {
             );
         }
         let topic = &self.topic.name;
-        complain(&format!(
-            "{topic}-{partition}: offsets {} to {earliest} were deleted meanwhile",
-            range.from
-        ));
+        note(&format!("{topic}-{partition}: offsets {} to {earliest} were deleted meanwhile", range.from));
         range.from = earliest;
         Ok(())
     }

@@ -12,21 +12,28 @@ mod printer;
 mod start;
 
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc;
+use serde_json::json;
+use tokio::sync::{mpsc, oneshot};
 
+use crate::args::Output;
 use crate::client::{Cluster, block_on, find_topic};
-use crate::failure::Failure;
+use crate::failure::{self, Failure, Status};
+use crate::interrupt::{FINISH, Interrupt, Stop, ended};
+use crate::text::units;
 
 pub(crate) use arguments::ConsumeArguments;
 use fetcher::Fetcher;
 pub(crate) use format::Place;
 pub(crate) use json::write_record as write_json_record;
 pub(crate) use printer::DECOMPRESSED_BYTES_MAX;
-use printer::Printer;
+use printer::{Printed, Printer};
 
 /// Fetches that were received and are not written yet.
 const CHUNKS_MAX: usize = 2;
+/// Partitions whose next offsets are named in a text.
+const NEXT_MAX: usize = 8;
 
 pub(crate) fn run(arguments: &ConsumeArguments) -> Result<ExitCode, Failure> {
     let style = arguments.style()?;
@@ -35,13 +42,58 @@ pub(crate) fn run(arguments: &ConsumeArguments) -> Result<ExitCode, Failure> {
         let topic = find_topic(&mut cluster, &arguments.topic).await?;
         let ranges = start::ranges(&mut cluster, &topic, arguments).await?;
         let (chunks, received) = mpsc::channel(CHUNKS_MAX);
-        let printer =
-            Printer::new(topic.name.clone(), style, arguments.count, arguments.is_read_committed())?;
-        let printing = std::thread::spawn(move || printer.run(received));
-        let fetched = Fetcher::new(cluster, topic, arguments.fetch_rules(), ranges).run(chunks).await;
-        let printed = printing.join().unwrap_or_else(|_| Err("writing failed unexpectedly".into()));
-        printed?;
+        let rules = (arguments.is_read_committed(), arguments.skip_damaged);
+        let printer = Printer::new(topic.name.clone(), style, arguments.count, rules)?;
+        let mut interrupt = Interrupt::install(FINISH)?;
+        let started = Instant::now();
+        let (done, printed) = oneshot::channel();
+        // Nobody waits any more only if the verb has failed.
+        std::thread::spawn(move || drop(done.send(printer.run(received))));
+        let (fetched, stop) = tokio::select! {
+            fetched = Fetcher::new(cluster, topic, arguments.fetch_rules(), ranges).run(chunks) => (fetched, None),
+            stop = interrupt.wait() => (Ok(()), Some(stop)),
+        };
+        // What has been fetched is still written.
+        let printed = printed.await.unwrap_or_else(|_| Err("writing failed unexpectedly".into()))?;
         fetched?;
-        Ok(ExitCode::SUCCESS)
+        // A signal is the only end that --follow has, and nothing is missing then. In any other case it came before the end.
+        let has_enough = arguments.count.is_some_and(|count| printed.records >= count);
+        let is_complete = has_enough || (arguments.follow && arguments.count.is_none());
+        if let Some(stop) = stop.filter(|_| !has_enough) {
+            arguments.tell(&printed, stop, is_complete, started.elapsed());
+        }
+        if printed.skipped > 0 {
+            return Ok(Status::Failed.into());
+        }
+        Ok(ended(stop.filter(|_| !is_complete)))
     })
+}
+
+impl ConsumeArguments {
+    /// Says how far it came, after a signal.
+    fn tell(&self, printed: &Printed, stop: Stop, is_complete: bool, time: Duration) {
+        let (records, bytes, seconds) = (printed.records, printed.bytes, time.as_secs_f64());
+        if self.output == Output::Json {
+            return failure::tell_object(&json!({
+                "topic": self.topic,
+                "complete": is_complete,
+                "stopped_by": stop.name(),
+                "records": records,
+                "bytes": bytes,
+                "seconds": seconds,
+                "next_offsets": printed.next,
+            }));
+        }
+        let next = printed.next.iter().take(NEXT_MAX);
+        let next: Vec<_> =
+            next.map(|(partition, at)| format!("{}-{partition} at {at}", self.topic)).collect();
+        let more = if printed.next.len() > NEXT_MAX { ", ..." } else { "" };
+        let next = if next.is_empty() { String::new() } else { format!("; next: {}{more}", next.join(", ")) };
+        failure::tell(&format!(
+            "ended by {}: {} written, {} in {seconds:.2} s{next}",
+            stop.name(),
+            units::plural(records, "record"),
+            units::bytes(bytes as f64),
+        ));
+    }
 }

@@ -1,18 +1,20 @@
 //! Decodes what was fetched and writes it to standard output, on a thread of its own.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 
-use tailrace_records::{BatchHeader, DecodedBatch, split_batches};
+use tailrace_records::{BatchError, BatchHeader, DecodedBatch, split_batches};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TryRecvError;
 
 use super::aborted::AbortedFilter;
-use super::fetcher::Chunk;
+use super::fetcher::{Chunk, damaged};
 use super::format::{Format, Place};
 use super::json;
-use crate::failure::Failure;
+use super::start::Range;
+use crate::failure::{Failure, complain};
 
 /// Bytes that are collected for one write.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -26,6 +28,18 @@ pub(super) enum Style {
     Json,
 }
 
+/// How far it came.
+#[derive(Debug, Default)]
+pub(super) struct Printed {
+    pub(super) records: u64,
+    /// Written to standard output.
+    pub(super) bytes: u64,
+    /// By partition, the first offset that was not looked at.
+    pub(super) next: BTreeMap<i32, i64>,
+    /// Damaged batches that were left out.
+    pub(super) skipped: u64,
+}
+
 /// See the module.
 pub(super) struct Printer {
     topic: String,
@@ -33,6 +47,9 @@ pub(super) struct Printer {
     /// Records still to write.
     left: u64,
     read_committed: bool,
+    /// Damaged batches are named, and left out.
+    skips_damaged: bool,
+    printed: Printed,
     buffer: Vec<u8>,
     /// Standard output of the library searches for line ends, to flush there: a cost per byte, and for nothing here.
     out: File,
@@ -43,20 +60,31 @@ impl Printer {
         topic: String,
         style: Style,
         count: Option<u64>,
-        read_committed: bool,
+        (read_committed, skips_damaged): (bool, bool),
     ) -> io::Result<Self> {
         Ok(Self {
             topic,
             style,
             left: count.unwrap_or(u64::MAX),
             read_committed,
+            skips_damaged,
+            printed: Printed::default(),
             buffer: Vec::with_capacity(BUFFER_BYTES + (4 << 10)),
             out: io::stdout().as_fd().try_clone_to_owned()?.into(),
         })
     }
 
     /// Writes until the fetches end or enough is written. What is buffered goes out as soon as nothing more is at hand.
-    pub(super) fn run(mut self, mut chunks: mpsc::Receiver<Chunk>) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    /// Standard output fails, or a batch is damaged; what is before that is written.
+    pub(super) fn run(mut self, chunks: mpsc::Receiver<Chunk>) -> Result<Printed, Failure> {
+        let printed = self.print_all(chunks);
+        self.flush()?;
+        printed.map(|()| self.printed)
+    }
+
+    fn print_all(&mut self, mut chunks: mpsc::Receiver<Chunk>) -> Result<(), Failure> {
         while self.left > 0 {
             let chunk = match chunks.try_recv() {
                 Ok(chunk) => chunk,
@@ -71,57 +99,104 @@ impl Printer {
             };
             self.print(chunk)?;
         }
-        self.flush()
+        Ok(())
     }
 
     fn print(&mut self, chunk: Chunk) -> Result<(), Failure> {
         let mut filter = AbortedFilter::new(chunk.aborted);
-        let range = chunk.range;
+        let (range, partition) = (chunk.range, chunk.partition);
         for batch in split_batches(&chunk.batches) {
-            let at = |header: Option<&BatchHeader>, error| {
-                let offset = header.map_or(range.from, |header| header.base_offset.0);
-                Failure::from(format!("{}-{} at offset {offset}: {error}", self.topic, chunk.partition))
-            };
-            let (header, bytes) = batch.map_err(|error| at(None, error))?;
+            let (header, bytes) =
+                batch.map_err(|error| damaged(&self.topic, partition, range.from, &error))?;
             let shown = filter.shows(&header);
-            if header.attributes.is_control() || (self.read_committed && !shown) {
+            if !header.attributes.is_control() && (shown || !self.read_committed) {
+                match self.print_batch(partition, range, bytes) {
+                    Ok(()) => {}
+                    Err(Stopped::By(failure)) => return Err(failure),
+                    Err(Stopped::Damage(error)) => self.skip(partition, &header, &error)?,
+                }
+            }
+            if self.left == 0 {
+                return Ok(());
+            }
+            self.printed.next.insert(partition, header.next_offset().0);
+        }
+        match chunk.damage {
+            Some(damage) => Err(damage.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Nothing of a batch is written before its checksum is known to be right.
+    fn print_batch(&mut self, partition: i32, range: Range, bytes: &[u8]) -> Result<(), Stopped> {
+        let batch = DecodedBatch::new(bytes, DECOMPRESSED_BYTES_MAX)?;
+        for record in batch.records() {
+            let record = record?;
+            let offset = record.offset.0;
+            if offset < range.from || range.until.is_some_and(|until| offset >= until) {
                 continue;
             }
-            let batch =
-                DecodedBatch::new(bytes, DECOMPRESSED_BYTES_MAX).map_err(|error| at(Some(&header), error))?;
-            for record in batch.records() {
-                let record = record.map_err(|error| at(Some(&header), error))?;
-                let offset = record.offset.0;
-                if offset < range.from || range.until.is_some_and(|until| offset >= until) {
-                    continue;
+            let place = Place { topic: &self.topic, partition };
+            match &self.style {
+                Style::Format(format) => format.write(place, &record, &mut self.buffer),
+                Style::Json => {
+                    json::write_record(place, &record, &mut self.buffer);
+                    self.buffer.push(b'\n');
                 }
-                let place = Place { topic: &self.topic, partition: chunk.partition };
-                match &self.style {
-                    Style::Format(format) => format.write(place, &record, &mut self.buffer),
-                    Style::Json => {
-                        json::write_record(place, &record, &mut self.buffer);
-                        self.buffer.push(b'\n');
-                    }
-                }
-                if self.buffer.len() >= BUFFER_BYTES {
-                    write_out(&mut self.out, &mut self.buffer)?;
-                }
-                self.left -= 1;
-                if self.left == 0 {
-                    return Ok(());
-                }
+            }
+            if self.buffer.len() >= BUFFER_BYTES {
+                self.flush()?;
+            }
+            self.printed.records += 1;
+            self.left -= 1;
+            if self.left == 0 {
+                self.printed.next.insert(partition, offset + 1);
+                return Ok(());
             }
         }
         Ok(())
     }
 
+    /// Names a damaged batch, and goes on or does not.
+    fn skip(&mut self, partition: i32, header: &BatchHeader, error: &BatchError) -> Result<(), Failure> {
+        let text = damaged(&self.topic, partition, header.base_offset.0, error);
+        if !self.skips_damaged {
+            return Err(
+                format!("{text}; --skip-damaged goes on behind offset {}", header.last_offset().0).into()
+            );
+        }
+        self.flush()?;
+        self.printed.skipped += 1;
+        complain(&format!(
+            "{text}; left out: offsets {} to {}",
+            header.base_offset.0,
+            header.last_offset().0
+        ));
+        Ok(())
+    }
+
     fn flush(&mut self) -> Result<(), Failure> {
-        write_out(&mut self.out, &mut self.buffer)
+        self.out.write_all(&self.buffer)?;
+        self.printed.bytes += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
     }
 }
 
-fn write_out(out: &mut File, buffer: &mut Vec<u8>) -> Result<(), Failure> {
-    out.write_all(buffer)?;
-    buffer.clear();
-    Ok(())
+/// Why a batch was not written to its end.
+enum Stopped {
+    Damage(BatchError),
+    By(Failure),
+}
+
+impl From<BatchError> for Stopped {
+    fn from(error: BatchError) -> Self {
+        Self::Damage(error)
+    }
+}
+
+impl From<Failure> for Stopped {
+    fn from(failure: Failure) -> Self {
+        Self::By(failure)
+    }
 }

@@ -7,6 +7,8 @@ use clap::{ArgGroup, Args, Subcommand};
 
 use super::scope::{TopicChoice, parse_choice};
 use crate::client::AskArguments;
+use crate::text::names::one_of;
+use crate::text::time::{now_ms, parse_instant};
 use crate::text::units::parse_duration;
 
 #[derive(Debug, Args)]
@@ -43,10 +45,10 @@ pub(super) enum GroupVerb {
 #[derive(Debug, Args)]
 pub(super) struct ListArguments {
     /// Only groups in this state: stable, empty, preparing-rebalance...; comma list
-    #[arg(long, value_name = "STATE", value_delimiter = ',')]
+    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = state)]
     pub(super) state: Vec<String>,
     /// Only groups of this type: classic, consumer, share, streams; comma list
-    #[arg(long = "type", value_name = "TYPE", value_delimiter = ',')]
+    #[arg(long = "type", value_name = "TYPE", value_delimiter = ',', value_parser = kind)]
     pub(super) kind: Vec<String>,
     #[command(flatten)]
     pub(super) common: AskArguments,
@@ -69,7 +71,7 @@ pub(super) struct LagArguments {
     /// Only this topic; may be repeated
     #[arg(short, long, value_name = "TOPIC")]
     pub(super) topic: Vec<String>,
-    /// Show it again and again, with this time in between, until Ctrl-C
+    /// Show it again and again, with this time in between, until Ctrl-C or SIGTERM
     #[arg(short, long, value_name = "TIME", value_parser = parse_duration)]
     pub(super) watch: Option<Duration>,
     #[command(flatten)]
@@ -104,9 +106,9 @@ pub(super) struct ResetArguments {
     /// By so many offsets from where the group is: 10, or -10
     #[arg(long, value_name = "N", group = "target", allow_negative_numbers = true)]
     pub(super) shift_by: Option<i64>,
-    /// To the first record of this time or later: 2026-11-20T09:30:00Z, 2026-11-20, or milliseconds since 1970
-    #[arg(long, value_name = "TIME", group = "target")]
-    pub(super) to_datetime: Option<String>,
+    /// To the first record of this time or later: 2026-11-20T09:30:00Z, 2026-11-20, milliseconds since 1970, or -1h for an hour ago
+    #[arg(long, value_name = "TIME", group = "target", value_parser = parse_time, allow_hyphen_values = true)]
+    pub(super) to_datetime: Option<i64>,
     /// To the first record that is at most this old: 90m, 7d
     #[arg(long, value_name = "TIME", group = "target", value_parser = parse_duration)]
     pub(super) by_duration: Option<Duration>,
@@ -139,6 +141,32 @@ pub(super) struct DeleteArguments {
     pub(super) if_exists: bool,
     #[command(flatten)]
     pub(super) common: AskArguments,
+}
+
+/// The states of all types of groups, as Kafka names them.
+const STATES: &[&str] = &[
+    "Assigning",
+    "CompletingRebalance",
+    "Dead",
+    "Empty",
+    "NotReady",
+    "PreparingRebalance",
+    "Reconciling",
+    "Stable",
+];
+const TYPES: &[&str] = &["classic", "consumer", "share", "streams"];
+
+fn state(text: &str) -> Result<String, String> {
+    one_of(STATES, text)
+}
+
+fn kind(text: &str) -> Result<String, String> {
+    one_of(TYPES, text)
+}
+
+/// Milliseconds since 1970.
+fn parse_time(text: &str) -> Result<i64, String> {
+    parse_instant(text, now_ms())
 }
 
 impl GroupVerb {

@@ -10,7 +10,7 @@ use super::arguments::DeleteArguments;
 use crate::args::Output;
 use crate::client::{
     ClientError, Cluster, GroupKind, Position, committed_offsets, delete_group, delete_offsets,
-    delete_share_offsets, find_group,
+    delete_share_offsets, find_group, find_topic, share_offsets,
 };
 use crate::failure::{Failure, complain};
 use crate::output::{print, print_json};
@@ -27,8 +27,8 @@ pub(super) async fn run(cluster: &mut Cluster, arguments: &DeleteArguments) -> R
         };
         match outcome {
             Ok(()) => deleted.push(name.clone()),
-            Err(error) if error.code() == Some(ErrorCode::GroupIdNotFound) && arguments.if_exists => {}
-            Err(error) if error.code().is_some() => {
+            Err(error) if is_missing(&error) && arguments.if_exists => {}
+            Err(error) if is_missing(&error) || error.code().is_some() => {
                 failed = true;
                 complain(&explained(&error, name));
             }
@@ -44,17 +44,29 @@ pub(super) async fn run(cluster: &mut Cluster, arguments: &DeleteArguments) -> R
 }
 
 async fn delete_topics(cluster: &mut Cluster, name: &str, topics: &[String]) -> Result<(), ClientError> {
-    let Some(group) = find_group(cluster, name).await? else {
-        let what = format!("cannot delete offsets of group '{name}'");
-        return Err(ClientError::refused(what, ErrorCode::GroupIdNotFound.code(), None));
+    let group = find_group(cluster, name).await?.ok_or_else(|| ClientError::NoGroup(name.to_owned()))?;
+    let is_share = group.kind == GroupKind::Share;
+    let offsets: BTreeSet<Position> = if is_share {
+        share_offsets(cluster, name).await?.into_keys().collect()
+    } else {
+        committed_offsets(cluster, name).await?.into_keys().collect()
     };
-    if group.kind == GroupKind::Share {
+    // The server takes topics that it does not know, or the group, as done.
+    if let Some(unknown) = topics.iter().find(|name| !offsets.iter().any(|(topic, _)| topic == *name)) {
+        find_topic(cluster, unknown).await?;
+        return Err(ClientError::NoOffsets { group: name.to_owned(), topic: unknown.clone() });
+    }
+    if is_share {
         return delete_share_offsets(cluster, name, topics).await;
     }
-    let offsets = committed_offsets(cluster, name).await?;
-    let positions: BTreeSet<Position> =
-        offsets.into_keys().filter(|(topic, _)| topics.contains(topic)).collect();
-    if positions.is_empty() { Ok(()) } else { delete_offsets(cluster, name, &positions).await }
+    let positions = offsets.into_iter().filter(|(topic, _)| topics.contains(topic)).collect();
+    delete_offsets(cluster, name, &positions).await
+}
+
+/// What was to be deleted is not there.
+fn is_missing(error: &ClientError) -> bool {
+    error.code() == Some(ErrorCode::GroupIdNotFound)
+        || matches!(error, ClientError::NoGroup(_) | ClientError::NoTopic(_) | ClientError::NoOffsets { .. })
 }
 
 /// The codes say what is wrong; what to do about it is said here.
@@ -68,11 +80,7 @@ fn explained(error: &ClientError, name: &str) -> String {
                 "members of group '{name}' read this topic; stop its consumers first (GROUP_SUBSCRIBED_TO_TOPIC)"
             )
         }
-        Some(ErrorCode::GroupIdNotFound) => {
-            format!(
-                "there is no group '{name}'; `tailrace group list` shows those there are (GROUP_ID_NOT_FOUND)"
-            )
-        }
+        Some(ErrorCode::GroupIdNotFound) => ClientError::NoGroup(name.to_owned()).to_string(),
         _ => error.to_string(),
     }
 }

@@ -11,6 +11,7 @@ use crate::client::{Assignment, Cluster, Group, Member, describe_group, list_gro
 use crate::failure::Failure;
 use crate::output::{print, print_json};
 use crate::text::table::Table;
+use crate::text::units::runs;
 
 pub(super) async fn run(cluster: &mut Cluster, arguments: &DescribeArguments) -> Result<ExitCode, Failure> {
     let groups = chosen(cluster, &arguments.names).await?;
@@ -96,21 +97,6 @@ fn assigned(assignment: &Assignment) -> String {
     let topics = topics.map(|(topic, partitions)| format!("{topic}:{}", runs(partitions)));
     let text = topics.collect::<Vec<_>>().join(" ");
     if text.is_empty() { "-".to_owned() } else { text }
-}
-
-/// Sorted numbers as runs: `0-2,5`.
-fn runs(numbers: &[i32]) -> String {
-    let mut runs: Vec<(i32, i32)> = Vec::new();
-    for &number in numbers {
-        match runs.last_mut() {
-            Some((_, last)) if number.checked_sub(1) == Some(*last) => *last = number,
-            _ => runs.push((number, number)),
-        }
-    }
-    let run = |&(first, last): &(i32, i32)| {
-        if first == last { first.to_string() } else { format!("{first}-{last}") }
-    };
-    runs.iter().map(run).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]

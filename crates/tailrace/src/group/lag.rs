@@ -12,9 +12,10 @@ use super::{describe, members};
 use crate::args::Output;
 use crate::client::{
     Cluster, Group, GroupKind, Member, OffsetQuery, Position, Topic, all_topics, committed_offsets,
-    list_offsets, records_between, share_offsets,
+    find_topic, list_offsets, records_between, share_offsets,
 };
 use crate::failure::Failure;
+use crate::interrupt::{FINISH, Interrupt};
 use crate::output::{print, print_json};
 use crate::text::table::Table;
 
@@ -49,22 +50,29 @@ impl Report {
 }
 
 pub(super) async fn run(cluster: &mut Cluster, arguments: &LagArguments) -> Result<ExitCode, Failure> {
+    let mut reports = look(cluster, arguments).await?;
+    let unknown = |topic: &&String| !reports.iter().flat_map(|r| &r.rows).any(|row| row.topic == **topic);
+    // A topic that was deleted may have offsets still; one that no group reads has none.
+    for topic in arguments.topic.iter().filter(unknown) {
+        find_topic(cluster, topic).await?;
+    }
     let Some(pause) = arguments.watch else {
-        let reports = reports(cluster, arguments).await?;
         show(&reports, arguments)?;
         return Ok(ExitCode::SUCCESS);
     };
+    // There is no other end.
+    let mut interrupt = Interrupt::install(FINISH)?;
     let clears = arguments.common.output == Output::Text && std::io::stdout().is_terminal();
     loop {
-        let reports = reports(cluster, arguments).await?;
         if clears {
             print(CLEAR)?;
         }
         show(&reports, arguments)?;
         tokio::select! {
             () = tokio::time::sleep(pause.max(WATCH_MIN)) => {}
-            _ = tokio::signal::ctrl_c() => return Ok(ExitCode::SUCCESS),
+            _ = interrupt.wait() => return Ok(ExitCode::SUCCESS),
         }
+        reports = look(cluster, arguments).await?;
     }
 }
 
@@ -80,7 +88,7 @@ fn show(reports: &[Report], arguments: &LagArguments) -> Result<(), Failure> {
     }
 }
 
-async fn reports(cluster: &mut Cluster, arguments: &LagArguments) -> Result<Vec<Report>, Failure> {
+async fn look(cluster: &mut Cluster, arguments: &LagArguments) -> Result<Vec<Report>, Failure> {
     let groups = describe::chosen(cluster, &arguments.names).await?;
     let topics: BTreeMap<String, Topic> =
         all_topics(cluster).await?.into_iter().map(|topic| (topic.name.clone(), topic)).collect();

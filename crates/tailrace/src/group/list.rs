@@ -9,6 +9,7 @@ use crate::args::Output;
 use crate::client::{Cluster, ListedGroup, list_groups};
 use crate::failure::Failure;
 use crate::output::{print, print_json};
+use crate::text::names::is_same_name;
 use crate::text::table::Table;
 
 pub(super) async fn run(cluster: &mut Cluster, arguments: &ListArguments) -> Result<ExitCode, Failure> {
@@ -40,25 +41,7 @@ pub(super) async fn run(cluster: &mut Cluster, arguments: &ListArguments) -> Res
 /// Filters are applied here, not by the server, so that they work with every version.
 fn is_wanted(group: &ListedGroup, arguments: &ListArguments) -> bool {
     let is_one = |wanted: &[String], found: &str| {
-        wanted.is_empty() || wanted.iter().any(|wanted| folded(wanted) == folded(found))
+        wanted.is_empty() || wanted.iter().any(|wanted| is_same_name(wanted, found))
     };
     is_one(&arguments.state, &group.state) && is_one(&arguments.kind, &group.kind.to_string())
-}
-
-/// `PreparingRebalance` and `preparing-rebalance` are the same.
-fn folded(name: &str) -> String {
-    name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::folded;
-
-    #[test]
-    fn states_may_be_written_in_any_way() {
-        for name in ["PreparingRebalance", "preparing-rebalance", "preparing_rebalance", "preparingrebalance"]
-        {
-            assert_eq!(folded(name), "preparingrebalance");
-        }
-    }
 }

@@ -11,8 +11,9 @@ mod target;
 
 use std::process::ExitCode;
 
-use crate::client::{Cluster, Group, block_on, find_group};
+use crate::client::{ClientError, Cluster, Group, block_on, find_group};
 use crate::failure::Failure;
+use crate::text::units::plural;
 
 pub(crate) use arguments::GroupArguments;
 use arguments::GroupVerb;
@@ -34,12 +35,10 @@ pub(crate) fn run(arguments: &GroupArguments) -> Result<ExitCode, Failure> {
 /// A group that shall be there.
 async fn existing(cluster: &mut Cluster, id: &str) -> Result<Group, Failure> {
     let found = find_group(cluster, id).await?;
-    found.ok_or_else(|| {
-        format!("there is no group '{id}'; `tailrace group list` shows those there are").into()
-    })
+    Ok(found.ok_or_else(|| ClientError::NoGroup(id.to_owned()))?)
 }
 
 /// `1 member`, `2 members`.
 fn members(count: usize) -> String {
-    if count == 1 { "1 member".to_owned() } else { format!("{count} members") }
+    plural(count as u64, "member")
 }

@@ -15,7 +15,7 @@ use crate::client::{
     ClientError, Cluster, Group, GroupKind, Position, commit_offsets, committed_offsets, find_group,
     set_share_offsets, share_offsets,
 };
-use crate::failure::{Failure, complain};
+use crate::failure::{Failure, note};
 use crate::output::{print, print_json};
 use crate::text::table::Table;
 
@@ -58,7 +58,7 @@ pub(super) async fn run(cluster: &mut Cluster, arguments: &ResetArguments) -> Re
     }
     show(arguments, &current, &wanted)?;
     if !arguments.execute && arguments.common.output == Output::Text {
-        complain("nothing was changed; --execute does it");
+        note("nothing was changed; --execute does it");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::arguments::ResetArguments;
 use super::scope::Scope;
 use crate::client::{Cluster, OffsetQuery, Position, list_offsets};
-use crate::failure::{Failure, complain, plain};
-use crate::text::time::parse_instant;
+use crate::failure::{Failure, note, plain};
+use crate::text::time::now_ms;
 
 /// Bytes of a file of offsets at most.
 const FILE_BYTES_MAX: u64 = 64 << 20;
@@ -26,23 +25,21 @@ enum Rule {
     Time(i64),
 }
 
-fn rule(arguments: &ResetArguments) -> Result<Rule, Failure> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let now_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
-    if let Some(text) = &arguments.to_datetime {
-        return Ok(Rule::Time(parse_instant(text, now_ms)?));
+fn rule(arguments: &ResetArguments) -> Rule {
+    if let Some(ms) = arguments.to_datetime {
+        return Rule::Time(ms);
     }
     if let Some(age) = arguments.by_duration {
         let age_ms = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
-        return Ok(Rule::Time(now_ms.saturating_sub(age_ms)));
+        return Rule::Time(now_ms().saturating_sub(age_ms));
     }
-    Ok(match (arguments.to_offset, arguments.shift_by) {
+    match (arguments.to_offset, arguments.shift_by) {
         (Some(offset), _) => Rule::Offset(offset),
         (None, Some(count)) => Rule::Shift(count),
         (None, None) if arguments.to_earliest => Rule::Earliest,
         (None, None) if arguments.to_latest => Rule::Latest,
         (None, None) => Rule::Current,
-    })
+    }
 }
 
 /// What each partition of `scope` is to be set to; `current` is where the group is. `named` comes from a file, and wins.
@@ -52,7 +49,7 @@ pub(super) async fn offsets(
     (scope, current): (&Scope, &Offsets),
     named: Option<&Offsets>,
 ) -> Result<Offsets, Failure> {
-    let rule = if named.is_some() { Rule::Current } else { rule(arguments)? };
+    let rule = if named.is_some() { Rule::Current } else { rule(arguments) };
     let mut offsets = Offsets::new();
     for (topic, partitions) in scope.by_topic() {
         let earliest = list_offsets(cluster, topic, &partitions, OffsetQuery::Earliest, false).await?;
@@ -83,7 +80,7 @@ pub(super) async fn offsets(
             };
             let inside = wanted.clamp(earliest, latest.max(earliest));
             if inside != wanted {
-                complain(&format!(
+                note(&format!(
                     "{}-{partition} holds offsets {earliest} up to, not including, {latest}: {inside} is taken for {wanted}",
                     topic.name
                 ));

@@ -12,7 +12,7 @@ use super::printer::{Look, Printer};
 use super::text::{headers, subject};
 use crate::args::Output;
 use crate::client::block_on;
-use crate::failure::{Failure, plain};
+use crate::failure::{self, Failure, plain};
 
 /// Our only subscription.
 const SID: u64 = 1;
@@ -146,7 +146,11 @@ impl Question<'_> {
             Incoming::Message(answer) => {
                 self.printer.print(&answer)?;
                 if !self.arguments.quiet {
-                    eprintln!("answer {} after {:.2?}", self.printer.count(), self.asked.elapsed());
+                    failure::tell(&format!(
+                        "answer {} after {:.2?}",
+                        self.printer.count(),
+                        self.asked.elapsed()
+                    ));
                 }
                 Ok(())
             }

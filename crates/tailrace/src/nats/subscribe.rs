@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use super::client::{ConnectArguments, Incoming, Interrupt, NatsError, Session};
+use super::client::{ConnectArguments, Incoming, NatsError, Session};
 use super::printer::{Look, Printer, reader_left};
 use super::text::subject;
 use crate::args::Output;
 use crate::client::block_on;
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
+use crate::interrupt::{FINISH, Interrupt};
 use crate::text::units::parse_duration;
 
 /// Time for messages that are on their way when the verb is told to stop.
@@ -85,11 +86,11 @@ pub(crate) fn run(arguments: &SubscribeArguments) -> Result<ExitCode, Failure> {
             session.subscribe(subject, arguments.queue.as_deref(), max);
         }
         session.connection().ping();
-        let mut interrupt = Interrupt::install()?;
+        let mut interrupt = Interrupt::install(FINISH)?;
         let mut subscriber = Subscriber { session, printer, arguments, seen: Instant::now() };
         tokio::select! {
             result = subscriber.run() => return result,
-            () = interrupt.wait() => {}
+            _ = interrupt.wait() => {}
             () = reader_left() => return Ok(ExitCode::SUCCESS),
         }
         subscriber.drain().await
@@ -134,7 +135,7 @@ impl Subscriber<'_> {
                 }
                 Incoming::Pong => {}
                 Incoming::LameDuck => {
-                    crate::failure::complain(&format!(
+                    crate::failure::note(&format!(
                         "{} is about to stop",
                         self.session.connection().address()
                     ));
@@ -170,7 +171,7 @@ impl Subscriber<'_> {
         if !self.arguments.quiet {
             let subjects = self.arguments.subjects.join(", ");
             let address = self.session.connection().address();
-            eprintln!("subscribed to {subjects} at {address}");
+            failure::tell(&format!("subscribed to {subjects} at {address}"));
         }
     }
 

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 use tailrace_log::RealDisk;
 use tailrace_log::inspect::{Problem, Report, SegmentReport, verify_dir};
+use tailrace_replication::inspect::check_aborted;
 
 use super::VerifyArguments;
 use super::folders::{is_in_use, partitions};
@@ -31,7 +32,8 @@ pub(super) fn run(arguments: &VerifyArguments) -> Result<ExitCode, Failure> {
     }
     let mut verified = Vec::with_capacity(folders.len());
     for dir in folders {
-        let report = verify_dir(&RealDisk, &dir).map_err(|error| error.to_string())?;
+        let mut report = verify_dir(&RealDisk, &dir).map_err(|error| error.to_string())?;
+        report.problems.extend(check_aborted(&RealDisk, &dir).map_err(|error| error.to_string())?);
         let partition = Verified { dir, report };
         if arguments.output == Output::Text {
             print(&partition.text())?;

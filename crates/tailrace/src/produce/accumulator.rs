@@ -51,6 +51,7 @@ pub(super) struct Batch {
     pub(super) content_bytes: u64,
     /// Number of its first record in the input, from 1.
     pub(super) first_record: u64,
+    pub(super) last_record: u64,
     pub(super) has_sequence: bool,
     pub(super) first_sent: Option<Instant>,
     /// Its share of the memory; returned when it is dropped.
@@ -100,6 +101,7 @@ struct Open {
     builder: BatchBuilder,
     since: Instant,
     first_record: u64,
+    last_record: u64,
     content_bytes: u64,
 }
 
@@ -173,6 +175,7 @@ impl Accumulator {
             .map_err(|error| format!("record {number}: {error}"))?;
         self.open_bytes += open.builder.bytes_estimate() - before;
         open.content_bytes += content as u64;
+        open.last_record = number;
         Ok(())
     }
 
@@ -222,7 +225,13 @@ impl Accumulator {
         };
         let builder = BatchBuilder::new(BatchOptions { compression: self.limits.compression, ..options });
         self.open_bytes += builder.bytes_estimate();
-        state.open = Some(Open { builder, since: now, first_record: self.records, content_bytes: 0 });
+        state.open = Some(Open {
+            builder,
+            since: now,
+            first_record: self.records,
+            last_record: self.records,
+            content_bytes: 0,
+        });
         self.open.push(partition);
     }
 
@@ -270,6 +279,7 @@ impl Accumulator {
             records,
             content_bytes: open.content_bytes,
             first_record: open.first_record,
+            last_record: open.last_record,
             has_sequence: self.producer.is_some(),
             first_sent: None,
             _memory: outlet.room(bytes.len())?,
@@ -297,6 +307,13 @@ impl Accumulator {
     }
 }
 
+impl Batch {
+    /// True if its records follow each other in the input, with none for another partition between them.
+    pub(super) fn is_run(&self) -> bool {
+        self.last_record - self.first_record + 1 == self.records
+    }
+}
+
 #[cfg(test)]
 impl Batch {
     /// A batch of one byte.
@@ -309,6 +326,7 @@ impl Batch {
             records: 1,
             content_bytes: 1,
             first_record: number + 1,
+            last_record: number + 1,
             has_sequence: true,
             first_sent: None,
             _memory: memory,

@@ -63,7 +63,7 @@ pub(crate) struct ProduceArguments {
     #[arg(short = 'z', long, value_name = "CODEC", default_value = "none")]
     pub(super) compression: Compression,
     /// Partition of every record, whatever its key
-    #[arg(short, long, value_name = "N")]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
     pub(super) partition: Option<i32>,
     /// Records are sent when a batch has this size before compression; at most the topic's max.message.bytes
     #[arg(long, value_name = "BYTES", default_value = "1MiB", value_parser = parse_bytes)]

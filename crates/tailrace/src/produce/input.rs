@@ -2,8 +2,8 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, BorrowedFd};
-use std::path::Path;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -18,28 +18,95 @@ use crate::failure::{Failure, plain};
 /// Bytes asked for in one read: enough that system calls do not count, little enough to stay in the CPU's cache.
 const READ_BYTES: usize = 256 << 10;
 
+/// Reads all of the source, or until the other end of `stop` is dropped. What was read by then, up to the last whole record, is sent.
+/// True if it was all there is.
 pub(super) fn run(
     source: Source,
     format: &LineFormat,
     mut accumulator: Accumulator,
-    progress: &Progress,
-) -> Result<(), Failure> {
-    match source {
+    (progress, stop): (&Progress, &UnixStream),
+) -> Result<bool, Failure> {
+    let is_all = match source {
         Source::Lines { input, regular_bytes } => {
             // A regular file never pauses.
             let pauses = regular_bytes.is_none();
-            Lines { input, pauses, accumulator: &mut accumulator, progress }.run(&LineReader::new(format))?;
+            let input = Input { file: input, stop };
+            Lines { input, pauses, accumulator: &mut accumulator, progress }.run(&LineReader::new(format))?
         }
-        Source::Whole(input) => whole(input, "standard input", format, &mut accumulator, progress)?,
-        Source::Files(paths) => {
-            for path in &paths {
-                let name = path.display().to_string();
-                let file = open(path)?;
-                whole(file, &name, format, &mut accumulator, progress)?;
+        Source::Whole(file) => {
+            let input = Input { file, stop };
+            whole(input, "standard input", format, &mut accumulator, progress)?
+        }
+        Source::Files(paths) => files(&paths, format, &mut accumulator, (progress, stop))?,
+    };
+    accumulator.finish()?;
+    Ok(is_all)
+}
+
+fn files(
+    paths: &[PathBuf],
+    format: &LineFormat,
+    accumulator: &mut Accumulator,
+    (progress, stop): (&Progress, &UnixStream),
+) -> Result<bool, Failure> {
+    for path in paths {
+        let name = path.display().to_string();
+        let input = Input { file: open(path)?, stop };
+        if !whole(input, &name, format, accumulator, progress)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// A file, or standard input, that is read until it ends or the verb is told to stop.
+struct Input<'a> {
+    file: File,
+    stop: &'a UnixStream,
+}
+
+/// What a read yields that was given up.
+#[derive(Debug, thiserror::Error)]
+#[error("the verb was told to stop")]
+struct Stopped;
+
+fn is_stopped(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<Stopped>())
+}
+
+impl Input<'_> {
+    /// True if a read would not block within `wait`: there is input, or its end, or the verb is told to stop.
+    fn is_ready(&self, wait: Duration) -> Result<bool, Failure> {
+        let wait = Timespec {
+            tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(wait.subsec_nanos()),
+        };
+        let mut wanted = [PollFd::new(&self.file, PollFlags::IN), PollFd::new(self.stop, PollFlags::IN)];
+        match poll(&mut wanted, Some(&wait)) {
+            Ok(ready) => Ok(ready > 0),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(error) => Err(format!("cannot wait for standard input: {error}").into()),
+        }
+    }
+}
+
+impl Read for Input<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let mut wanted = [PollFd::new(&self.file, PollFlags::IN), PollFd::new(self.stop, PollFlags::IN)];
+            match poll(&mut wanted, None) {
+                Err(rustix::io::Errno::INTR) => continue,
+                polled => polled?,
+            };
+            if !wanted[1].revents().is_empty() {
+                return Err(io::Error::other(Stopped));
+            }
+            match self.file.read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => return result,
             }
         }
     }
-    accumulator.finish()
 }
 
 fn open(path: &Path) -> Result<File, Failure> {
@@ -51,25 +118,29 @@ fn open(path: &Path) -> Result<File, Failure> {
     Ok(file)
 }
 
-/// One record of all there is.
+/// One record of all there is; false if the verb was told to stop before the end.
 fn whole(
-    input: File,
+    input: Input<'_>,
     name: &str,
     format: &LineFormat,
     accumulator: &mut Accumulator,
     progress: &Progress,
-) -> Result<(), Failure> {
+) -> Result<bool, Failure> {
     let max = accumulator.record_bytes_max();
     let mut content = Vec::new();
-    let read = input.take(max as u64 + 1).read_to_end(&mut content);
-    read.map_err(|error| format!("cannot read {name}: {}", plain(&error)))?;
+    match input.take(max as u64 + 1).read_to_end(&mut content) {
+        Ok(_) => {}
+        Err(error) if is_stopped(&error) => return Ok(false),
+        Err(error) => return Err(format!("cannot read {name}: {}", plain(&error)).into()),
+    }
     if content.len() > max {
         return Err(too_long(name, max));
     }
     progress.read(content.len());
     let reader = LineReader::new(format);
     let (key, value) = reader.read(&content);
-    accumulator.push(clocks(), key, value, &reader.headers)
+    accumulator.push(clocks(), key, value, &reader.headers)?;
+    Ok(true)
 }
 
 fn too_long(what: &str, max: usize) -> Failure {
@@ -79,14 +150,15 @@ fn too_long(what: &str, max: usize) -> Failure {
 
 /// Standard input, line by line.
 struct Lines<'a> {
-    input: File,
+    input: Input<'a>,
     pauses: bool,
     accumulator: &'a mut Accumulator,
     progress: &'a Progress,
 }
 
 impl Lines<'_> {
-    fn run(&mut self, reader: &LineReader<'_>) -> Result<(), Failure> {
+    /// False if the verb was told to stop before the end; a line whose end was not read is no record then.
+    fn run(&mut self, reader: &LineReader<'_>) -> Result<bool, Failure> {
         let line_bytes_max = self.accumulator.record_bytes_max();
         let mut buffer = vec![0; READ_BYTES];
         // Bytes that were read and belong to a line whose end was not.
@@ -94,13 +166,16 @@ impl Lines<'_> {
         let mut lines = 0;
         loop {
             self.wait()?;
-            let read = read_some(&mut self.input, &mut buffer[kept..])
-                .map_err(|error| format!("cannot read standard input: {}", plain(&error)))?;
+            let read = match self.input.read(&mut buffer[kept..]) {
+                Ok(read) => read,
+                Err(error) if is_stopped(&error) => return Ok(false),
+                Err(error) => return Err(format!("cannot read standard input: {}", plain(&error)).into()),
+            };
             if read == 0 {
-                return match kept {
-                    0 => Ok(()),
-                    _ => self.push(reader, clocks(), &buffer[..kept]),
-                };
+                if kept > 0 {
+                    self.push(reader, clocks(), &buffer[..kept])?;
+                }
+                return Ok(true);
             }
             self.progress.read(read);
             let filled = kept + read;
@@ -139,38 +214,16 @@ impl Lines<'_> {
             return Ok(());
         }
         let Some(_) = self.accumulator.next_due(Instant::now()) else { return Ok(()) };
-        if is_ready(self.input.as_fd(), Duration::ZERO)? {
+        if self.input.is_ready(Duration::ZERO)? {
             return self.accumulator.flush_due(Instant::now(), true);
         }
         while let Some(left) = self.accumulator.next_due(Instant::now()) {
-            if !left.is_zero() && is_ready(self.input.as_fd(), left)? {
+            if !left.is_zero() && self.input.is_ready(left)? {
                 return Ok(());
             }
             self.accumulator.flush_due(Instant::now(), false)?;
         }
         Ok(())
-    }
-}
-
-fn read_some(input: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
-    loop {
-        match input.read(buffer) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            result => return result,
-        }
-    }
-}
-
-/// True if a read would not block within `wait`: there is input, or its end.
-fn is_ready(input: BorrowedFd<'_>, wait: Duration) -> Result<bool, Failure> {
-    let wait = Timespec {
-        tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: i64::from(wait.subsec_nanos()),
-    };
-    match poll(&mut [PollFd::new(&input, PollFlags::IN)], Some(&wait)) {
-        Ok(ready) => Ok(ready > 0),
-        Err(rustix::io::Errno::INTR) => Ok(false),
-        Err(error) => Err(format!("cannot wait for standard input: {error}").into()),
     }
 }
 

@@ -13,6 +13,8 @@ mod progress;
 mod queue;
 mod sender;
 
+use std::os::unix::net::UnixStream;
+use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
@@ -24,7 +26,8 @@ use tokio::sync::mpsc;
 
 use crate::args::Output;
 use crate::client::{ClientError, Cluster, Topic, block_on, check, retrying, topic_configs, wait_for_topic};
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
+use crate::interrupt::{FINISH, Interrupt, Stop, ended};
 use crate::output::print_json;
 use crate::text::units;
 
@@ -71,19 +74,35 @@ async fn produce(
     let format = arguments.line_format()?;
     let outlet = accumulator::Outlet::new(batches, arguments.buffer_bytes);
     let started = Instant::now();
+    // Once this end is dropped, no more is read.
+    let (go_on, stopped) =
+        UnixStream::pair().map_err(|error| format!("cannot start: {}", failure::plain(&error)))?;
+    let mut interrupt = Interrupt::install(arguments.connect.timeout + FINISH)?;
     let reading = {
         let progress = Arc::clone(&progress);
-        std::thread::spawn(move || input::run(source, &format, accumulator.with_outlet(outlet), &progress))
+        std::thread::spawn(move || {
+            input::run(source, &format, accumulator.with_outlet(outlet), (&progress, &stopped))
+        })
     };
-    let sent = Sender::new(cluster, topic, delivery, Arc::clone(&progress)).run(queue).await;
+    let mut sending = pin!(Sender::new(cluster, topic, delivery, Arc::clone(&progress)).run(queue));
+    let (sent, stop) = tokio::select! {
+        sent = &mut sending => (sent, None),
+        stop = interrupt.wait() => {
+            drop(go_on);
+            // What was read is still sent, and waited for.
+            (sending.await, Some(stop))
+        }
+    };
     progress.clear();
     // If sending failed, the reader may still wait for input; the process ends without it.
     let result = match sent {
         Ok(()) => reading.join().unwrap_or_else(|_| Err("reading the input failed unexpectedly".into())),
         Err(error) => Err(error.into()),
     };
-    finish(arguments, &progress, started, &result)?;
-    result.map(|()| ExitCode::SUCCESS)
+    let is_complete = matches!(result, Ok(true));
+    let stop = stop.filter(|_| !is_complete);
+    finish(arguments, &progress, started, (is_complete, stop))?;
+    result.map(|_| ended(stop))
 }
 
 /// An id for this run, so that the server recognizes a batch that is sent again.
@@ -131,7 +150,7 @@ fn finish(
     arguments: &ProduceArguments,
     progress: &Progress,
     started: Instant,
-    result: &Result<(), Failure>,
+    (is_complete, stop): (bool, Option<Stop>),
 ) -> Result<(), Failure> {
     let seconds = started.elapsed().as_secs_f64();
     let (records, bytes) = progress.acknowledged();
@@ -139,7 +158,8 @@ fn finish(
     if arguments.output == Output::Json {
         print_json(&json!({
             "topic": arguments.topic,
-            "complete": result.is_ok(),
+            "complete": is_complete,
+            "stopped_by": stop.map(Stop::name),
             "records": records,
             "bytes": bytes,
             "seconds": seconds,
@@ -147,13 +167,15 @@ fn finish(
             "bytes_per_second": rate(bytes),
         }))?;
     } else if !arguments.quiet {
+        let begin = stop.map_or_else(String::new, |stop| format!("ended by {}: ", stop.name()));
         let verb = if arguments.acks == Acks::None { "sent" } else { "acknowledged" };
-        eprintln!(
-            "{records} records {verb}, {} in {seconds:.2} s: {} records/s, {}/s",
+        failure::tell(&format!(
+            "{begin}{} {verb}, {} in {seconds:.2} s: {} records/s, {}/s",
+            units::plural(records, "record"),
             units::bytes(bytes as f64),
             units::count(rate(records)),
             units::bytes(rate(bytes)),
-        );
+        ));
     }
     Ok(())
 }

@@ -319,18 +319,24 @@ impl Sender {
     }
 
     fn refusal(&self, batch: &Batch, result: &PartitionProduceResponse) -> ClientError {
-        let (first, last) = (batch.first_record, batch.first_record + batch.records.saturating_sub(1));
-        let what = format!(
-            "records of the batch from record {first} on were not stored in {}-{}",
-            self.topic.name, batch.partition
-        );
-        let what = if first == last {
-            format!("record {first} was not stored in {}-{}", self.topic.name, batch.partition)
-        } else {
-            what
+        let place = format!("in {}-{}", self.topic.name, batch.partition);
+        let first = batch.first_record;
+        // The server counts the records of a batch from 0, and its message may say so: ours of the input count from 1.
+        if let Some(error) = result.record_errors.first() {
+            let index = u64::try_from(error.batch_index).unwrap_or(0);
+            let what = if batch.is_run() || index == 0 {
+                format!("record {} was not stored {place}", first + index)
+            } else {
+                format!("of the batch from record {first} on, the {}. was not stored {place}", index + 1)
+            };
+            let reason = error.batch_index_error_message.clone();
+            return ClientError::refused(what, result.error_code, reason.or(result.error_message.clone()));
+        }
+        let what = match batch.records {
+            1 => format!("record {first} was not stored {place}"),
+            _ => format!("records of the batch from record {first} on were not stored {place}"),
         };
-        let first_reason = result.record_errors.iter().find_map(|e| e.batch_index_error_message.clone());
-        ClientError::refused(what, result.error_code, result.error_message.clone().or(first_reason))
+        ClientError::refused(what, result.error_code, result.error_message.clone())
     }
 
     /// With acks=0 a refusal closes the connection. One question after all the records shows whether that happened, since a

@@ -1,8 +1,16 @@
 //! Points in time: RFC 3339 in and out, and times relative to now. UTC only on the way out.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use crate::text::units::parse_duration;
 
 const DAY_SECONDS: i64 = 86_400;
+
+/// Milliseconds since 1970 by this machine's clock.
+pub(crate) fn now_ms() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
+}
 
 /// Milliseconds since 1970 of what may follow `@`: a number of milliseconds, `-1h` (that long before now), or RFC 3339
 /// such as `2026-11-20T09:30:00Z`, `2026-11-20T10:30:00.250+01:00` or `2026-11-20` (midnight UTC).

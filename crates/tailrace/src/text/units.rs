@@ -50,6 +50,38 @@ pub(crate) fn parse_rate(text: &str) -> Result<f64, String> {
     if rate > 0.0 && rate <= 1e9 { Ok(rate) } else { Err(wrong()) }
 }
 
+/// `45 s`, `12 min`, `3 h 20 min`, `2 d 18 h`: two units at most.
+pub(crate) fn duration(seconds: f64) -> String {
+    let whole = if seconds < 1e15 { seconds.round().max(0.0) as u64 } else { return "very long".to_owned() };
+    let (days, hours, minutes) = (whole / 86_400, whole / 3600 % 24, whole / 60 % 60);
+    match whole {
+        0..120 => format!("{whole} s"),
+        120..3600 => format!("{minutes} min"),
+        3600..86_400 => format!("{hours} h {minutes} min"),
+        _ => format!("{days} d {hours} h"),
+    }
+}
+
+/// Sorted numbers as runs: `0-2,5`.
+pub(crate) fn runs(numbers: &[i32]) -> String {
+    let mut runs: Vec<(i32, i32)> = Vec::new();
+    for &number in numbers {
+        match runs.last_mut() {
+            Some((_, last)) if number.checked_sub(1) == Some(*last) => *last = number,
+            _ => runs.push((number, number)),
+        }
+    }
+    let run = |&(first, last): &(i32, i32)| {
+        if first == last { first.to_string() } else { format!("{first}-{last}") }
+    };
+    runs.iter().map(run).collect::<Vec<_>>().join(",")
+}
+
+/// `1 record`, `2 records`.
+pub(crate) fn plural(count: u64, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
 /// `12.3 MB`: powers of 1000, three digits or so.
 pub(crate) fn bytes(count: f64) -> String {
     scaled(count, &["B", "kB", "MB", "GB", "TB", "PB"])
@@ -105,6 +137,20 @@ mod tests {
         }
         for wrong in ["", "0", "-1", "k", "1/m", "1kk", "9999999M"] {
             parse_rate(wrong).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn durations_are_short() {
+        for (seconds, expected) in [
+            (0.4, "0 s"),
+            (119.0, "119 s"),
+            (120.0, "2 min"),
+            (12_000.0, "3 h 20 min"),
+            (238_418.0, "2 d 18 h"),
+            (f64::INFINITY, "very long"),
+        ] {
+            assert_eq!(duration(seconds), expected);
         }
     }
 

@@ -9,11 +9,12 @@ use tailrace_kafka_wire::messages::incremental_alter_configs_request::{
 };
 use tailrace_kafka_wire::messages::{CreatePartitionsRequest, IncrementalAlterConfigsRequest};
 
-use super::{AlterArguments, CHANGE_TIMEOUT_MS, captured, plural};
+use super::{AlterArguments, CHANGE_TIMEOUT_MS, captured};
 use crate::args::Output;
-use crate::client::{ClientError, Cluster, RESOURCE_TOPIC, check, find_topic, retrying};
+use crate::client::{ClientError, Cluster, RESOURCE_TOPIC, check, find_topic, retrying, topic_configs};
 use crate::failure::Failure;
 use crate::output::{print, print_json};
+use crate::text::units::plural;
 
 /// Operations on a key, as the protocol numbers them.
 const SET: i8 = 0;
@@ -22,12 +23,8 @@ const DELETE: i8 = 1;
 /// The configuration is changed first: it can be undone, added partitions cannot.
 pub(super) async fn run(cluster: &mut Cluster, arguments: &AlterArguments) -> Result<ExitCode, Failure> {
     let changes = changes(arguments);
-    if changes.is_empty() && arguments.partitions.is_none() {
-        return Err(
-            "nothing to change: give --config KEY=VALUE, --delete-config KEY, --subjects LIST or --partitions N".into()
-        );
-    }
     find_topic(cluster, &arguments.name).await?;
+    check_deleted(cluster, arguments).await?;
     let mut done = Vec::new();
     if !changes.is_empty() {
         alter_configs(cluster, arguments, &changes).await?;
@@ -35,7 +32,7 @@ pub(super) async fn run(cluster: &mut Cluster, arguments: &AlterArguments) -> Re
     }
     if let Some(count) = arguments.partitions {
         add_partitions(cluster, arguments, count).await?;
-        done.push(plural(count.into(), "partition"));
+        done.push(plural(u64::from(count.unsigned_abs()), "partition"));
     }
     let prefix = if arguments.validate_only { "would be changed" } else { "changed" };
     match arguments.common.output {
@@ -45,6 +42,24 @@ pub(super) async fn run(cluster: &mut Cluster, arguments: &AlterArguments) -> Re
         }))?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The server takes it as done that a key it does not know is not set.
+async fn check_deleted(cluster: &mut Cluster, arguments: &AlterArguments) -> Result<(), Failure> {
+    if arguments.delete_config.is_empty() {
+        return Ok(());
+    }
+    let topic = std::slice::from_ref(&arguments.name);
+    let known = topic_configs(cluster, topic, None).await?.remove(&arguments.name).unwrap_or_default();
+    let is_unknown = |key: &&String| !known.iter().any(|config| config.name == **key);
+    match arguments.delete_config.iter().find(is_unknown) {
+        Some(key) => Err(format!(
+            "topics have no setting '{key}'; `tailrace topic describe {} --all-configs` shows those there are",
+            arguments.name
+        )
+        .into()),
+        None => Ok(()),
+    }
 }
 
 fn changes(arguments: &AlterArguments) -> Vec<AlterableConfig> {

@@ -8,11 +8,12 @@ use tailrace_kafka_wire::messages::CreateTopicsRequest;
 use tailrace_kafka_wire::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
 use tailrace_kafka_wire::messages::create_topics_response::CreatableTopicResult;
 
-use super::{CHANGE_TIMEOUT_MS, CreateArguments, captured, plural};
+use super::{CHANGE_TIMEOUT_MS, CreateArguments, captured};
 use crate::args::Output;
 use crate::client::{ClientError, Cluster, check, retrying};
 use crate::failure::Failure;
 use crate::output::{print, print_json};
+use crate::text::units::plural;
 
 /// First version in which the server chooses partitions and replicas (KIP-464).
 const VERSION_WITH_DEFAULTS: i16 = 4;
@@ -86,7 +87,7 @@ fn show(arguments: &CreateArguments, result: Option<&CreatableTopicResult>) -> R
             (None, _) => format!("{name}: exists already\n"),
             (Some(_), None) => format!("{name}: {done}\n"),
             (Some(_), Some(result)) => {
-                let partitions = plural(result.num_partitions.into(), "partition");
+                let partitions = plural(u64::from(result.num_partitions.unsigned_abs()), "partition");
                 format!(
                     "{name}: {done} with {partitions}, replication factor {}\n",
                     result.replication_factor

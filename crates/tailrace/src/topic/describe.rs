@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 use tailrace_kafka_wire::messages::describe_configs_response::DescribeConfigsResourceResult;
 
-use super::{DescribeArguments, plural};
+use super::DescribeArguments;
 use crate::args::Output;
 use crate::client::{
     ClientError, Cluster, OffsetQuery, Partition, SOURCE_TOPIC, Topic, all_topics, find_topics, list_offsets,
@@ -16,6 +16,7 @@ use crate::failure::Failure;
 use crate::output::{print, print_json};
 use crate::text::base64;
 use crate::text::table::Table;
+use crate::text::units::{plural, runs};
 
 /// A topic with everything that is shown of it.
 struct Description {
@@ -88,7 +89,7 @@ fn json_of(description: &Description) -> Value {
 
 fn text_of(description: &Description) -> String {
     let Description { topic, earliest, latest, configs } = description;
-    let partitions = plural(topic.partitions.len() as i64, "partition");
+    let partitions = plural(topic.partitions.len() as u64, "partition");
     let mut text = format!("{}  (id {}, {partitions})\n", topic.name, base64::uuid(&topic.id));
     for config in configs {
         let value =
@@ -96,12 +97,12 @@ fn text_of(description: &Description) -> String {
         text.push_str(&format!("  {} = {value}\n", config.name));
     }
     let head = ["PARTITION", "LEADER", "EPOCH", "REPLICAS", "IN SYNC", "EARLIEST", "LATEST", "OFFSETS"];
-    let mut table = Table::new(2, &head);
+    // What the server keeps for itself has many partitions that are alike, and empty.
+    let mut rows: Vec<(Vec<i32>, Vec<String>)> = Vec::new();
     for partition in &topic.partitions {
         let (from, to) = (earliest.get(&partition.index), latest.get(&partition.index));
         let number = |number: Option<&i64>| number.map_or_else(|| "-".to_owned(), i64::to_string);
-        table.row(vec![
-            partition.index.to_string(),
+        let cells = vec![
             if partition.leader >= 0 { partition.leader.to_string() } else { "none".to_owned() },
             partition.leader_epoch.to_string(),
             ids(&partition.replicas),
@@ -109,8 +110,15 @@ fn text_of(description: &Description) -> String {
             number(from),
             number(to),
             number(from.zip(to).map(|(from, to)| to - from).as_ref()),
-        ]);
+        ];
+        let is_empty = topic.internal && from.is_some() && from == to;
+        match rows.iter_mut().find(|(_, other)| is_empty && *other == cells) {
+            Some((partitions, _)) => partitions.push(partition.index),
+            None => rows.push((vec![partition.index], cells)),
+        }
     }
+    let mut table = Table::new(2, &head);
+    rows.into_iter().for_each(|(partitions, cells)| table.row([vec![runs(&partitions)], cells].concat()));
     text + &table.render()
 }
 

@@ -8,7 +8,7 @@ mod list;
 
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 
 use crate::client::{AskArguments, Cluster, block_on};
 use crate::failure::Failure;
@@ -92,21 +92,22 @@ struct DescribeArguments {
 }
 
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("change").required(true).multiple(true))]
 struct AlterArguments {
     /// The topic
     #[arg(value_name = "NAME")]
     name: String,
     /// Raise the number of partitions to N: keys may map to other partitions from then on
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..), group = "change")]
     partitions: Option<i32>,
     /// Set a key; may be repeated
-    #[arg(short, long, value_name = "KEY=VALUE", value_parser = key_value)]
+    #[arg(short, long, value_name = "KEY=VALUE", value_parser = key_value, group = "change")]
     config: Vec<(String, String)>,
     /// Capture what NATS clients publish to these subjects and to no others; '' captures nothing
-    #[arg(short, long, value_name = "SUBJECTS")]
+    #[arg(short, long, value_name = "SUBJECTS", group = "change")]
     subjects: Vec<String>,
     /// Return a key to the server's default; may be repeated
-    #[arg(short, long, value_name = "KEY")]
+    #[arg(short, long, value_name = "KEY", group = "change")]
     delete_config: Vec<String>,
     /// Only say whether it would work
     #[arg(long)]
@@ -164,9 +165,4 @@ pub(crate) fn key_value(text: &str) -> Result<(String, String), String> {
 /// The setting that `--subjects` stands for, if it was given.
 fn captured(subjects: &[String]) -> Option<(String, String)> {
     (!subjects.is_empty()).then(|| ("tailrace.subjects".to_owned(), subjects.join(",")))
-}
-
-/// `1 partition`, `2 partitions`.
-fn plural(count: i64, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }

@@ -40,6 +40,9 @@ async fn by_id(cluster: &mut Cluster, id: &str, arguments: &AbortArguments) -> R
         let answer = connection.begin(&request, version).await?.answer().await?;
         let state = answer.transaction_states.first();
         let code = state.map_or(-1, |state| state.error_code);
+        if ErrorCode::from_code(code) == Some(ErrorCode::TransactionalIdNotFound) {
+            return Err(ClientError::NoTransactionalId(id.to_owned()));
+        }
         check(code, None, || format!("cannot abort the transaction of '{id}'"))?;
         Ok(state.map(|state| state.transaction_state.clone()).unwrap_or_default())
     });
@@ -122,9 +125,8 @@ async fn in_partition(
 /// The leader of a partition.
 async fn leader(cluster: &mut Cluster, topic: &str, partition: i32) -> Result<i32, ClientError> {
     let topic = find_topic(cluster, topic).await?;
-    let count = topic.partitions.len();
     let found = topic.partitions.iter().find(|candidate| candidate.index == partition);
-    let found = found.ok_or(ClientError::NoPartition { topic: topic.name.clone(), partition, count })?;
+    let found = found.ok_or_else(|| topic.no_partition(partition))?;
     Ok(found.leader)
 }
 

@@ -23,11 +23,9 @@ pub(super) async fn run(cluster: &mut Cluster, arguments: &DescribeArguments) ->
     for id in &arguments.ids {
         match describe(cluster, id).await {
             Ok(state) => all.push(state),
-            Err(error) if error.code() == Some(ErrorCode::TransactionalIdNotFound) => {
+            Err(error @ ClientError::NoTransactionalId(_)) => {
                 failed = true;
-                complain(&format!(
-                    "there is no transactional id '{id}'; `tailrace txn list` shows those there are"
-                ));
+                complain(&error.to_string());
             }
             Err(error) => return Err(error.into()),
         }
@@ -52,6 +50,9 @@ async fn describe(cluster: &mut Cluster, id: &str) -> Result<TransactionState, C
         let what = || format!("cannot describe '{id}'");
         let state = answer.transaction_states.into_iter().next();
         let state = state.ok_or_else(|| ClientError::refused(what(), -1, None))?;
+        if ErrorCode::from_code(state.error_code) == Some(ErrorCode::TransactionalIdNotFound) {
+            return Err(ClientError::NoTransactionalId(id.to_owned()));
+        }
         check(state.error_code, None, what)?;
         Ok(state)
     })

@@ -12,6 +12,7 @@ use clap::{ArgGroup, Args, Subcommand};
 
 use crate::client::{AskArguments, Cluster, block_on};
 use crate::failure::Failure;
+use crate::text::names::one_of;
 use crate::text::units::parse_duration;
 
 #[derive(Debug, Args)]
@@ -42,10 +43,10 @@ enum TxnVerb {
 #[derive(Debug, Args)]
 struct ListArguments {
     /// Only in this state: Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort; may be repeated
-    #[arg(short, long, value_name = "STATE")]
+    #[arg(short, long, value_name = "STATE", value_parser = state)]
     state: Vec<String>,
     /// Only of this producer id; may be repeated
-    #[arg(short, long, value_name = "ID")]
+    #[arg(short, long, value_name = "ID", value_parser = clap::value_parser!(i64).range(0..))]
     producer_id: Vec<i64>,
     /// Only those that began longer ago than this: 30s, 10m, 2h
     #[arg(short, long, value_name = "TIME", value_parser = parse_duration)]
@@ -77,16 +78,32 @@ struct AbortArguments {
     #[arg(long, value_name = "TOPIC", requires = "partition", requires = "which")]
     topic: Option<String>,
     /// The partition
-    #[arg(long, value_name = "N", requires = "topic")]
+    #[arg(long, value_name = "N", requires = "topic", value_parser = clap::value_parser!(i32).range(0..))]
     partition: Option<i32>,
     /// That begins at this offset of the partition
-    #[arg(long, value_name = "OFFSET", requires = "topic")]
+    #[arg(long, value_name = "OFFSET", requires = "topic", value_parser = clap::value_parser!(i64).range(0..))]
     start_offset: Option<i64>,
     /// That is of this producer id
-    #[arg(long, value_name = "ID", requires = "topic")]
+    #[arg(long, value_name = "ID", requires = "topic", value_parser = clap::value_parser!(i64).range(0..))]
     producer_id: Option<i64>,
     #[command(flatten)]
     common: AskArguments,
+}
+
+/// The states of transactional ids, as Kafka names them.
+const STATES: &[&str] = &[
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "PrepareEpochFence",
+    "Dead",
+];
+
+fn state(text: &str) -> Result<String, String> {
+    one_of(STATES, text)
 }
 
 impl TxnVerb {

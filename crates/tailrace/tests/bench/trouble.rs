@@ -72,7 +72,7 @@ fn in_the_warm_up() {
     let output = ended(child);
     assert_eq!(
         failure(&output, 3),
-        "tailrace: nothing was measured: the run was stopped within its warm-up\n"
+        "{\"error\":\"nothing was measured: the run was stopped within its warm-up\",\"status\":3}\n"
     );
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&result["interrupted"], &result["valid"]), (&true.into(), &false.into()));

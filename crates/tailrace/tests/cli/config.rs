@@ -1,6 +1,8 @@
 //! `tailrace config`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
+use serde_json::json;
+
 use crate::support::{command, failure, run, success};
 
 #[test]
@@ -22,13 +24,24 @@ fn print_shows_what_was_set_and_from_where() {
     std::fs::write(&file, "[num]\npartitions = 7\n").unwrap();
     let arguments = ["config", "print", "--changed", "--config", file.to_str().unwrap()];
     let text = String::from_utf8(success(run(&arguments))).unwrap();
-    assert_eq!(text, "num.partitions = 7\n");
+    assert_eq!(text, format!("num.partitions = 7  (file {})\n", file.display()));
     let output = command(&[&arguments[..], &["-o", "json"]].concat())
         .env("TAILRACE_NUM_PARTITIONS", "8")
         .output()
         .unwrap();
     let json: serde_json::Value = serde_json::from_slice(&success(output)).unwrap();
-    assert_eq!(json, serde_json::json!({ "num.partitions": "8" }));
+    let expected = json!({ "value": "8", "source": "environment", "place": "TAILRACE_NUM_PARTITIONS" });
+    assert_eq!(json, json!({ "num.partitions": expected }));
+    let all =
+        [&arguments[..2], &arguments[3..], &["--set", "log.retention.hours=5", "--node-id", "4"]].concat();
+    let all = String::from_utf8(success(run(&all))).unwrap();
+    for line in [
+        "log.retention.hours = 5  (flag --set)",
+        "node.id = 4  (flag --node-id)",
+        "auto.create.topics.enable = true  (default)",
+    ] {
+        assert!(all.lines().any(|found| found == line), "{line} is not in {all}");
+    }
 }
 
 #[test]
@@ -37,7 +50,7 @@ fn print_shows_that_a_secret_is_set_and_not_which() {
     let text = success(run(&[&["config", "print", "--changed"][..], &secret].concat()));
     assert_eq!(
         String::from_utf8(text).unwrap(),
-        "tailrace.nats.password = (hidden)\ntailrace.nats.user = alice\n"
+        "tailrace.nats.password = (hidden)  (flag --set)\ntailrace.nats.user = alice  (flag --set)\n"
     );
     let json = success(run(&[&["config", "print", "--changed", "-o", "json"][..], &secret].concat()));
     assert!(!String::from_utf8(json).unwrap().contains("s3sam"));

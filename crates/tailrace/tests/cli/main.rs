@@ -5,13 +5,16 @@ mod cluster_admin;
 mod cluster_damage;
 mod cluster_repair;
 mod config;
+mod ends;
 mod full_disk;
 mod groups;
 mod large_input;
+mod names;
 mod nats_cluster;
 mod nats_verbs;
 mod offline;
 mod round_trip;
+mod scrub;
 mod serve;
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,11 +1,12 @@
 //! `tailrace txn`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
-use crate::support::{Server, Wire, failure, until};
+use crate::support::{Server, Wire, failure, run, success, until};
 use serde_json::{Value, json};
 use tailrace_kafka_wire::Records;
+use tailrace_kafka_wire::messages::fetch_request::{FetchPartition, FetchTopic};
 use tailrace_kafka_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
-use tailrace_kafka_wire::messages::{EndTxnRequest, InitProducerIdRequest, ProduceRequest};
+use tailrace_kafka_wire::messages::{EndTxnRequest, FetchRequest, InitProducerIdRequest, ProduceRequest};
 use tailrace_records::{BatchBuilder, BatchOptions};
 use tailrace_types::{ProducerEpoch, ProducerId, TimestampMs};
 
@@ -37,6 +38,10 @@ impl Producer {
 
     /// Sends one record to a partition of `orders`; the first of the transaction there. Yields the error code.
     fn send(&mut self, partition: i32) -> i16 {
+        self.send_key(partition, None)
+    }
+
+    fn send_key(&mut self, partition: i32, key: Option<&str>) -> i16 {
         let mut builder = BatchBuilder::new(BatchOptions {
             producer_id: ProducerId(self.id),
             producer_epoch: ProducerEpoch(self.epoch),
@@ -44,7 +49,7 @@ impl Producer {
             transactional: true,
             ..Default::default()
         });
-        builder.push(TimestampMs(1000), None, Some(b"x"), &[]).unwrap();
+        builder.push(TimestampMs(1000), key.map(str::as_bytes), Some(b"x"), &[]).unwrap();
         let records = Records::Bytes(builder.build());
         let data = PartitionProduceData { index: partition, records, ..Default::default() };
         let topic =
@@ -61,14 +66,23 @@ impl Producer {
 
     /// Yields the error code.
     fn commit(&mut self) -> i16 {
+        self.end(true)
+    }
+
+    /// The next transaction has the epoch that the answer names. Yields the error code.
+    fn end(&mut self, committed: bool) -> i16 {
         let request = EndTxnRequest {
             transactional_id: self.transactional_id.clone(),
             producer_id: self.id,
             producer_epoch: self.epoch,
-            committed: true,
+            committed,
             ..Default::default()
         };
-        self.wire.call(5, &request).error_code
+        let answer = self.wire.call(5, &request);
+        if answer.error_code == 0 {
+            self.epoch = answer.producer_epoch;
+        }
+        answer.error_code
     }
 }
 
@@ -126,8 +140,8 @@ fn transactions_are_listed_and_described() {
     let complaint = failure(&unknown, 1);
     assert!(complaint.contains("there is no transactional id 'nobody'"), "{complaint}");
     assert!(String::from_utf8_lossy(&unknown.stdout).starts_with("orders-1 "), "the others are shown");
-    let complaint = failure(&server.run(&["txn", "list", "--state", "Odd"]), 1);
-    assert!(complaint.contains("there is no state 'Odd'"), "{complaint}");
+    let complaint = failure(&server.run(&["txn", "list", "--state", "Odd"]), 2);
+    assert!(complaint.contains("'Odd'") && complaint.contains("there are Empty, Ongoing, "), "{complaint}");
 }
 
 #[test]
@@ -144,7 +158,7 @@ fn a_transaction_is_aborted_by_its_id() {
     let again = server.output(&["txn", "abort", "--transactional-id", "orders-1"]);
     assert!(again.starts_with("orders-1: nothing was open (Empty); "), "{again}");
     let complaint = failure(&server.run(&["txn", "abort", "--transactional-id", "nobody"]), 1);
-    assert!(complaint.contains("TRANSACTIONAL_ID_NOT_FOUND"), "{complaint}");
+    assert!(complaint.contains("there is no transactional id 'nobody'"), "{complaint}");
     assert_eq!(json_of(&server, &["list"]).as_array().unwrap().len(), 1, "it is not known by that");
 }
 
@@ -185,4 +199,91 @@ fn a_transaction_is_aborted_in_one_partition() {
     let missing = ["txn", "abort", "--topic", "orders", "--partition", "9", "--producer-id", "1"];
     let complaint = failure(&server.run(&missing), 1);
     assert!(complaint.contains("9"), "{complaint}");
+}
+
+/// How many transactions a Fetch of committed records names as aborted.
+fn aborted(server: &Server) -> usize {
+    let partition = FetchPartition { partition_max_bytes: 1 << 20, ..Default::default() };
+    let topic = FetchTopic { topic: "orders".to_owned(), partitions: vec![partition], ..Default::default() };
+    let request =
+        FetchRequest { isolation_level: 1, max_bytes: 1 << 20, topics: vec![topic], ..Default::default() };
+    let mut answer = Wire::connect(server).call(4, &request);
+    let data = answer.responses.remove(0).partitions.remove(0);
+    assert_eq!(data.error_code, 0);
+    data.aborted_transactions.map_or(0, |list| list.len())
+}
+
+/// Compaction takes the record of an aborted transaction, and then its marker. Nothing is appended after that, and the server starts
+/// again: consumers of committed records get what the same producer has committed since.
+#[test]
+fn committed_records_are_there_after_compaction_has_removed_an_abort_marker_and_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let fast = ["--set", "log.cleaner.backoff.ms=50"];
+    let mut server = Server::start(&data, &fast);
+    let mut create = vec!["topic", "create", "orders", "--partitions", "1"];
+    let settings = [
+        "cleanup.policy=compact",
+        "segment.bytes=1048576",
+        "min.cleanable.dirty.ratio=0",
+        "delete.retention.ms=0",
+    ];
+    create.extend(settings.iter().flat_map(|setting| ["--config", setting]));
+    server.output(&create);
+    let mut producer = Producer::new(&server, "orders-1");
+    for (key, committed) in [("a", false), ("c0", true), ("c1", true)] {
+        assert_eq!(producer.send_key(0, Some(key)), 0);
+        assert_eq!(producer.end(committed), 0);
+        until("the marker", || state(&server, "orders-1")["state"].as_str().unwrap().starts_with("Complete"));
+    }
+    assert_eq!(aborted(&server), 1);
+    let value = "x".repeat(700_000);
+    let mut number = 0;
+    // Each round needs a segment that no round has seen.
+    until("the marker is gone", || {
+        number += 1;
+        server.produce("orders", &["--key", &format!("k{number}")], format!("{value}\n").as_bytes());
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        aborted(&server) == 0
+    });
+    let consumed = |server: &Server| {
+        server.consume_text("orders", &["--isolation", "read_committed", "--format", "%k\\n"])
+    };
+    let before = consumed(&server);
+    assert!(before.starts_with("c0\nc1\nk1\n"), "{before}");
+    for kills in [false, true, false] {
+        if kills {
+            server.kill();
+        } else {
+            assert_eq!(server.stop(), Some(0));
+            success(run(&["log", "verify", data.to_str().unwrap()]));
+        }
+        server = Server::start(&data, &fast);
+        assert_eq!(aborted(&server), 0, "kills: {kills}");
+        assert_eq!(consumed(&server), before, "kills: {kills}");
+    }
+}
+
+/// A deleted key is gone, though nothing is appended any more.
+#[test]
+fn a_quiet_partition_forgets_in_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let server = Server::start(&data, &["--set", "log.cleaner.backoff.ms=50"]);
+    let mut create = vec!["topic", "create", "people", "--partitions", "1"];
+    let settings = ["cleanup.policy=compact", "max.compaction.lag.ms=1000", "delete.retention.ms=500"];
+    create.extend(settings.iter().flat_map(|setting| ["--config", setting]));
+    server.output(&create);
+    server.produce("people", &["--key", "somebody"], b"a secret\n");
+    server.produce("people", &["--key", "somebody", "--null", "-"], b"-\n");
+    let files = || {
+        let files = std::fs::read_dir(data.join("people-0")).unwrap().map(|entry| entry.unwrap().path());
+        let logs = files.filter(|path| path.extension().is_some_and(|extension| extension == "log"));
+        logs.filter_map(|path| std::fs::read(path).ok()).flatten().collect::<Vec<u8>>()
+    };
+    let holds = |text: &[u8]| files().windows(text.len()).any(|window| window == text);
+    assert!(holds(b"a secret") && holds(b"somebody"));
+    until("the value is gone", || !holds(b"a secret"));
+    until("the key is gone", || !holds(b"somebody"));
+    assert_eq!(server.consume_text("people", &[]), "");
 }

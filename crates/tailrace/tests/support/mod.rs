@@ -227,12 +227,18 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
+    /// A verb that says nothing by itself before it ends.
+    pub(crate) fn quiet(mut child: Child) -> Self {
+        let errors = BufReader::new(child.stderr.take().unwrap());
+        Self { child, errors }
+    }
+
     fn start(arguments: &[&str]) -> Self {
         let mut child = command(arguments).spawn().unwrap();
         let mut errors = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
         errors.read_line(&mut line).unwrap();
-        assert!(line.starts_with("subscribed to ") || line.starts_with("answering "), "{line}");
+        assert!(line.contains("subscribed to ") || line.contains("answering "), "{line}");
         Self { child, errors }
     }
 
@@ -247,9 +253,22 @@ impl Listener {
         BufReader::new(self.child.stdout.take().unwrap())
     }
 
+    pub(crate) fn stdin(&mut self) -> std::process::ChildStdin {
+        self.child.stdin.take().unwrap()
+    }
+
     /// SIGINT, as Ctrl-C sends it.
     pub(crate) fn interrupt(&self) {
-        kill_process(Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap(), Signal::INT).unwrap();
+        self.signal(Signal::INT);
+    }
+
+    /// SIGTERM, as `kill` sends it.
+    pub(crate) fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap(), signal).unwrap();
     }
 
     /// Waits for the end: exit status, and what is left of both outputs.

@@ -224,7 +224,7 @@ impl Keyed {
         let Some(mut round) = log.begin_compaction(settings)? else { return Ok(None) };
         round.index(map, pace)?;
         while let Some(rewritten) = round.rewrite_next(map, pace)? {
-            match log.install_compacted(rewritten, None)? {
+            match log.install_compacted(rewritten, || None)? {
                 Ok(trim) => {
                     trim.run()?;
                     log.mark_checkpointed(trim.checkpoint());

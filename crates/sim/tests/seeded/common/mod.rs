@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses some of it")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+pub(crate) mod committed;
 pub(crate) mod compaction;
 pub(crate) mod trio;
 

@@ -338,7 +338,7 @@ mod tests {
             ("name = 'small'", "nam = 'small'", "needs a name"),
             ("name = 'n'", "name = '../n'", "is no name"),
             ("name = 'n'", "name = 'noop'", "two systems are called noop"),
-            ("system = 'nats'", "system = 'pigeon'", "'pigeon' is no system"),
+            ("system = 'nats'", "system = 'pigeon'", "'pigeon' for '--system <NAME>'"),
             ("address = 'h:1'", "set = { colour = 'red' }\naddress = 'h:1'", "'colour' is no setting"),
             ("address = 'h:1'", "version = []\naddress = 'h:1'", "version is empty"),
             ("[[workload]]", "[trouble]\nboth = 'rain=1s'\n[[workload]]", "'rain' is no trouble"),

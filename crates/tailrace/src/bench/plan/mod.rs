@@ -27,7 +27,7 @@ use super::run::{execute, stop_on_interrupt};
 use super::secrets;
 use super::table::{self, milliseconds};
 use crate::args::Output;
-use crate::failure::{Failure, complain, plain};
+use crate::failure::{Failure, complain, note, plain};
 use crate::output::{print, print_json};
 use crate::text::table::Table;
 use format::{Plan, PlannedSystem, Workload};
@@ -55,7 +55,7 @@ pub(super) fn run(path: &Path, arguments: &RunArguments) -> Result<ExitCode, Fai
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        complain(&format!("run {} of {}: {}", done + 1, turns.len(), turn.title()));
+        note(&format!("run {} of {}: {}", done + 1, turns.len(), turn.title()));
         if let Err(error) = one(&plan, turn, &folder, arguments, &stop) {
             failed += 1;
             complain(&format!("{}: {error}", turn.title()));

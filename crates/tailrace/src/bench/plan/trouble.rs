@@ -11,7 +11,7 @@ use super::netem::Impairment;
 use crate::bench::RunArguments;
 use crate::bench::proxy::ProxyArguments;
 use crate::bench::signals::{Deed, PlannedDeed, ServerSignal};
-use crate::failure::{Failure, complain, plain};
+use crate::failure::{Failure, note, plain};
 use crate::text::units::parse_duration;
 
 /// The table `[trouble]` as it stands in the file: options of `bench proxy`, and signals.
@@ -202,13 +202,13 @@ impl TroublePlan {
     pub(super) fn surround(&self) -> Surroundings {
         let Some(netem) = &self.netem else { return Surroundings::default() };
         for name in namespace::remove_stale(&mut Machine) {
-            complain(&format!("removed what a run that was killed left behind: {name}"));
+            note(&format!("removed what a run that was killed left behind: {name}"));
         }
         match Namespace::make(&namespace::words(&netem.to_server), &namespace::words(&netem.to_client)) {
             Ok(space) => Surroundings { told: Some(netem.told()), namespace: Some(space) },
             Err(reason) => {
                 let told = format!("{} NOT DONE: {reason}", netem.told());
-                complain(&format!("the run goes on without netem: {reason}"));
+                note(&format!("the run goes on without netem: {reason}"));
                 Surroundings { told: Some(told), namespace: None }
             }
         }

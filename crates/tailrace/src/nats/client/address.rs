@@ -1,6 +1,6 @@
 //! Where a server is, as people write it: `HOST`, `HOST:PORT`, or a URL with or without a user.
 
-use crate::client::address::complete;
+use crate::client::address::parse;
 
 /// NATS's own port.
 const NATS_PORT: u16 = 4222;
@@ -39,7 +39,7 @@ impl ServerAddress {
         if host.is_empty() || host.contains(['/', ' ', '?']) {
             return Err("expected HOST:PORT or nats://HOST:PORT".to_owned());
         }
-        Ok(Self { host_port: complete(host, NATS_PORT), credentials })
+        Ok(Self { host_port: parse(host, NATS_PORT)?, credentials })
     }
 }
 
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn what_is_no_address_is_refused() {
-        for wrong in ["", "nats://", "http://h", "h/path", "nats://%zz@h", "a b"] {
+        for wrong in ["", "nats://", "http://h", "h/path", "nats://%zz@h", "a b", "h:99999", "nats://h:0"] {
             ServerAddress::parse(wrong).unwrap_err();
         }
     }

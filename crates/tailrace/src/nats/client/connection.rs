@@ -16,6 +16,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::{Identity, Incoming, NatsError, Received, Security, ServerAddress};
+use crate::client::address::nature;
 use crate::failure::plain;
 
 /// Bytes asked for in one read.
@@ -24,6 +25,8 @@ const READ_BYTES: usize = 64 << 10;
 const OUT_BYTES_MAX: usize = 256 << 10;
 /// Longest line of a server: INFO may name many other servers.
 const LINE_BYTES_MAX: usize = 1 << 20;
+/// Longest wait for what a server is that said nothing.
+const QUESTION_MAX: Duration = Duration::from_secs(1);
 /// Largest message that is accepted: what servers can be set to.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
@@ -65,10 +68,12 @@ impl Connection {
             connection.introduce(who).await?;
             Ok(connection)
         };
-        timeout(patience, opening).await.unwrap_or_else(|_| {
-            let reason = format!("no answer within {patience:?}");
-            Err(NatsError::Connect { address: address.host_port.clone(), reason })
-        })
+        match timeout(patience, opening).await {
+            Ok(opened) => opened,
+            // Before TLS a server need not speak first.
+            Err(_) if tls.is_some_and(|tls| tls.first) => Err(no_answer(&address.host_port, patience)),
+            Err(_) => Err(silent(&address.host_port, patience).await),
+        }
     }
 
     async fn connect(address: &str, tls: Option<&Security>) -> Result<Self, NatsError> {
@@ -299,6 +304,36 @@ impl Connection {
     fn closed(&self, reason: String) -> NatsError {
         NatsError::Closed { address: self.address.clone(), reason: self.complaint.clone().unwrap_or(reason) }
     }
+}
+
+/// A server for NATS speaks first. One that does not is asked what it is, in the words of HTTP, which those of other protocols refuse
+/// in their own.
+async fn silent(address: &str, patience: Duration) -> NatsError {
+    let question = async {
+        let mut stream = TcpStream::connect(address).await?;
+        stream.write_all(b"GET / HTTP/1.0\r\n\r\n").await?;
+        let mut answer = [0; 4];
+        stream.read_exact(&mut answer).await?;
+        Ok::<_, std::io::Error>(answer)
+    };
+    match timeout(QUESTION_MAX, question).await {
+        Ok(Ok(answer)) if answer != *b"INFO" => match nature(&answer) {
+            Some(what) => NatsError::NotNats { address: address.to_owned(), what },
+            None => no_answer(address, patience),
+        },
+        Ok(Err(error)) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+            let reason = format!(
+                "it said nothing for {patience:?} and closes at a line of text: this is the port for Kafka clients, or \
+                 TLS comes first (--tls-first)"
+            );
+            NatsError::Connect { address: address.to_owned(), reason }
+        }
+        _ => no_answer(address, patience),
+    }
+}
+
+fn no_answer(address: &str, patience: Duration) -> NatsError {
+    NatsError::Connect { address: address.to_owned(), reason: format!("no answer within {patience:?}") }
 }
 
 async fn handshake(

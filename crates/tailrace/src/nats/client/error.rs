@@ -11,6 +11,8 @@ pub(crate) enum NatsError {
         "cannot connect to {address}: {reason}; start a server with `tailrace serve`, or name one with --server"
     )]
     Connect { address: String, reason: String },
+    #[error("{address} is {what}; name the port for NATS clients with --server")]
+    NotNats { address: String, what: &'static str },
     #[error("{address} refused the connection: {text}{}", advice(text))]
     Refused { address: String, text: String },
     #[error("cannot speak TLS with {address}: {reason}")]
@@ -38,6 +40,7 @@ impl NatsError {
             Self::Connect { .. } | Self::Closed { .. } | Self::Timeout { .. } => true,
             Self::Refused { text, .. } => text.eq_ignore_ascii_case("maximum connections exceeded"),
             Self::Protocol { .. }
+            | Self::NotNats { .. }
             | Self::Info { .. }
             | Self::Server { .. }
             | Self::Tls { .. }

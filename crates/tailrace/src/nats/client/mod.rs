@@ -24,7 +24,7 @@ pub(crate) use address::ServerAddress;
 pub(crate) use connection::Connection;
 pub(crate) use error::NatsError;
 pub(crate) use received::{Incoming, Received};
-pub(crate) use session::{Interrupt, Session};
+pub(crate) use session::Session;
 
 use nkey::Nkey;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{ConnectArguments, Connection, Incoming, NatsError};
-use crate::failure::{complain, plain};
+use crate::failure::note;
 
 /// First wait before connecting again.
 const WAIT_FIRST: Duration = Duration::from_millis(50);
@@ -97,7 +97,7 @@ impl Session {
             match self.connection.drive().await {
                 Ok(()) => {}
                 Err(error) if self.arguments.reconnects() && error.is_retriable() => {
-                    complain(&format!("{error}; connecting again"));
+                    note(&format!("{error}; connecting again"));
                     self.broken = Some(WAIT_FIRST);
                 }
                 Err(error) => return Err(error),
@@ -109,7 +109,7 @@ impl Session {
         while let Some(wait) = self.broken {
             match self.arguments.open().await {
                 Ok(connection) => {
-                    complain(&format!("connected again, to {}", connection.address()));
+                    note(&format!("connected again, to {}", connection.address()));
                     self.connection = connection;
                     self.broken = None;
                 }
@@ -122,49 +122,5 @@ impl Session {
         }
         (1..=self.subscriptions.len()).for_each(|number| self.send_subscription(number));
         Ok(())
-    }
-}
-
-/// Waits for the process to be told to stop. A second signal, or a stop that takes long, ends it at once.
-#[derive(Debug)]
-pub(crate) struct Interrupt(tokio::sync::watch::Receiver<bool>);
-
-/// Time to finish after the first signal, unless it is given by a caller who is stuck in a write.
-const FINISH: Duration = Duration::from_secs(3);
-
-impl Interrupt {
-    /// Takes SIGINT and SIGTERM over. The signals are waited for on a thread of their own, since the verb's may be stuck in
-    /// a write to a pipe that nobody reads.
-    pub(crate) fn install() -> Result<Self, crate::failure::Failure> {
-        let (sender, receiver) = tokio::sync::watch::channel(false);
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| format!("cannot start: {}", plain(&error)))?;
-        let mut terminate = {
-            let _inside = runtime.enter();
-            tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
-                .map_err(|error| format!("cannot wait for signals: {}", plain(&error)))?
-        };
-        let waiting = std::thread::Builder::new().name("interrupt".to_owned()).spawn(move || {
-            runtime.block_on(async {
-                tokio::select! {
-                    _ = tokio::signal::ctrl_c() => {}
-                    _ = terminate.recv() => {}
-                }
-                let _ = sender.send(true);
-                let _ = tokio::time::timeout(FINISH, tokio::signal::ctrl_c()).await;
-                std::process::exit(130);
-            });
-        });
-        waiting.map_err(|error| format!("cannot start: {}", plain(&error)))?;
-        Ok(Self(receiver))
-    }
-
-    /// Ends with the first signal.
-    pub(crate) async fn wait(&mut self) {
-        if self.0.wait_for(|stop| *stop).await.is_err() {
-            std::future::pending().await
-        }
     }
 }

@@ -5,7 +5,7 @@ use tailrace_nats_wire::Message;
 
 use super::input::Source;
 use crate::args::Output;
-use crate::failure::Failure;
+use crate::failure::{Failure, usage};
 use crate::nats::client::ConnectArguments;
 use crate::nats::text::template::Template;
 use crate::nats::text::{headers, subject};
@@ -98,13 +98,13 @@ impl Envelope {
 impl PublishArguments {
     pub(super) fn envelope(&self) -> Result<Envelope, Failure> {
         let subject = if self.template {
-            let template = Template::parse(&self.subject, false)?;
+            let template = Template::parse(&self.subject, false).map_err(usage)?;
             // One example shows whether the words around the places are right.
             let example = template.render(1, b"");
-            subject::literal(&String::from_utf8_lossy(&example))?;
+            subject::literal(&String::from_utf8_lossy(&example)).map_err(usage)?;
             template
         } else {
-            Template::plain(subject::literal(&self.subject)?.as_bytes())
+            Template::plain(subject::literal(&self.subject).map_err(usage)?.as_bytes())
         };
         Ok(Envelope { subject, reply: self.reply.clone(), headers: headers::block(&self.header) })
     }
@@ -115,7 +115,9 @@ impl PublishArguments {
             return Source::lines(bytes_max);
         }
         match &self.data {
-            Some(data) if self.template => Ok(Source::repeat(Template::parse(data, false)?, self.count)),
+            Some(data) if self.template => {
+                Ok(Source::repeat(Template::parse(data, false).map_err(usage)?, self.count))
+            }
             Some(data) => Ok(Source::repeat(Template::plain(data.as_bytes()), self.count)),
             None => Source::whole(bytes_max, self.count, self.template),
         }

@@ -16,11 +16,12 @@ use serde_json::json;
 
 use crate::args::Output;
 use crate::client::block_on;
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
+use crate::interrupt::{FINISH, Interrupt, Stop, ended};
 use crate::output::print_json;
 use crate::text::units;
 
-use super::client::{Connection, Incoming, Interrupt, NatsError};
+use super::client::{Connection, Incoming, NatsError};
 use acks::Acks;
 use arguments::Envelope;
 pub(crate) use arguments::PublishArguments;
@@ -40,11 +41,11 @@ pub(crate) fn run(arguments: &PublishArguments) -> Result<ExitCode, Failure> {
         }
         let source =
             arguments.source(connection.info().max_payload.saturating_sub(envelope.header_bytes()))?;
-        let mut interrupt = Interrupt::install()?;
+        let mut interrupt = Interrupt::install(FINISH)?;
         let mut publisher = Publisher::new(connection, envelope, source, arguments);
         let result = tokio::select! {
             result = publisher.run() => result.map(|()| End::Complete),
-            () = interrupt.wait() => Ok(End::Interrupted),
+            stop = interrupt.wait() => Ok(End::Stopped(stop)),
         };
         publisher.finish(arguments, result)
     })
@@ -54,7 +55,8 @@ pub(crate) fn run(arguments: &PublishArguments) -> Result<ExitCode, Failure> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Complete,
-    Interrupted,
+    /// By a signal, before everything was published.
+    Stopped(Stop),
 }
 
 struct Publisher {
@@ -257,18 +259,17 @@ impl Publisher {
                     units::bytes(rate(self.bytes))
                 ),
             };
-            eprintln!(
+            failure::tell(&format!(
                 "{} published{acknowledged}, {}{speed}",
-                plural(self.messages),
+                units::plural(self.messages, "message"),
                 units::bytes(self.bytes as f64)
-            );
+            ));
         }
-        result.map(|end| if end == End::Complete { ExitCode::SUCCESS } else { ExitCode::from(130) })
+        result.map(|end| match end {
+            End::Complete => ended(None),
+            End::Stopped(stop) => ended(Some(stop)),
+        })
     }
-}
-
-fn plural(messages: u64) -> String {
-    if messages == 1 { "1 message".to_owned() } else { format!("{messages} messages") }
 }
 
 async fn wait_until(at: Option<Instant>) {

@@ -9,11 +9,12 @@ use clap::{ArgGroup, Args};
 use tailrace_nats_wire::Message;
 use tokio::task::{JoinError, JoinSet};
 
-use super::client::{ConnectArguments, Incoming, Interrupt, NatsError, Received, Session};
+use super::client::{ConnectArguments, Incoming, NatsError, Received, Session};
 use super::text::template::Template;
 use super::text::{headers, subject};
 use crate::client::block_on;
-use crate::failure::{Failure, complain};
+use crate::failure::{self, Failure, note};
+use crate::interrupt::{FINISH, Interrupt};
 use crate::text::units::parse_duration;
 use command::Job;
 
@@ -78,7 +79,9 @@ enum Answer {
 impl ReplyArguments {
     fn answer(&self) -> Result<Answer, Failure> {
         Ok(match (&self.text, &self.command) {
-            (Some(text), _) if self.template => Answer::Text(Template::parse(text, true)?),
+            (Some(text), _) if self.template => {
+                Answer::Text(Template::parse(text, true).map_err(failure::usage)?)
+            }
             (Some(text), _) => Answer::Text(Template::plain(text.as_bytes())),
             (None, Some(command)) => Answer::Command(command.clone()),
             (None, None) => Answer::Echo,
@@ -103,14 +106,14 @@ pub(crate) fn run(arguments: &ReplyArguments) -> Result<ExitCode, Failure> {
         let mut session = Session::open(&arguments.connect).await?;
         session.subscribe(&arguments.subject, arguments.queue.as_deref(), None);
         session.connection().ping();
-        let mut interrupt = Interrupt::install()?;
+        let mut interrupt = Interrupt::install(FINISH)?;
         let headers = headers::block(&arguments.header);
         let jobs = JoinSet::new();
         let mut replier =
             Replier { session, answer, headers, jobs, arguments, taken: 0, answered: 0, confirmed: false };
         tokio::select! {
             result = replier.run() => result?,
-            () = interrupt.wait() => {}
+            _ = interrupt.wait() => {}
         }
         replier.drain().await;
         Ok(ExitCode::SUCCESS)
@@ -158,17 +161,17 @@ impl Replier<'_> {
             Incoming::Error(text) => Err(NatsError::Server { text }.into()),
             Incoming::Pong => {
                 if !self.confirmed && !self.arguments.quiet {
-                    eprintln!(
+                    failure::tell(&format!(
                         "answering {} at {}",
                         self.arguments.subject,
                         self.session.connection().address()
-                    );
+                    ));
                 }
                 self.confirmed = true;
                 Ok(())
             }
             Incoming::LameDuck => {
-                complain(&format!("{} is about to stop", self.session.connection().address()));
+                note(&format!("{} is about to stop", self.session.connection().address()));
                 Ok(())
             }
         }
@@ -177,7 +180,7 @@ impl Replier<'_> {
     fn begin(&mut self, request: Received) -> Result<(), Failure> {
         let since = Instant::now();
         if request.reply().is_none() {
-            complain(&format!("a message to {} wants no answer", shown(request.subject())));
+            note(&format!("a message to {} wants no answer", shown(request.subject())));
             return Ok(());
         }
         self.taken += 1;
@@ -211,7 +214,7 @@ impl Replier<'_> {
         let (headers, payload) = match &done.answer {
             Ok(answer) => (own, &answer[..]),
             Err(reason) => {
-                complain(&format!("request {} to {}: {reason}", done.number, shown(done.request.subject())));
+                note(&format!("request {} to {}: {reason}", done.number, shown(done.request.subject())));
                 failed = failure_headers(reason);
                 (failed.as_deref(), &b""[..])
             }
@@ -228,14 +231,14 @@ impl Replier<'_> {
         connection.publish(&Message { subject, reply: None, headers, payload });
         self.answered += 1;
         if !self.arguments.quiet {
-            eprintln!(
+            failure::tell(&format!(
                 "[#{}] {}: {} B, answered with {} B after {:.2?}",
                 done.number,
                 shown(done.request.subject()),
                 done.request.payload().len(),
                 payload.len(),
                 done.since.elapsed(),
-            );
+            ));
         }
         Ok(())
     }

@@ -9,18 +9,16 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
 
-use super::client::Interrupt;
 use crate::args::Output;
 use crate::client::{TlsArguments, address, block_on};
-use crate::failure::{Failure, complain};
+use crate::failure::{Failure, note};
 use crate::http::{Site, get};
+use crate::interrupt::{FINISH, Interrupt};
 use crate::output::print;
 use crate::text::units::parse_duration;
 use sample::{Interval, Row, Sample};
 use terminal::Terminal;
 
-/// The port of HTTP, where none is given.
-const HTTP_PORT: u16 = 8222;
 /// Lines of the page that are no connections, and the one left free.
 const OTHER_LINES: usize = 8;
 
@@ -41,7 +39,8 @@ pub(crate) struct TopArguments {
         long,
         value_name = "HOST:PORT",
         env = "TAILRACE_NATS_MONITOR",
-        default_value = "127.0.0.1:8222"
+        default_value = "127.0.0.1:8222",
+        value_parser = address::http
     )]
     monitor: String,
     /// Time between two looks
@@ -143,21 +142,20 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
 
 pub(crate) fn run(arguments: &TopArguments) -> Result<ExitCode, Failure> {
     block_on(async {
-        let monitor = address::complete(&arguments.monitor, HTTP_PORT);
         let tls = arguments.tls.load()?;
         let mut top = Top {
             arguments,
-            site: Site { address: monitor, tls, option: "--monitor" },
+            site: Site { address: arguments.monitor.clone(), tls, option: "--monitor" },
             sort: arguments.sort,
         };
         // The first look also shows whether there is something to look at.
         let first = top.look().await?;
-        let mut interrupt = Interrupt::install()?;
+        let mut interrupt = Interrupt::install(FINISH)?;
         let interactive = !arguments.once && arguments.output == Output::Text;
         let mut terminal = if interactive { Terminal::take() } else { None };
         tokio::select! {
             result = top.run(first, terminal.as_mut()) => result?,
-            () = interrupt.wait() => {}
+            _ = interrupt.wait() => {}
         }
         Ok(ExitCode::SUCCESS)
     })
@@ -204,7 +202,7 @@ impl Top<'_> {
                     then.at = Instant::now();
                 }
                 Err(failure) if !self.arguments.once => {
-                    complain(&failure.to_string());
+                    note(&failure.to_string());
                     then.at = Instant::now();
                 }
                 Err(failure) => return Err(failure),

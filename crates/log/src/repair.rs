@@ -1,0 +1,460 @@
+//! Getting a damaged folder going again: `tailrace log repair`.
+//!
+//! What can be derived is written again, what another copy has is restored from there, and what is gone is given up if the operator says
+//! so: a batch without records takes its place, so that offsets stay, and the bytes that were there are kept in a file beside. Over an
+//! [`Overlay`](crate::Overlay) all of it happens in memory, which tells what it would do.
+
+use std::io::IoSlice;
+use std::path::{Path, PathBuf};
+
+use tailrace_records::HEADER_BYTES;
+use tailrace_types::{Offset, RaftIndex, TimestampMs};
+
+use crate::compact::Unhurried;
+use crate::config::{LogConfig, PartitionIdentity};
+use crate::damage::DamagedRange;
+use crate::disk::{Disk, DiskFile, OpenMode, read_file, read_full_at, replace_file};
+use crate::entries;
+use crate::error::{IoContext, LogError};
+use crate::folder::Listing;
+use crate::format::names::{self, Kind};
+use crate::format::row::{ROW_BYTES, Row, row_position};
+use crate::format::{entry, identity};
+use crate::inspect::identity_of;
+use crate::log::Log;
+use crate::mend::Patch;
+use crate::overlay::Overlay;
+use crate::reader::LogReader;
+use crate::rows::Rows;
+use crate::scan::{BatchScanner, Scanned};
+use crate::scrub::Scrubbed;
+use crate::segment::{LenOf, Segment};
+use crate::store::LogStore;
+
+/// Bytes of another copy that are read at once.
+const CHUNK_BYTES: usize = 4 << 20;
+
+/// How often a folder that does not open is tried again, each time after one more place was mended.
+const TRIES_MAX: usize = 10_000;
+
+/// Most bytes that looking at another copy may keep in memory.
+const SOURCE_OVERLAY_BYTES: u64 = 1 << 30;
+
+/// What an operator allows.
+#[derive(Clone, Debug, Default)]
+pub struct RepairOptions {
+    /// Folders of the same partition, of other nodes or copies, to restore from.
+    pub sources: Vec<PathBuf>,
+    /// What no source has is given up.
+    pub give_up: bool,
+}
+
+/// What was done, or would be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RepairStep {
+    /// What the start of the server does by itself.
+    Recovered {
+        /// What that is.
+        what: String,
+    },
+    /// A file that can be derived was written again.
+    Rewritten {
+        /// The file.
+        file: PathBuf,
+        /// What was wrong with it.
+        reason: String,
+    },
+    /// Records came from another copy.
+    Restored {
+        /// Their offsets.
+        range: DamagedRange,
+        /// That copy's folder.
+        source: PathBuf,
+    },
+    /// Records are gone for good.
+    GivenUp {
+        /// Their offsets.
+        range: DamagedRange,
+        /// Where the bytes are that lay in their place; `None` if there were none.
+        kept: Option<PathBuf>,
+    },
+    /// Records that are still damaged: no source has them, and they were not given up.
+    Left {
+        /// Their offsets.
+        range: DamagedRange,
+    },
+}
+
+/// Repairs the folder of one partition. The server must not run. What is not damaged stays as it is.
+///
+/// # Errors
+/// The disk's. [`LogError::Damaged`] for what cannot be repaired in this way; nothing that holds records was removed then.
+pub fn repair_dir<D: Disk>(
+    disk: &D,
+    dir: &Path,
+    options: &RepairOptions,
+) -> Result<Vec<RepairStep>, LogError> {
+    let mut steps = Vec::new();
+    let Some(expected) = identity_of(disk, dir)? else {
+        let reason = "neither it nor a checkpoint tells whose log this is";
+        return Err(LogError::damaged(&dir.join(names::IDENTITY), 0, reason));
+    };
+    repair_identity(disk, dir, &identity::encode(&expected), &mut steps)?;
+    repair_entries(disk, dir, &mut steps)?;
+    let store = LogStore::new(disk.clone(), 64);
+    let mut tries = 0;
+    let (mut log, recovery) = loop {
+        tries += 1;
+        keep_torn(disk, dir, &expected, &mut steps)?;
+        match Log::open(&store, dir, &expected, LogConfig::default(), TimestampMs(0)) {
+            Err(LogError::Damaged { file, position, reason })
+                if tries < TRIES_MAX && bridge(disk, &file, position, &reason, &mut steps)? => {}
+            opened => break opened?,
+        }
+    };
+    steps.extend(recovery.notes.iter().map(|what| RepairStep::Recovered { what: what.clone() }));
+    scrub(&mut log, &mut steps)?;
+    let rewritten = log.scrub_files(None)?;
+    steps.extend(rewritten.into_iter().map(|d| RepairStep::Rewritten { file: d.file, reason: d.reason }));
+    mend(&mut log, options, &mut steps)?;
+    log.close(None)?;
+    Ok(steps)
+}
+
+/// Keeps beside what opening the log will cut off its end.
+fn keep_torn<D: Disk>(
+    disk: &D,
+    dir: &Path,
+    expected: &PartitionIdentity,
+    steps: &mut Vec<RepairStep>,
+) -> Result<(), LogError> {
+    let store = LogStore::new(Overlay::new(disk.clone(), SOURCE_OVERLAY_BYTES), 64);
+    let Ok((_, recovery)) = Log::open(&store, dir, expected, LogConfig::default(), TimestampMs(0)) else {
+        return Ok(());
+    };
+    let Some(torn) = recovery.truncated else { return Ok(()) };
+    let name = torn.file.file_name().and_then(|name| name.to_str()).and_then(names::parse);
+    let base = name.map_or(Offset(0), |name| name.0);
+    let kept = keep_from(disk, &torn.file, torn.position)?;
+    for later in Listing::read(disk, dir)?.segments.into_iter().filter(|later| *later > base) {
+        keep_from(disk, &names::path(dir, later, Kind::Log), 0)?;
+    }
+    let (file, position, bytes) = (torn.file.display(), torn.position, torn.bytes);
+    let what = format!(
+        "{file} is cut at byte {position}: {}; its {bytes} bytes from there on were never synced, and are kept as {}",
+        torn.reason,
+        kept.display()
+    );
+    steps.push(RepairStep::Recovered { what });
+    Ok(())
+}
+
+/// Copies the end of a `.log` into a file beside it.
+fn keep_from<D: Disk>(disk: &D, file: &Path, position: u64) -> Result<PathBuf, LogError> {
+    let kept = names::with_suffix(file, &format!(".cut-{position}"));
+    let from = disk.open(file, OpenMode::Read).context("open", file)?;
+    let into = disk.open(&kept, OpenMode::Truncate).context("create", &kept)?;
+    let (mut buf, mut at) = (vec![0; 1 << 20], position);
+    loop {
+        let read = read_full_at(&from, &mut buf, at).context("read", file)?;
+        if read == 0 {
+            break;
+        }
+        into.write_all_at(&[IoSlice::new(&buf[..read])], at - position).context("write", &kept)?;
+        at += read as u64;
+    }
+    into.sync_all().context("sync", &kept)?;
+    Ok(kept)
+}
+
+/// A partition that was never used has nothing but its identity; so closing it writes nothing.
+fn repair_identity<D: Disk>(
+    disk: &D,
+    dir: &Path,
+    expected: &[u8],
+    steps: &mut Vec<RepairStep>,
+) -> Result<(), LogError> {
+    let file = dir.join(names::IDENTITY);
+    let found = read_file(disk, &file, identity::BYTES_MAX).context("read", &file)?;
+    if found.as_deref().is_none_or(|found| identity::decode(found).is_err()) {
+        replace_file(disk, &file, &[IoSlice::new(expected)])?;
+        steps.push(RepairStep::Rewritten { file, reason: "it was damaged or missing".to_owned() });
+    }
+    Ok(())
+}
+
+/// Keeps the entries before the first damaged one. The whole file is kept beside.
+fn repair_entries<D: Disk>(disk: &D, dir: &Path, steps: &mut Vec<RepairStep>) -> Result<(), LogError> {
+    let Err(LogError::Damaged { file, position, reason }) = entries::SideFile::load(disk, dir) else {
+        return Ok(());
+    };
+    let bytes = read_file(disk, &file, entries::FILE_BYTES_MAX).context("read", &file)?.unwrap_or_default();
+    let kept = names::with_suffix(&file, ".damaged");
+    replace_file(disk, &kept, &[IoSlice::new(&bytes)])?;
+    let mut good = entry::encode_head();
+    for entry in entry::leading(&bytes) {
+        good.extend_from_slice(&entry.encode());
+    }
+    replace_file(disk, &file, &[IoSlice::new(&good)])?;
+    let reason =
+        format!("at byte {position}: {reason}; what was before it is kept, the whole as {}", kept.display());
+    steps.push(RepairStep::Rewritten { file, reason });
+    Ok(())
+}
+
+/// Puts rows into the index for batches that neither their bytes nor their rows tell of, up to the next whole batch, so that the log opens
+/// around them. False if there is none.
+fn bridge<D: Disk>(
+    disk: &D,
+    file: &Path,
+    position: u64,
+    reason: &str,
+    steps: &mut Vec<RepairStep>,
+) -> Result<bool, LogError> {
+    let name = file.file_name().and_then(|name| name.to_str()).and_then(names::parse);
+    let (Some((base, generation, Kind::Log)), Some(dir)) = (name, file.parent()) else { return Ok(false) };
+    let log = disk.open(file, OpenMode::Read).context("open", file)?;
+    let index_path = names::path_of(dir, base, generation, Kind::Index);
+    let index = disk.open(&index_path, OpenMode::Create).context("open", &index_path)?;
+    let (before, number) = walk_to(&log, &index, base, position).context("read", file)?;
+    let next_offset = before.map_or(base, |row| row.1);
+    let next = next_batch(&log, position, next_offset).context("read", file)?;
+    let Some((next_position, next_base)) = next else { return Ok(false) };
+    if row_at(&index, base, number).is_some_and(|row| u64::from(row.position) == position) {
+        // Its row was not what kept the log from opening.
+        return Ok(false);
+    }
+    let row = Row {
+        raft_index: RaftIndex(before.map_or(1, |row| row.2 + 1)),
+        leader_epoch: before.map_or(tailrace_types::LeaderEpoch(0), |row| row.0),
+        base_offset: next_offset,
+        last_offset_delta: u32::try_from(next_base.0 - next_offset.0 - 1).unwrap_or(u32::MAX),
+        record_count: 0,
+        position: position as u32,
+        batch_bytes: (next_position - position) as u32,
+        max_timestamp: TimestampMs::NONE,
+        running_max_timestamp: TimestampMs::NONE,
+        synced_bytes: next_position as u32,
+        attributes: tailrace_records::Attributes::default(),
+        batch_crc: 0,
+    };
+    index
+        .write_all_at(&[IoSlice::new(&row.encode(base))], row_position(number))
+        .context("write", &index_path)?;
+    index.sync_all().context("sync", &index_path)?;
+    let reason = format!("the row of the batch at byte {position} of {}: {reason}", file.display());
+    steps.push(RepairStep::Rewritten { file: index_path, reason });
+    Ok(true)
+}
+
+/// Epoch, end offset and number of the last whole batch before `position`, and how many there are.
+type Before = (tailrace_types::LeaderEpoch, Offset, u64);
+
+fn walk_to<F: DiskFile>(
+    log: &F,
+    index: &F,
+    base: Offset,
+    position: u64,
+) -> std::io::Result<(Option<Before>, u32)> {
+    let mut scanner = BatchScanner::new(log, 0, position);
+    let (mut before, mut number) = (None, 0);
+    loop {
+        let (epoch, next) = match scanner.next_or_unreadable()? {
+            Scanned::Batch { header, .. } => (header.leader_epoch, header.next_offset()),
+            Scanned::End => return Ok((before, number)),
+            Scanned::Bad { position: bad, .. } => {
+                let row = row_at(index, base, number).filter(|row| u64::from(row.position) == bad);
+                let Some(row) = row else { return Ok((before, number)) };
+                scanner.skip_to(u64::from(row.end_position()));
+                (row.leader_epoch, row.next_offset())
+            }
+        };
+        number += 1;
+        before = Some((epoch, next, u64::from(number)));
+    }
+}
+
+/// The next place behind `position` where a whole batch lies whose offsets go on.
+fn next_batch<F: DiskFile>(log: &F, position: u64, offset: Offset) -> std::io::Result<Option<(u64, Offset)>> {
+    const MAGIC_AT: u64 = 16;
+    let len = log.len()?;
+    let mut window = vec![0; 1 << 20];
+    let mut at = position + 1;
+    while at + HEADER_BYTES as u64 <= len {
+        let read = read_full_at(log, &mut window, at + MAGIC_AT)?;
+        if read == 0 {
+            break;
+        }
+        for (skip, _) in window[..read].iter().enumerate().filter(|(_, byte)| **byte == 2) {
+            let candidate = at + skip as u64;
+            let mut scanner = BatchScanner::new(log, candidate, len);
+            scanner.read_exactly();
+            if let Ok(Scanned::Batch { header, .. }) = scanner.next_or_unreadable()
+                && header.base_offset > offset
+            {
+                return Ok(Some((candidate, header.base_offset)));
+            }
+        }
+        at += read as u64;
+    }
+    Ok(None)
+}
+
+fn row_at<F: DiskFile>(index: &F, base: Offset, number: u32) -> Option<Row> {
+    let mut bytes = [0; ROW_BYTES];
+    let read = read_full_at(index, &mut bytes, row_position(number)).ok()?;
+    if read == ROW_BYTES { Row::decode(&bytes, base) } else { None }
+}
+
+/// Finds what is damaged, and builds the indexes again that are.
+fn scrub<D: Disk>(log: &mut Log<D>, steps: &mut Vec<RepairStep>) -> Result<(), LogError> {
+    let reader = log.reader();
+    for target in reader.scrub_targets() {
+        if let Scrubbed::Damaged { index: Some(damage), .. } = reader.scrub(&target, &mut Unhurried)? {
+            log.repair_index(target.base_offset())?;
+            steps.push(RepairStep::Rewritten { file: damage.file, reason: damage.reason });
+        }
+    }
+    Ok(())
+}
+
+/// Restores or gives up what is damaged, segment by segment.
+fn mend<D: Disk>(
+    log: &mut Log<D>,
+    options: &RepairOptions,
+    steps: &mut Vec<RepairStep>,
+) -> Result<(), LogError> {
+    let reader = log.reader();
+    let sources: Vec<_> = options
+        .sources
+        .iter()
+        .map(|dir| open_source(&reader, dir).map(|r| (dir.as_path(), r)))
+        .collect::<Result<_, _>>()?;
+    let mut at = log.log_start();
+    while let Some(range) = reader.damage.next_from(at) {
+        let Some((base, end)) = reader.segment_bounds(range.base_offset) else { break };
+        at = end;
+        let within = |range: &DamagedRange| (base..end).contains(&range.base_offset);
+        let damaged: Vec<_> = reader.damaged().into_iter().filter(within).collect();
+        log.seal(base);
+        let Some(patch) = log.begin_patch(base)? else { continue };
+        let mut done = Vec::new();
+        match fill(patch, &reader, (&sources, options.give_up), &mut done) {
+            Ok(Some(patch)) => {
+                install(log, patch)?;
+                steps.append(&mut done);
+            }
+            Ok(None) => steps.extend(damaged.into_iter().map(|range| RepairStep::Left { range })),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+type Sources<'a, D> = Vec<(&'a Path, std::sync::Arc<LogReader<Overlay<D>>>)>;
+
+fn open_source<D: Disk>(
+    reader: &LogReader<D>,
+    dir: &Path,
+) -> Result<std::sync::Arc<LogReader<Overlay<D>>>, LogError> {
+    let overlay = Overlay::new(reader.store.disk().clone(), SOURCE_OVERLAY_BYTES);
+    let store = LogStore::new(overlay, 64);
+    let (log, _) = Log::open(&store, dir, reader.identity(), LogConfig::default(), TimestampMs(0))?;
+    Ok(log.reader())
+}
+
+/// Fills a patch. `None` if something is in no source, and is not given up.
+fn fill<D: Disk>(
+    mut patch: Patch<D>,
+    reader: &LogReader<D>,
+    (sources, give_up): (&Sources<'_, D>, bool),
+    done: &mut Vec<RepairStep>,
+) -> Result<Option<Patch<D>>, LogError> {
+    loop {
+        while patch.copy_own(CHUNK_BYTES)? {}
+        let Some((from, upto)) = patch.wanted() else { return Ok(Some(patch)) };
+        let known = reader.damage.within(from, upto);
+        let Some(known) = known else { return Ok(Some(patch)) };
+        let range = DamagedRange { base_offset: from, end_offset: upto, ..known };
+        if let Some(source) = restore(&mut patch, reader, sources)? {
+            done.push(RepairStep::Restored { range, source: source.to_owned() });
+        } else if give_up {
+            let kept = keep_bytes(reader, &range)?;
+            patch.give_up_wanted()?;
+            done.push(RepairStep::GivenUp { range, kept });
+        } else {
+            patch.discard();
+            return Ok(None);
+        }
+    }
+}
+
+/// Takes the next batches that are wanted from the first copy that has some. That copy, if one does.
+fn restore<'s, D: Disk>(
+    patch: &mut Patch<D>,
+    reader: &LogReader<D>,
+    sources: &'s Sources<'_, D>,
+) -> Result<Option<&'s Path>, LogError> {
+    let Some((from, upto)) = patch.wanted() else { return Ok(None) };
+    for (dir, source) in sources {
+        // Of keys that were compacted here, an older record there may have lost what deleted it; and the other way round.
+        if source.first_dirty() != reader.first_dirty() {
+            continue;
+        }
+        let Ok(bytes) = source.read_checked(from, upto, CHUNK_BYTES) else { continue };
+        if bytes.is_empty() && source.is_hole(from, upto).unwrap_or(false) {
+            patch.give_up_wanted()?;
+            return Ok(Some(dir));
+        }
+        if bytes.is_empty() || !patch.fits(&bytes) {
+            continue;
+        }
+        patch.push(&bytes)?;
+        return Ok(Some(dir));
+    }
+    Ok(None)
+}
+
+/// Writes the bytes that lie in the place of a range into a file beside the segment.
+fn keep_bytes<D: Disk>(reader: &LogReader<D>, range: &DamagedRange) -> Result<Option<PathBuf>, LogError> {
+    let list = reader.segments.load_full();
+    let Some(segment) = list.get(crate::reader::segment_of(&list, range.base_offset)) else {
+        return Ok(None);
+    };
+    let (path, disk) = (segment.path(Kind::Log), reader.store.disk());
+    let (from, upto) = bytes_of(reader, segment, range).unwrap_or((0, u64::from(segment.bytes())));
+    let log = disk.open(&path, OpenMode::Read).context("open", &path)?;
+    let upto = upto.min(log.len_of(&path)?);
+    let mut bytes = vec![0; usize::try_from(upto.saturating_sub(from)).unwrap_or(0)];
+    // What cannot be read cannot be kept.
+    if bytes.is_empty() || read_full_at(&log, &mut bytes, from).is_err() {
+        return Ok(None);
+    }
+    let kept = names::with_suffix(&path, &format!(".lost-{}-{}", range.base_offset, range.end_offset.0 - 1));
+    replace_file(disk, &kept, &[IoSlice::new(&bytes)])?;
+    Ok(Some(kept))
+}
+
+fn bytes_of<D: Disk>(
+    reader: &LogReader<D>,
+    segment: &std::sync::Arc<Segment<D>>,
+    range: &DamagedRange,
+) -> Result<(u64, u64), LogError> {
+    let files = reader.files(segment)?;
+    let mut rows = Rows::new(segment, &files);
+    let first = rows.first_where(|row| row.next_offset() > range.base_offset)?;
+    let end = rows.first_where(|row| row.base_offset >= range.end_offset)?;
+    let (first, last) = (rows.get(first)?, rows.get(end.max(1) - 1)?);
+    Ok((u64::from(first.position), u64::from(last.end_position())))
+}
+
+fn install<D: Disk>(log: &mut Log<D>, patch: Patch<D>) -> Result<(), LogError> {
+    match log.install_compacted(patch.finish()?, || None)? {
+        Ok(trim) => {
+            trim.run()?;
+            log.mark_checkpointed(trim.checkpoint());
+        }
+        Err(discarded) => discarded.run(),
+    }
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! Looking at a partition's folder offline: what `tailrace log verify` cannot learn from the log alone.
+
+use std::path::Path;
+
+use tailrace_log::inspect::{Problem, dump_dir};
+use tailrace_log::{Disk, LogError, lost_markers_in, newest_snapshot_in};
+use tailrace_types::Offset;
+
+use crate::producers::Producers;
+use crate::unended::Found;
+
+/// The aborted transactions of the newest producer snapshot whose marker is not in the log: clients that read only committed records
+/// would skip all that their producers have written since. The next start forgets them, unless records of theirs are left.
+///
+/// Reads the snapshot and rows of indexes, and batches only if something is wrong.
+///
+/// # Errors
+/// What the disk says.
+pub fn check_aborted<D: Disk>(disk: &D, dir: &Path) -> Result<Vec<Problem>, LogError> {
+    let Some((file, _, payload)) = newest_snapshot_in(disk, dir)? else { return Ok(Vec::new()) };
+    // The next start does without one that it cannot read.
+    let Ok(producers) = Producers::from_snapshot(&payload) else { return Ok(Vec::new()) };
+    let markers: Vec<Offset> =
+        producers.aborted().iter().map(|transaction| transaction.last_offset).collect();
+    let lost = lost_markers_in(disk, dir, &markers)?;
+    if lost.is_empty() {
+        return Ok(Vec::new());
+    }
+    let is_lost = |marker: &Offset| lost.binary_search(marker).is_ok();
+    let unended: Vec<_> = producers.aborted().iter().filter(|t| is_lost(&t.last_offset)).copied().collect();
+    let mut found = Found::new(&unended);
+    for batch in dump_dir(disk, dir)? {
+        match batch {
+            Ok(batch) => found.batch(&batch.header),
+            // It is reported where the batches are verified.
+            Err(LogError::Damaged { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let problem = |transaction: &crate::AbortedTransaction| Problem {
+        file: file.clone(),
+        position: 0,
+        reason: format!(
+            "it lists a transaction of producer {} from offset {} on as aborted, and the marker at offset {} is not in the log",
+            transaction.producer_id, transaction.first_offset, transaction.last_offset
+        ),
+        is_recoverable: !found.with_records.contains(&transaction.last_offset),
+    };
+    Ok(unended.iter().map(problem).collect())
+}

@@ -1,0 +1,101 @@
+//! Aborted transactions of which a table knows, and whose marker the log has no longer.
+//!
+//! Compaction removes an abort marker some time after the last record of its transaction. A table from before still lists the
+//! transaction, and clients, who wait for the marker, would skip all that its producer has written since. Such tables are there:
+//! a crash may come before the table is written again, it was not always written again, and a leader may send an older one.
+
+use std::collections::{BTreeSet, HashMap};
+
+use tailrace_log::{Disk, Log, LogError};
+use tailrace_records::BatchHeader;
+use tailrace_types::{Offset, ProducerId};
+
+use crate::aborted::AbortedTransaction;
+use crate::producers::Producers;
+
+/// Drops the aborted transactions without a marker, unless records of theirs are left: the marker was lost in another way then,
+/// and `notes` tells of it. Returns true if any went.
+///
+/// Looks up the markers that lie in what compaction has rewritten, and reads batch headers only if some are missing.
+pub(crate) fn forget_unended<D: Disk>(
+    log: &mut Log<D>,
+    producers: &mut Producers,
+    notes: &mut Vec<String>,
+) -> Result<bool, LogError> {
+    let markers: Vec<Offset> =
+        producers.aborted().iter().map(|transaction| transaction.last_offset).collect();
+    let lost = log.lost_markers(&markers, notes)?;
+    if lost.is_empty() {
+        return Ok(false);
+    }
+    let is_lost = |transaction: &&AbortedTransaction| lost.binary_search(&transaction.last_offset).is_ok();
+    let unended: Vec<_> = producers.aborted().iter().filter(is_lost).copied().collect();
+    let with_records = match with_records(log, &unended) {
+        // Their records went before their markers did.
+        Err(LogError::Damaged { .. }) => BTreeSet::new(),
+        found => found?,
+    };
+    for marker in &with_records {
+        notes.push(format!(
+            "the marker at offset {marker}, which aborts a transaction, is gone, and records of the transaction are not: \
+             readers of committed records skip all that its producer has written since"
+        ));
+    }
+    let went = producers.retain_aborted(|transaction| {
+        lost.binary_search(&transaction.last_offset).is_err()
+            || with_records.contains(&transaction.last_offset)
+    });
+    if went {
+        let count = lost.len() - with_records.len();
+        notes.push(format!(
+            "{count} aborted transactions were forgotten: compaction has removed their markers"
+        ));
+    }
+    Ok(went)
+}
+
+/// The markers of those of which records are left in the log.
+fn with_records<D: Disk>(log: &Log<D>, unended: &[AbortedTransaction]) -> Result<BTreeSet<Offset>, LogError> {
+    let mut found = Found::new(unended);
+    let first = unended.iter().map(|transaction| transaction.first_offset).min().unwrap_or_default();
+    let end = unended.last().map(|transaction| transaction.last_offset).unwrap_or_default();
+    for row in log.reader().headers(first) {
+        let (_, header) = row?;
+        if header.base_offset >= end {
+            break;
+        }
+        found.batch(&header);
+    }
+    Ok(found.with_records)
+}
+
+/// Takes the batches of the log in order.
+pub(crate) struct Found {
+    /// By producer, ascending: first offset, offset of the marker.
+    ranges: HashMap<ProducerId, Vec<(Offset, Offset)>>,
+    /// Markers of those of which records were found.
+    pub(crate) with_records: BTreeSet<Offset>,
+}
+
+impl Found {
+    pub(crate) fn new(unended: &[AbortedTransaction]) -> Self {
+        let mut ranges: HashMap<ProducerId, Vec<(Offset, Offset)>> = HashMap::new();
+        for transaction in unended {
+            let of_producer = ranges.entry(transaction.producer_id).or_default();
+            of_producer.push((transaction.first_offset, transaction.last_offset));
+        }
+        Self { ranges, with_records: BTreeSet::new() }
+    }
+
+    pub(crate) fn batch(&mut self, header: &BatchHeader) {
+        let is_data = header.attributes.is_transactional() && !header.attributes.is_control();
+        if !is_data || header.record_count == 0 {
+            return;
+        }
+        let Some(ranges) = self.ranges.get(&header.producer_id) else { return };
+        let at = ranges.partition_point(|(_, marker)| *marker < header.base_offset);
+        if let Some((_, marker)) = ranges.get(at).filter(|(first, _)| *first <= header.base_offset) {
+            self.with_records.insert(*marker);
+        }
+    }
+}

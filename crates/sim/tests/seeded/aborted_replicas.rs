@@ -1,0 +1,210 @@
+//! Aborted transactions whose marker compaction has removed, of replicas: each compacts by itself, and takes from others what these
+//! know.
+
+#![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
+
+use std::io::IoSlice;
+use std::path::{Path, PathBuf};
+
+use tailrace_log::{Disk, DiskFile, HashSecret, KeyMap, LogConfig, OpenMode, Unhurried};
+use tailrace_records::{BatchBuilder, BatchOptions};
+use tailrace_replication::raft::Replica;
+use tailrace_replication::{CompactionPolicy, Producers, TransactionMarker};
+use tailrace_sim::{CrashMode, SimDisk};
+use tailrace_types::{ProducerEpoch, ProducerId, TimestampMs};
+
+use crate::common::committed::{Isolation, consume};
+use crate::common::trio::{NOW, Trio, cut_off, open_with, options};
+
+const LATER: TimestampMs = TimestampMs(NOW.0 + 10_000);
+const MORE: [&str; 5] = ["c0", "c1", "other-0", "other-1", "more"];
+
+fn config() -> LogConfig {
+    LogConfig { segment_bytes: 600, preallocate_bytes: 0, ..LogConfig::default() }
+}
+
+fn append(trio: &mut Trio, key: &str, sequence: Option<i32>) {
+    let transactional = sequence.is_some();
+    let mut builder = BatchBuilder::new(BatchOptions {
+        producer_id: ProducerId(if transactional { 7 } else { -1 }),
+        producer_epoch: ProducerEpoch(if transactional { 0 } else { -1 }),
+        base_sequence: sequence.unwrap_or(-1),
+        transactional,
+        ..BatchOptions::default()
+    });
+    let value = vec![b'v'; if transactional { 5 } else { 500 }];
+    builder.push(NOW, Some(key.as_bytes()), Some(&value), &[]).unwrap();
+    let (header, bytes) = builder.build_with_header();
+    let guard = trio.at(1).begin_verification(&header, false, NOW);
+    trio.at(1).append(&header, bytes, Some(guard), NOW).unwrap();
+    trio.talk(cut_off(3));
+}
+
+/// `a` is aborted, `c0` and `c1` are committed by the same producer; replica 3 hears of nothing.
+fn transactions(trio: &mut Trio) {
+    trio.lead(1);
+    for (sequence, (key, committed)) in (0..).zip([("a", false), ("c0", true), ("c1", true)]) {
+        append(trio, key, Some(sequence));
+        end(trio, committed);
+    }
+    append(trio, "other-0", None);
+    append(trio, "other-1", None);
+    trio.beat(1, 4, cut_off(3));
+}
+
+fn end(trio: &mut Trio, committed: bool) {
+    let marker = TransactionMarker {
+        producer_id: ProducerId(7),
+        producer_epoch: ProducerEpoch(0),
+        coordinator_epoch: 0,
+        committed,
+        epochs_are_bumped: false,
+    };
+    trio.at(1).append_marker(&marker, NOW).unwrap();
+    trio.talk(cut_off(3));
+}
+
+fn compact(replica: &mut Replica<SimDisk>, now: TimestampMs) {
+    let policy =
+        CompactionPolicy { min_lag_ms: 0, max_lag_ms: i64::MAX, delete_retention_ms: 100, io_bytes: 1000 };
+    let mut map = KeyMap::new(1 << 16, 0.9, HashSecret([1, 2]));
+    let mut round = replica.begin_compaction(&policy, now).unwrap().expect("there is something to do");
+    round.index(&mut map, &mut Unhurried).unwrap();
+    while let Some(rewritten) = round.rewrite_next(&map, &mut Unhurried).unwrap() {
+        let trim = replica.install_compacted(rewritten).unwrap().ok().unwrap();
+        let result = trim.run();
+        replica.finish_trim(&trim, &result);
+        result.unwrap();
+    }
+}
+
+fn checkpoint(replica: &mut Replica<SimDisk>) {
+    let ticket = replica.begin_sync(true).unwrap();
+    let result = ticket.run();
+    replica.finish_sync(&ticket, &result, NOW);
+    result.unwrap();
+}
+
+fn keys(replica: &Replica<SimDisk>) -> Vec<String> {
+    let consumed = consume(&replica.reader(), Isolation::Committed);
+    consumed.into_iter().map(|record| String::from_utf8(record.key).unwrap()).collect()
+}
+
+fn snapshots(disk: &SimDisk) -> Vec<(PathBuf, Vec<u8>)> {
+    let dir = Path::new("/data/t-0");
+    let names = disk.read_dir(dir).unwrap().into_iter().map(|entry| entry.name);
+    let paths = names.filter(|name| name.ends_with(".snapshot")).map(|name| dir.join(name));
+    paths.map(|path| (path.clone(), disk.content(&path).unwrap())).collect()
+}
+
+fn listed(disk: &SimDisk) -> usize {
+    let (_, newest) = snapshots(disk).pop().unwrap();
+    Producers::from_snapshot(&newest[32..]).unwrap().aborted().len()
+}
+
+/// Replica 1 leads, and its third round takes the marker that aborts `a`. Replica 3 knows nothing of all this. Returns the leader's
+/// snapshots from before the third round.
+fn without_marker() -> (Trio, Vec<(PathBuf, Vec<u8>)>) {
+    let mut trio = Trio::with(&config());
+    transactions(&mut trio);
+    compact(trio.at(1), NOW);
+    append(&mut trio, "more", None);
+    trio.beat(1, 4, cut_off(3));
+    compact(trio.at(1), NOW);
+    append(&mut trio, "last", None);
+    trio.beat(1, 4, cut_off(3));
+    checkpoint(trio.at(1));
+    let before = snapshots(&trio.disks[0]);
+    assert_eq!(listed(&trio.disks[0]), 1, "the marker went early");
+    compact(trio.at(1), LATER);
+    assert!(trio.at(1).producers().aborted().is_empty(), "the marker is still there");
+    (trio, before)
+}
+
+#[test]
+fn a_replica_heals_at_a_start() {
+    for stale in [false, true] {
+        let (mut trio, before) = without_marker();
+        assert_eq!(listed(&trio.disks[0]), 0, "the round did not write the snapshot");
+        let disk = trio.disks[0].crash(CrashMode::LoseAll);
+        if stale {
+            for (path, content) in before {
+                let file = disk.open(&path, OpenMode::Truncate).unwrap();
+                file.write_all_at(&[IoSlice::new(&content)], 0).unwrap();
+            }
+            assert_eq!(listed(&disk), 1);
+        }
+        trio.replicas[0] = open_with(&disk, config(), options(1, &[1, 2, 3])).unwrap();
+        trio.disks[0] = disk;
+        assert!(trio.at(1).producers().aborted().is_empty(), "stale: {stale}");
+        trio.lead(2);
+        assert!(keys(trio.at(1)).starts_with(&MORE.map(str::to_owned)), "stale: {stale}");
+    }
+}
+
+/// The leader's log goes on after what is applied: it sends the newest snapshot that it has on the disk, from before its last round.
+#[test]
+fn a_replica_that_gets_an_older_table_from_the_leader_does_not_inherit_the_fault() {
+    let (mut trio, before) = without_marker();
+    // Nobody has acknowledged it, so that it is not part of what is offered.
+    let (header, bytes) = crate::common::trio::batch("not committed");
+    trio.at(1).append(&header, bytes, None, NOW).unwrap();
+    trio.sync(1);
+    for (path, content) in before {
+        let file = trio.disks[0].open(&path, OpenMode::Truncate).unwrap();
+        file.write_all_at(&[IoSlice::new(&content)], 0).unwrap();
+    }
+    assert_eq!(listed(&trio.disks[0]), 1);
+    trio.beat(1, 8, cut_off(2));
+    trio.beat(1, 8, |_, _| false);
+    assert_eq!(trio.at(3).counters().snapshots_installed, 1);
+    assert!(trio.at(3).producers().aborted().is_empty(), "it was inherited");
+    assert!(keys(trio.at(3)).starts_with(&MORE.map(str::to_owned)), "{:?}", keys(trio.at(3)));
+    let disk = trio.disks[2].crash(CrashMode::LoseAll);
+    trio.replicas[2] = open_with(&disk, config(), options(3, &[1, 2, 3])).unwrap();
+    assert!(trio.at(3).producers().aborted().is_empty(), "it was inherited, and kept");
+}
+
+/// Both have compacted equally far, but only the other one's last round came when the marker's time was over.
+#[test]
+fn a_segment_that_is_mended_from_a_replica_without_the_marker_takes_the_transaction_with_it() {
+    let mut trio = Trio::with(&config());
+    transactions(&mut trio);
+    for (key, last) in [("more", false), ("last", true)] {
+        for id in [1, 2] {
+            compact(trio.at(id), NOW);
+        }
+        append(&mut trio, key, None);
+        trio.beat(1, 4, cut_off(3));
+        if last {
+            compact(trio.at(1), LATER);
+            compact(trio.at(2), NOW);
+        }
+    }
+    assert_eq!((trio.at(1).producers().aborted().len(), trio.at(2).producers().aborted().len()), (0, 1));
+    let logs = |disk: &SimDisk| {
+        let names = disk.read_dir(Path::new("/data/t-0")).unwrap().into_iter().map(|entry| entry.name);
+        names.filter(|name| name.ends_with(".log")).map(|name| Path::new("/data/t-0").join(name)).next()
+    };
+    let damaged = logs(&trio.disks[1]).unwrap();
+    // Every batch, the marker's too.
+    trio.disks[1].damage(&damaged, |bytes| {
+        let mut at = 0;
+        while at + 12 <= bytes.len() {
+            at += 12 + u32::from_be_bytes(bytes[at + 8..at + 12].try_into().unwrap()) as usize;
+            bytes[at - 1] ^= 0x10;
+        }
+    });
+    let reader = trio.at(2).reader();
+    for target in reader.log().scrub_targets() {
+        reader.log().scrub(&target, &mut Unhurried).unwrap();
+    }
+    assert!(!reader.log().damaged().is_empty());
+    for _ in 0..60 {
+        (1..=2).for_each(|id| trio.at(id).tick(NOW));
+        trio.talk(cut_off(3));
+    }
+    assert_eq!(trio.at(2).counters().segments_mended, 1);
+    assert!(trio.at(2).producers().aborted().is_empty(), "it has no marker any more");
+    assert!(keys(trio.at(2)).starts_with(&MORE.map(str::to_owned)), "{:?}", keys(trio.at(2)));
+}

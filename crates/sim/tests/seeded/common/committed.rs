@@ -1,0 +1,82 @@
+//! A consumer as Kafka's clients are: it reads what a Fetch would send and skips by the list of aborted transactions and the
+//! markers alone, as the Java client's `CompletedFetch` and librdkafka do.
+
+use std::collections::BTreeSet;
+
+use tailrace_records::{DecodedBatch, EndTransactionMarker, split_batches};
+use tailrace_replication::PartitionReader;
+use tailrace_sim::SimDisk;
+use tailrace_types::Offset;
+
+/// `isolation.level`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Isolation {
+    Uncommitted,
+    Committed,
+}
+
+/// One record that the application gets.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Consumed {
+    pub(crate) offset: i64,
+    pub(crate) key: Vec<u8>,
+    pub(crate) value: Option<Vec<u8>>,
+}
+
+/// Everything from the log start on, fetched in pieces of 700 bytes.
+pub(crate) fn consume(reader: &PartitionReader<SimDisk>, isolation: Isolation) -> Vec<Consumed> {
+    let (mut consumed, mut at) = (Vec::new(), reader.log_start());
+    let upto = match isolation {
+        Isolation::Uncommitted => reader.high_watermark().offset(),
+        Isolation::Committed => reader.last_stable_offset(),
+    };
+    while let Some(slice) = reader.log().read(at, upto, 700, true).unwrap() {
+        let aborted = match isolation {
+            Isolation::Uncommitted => Vec::new(),
+            Isolation::Committed => reader.aborted_transactions(at, slice.next_offset),
+        };
+        let mut aborted: Vec<_> = aborted.iter().map(|t| (t.first_offset, t.producer_id)).collect();
+        aborted.sort();
+        take(&slice.read().unwrap(), at, aborted, &mut consumed);
+        at = slice.next_offset;
+    }
+    consumed
+}
+
+/// What the application gets of one answer, from the offset `at` on.
+fn take(
+    bytes: &[u8],
+    at: Offset,
+    aborted: Vec<(Offset, tailrace_types::ProducerId)>,
+    consumed: &mut Vec<Consumed>,
+) {
+    let mut aborted = aborted.into_iter().peekable();
+    let mut skipping = BTreeSet::new();
+    for batch in split_batches(bytes) {
+        let (header, bytes) = batch.unwrap();
+        while let Some((_, producer)) = aborted.next_if(|next| next.0 <= header.last_offset()) {
+            skipping.insert(producer);
+        }
+        if header.attributes.is_control() {
+            // Only an abort marker ends it; a batch whose record compaction has taken is no marker.
+            let marker = EndTransactionMarker::read(bytes).unwrap();
+            if header.record_count > 0 && marker.is_some_and(|marker| !marker.committed) {
+                skipping.remove(&header.producer_id);
+            }
+            continue;
+        }
+        if header.attributes.is_transactional() && skipping.contains(&header.producer_id) {
+            continue;
+        }
+        for record in DecodedBatch::new(bytes, 1 << 20).unwrap().records() {
+            let record = record.unwrap();
+            if record.offset >= at {
+                consumed.push(Consumed {
+                    offset: record.offset.get(),
+                    key: record.key.unwrap_or_default().to_vec(),
+                    value: record.value.map(<[u8]>::to_vec),
+                });
+            }
+        }
+    }
+}
