@@ -1,15 +1,15 @@
 //! The partition's folder: identity, what lies in it, deletion.
 
 use std::io::IoSlice;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use tailrace_types::{Offset, TopicId};
+use tailrace_types::{Offset, TimestampMs, TopicId};
 
 use crate::config::PartitionIdentity;
 use crate::disk::{Disk, DiskFile, OpenMode, read_file, remove_if_there, replace_file, sync_parent};
 use crate::error::{IoContext, LogError};
 use crate::format::checkpoint::{self, Checkpoint};
-use crate::format::names::{self, DELETED_SUFFIX, Kind, TEMPORARY_SUFFIX};
+use crate::format::names::{self, DELETED_SUFFIX, FOLDER_ASIDE_SUFFIX, Kind, TEMPORARY_SUFFIX};
 use crate::format::{FormatError, identity};
 use crate::generations::SegmentName;
 
@@ -157,9 +157,91 @@ pub fn delete_partition<D: Disk>(disk: &D, dir: &Path, unique: &str) -> Result<(
 
 /// Begins with the old name, for the reader of a folder listing, but fits 255 bytes whatever the topic's name.
 fn deleted_name(dir: &Path, unique: &str) -> String {
+    format!("{}{unique}{DELETED_SUFFIX}", name_and_checksum(dir))
+}
+
+fn name_and_checksum(dir: &Path) -> String {
     let name = dir.file_name().unwrap_or_default().to_string_lossy();
     let start: String = name.chars().take(100).collect();
-    format!("{start}.{:08x}.{unique}{DELETED_SUFFIX}", crc32c::crc32c(name.as_bytes()))
+    format!("{start}.{:08x}.", crc32c::crc32c(name.as_bytes()))
+}
+
+/// Folders that are kept by [`set_aside`], the newest; of one partition one.
+pub const KEPT_ASIDE_MAX: usize = 8;
+
+/// Renames a partition's folder out of the way, durably, and keeps it for whoever wants to look at it: `orders-0` becomes
+/// `orders-0.CHECKSUM.MILLISECONDS.damaged`. What was set aside before of the same partition is removed, and the oldest of all
+/// beyond [`KEPT_ASIDE_MAX`]. The log must have been dropped. Returns the new path.
+///
+/// # Errors
+/// What the disk says. Once the folder is renamed, a failure to remove an older one is no error.
+pub fn set_aside<D: Disk>(disk: &D, dir: &Path, now: TimestampMs) -> Result<PathBuf, LogError> {
+    let start = name_and_checksum(dir);
+    // Twice within a millisecond, or a clock that went back.
+    let newest = aside_of(disk, dir)?.last().and_then(|path| set_aside_at(path)).unwrap_or(i64::MIN);
+    let at = now.0.max(newest.saturating_add(1));
+    let aside = dir.with_file_name(format!("{start}{at}{FOLDER_ASIDE_SUFFIX}"));
+    disk.rename(dir, &aside).context("rename", dir)?;
+    sync_parent(disk, dir)?;
+    let parent = dir.parent().unwrap_or(dir);
+    let of_partition = aside_of(disk, dir).unwrap_or_default();
+    let all = folders_aside(disk, parent).unwrap_or_default();
+    let beyond = all.len().saturating_sub(KEPT_ASIDE_MAX);
+    for old in of_partition.iter().chain(&all[..beyond]).filter(|old| **old != aside) {
+        // What cannot be removed now is tried the next time.
+        let _ = disk.remove_dir(old);
+    }
+    Ok(aside)
+}
+
+/// What [`set_aside`] has kept in a data folder, oldest first.
+///
+/// # Errors
+/// What the disk says.
+pub fn folders_aside<D: Disk>(disk: &D, data_dir: &Path) -> Result<Vec<PathBuf>, LogError> {
+    let entries = disk.read_dir(data_dir).context("list", data_dir)?;
+    let aside = entries.into_iter().filter(|e| e.is_dir && e.name.ends_with(FOLDER_ASIDE_SUFFIX));
+    let mut paths: Vec<_> = aside.map(|e| data_dir.join(e.name)).collect();
+    paths.retain(|path| set_aside_at(path).is_some());
+    paths.sort_by_cached_key(|path| set_aside_at(path));
+    Ok(paths)
+}
+
+/// The same of the partition whose folder is, or was, `dir`.
+///
+/// # Errors
+/// What the disk says.
+pub fn aside_of<D: Disk>(disk: &D, dir: &Path) -> Result<Vec<PathBuf>, LogError> {
+    let start = name_and_checksum(dir);
+    let is_of_it =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&start));
+    let mut aside = folders_aside(disk, dir.parent().unwrap_or(dir))?;
+    aside.retain(is_of_it);
+    Ok(aside)
+}
+
+/// When a folder was set aside, by its name.
+fn set_aside_at(path: &Path) -> Option<i64> {
+    let name = path.file_name()?.to_str()?.strip_suffix(FOLDER_ASIDE_SUFFIX)?;
+    name.rsplit('.').next()?.parse().ok()
+}
+
+/// True if there is something in a partition's folder that could be missed: a segment or a side file with bytes in it, or a ballot.
+///
+/// # Errors
+/// What the disk says.
+pub fn holds_data<D: Disk>(disk: &D, dir: &Path) -> Result<bool, LogError> {
+    if !disk.exists(dir).context("look for", dir)? {
+        return Ok(false);
+    }
+    for entry in disk.read_dir(dir).context("list", dir)? {
+        let path = dir.join(&entry.name);
+        let is_created_empty = entry.name == names::IDENTITY || entry.is_dir;
+        if !is_created_empty && disk.len(&path).context("measure", &path)? > 0 {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Removes partition folders whose deletion was begun, and returns their names. To be called at start, before any log

@@ -62,7 +62,10 @@ pub use config::{
 pub use damage::{DAMAGED_RANGES_MAX, Damage, DamagedRange};
 pub use disk::{DirEntry, Disk, DiskFile, OpenMode, read_file, read_full_at, replace_file};
 pub use error::LogError;
-pub use folder::{delete_partition, read_identity, remove_leftovers};
+pub use folder::{
+    KEPT_ASIDE_MAX, aside_of, delete_partition, folders_aside, holds_data, read_identity, remove_leftovers,
+    set_aside,
+};
 pub use format::FORMAT_VERSION;
 pub use format::entry::Entry;
 pub use format::row::Row;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tailrace_log::Disk;
+use tailrace_log::{Disk, folders_aside};
 use tokio::time::MissedTickBehavior;
 
 use crate::broker::Broker;
@@ -86,9 +86,28 @@ impl DiskSpace {
     }
 
     fn look(&self, folder: &std::path::Path) {
+        if self.disk.refusals().is_recent() {
+            self.give_room(folder);
+        }
         match self.disk.free_bytes(folder) {
             Ok(free) => self.free_bytes.store(free, Ordering::Relaxed),
             Err(error) => tracing::debug!(%error, "asking for the room on the disk failed"),
+        }
+    }
+}
+
+impl DiskSpace {
+    /// Removes the oldest folder that was set aside: those who still live need the room more.
+    fn give_room(&self, folder: &std::path::Path) {
+        let Some(oldest) = folders_aside(&self.disk, folder).ok().and_then(|aside| aside.into_iter().next())
+        else {
+            return;
+        };
+        match self.disk.remove_dir(&oldest) {
+            Ok(()) => {
+                tracing::warn!(folder = %oldest.display(), "the disk is full: what was set aside is removed");
+            }
+            Err(error) => tracing::debug!(folder = %oldest.display(), %error, "it could not be removed"),
         }
     }
 }

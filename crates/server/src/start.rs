@@ -23,8 +23,8 @@ use crate::budget::RequestBudget;
 use crate::cleaner::Cleaner;
 use crate::cluster::{self, ClusterError, Entered, Links, Own, Registration};
 use crate::collector::BrokerCollector;
-use crate::controller::log::{self, MetadataError};
-use crate::controller::{ControllerShell, ProducerIdBlock, Tools};
+use crate::controller::log::{self, MetadataError, OpenLog};
+use crate::controller::{ControllerShell, Hold, ProducerIdBlock, Tools};
 use crate::coordinators::Coordinators;
 use crate::dirty::DirtyPages;
 use crate::disk::ServerDisk;
@@ -98,6 +98,14 @@ pub enum StartError {
     /// The metadata log.
     #[error(transparent)]
     Metadata(#[from] MetadataError),
+    /// The metadata log is damaged, and nobody else has it.
+    #[error("{error}. No other node has this log: `tailrace log repair {}` shows what is whole, and goes on with it", .dir.display())]
+    MetadataLost {
+        /// What was found.
+        error: Box<MetadataError>,
+        /// The data folder.
+        dir: PathBuf,
+    },
     /// The partition folders.
     #[error(transparent)]
     Log(#[from] LogError),
@@ -172,7 +180,27 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         LogStore::new(startup.disk, usize::try_from(config.tailrace_open_segments_max).unwrap_or(usize::MAX));
     let links = Arc::new(Links::new(config.node(), config.tailrace_raft_election_ticks));
     let front = Arc::new(NatsFront::new(&config, nats_address, auth));
-    let entered = enter_cluster(&mut own, &config, &data_dir, &addresses, (&metrics, &front)).await?;
+    for leftover in remove_leftovers(store.disk(), &data_dir)? {
+        tracing::info!(folder = %leftover, "removed what was left of a deleted partition");
+    }
+    let journal = Arc::new(Journal::open(store.disk(), &data_dir)?);
+    let opener = Opener { store, data_dir: data_dir.clone(), links: Arc::clone(&links), journal, crowd: 0 };
+    let settings = startup.settings;
+    // Before anybody hears of this node: whoever lost the log has to be taken for gone, until it gets another replica.
+    let known = own.place().filter(|_| config.cluster_address().is_some());
+    let known = known.map(|(id, founders)| cluster::replica_options(&config, id, founders));
+    let others = own.others(&config.tailrace_cluster_seeds);
+    let (opened, renews) = match known {
+        None => (None, false),
+        Some(replica) => match open_metadata(&opener, &settings, Some(replica)).await {
+            Err(StartError::Metadata(error)) if error.is_loss() && !others.is_empty() => {
+                tracing::error!(%error, "this node asks the others for another replica of the metadata log");
+                (None, true)
+            }
+            opened => (Some(opened.map_err(|error| lost(error, &data_dir))?), false),
+        },
+    };
+    let entered = enter_cluster(&mut own, &config, &data_dir, &addresses, (&metrics, &front), renews).await?;
     if let Some(entered) = &entered {
         addresses.cluster = Some(entered.bound);
         if !entered.bound.ip().is_loopback() && !config.tailrace_cluster_tls {
@@ -184,18 +212,24 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         }
         links.connect(entered.peers.clone());
     }
-    let journal = Arc::new(Journal::open(store.disk(), &data_dir)?);
-    let opener = Opener { store, data_dir: data_dir.clone(), links: Arc::clone(&links), journal, crowd: 0 };
-    let settings = startup.settings;
     let flush_threads = usize::try_from(config.tailrace_flush_threads).unwrap_or(1);
     let flusher = Flusher::start(flush_threads, Arc::clone(&metrics)).map_err(StartError::Threads)?;
     let flusher = Arc::new(flusher);
-    let tools = Tools { opener, flusher: Arc::clone(&flusher), nats: Arc::clone(&front) };
-    let replica = entered
-        .as_ref()
-        .map(|entered| cluster::replica_options(&config, entered.replica, entered.founders.clone()));
-    let opened = tokio::task::spawn_blocking(move || open_controller(tools, &settings, replica)).await;
-    let controller = opened.expect("opening the data folder does not panic")?;
+    let log = match opened {
+        Some(log) => log,
+        None => {
+            let options = |e: &Entered| cluster::replica_options(&config, e.replica, e.founders.clone());
+            let opened = open_metadata(&opener, &settings, entered.as_ref().map(options)).await;
+            opened.map_err(|error| lost(error, &data_dir))?
+        }
+    };
+    let hold = Hold {
+        upto: log.lacks_upto,
+        registration: entered.as_ref().filter(|_| renews).map(|entered| entered.replica),
+    };
+    let tools = Tools { opener, flusher: Arc::clone(&flusher), nats: Arc::clone(&front), hold };
+    let started = tokio::task::spawn_blocking(move || ControllerShell::start(log, tools, now())).await;
+    let controller = started.expect("opening the data folder does not panic");
     links.configure(controller.image().broker());
     let slots = usize::try_from(config.max_incremental_fetch_session_cache_slots).unwrap_or(0);
     let stepper = Stepper::start(STEP_THREADS, Arc::clone(&flusher)).map_err(StartError::Threads)?;
@@ -247,6 +281,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         tokio::spawn(run_coordinators(Arc::clone(&broker))),
         tokio::spawn(ShareGroups::sweep(Arc::clone(&broker))),
         tokio::spawn(Arc::clone(&broker.dirty).watch()),
+        tokio::spawn(remember_nodes(Arc::clone(&broker), own)),
     ];
     if let Some(listener) = nats {
         others.push(tokio::spawn(nats::serve(listener, Arc::clone(&broker))));
@@ -270,6 +305,7 @@ async fn enter_cluster(
     data_dir: &Path,
     addresses: &Addresses,
     (metrics, front): (&Metrics, &Arc<NatsFront>),
+    renews: bool,
 ) -> Result<Option<Entered>, StartError> {
     let Some(address) = config.cluster_address() else {
         own.may_be_alone()?;
@@ -290,7 +326,7 @@ async fn enter_cluster(
     // Told before anybody is asked: a node that others cannot reach is of no use to them.
     let registration = cluster::registration(config, addresses)?;
     let register = |directory, cluster| RegisterNode { directory, cluster, ..registration.clone() };
-    Ok(Some(cluster::enter(own, config, data_dir, listener, (tls, metrics, front), register).await?))
+    Ok(Some(cluster::enter(own, config, data_dir, listener, (tls, metrics, front), renews, register).await?))
 }
 
 /// How long a node that starts waits for the newest metadata.
@@ -313,7 +349,7 @@ async fn live_in_cluster(
     tokio::spawn(tick(Arc::clone(broker)));
     let (answered, answer) = oneshot::channel();
     tokio::spawn(cluster::run(Arc::clone(broker), Registration { node, founds, answered }));
-    if entered.is_new {
+    if entered.is_new || broker.controller.is_held() {
         tracing::info!("waiting for the cluster's metadata");
         cluster::known_to_itself(broker).await;
     }
@@ -393,25 +429,49 @@ async fn run_coordinators(broker: Arc<Broker>) {
     broker.coordinators.run(&broker).await;
 }
 
-fn open_controller(
-    tools: Tools,
+/// Opens the metadata log, and replays it.
+async fn open_metadata(
+    opener: &Opener,
     settings: &BTreeMap<String, String>,
     replica: Option<ReplicaOptions>,
-) -> Result<ControllerShell, StartError> {
-    let now = now();
-    let opener = &tools.opener;
-    for leftover in remove_leftovers(opener.store.disk(), &opener.data_dir)? {
-        tracing::info!(folder = %leftover, "removed what was left of a deleted partition");
+) -> Result<OpenLog, StartError> {
+    let (opener, settings) = (opener.clone(), settings.clone());
+    let opened = tokio::task::spawn_blocking(move || log::open(&opener, &settings, replica, now())).await;
+    Ok(opened.expect("opening the metadata log does not panic")?)
+}
+
+/// Says what can be done where nobody else has the log.
+fn lost(error: StartError, data_dir: &Path) -> StartError {
+    match error {
+        StartError::Metadata(error) if error.is_loss() => {
+            StartError::MetadataLost { error: Box::new(error), dir: data_dir.to_owned() }
+        }
+        error => error,
     }
-    let own = replica.as_ref().map(|options| options.id);
-    if let Some(own) = own {
-        log::refuse_if_gone(opener, own)?;
+}
+
+/// Keeps in the data folder where the other nodes are, for as long as the server runs: a node whose metadata log is damaged asks them.
+async fn remember_nodes(broker: Arc<Broker>, mut own: Own) {
+    let mut changes = broker.controller.changes();
+    loop {
+        let image = broker.image();
+        let nodes = image.nodes().map(|n| (n.registration.node.get(), n.registration.cluster.clone()));
+        let nodes: Vec<_> = nodes.collect();
+        if !nodes.is_empty() {
+            let remembered = tokio::task::spawn_blocking(move || {
+                let remembered = own.remember(nodes);
+                (own, remembered)
+            });
+            let Ok((back, remembered)) = remembered.await else { return };
+            own = back;
+            if let Err(error) = remembered {
+                tracing::warn!(%error, "where the nodes are could not be written down");
+            }
+        }
+        if changes.changed().await.is_err() {
+            return;
+        }
     }
-    let log = log::open(&opener.store, &opener.data_dir, settings, replica, now)?;
-    if let Some(own) = own {
-        opener.journal.note(log::GROUP, own)?;
-    }
-    Ok(ControllerShell::start(log, tools, now))
 }
 
 fn now() -> TimestampMs {

@@ -166,6 +166,10 @@ pub struct RegisterNode {
     /// and from builds that did not say.
     #[serde(default, with = "crate::serial::optional")]
     pub replica: Option<ReplicaId>,
+    /// Its metadata log is damaged, or gone, and all else is there: it is to get another replica of it. The one that it had never
+    /// comes back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub renews: bool,
 }
 
 /// The topic to create.

@@ -44,16 +44,23 @@ pub(super) fn register(image: &MetadataImage, node: &RegisterNode) -> Records {
     check_level(image, node)?;
     let epoch = cluster.epoch.saturating_add(1);
     let known = image.node(node.node);
+    let is_same_folder = known.is_some_and(|known| known.registration.directory == node.directory);
+    // One that was given another replica may have stopped before it could write that down.
+    let renews = node.renews && is_same_folder;
     if let Some(replica) = node.replica
+        && !renews
         && known.is_none_or(|known| known.registration.replica != replica)
     {
         return Err(ControlError::TakenOut { node: node.node, replica });
     }
     let replica = match known {
-        Some(known) if known.registration.directory == node.directory => known.registration.replica,
+        Some(known) if is_same_folder && !renews => known.registration.replica,
+        // Also of its own folder: that of a node that runs may have been copied.
         Some(known) if !known.fenced => return Err(ControlError::NodeIdInUse { node: node.node }),
         Some(_) | None => {
-            check_new(image, node)?;
+            if !renews {
+                check_new(image, node)?;
+            }
             let incarnation = u32::try_from(epoch).map_err(|_| ControlError::RegistrationsExhausted)?;
             ReplicaId::new(node.node, incarnation)
         }

@@ -132,6 +132,10 @@ pub(super) fn finish(
     Ok(vec![record(topic.id, number, done)])
 }
 
+/// Replicas on one node that may be lost before the reassignment that replaces the first of them is finished. A folder that spoils each
+/// of them would otherwise fill the metadata.
+const LOST_MAX: usize = 3;
+
 /// Gives a partition another replica in place of one that is no more. Its group has to commit that without it.
 pub(super) fn renew(
     image: &MetadataImage,
@@ -144,6 +148,14 @@ pub(super) fn renew(
     if partition.present_on(replica.node()) != Some(replica) {
         // Somebody was quicker.
         return Ok(Vec::new());
+    }
+    let node = replica.node();
+    if partition.lost.iter().filter(|lost| lost.node() == node).count() >= LOST_MAX {
+        return Err(refused(format!(
+            "Replica {replica} of {}-{number} stays as it is: {LOST_MAX} replicas on node {node} were lost since the first of \
+             them was replaced. Look what is wrong with the disk of node {node}, and move the partition to other nodes.",
+            topic.name
+        )));
     }
     // One that comes may not vote yet; one that goes may still, also if it is lost.
     let voters: BTreeSet<_> = partition.present().filter(|other| !partition.adding.contains(other)).collect();

@@ -343,3 +343,30 @@ fn records_that_no_cluster_writes_are_refused() {
         assert!(text.contains(words), "{text}");
     }
 }
+
+/// A node whose metadata log rots gets another replica of it, and keeps what else it has. Not while it may run: what asks may be a copy.
+#[test]
+fn a_node_gets_another_replica_of_the_metadata_once_it_is_fenced() {
+    let mut rig = Rig::cluster(3);
+    rig.run(&topic("a", 1, &[&[1, 2, 3]])).unwrap();
+    let before = rig.partition("a", 0);
+    let known = |rig: &Rig| rig.image().node(NodeId(2)).unwrap().registration.replica;
+    let first = known(&rig);
+    let renewal = Command::RegisterNode(RegisterNode { replica: Some(first), renews: true, ..node(2) });
+    assert!(rig.refusal(&renewal).contains("is in use"));
+    rig.run(&Command::FenceNode { node: NodeId(2), fenced: true }).unwrap();
+    assert_eq!(rig.run(&renewal), Ok(1));
+    let second = known(&rig);
+    assert!(second.node() == first.node() && second.incarnation() > first.incarnation());
+    assert_eq!(rig.partition("a", 0), before, "its folder is the same");
+    let as_before = Command::RegisterNode(RegisterNode { replica: Some(first), ..node(2) });
+    assert!(rig.refusal(&as_before).contains("taken out"), "the one that it had never comes back");
+    // It stopped before it could write down which one it got.
+    assert_eq!(rig.run(&renewal), Ok(1));
+    let third = known(&rig);
+    assert!(third.incarnation() > second.incarnation());
+    rig.run(&Command::RegisterNode(RegisterNode { replica: Some(third), ..node(2) })).unwrap();
+    assert_eq!(known(&rig), third);
+    let stranger = RegisterNode { replica: Some(replica(9, 1)), renews: true, ..node(9) };
+    assert!(rig.refusal(&Command::RegisterNode(stranger)).contains("taken out"));
+}

@@ -23,6 +23,7 @@ pub(crate) fn node(id: i32) -> RegisterNode {
         rack: None,
         levels: (1, 3),
         replica: None,
+        renews: false,
     }
 }
 

@@ -104,6 +104,7 @@ fn node() -> impl Strategy<Value = RegisterNode> {
         rack: (rack > 0).then(|| "r".to_owned()),
         levels: (1, max),
         replica: known.map(|incarnation| cluster_rig::replica(node.0, incarnation)),
+        renews: known == Some(1),
         ..cluster_rig::node(node.0)
     })
 }

@@ -254,3 +254,28 @@ fn a_lost_replica_begins_anew_unless_the_others_need_what_is_left_of_it() {
     rig.run(&Command::FenceNode { node: NodeId(1), fenced: false }).unwrap();
     assert_eq!(rig.run(&lost(1, 3, 1)), Ok(1));
 }
+
+/// What begins anew and is lost at once, again and again, must not fill the metadata.
+#[test]
+fn a_replica_is_not_replaced_for_ever() {
+    let mut rig = Rig::cluster(3);
+    rig.run(&topic("a", 1, &[&[1, 2, 3]])).unwrap();
+    let lose = |rig: &mut Rig| {
+        let replica = rig.partition("a", 0).replicas[1];
+        rig.run(&Command::RenewReplica { topic: TopicId([1; 16]), partition: PartitionId(0), replica })
+    };
+    let renewed = (0..100).filter(|_| lose(&mut rig).is_ok()).count();
+    assert_eq!(renewed, 3);
+    let refused = lose(&mut rig).unwrap_err().to_string();
+    assert!(refused.contains("3 replicas on node 2 were lost since"), "{refused}");
+    let stuck = rig.partition("a", 0);
+    assert_eq!(stuck.replicas[1], replica(2, 4));
+    assert_eq!(stuck.incoming().collect::<Vec<_>>(), [replica(2, 4)]);
+    // Where it goes elsewhere, or comes back later, all is forgotten.
+    rig.reassign("a", 0, &[1, 3]).unwrap();
+    rig.finish("a", 0);
+    rig.reassign("a", 0, &[1, 2, 3]).unwrap();
+    rig.finish("a", 0);
+    assert_eq!(rig.partition("a", 0).lost, []);
+    assert_eq!(lose(&mut rig), Ok(1));
+}

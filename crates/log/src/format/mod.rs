@@ -48,6 +48,9 @@ impl std::fmt::Display for FormatError {
     }
 }
 
+/// No version is ever above: what says so is damaged.
+const VERSIONS_MAX: u32 = 255;
+
 /// Checks magic and version, which lead every file.
 pub(crate) fn check_lead(bytes: &[u8], magic: &[u8; 8]) -> Result<(), FormatError> {
     let Some(found) = bytes.get(..12) else {
@@ -57,6 +60,9 @@ pub(crate) fn check_lead(bytes: &[u8], magic: &[u8; 8]) -> Result<(), FormatErro
         return Err(FormatError::damaged(0, "wrong magic"));
     }
     let version = bytes::u32_at(found, 8);
+    if version > VERSIONS_MAX {
+        return Err(FormatError::damaged(8, format!("format version {version}")));
+    }
     if version > FORMAT_VERSION {
         return Err(FormatError::Newer(version));
     }

@@ -11,6 +11,8 @@ pub(crate) const DAMAGE: &str = "damage";
 /// Of what no longer counts and holds batches that nothing else may have.
 pub(crate) const ASIDE_SUFFIX: &str = ".aside";
 pub(crate) const DELETED_SUFFIX: &str = ".deleted";
+/// Of folders that were set aside.
+pub(crate) const FOLDER_ASIDE_SUFFIX: &str = ".damaged";
 pub(crate) const TEMPORARY_SUFFIX: &str = ".tmp";
 
 /// The files that are named by an offset.

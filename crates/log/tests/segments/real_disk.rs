@@ -6,8 +6,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use tailrace_log::{
-    DataDirLock, Disk, LockError, Log, LogConfig, LogError, LogReader, LogStore, PartitionIdentity, RealDisk,
-    delete_partition, remove_leftovers,
+    DataDirLock, Disk, KEPT_ASIDE_MAX, LockError, Log, LogConfig, LogError, LogReader, LogStore,
+    PartitionIdentity, RealDisk, aside_of, delete_partition, folders_aside, holds_data, remove_leftovers,
+    set_aside,
 };
 use tailrace_records::{BatchBuilder, BatchHeader, BatchOptions, split_batches};
 use tailrace_types::{
@@ -166,6 +167,40 @@ fn a_deleted_partition_is_gone_even_if_deletion_was_cut_short() {
     std::fs::create_dir(data.path().join("orders-0.1234.x.deleted")).unwrap();
     assert_eq!(remove_leftovers(&RealDisk, data.path()).unwrap(), ["orders-0.1234.x.deleted"]);
     assert_eq!(RealDisk.read_dir(data.path()).unwrap(), []);
+}
+
+#[test]
+fn folders_are_set_aside_one_of_each_partition_and_few_of_all() {
+    let data = tempfile::tempdir().unwrap();
+    let dir = |number: i32| data.path().join(format!("orders-{number}"));
+    let make = |number: i32, content: &[u8]| {
+        std::fs::create_dir(dir(number)).unwrap();
+        std::fs::write(dir(number).join("partition.meta"), b"x").unwrap();
+        std::fs::write(dir(number).join("entries"), content).unwrap();
+    };
+    assert!(!holds_data(&RealDisk, &dir(0)).unwrap());
+    make(0, b"");
+    assert!(!holds_data(&RealDisk, &dir(0)).unwrap(), "nothing but its name");
+    std::fs::remove_dir_all(dir(0)).unwrap();
+    make(0, b"1");
+    assert!(holds_data(&RealDisk, &dir(0)).unwrap());
+    let first = set_aside(&RealDisk, &dir(0), NOW).unwrap();
+    assert!(first.file_name().unwrap().to_str().unwrap().starts_with("orders-0."), "{first:?}");
+    assert!(!dir(0).exists() && first.join("entries").exists());
+    // The clock stands still: the newer one stays all the same.
+    make(0, b"2");
+    let second = set_aside(&RealDisk, &dir(0), NOW).unwrap();
+    assert_eq!(folders_aside(&RealDisk, data.path()).unwrap(), std::slice::from_ref(&second));
+    assert_eq!(std::fs::read(second.join("entries")).unwrap(), b"2");
+    for number in 1..=KEPT_ASIDE_MAX as i32 {
+        make(number, b"3");
+        set_aside(&RealDisk, &dir(number), TimestampMs(NOW.0 + i64::from(number) * 10)).unwrap();
+    }
+    let kept = folders_aside(&RealDisk, data.path()).unwrap();
+    assert_eq!(kept.len(), KEPT_ASIDE_MAX);
+    assert!(!kept.contains(&second), "the oldest has gone");
+    assert_eq!(aside_of(&RealDisk, &dir(1)).unwrap(), kept[..1]);
+    assert_eq!(remove_leftovers(&RealDisk, data.path()).unwrap(), [""; 0]);
 }
 
 #[test]

@@ -1,31 +1,21 @@
 //! What the data folder remembers of its node and its cluster, and how a node enters a cluster at start.
 
-use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use tailrace_broker::config::{AdvertisedListener, BrokerConfig};
 use tailrace_types::{NodeId, ReplicaId, TopicId};
 use tokio::net::TcpListener;
 
 use super::join::{self, Admission, Beginning, JoinError, Status};
+use super::meta::{FORMAT, FORMAT_ALONE, Membership, Meta, MetaFiles};
 use super::receiver::Receiver;
 use crate::controller::log;
 use crate::metrics::Metrics;
 use crate::nats::NatsFront;
 use crate::peers::{Identity, LEVELS, PeerNode, PeerOptions, PeerTls, Peers};
 use crate::random;
-
-/// File in the data folder that names the node and the cluster it belongs to, and the format of the folder.
-const META_FILE: &str = "tailrace.meta";
-
-/// Newest format of a data folder that this build knows: that of a node in a cluster.
-const FORMAT: u32 = 2;
-
-/// Format of a folder whose node was always alone.
-const FORMAT_ALONE: u32 = 1;
 
 /// What is wrong with the identity of a data folder, or with its place in a cluster.
 #[derive(Debug, thiserror::Error)]
@@ -90,32 +80,10 @@ pub enum ClusterError {
     Join(#[from] JoinError),
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Meta {
-    format: u32,
-    node_id: i32,
-    cluster_id: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    cluster: Option<Membership>,
-}
-
-/// A node's place in a cluster.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Membership {
-    /// Random, made once: another one means another disk.
-    directory: String,
-    /// Its replica of the metadata log.
-    replica: u64,
-    /// The members with which the metadata log began.
-    founders: Vec<u64>,
-    /// Where the nodes were when this one joined.
-    nodes: Vec<(i32, String)>,
-}
-
 /// The identity of an open data folder.
 pub(crate) struct Own {
     meta: Meta,
-    path: PathBuf,
+    files: MetaFiles,
 }
 
 impl Own {
@@ -124,32 +92,18 @@ impl Own {
     /// # Errors
     /// [`ClusterError`].
     pub(crate) fn open(data_dir: &Path, node: NodeId) -> Result<Self, ClusterError> {
-        let path = data_dir.join(META_FILE);
-        let failed = |action, error: String| ClusterError::File { action, path: path.clone(), error };
-        let text = match std::fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let cluster_id = TopicId::from_random(random::bytes16()).to_string();
-                let meta = Meta { format: FORMAT_ALONE, node_id: node.get(), cluster_id, cluster: None };
-                let own = Self { meta, path };
-                own.write()?;
-                return Ok(own);
-            }
-            Err(error) => return Err(failed("read", error.to_string())),
+        let files = MetaFiles::of(data_dir);
+        let Some(meta) = files.read()? else {
+            let cluster_id = TopicId::from_random(random::bytes16()).to_string();
+            let meta = Meta { format: FORMAT_ALONE, node_id: node.get(), cluster_id, cluster: None };
+            files.write(&meta)?;
+            return Ok(Self { meta, files });
         };
-        let format: u32 = serde_json::from_str::<serde_json::Value>(&text)
-            .ok()
-            .and_then(|value| u32::try_from(value.get("format")?.as_u64()?).ok())
-            .ok_or_else(|| failed("understand", "it is damaged".to_owned()))?;
-        if format > FORMAT {
-            return Err(ClusterError::NewerFormat { path, found: format });
-        }
-        let meta: Meta =
-            serde_json::from_str(&text).map_err(|error| failed("understand", error.to_string()))?;
         if meta.node_id != node.get() {
+            let path = files.path;
             return Err(ClusterError::OtherNode { path, found: meta.node_id, expected: node.get() });
         }
-        Ok(Self { meta, path })
+        Ok(Self { meta, files })
     }
 
     /// The cluster that the node belongs to; its own, if it is alone.
@@ -166,13 +120,35 @@ impl Own {
         }
     }
 
-    fn write(&self) -> Result<(), ClusterError> {
-        let written = write_beside(&self.path, &self.meta);
-        written.map_err(|error| ClusterError::File {
-            action: "write",
-            path: self.path.clone(),
-            error: error.to_string(),
-        })
+    /// This node's replica of the metadata log and the founders of that, if it is a member of a cluster.
+    pub(crate) fn place(&self) -> Option<(ReplicaId, Vec<ReplicaId>)> {
+        let place = self.meta.cluster.as_ref()?;
+        Some((ReplicaId(place.replica), place.founders.iter().copied().map(ReplicaId).collect()))
+    }
+
+    /// Where the other nodes may be: the seeds, and where they were.
+    pub(crate) fn others(&self, seeds: &[String]) -> Vec<String> {
+        let known = self.meta.cluster.iter().flat_map(|place| &place.nodes);
+        let others = known.filter(|(node, _)| *node != self.meta.node_id).map(|(_, address)| address);
+        let mut addresses = Vec::new();
+        for address in seeds.iter().chain(others) {
+            if !addresses.contains(address) {
+                addresses.push(address.clone());
+            }
+        }
+        addresses
+    }
+
+    /// Writes down where the nodes are, so that they are found without the metadata log. Blocks.
+    ///
+    /// # Errors
+    /// [`ClusterError::File`].
+    pub(crate) fn remember(&mut self, nodes: Vec<(i32, String)>) -> Result<(), ClusterError> {
+        match &mut self.meta.cluster {
+            Some(place) if place.nodes != nodes => place.nodes = nodes,
+            _ => return Ok(()),
+        }
+        self.files.write(&self.meta)
     }
 
     fn belong(&mut self, directory: [u8; 16], admission: Admission) -> Result<(), ClusterError> {
@@ -184,19 +160,8 @@ impl Own {
             founders: admission.founders,
             nodes: admission.nodes,
         });
-        self.write()
+        self.files.write(&self.meta)
     }
-}
-
-/// Written beside and renamed, so that a crash leaves the old file or the new one.
-fn write_beside(path: &Path, meta: &Meta) -> io::Result<()> {
-    let beside = path.with_extension("new");
-    let text = serde_json::to_string_pretty(meta).map_err(io::Error::other)?;
-    std::fs::write(&beside, text + "\n")?;
-    std::fs::File::open(&beside)?.sync_all()?;
-    std::fs::rename(&beside, path)?;
-    let folder = path.parent().unwrap_or(Path::new("."));
-    std::fs::File::open(folder)?.sync_all()
 }
 
 /// A node in its cluster, before its metadata log is open.
@@ -267,6 +232,7 @@ pub(crate) async fn enter(
     data_dir: &Path,
     listener: TcpListener,
     (tls, metrics, nats): (Option<Arc<PeerTls>>, &Metrics, &Arc<NatsFront>),
+    renews: bool,
     register: impl Fn([u8; 16], String) -> tailrace_broker::RegisterNode,
 ) -> Result<Entered, ClusterError> {
     let bound = listener.local_addr().map_err(|error| ClusterError::File {
@@ -278,9 +244,11 @@ pub(crate) async fn enter(
         "" => reachable("cluster.listen", bound, "tailrace.cluster.advertised")?,
         advertised => advertised.to_owned(),
     };
-    let known = own.meta.cluster.clone();
-    let directory = known.as_ref().and_then(|known| TopicId::parse(&known.directory));
+    let before = own.meta.cluster.clone();
+    let directory = before.as_ref().and_then(|known| TopicId::parse(&known.directory));
     let directory = directory.map_or_else(random::bytes16, |directory| directory.0);
+    // Until it has another replica it takes part in nothing: the others are to find that it is gone.
+    let known = before.clone().filter(|_| !renews);
     let identity = Identity {
         node: config.node(),
         directory,
@@ -295,7 +263,16 @@ pub(crate) async fn enter(
     receiver.set_status(Status { node: config.node_id, cluster_id, address: Some(address.clone()) });
     drop(peers.serve(listener, Arc::clone(&receiver) as _));
     let is_new = known.is_none();
-    if is_new {
+    if let Some(before) = before.filter(|_| renews) {
+        let replica = Some(ReplicaId(before.replica));
+        let registration =
+            tailrace_broker::RegisterNode { replica, renews, ..register(directory, address.clone()) };
+        let others = own.others(&config.tailrace_cluster_seeds);
+        let admission = join::renew(&peers, &others, own.cluster_id(), &registration).await?;
+        tracing::info!(replica = %ReplicaId(admission.replica), "this node has another replica of the metadata log");
+        peers.set_cluster(&admission.cluster_id);
+        own.belong(directory, admission)?;
+    } else if is_new {
         let admission = begin(own, config, data_dir, &peers, &register(directory, address.clone())).await?;
         peers.set_cluster(&admission.cluster_id);
         own.belong(directory, admission)?;

@@ -1,7 +1,7 @@
 //! How a node becomes one of a cluster: it founds one, or asks another node to let it in.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -24,6 +24,10 @@ const MEMBERS_PAUSE: Duration = Duration::from_secs(1);
 
 /// Rounds between two lines in the log.
 const LOG_EVERY: u32 = 20;
+
+/// How much longer than a session a node waits until the one that had its number is fenced: whoever leads the controllers has to be
+/// elected first, and may have changed.
+const IN_USE_MARGIN: Duration = Duration::from_secs(10);
 
 /// Who a node is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -67,6 +71,11 @@ enum Answer {
     Refused(String),
     /// Nobody can decide at the moment.
     Later(String),
+    /// Another folder has the number, and its node is not known to be gone.
+    InUse {
+        reason: String,
+        session_ms: u64,
+    },
 }
 
 /// What becomes of a node with an empty data folder.
@@ -87,16 +96,24 @@ pub(crate) async fn begin(
     seeds: &[String],
     registration: &RegisterNode,
 ) -> Result<Beginning, JoinError> {
+    let mut patience = Patience::default();
     for round in 0_u32.. {
         let mut without_cluster = 0;
         let mut itself_at = None;
         let mut trouble = None;
+        let mut in_use = false;
         for (number, seed) in seeds.iter().enumerate() {
-            match ask(peers, seed, registration).await {
+            match ask(peers, seed, registration, None).await {
                 Asked::Itself => itself_at = Some(number),
                 Asked::WithoutCluster => without_cluster += 1,
                 Asked::Admitted(admission) => return Ok(Beginning::Joins(admission)),
                 Asked::Refused(reason) => return Err(JoinError { seed: seed.clone(), reason }),
+                Asked::InUse { reason, session } => {
+                    in_use = true;
+                    if patience.is_over(registration.node, session) {
+                        return Err(JoinError { seed: seed.clone(), reason });
+                    }
+                }
                 Asked::Later(reason) => trouble = Some(format!("{seed}: {reason}")),
             }
         }
@@ -104,9 +121,54 @@ pub(crate) async fn begin(
         if (itself_at == Some(0) || others == 0) && without_cluster == others {
             return Ok(Beginning::Founds);
         }
-        if round % LOG_EVERY == 0 {
+        if !in_use {
+            patience.begin_again();
+        }
+        if round % LOG_EVERY == 0 && !in_use {
             let trouble = trouble.unwrap_or_else(|| "no seed belongs to a cluster yet".to_owned());
             tracing::info!(?seeds, %trouble, "waiting to be let into a cluster");
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    unreachable!("the rounds do not end")
+}
+
+/// Asks the other nodes until one of them gives this one, which is a member of the cluster `cluster_id`, another replica of the metadata log.
+///
+/// # Errors
+/// [`JoinError`]: the cluster does not know this node any more, or another one has its number.
+pub(crate) async fn renew(
+    peers: &Peers,
+    addresses: &[String],
+    cluster_id: &str,
+    registration: &RegisterNode,
+) -> Result<Admission, JoinError> {
+    let mut patience = Patience::default();
+    for round in 0_u32.. {
+        let mut in_use = false;
+        let mut trouble = "no other node is there".to_owned();
+        for address in addresses {
+            match ask(peers, address, registration, Some(cluster_id)).await {
+                Asked::Admitted(admission) if registration.replica != Some(ReplicaId(admission.replica)) => {
+                    return Ok(admission);
+                }
+                Asked::Admitted(_) => trouble = format!("{address}: its build gives no second replica"),
+                Asked::Refused(reason) => return Err(JoinError { seed: address.clone(), reason }),
+                Asked::InUse { reason, session } => {
+                    in_use = true;
+                    if patience.is_over(registration.node, session) {
+                        return Err(JoinError { seed: address.clone(), reason });
+                    }
+                }
+                Asked::Later(reason) => trouble = format!("{address}: {reason}"),
+                Asked::Itself | Asked::WithoutCluster => {}
+            }
+        }
+        if !in_use {
+            patience.begin_again();
+            if round % LOG_EVERY == 0 {
+                tracing::warn!(?addresses, %trouble, "waiting for another replica of the metadata log");
+            }
         }
         tokio::time::sleep(PAUSE).await;
     }
@@ -119,17 +181,54 @@ enum Asked {
     Admitted(Admission),
     Refused(String),
     Later(String),
+    InUse { reason: String, session: Duration },
 }
 
-async fn ask(peers: &Peers, seed: &str, registration: &RegisterNode) -> Asked {
+/// With a node whose number is in use: it may have lost its disk a moment ago, and the cluster not know yet that it was gone.
+#[derive(Default)]
+struct Patience {
+    since: Option<Instant>,
+    said: bool,
+}
+
+impl Patience {
+    /// Nobody could say in a whole round. A new leader of the controllers gives everybody a session's time.
+    fn begin_again(&mut self) {
+        self.since = None;
+    }
+
+    /// True when the old one would have been fenced by now, were it gone.
+    fn is_over(&mut self, node: NodeId, session: Duration) -> bool {
+        let wait = session + IN_USE_MARGIN;
+        if !std::mem::replace(&mut self.said, true) {
+            tracing::warn!(
+                %node, wait_s = wait.as_secs(),
+                "the cluster knows this node's number, and does not know yet that its last bearer is gone: waiting until it is"
+            );
+        }
+        let since = *self.since.get_or_insert_with(Instant::now);
+        since.elapsed() > wait
+    }
+}
+
+/// `cluster_id`: the one that this node is a member of.
+async fn ask(peers: &Peers, seed: &str, registration: &RegisterNode, cluster_id: Option<&str>) -> Asked {
     let status = match peers.ask(seed, RequestKind::Status, Bytes::new(), SEED_TIMEOUT).await {
         Err(PeerError::Refused { refusal: Refusal::Itself, .. }) => return Asked::Itself,
-        Err(PeerError::Refused { refusal, .. }) => return Asked::Refused(refusal.to_string()),
+        // Where a member looks for the others, somebody else may be by now.
+        Err(PeerError::Refused { refusal, .. }) if cluster_id.is_none() => {
+            return Asked::Refused(refusal.to_string());
+        }
         Err(error) => return Asked::Later(error.to_string()),
         Ok((_, body)) => serde_json::from_slice::<Status>(&body),
     };
     match status {
         Ok(Status { cluster_id: None, .. }) => return Asked::WithoutCluster,
+        Ok(Status { cluster_id: Some(found), .. })
+            if cluster_id.is_some_and(|expected| expected != found) =>
+        {
+            return Asked::Later(format!("it belongs to cluster {found}"));
+        }
         Ok(_) => {}
         Err(error) => return Asked::Later(error.to_string()),
     }
@@ -140,6 +239,9 @@ async fn ask(peers: &Peers, seed: &str, registration: &RegisterNode) -> Asked {
             Ok(Answer::Admitted(admission)) => Asked::Admitted(admission),
             Ok(Answer::Refused(reason)) => Asked::Refused(reason),
             Ok(Answer::Later(reason)) => Asked::Later(reason),
+            Ok(Answer::InUse { reason, session_ms }) => {
+                Asked::InUse { reason, session: Duration::from_millis(session_ms) }
+            }
             Err(error) => Asked::Later(error.to_string()),
         },
     }
@@ -157,7 +259,9 @@ pub(super) async fn refused_by_members(broker: &Broker, registration: &RegisterN
                 continue;
             }
             let asked = peers.request(node, RequestKind::Join, body.clone(), SEED_TIMEOUT).await;
-            if let Ok(Ok(Answer::Refused(message))) = asked.map(|answer| serde_json::from_slice(&answer)) {
+            if let Ok(Ok(Answer::Refused(message) | Answer::InUse { reason: message, .. })) =
+                asked.map(|answer| serde_json::from_slice(&answer))
+            {
                 return ControlError::Remote { kind: ControlErrorKind::Unknown, message };
             }
         }
@@ -197,6 +301,10 @@ pub(super) async fn admit(
             }
             None => Answer::Later("the cluster is being founded".to_owned()),
         },
+        Ok(Err(CommandError::Refused(error))) if error.kind() == ControlErrorKind::NodeIdInUse => {
+            let session_ms = broker.config().broker_session_timeout_ms;
+            Answer::InUse { reason: error.to_string(), session_ms }
+        }
         Ok(Err(CommandError::Refused(error))) => Answer::Refused(error.to_string()),
         Ok(Err(error)) => Answer::Later(error.to_string()),
         Err(error) => Answer::Later(error.to_string()),

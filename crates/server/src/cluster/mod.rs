@@ -16,6 +16,7 @@ mod known;
 mod links;
 mod liveness;
 mod membership;
+mod meta;
 mod page;
 mod receiver;
 mod throttle;
@@ -242,5 +243,6 @@ pub(crate) fn registration(
         rack: config.broker_rack.clone(),
         levels: (*levels.start(), *levels.end()),
         replica: None,
+        renews: false,
     })
 }

@@ -94,7 +94,7 @@ impl Census {
                 json!({
                     "partition": id.to_string(),
                     "replicas": numbers(&partition.replicas),
-                    "adding": numbers(&partition.adding),
+                    "adding": numbers(&partition.incoming().collect::<Vec<_>>()),
                     "removing": numbers(&partition.removing),
                 })
             });

@@ -65,9 +65,10 @@ impl Receiver {
         }
         // Who was connected before has not been told where this node is now, and may look for it where it was.
         let Some(peers) = broker.links.peers() else { return };
-        let (image, own) = (broker.image(), broker.node());
-        let others = image.nodes().map(|node| node.registration.node).filter(|node| *node != own);
-        others.filter(|node| peers.is_up(*node)).for_each(|node| self.tell(broker, node));
+        // Not by the metadata: they may not be here yet.
+        let heard =
+            self.heard.lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect::<Vec<_>>();
+        heard.into_iter().filter(|node| peers.is_up(*node)).for_each(|node| self.tell(broker, node));
     }
 
     /// Tells another node what this one leads, and where it is.

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::ScopedJoinHandle;
 
 use tailrace_broker::{MetadataImage, TopicImage};
-use tailrace_log::delete_partition;
 use tailrace_types::{NodeId, PartitionId, TimestampMs, TopicPartition};
 
 use super::ControllerShell;
@@ -120,10 +119,8 @@ impl ControllerShell {
         }
         let id = TopicPartition::new(topic.name.clone(), number);
         tracing::info!(partition = %id, "this node has no replica of the partition any more: its folder is removed");
-        let (opener, unique) = (self.opener.clone(), topic.id.to_string());
-        let dir = opener.data_dir.join(id.to_string());
-        let deleted =
-            tokio::task::spawn_blocking(move || delete_partition(opener.store.disk(), &dir, &unique));
+        let (opener, unique, gone) = (self.opener.clone(), topic.id.to_string(), id.clone());
+        let deleted = tokio::task::spawn_blocking(move || opener.delete(&gone, &unique));
         if let Ok(Err(error)) = deleted.await {
             tracing::error!(partition = %id, %error, "deleting the partition's folder failed");
         }
@@ -169,8 +166,7 @@ impl ControllerShell {
                 if matches!(slot, PartitionSlot::Elsewhere) {
                     continue;
                 }
-                let dir = opener.data_dir.join(id.to_string());
-                if let Err(error) = delete_partition(opener.store.disk(), &dir, &topic.id.to_string()) {
+                if let Err(error) = opener.delete(&id, &topic.id.to_string()) {
                     tracing::error!(partition = %id, %error, "deleting the partition's folder failed");
                 }
             }

@@ -9,16 +9,14 @@ use std::path::Path;
 use bytes::Bytes;
 use tailrace_broker::config::ConfigError;
 use tailrace_broker::{ApplyError, Command, Controller, METADATA_TOPIC, MetadataRecord, RecordError};
-use tailrace_log::{LogConfig, LogError, LogStore, PartitionIdentity, Recovery};
+use tailrace_log::{LogConfig, LogError, PartitionIdentity, Recovery};
 use tailrace_records::{BatchBuilder, BatchError, BatchOptions, DecodedBatch, Validated};
-use tailrace_replication::raft::{Replica, ReplicaOptions, owner};
+use tailrace_replication::raft::{Replica, ReplicaOptions};
 use tailrace_replication::{AppendError, Durability, Partition, PartitionReader, Policy, Solo};
-use tailrace_types::{
-    GroupId, Offset, PartitionId, ReplicaId, TimestampMs, TopicId, TopicName, TopicPartition,
-};
+use tailrace_types::{GroupId, Offset, PartitionId, TimestampMs, TopicId, TopicName, TopicPartition};
 
 use crate::disk::ServerDisk;
-use crate::partitions::Opener;
+use crate::partitions::{OpenError, Opener, with_index_built_again};
 
 /// Key of the record that begins a snapshot.
 const RESET: &[u8] = b"reset";
@@ -27,7 +25,7 @@ const RESET: &[u8] = b"reset";
 const SNAPSHOT_SLACK: i64 = 10_000;
 
 /// Most bytes of the log that are read at once during replay.
-const REPLAY_BYTES: u64 = 1 << 20;
+const REPLAY_BYTES: usize = 1 << 20;
 
 /// The topic id of the metadata log: the one that Kafka gives its own.
 const METADATA_TOPIC_ID: TopicId = TopicId([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
@@ -41,20 +39,13 @@ pub enum MetadataError {
     /// Appending to it.
     #[error("the metadata log cannot be written: {0}")]
     Append(#[from] AppendError),
-    /// Reading it.
-    #[error("the metadata log cannot be read: {0}")]
-    Read(#[source] std::io::Error),
-    /// Its folder was removed.
-    #[error(
-        "the metadata log of this node, replica {replica}, is gone from {}: it must not begin again as if it had never voted. Remove the \
-         whole data folder and start with seeds, so that the node comes back as a new one",
-        .dir.display()
-    )]
-    Gone {
-        /// Where it was.
-        dir: std::path::PathBuf,
-        /// Which replica.
-        replica: ReplicaId,
+    /// Its folder is gone, or that of another replica.
+    #[error("the metadata log of this node cannot be used: {reason}")]
+    Folder {
+        /// Which it is.
+        reason: String,
+        /// It was this node's own, and is no more.
+        is_lost: bool,
     },
     /// A batch in it.
     #[error("the metadata log is damaged at offset {offset}: {reason}")]
@@ -85,6 +76,16 @@ pub enum MetadataError {
     Config(#[from] ConfigError),
 }
 
+impl MetadataError {
+    /// True if the log is damaged, or gone: with the help of the other nodes, this one goes on with another replica of it.
+    pub(crate) fn is_loss(&self) -> bool {
+        matches!(
+            self,
+            Self::Log(LogError::Damaged { .. }) | Self::Batch { .. } | Self::Folder { is_lost: true, .. }
+        )
+    }
+}
+
 /// The metadata log of this start, with what it says.
 pub(crate) struct OpenLog {
     /// The partition.
@@ -93,6 +94,8 @@ pub(crate) struct OpenLog {
     pub(crate) controller: Controller,
     /// One past the last record that was replayed.
     pub(crate) applied: Offset,
+    /// Where the replay has to get before what it says is used: it was interrupted by damage that the others are to mend.
+    pub(crate) lacks_upto: Option<Offset>,
 }
 
 /// The partition of the metadata log.
@@ -109,14 +112,13 @@ pub(crate) const GROUP: GroupId = GroupId { topic: METADATA_TOPIC_ID, partition:
 ///
 /// A node that is alone begins a new log with every feature at its newest level, and shortens one that is long.
 pub(crate) fn open(
-    store: &LogStore<ServerDisk>,
-    data_dir: &Path,
+    opener: &Opener,
     fixed: &BTreeMap<String, String>,
     replica: Option<ReplicaOptions>,
     now: TimestampMs,
 ) -> Result<OpenLog, MetadataError> {
-    let id = topic_partition();
-    let dir = data_dir.join(id.to_string());
+    let (id, store) = (topic_partition(), &opener.store);
+    let dir = opener.data_dir.join(id.to_string());
     let identity = PartitionIdentity { topic_id: METADATA_TOPIC_ID, topic_partition: id };
     let config = LogConfig {
         retention_ms: None,
@@ -132,50 +134,107 @@ pub(crate) fn open(
         }
     };
     if let Some(options) = replica {
-        let (replica, recovery) = Replica::open(store, &dir, &identity, config, policy, options, now)?;
+        make_way(opener, (&identity, &dir), &options, now)?;
+        let own = options.id;
+        let open = || {
+            let (config, options) = (config.clone(), options.clone());
+            Replica::open(store, &dir, &identity, config, policy, options, now)
+        };
+        let (mut replica, recovery) = with_index_built_again(store.disk(), &identity.topic_partition, open)?;
         warn(&recovery);
-        let (controller, applied) = replay(&replica.reader(), fixed)?;
-        return Ok(OpenLog { core: Partition::Replica(Box::new(replica)), controller, applied });
+        opener.journal.note(GROUP, own)?;
+        let replayed = replay_replica(&mut replica, fixed)?;
+        let Replayed { controller, applied, damage } = replayed;
+        let committed = replica.reader().high_watermark().offset();
+        let lacks_upto = match damage {
+            // Only a batch that is out of service is mended.
+            Some(damage)
+                if !replica.damaged().is_empty() && replica.members().voters.iter().any(|id| *id != own) =>
+            {
+                tracing::error!(%damage, "a part of the metadata log is damaged: this node waits until the others have mended it");
+                Some(committed)
+            }
+            Some(damage) => return Err(damage),
+            None => None,
+        };
+        let core = Partition::Replica(Box::new(replica));
+        return Ok(OpenLog { core, controller, applied, lacks_upto });
     }
     let (core, recovery) = Solo::open(store, &dir, &identity, config, policy, now)?;
     warn(&recovery);
-    let (mut controller, _) = replay(&core.reader(), fixed)?;
+    let Replayed { mut controller, damage, .. } = replay(&core.reader(), fixed)?;
+    if let Some(damage) = damage {
+        return Err(damage);
+    }
     let mut log = LoneLog { core };
     if log.core.reader().log_end().get() == 0 {
         log.begin(&mut controller, now)?;
     }
     log.shorten(&controller, now)?;
     let applied = log.core.reader().log_end().offset();
-    Ok(OpenLog { core: Partition::Solo(Box::new(log.core)), controller, applied })
+    Ok(OpenLog { core: Partition::Solo(Box::new(log.core)), controller, applied, lacks_upto: None })
 }
 
 type Reader = PartitionReader<ServerDisk>;
 
-/// # Errors
-/// [`MetadataError::Gone`] if this node had this replica, and its folder is not there; the disk's.
-pub(crate) fn refuse_if_gone(opener: &Opener, replica: ReplicaId) -> Result<(), MetadataError> {
-    let dir = opener.data_dir.join(topic_partition().to_string());
-    let is_there = owner(opener.store.disk(), &dir)?.is_some();
-    if !is_there && opener.journal.known(GROUP) == Some(replica) {
-        return Err(MetadataError::Gone { dir, replica });
-    }
-    Ok(())
+/// Sees to it that a replica that comes in the place of an earlier one begins with an empty folder.
+fn make_way(
+    opener: &Opener,
+    (identity, dir): (&PartitionIdentity, &Path),
+    options: &ReplicaOptions,
+    now: TimestampMs,
+) -> Result<(), MetadataError> {
+    let before = opener.owner_before(GROUP, dir, Some(options)).map_err(|error| match error {
+        OpenError::Log(error) => MetadataError::Log(error),
+        error => MetadataError::Folder { is_lost: error.is_lost(), reason: error.to_string() },
+    })?;
+    Ok(opener.make_way((identity, dir), before, options, false, now)?)
 }
 
-fn replay(reader: &Reader, fixed: &BTreeMap<String, String>) -> Result<(Controller, Offset), MetadataError> {
+/// What was read of the log at start.
+struct Replayed {
+    controller: Controller,
+    /// One past the last record.
+    applied: Offset,
+    /// Where it went no further.
+    damage: Option<MetadataError>,
+}
+
+/// As [`replay`]; an index that is damaged is built again from its log.
+fn replay_replica(
+    replica: &mut Replica<ServerDisk>,
+    fixed: &BTreeMap<String, String>,
+) -> Result<Replayed, MetadataError> {
+    let replayed = replay(&replica.reader(), fixed)?;
+    let Some(MetadataError::Log(LogError::Damaged { file, .. })) = &replayed.damage else {
+        return Ok(replayed);
+    };
+    if file.extension().is_some_and(|extension| extension == "index") {
+        tracing::warn!(file = %file.display(), "the index is built again");
+        replica.repair_index(replayed.applied)?;
+        return replay(&replica.reader(), fixed);
+    }
+    Ok(replayed)
+}
+
+fn replay(reader: &Reader, fixed: &BTreeMap<String, String>) -> Result<Replayed, MetadataError> {
     let mut controller = Controller::new(fixed.clone())?;
-    let mut at = reader.log_start();
-    for change in committed_from(reader, at) {
-        match change? {
-            Change::Record(record, offset) => {
+    let mut applied = reader.log_start();
+    for change in committed_from(reader, applied) {
+        match change {
+            Ok(Change::Record(record, offset)) => {
                 let applied = controller.apply(&record);
                 applied.map_err(|error| MetadataError::Apply { offset, error })?;
             }
-            Change::Reset => controller = Controller::new(fixed.clone())?,
-            Change::Upto(next) => at = next,
+            Ok(Change::Reset) => controller = Controller::new(fixed.clone())?,
+            Ok(Change::Upto(next)) => applied = next,
+            Err(damage) if damage.is_loss() => {
+                return Ok(Replayed { controller, applied, damage: Some(damage) });
+            }
+            Err(error) => return Err(error),
         }
     }
-    Ok((controller, at))
+    Ok(Replayed { controller, applied, damage: None })
 }
 
 /// What the log says, in its order.
@@ -195,15 +254,25 @@ pub(crate) fn committed_from(
     let (reader, mut at) = (reader.clone(), from);
     let pieces = std::iter::from_fn(move || {
         let upto = reader.high_watermark().offset();
-        let piece = match reader.log().read(at, upto, REPLAY_BYTES, true) {
-            Ok(slice) => slice?,
-            Err(error) => return Some(vec![Err(error.into())]),
+        // Checked: what rots in the metadata must not become a setting, or a topic.
+        let changes = match reader.log().read_checked(at, upto, REPLAY_BYTES) {
+            Ok(bytes) if bytes.is_empty() => return None,
+            Ok(bytes) => changes_of(&bytes, at),
+            Err(error) => Err(error.into()),
         };
-        at = piece.next_offset;
-        let changes = piece.read().map_err(MetadataError::Read).and_then(|bytes| changes_of(&bytes, from));
         Some(match changes {
-            Ok(changes) => changes.into_iter().map(Ok).collect(),
-            Err(error) => vec![Err(error)],
+            Ok(changes) => {
+                at = changes.iter().fold(at, |at, change| match change {
+                    Change::Upto(next) => *next,
+                    Change::Reset | Change::Record(..) => at,
+                });
+                changes.into_iter().map(Ok).collect()
+            }
+            Err(error) => {
+                // It goes no further.
+                at = upto;
+                vec![Err(error)]
+            }
         })
     });
     pieces.flatten()

@@ -8,7 +8,7 @@ mod effects;
 pub(crate) mod log;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
@@ -16,7 +16,7 @@ use tailrace_broker::config::BrokerConfig;
 use tailrace_broker::{ApplyError, Command, ControlError, Controller, MetadataImage, MetadataRecord};
 use tailrace_records::BatchError;
 use tailrace_replication::raft::ProposeError;
-use tailrace_types::{HighWatermark, Offset, ProducerId, TimestampMs};
+use tailrace_types::{HighWatermark, Offset, ProducerId, ReplicaId, TimestampMs};
 use tokio::sync::{Mutex, Notify, OwnedMutexGuard, watch};
 
 use crate::broker::Broker;
@@ -99,6 +99,8 @@ pub(crate) struct ControllerShell {
     flusher: Arc<Flusher>,
     /// Captures what the topics bind.
     nats: Arc<NatsFront>,
+    /// What is published are the settings of the start, and no more.
+    is_held: AtomicBool,
     /// Counts the changes of topics and settings.
     changes: watch::Sender<u64>,
     /// One past the last record that was carried out here.
@@ -111,6 +113,26 @@ struct State {
     controller: Controller,
     /// One past the last record in the image.
     applied: Offset,
+    /// What is known so far is not used yet.
+    hold: Option<Hold>,
+}
+
+/// Where the metadata have to get before this node does anything by them. Until then they may be older than what it has done by them
+/// already: a topic that they name may have been deleted here, and another one made under its name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Hold {
+    /// An offset: all that was committed here before is there again.
+    pub(crate) upto: Option<Offset>,
+    /// A replica of the metadata log: this node is registered with it.
+    pub(crate) registration: Option<ReplicaId>,
+}
+
+impl Hold {
+    fn is_over(&self, image: &MetadataImage, applied: Offset) -> bool {
+        let node = image.node(image.broker().node());
+        self.upto.is_none_or(|upto| applied >= upto)
+            && self.registration.is_none_or(|id| node.is_some_and(|node| node.registration.replica == id))
+    }
 }
 
 /// Producer ids that were reserved in the metadata log and are handed out one by one.
@@ -125,6 +147,7 @@ pub(crate) struct Tools {
     pub(crate) opener: Opener,
     pub(crate) flusher: Arc<Flusher>,
     pub(crate) nats: Arc<NatsFront>,
+    pub(crate) hold: Hold,
 }
 
 type Guard = OwnedMutexGuard<Option<State>>;
@@ -132,15 +155,18 @@ type Guard = OwnedMutexGuard<Option<State>>;
 impl ControllerShell {
     /// Opens every partition that the metadata knows. Blocks on the disk.
     pub(crate) fn start(log: OpenLog, tools: Tools, now: TimestampMs) -> Self {
-        let Tools { opener, flusher, nats } = tools;
-        let OpenLog { core, controller, applied } = log;
+        let Tools { opener, flusher, nats, hold } = tools;
+        let OpenLog { core, controller, applied, lacks_upto: _ } = log;
         let id = (log::topic_partition(), log::GROUP);
         let handle = Arc::new(PartitionHandle::new(id, core, Arc::clone(&opener.links)));
-        let image = controller.image();
+        let hold = Some(hold).filter(|hold| !hold.is_over(&controller.image(), applied));
+        let is_held = AtomicBool::new(hold.is_some());
+        let image = if hold.is_some() { controller.anew().image() } else { controller.image() };
         let table = effects::open_all(&image, &opener, now);
         nats.follow(&table);
         Self {
-            state: Arc::new(Mutex::new(Some(State { controller, applied }))),
+            state: Arc::new(Mutex::new(Some(State { controller, applied, hold }))),
+            is_held,
             handle,
             broker_config: ArcSwap::from(Arc::clone(image.broker())),
             image: ArcSwap::from(image),
@@ -152,6 +178,11 @@ impl ControllerShell {
             applied: watch::Sender::new(applied),
             caught_up: Mutex::default(),
         }
+    }
+
+    /// True while the metadata are not known well enough to do anything by them.
+    pub(crate) fn is_held(&self) -> bool {
+        self.is_held.load(Ordering::Acquire)
     }
 
     /// Tells of every change of topics and settings, after it was carried out.
@@ -385,7 +416,20 @@ impl ControllerShell {
             }
         }
         let image = controller.image();
-        *state = State { controller, applied };
+        let was_held = state.hold.is_some();
+        let hold = state.hold.take().filter(|hold| !hold.is_over(&image, applied));
+        let is_held = hold.is_some();
+        *state = State { controller, applied, hold };
+        if is_held {
+            return Ok(());
+        }
+        if was_held {
+            let (opener, image) = (self.opener.clone(), Arc::clone(&image));
+            let swept = tokio::task::spawn_blocking(move || opener.remove_strays(&image)).await;
+            swept.map_err(|_| CommandError::Stopping)?;
+            self.is_held.store(false, Ordering::Release);
+            of_note = true;
+        }
         self.image.store(Arc::clone(&image));
         self.carry_out(&image, now).await;
         self.applied.send_replace(applied);

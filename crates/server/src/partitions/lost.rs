@@ -16,18 +16,50 @@ use crate::partitions::table::PartitionSlot;
 /// Time between two looks.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Time between two questions about the same replica.
+/// Time until the next question about a partition after it got another replica here; twice as long after each further one.
 const AGAIN: Duration = Duration::from_secs(30);
 
-/// What was tried, so that it is not tried all the time. As many as there are replicas in trouble.
-#[derive(Debug, Default)]
-struct Tried(HashMap<(GroupId, ReplicaId), Attempt>);
+/// It grows no further.
+const AGAIN_MAX: Duration = Duration::from_secs(600);
 
-#[derive(Clone, Copy, Debug)]
+/// A partition that was in trouble is forgotten when there was none for so long. Longer than [`AGAIN_MAX`].
+const FORGET: Duration = Duration::from_secs(1800);
+
+/// What was tried, so that it is not tried all the time. As many as there are partitions in trouble.
+#[derive(Debug, Default)]
+struct Tried(HashMap<GroupId, Attempt>);
+
+/// Of one partition: also of the replicas that came in the place of the first, which may share its fate.
+#[derive(Debug)]
 struct Attempt {
+    replica: ReplicaId,
     /// It was opened anew once, which mends what the index had.
     reopened: bool,
-    asked: Option<Instant>,
+    /// How many were given up.
+    given_up: u32,
+    /// Nobody is asked before.
+    ask_at: Instant,
+    seen: Instant,
+}
+
+impl Attempt {
+    fn new(replica: ReplicaId, now: Instant) -> Self {
+        Self { replica, reopened: false, given_up: 0, ask_at: now, seen: now }
+    }
+
+    fn see(&mut self, replica: ReplicaId, now: Instant) {
+        if self.replica != replica {
+            (self.replica, self.reopened) = (replica, false);
+        }
+        self.seen = now;
+    }
+
+    /// The controller was asked.
+    fn note(&mut self, is_given_up: bool, now: Instant) {
+        self.given_up += u32::from(is_given_up);
+        let doubled = 1 << self.given_up.saturating_sub(1).min(10);
+        self.ask_at = now + (AGAIN * doubled).min(AGAIN_MAX);
+    }
 }
 
 /// A replica that is no more.
@@ -57,17 +89,21 @@ async fn replace(broker: &Arc<Broker>, tried: &mut Tried) {
         return;
     }
     let lost = find(broker).await;
-    tried.0.retain(|which, _| lost.iter().any(|lost| (lost.group, lost.replica) == *which));
+    let now = Instant::now();
+    for lost in &lost {
+        let attempt = tried.0.entry(lost.group).or_insert_with(|| Attempt::new(lost.replica, now));
+        attempt.see(lost.replica, now);
+    }
+    tried.0.retain(|_, attempt| now.duration_since(attempt.seen) < FORGET);
     for lost in lost {
-        let which = (lost.group, lost.replica);
-        let attempt = tried.0.entry(which).or_insert(Attempt { reopened: false, asked: None });
+        let Some(attempt) = tried.0.get_mut(&lost.group) else { continue };
         if let Some(handle) = lost.halted.as_ref().filter(|_| !attempt.reopened) {
             attempt.reopened = true;
             tracing::warn!(partition = %lost.id, reason = %lost.reason, "the replica is opened anew");
             broker.controller.reopen(handle, broker.now()).await;
-        } else if attempt.asked.is_none_or(|asked| asked.elapsed() >= AGAIN) {
-            attempt.asked = Some(Instant::now());
-            ask(broker, &lost).await;
+        } else if now >= attempt.ask_at {
+            let is_given_up = ask(broker, &lost).await;
+            attempt.note(is_given_up, now);
         }
     }
 }
@@ -103,18 +139,52 @@ async fn beyond_repair(handle: &Arc<PartitionHandle>) -> Option<Lost> {
     Some(Lost { id: handle.id.clone(), group: handle.group, replica, reason, halted })
 }
 
-async fn ask(broker: &Arc<Broker>, lost: &Lost) {
+/// True if it was given up.
+async fn ask(broker: &Arc<Broker>, lost: &Lost) -> bool {
     let Lost { id, group, replica, reason, .. } = lost;
     let command = Command::RenewReplica { topic: group.topic, partition: group.partition, replica: *replica };
     match broker.controller.execute(command, broker.now()).await {
         Ok(_) => {
             broker.metrics.repair.replicas_given_up.inc();
             tracing::warn!(partition = %id, %replica, %reason, "the replica is given up: another one begins anew in its place");
+            return true;
         }
         Err(CommandError::Refused(error)) => {
             tracing::error!(partition = %id, %replica, %reason, %error, "the replica stays out of service");
         }
         // Without a controller it is asked again.
         Err(error) => tracing::debug!(partition = %id, %error, "a lost replica could not be reported"),
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use tailrace_types::NodeId;
+
+    use super::*;
+
+    #[test]
+    fn replicas_that_are_lost_one_after_the_other_are_reported_ever_more_seldom() {
+        let began = Instant::now();
+        let replica = |incarnation| ReplicaId::new(NodeId(1), incarnation);
+        let mut attempt = Attempt::new(replica(1), began);
+        assert_eq!(attempt.ask_at, began, "the first at once");
+        let mut now = began;
+        let mut waits = Vec::new();
+        for incarnation in 1..=8 {
+            attempt.see(replica(incarnation), now);
+            attempt.note(true, now);
+            waits.push((attempt.ask_at - now).as_secs());
+            now = attempt.ask_at;
+        }
+        assert_eq!(waits, [30, 60, 120, 240, 480, 600, 600, 600]);
+        attempt.note(false, now);
+        assert_eq!(attempt.ask_at - now, AGAIN_MAX, "a refusal makes it no shorter");
+        attempt.reopened = true;
+        attempt.see(replica(8), now);
+        assert!(attempt.reopened);
+        attempt.see(replica(9), now);
+        assert!(!attempt.reopened, "each is opened anew once");
     }
 }

@@ -24,7 +24,7 @@ pub(crate) use flusher::Flusher;
 pub(crate) use handle::{Awaited, PartitionHandle, WaitOutcome};
 pub(crate) use journal::Journal;
 pub(crate) use lost::replace_lost;
-pub(crate) use open::{Opener, log_config, policy};
+pub(crate) use open::{OpenError, Opener, log_config, policy, with_index_built_again};
 pub(crate) use stepper::Stepper;
 pub(crate) use table::{PartitionSlot, Topic, TopicTable};
 pub(crate) use ticker::tick;

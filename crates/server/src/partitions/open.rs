@@ -3,9 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tailrace_broker::TopicImage;
 use tailrace_broker::config::{BrokerConfig, Durability as TopicDurability, TopicConfig};
-use tailrace_log::{Disk as _, LogConfig, LogError, LogStore, PartitionIdentity, Recovery};
+use tailrace_broker::{METADATA_TOPIC, MetadataImage, TopicImage};
+use tailrace_log::{
+    Disk as _, LogConfig, LogError, LogStore, PartitionIdentity, Recovery, aside_of, delete_partition,
+    holds_data, read_identity, set_aside,
+};
 use tailrace_replication::raft::{Replica, ReplicaOptions, owner};
 use tailrace_replication::{Durability, Partition, Policy, Solo};
 use tailrace_types::{GroupId, NodeId, PartitionId, ReplicaId, TimestampMs, TopicPartition};
@@ -32,7 +35,7 @@ pub(crate) struct Opener {
 
 /// Why a partition cannot be opened.
 #[derive(Debug, thiserror::Error)]
-enum OpenError {
+pub(crate) enum OpenError {
     #[error(transparent)]
     Log(#[from] LogError),
     /// Removed by hand, above all.
@@ -54,7 +57,7 @@ enum OpenError {
 }
 
 impl OpenError {
-    fn is_lost(&self) -> bool {
+    pub(crate) fn is_lost(&self) -> bool {
         matches!(self, Self::Gone { .. } | Self::Log(LogError::Damaged { .. }))
     }
 }
@@ -173,10 +176,12 @@ impl Opener {
                 (Partition::Solo(Box::new(core)), recovery)
             }
             Some(options) => {
-                if before.is_some_and(|before| is_earlier(before, options.id)) {
-                    tracing::warn!(partition = %id, ?before, "the folder of an earlier replica is removed");
-                    tailrace_log::delete_partition(self.store.disk(), &dir, &topic.id.to_string())?;
-                }
+                let was_let_go = |before: &ReplicaId| {
+                    let partition = topic.partition(id.partition);
+                    partition.is_some_and(|partition| !partition.lost.contains(before))
+                };
+                let was_let_go = before.as_ref().is_some_and(was_let_go);
+                self.make_way((&identity, &dir), before, &options, was_let_go, now)?;
                 let replica = options.id;
                 let (core, recovery) = self.open_replica(&dir, &identity, (config, policy, options), now)?;
                 match self.journal.note(group, replica) {
@@ -193,7 +198,75 @@ impl Opener {
         Ok(core)
     }
 
-    /// An index that is damaged is built anew from its log.
+    /// A replica that comes in the place of another one begins with an empty folder. What a lost one has left may be whole in part, and is
+    /// set aside; what the group has let go is removed.
+    pub(crate) fn make_way(
+        &self,
+        (identity, dir): (&PartitionIdentity, &Path),
+        before: Option<ReplicaId>,
+        options: &ReplicaOptions,
+        was_let_go: bool,
+        now: TimestampMs,
+    ) -> Result<(), LogError> {
+        let disk = self.store.disk();
+        let id = &identity.topic_partition;
+        let group = GroupId { topic: identity.topic_id, partition: id.partition };
+        let has_come_later = match before {
+            Some(before) => is_earlier(before, options.id),
+            // One that founds the partition takes over what its node had of it when it was alone.
+            None => self.journal.known(group).is_some() || !options.members.voters.contains(&options.id),
+        };
+        let is_there = || disk.exists(dir).map_err(|error| LogError::io("look for", dir, error));
+        if !has_come_later || !is_there()? {
+            return Ok(());
+        }
+        if was_let_go || !holds_data(disk, dir)? {
+            tracing::warn!(partition = %id, ?before, "the folder of an earlier replica is removed");
+            return delete_partition(disk, dir, &identity.topic_id.to_string());
+        }
+        let aside = set_aside(disk, dir, now)?;
+        tracing::warn!(
+            partition = %id, ?before, kept = %aside.display(),
+            "the folder of a replica that was given up is set aside: remove it when nobody needs it"
+        );
+        Ok(())
+    }
+
+    /// Removes a partition's folder, and what was set aside of it. Blocks.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub(crate) fn delete(&self, id: &TopicPartition, unique: &str) -> Result<(), LogError> {
+        let (disk, dir) = (self.store.disk(), self.data_dir.join(id.to_string()));
+        for aside in aside_of(disk, &dir)? {
+            disk.remove_dir(&aside).map_err(|error| LogError::io("remove", &aside, error))?;
+        }
+        delete_partition(disk, &dir, unique)
+    }
+
+    /// Removes the folders of partitions that this node is not to have any more: of topics that were deleted, and of those that moved
+    /// elsewhere, while its metadata log could not say so. `image` is newer than all that the node has ever done. Blocks.
+    pub(crate) fn remove_strays(&self, image: &MetadataImage) {
+        let disk = self.store.disk();
+        let Ok(entries) = disk.read_dir(&self.data_dir) else { return };
+        for entry in entries.into_iter().filter(|entry| entry.is_dir) {
+            // What cannot be made out stays.
+            let Ok(Some(found)) = read_identity(disk, &self.data_dir.join(&entry.name)) else { continue };
+            let id = &found.topic_partition;
+            let is_its_own = id.to_string() == entry.name && id.topic.as_str() != METADATA_TOPIC;
+            let topic = image.topic_by_id(found.topic_id);
+            let partition = topic.and_then(|topic| topic.partition(id.partition));
+            let is_wanted = partition.is_some_and(|p| p.present_on(image.broker().node()).is_some());
+            if !is_its_own || is_wanted {
+                continue;
+            }
+            tracing::info!(partition = %id, topic_id = %found.topic_id, "this node has no replica of it any more: its folder is removed");
+            if let Err(error) = self.delete(id, &found.topic_id.to_string()) {
+                tracing::error!(partition = %id, %error, "deleting the partition's folder failed");
+            }
+        }
+    }
+
     fn open_replica(
         &self,
         dir: &Path,
@@ -205,22 +278,11 @@ impl Opener {
             let (config, options) = (config.clone(), options.clone());
             Replica::open(&self.store, dir, identity, config, policy, options, now)
         };
-        let (index, error) = match open() {
-            Err(LogError::Damaged { file, position, reason })
-                if file.extension().is_some_and(|extension| extension == "index") =>
-            {
-                (file.clone(), LogError::Damaged { file, position, reason })
-            }
-            opened => return opened,
-        };
-        tracing::warn!(partition = %identity.topic_partition, %error, "the index is built anew");
-        let removed = self.store.disk().remove_file(&index);
-        removed.map_err(|error| LogError::io("remove", &index, error))?;
-        open()
+        with_index_built_again(self.store.disk(), &identity.topic_partition, open)
     }
 
     /// The replica whose folder is there, if there is one.
-    fn owner_before(
+    pub(crate) fn owner_before(
         &self,
         group: GroupId,
         dir: &Path,
@@ -244,6 +306,25 @@ impl Opener {
         check_owner(dir, found, known, wanted)?;
         Ok(found)
     }
+}
+
+/// Opens a replica. An index that is damaged is built again from its log.
+pub(crate) fn with_index_built_again<T>(
+    disk: &ServerDisk,
+    id: &TopicPartition,
+    open: impl Fn() -> Result<T, LogError>,
+) -> Result<T, LogError> {
+    let (index, error) = match open() {
+        Err(LogError::Damaged { file, position, reason })
+            if file.extension().is_some_and(|extension| extension == "index") =>
+        {
+            (file.clone(), LogError::Damaged { file, position, reason })
+        }
+        opened => return opened,
+    };
+    tracing::warn!(partition = %id, %error, "the index is built again");
+    disk.remove_file(&index).map_err(|error| LogError::io("remove", &index, error))?;
+    open()
 }
 
 /// Whether `wanted` may be opened, or begun, where the folder is that of `found` and the journal knows of `known`.

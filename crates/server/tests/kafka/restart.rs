@@ -361,6 +361,7 @@ async fn a_folder_that_cannot_be_used_is_named_in_one_line() {
     assert!(other_node.contains("node.id=1"), "{other_node}");
 
     let meta = server.data_dir().join("tailrace.meta");
+    std::fs::remove_file(server.data_dir().join("tailrace.meta.copy")).expect("it is there");
     let text = std::fs::read_to_string(&meta).expect("it is there");
     std::fs::write(&meta, text.replace("\"format\": 1", "\"format\": 999")).expect("it can be written");
     let newer = refusal(&base).await;

@@ -633,6 +633,7 @@ impl World {
             rack: None,
             levels: (1, 1),
             replica: node.and_then(|node| node.place.as_ref()).map(|place| place.replica),
+            renews: false,
         }
     }
 

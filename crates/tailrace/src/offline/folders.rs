@@ -14,9 +14,9 @@ pub(super) fn partitions(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
     }
     let mut found = Vec::new();
     for path in children(dir)? {
-        // These are on their way out, ours and Kafka's.
+        // These are on their way out, ours and Kafka's; or were given up and set aside.
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let leaving = name.ends_with(".deleted") || name.ends_with("-delete");
+        let leaving = [".deleted", "-delete", ".damaged"].iter().any(|end| name.ends_with(end));
         if path.is_dir() && !leaving && is_partition(&path)? {
             found.push(path);
         }

@@ -204,7 +204,7 @@ fn folders_and_clusters_are_not_mixed_up() {
     assert!(error.contains("set cluster.listen"), "{error}");
     let error = serve(&["--node-id", "3", "--cluster-listen", "127.0.0.1:0"]);
     assert!(error.contains("belongs to node 2, not 3"), "{error}");
-    // A node number that is taken, by a node that lives.
+    // A node number that is taken, by a node that lives: the seed itself.
     let fresh = other.path().join("fresh").to_str().unwrap().to_owned();
     let twin =
         ["serve", "--data-dir", &fresh, "--kafka", "127.0.0.1:0", "--nats", "off", "--http", "127.0.0.1:0"];
@@ -220,6 +220,50 @@ fn folders_and_clusters_are_not_mixed_up() {
     let join = [&join[..], &["--cluster-listen", "127.0.0.1:0", "--seed", &first.cluster]].concat();
     let error = failure(&run(&join), 1);
     assert!(error.contains("holds a cluster of its own"), "{error}");
+}
+
+/// Somebody changes a node's disk within its session: the new folder waits until the old one is known to be gone. One whose number
+/// belongs to a node that lives waits no longer than that takes.
+#[test]
+fn a_node_with_an_empty_folder_waits_until_the_old_one_is_known_to_be_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut nodes = three(dir.path());
+    let server = &nodes[&1].server;
+    server.output(&["topic", "create", "t", "--replication-factor", "3"]);
+    server.produce("t", &["--batch-bytes", "1000"], lines(0..500).as_bytes());
+    let seed = nodes[&1].cluster.clone();
+    nodes.remove(&2).unwrap().server.kill();
+    std::fs::remove_dir_all(dir.path().join("node2")).unwrap();
+    let log = dir.path().join("node2.stderr");
+    std::fs::remove_file(&log).unwrap();
+    let removed = members_changed(dir.path(), "change=Remove");
+    let began = Instant::now();
+    nodes.insert(2, start_node(dir.path(), 2, &["--seed", &seed]));
+    assert!(began.elapsed() > Duration::from_secs(5), "it came back within the session of the old one");
+    let said = std::fs::read_to_string(&log).unwrap();
+    assert_eq!(said.matches("does not know yet that its last bearer is gone").count(), 1, "{said}");
+    assert!(!said.contains("waiting to be let into a cluster"), "{said}");
+    eventually("its replicas count again", || {
+        // That of the metadata, and that of the topic.
+        members_changed(dir.path(), "change=Remove") >= removed + 2
+    });
+    // What lies before these in the logs is committed with them: also that the lost replicas are out.
+    nodes[&1].server.produce("t", &["--batch-bytes", "1000"], lines(500..600).as_bytes());
+    nodes[&1].server.output(&["topic", "create", "u", "--replication-factor", "3"]);
+    nodes.remove(&3).unwrap().server.kill();
+    eventually("there are leaders", || matches!(leaders(&nodes[&1], "t")[..], [Some(1 | 2)]));
+    let found = nodes[&2].server.consume_text("t", &[]);
+    assert_eq!(sorted(&found), sorted(&lines(0..600)));
+
+    let began = Instant::now();
+    let fresh = dir.path().join("fresh");
+    let own = ["serve", "--data-dir", fresh.to_str().unwrap(), "--node-id", "2"];
+    let free = ["--kafka", "127.0.0.1:0", "--nats", "off", "--http", "127.0.0.1:0"];
+    let more = ["--cluster-listen", "127.0.0.1:0", "--seed", &seed];
+    let complaint = failure(&run(&[&own[..], &free, &more].concat()), 1);
+    assert!(complaint.contains("The node id 2 is in use"), "{complaint}");
+    assert!((15..40).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
+    assert_eq!(sorted(&nodes[&2].server.consume_text("t", &[])), sorted(&lines(0..600)));
 }
 
 /// Two processes that are the same node would both answer clients; the second one has nothing new to say.

@@ -97,7 +97,7 @@ fn rot_on_one_node_is_found_by_a_scrub_and_mended() {
     stop_and_compare(dir.path(), nodes, "t", &text);
 }
 
-/// A segment that rots while its node is down is mended in place; one that is too short keeps the replica from opening: it begins anew.
+/// A segment that rots while its node is down is mended in place, and so is one that is too short: no replica is given up.
 #[test]
 fn rot_while_a_node_is_down_is_mended_after_its_start() {
     let dir = tempfile::tempdir().unwrap();
@@ -107,15 +107,12 @@ fn rot_while_a_node_is_down_is_mended_after_its_start() {
     rot(&segments(dir.path(), 3, "kept")[0]);
     let short = &segments(dir.path(), 3, "cut")[0];
     std::fs::OpenOptions::new().write(true).open(short).unwrap().set_len(100).unwrap();
-    let promoted = members_changed(dir.path(), "change=Promote");
     let seed = nodes[&1].cluster.clone();
     let often = "tailrace.scrub.interval.ms=2000";
     let third = start_node(dir.path(), 3, &["--seed", &seed, "--set", often]);
     nodes.insert(3, third);
     let log = || std::fs::read_to_string(dir.path().join("node3.stderr")).unwrap();
     eventually("the rot is found", || log().contains("damage was found"));
-    eventually("the other replica is given up", || log().contains("is given up"));
-    eventually("it votes again", || members_changed(dir.path(), "change=Promote") > promoted);
     eventually("everything is mended", || nothing_is_damaged(&nodes[&1]));
     eventually("nothing moves any more", || {
         status(&nodes[&1])["reassignments"].as_array().is_some_and(Vec::is_empty)
@@ -123,6 +120,7 @@ fn rot_while_a_node_is_down_is_mended_after_its_start() {
     for (topic, text) in [("kept", &kept), ("cut", &cut)] {
         assert_all_there(&nodes[&3], topic, text);
     }
+    assert!(!log().contains("is given up"), "{}", log());
     stop_and_compare(dir.path(), nodes, "cut", &cut);
 }
 
@@ -146,15 +144,55 @@ fn a_folder_that_was_removed_by_hand_is_a_lost_replica() {
     });
     nodes.remove(&1).unwrap().server.kill();
     assert_all_there(&nodes[&2], "t", &text);
-    // The metadata log cannot be replaced in place: the node says what to do.
+    // The same of the metadata log: the others give it another replica, and nothing else is lost.
+    let seed = nodes[&3].cluster.clone();
+    nodes.insert(1, start_node(dir.path(), 1, &["--seed", &seed]));
     nodes.remove(&2).unwrap().server.kill();
     std::fs::remove_dir_all(dir.path().join("node2/__cluster_metadata-0")).unwrap();
+    let given_up = log().matches("is given up").count();
+    nodes.insert(2, start_node(dir.path(), 2, &["--seed", &seed]));
+    assert!(log().contains("this node has another replica of the metadata log"), "{}", log());
+    assert_all_there(&nodes[&2], "t", &text);
+    assert_eq!(log().matches("is given up").count(), given_up, "{}", log());
+}
+
+/// What lies where a replica begins anew is not its own: it is set aside, and the replica is replaced once.
+#[test]
+fn a_replica_begins_anew_beside_what_lies_in_its_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut nodes = three(dir.path());
+    let (text, _other) = (filled(&nodes, "t"), filled(&nodes, "other"));
+    assert_eq!(nodes.remove(&2).unwrap().server.stop(), Some(0));
     let data = dir.path().join("node2");
-    let serve = ["serve", "--data-dir", data.to_str().unwrap(), "--kafka", "127.0.0.1:0", "--nats", "off"];
-    let more =
-        ["--http", "127.0.0.1:0", "--node-id", "2", "--cluster-listen", "127.0.0.1:0", "--seed", &seed];
-    let error = crate::support::failure(&run(&[&serve[..], &more].concat()), 1);
-    assert!(error.contains("Remove the whole data folder"), "{error}");
+    std::fs::remove_dir_all(data.join("t-0")).unwrap();
+    std::fs::create_dir(data.join("t-0")).unwrap();
+    let foreign = std::fs::read(data.join("other-0/checkpoint")).unwrap();
+    std::fs::write(data.join("t-0/checkpoint"), &foreign).unwrap();
+    let promoted = members_changed(dir.path(), "change=Promote");
+    let seed = nodes[&1].cluster.clone();
+    let second = start_node(dir.path(), 2, &["--seed", &seed]);
+    nodes.insert(2, second);
+    let log = || std::fs::read_to_string(dir.path().join("node2.stderr")).unwrap();
+    eventually("another one votes in its place", || members_changed(dir.path(), "change=Promote") > promoted);
+    eventually("nothing moves any more", || {
+        status(&nodes[&1])["reassignments"].as_array().is_some_and(Vec::is_empty)
+    });
+    assert_eq!(log().matches("is given up").count(), 1, "{}", log());
+    let aside: Vec<_> = set_aside(&data);
+    assert_eq!(aside.len(), 1, "{aside:?}");
+    assert_eq!(std::fs::read(aside[0].join("checkpoint")).unwrap(), foreign);
+    assert!(log().contains(aside[0].file_name().unwrap().to_str().unwrap()), "{}", log());
+    nodes.remove(&1).unwrap().server.kill();
+    assert_all_there(&nodes[&2], "t", &text);
+    // With the topic goes what was kept of it.
+    nodes[&2].server.output(&["topic", "delete", "t"]);
+    eventually("nothing is left of it", || set_aside(&data).is_empty() && !data.join("t-0").exists());
+}
+
+/// The folders that were set aside.
+fn set_aside(data: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(data).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|path| path.extension().is_some_and(|extension| extension == "damaged")).collect()
 }
 
 #[test]

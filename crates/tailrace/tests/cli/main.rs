@@ -2,6 +2,7 @@
 
 mod cluster;
 mod cluster_admin;
+mod cluster_damage;
 mod cluster_repair;
 mod config;
 mod ends;

@@ -92,6 +92,8 @@ fn a_folder_of_a_newer_format_is_refused() {
         let newer = dir.path().join("newer");
         copy_dir(&data, &newer);
         let path = newer.join(file);
+        // What a newer build keeps beside it, this one does not know.
+        std::fs::remove_file(newer.join("tailrace.meta.copy")).unwrap();
         let mut bytes = std::fs::read(&path).unwrap();
         match bytes.starts_with(b"{") {
             true => {

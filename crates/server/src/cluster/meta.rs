@@ -1,0 +1,316 @@
+//! The file that names the node and its cluster, and a copy of it.
+//!
+//! One changed character in it would be another node, another disk or another cluster. So it has a checksum, and lies there twice: what is
+//! damaged is written again from the other one. docs/format.md describes it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::identity::ClusterError;
+
+/// File in the data folder that names the node and the cluster it belongs to, and the format of the folder.
+const META_FILE: &str = "tailrace.meta";
+
+/// The same again.
+const COPY_FILE: &str = "tailrace.meta.copy";
+
+/// Newest format of a data folder that this build knows: that of a node in a cluster.
+pub(super) const FORMAT: u32 = 2;
+
+/// Format of a folder whose node was always alone.
+pub(super) const FORMAT_ALONE: u32 = 1;
+
+const CRC: &str = "crc";
+
+/// What the file says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Meta {
+    pub(super) format: u32,
+    pub(super) node_id: i32,
+    pub(super) cluster_id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) cluster: Option<Membership>,
+}
+
+/// A node's place in a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Membership {
+    /// Random, made once: another one means another disk.
+    pub(super) directory: String,
+    /// Its replica of the metadata log.
+    pub(super) replica: u64,
+    /// The members with which the metadata log began.
+    pub(super) founders: Vec<u64>,
+    /// Where the nodes were when this was written.
+    pub(super) nodes: Vec<(i32, String)>,
+}
+
+/// The two files of one data folder.
+#[derive(Clone, Debug)]
+pub(super) struct MetaFiles {
+    pub(super) path: PathBuf,
+    copy: PathBuf,
+}
+
+/// What was found in one of them.
+enum Found {
+    Missing,
+    /// Whole, by its checksum.
+    Whole(Value),
+    /// It has no checksum: an older build wrote it.
+    Unchecked(Value),
+    Damaged {
+        reason: String,
+        /// What it says all the same.
+        says: Option<Value>,
+    },
+}
+
+impl MetaFiles {
+    pub(super) fn of(data_dir: &Path) -> Self {
+        Self { path: data_dir.join(META_FILE), copy: data_dir.join(COPY_FILE) }
+    }
+
+    /// What they say; `None` of a new folder. A file that is damaged, or missing, is written again from the other one.
+    ///
+    /// # Errors
+    /// [`ClusterError::NewerFormat`]; [`ClusterError::File`] if neither is whole, or the disk fails.
+    pub(super) fn read(&self) -> Result<Option<Meta>, ClusterError> {
+        let read = |path| read(path).map_err(|error| self.failed("read", &error));
+        let (value, must_write) = match judge(read(&self.path)?, read(&self.copy)?) {
+            Verdict::New => return Ok(None),
+            Verdict::Says(value) => (value, false),
+            Verdict::SaysAndIsWritten { value, reason } => {
+                if let Some(reason) = reason {
+                    let file = self.path.display();
+                    tracing::warn!(%file, %reason, "what names the node is written again from its copy");
+                }
+                (value, true)
+            }
+            Verdict::Lost(reason) => {
+                let reason = format!("it is damaged ({reason}), and so is its copy, or gone");
+                return Err(self.failed("understand", &reason));
+            }
+        };
+        if let Some(found) = format_of(&value).filter(|format| *format > FORMAT) {
+            return Err(ClusterError::NewerFormat { path: self.path.clone(), found });
+        }
+        let meta = serde_json::from_value(value).map_err(|error| self.failed("understand", &error))?;
+        if must_write {
+            self.write(&meta)?;
+        }
+        Ok(Some(meta))
+    }
+
+    /// Writes both, the copy first: it is never older. Durable on return.
+    ///
+    /// # Errors
+    /// [`ClusterError::File`]
+    pub(super) fn write(&self, meta: &Meta) -> Result<(), ClusterError> {
+        let written = [&self.copy, &self.path].into_iter().try_for_each(|path| write_beside(path, meta));
+        written.map_err(|error| self.failed("write", &error))
+    }
+
+    fn failed(&self, action: &'static str, error: &dyn std::fmt::Display) -> ClusterError {
+        ClusterError::File { action, path: self.path.clone(), error: error.to_string() }
+    }
+}
+
+/// What both together say.
+enum Verdict {
+    New,
+    Says(Value),
+    /// `reason`: what is wrong with the file, if it is the copy that counts.
+    SaysAndIsWritten {
+        value: Value,
+        reason: Option<String>,
+    },
+    Lost(String),
+}
+
+fn judge(found: Found, copy: Found) -> Verdict {
+    let copy = match copy {
+        Found::Whole(copy) => Some(copy),
+        Found::Missing | Found::Unchecked(_) | Found::Damaged { .. } => None,
+    };
+    match (found, copy) {
+        (Found::Missing, None) => Verdict::New,
+        (Found::Whole(value), Some(copy)) if value == copy => Verdict::Says(value),
+        // An older build, which writes no checksum, knows of no copy: that may be older still.
+        (Found::Whole(value) | Found::Unchecked(value), _) => {
+            Verdict::SaysAndIsWritten { value, reason: None }
+        }
+        (Found::Damaged { says: Some(says), .. }, copy)
+            if is_newer(&says) && !copy.as_ref().is_some_and(|copy| differs_in_format_only(&says, copy)) =>
+        {
+            Verdict::Says(says)
+        }
+        (Found::Missing, Some(value)) => {
+            Verdict::SaysAndIsWritten { value, reason: Some("it is missing".to_owned()) }
+        }
+        (Found::Damaged { reason, .. }, Some(value)) => {
+            Verdict::SaysAndIsWritten { value, reason: Some(reason) }
+        }
+        (Found::Damaged { reason, .. }, None) => Verdict::Lost(reason),
+    }
+}
+
+fn read(path: &Path) -> io::Result<Found> {
+    match std::fs::read(path) {
+        Ok(bytes) => Ok(parse(&bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Found::Missing),
+        Err(error) => Err(error),
+    }
+}
+
+fn parse(bytes: &[u8]) -> Found {
+    let mut value: Value = match serde_json::from_slice(bytes) {
+        Ok(value) => value,
+        Err(error) => return Found::Damaged { reason: error.to_string(), says: None },
+    };
+    let Some(fields) = value.as_object_mut().filter(|fields| fields.contains_key("format")) else {
+        return Found::Damaged { reason: "it has no format".to_owned(), says: None };
+    };
+    match fields.remove(CRC) {
+        None => Found::Unchecked(value),
+        Some(stored) if stored.as_u64() == Some(checksum(&value).into()) => Found::Whole(value),
+        Some(stored) => {
+            let reason = format!("its checksum is {}, expected {stored}", checksum(&value));
+            Found::Damaged { reason, says: Some(value) }
+        }
+    }
+}
+
+/// Of the fields in the order of their names, without blanks: so a build that does not know all of them comes to the same.
+fn checksum(value: &Value) -> u32 {
+    crc32c::crc32c(value.to_string().as_bytes())
+}
+
+fn format_of(value: &Value) -> Option<u32> {
+    u32::try_from(value.get("format")?.as_u64()?).ok()
+}
+
+fn is_newer(value: &Value) -> bool {
+    format_of(value).is_some_and(|format| format > FORMAT)
+}
+
+/// True if a changed byte made the format look newer.
+fn differs_in_format_only(found: &Value, copy: &Value) -> bool {
+    let mut found = found.clone();
+    if let (Some(fields), Some(format)) = (found.as_object_mut(), copy.get("format")) {
+        fields.insert("format".to_owned(), format.clone());
+    }
+    found == *copy
+}
+
+/// Written beside and renamed, so that a crash leaves the old file or the new one.
+fn write_beside(path: &Path, meta: &Meta) -> io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let beside = path.with_file_name(name);
+    let mut value = serde_json::to_value(meta).map_err(io::Error::other)?;
+    let crc = checksum(&value);
+    if let Some(fields) = value.as_object_mut() {
+        fields.insert(CRC.to_owned(), crc.into());
+    }
+    let text = serde_json::to_string_pretty(&value).map_err(io::Error::other)?;
+    std::fs::write(&beside, text + "\n")?;
+    std::fs::File::open(&beside)?.sync_all()?;
+    std::fs::rename(&beside, path)?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    std::fs::File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn meta() -> Meta {
+        Meta {
+            format: FORMAT,
+            node_id: 2,
+            cluster_id: "19JJudW5QUKkX-neJPf80Q".to_owned(),
+            cluster: Some(Membership {
+                directory: "5Fk5tTIEmsP_7yaGqo2fiA".to_owned(),
+                replica: 12_884_901_890,
+                founders: vec![4_294_967_297],
+                nodes: vec![(1, "127.0.0.1:1".to_owned()), (2, "127.0.0.1:2".to_owned())],
+            }),
+        }
+    }
+
+    fn files() -> (TempDir, MetaFiles) {
+        let folder = TempDir::new().unwrap();
+        let files = MetaFiles::of(folder.path());
+        assert_eq!(files.read().unwrap(), None);
+        files.write(&meta()).unwrap();
+        (folder, files)
+    }
+
+    /// Whatever bit of one of the two changes, and wherever one of them is cut off.
+    #[test]
+    fn one_of_the_two_files_is_enough() {
+        let (_folder, files) = files();
+        let whole = std::fs::read(&files.path).unwrap();
+        assert_eq!(std::fs::read(&files.copy).unwrap(), whole);
+        let says = |path: &Path, bytes: &[u8]| {
+            let (damaged, other) = (parse(bytes), parse(&whole));
+            let verdict = if path == files.path { judge(damaged, other) } else { judge(other, damaged) };
+            match verdict {
+                Verdict::Says(value) | Verdict::SaysAndIsWritten { value, .. } => {
+                    serde_json::from_value::<Meta>(value).ok()
+                }
+                Verdict::New | Verdict::Lost(_) => None,
+            }
+        };
+        for path in [&files.path, &files.copy] {
+            for at in 0..whole.len() {
+                for bit in 0..8 {
+                    let mut bytes = whole.clone();
+                    bytes[at] ^= 1 << bit;
+                    assert_eq!(says(path, &bytes), Some(meta()), "{path:?} byte {at} bit {bit}");
+                }
+                assert_eq!(says(path, &whole[..at]), Some(meta()), "{path:?} cut at {at}");
+            }
+            let mut bytes = whole.clone();
+            bytes[30] ^= 1;
+            std::fs::write(path, &bytes).unwrap();
+            assert_eq!(files.read().unwrap(), Some(meta()));
+            assert_eq!(std::fs::read(path).unwrap(), whole, "it is written again");
+            std::fs::remove_file(path).unwrap();
+            assert_eq!(files.read().unwrap(), Some(meta()));
+            assert_eq!(std::fs::read(path).unwrap(), whole, "it is written again");
+        }
+    }
+
+    #[test]
+    fn with_both_damaged_nothing_is_guessed() {
+        let (_folder, files) = files();
+        let mut bytes = std::fs::read(&files.path).unwrap();
+        let at = bytes.iter().position(|byte| *byte == b'J').unwrap();
+        bytes[at] = b'K';
+        std::fs::write(&files.path, &bytes).unwrap();
+        std::fs::write(&files.copy, &bytes).unwrap();
+        let error = files.read().unwrap_err().to_string();
+        assert!(error.contains("tailrace.meta") && error.contains("damaged"), "{error}");
+        assert_eq!(std::fs::read(&files.path).unwrap(), bytes, "nothing was changed");
+    }
+
+    #[test]
+    fn older_builds_write_one_file_without_a_checksum_and_newer_ones_are_recognised() {
+        let (_folder, files) = files();
+        let older = Meta { node_id: 2, cluster: None, format: FORMAT_ALONE, ..meta() };
+        std::fs::write(&files.path, serde_json::to_string_pretty(&older).unwrap()).unwrap();
+        assert_eq!(files.read().unwrap(), Some(older.clone()), "the copy is older");
+        assert_eq!(files.read().unwrap(), Some(older));
+        let of_a_newer_build = r#"{"format": 3, "node_id": 2, "cluster_id": "x", "seal": "abc", "crc": 1}"#;
+        std::fs::write(&files.path, of_a_newer_build).unwrap();
+        assert!(matches!(files.read(), Err(ClusterError::NewerFormat { found: 3, .. })));
+        assert_eq!(std::fs::read_to_string(&files.path).unwrap(), of_a_newer_build);
+    }
+}
