@@ -152,6 +152,28 @@ impl DamageMap {
             })
     }
 
+    /// Forgets what begins within `from..upto` and is there again. What was lost stays lost.
+    pub(crate) fn mended(&self, from: Offset, upto: Offset) {
+        if self.any() {
+            self.change(|ranges| {
+                let before = ranges.len();
+                let stays = |range: &DamagedRange| {
+                    range.is_lost || range.base_offset < from || range.base_offset >= upto
+                };
+                ranges.retain(stays);
+                ranges.len() < before
+            });
+        }
+    }
+
+    /// The first range that has something of `from..upto` and may be there again one day: its bytes are wrong.
+    pub(crate) fn wrong_within(&self, from: Offset, upto: Offset) -> Option<DamagedRange> {
+        if !self.any() {
+            return None;
+        }
+        self.ranges.load().iter().find(|range| !range.is_lost && range.overlaps(from, upto)).cloned()
+    }
+
     /// Forgets what lies below the log start.
     pub(crate) fn trim(&self, log_start: Offset) {
         if self.any() {
@@ -228,6 +250,17 @@ impl<D: Disk> LogReader<D> {
         let segment = list.get(crate::reader::segment_of(&list, offset))?;
         let bounds = (segment.base_offset, segment.end_offset());
         (bounds.0..bounds.1).contains(&offset).then_some(bounds)
+    }
+
+    /// # Errors
+    /// [`LogError::Damaged`] if bytes within `from..upto` are known to be wrong. Where records are lost, a batch without any stands.
+    pub(crate) fn refuse_wrong(&self, from: Offset, upto: Offset) -> Result<(), LogError> {
+        self.damage.wrong_within(from, upto).map_or(Ok(()), |range| Err(range.damage.to_error()))
+    }
+
+    /// Somebody has decided that the loss of a range is accepted.
+    pub fn forget_lost(&self, range: &DamagedRange) {
+        self.damage.forget(range.base_offset, range.end_offset);
     }
 
     /// # Errors

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use tailrace_types::{LeaderEpoch, Offset, RaftIndex};
 
 use crate::checkpoint::SnapshotContent;
+use crate::damage::DamagedRange;
 use crate::disk::{Disk, remove_if_there, replace_file, replace_file_unsynced};
 use crate::epochs::EpochTable;
 use crate::error::{IoContext, LogError};
@@ -38,6 +39,8 @@ pub struct InstallTarget {
     pub epochs: Vec<(LeaderEpoch, Offset)>,
     /// Producer state at the end.
     pub producers: Option<Bytes>,
+    /// Offsets whose records the copy lacks, since they are lost everywhere.
+    pub lost: Vec<DamagedRange>,
 }
 
 impl<D: Disk> Log<D> {
@@ -75,6 +78,8 @@ impl<D: Disk> Log<D> {
             let header = staging.header(info).encode();
             replace_file_unsynced(disk, &segment.path(Kind::Header), &[IoSlice::new(&header)])?;
         }
+        // Before the copy counts: it must never be taken for whole.
+        self.reader.write_damage(&target.lost)?;
         let mut file = lock(&self.reader.checkpoint);
         // What they tell is of the log before: gone for good before the copy counts.
         for offset in std::mem::take(&mut file.snapshots) {
@@ -114,6 +119,9 @@ impl<D: Disk> Log<D> {
         reader.log_start.store(target.log_start.0, Release);
         reader.set_log_end(target.end_offset);
         reader.damage.forget(Offset(0), Offset(i64::MAX));
+        target.lost.iter().for_each(|range| {
+            reader.damage.add(&DamagedRange { is_lost: true, ..range.clone() });
+        });
         reader.first_dirty.store(target.first_dirty.0, Release);
         reader.generation.fetch_add(1, Release);
         self.publish_epochs();

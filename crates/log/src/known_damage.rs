@@ -20,16 +20,18 @@ impl<D: Disk> LogReader<D> {
         if !self.damage.take_unsaved() {
             return Ok(());
         }
+        self.write_damage(&self.damage.all()).inspect_err(|_| self.damage.set_unsaved())
+    }
+
+    pub(crate) fn write_damage(&self, ranges: &[DamagedRange]) -> Result<(), LogError> {
         let (disk, path) = (self.store.disk(), self.dir.join(names::DAMAGE));
-        let ranges = self.damage.all();
-        let saved = if ranges.is_empty() {
+        if ranges.is_empty() {
             remove_if_there(disk, &path).and_then(|()| {
                 disk.sync_dir(&self.dir).map_err(|error| LogError::io("sync", &self.dir, error))
             })
         } else {
-            replace_file(disk, &path, &[IoSlice::new(&damage::encode(&ranges))])
-        };
-        saved.inspect_err(|_| self.damage.set_unsaved())
+            replace_file(disk, &path, &[IoSlice::new(&damage::encode(ranges))])
+        }
     }
 
     /// What was known before the last stop, as far as it is so still. `notes` gets what was mended since.

@@ -57,7 +57,7 @@ impl<D: Disk> SegmentPin<D> {
     pub fn read(&self, position: u32, bytes_max: usize) -> Result<Bytes, LogError> {
         let left = self.info.bytes.saturating_sub(position) as usize;
         let mut bytes = vec![0; left.min(bytes_max)];
-        self.reader.refuse_damaged(self.info.base_offset, self.info.end_offset)?;
+        self.reader.refuse_wrong(self.info.base_offset, self.info.end_offset)?;
         let files = match self.kept.get() {
             Some(files) => Arc::clone(files),
             None => self.reader.files(&self.segment)?,
@@ -93,7 +93,7 @@ impl<D: Disk> Log<D> {
         let segments: Vec<_> = listed.cloned().collect();
         let mut pins = Vec::with_capacity(segments.len());
         for (number, segment) in segments.iter().enumerate() {
-            self.reader.refuse_damaged(segment.base_offset, segment.end_offset().min(end))?;
+            self.reader.refuse_wrong(segment.base_offset, segment.end_offset().min(end))?;
             let next = segments.get(number + 1).map_or(next_raft_index, |next| next.first_raft_index);
             let mut info = SegmentInfo {
                 base_offset: segment.base_offset,

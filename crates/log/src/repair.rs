@@ -342,6 +342,7 @@ fn mend<D: Disk>(
         match fill(patch, &reader, (&sources, options.give_up), &mut done) {
             Ok(Some(patch)) => {
                 install(log, patch)?;
+                reader.damage.forget(base, end);
                 steps.append(&mut done);
             }
             Ok(None) => steps.extend(damaged.into_iter().map(|range| RepairStep::Left { range })),

@@ -44,7 +44,7 @@ impl<D: Disk> Log<D> {
         };
         let producers = producers();
         if let Some(segment) = &rewritten.segment {
-            self.reader.damage.forget(segment.base_offset, segment.end_offset());
+            self.reader.damage.mended(segment.base_offset, segment.end_offset());
             self.reader.segments.store(Arc::new(new_list));
             self.reader.store.admit(segment);
         }

@@ -36,7 +36,7 @@ impl<'s, D: Disk> Source<'s, D> {
         segment: &'s Arc<Segment<D>>,
         chunk_bytes: usize,
     ) -> Result<Self, LogError> {
-        reader.refuse_damaged(segment.base_offset, segment.end_offset())?;
+        reader.refuse_wrong(segment.base_offset, segment.end_offset())?;
         Ok(Self {
             files: reader.files(segment)?,
             segment,

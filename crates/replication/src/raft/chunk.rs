@@ -12,7 +12,8 @@
 //! | 4 | bytes at most |
 //! | 4 x 8 | from, to, index and term of the snapshot; of batches: from, to, first offset, one past the last |
 //!
-//! The answer is the bytes themselves; of batches, the first dirty offset and the log start (8 bytes each) come before them.
+//! The answer is the bytes themselves; of batches, the first dirty offset and the log start (8 bytes each) come before them. -1 for the
+//! first says that the batch is damaged there, too; of a replica that is damaged somewhere all bits of the second are inverted.
 
 use std::sync::Arc;
 
@@ -132,13 +133,21 @@ pub(super) struct RangeAnswer {
     pub(super) first_dirty: Offset,
     pub(super) log_start: Offset,
     pub(super) batches: Bytes,
+    /// The one that answers lacks the first of what was asked for, too.
+    pub(super) lacks: bool,
+    /// It lacks something itself.
+    pub(super) is_damaged: bool,
 }
+
+/// In the place of the first dirty offset: the batches are damaged here as well.
+const LACKS: i64 = -1;
 
 impl RangeAnswer {
     fn encode(&self) -> Bytes {
         let mut out = BytesMut::with_capacity(16 + self.batches.len());
-        out.put_i64_le(self.first_dirty.0);
-        out.put_i64_le(self.log_start.0);
+        out.put_i64_le(if self.lacks { LACKS } else { self.first_dirty.0 });
+        // Negative of one that is damaged itself, which earlier builds take for a low log start.
+        out.put_i64_le(if self.is_damaged { !self.log_start.0 } else { self.log_start.0 });
         out.put_slice(&self.batches);
         out.freeze()
     }
@@ -147,8 +156,14 @@ impl RangeAnswer {
         if bytes.len() < 16 {
             return None;
         }
-        let (first_dirty, log_start) = (Offset(bytes.get_i64_le()), Offset(bytes.get_i64_le()));
-        Some(Self { first_dirty, log_start, batches: bytes })
+        let (first_dirty, log_start) = (bytes.get_i64_le(), bytes.get_i64_le());
+        Some(Self {
+            first_dirty: Offset(first_dirty),
+            log_start: Offset(if log_start < 0 { !log_start } else { log_start }),
+            batches: bytes,
+            lacks: first_dirty == LACKS,
+            is_damaged: log_start < 0,
+        })
     }
 }
 
@@ -183,7 +198,17 @@ impl<D: Disk> ChunkReader<D> {
         let bytes_max = self.request.bytes_max();
         // Read before the batches: what is compacted meanwhile is not taken.
         let (first_dirty, log_start) = (log.first_dirty(), log.log_start());
-        let mut batches = log.read_checked(from, upto.min(committed), bytes_max)?;
+        let is_damaged = !log.damaged().is_empty();
+        let mut batches = match log.read_checked(from, upto.min(committed), bytes_max) {
+            Ok(batches) => batches,
+            Err(LogError::Damaged { .. }) => {
+                let batches = Bytes::new();
+                return Ok(
+                    RangeAnswer { first_dirty, log_start, batches, lacks: true, is_damaged: true }.encode()
+                );
+            }
+            Err(error) => return Err(error),
+        };
         if batches.is_empty() && upto <= committed && log.is_hole(from, upto)? {
             // What there was compaction has removed: a batch without records says so.
             let epoch = log.epoch_at(from).ok_or_else(gone)?;
@@ -194,7 +219,7 @@ impl<D: Disk> ChunkReader<D> {
         if log.first_dirty() != first_dirty {
             return Err(gone());
         }
-        Ok(RangeAnswer { first_dirty, log_start, batches }.encode())
+        Ok(RangeAnswer { first_dirty, log_start, batches, lacks: false, is_damaged }.encode())
     }
 
     fn read_snapshot(&self, source: &Source<D>) -> Result<Bytes, LogError> {

@@ -13,6 +13,7 @@ use super::ballot::{Point, lists};
 use super::chunk::{CHUNK_BYTES_MAX, ChunkRequest, Part};
 use super::manifest::Manifest;
 use super::offers::IDLE_TIMEOUTS;
+use super::repair::lost_range;
 use super::replica::Replica;
 use super::storage::epoch_of;
 use crate::producers::Producers;
@@ -232,6 +233,7 @@ impl<D: Disk> Replica<D> {
         producers.commit(manifest.end_offset);
         producers.trim(manifest.log_start);
         producers.expire(now, policy.producer_expiration_ms);
+        let dir = storage.dir();
         let target = InstallTarget {
             log_start: manifest.log_start,
             end_offset: manifest.end_offset,
@@ -241,6 +243,7 @@ impl<D: Disk> Replica<D> {
             epochs: manifest.epochs,
             producers: Some(producers.snapshot())
                 .filter(|table| table.len() <= tailrace_log::SNAPSHOT_BYTES_MAX),
+            lost: manifest.lost.iter().map(|(from, upto)| lost_range(&dir, *from, *upto)).collect(),
         };
         // The entry at the snapshot's index is not here, so nothing from there on was ever committed, nor what ends beyond it.
         let log = &mut storage.ledger.log;

@@ -4,7 +4,7 @@
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 4 | version, 1 |
+//! | 4 | version, 1, or 2 where records are lost |
 //! | 8 | log start |
 //! | 8 | end offset: one past the last batch at or below the snapshot's index |
 //! | 8 | first dirty offset: compaction has seen to everything below |
@@ -14,12 +14,16 @@
 //! | 4, 4 | number of epochs, number of segments |
 //! | 12 each | epochs: epoch i32, first offset i64, ascending |
 //! | 56 each | segments: base offset, end offset, first raft index, next raft index, created, modified (8 bytes each), bytes, batches (4 each) |
+//! | 16 each | in version 2, offsets whose records are lost everywhere: first, one past the last |
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use tailrace_log::{SEGMENT_BYTES_MAX, SNAPSHOT_BYTES_MAX, SegmentInfo};
 use tailrace_types::{LeaderEpoch, Offset, RaftIndex, TimestampMs};
 
 const VERSION: u32 = 1;
+/// Offsets whose records are lost follow the segments: first and one past the last, 8 bytes each.
+const VERSION_WITH_LOST: u32 = 2;
+const LOST_BYTES: usize = 16;
 const FIXED_BYTES: usize = 4 + 5 * 8 + 4 * 4;
 const EPOCH_BYTES: usize = 12;
 const SEGMENT_BYTES: usize = 56;
@@ -38,17 +42,21 @@ pub(super) struct Manifest {
     pub(super) producers_crc: u32,
     pub(super) epochs: Vec<(LeaderEpoch, Offset)>,
     pub(super) segments: Vec<SegmentInfo>,
+    /// Offsets whose records the sender lacks, as everybody does.
+    pub(super) lost: Vec<(Offset, Offset)>,
 }
 
 impl Manifest {
     /// `None` if it would be longer than [`MANIFEST_BYTES_MAX`].
     pub(super) fn encode(&self) -> Option<Bytes> {
-        let lists = self.epochs.len() * EPOCH_BYTES + self.segments.len() * SEGMENT_BYTES;
+        let lists = self.epochs.len() * EPOCH_BYTES
+            + self.segments.len() * SEGMENT_BYTES
+            + self.lost.len() * LOST_BYTES;
         if FIXED_BYTES + lists > MANIFEST_BYTES_MAX {
             return None;
         }
         let mut out = BytesMut::with_capacity(FIXED_BYTES + lists);
-        out.put_u32_le(VERSION);
+        out.put_u32_le(if self.lost.is_empty() { VERSION } else { VERSION_WITH_LOST });
         out.put_i64_le(self.log_start.0);
         out.put_i64_le(self.end_offset.0);
         out.put_i64_le(self.first_dirty.0);
@@ -72,12 +80,20 @@ impl Manifest {
             out.put_u32_le(segment.bytes);
             out.put_u32_le(segment.rows);
         }
+        for (from, upto) in &self.lost {
+            out.put_i64_le(from.0);
+            out.put_i64_le(upto.0);
+        }
         Some(out.freeze())
     }
 
     /// Reads a manifest of a snapshot at `index`. `None` if it is cut off, of another version, or contradicts itself.
     pub(super) fn decode(mut bytes: Bytes, index: u64) -> Option<Self> {
-        if bytes.len() < FIXED_BYTES || bytes.len() > MANIFEST_BYTES_MAX || bytes.get_u32_le() != VERSION {
+        if bytes.len() < FIXED_BYTES || bytes.len() > MANIFEST_BYTES_MAX {
+            return None;
+        }
+        let version = bytes.get_u32_le();
+        if !(VERSION..=VERSION_WITH_LOST).contains(&version) {
             return None;
         }
         let mut manifest = Self {
@@ -91,9 +107,9 @@ impl Manifest {
             ..Self::default()
         };
         let (epochs, segments) = (bytes.get_u32_le() as usize, bytes.get_u32_le() as usize);
-        if bytes.len() as u128
-            != epochs as u128 * EPOCH_BYTES as u128 + segments as u128 * SEGMENT_BYTES as u128
-        {
+        let lists = epochs as u128 * EPOCH_BYTES as u128 + segments as u128 * SEGMENT_BYTES as u128;
+        let lost_bytes = usize::try_from((bytes.len() as u128).checked_sub(lists)?).ok()?;
+        if lost_bytes % LOST_BYTES != 0 || (lost_bytes == 0) != (version == VERSION) {
             return None;
         }
         for _ in 0..epochs {
@@ -101,6 +117,9 @@ impl Manifest {
         }
         for _ in 0..segments {
             manifest.segments.push(segment(&mut bytes));
+        }
+        for _ in 0..lost_bytes / LOST_BYTES {
+            manifest.lost.push((Offset(bytes.get_i64_le()), Offset(bytes.get_i64_le())));
         }
         manifest.is_sound(index).then_some(manifest)
     }
@@ -128,6 +147,7 @@ impl Manifest {
             && segments
             && last
             && first
+            && self.lost.iter().all(|(from, upto)| from.0 >= 0 && from < upto && *upto <= end)
             && self.first_index <= index.saturating_add(1)
     }
 
@@ -188,7 +208,21 @@ mod tests {
             producers_crc: 78,
             epochs: vec![(LeaderEpoch(2), Offset(15)), (LeaderEpoch(4), Offset(30))],
             segments: vec![segment(10, 11), segment(20, 23)],
+            lost: Vec::new(),
         }
+    }
+
+    #[test]
+    fn one_with_lost_records_comes_back_and_no_part_of_it_does() {
+        let manifest =
+            Manifest { lost: vec![(Offset(16), Offset(18)), (Offset(21), Offset(22))], ..manifest() };
+        let bytes = manifest.encode().unwrap();
+        assert_eq!(Manifest::decode(bytes.clone(), 32), Some(manifest.clone()));
+        for end in 0..bytes.len() {
+            assert_eq!(Manifest::decode(bytes.slice(..end), 32), None, "{end} bytes");
+        }
+        let beyond = Manifest { lost: vec![(Offset(29), Offset(31))], ..manifest };
+        assert_eq!(Manifest::decode(beyond.encode().unwrap(), 32), None);
     }
 
     #[test]

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use raft::eraftpb::{Message, MessageType, Snapshot};
-use tailrace_log::{Disk, LogError, Trim};
-use tailrace_types::RaftIndex;
+use tailrace_log::{DamagedRange, Disk, LogError, Trim};
+use tailrace_types::{Offset, RaftIndex};
 
 use super::ballot::{Point, lists};
 use super::chunk::{ChunkReader, ChunkRequest, Origin, Part, Source};
@@ -101,6 +101,11 @@ impl<D: Disk> Replica<D> {
     }
 }
 
+fn lost_below(damaged: Vec<DamagedRange>, end: Offset) -> Vec<(Offset, Offset)> {
+    let lost = damaged.into_iter().filter(|range| range.is_lost && range.base_offset < end);
+    lost.map(|range| (range.base_offset, range.end_offset.min(end))).collect()
+}
+
 /// A snapshot of everything that is applied. `None` if `to` is no member as of then, or there is nothing, or too much to describe.
 fn offer<D: Disk>(storage: &LogStorage<D>, to: u64) -> Result<Option<(Offer<D>, Snapshot)>, LogError> {
     let index = storage.applied;
@@ -128,6 +133,7 @@ fn offer<D: Disk>(storage: &LogStorage<D>, to: u64) -> Result<Option<(Offer<D>, 
         producers_crc: crc32c::crc32c(&producers),
         epochs: known.copied().collect(),
         segments: segments.iter().map(|segment| *segment.info()).collect(),
+        lost: lost_below(ledger.log.reader().damaged(), end),
     };
     let Some(data) = manifest.encode() else { return Ok(None) };
     let mut snapshot = Snapshot { data, ..Snapshot::default() };

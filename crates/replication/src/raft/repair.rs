@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use tailrace_log::{DamagedRange, Disk, LogError, Patch};
+use tailrace_log::{Damage, DamagedRange, Disk, LogError, LogReader, Patch};
 use tailrace_types::{Offset, ReplicaId, TimestampMs};
 
 use super::ballot::Point;
@@ -34,7 +34,11 @@ pub(super) struct Mending<D: Disk> {
     under_way: Option<Repair<D>>,
     /// Those that do not have what is wanted, or not in a form that fits.
     refused: BTreeSet<u64>,
-    /// How often all have.
+    /// Those of them that lack it, too.
+    lacking: BTreeSet<u64>,
+    /// One that has all of its own, and has this in a form that does not fit.
+    has_other_form: bool,
+    /// How often all have refused.
     rounds: usize,
     /// One of them has not said so, but nothing.
     unanswered: bool,
@@ -49,13 +53,38 @@ struct Repair<D: Disk> {
     patch: Patch<D>,
     from: ReplicaId,
     idle_ticks: usize,
+    /// What is left out of it, since nobody has it.
+    lost: Vec<DamagedRange>,
+}
+
+/// Records that no replica has.
+pub(super) fn lost_range(dir: &std::path::Path, from: Offset, upto: Offset) -> DamagedRange {
+    let damage =
+        Damage { file: dir.to_owned(), position: 0, reason: "no replica has these records".to_owned() };
+    DamagedRange { is_lost: true, ..DamagedRange::found(from, upto, damage) }
+}
+
+impl<D: Disk> Repair<D> {
+    fn is_known_to_be_lost(&self, log: &LogReader<D>) -> bool {
+        let wanted = self.patch.wanted();
+        wanted.is_some_and(|(from, _)| log.damaged().iter().any(|range| range.is_lost && range.holds(from)))
+    }
 }
 
 impl<D: Disk> Mending<D> {
+    /// Another part is asked for.
+    fn forget_refusals(&mut self) {
+        self.refused.clear();
+        self.lacking.clear();
+        self.has_other_form = false;
+    }
+
     pub(super) fn new() -> Self {
         Self {
             under_way: None,
             refused: BTreeSet::new(),
+            lacking: BTreeSet::new(),
+            has_other_form: false,
             rounds: 0,
             unanswered: false,
             pause_ticks: 0,
@@ -71,8 +100,9 @@ impl<D: Disk> Replica<D> {
         self.ledger().reader.log().damaged()
     }
 
+    /// True if it lacks what others may have.
     pub(super) fn is_damaged(&self) -> bool {
-        !self.damaged().is_empty()
+        self.damaged().iter().any(|range| !range.is_lost)
     }
 
     /// Why this copy of the partition cannot become whole again, if so: it is to be given up, and to begin anew under a new id. Others
@@ -81,7 +111,9 @@ impl<D: Disk> Replica<D> {
         if self.is_lost {
             return self.halted().map(str::to_owned);
         }
-        let damaged = self.damaged().into_iter().next().filter(|_| self.mending.rounds >= ROUNDS_MAX)?;
+        // What it holds must not be given up while nobody is known to have it whole.
+        let is_time = self.mending.rounds >= ROUNDS_MAX && self.mending.has_other_form;
+        let damaged = self.damaged().into_iter().find(|range| is_time && !range.is_lost)?;
         Some(format!(
             "{}; no other replica has this part in a form that could take its place",
             damaged.damage
@@ -127,7 +159,7 @@ impl<D: Disk> Replica<D> {
     /// What is to be asked of another replica next.
     pub(super) fn wanted_range(&self) -> Option<ChunkRequest> {
         let Some(repair) = &self.mending.under_way else { return self.mending.suspect };
-        let (from, upto) = repair.patch.wanted()?;
+        let (from, upto) = repair.patch.wanted().filter(|_| repair.from != self.options.id)?;
         Some(self.range_request(repair.from, from, upto))
     }
 
@@ -162,13 +194,21 @@ impl<D: Disk> Replica<D> {
                 && answer.log_start <= from.max(reader.log_start())
                 && !answer.batches.is_empty()
         };
-        let answer = answer.and_then(RangeAnswer::decode).filter(fits);
+        let answer = answer.and_then(RangeAnswer::decode);
+        if let Some(answer) = &answer {
+            if answer.lacks {
+                self.mending.lacking.insert(repair.from.0);
+            } else if !fits(answer) && !answer.is_damaged {
+                self.mending.has_other_form = true;
+            }
+        }
+        let answer = answer.filter(|answer| !answer.lacks && fits(answer));
         let pushed =
             answer.and_then(|answer| Some(self.mending.under_way.as_mut()?.patch.push(&answer.batches)));
         match pushed {
             Some(Ok(())) => {
                 // Who lacks one part may have another.
-                self.mending.refused.clear();
+                self.mending.forget_refusals();
                 self.copy_own(now);
             }
             None | Some(Err(LogError::Damaged { .. })) => self.refused(),
@@ -181,7 +221,11 @@ impl<D: Disk> Replica<D> {
     fn refused(&mut self) {
         let Some(repair) = &self.mending.under_way else { return };
         self.mending.refused.insert(repair.from.0);
-        match (self.next_source(), &mut self.mending.under_way) {
+        let next = self.next_source();
+        if next.is_none() && self.is_lost_everywhere() {
+            return self.leave_out();
+        }
+        match (next, &mut self.mending.under_way) {
             (Some(next), Some(repair)) => (repair.from, repair.idle_ticks) = (next, 0),
             (None, under_way) => {
                 if let Some(repair) = under_way.take() {
@@ -189,6 +233,43 @@ impl<D: Disk> Replica<D> {
                 }
             }
             (Some(_), None) => {}
+        }
+    }
+
+    /// True if there is nobody to ask.
+    fn is_the_only_voter(&self) -> bool {
+        self.members().voters == [self.options.id]
+    }
+
+    /// True if all others have said, and again and again, that they lack what is wanted, too.
+    fn is_lost_everywhere(&self) -> bool {
+        let own = self.options.id;
+        let voters = self.members().voters;
+        let lacking = &self.mending.lacking;
+        self.mending.rounds + 1 >= ROUNDS_MAX
+            && voters.iter().filter(|id| **id != own).all(|id| lacking.contains(&id.0))
+    }
+
+    /// Goes on without what is wanted: a batch without records takes its place, and its offsets stay named as lost. The bytes that lay
+    /// there are kept in a file beside.
+    fn leave_out(&mut self) {
+        let dir = self.node.store().dir();
+        let reader = self.node.store().ledger.log.reader();
+        let Some(repair) = &mut self.mending.under_way else { return };
+        let Some((from, upto)) = repair.patch.wanted() else { return };
+        let known = reader.damaged().into_iter().find(|range| range.holds(from));
+        let range = known.map_or_else(
+            || lost_range(&dir, from, upto),
+            |known| DamagedRange { base_offset: from, end_offset: upto, is_lost: true, ..known },
+        );
+        let left_out = reader.keep_damaged(&range).and_then(|_| repair.patch.give_up_wanted());
+        match left_out {
+            Ok(_) => {
+                repair.lost.push(range);
+                self.mending.forget_refusals();
+            }
+            Err(error) if error.is_no_space() => self.pause(),
+            Err(error) => self.fail(&error),
         }
     }
 
@@ -215,6 +296,7 @@ impl<D: Disk> Replica<D> {
     fn put_in_place(&mut self, now: TimestampMs) {
         let whole = |repair: &mut Repair<D>| repair.patch.is_whole();
         let Some(repair) = self.mending.under_way.take_if(whole) else { return };
+        let lost = repair.lost;
         let installed = match repair.patch.finish() {
             Ok(rewritten) => self.install_compacted(rewritten),
             Err(error) if error.is_no_space() => return self.pause(),
@@ -226,10 +308,15 @@ impl<D: Disk> Replica<D> {
                 if let Err(error) = self.ledger_mut().forget_unended() {
                     self.fail(&error);
                 }
-                let result = trim.run();
+                let log = &mut self.ledger_mut().log;
+                lost.iter().for_each(|range| log.note_lost(range));
+                // Before it counts: it must never be taken for whole.
+                let saved = log.reader().save_damage();
+                let result = saved.and_then(|()| trim.run());
                 self.finish_trim(&trim, &result);
                 self.counters.segments_mended += 1;
-                (self.mending.rounds, self.mending.refused) = (0, BTreeSet::new());
+                self.mending.rounds = 0;
+                self.mending.forget_refusals();
             }
             // It was removed meanwhile.
             Ok(Err(discarded)) => discarded.run(),
@@ -242,7 +329,8 @@ impl<D: Disk> Replica<D> {
     pub(super) fn tick_repair(&mut self, now: TimestampMs) {
         let log_start = self.ledger().log.log_start();
         // What lies below goes by itself.
-        let damaged = self.damaged().into_iter().find(|damaged| damaged.end_offset > log_start);
+        let is_wanted = |damaged: &DamagedRange| !damaged.is_lost && damaged.end_offset > log_start;
+        let damaged = self.damaged().into_iter().find(is_wanted);
         let Some(damaged) = damaged else {
             self.mending.hand_over_ticks = 0;
             if let Some(repair) = self.mending.under_way.take() {
@@ -251,8 +339,12 @@ impl<D: Disk> Replica<D> {
             return;
         };
         self.hand_over(now);
+        let (reader, is_alone) = (self.node.store().ledger.log.reader(), self.is_the_only_voter());
         let idle = IDLE_TIMEOUTS * self.options.election_ticks;
         match &mut self.mending.under_way {
+            Some(repair) if repair.patch.wanted().is_some() && is_alone => self.leave_out(),
+            // Was known to be lost before this segment was begun.
+            Some(repair) if repair.is_known_to_be_lost(&reader) => self.leave_out(),
             Some(repair) if repair.patch.wanted().is_none() => self.copy_own(now),
             Some(repair) if repair.idle_ticks < idle => repair.idle_ticks += 1,
             Some(_) => {
@@ -294,7 +386,8 @@ impl<D: Disk> Replica<D> {
         if self.fetch.is_some() || self.node.store().applied_end()? < end {
             return Ok(());
         }
-        let Some(from) = self.next_source() else {
+        let alone = Some(self.options.id).filter(|_| self.is_the_only_voter());
+        let Some(from) = self.next_source().or(alone) else {
             // Who does not answer may have it.
             self.mending.rounds += usize::from(!std::mem::take(&mut self.mending.unanswered));
             self.mending.refused.clear();
@@ -302,7 +395,9 @@ impl<D: Disk> Replica<D> {
             return Ok(());
         };
         match self.ledger_mut().log.begin_patch(base) {
-            Ok(Some(patch)) => self.mending.under_way = Some(Repair { patch, from, idle_ticks: 0 }),
+            Ok(Some(patch)) => {
+                self.mending.under_way = Some(Repair { patch, from, idle_ticks: 0, lost: Vec::new() })
+            }
             // Compaction is under way. It ends, or fails where it reads the segment.
             Ok(None) => {}
             Err(error) if error.is_no_space() => self.pause(),

@@ -86,7 +86,7 @@ fn give_up_all(broker: &Arc<Broker>, request: &str) {
     for handle in topics.online().filter(is_meant) {
         while let Some(range) = to_be_given_up(handle) {
             match give_up(handle, &range) {
-                Ok(true) => {}
+                Ok(true) => handle.reader.log().forget_lost(&range),
                 // Compaction is under way, or retention has taken it.
                 Ok(false) => break,
                 Err(error) => {

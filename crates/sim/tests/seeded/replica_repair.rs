@@ -417,6 +417,45 @@ fn three_copies_damaged_in_different_places_of_one_segment_mend_each_other() {
     }
 }
 
+/// The same batch is gone on all three: it is named, and the rest is mended, served and copied.
+#[test]
+fn what_no_copy_has_is_named_and_holds_up_nothing_else() {
+    let mut trio = trio_with(&LogConfig::default(), 20);
+    let expected = read(trio.at(1)).unwrap();
+    for (number, disk) in trio.disks.clone().iter().enumerate() {
+        let segment = &files(disk, ".log")[0];
+        let bytes = disk.content(segment).unwrap().len();
+        flip(disk, segment, bytes / 2);
+        // And another one that the others have, before or behind it.
+        flip(disk, segment, if number == 1 { bytes / 8 } else { bytes * (6 + number) / 9 });
+    }
+    for id in 1..=3 {
+        assert_eq!(scrub(trio.at(id)).len(), 2);
+    }
+    for _ in 0..60 {
+        mend(&mut trio);
+    }
+    let lost = trio.at(1).damaged();
+    assert!(lost.len() == 1 && lost[0].is_lost, "{lost:?}");
+    for id in 1..=3 {
+        let replica = trio.at(id);
+        let found: Vec<_> =
+            replica.damaged().iter().map(|r| (r.base_offset, r.end_offset, r.is_lost)).collect();
+        assert_eq!(found, [(lost[0].base_offset, lost[0].end_offset, true)], "replica {id}");
+        assert_eq!(replica.beyond_repair(), None, "replica {id}");
+        assert!(matches!(read(replica), Err(LogError::Damaged { .. })), "a reader is told");
+        assert!(expected.ends_with(&readable_around(replica)) && !readable_around(replica).is_empty());
+        assert_eq!(scrub(replica), [], "its bytes are in order");
+    }
+    assert!(
+        trio.disks.iter().all(|disk| files(disk, "").iter().any(|f| f.to_string_lossy().contains(".lost-")))
+    );
+    // It is known after a restart, too.
+    let opened =
+        open_with(&trio.disks[1].crash(CrashMode::LoseAll), small(), options(2, &[1, 2, 3])).unwrap();
+    assert!(opened.damaged().len() == 1 && opened.damaged()[0].is_lost);
+}
+
 /// Its header says where it ends. What is cut off behind it must not make it take appends again.
 #[test]
 fn nothing_is_appended_to_a_mended_segment_also_after_a_truncation() {
