@@ -8,7 +8,7 @@ use crate::folder::Listing;
 use crate::format::names::{self, Kind};
 use crate::format::row::{ROW_BYTES, Row, row_position};
 use crate::open::TornTail;
-use crate::recover::{Bad, Recovering, Tail};
+use crate::recover::{Bad, Recovering, Tail, next_row};
 use crate::scan::{BatchScanner, Scanned};
 use crate::segment::{LenOf, Segment, SegmentFiles};
 use crate::trim::remove_segment_files;
@@ -35,8 +35,29 @@ impl<D: Disk> Recovering<'_, D> {
         Ok(after.map(|base| format!("segment {base}, which follows, had been synced")))
     }
 
+    /// The same where a `.log` ends and its rows go on: these were written with batches that are not there.
+    pub(crate) fn proof_of_loss(
+        &self,
+        (tail, segment): (&Tail<D>, &Segment<D>),
+        files: &SegmentFiles<D>,
+        end: &Bad,
+        listing: &Listing,
+    ) -> Result<Option<String>, LogError> {
+        if let Some(proof) = proof_in_rows(segment, files, end.position)? {
+            return Ok(Some(proof));
+        }
+        match next_row(tail, segment, files, end.position)? {
+            Some(_) => self.proof_of_damage(segment, files, end, listing),
+            None => Ok(None),
+        }
+    }
+
     /// A segment after `base` of which something is known to have been synced: then all before it had been.
-    fn synced_segment_after(&self, base: Offset, listing: &Listing) -> Result<Option<Offset>, LogError> {
+    pub(crate) fn synced_segment_after(
+        &self,
+        base: Offset,
+        listing: &Listing,
+    ) -> Result<Option<Offset>, LogError> {
         for &later in listing.segments.iter().filter(|later| **later > base) {
             let path = names::path(self.dir, later, Kind::Index);
             let index = match self.store.disk().open(&path, OpenMode::Read) {
@@ -118,7 +139,7 @@ impl<D: Disk> Recovering<'_, D> {
 }
 
 /// The same by the rows of the segment that are not published yet.
-pub(crate) fn proof_in_rows<D: Disk>(
+fn proof_in_rows<D: Disk>(
     segment: &Segment<D>,
     files: &SegmentFiles<D>,
     position: u64,
@@ -131,7 +152,7 @@ pub(crate) fn proof_in_rows<D: Disk>(
 
 /// The last good row from number `first` on, as an earlier process left it. Later rows know of more syncs, so this one
 /// knows of all.
-fn newest_row<F: DiskFile>(index: &F, base: Offset, first: u32) -> std::io::Result<Option<Row>> {
+pub(crate) fn newest_row<F: DiskFile>(index: &F, base: Offset, first: u32) -> std::io::Result<Option<Row>> {
     let from = row_position(first);
     let mut rows = index.len()?.saturating_sub(from) / ROW_BYTES as u64;
     while rows > 0 {

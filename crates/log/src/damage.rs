@@ -190,6 +190,11 @@ impl DamageMap {
         self.is_unsaved.swap(false, Acquire)
     }
 
+    /// True between a change and [`DamageMap::take_unsaved`].
+    pub(crate) fn is_unsaved(&self) -> bool {
+        self.is_unsaved.load(Acquire)
+    }
+
     /// What was taken could not be written.
     pub(crate) fn set_unsaved(&self) {
         self.is_unsaved.store(true, Release);

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use tailrace_types::{Offset, TimestampMs, TopicId};
 
 use crate::config::PartitionIdentity;
+use crate::cut::newest_row;
 use crate::disk::{Disk, DiskFile, OpenMode, read_file, remove_if_there, replace_file, sync_parent};
 use crate::error::{IoContext, LogError};
 use crate::format::checkpoint::{self, Checkpoint};
@@ -73,6 +74,65 @@ impl Listing {
         self.leftovers.iter().try_for_each(|name| remove_if_there(disk, &dir.join(name)))
     }
 
+    /// Gives segments whose `.log` is gone, and whose index still has rows, an empty one, so that recovery decides by these rows whether it
+    /// had been durable. Of what a checkpoint covers it says itself what there is.
+    pub(crate) fn revive<D: Disk>(
+        &mut self,
+        disk: &D,
+        dir: &Path,
+        checkpoint: Option<&Checkpoint>,
+        is_fresh: bool,
+    ) -> Result<(), LogError> {
+        let first = self.segments.first().copied();
+        // What retention was about to remove lies below the first segment.
+        let may_count = |base: Offset| match checkpoint {
+            Some(checkpoint) => base >= checkpoint.end_offset,
+            None => is_fresh || first.is_some_and(|first| base > first),
+        };
+        let mut revived = Vec::new();
+        for ((base, _), name) in self.orphans.iter().filter(|((base, n), _)| *n == 0 && may_count(*base)) {
+            let path = dir.join(name);
+            if !matches!(names::parse(name), Some((_, 0, Kind::Index))) {
+                continue;
+            }
+            let index = disk.open(&path, OpenMode::Read).context("open", &path)?;
+            if newest_row(&index, *base, 0).context("read", &path)?.is_some() {
+                let log = names::path(dir, *base, Kind::Log);
+                disk.open(&log, OpenMode::Create).context("create", &log)?;
+                revived.push(*base);
+            }
+        }
+        self.orphans.retain(|((base, generation), _)| *generation > 0 || !revived.contains(base));
+        self.segments.extend(revived);
+        self.segments.sort_unstable();
+        Ok(())
+    }
+
+    /// True if the log begins above 0, and something of it is known to have been synced: then what is missing was removed, and no power
+    /// failure took its name.
+    pub(crate) fn lost_its_beginning<D: Disk>(&self, disk: &D, dir: &Path) -> Result<bool, LogError> {
+        let Some(first) = self.segments.first().copied().filter(|first| *first > Offset(0)) else {
+            return Ok(false);
+        };
+        // A snapshot is written when the log up to its offset is durable.
+        if self.snapshots.last().is_some_and(|last| *last > first) {
+            return Ok(true);
+        }
+        for base in &self.segments {
+            let path = names::path(dir, *base, Kind::Index);
+            let index = match disk.open(&path, OpenMode::Read) {
+                Ok(index) => index,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(LogError::io("open", &path, error)),
+            };
+            let newest = newest_row(&index, *base, 0).context("read", &path)?;
+            if newest.is_some_and(|row| row.synced_bytes > 0) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Removes what is left of segments that are gone; not of those that the checkpoint still lists.
     pub(crate) fn remove_orphans<D: Disk>(
         &self,
@@ -129,7 +189,12 @@ pub(crate) fn claim<D: Disk>(
             return Ok(false);
         }
         Some(Err(_)) => {}
-        None => disk.create_dir(dir).context("create", dir)?,
+        None => {
+            disk.create_dir(dir).context("create", dir)?;
+            if Listing::read(disk, dir)?.was_synced {
+                notes.push(format!("{} was missing and is written again", path.display()));
+            }
+        }
     }
     let file = disk.open(&path, OpenMode::Truncate).context("create", &path)?;
     file.write_all_at(&[IoSlice::new(&identity::encode(expected))], 0).context("write", &path)?;

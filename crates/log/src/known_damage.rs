@@ -4,7 +4,7 @@ use std::io::IoSlice;
 
 use tailrace_types::Offset;
 
-use crate::damage::DamagedRange;
+use crate::damage::{Damage, DamagedRange};
 use crate::disk::{Disk, read_file, remove_if_there, replace_file};
 use crate::error::{IoContext, LogError};
 use crate::format::{FormatError, damage, names};
@@ -34,6 +34,23 @@ impl<D: Disk> LogReader<D> {
         }
     }
 
+    /// What is wrong with the file as it lies on the disk, if it does not say what is known.
+    pub(crate) fn damage_file_differs(&self) -> Result<Option<Damage>, LogError> {
+        let ranges = self.damage.all();
+        if ranges.is_empty() || self.damage.is_unsaved() {
+            return Ok(None);
+        }
+        let file = self.dir.join(names::DAMAGE);
+        let read = read_file(self.store.disk(), &file, damage::BYTES_MAX).context("read", &file);
+        let reason = match read {
+            Ok(Some(bytes)) if bytes == damage::encode(&ranges) => return Ok(None),
+            Ok(Some(_)) => "it does not say what is known".to_owned(),
+            Ok(None) => "it is missing".to_owned(),
+            Err(error) => return Damage::of(&error).map(Some).ok_or(error),
+        };
+        Ok(Some(Damage { file, position: 0, reason }))
+    }
+
     /// What was known before the last stop, as far as it is so still. `notes` gets what was mended since.
     pub(crate) fn load_damage(&self, notes: &mut Vec<String>) -> Result<(), LogError> {
         let path = self.dir.join(names::DAMAGE);
@@ -45,7 +62,8 @@ impl<D: Disk> LogReader<D> {
             Ok(known) => known,
             Err(error @ FormatError::Newer(_)) => return Err(error.in_file(&path)),
             Err(error) => {
-                // The scrubber finds again what is still there.
+                // The scrubber finds again what is still there. The file is replaced.
+                self.damage.set_unsaved();
                 notes.push(format!("{} was skipped: {error}", path.display()));
                 return Ok(());
             }

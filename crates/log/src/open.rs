@@ -130,12 +130,15 @@ impl<D: Disk> Log<D> {
         listing.remove_leftovers(disk, dir)?;
         let dir: Arc<Path> = dir.into();
         let (checkpoint, mut origin) = load_checkpoint(disk, &dir, identity, origin, &mut recovery)?;
+        listing.revive(disk, &dir, checkpoint.as_ref(), origin == Origin::Fresh)?;
         if origin != Origin::Unknown {
             listing.remove_orphans(disk, &dir, checkpoint.as_ref())?;
         }
         let compacted = settle(disk, &dir, &mut listing, checkpoint.as_ref(), &mut recovery)?;
-        if origin == Origin::Fresh && !compacted.is_empty() {
-            // There was a checkpoint once: compaction writes one.
+        if origin == Origin::Fresh && (!compacted.is_empty() || listing.lost_its_beginning(disk, &dir)?) {
+            // There was a checkpoint once: compaction writes one, and so does what removes the beginning of a log.
+            let path = dir.join(names::CHECKPOINT);
+            recovery.notes.push(format!("{} is missing: the whole log is read", path.display()));
             origin = Origin::Unknown;
         }
         let (side, torn) = SideFile::load(disk, &dir)?;

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use tailrace_records::BatchHeader;
 use tailrace_types::{LeaderEpoch, Offset, RaftIndex, TimestampMs};
 
-use crate::cut::proof_in_rows;
 use crate::damage::{Damage, DamagedRange};
 use crate::disk::{Disk, DiskFile, OpenMode, read_full_at};
 use crate::entries::SideFile;
@@ -152,7 +151,7 @@ impl<D: Disk> Recovering<'_, D> {
         if let Some(last) = tail.segments.last().cloned() {
             let path = last.path(Kind::Log);
             let len = self.store.disk().len(&path).context("read the length of", &path)?;
-            if len > u64::from(last.bytes()) {
+            if len > u64::from(last.bytes()) || has_rows_beyond(self.store.disk(), &last)? {
                 tail.segments.pop();
                 if self.recover_segment(&mut tail, last, listing)? {
                     return Ok(tail);
@@ -170,7 +169,8 @@ impl<D: Disk> Recovering<'_, D> {
                 continue;
             }
             let path = names::path(self.dir, base, Kind::Log);
-            if self.store.disk().len(&path).context("read the length of", &path)? == 0 {
+            let is_empty = self.store.disk().len(&path).context("read the length of", &path)? == 0;
+            if is_empty && self.synced_segment_after(Offset(base.0 - 1), listing)?.is_none() {
                 // Its creation was given up, or nothing of it reached the disk.
                 remove_segment_files(
                     self.store.disk(),
@@ -250,7 +250,7 @@ impl<D: Disk> Recovering<'_, D> {
             let proof = if is_bad {
                 self.proof_of_damage(&segment, &files, &bad, listing)?
             } else {
-                proof_in_rows(&segment, &files, bad.position)?
+                self.proof_of_loss((tail, &segment), &files, &bad, listing)?
             };
             let Some(proof) = proof else { break is_bad.then_some(bad) };
             if !self.pass_damaged(tail, &segment, &files, (&bad, &proof))? {
@@ -345,20 +345,8 @@ impl<D: Disk> Recovering<'_, D> {
         files: &SegmentFiles<D>,
         (bad, proof): (&Bad, &str),
     ) -> Result<bool, LogError> {
-        let (path, index_path) = (segment.path(Kind::Log), segment.path(Kind::Index));
-        let mut bytes = [0; ROW_BYTES];
-        let read = read_full_at(&files.index, &mut bytes, row_position(segment.rows()))
-            .context("read", &index_path)?;
-        let row = Some(&bytes[..])
-            .filter(|bytes| bytes.len() == read)
-            .and_then(|row| Row::decode(row, segment.base_offset));
-        let continues = |row: &Row| {
-            u64::from(row.position) == bad.position
-                && row.base_offset >= tail.next_offset
-                && row.raft_index >= tail.next_raft_index
-                && row.leader_epoch >= tail.last_epoch
-        };
-        let Some(row) = row.filter(continues) else { return Ok(false) };
+        let path = segment.path(Kind::Log);
+        let Some(row) = next_row(tail, segment, files, bad.position)? else { return Ok(false) };
         segment.publish(&row, self.now);
         tail.begin_epoch(row.leader_epoch, row.base_offset);
         tail.next_offset = row.next_offset();
@@ -368,6 +356,35 @@ impl<D: Disk> Recovering<'_, D> {
             Damage { file: path, position: bad.position, reason: format!("{}; {proof}", bad.reason) };
         self.recovery.damaged.push(DamagedRange::found(row.base_offset, row.next_offset(), damage));
         Ok(true)
+    }
+}
+
+/// The row that an earlier process left behind the published ones, if it describes the batch that would come next, at `position`.
+pub(crate) fn next_row<D: Disk>(
+    tail: &Tail<D>,
+    segment: &Segment<D>,
+    files: &SegmentFiles<D>,
+    position: u64,
+) -> Result<Option<Row>, LogError> {
+    let mut bytes = [0; ROW_BYTES];
+    let read = read_full_at(&files.index, &mut bytes, row_position(segment.rows()))
+        .context("read", &segment.path(Kind::Index))?;
+    let row = if read == ROW_BYTES { Row::decode(&bytes, segment.base_offset) } else { None };
+    Ok(row.filter(|row| {
+        u64::from(row.position) == position
+            && row.base_offset >= tail.next_offset
+            && row.raft_index >= tail.next_raft_index
+            && row.leader_epoch >= tail.last_epoch
+    }))
+}
+
+/// True if the index tells of batches beyond those that the checkpoint covers.
+fn has_rows_beyond<D: Disk>(disk: &D, segment: &Segment<D>) -> Result<bool, LogError> {
+    let path = segment.path(Kind::Index);
+    match disk.len(&path) {
+        Ok(len) => Ok(len >= row_position(segment.rows() + 1)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(LogError::io("read the length of", &path, error)),
     }
 }
 

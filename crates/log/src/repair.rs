@@ -108,7 +108,9 @@ pub fn repair_dir<D: Disk>(
         keep_torn(disk, dir, &expected, &mut steps)?;
         match Log::open(&store, dir, &expected, LogConfig::default(), TimestampMs(0)) {
             Err(LogError::Damaged { file, position, reason })
-                if tries < TRIES_MAX && bridge(disk, &file, position, &reason, &mut steps)? => {}
+                if tries < TRIES_MAX
+                    && (restore_entries(disk, dir, &options.sources, &mut steps)?
+                        || bridge(disk, &file, position, &reason, &mut steps)?) => {}
             opened => break opened?,
         }
     };
@@ -200,6 +202,32 @@ fn repair_entries<D: Disk>(disk: &D, dir: &Path, steps: &mut Vec<RepairStep>) ->
         format!("at byte {position}: {reason}; what was before it is kept, the whole as {}", kept.display());
     steps.push(RepairStep::Rewritten { file, reason });
     Ok(())
+}
+
+/// Takes the entries without records of a copy that has all of ours and more. True if there is one.
+fn restore_entries<D: Disk>(
+    disk: &D,
+    dir: &Path,
+    sources: &[PathBuf],
+    steps: &mut Vec<RepairStep>,
+) -> Result<bool, LogError> {
+    let (own, _) = entries::SideFile::load(disk, dir)?;
+    for source in sources {
+        let Ok((theirs, _)) = entries::SideFile::load(disk, source) else { continue };
+        let has_ours = own.entries().iter().all(|entry| theirs.at(entry.raft_index) == Some(entry));
+        if !has_ours || theirs.entries().len() == own.entries().len() {
+            continue;
+        }
+        let file = dir.join(names::ENTRIES);
+        let mut bytes = entry::encode_head();
+        theirs.entries().iter().for_each(|entry| bytes.extend_from_slice(&entry.encode()));
+        replace_file(disk, &file, &[IoSlice::new(&bytes)])?;
+        let missing = theirs.entries().len() - own.entries().len();
+        let reason = format!("{missing} entries were missing, which {} has", source.display());
+        steps.push(RepairStep::Rewritten { file, reason });
+        return Ok(true);
+    }
+    Ok(false)
 }
 
 /// Puts rows into the index for batches that neither their bytes nor their rows tell of, up to the next whole batch, so that the log opens

@@ -52,6 +52,7 @@ impl<D: Disk> Log<D> {
     ) -> Result<(Arc<Segment<D>>, bool), LogError> {
         if let Some(active) = &self.active
             && !self.is_roll_due(active, batch, now)
+            && self.reader.damage.within(active.base_offset, active.end_offset()).is_none()
         {
             return Ok((Arc::clone(active), false));
         }

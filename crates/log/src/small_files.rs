@@ -49,6 +49,11 @@ impl<D: Disk> Log<D> {
             self.poison_unless_no_space(result)?;
             found.push(damage);
         }
+        if let Some(damage) = self.reader.damage_file_differs()? {
+            self.reader.damage.set_unsaved();
+            self.reader.save_damage()?;
+            found.push(damage);
+        }
         let snapshots = self.reader.damaged_snapshots()?;
         let checkpoint = self.reader.checkpoint_differs()?;
         if checkpoint.is_some() || !snapshots.is_empty() {

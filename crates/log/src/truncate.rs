@@ -150,6 +150,9 @@ impl<D: Disk> Log<D> {
         let disk = self.reader.store.disk();
         // From the end on, one durably after the other: what a crash leaves must have no hole, since it was synced.
         for segment in cut.removed.iter().rev() {
+            // The rows first here, too.
+            crate::disk::remove_if_there(disk, &segment.path(Kind::Index))?;
+            disk.sync_dir(&self.reader.dir).context("sync", &self.reader.dir)?;
             remove_segment_files(disk, segment)?;
             disk.sync_dir(&self.reader.dir).context("sync", &self.reader.dir)?;
         }

@@ -5,10 +5,10 @@
 use std::path::PathBuf;
 
 use crate::common;
+use crate::common::damage::{copy, scrub_segments, served};
 use crate::common::{append, append_in, batch, dir, identity, open, read_all, small_segments};
 use tailrace_log::{
-    Disk, Log, LogError, LogStore, Overlay, PartitionIdentity, RepairOptions, RepairStep, Scrubbed,
-    Unhurried, inspect, repair_dir,
+    Disk, Log, LogError, LogStore, Overlay, PartitionIdentity, RepairOptions, RepairStep, inspect, repair_dir,
 };
 use tailrace_sim::{CrashMode, Effect, Rule, SimDisk};
 use tailrace_types::{LeaderEpoch, Offset, RaftIndex, TopicId};
@@ -377,42 +377,8 @@ fn a_truncation_that_power_cuts_short_leaves_a_log_that_opens() {
     }
 }
 
-/// The batches that are served, and the offset of each one that is not.
-fn served(log: &common::SimLog) -> (Vec<i64>, Vec<i64>) {
-    let (reader, mut at) = (log.reader(), Offset(0));
-    let (mut good, mut bad) = (Vec::new(), Vec::new());
-    while at < log.log_end().offset() {
-        match reader.read(at, log.log_end().offset(), 1, true) {
-            Ok(Some(slice)) => {
-                assert!(
-                    tailrace_records::verify_crc(&slice.read().unwrap()),
-                    "a damaged batch was handed out"
-                );
-                good.push(slice.base_offset.0);
-                at = slice.next_offset;
-            }
-            Ok(None) => panic!("nothing at {at}, and no word about it"),
-            Err(LogError::Damaged { .. }) => {
-                bad.push(at.0);
-                at = reader.damaged().iter().find(|range| range.holds(at)).unwrap().end_offset;
-            }
-            Err(error) => panic!("{error}"),
-        }
-    }
-    (good, bad)
-}
-
 fn scrub(log: &mut common::SimLog) -> usize {
-    let (reader, mut found) = (log.reader(), 0);
-    for target in reader.scrub_targets() {
-        if let Scrubbed::Damaged { log: damaged, index } = reader.scrub(&target, &mut Unhurried).unwrap() {
-            found += damaged.len() + usize::from(index.is_some());
-            if index.is_some() {
-                log.repair_index(target.base_offset()).unwrap();
-            }
-        }
-    }
-    found
+    scrub_segments(log).len()
 }
 
 #[test]
@@ -449,18 +415,6 @@ fn an_index_that_is_built_again_keeps_the_row_of_a_damaged_batch() {
     let mut expected = indexes;
     expected.remove(2);
     assert_eq!(raft_indexes(&log), expected);
-}
-
-/// A second copy of the folder on the same disk, as it is now.
-fn copy(disk: &SimDisk) -> PathBuf {
-    let other = dir().with_file_name("copy-0");
-    disk.create_dir(&other).unwrap();
-    for entry in disk.read_dir(&dir()).unwrap() {
-        let file = disk.open(&other.join(&entry.name), tailrace_log::OpenMode::Truncate).unwrap();
-        let content = disk.content(&dir().join(&entry.name)).unwrap();
-        tailrace_log::DiskFile::write_all_at(&file, &[std::io::IoSlice::new(&content)], 0).unwrap();
-    }
-    other
 }
 
 fn files(disk: &SimDisk) -> Vec<(String, Vec<u8>)> {

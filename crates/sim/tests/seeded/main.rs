@@ -10,6 +10,7 @@ mod log_compaction;
 mod log_damage;
 mod log_full_disk;
 mod log_model;
+mod log_table;
 mod quiet;
 mod replica_pacing;
 mod replica_repair;
