@@ -16,6 +16,7 @@ mod collector;
 mod connection;
 mod controller;
 mod coordinators;
+mod damaged;
 mod dirty;
 mod disk;
 mod group_collector;

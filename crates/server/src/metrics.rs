@@ -108,6 +108,7 @@ pub(crate) struct RepairMetrics {
     pub(crate) scrubbed_bytes: Counter,
     pub(crate) damages: Counter,
     pub(crate) replicas_given_up: Counter,
+    pub(crate) share_skipped_records: Counter,
 }
 
 impl RepairMetrics {
@@ -123,6 +124,11 @@ impl RepairMetrics {
             "replicas_given_up",
             "Replicas that were damaged beyond repair, or gone, and begin anew under another id",
             self.replicas_given_up.clone(),
+        );
+        r.register(
+            "share_damaged_records",
+            "Records that share groups have passed over because they are damaged for good",
+            self.share_skipped_records.clone(),
         );
     }
 }

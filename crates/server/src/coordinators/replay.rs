@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use tailrace_broker::coordinator::{Coordinator, Replayed, TransactionalProducer};
-use tailrace_log::LogError;
+use tailrace_log::{DamagedRange, LogError};
 use tailrace_records::{
     BatchError, BatchHeader, ControlError, DecodedBatch, EndTransactionMarker, split_batches,
 };
 use tailrace_types::Offset;
 
+use crate::damaged;
 use crate::partitions::PartitionHandle;
 
 /// Bytes that are read at a time, unless a batch is larger.
@@ -22,12 +23,25 @@ const LOGGED_MAX: u64 = 10;
 pub(super) enum ReplayFailure {
     #[error(transparent)]
     Log(#[from] LogError),
+    #[error(
+        "{0}; what it coordinates is out of service until this is mended from another replica, or `tailrace log repair` has restored or \
+         removed it"
+    )]
+    Damaged(DamagedRange),
     #[error(transparent)]
     Disk(#[from] std::io::Error),
     #[error(transparent)]
     Batch(#[from] BatchError),
+    #[error("the batch at offset {0} is damaged: {1}")]
+    BadBatch(Offset, BatchError),
     #[error(transparent)]
     Control(#[from] ControlError),
+}
+
+impl ReplayFailure {
+    pub(super) fn is_damage(&self) -> bool {
+        matches!(self, Self::Damaged(_) | Self::BadBatch(..))
+    }
 }
 
 /// What was read.
@@ -48,7 +62,11 @@ pub(super) fn replay<C: Coordinator>(
     let mut report = ReplayReport { end: handle.reader.log_end().offset(), ..ReplayReport::default() };
     let mut at = handle.reader.log_start();
     while at < report.end {
-        let Some(slice) = log.read(at, report.end, PIECE_BYTES, true)? else { break };
+        let Some(slice) =
+            log.read(at, report.end, PIECE_BYTES, true).map_err(|error| failed(handle, at, error))?
+        else {
+            break;
+        };
         let bytes = slice.read()?;
         for batch in split_batches(&bytes) {
             let (header, batch) = batch?;
@@ -60,6 +78,14 @@ pub(super) fn replay<C: Coordinator>(
     Ok(report)
 }
 
+/// Nothing is passed over: a group would go back to an older position, or to none, and a transaction be decided twice.
+fn failed(handle: &PartitionHandle, at: Offset, error: LogError) -> ReplayFailure {
+    match damaged::met(handle, at, &error) {
+        Some(range) => ReplayFailure::Damaged(range),
+        None => error.into(),
+    }
+}
+
 fn replay_batch<C: Coordinator>(
     core: &mut C,
     handle: &PartitionHandle,
@@ -67,7 +93,9 @@ fn replay_batch<C: Coordinator>(
     decompressed_bytes_max: usize,
     report: &mut ReplayReport,
 ) -> Result<(), ReplayFailure> {
-    let decoded = DecodedBatch::trusted(*header, batch, decompressed_bytes_max)?;
+    // With its checksum: nobody may have read it since it was written, and what it says is acted on.
+    let decoded = DecodedBatch::new(batch, decompressed_bytes_max)
+        .map_err(|error| ReplayFailure::BadBatch(header.base_offset, error))?;
     let transactional = header.attributes.is_transactional();
     let producer = transactional
         .then_some(TransactionalProducer { id: header.producer_id, epoch: header.producer_epoch });

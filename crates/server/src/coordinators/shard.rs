@@ -31,6 +31,9 @@ const RELOAD_MS: i64 = 1000;
 /// Milliseconds for which nothing is asked of a core whose log could not be written: it has to be loaded anew, from all of its log.
 const REFUSED_MS: i64 = 100;
 
+/// The same after its log turned out to be damaged. Each time, the damage is named.
+const DAMAGED_MS: i64 = 10_000;
+
 /// No deadline.
 const NEVER: i64 = i64::MAX;
 
@@ -275,7 +278,9 @@ impl<C: Coordinator> Shard<C> {
         match std::mem::replace(state, State::Unloaded) {
             State::Loaded(loaded) if loaded.handle.leads() == Some(loaded.epoch) => Ok(loaded),
             State::Unloaded if self.clock.now().0 < self.refuses_until.load(Ordering::Acquire) => {
-                Err(CoordinatorFailure::Unavailable("its log could not be written a moment ago".to_owned()))
+                Err(CoordinatorFailure::Unavailable(
+                    "its log could not be read or written a moment ago".to_owned(),
+                ))
             }
             // Those who wait are told by the dropping of what they wait for.
             State::Loaded(_) | State::Unloaded => self.read(broker).await,
@@ -286,9 +291,9 @@ impl<C: Coordinator> Shard<C> {
         }
     }
 
-    /// Its log could not be written, and will not be at once.
-    fn rest(&self) {
-        self.refuses_until.store(self.clock.now().0 + REFUSED_MS, Ordering::Release);
+    /// Its log could not be written, or read, and will not be at once.
+    fn rest(&self, ms: i64) {
+        self.refuses_until.store(self.clock.now().0 + ms, Ordering::Release);
     }
 
     fn put_back(&self, state: &mut State<C>, loaded: Box<Loaded<C>>) {
@@ -324,7 +329,13 @@ impl<C: Coordinator> Shard<C> {
         };
         let (core, report) = match replayed.await {
             Ok(Ok(replayed)) => replayed,
-            Ok(Err(error)) => return Err(unavailable(error.to_string())),
+            Ok(Err(error)) => {
+                // Only mending, or somebody's decision, changes that.
+                if error.is_damage() {
+                    self.rest(DAMAGED_MS);
+                }
+                return Err(unavailable(error.to_string()));
+            }
             Err(error) => return Err(unavailable(error.to_string())),
         };
         if report.records > 0 {
@@ -373,7 +384,7 @@ impl<C: Coordinator> Shard<C> {
     ) -> Result<Release<C>, CoordinatorFailure> {
         let failed = |reason: String| {
             tracing::error!(coordinator = self.kind.name, partition = self.partition, %reason, "an append failed");
-            self.rest();
+            self.rest(REFUSED_MS);
             CoordinatorFailure::Unavailable(reason)
         };
         let full = || {
@@ -382,7 +393,7 @@ impl<C: Coordinator> Shard<C> {
                 partition = self.partition,
                 "no space for an append"
             );
-            self.rest();
+            self.rest(REFUSED_MS);
             CoordinatorFailure::Unavailable("the disk is full".to_owned())
         };
         for wanted in &effects.appends {

@@ -22,15 +22,20 @@ use tokio::time::Instant;
 
 use crate::broker::Broker;
 use crate::connection::Closed;
+use crate::damaged;
 use crate::disk::ServerDisk;
 use crate::kafka::errors::log_code;
 use crate::kafka::fetch_session::{Admission, FetchTurn, TopicKey, Wanted};
 use crate::kafka::{Context, Decided, decode, leader_hints, nearby};
 use crate::outbox::{FileSlice, ReplyPart};
-use crate::partitions::{PartitionHandle, PartitionSlot};
+use crate::partitions::{PartitionHandle, PartitionSlot, TopicTable};
 
 /// `isolation_level` of a consumer that must not see undecided transactions.
 pub(crate) const READ_COMMITTED: i8 = 1;
+
+/// From this version on an answer may tell where logs diverge. With CORRUPT_MESSAGE, and without an epoch, which no client looks at, this
+/// says where what is damaged ends: tailrace's own clients go on there.
+const VERSION_WITH_ENDS: i16 = 12;
 
 /// Longest time that a fetch waits, whatever it asks for: its connection must notice the server's stop.
 const WAIT_MAX: Duration = Duration::from_secs(300);
@@ -49,6 +54,8 @@ pub(crate) struct Found {
     has_more: bool,
     /// The aborted transactions that touch the slice, for those who read only what is committed.
     aborted: Vec<AbortedTransaction>,
+    /// One past what is damaged for good at the offset that was asked for.
+    damaged_end: Option<Offset>,
 }
 
 impl Found {
@@ -63,6 +70,7 @@ impl Found {
             slice: None,
             has_more: false,
             aborted: Vec::new(),
+            damaged_end: None,
         }
     }
 
@@ -188,7 +196,7 @@ fn look(broker: &Broker, wanted: &[Wanted], terms: &Terms) -> Vec<Found> {
             Ok(handle) if handle.leads().is_none() && !terms.from_followers => {
                 Found::error(ErrorCode::NotLeaderOrFollower)
             }
-            Ok(handle) => look_at(&handle, want, left, nothing_yet, terms.committed_only),
+            Ok(handle) => look_at(&topics, &handle, want, (left, nothing_yet), terms.committed_only),
             Err(code) => Found::error(code),
         };
         left = left.saturating_sub(found.bytes());
@@ -198,7 +206,7 @@ fn look(broker: &Broker, wanted: &[Wanted], terms: &Terms) -> Vec<Found> {
     wanted.iter().map(look_at).collect()
 }
 
-fn find(topics: &crate::partitions::TopicTable, want: &Wanted) -> Result<Arc<PartitionHandle>, ErrorCode> {
+fn find(topics: &TopicTable, want: &Wanted) -> Result<Arc<PartitionHandle>, ErrorCode> {
     let topic = match &want.topic {
         TopicKey::Name(name) => topics.by_name(name).ok_or(ErrorCode::UnknownTopicOrPartition)?,
         TopicKey::Id(id) => topics.by_id(*id).ok_or(ErrorCode::UnknownTopicId)?,
@@ -213,10 +221,10 @@ fn find(topics: &crate::partitions::TopicTable, want: &Wanted) -> Result<Arc<Par
 
 /// `at_least_one`: nothing was found before, so the first batch is sent even beyond the limits (KIP-74).
 fn look_at(
+    topics: &TopicTable,
     handle: &PartitionHandle,
     want: &Wanted,
-    left: u64,
-    at_least_one: bool,
+    (left, at_least_one): (u64, bool),
     committed_only: bool,
 ) -> Found {
     let reader = &handle.reader;
@@ -238,6 +246,7 @@ fn look_at(
         slice: None,
         has_more: false,
         aborted: Vec::new(),
+        damaged_end: None,
     };
     let from = Offset(want.fetch_offset);
     if want.last_fetched_epoch >= 0 {
@@ -266,14 +275,28 @@ fn look_at(
             found.has_more = read.as_ref().is_some_and(|(slice, _)| slice.next_offset < upto);
             (found.slice, found.aborted) = read.map_or_else(Default::default, |(s, a)| (Some(s), a));
         }
-        Err(error) => {
-            if !matches!(error, LogError::OutOfRange { .. }) {
-                tracing::error!(partition = %handle.id, offset = %from, %error, "reading failed");
-            }
-            return Found::error(log_code(&error));
-        }
+        Err(error) => return unread(topics, handle, (from, upto), &error),
     }
     found
+}
+
+/// What a client is told whose read failed. Clients try KAFKA_STORAGE_ERROR again without a word, which is right as long as another replica may
+/// have the records; of CORRUPT_MESSAGE they tell the application, which can go on behind it.
+fn unread(
+    topics: &TopicTable,
+    handle: &PartitionHandle,
+    (from, upto): (Offset, Offset),
+    error: &LogError,
+) -> Found {
+    if let Some(range) = damaged::met_for_good(topics, handle, from, error) {
+        let damaged_end = Some(range.end_offset.min(upto));
+        return Found { damaged_end, ..Found::error(ErrorCode::CorruptMessage) };
+    }
+    // What is known to be damaged was named when it was found, and is in `/healthz`.
+    if !matches!(error, LogError::OutOfRange { .. }) && damaged::met(handle, from, error).is_none() {
+        tracing::error!(partition = %handle.id, offset = %from, %error, "reading failed");
+    }
+    Found::error(log_code(error))
 }
 
 /// Compares the epoch that a client believes in with the real one (KIP-320).
@@ -306,7 +329,11 @@ fn respond(
         if !named {
             continue;
         }
-        let data = partition_data(want, found, terms, &mut files);
+        let damaged_end = found.damaged_end.filter(|_| context.version() >= VERSION_WITH_ENDS);
+        let mut data = partition_data(want, found, terms, &mut files);
+        if let Some(end) = damaged_end {
+            data.diverging_epoch.end_offset = end.get();
+        }
         match responses.last_mut() {
             Some(last) if want.topic.is(&last.topic, last.topic_id) => last.partitions.push(data),
             _ => {

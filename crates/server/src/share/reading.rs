@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tailrace_broker::share::{AcquireTerms, AcquiredBatch, Fetched, FetchedBatch};
 use tailrace_kafka_wire::ErrorCode;
-use tailrace_log::{LogSlice, read_full_at};
+use tailrace_log::{DamagedRange, LogError, LogSlice, read_full_at};
 use tailrace_records::{BatchHeader, HEADER_BYTES};
 use tailrace_replication::AbortedTransaction;
 use tailrace_types::Offset;
@@ -17,6 +17,7 @@ use tailrace_types::Offset;
 use super::live::LivePartition;
 use super::settings::GroupSettings;
 use crate::broker::Broker;
+use crate::damaged;
 use crate::disk::ServerDisk;
 use crate::kafka::log_code;
 use crate::outbox::FileSlice;
@@ -89,10 +90,12 @@ pub(crate) async fn acquire(
             Ok(Some(read)) => read,
             Ok(None) => return Ok(None),
             // The log start has moved: the next look begins there.
-            Err(tailrace_log::LogError::OutOfRange { .. }) => continue,
+            Err(LogError::OutOfRange { .. }) => continue,
             Err(error) => {
-                tracing::error!(share_partition = %live.key, %error, "reading failed");
-                return Err(log_code(&error));
+                let range = damaged::met_for_good(&broker.topics(), &live.handle, plan.from, &error);
+                let Some(range) = range else { return Err(refused(live, plan.from, &error)) };
+                pass_over(broker, live, settings, terms, (&plan, upto), &range)?;
+                continue;
             }
         };
         let scanned = scan(slice, aborted, plan.enough).await.map_err(|error| {
@@ -107,6 +110,32 @@ pub(crate) async fn acquire(
         }
     }
     Ok(None)
+}
+
+/// Why a read failed that may succeed later.
+fn refused(live: &LivePartition, from: Offset, error: &LogError) -> ErrorCode {
+    // What is known to be damaged was named when it was found.
+    if damaged::met(&live.handle, from, error).is_none() {
+        tracing::error!(share_partition = %live.key, %error, "reading failed");
+    }
+    log_code(error)
+}
+
+/// Passes over records that are damaged for good, as over those of an aborted transaction: the group would never come behind them.
+fn pass_over(
+    broker: &Arc<Broker>,
+    live: &Arc<LivePartition>,
+    settings: &GroupSettings,
+    terms: &AcquireTerms,
+    (plan, upto): (&Plan, Offset),
+    range: &DamagedRange,
+) -> Result<(), ErrorCode> {
+    let (first, end) = (range.base_offset.max(plan.from), range.end_offset.min(upto));
+    let gap = FetchedBatch { first, last: end.plus(-1), visible: false };
+    take(broker, live, settings, terms, Fetched { from: plan.from, batches: &[gap] })?;
+    broker.metrics.repair.share_skipped_records.inc_by(end.get().abs_diff(first.get()));
+    tracing::warn!(share_partition = %live.key, "records are passed over, because they are damaged: {range}");
+    Ok(())
 }
 
 /// Bytes of the batches that hold records which could be acquired now; counted until there are `enough`. Nothing is

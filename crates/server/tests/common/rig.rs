@@ -125,6 +125,23 @@ fn copy_folder(from: &std::path::Path, to: &std::path::Path) {
     }
 }
 
+/// Everything is checked all the time, so that damage is found at once.
+pub const SCRUBBING: [(&str, &str); 2] =
+    [("tailrace.scrub.interval.ms", "50"), ("tailrace.scrub.bytes.per.second", "1000000000")];
+
+/// Inverts a byte of the second of three equal batches in the first segment of a partition. Done twice, it is undone.
+pub fn damage_second_batch(server: &TestServer, partition: &str) {
+    use std::os::unix::fs::FileExt as _;
+
+    let path = server.data_dir().join(partition).join("00000000000000000000.log");
+    let bytes = std::fs::read(&path).expect("it is there");
+    // What is reserved behind the batches is not part of them.
+    let end = bytes.iter().rposition(|byte| *byte != 0).expect("records") + 1;
+    let at = end / 2;
+    let file = std::fs::File::options().write(true).open(&path).expect("it is there");
+    file.write_all_at(&[!bytes[at]], at as u64).expect("it is written");
+}
+
 /// Waits for a condition, looking often; fails after a while.
 pub async fn eventually<F: Future<Output = bool>>(what: &str, condition: impl Fn() -> F) {
     let deadline = Instant::now() + PATIENCE;

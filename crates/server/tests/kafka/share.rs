@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use crate::common;
-use crate::common::rig::{eventually, now};
+use crate::common::rig::{SCRUBBING, damage_second_batch, eventually, now};
 use crate::common::{Client, TestServer, error};
 use tailrace_kafka_wire::messages::alter_share_group_offsets_request::{
     AlterShareGroupOffsetsRequestPartition, AlterShareGroupOffsetsRequestTopic,
@@ -190,13 +190,21 @@ async fn rig(lock_ms: u32) -> (TestServer, Client, [u8; 16]) {
 }
 
 async fn rig_with(lock_ms: u32, topic: &[(&str, &str)]) -> (TestServer, Client, [u8; 16]) {
+    rig_set(lock_ms, topic, &[]).await
+}
+
+async fn rig_set(
+    lock_ms: u32,
+    topic: &[(&str, &str)],
+    more: &[(&str, &str)],
+) -> (TestServer, Client, [u8; 16]) {
     let settings = [
         ("log.cleaner.backoff.ms", "20"),
         ("group.share.min.record.lock.duration.ms", "1000"),
         ("share.coordinator.state.topic.num.partitions", "3"),
         ("group.share.assignment.interval.ms", "0"),
     ];
-    let server = TestServer::with(&settings).await;
+    let server = TestServer::with(&[&settings[..], more].concat()).await;
     let mut client = server.connect().await;
     let topic = client.create_topic("jobs", 1, topic).await;
     let lock_ms = lock_ms.to_string();
@@ -656,4 +664,21 @@ async fn what_is_remembered_of_a_topic_goes_with_it() {
     client.produce("jobs", 0, &[1, 2]).await;
     let mut ben = Member::new(&server, "ben", topic).await;
     assert_eq!(ben.fetch(0).await, [(0, 1, 1)]);
+}
+
+#[tokio::test]
+async fn records_that_are_damaged_for_good_are_passed_over() {
+    let (server, mut client, topic) = rig_set(LONG, &[], &SCRUBBING).await;
+    for _ in 0..3 {
+        client.produce("jobs", 0, &[1, 2, 3]).await;
+    }
+    damage_second_batch(&server, "jobs-0");
+    eventually("the damage is found", || async {
+        server.get("/healthz").await.1.contains("jobs-0 is damaged")
+    })
+    .await;
+    let mut anna = Member::new(&server, "anna", topic).await;
+    assert_eq!(anna.fetch(0).await, [(0, 2, 1)]);
+    assert_eq!(anna.fetch_at_least(1 << 20, 500).await, [(6, 8, 1)]);
+    assert_eq!(server.metric("tailrace_share_damaged_records_total").await, 3.0);
 }

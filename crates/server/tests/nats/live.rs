@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::common::rig::{eventually, now, number, numbered, numbered_with};
+use crate::common::rig::{SCRUBBING, damage_second_batch, eventually, now, number, numbered, numbered_with};
 use crate::common::tap::Tap;
 use crate::common::{TestServer, batch};
 use crate::crossing::*;
@@ -321,6 +321,31 @@ async fn when_too_much_waits_the_oldest_is_skipped_and_counted() {
     let skipped = server.metric("tailrace_nats_live_skipped_records_total").await;
     assert_eq!(skipped, (40 - seen.len()) as f64);
     assert_eq!(kafka.read_all("t", 0, 0).await.len(), 41, "the log has them all");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_damaged_before_its_delivery_is_skipped_alone_and_counted() {
+    let tap = Tap::new();
+    let server = TestServer::on(tap.disk(), &SCRUBBING).await;
+    let mut kafka = server.connect().await;
+    kafka.create_topic("t", 1, &[]).await;
+    let (_client, mut all) = subscribed(&server, "t").await;
+    tap.hold("/t-0/");
+    for first in [0, 3, 6] {
+        assert_eq!(kafka.produce_to("t", 0, 1, numbered(first, 3, 100)).await.error_code, 0);
+    }
+    damage_second_batch(&server, "t-0");
+    eventually("the damage is found", || async {
+        server.get("/healthz").await.1.contains("t-0 is damaged at offsets 3 to 5")
+    })
+    .await;
+    tap.release("/t-0/");
+    let mut seen = Vec::new();
+    while seen.len() < 6 {
+        seen.push(number(&next(&mut all).await.payload));
+    }
+    assert_eq!(seen, [0, 1, 2, 6, 7, 8]);
+    assert_eq!(server.metric("tailrace_nats_live_skipped_records_total").await, 3.0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

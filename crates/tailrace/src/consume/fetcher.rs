@@ -42,7 +42,15 @@ pub(super) struct Chunk {
     pub(super) batches: Bytes,
     pub(super) aborted: Vec<AbortedTransaction>,
     /// What is wrong behind them, where no batch can be made out any more.
-    pub(super) damage: Option<String>,
+    pub(super) damage: Option<Damage>,
+}
+
+/// Records that were not received.
+#[derive(Debug)]
+pub(super) struct Damage {
+    pub(super) what: String,
+    /// Which they are, the end exclusive, if reading can go on behind them.
+    pub(super) offsets: Option<(i64, i64)>,
 }
 
 /// What is said of a batch that cannot be read.
@@ -246,6 +254,9 @@ impl Fetcher {
             self.catch_up(partition).await?;
             return Ok(None);
         }
+        if ErrorCode::from_code(data.error_code) == Some(ErrorCode::CorruptMessage) {
+            return Ok(self.take_corrupt(&data));
+        }
         let from = self.ranges.get(&partition).map_or(0, |range| range.from);
         let what = || format!("cannot fetch from {}-{partition} at offset {from}", self.topic.name);
         if let Err(error) = check(data.error_code, None, what) {
@@ -261,7 +272,10 @@ impl Fetcher {
         for batch in &mut split {
             match batch {
                 Ok((header, _)) => next = next.max(header.next_offset().0),
-                Err(error) => damage = Some(damaged(&self.topic.name, partition, next, &error)),
+                Err(error) => {
+                    let what = damaged(&self.topic.name, partition, next, &error);
+                    damage = Some(Damage { what, offsets: None });
+                }
             }
         }
         let whole = split.position();
@@ -272,6 +286,22 @@ impl Fetcher {
         }
         let aborted = data.aborted_transactions.unwrap_or_default();
         Ok(Some(Chunk { partition, range: wanted, batches, aborted, damage }))
+    }
+
+    /// What the server itself cannot read, and nobody can give back. tailrace says how far that reaches; with other servers it is found out
+    /// offset by offset.
+    fn take_corrupt(&mut self, data: &PartitionData) -> Option<Chunk> {
+        self.failing_since = None;
+        let partition = data.partition_index;
+        let range = self.ranges.get_mut(&partition)?;
+        let (wanted, from) = (*range, range.from);
+        let end = data.diverging_epoch.end_offset.max(from.saturating_add(1));
+        let end = range.until.map_or(end, |until| end.min(until));
+        range.from = end;
+        let reason = "the server has no whole copy of it (CORRUPT_MESSAGE)";
+        let what = damaged(&self.topic.name, partition, from, &reason);
+        let damage = Some(Damage { what, offsets: Some((from, end)) });
+        Some(Chunk { partition, range: wanted, batches: Bytes::new(), aborted: Vec::new(), damage })
     }
 
     /// The records at the position were deleted meanwhile: goes on with the first that are left, and says so.

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TryRecvError;
 
 use super::aborted::AbortedFilter;
-use super::fetcher::{Chunk, damaged};
+use super::fetcher::{Chunk, Damage, damaged};
 use super::format::{Format, Place};
 use super::json;
 use super::start::Range;
@@ -122,7 +122,12 @@ impl Printer {
             self.printed.next.insert(partition, header.next_offset().0);
         }
         match chunk.damage {
-            Some(damage) => Err(damage.into()),
+            Some(Damage { what, offsets: Some((from, end)) }) => {
+                self.leave_out(&what, (from, end - 1))?;
+                self.printed.next.insert(partition, end);
+                Ok(())
+            }
+            Some(Damage { what, offsets: None }) => Err(what.into()),
             None => Ok(()),
         }
     }
@@ -160,18 +165,16 @@ impl Printer {
     /// Names a damaged batch, and goes on or does not.
     fn skip(&mut self, partition: i32, header: &BatchHeader, error: &BatchError) -> Result<(), Failure> {
         let text = damaged(&self.topic, partition, header.base_offset.0, error);
+        self.leave_out(&text, (header.base_offset.0, header.last_offset().0))
+    }
+
+    fn leave_out(&mut self, what: &str, (first, last): (i64, i64)) -> Result<(), Failure> {
         if !self.skips_damaged {
-            return Err(
-                format!("{text}; --skip-damaged goes on behind offset {}", header.last_offset().0).into()
-            );
+            return Err(format!("{what}; --skip-damaged goes on behind offset {last}").into());
         }
         self.flush()?;
         self.printed.skipped += 1;
-        complain(&format!(
-            "{text}; left out: offsets {} to {}",
-            header.base_offset.0,
-            header.last_offset().0
-        ));
+        complain(&format!("{what}; left out: offsets {first} to {last}"));
         Ok(())
     }
 

@@ -141,6 +141,36 @@ fn consume_goes_on_behind_a_damaged_batch_where_that_is_asked_for() {
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "a0\na1\na2\nc6\nc7\nc8\n");
 }
 
+/// Found by the server before anybody asked for it: there is nothing to send, and nobody to wait for.
+#[test]
+fn consume_names_what_the_server_knows_to_be_damaged_and_goes_on_behind_it_if_told_to() {
+    let (_dir, server) = damaged();
+    let scrub = server.output(&["cluster", "scrub", "--http", &server.http, "--rate", "0", "--topic", "t"]);
+    assert!(scrub.contains("1 damaged file"), "{scrub}");
+    let began = std::time::Instant::now();
+    let output = server.run(&["consume", "t"]);
+    let said = failure(&output, 1);
+    assert!(said.contains("t-0 is damaged at offset 3: ") && said.contains("CORRUPT_MESSAGE"), "{said}");
+    assert!(said.contains("--skip-damaged goes on behind offset 5"), "{said}");
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "a0\na1\na2\n");
+    assert!(
+        began.elapsed() < std::time::Duration::from_secs(5),
+        "it is not tried again: {:?}",
+        began.elapsed()
+    );
+
+    let output = server.run(&["consume", "t", "--skip-damaged"]);
+    let said = failure(&output, 1);
+    assert!(said.contains("t-0 is damaged at offset 3: "), "{said}");
+    assert!(said.contains("left out: offsets 3 to 5") && said.lines().count() == 1, "{said}");
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "a0\na1\na2\nc6\nc7\nc8\n");
+
+    // From within, and only up to there.
+    let output = server.run(&["consume", "t", "--skip-damaged", "--from", "4", "--count", "1"]);
+    assert!(failure(&output, 1).contains("left out: offsets 4 to 5"));
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "c6\n");
+}
+
 /// Records of the input count from 1, whatever the protocol counts from.
 #[test]
 fn a_record_that_is_refused_is_named_by_its_number_in_the_input() {

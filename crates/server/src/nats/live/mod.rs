@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tailrace_broker::config::BrokerConfig;
-use tailrace_log::LogError;
+use tailrace_log::{DamagedRange, LogError};
 use tailrace_records::{
     BatchError, BatchHeader, Compression, HEADER_BYTES, Record, RecordIter, Strictness, decompress,
     split_batches,
@@ -27,6 +27,7 @@ use tokio::sync::Semaphore;
 pub(crate) use self::metrics::LiveMetrics;
 pub(crate) use self::queue::{LiveBudget, LiveQueue, LiveRange};
 use crate::broker::Broker;
+use crate::damaged;
 use crate::nats::burst::Burst;
 use crate::nats::mapping::{MessageScratch, Undeliverable};
 use crate::partitions::{PartitionHandle, Topic};
@@ -128,7 +129,20 @@ async fn deliver(
         let aborted = partition.reader.aborted();
         // What retention has deleted meanwhile is gone.
         at = at.max(partition.reader.log_start());
-        match read(partition, at, upto).await? {
+        let read = match read(partition, at, upto).await {
+            Err(Skipped::Log(error)) => match damaged::met(partition, at, &error) {
+                // Nothing is held up until it is mended: what comes late is not live.
+                Some(range) => {
+                    let next = range.end_offset.min(upto).max(at.plus(1));
+                    skip_damaged(broker, partition, (at, next), &range);
+                    at = next;
+                    continue;
+                }
+                None => return Err(Skipped::Log(error)),
+            },
+            read => read?,
+        };
+        match read {
             Some((bytes, next)) => {
                 let aborted = aborted.within(at, next);
                 publisher.publish_batches(broker, &topic, &bytes, (at, &aborted)).await?;
@@ -139,6 +153,17 @@ async fn deliver(
         }
     }
     Ok(())
+}
+
+fn skip_damaged(
+    broker: &Broker,
+    partition: &PartitionHandle,
+    skipped: (Offset, Offset),
+    range: &DamagedRange,
+) {
+    let records = u64::try_from(skipped.1.get() - skipped.0.get()).unwrap_or(0);
+    broker.nats.metrics().live.skipped.inc_by(records);
+    tracing::warn!(partition = %partition.id, "not delivered to NATS subscribers, because it is damaged: {range}");
 }
 
 /// Whole batches from `at` on, and where the next ones begin. `None` if there are none left.
