@@ -16,6 +16,7 @@ mod replica_pacing;
 mod replica_repair;
 mod replica_rules;
 mod replica_snapshots;
+mod replica_table;
 mod replicas;
 mod solo;
 mod transactions;
