@@ -32,7 +32,7 @@ pub(super) fn run(arguments: &RepairArguments) -> Result<ExitCode, Failure> {
         )
         .into());
     }
-    for source in arguments.from.iter().filter(|source| !source.is_dir()) {
+    if let Some(source) = arguments.from.iter().find(|source| !source.is_dir()) {
         return Err(format!("{} is no folder to restore from", source.display()).into());
     }
     let mut repaired = Vec::with_capacity(folders.len());
