@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use arc_swap::ArcSwap;
 use tailrace_types::Offset;
@@ -111,6 +111,8 @@ pub(crate) struct DamageMap {
     any: AtomicBool,
     /// Something changed since it was last written to the disk.
     is_unsaved: AtomicBool,
+    /// Where the next look at some of them begins.
+    next_recheck: AtomicUsize,
 }
 
 impl DamageMap {
@@ -183,6 +185,11 @@ impl DamageMap {
                 ranges.len() < before
             });
         }
+    }
+
+    /// The number of the first range to be looked at, if each look takes `count`.
+    pub(crate) fn next_recheck(&self, count: usize) -> usize {
+        self.next_recheck.fetch_add(count, Relaxed)
     }
 
     /// True once after each change.

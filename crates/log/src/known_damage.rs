@@ -12,6 +12,9 @@ use crate::format::{FormatError, damage, names};
 use crate::reader::{LogReader, segment_of};
 use crate::rows::Rows;
 
+/// Ranges that [`LogReader::recheck_damage`] reads with each call: mostly a batch of up to 1 MiB each.
+const RECHECKED_AT_ONCE: usize = 16;
+
 impl<D: Disk> LogReader<D> {
     /// Writes down what is damaged, if that changed since. Cheap if not. Blocks on the disk.
     ///
@@ -88,10 +91,17 @@ impl<D: Disk> LogReader<D> {
         Ok(())
     }
 
-    /// Looks again at what is damaged, and serves what is whole by now: how many ranges. Reads no more than those. Blocks on the disk.
+    /// Looks again at what is damaged, and serves what is whole by now: how many ranges. Of many it looks at some with each call, one
+    /// after the other. Blocks on the disk.
     pub fn recheck_damage(&self) -> usize {
         let known = self.damaged();
-        let whole = known.iter().filter(|range| !range.is_lost && self.is_whole(range));
+        let wrong: Vec<_> = known.iter().filter(|range| !range.is_lost).collect();
+        if wrong.is_empty() {
+            return 0;
+        }
+        let first = self.damage.next_recheck(RECHECKED_AT_ONCE);
+        let some = wrong.iter().cycle().skip(first % wrong.len()).take(wrong.len().min(RECHECKED_AT_ONCE));
+        let whole = some.filter(|range| self.is_whole(range));
         whole.filter(|range| self.damage.forget(range.base_offset, range.end_offset)).count()
     }
 

@@ -58,6 +58,8 @@ pub(crate) struct Segment<D: Disk> {
     pub(crate) rows_synced: AtomicU32,
     /// What building its index found damaged in the `.log`, until a reader has taken it.
     suspects: Mutex<Vec<Suspect>>,
+    /// There are some: readers take no lock otherwise.
+    has_suspects: AtomicBool,
     /// It takes no more batches, though none has begun a later segment.
     closed: AtomicBool,
     /// When the first of the tombstones and markers that compaction has given some time may go.
@@ -90,6 +92,7 @@ impl<D: Disk> Segment<D> {
             log_synced: AtomicU32::new(0),
             rows_synced: AtomicU32::new(0),
             suspects: Mutex::new(Vec::new()),
+            has_suspects: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             next_horizon: AtomicI64::new(HORIZON_UNKNOWN),
         }
@@ -290,11 +293,19 @@ impl<D: Disk> Segment<D> {
 
     /// Keeps what is wrong with the `.log` for the next reader.
     pub(crate) fn suspect(&self, suspects: Vec<Suspect>) {
-        lock(&self.suspects).extend(suspects);
+        if !suspects.is_empty() {
+            lock(&self.suspects).extend(suspects);
+            self.has_suspects.store(true, Release);
+        }
     }
 
     pub(crate) fn take_suspects(&self) -> Vec<Suspect> {
-        std::mem::take(&mut *lock(&self.suspects))
+        if !self.has_suspects.load(Acquire) {
+            return Vec::new();
+        }
+        let mut suspects = lock(&self.suspects);
+        self.has_suspects.store(false, Release);
+        std::mem::take(&mut *suspects)
     }
 
     /// Reads rows `first..first + count` into `buf` and returns how many bytes. All must be published.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::ScopedJoinHandle;
 
 use tailrace_broker::{MetadataImage, TopicImage};
-use tailrace_types::{NodeId, PartitionId, TimestampMs, TopicPartition};
+use tailrace_types::{GroupId, NodeId, PartitionId, TimestampMs, TopicPartition};
 
 use super::ControllerShell;
 use crate::cluster::Throttled;
@@ -139,14 +139,37 @@ impl ControllerShell {
         }
         drop(handle.core.lock().await.take());
         handle.retire();
-        let (opener, image, id) = (self.opener.clone(), Arc::clone(&topic.image), handle.id.clone());
+        self.open_again(&topic, &handle.id, now).await;
+    }
+
+    /// Opens a partition again for which there was no room. False if there is still none.
+    pub(crate) async fn open_waiting(&self, group: GroupId, now: TimestampMs) -> bool {
+        // Nobody opens or closes partitions meanwhile.
+        let _guard = self.state.lock().await;
+        let Some(topic) = self.topics.load().by_id(group.topic.0) else { return true };
+        match topic.partitions.get(group.partition.0 as usize) {
+            Some(PartitionSlot::Offline(offline)) if offline.waits_for_room => {
+                let id = TopicPartition::new(topic.name.clone(), group.partition);
+                self.open_again(&topic, &id, now).await
+            }
+            _ => true,
+        }
+    }
+
+    /// False if the partition is offline then.
+    async fn open_again(&self, topic: &Arc<Topic>, id: &TopicPartition, now: TimestampMs) -> bool {
+        let (opener, image, opened) = (self.opener.clone(), Arc::clone(&topic.image), id.clone());
         let broker = Arc::clone(self.image.load().broker());
-        let opened = tokio::task::spawn_blocking(move || opener.open(&image, &id, &broker, now));
-        let Ok(slot) = opened.await else { return };
-        tracing::info!(partition = %handle.id, "the replica was opened anew");
+        let opened = tokio::task::spawn_blocking(move || opener.open(&image, &opened, &broker, now));
+        let Ok(slot) = opened.await else { return false };
+        let is_online = slot.handle().is_some();
+        if is_online {
+            tracing::info!(partition = %id, "the partition was opened anew");
+        }
         let mut slots = topic.partitions.clone();
-        slots[number] = slot;
+        slots[id.partition.0 as usize] = slot;
         self.change_table(|table| table.insert(Topic::new(&topic.image, slots)));
+        is_online
     }
 
     async fn delete_topic(&self, topic: &Arc<Topic>) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use tailrace_log::LogError;
 use tailrace_replication::SyncOutcome;
 
 use crate::broker::wall_clock;
@@ -47,7 +48,9 @@ pub(crate) fn sync(partition: &PartitionHandle, metrics: &Metrics) -> bool {
     let Some(ticket) = ticket else { return false };
     let started = Instant::now();
     let result = ticket.run();
-    metrics.synced(started.elapsed(), result.is_ok());
+    // What the records need was synced; only the checkpoint, or the snapshot beside it, found no room.
+    let is_unwritten = result.as_ref().is_err_and(LogError::is_no_space);
+    metrics.synced(started.elapsed(), result.is_ok() || is_unwritten);
     let outcome = {
         let mut core = partition.core.blocking_lock();
         // Deleted meanwhile: nobody waits for this sync, and its failure is no news.
@@ -56,8 +59,19 @@ pub(crate) fn sync(partition: &PartitionHandle, metrics: &Metrics) -> bool {
         partition.stepped(core);
         outcome
     };
-    if let Err(error) = &result {
-        tracing::error!(partition = %partition.id, %error, ?outcome, "a sync failed");
+    let was_unwritten = partition.checkpoint_unwritten.load(Ordering::Relaxed);
+    match &result {
+        Ok(()) if checkpoint => partition.checkpoint_unwritten.store(false, Ordering::Relaxed),
+        Ok(()) => {}
+        Err(error) if is_unwritten => {
+            // Tried again with the next round of checkpoints, without a word.
+            partition.checkpoint_unwritten.store(true, Ordering::Relaxed);
+            partition.checkpointed_at.store(-1, Ordering::Relaxed);
+            if !was_unwritten {
+                tracing::warn!(partition = %partition.id, %error, "no checkpoint was written, and no record is missing");
+            }
+        }
+        Err(error) => tracing::error!(partition = %partition.id, %error, ?outcome, "a sync failed"),
     }
     match outcome {
         SyncOutcome::Halted => partition.stop_waiters(),

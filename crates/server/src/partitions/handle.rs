@@ -31,6 +31,8 @@ pub(crate) struct Offline {
     pub(crate) replica: Option<ReplicaId>,
     /// It is damaged, or gone: another one may begin anew in its place.
     pub(crate) is_lost: bool,
+    /// There was no room for what opening writes: it is tried again when there is.
+    pub(crate) waits_for_room: bool,
 }
 
 /// What became of what somebody waited for.
@@ -102,6 +104,8 @@ pub(crate) struct PartitionHandle {
     pub(crate) epoch_begun: AtomicBool,
     /// Log end at the last request for a checkpoint.
     pub(crate) checkpointed_at: AtomicI64,
+    /// The last one found no room on the disk.
+    pub(crate) checkpoint_unwritten: AtomicBool,
     /// Set once writing stopped for good.
     pub(crate) halted: AtomicBool,
     policy: Mutex<Policy>,
@@ -206,6 +210,7 @@ impl PartitionHandle {
             checkpoint_due: AtomicBool::new(false),
             epoch_begun,
             checkpointed_at: AtomicI64::new(log_end),
+            checkpoint_unwritten: AtomicBool::new(false),
             halted: AtomicBool::new(false),
             policy: Mutex::new(policy),
             live: LiveQueue::default(),

@@ -60,6 +60,15 @@ impl OpenError {
     pub(crate) fn is_lost(&self) -> bool {
         matches!(self, Self::Gone { .. } | Self::Log(LogError::Damaged { .. }))
     }
+
+    fn waits_for_room(&self) -> bool {
+        matches!(self, Self::Log(error) if error.is_no_space())
+    }
+}
+
+fn offline(error: &OpenError, replica: Option<ReplicaId>) -> Offline {
+    let is_lost = replica.is_some() && error.is_lost();
+    Offline { reason: error.to_string().into(), replica, is_lost, waits_for_room: error.waits_for_room() }
 }
 
 /// What this node has to have of a partition.
@@ -124,8 +133,7 @@ impl Opener {
             }
             Err(error) => {
                 tracing::error!(partition = %id, %error, "the partition is offline");
-                let (reason, is_lost) = (error.to_string().into(), own.is_some() && error.is_lost());
-                PartitionSlot::Offline(Offline { reason, replica: own, is_lost })
+                PartitionSlot::Offline(offline(&error, own))
             }
         }
     }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tailrace_log::Trim;
 use tailrace_replication::{AppendError, Durability, Partition};
-use tailrace_types::{LogEnd, Offset};
+use tailrace_types::{GroupId, LogEnd, Offset};
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
@@ -14,6 +14,7 @@ use crate::broker::Broker;
 use crate::disk::ServerDisk;
 use crate::partitions::append::AppendFailure;
 use crate::partitions::handle::PartitionHandle;
+use crate::partitions::table::PartitionSlot;
 
 type Core = Partition<ServerDisk>;
 
@@ -22,6 +23,13 @@ const REVIVE_LOOK: Duration = Duration::from_secs(2);
 
 /// They are opened anew with this much room, in bytes, or more.
 const REVIVE_ROOM: u64 = 64 << 20;
+
+/// Partitions that could not be opened are tried again with this much room, in bytes, or more: far more than opening writes, so that
+/// it does not fail again and again.
+const OPEN_ROOM: u64 = 1 << 20;
+
+/// They are left alone for so long if there was no room all the same: a quota, above all.
+const OPEN_PAUSE: Duration = Duration::from_secs(30);
 
 /// How long the other replicas may take to move their log start.
 const REPLICATED_MAX: Duration = Duration::from_secs(25);
@@ -43,6 +51,7 @@ pub(crate) async fn keep_up(broker: Arc<Broker>) {
     close.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut revive = tokio::time::interval(REVIVE_LOOK);
     revive.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut open_at = Instant::now();
     // The first tick of an interval comes at once.
     retention.tick().await;
     checkpoint.tick().await;
@@ -52,7 +61,12 @@ pub(crate) async fn keep_up(broker: Arc<Broker>) {
             _ = checkpoint.tick() => checkpoint_all(&broker).await,
             _ = flush.tick() => flush_all(&broker).await,
             _ = close.tick() => close_old_segments(&broker).await,
-            _ = revive.tick() => revive_all(&broker).await,
+            _ = revive.tick() => {
+                revive_all(&broker).await;
+                if Instant::now() >= open_at && !open_waiting(&broker).await {
+                    open_at = Instant::now() + OPEN_PAUSE;
+                }
+            }
         }
     }
 }
@@ -168,6 +182,25 @@ async fn close_old_segments(broker: &Arc<Broker>) {
             broker.flusher.schedule(&handle);
         }
     }
+}
+
+/// Opens partitions for which there was no room at the start, or when they were created, once there is. One that finds none again ends the
+/// look, with false: there is none for the others either.
+async fn open_waiting(broker: &Arc<Broker>) -> bool {
+    if broker.space.free_bytes().is_none_or(|free| free < OPEN_ROOM) {
+        return true;
+    }
+    let topics = Arc::clone(&broker.topics());
+    for topic in topics.iter() {
+        for (slot, id) in topic.partitions.iter().zip(topic.image.topic_partitions()) {
+            let group = GroupId { topic: topic.id, partition: id.partition };
+            let waits = matches!(slot, PartitionSlot::Offline(offline) if offline.waits_for_room);
+            if waits && !broker.controller.open_waiting(group, broker.now()).await {
+                return false;
+            }
+        }
+    }
+    true
 }
 
 /// Opens replicas anew that have stopped on a full disk, once there is room. A single replica goes on by itself.

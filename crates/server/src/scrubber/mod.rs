@@ -25,6 +25,9 @@ const LOOK: Duration = Duration::from_millis(200);
 /// Damages of a round that are remembered for those who ask.
 const FOUND_MAX: usize = 100;
 
+/// What a thread does for as long as the server runs.
+type Work = fn(&Shared, &Weak<Broker>);
+
 /// The scrubber of one server.
 #[derive(Debug, Default)]
 pub(crate) struct Scrubber {
@@ -102,8 +105,7 @@ impl Scrubber {
     /// # Errors
     /// The operating system's, if it gives no thread.
     pub(crate) fn start(&self, broker: &Arc<Broker>) -> std::io::Result<()> {
-        let works: [(&str, fn(&Shared, &Weak<Broker>)); 2] = [("scrubber", run), ("repair", repair::run)];
-        for (name, work) in works {
+        for (name, work) in [("scrubber", run as Work), ("repair", repair::run)] {
             let (shared, broker) = (Arc::clone(&self.shared), Arc::downgrade(broker));
             let thread = std::thread::Builder::new().name(name.to_owned());
             let thread = thread.spawn(move || work(&shared, &broker))?;

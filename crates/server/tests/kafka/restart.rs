@@ -257,13 +257,13 @@ async fn a_damaged_partition_is_offline_and_the_others_are_not() {
     let (mut server, _) = prepared().await;
     server.stop().await;
     let folder = server.data_dir().join("strict-0");
-    let mut logs: Vec<_> = std::fs::read_dir(&folder)
-        .expect("the folder")
-        .map(|entry| entry.expect("an entry").path())
-        .filter(|path| path.extension().is_some_and(|e| e == "log"))
-        .collect();
-    logs.sort();
-    std::fs::remove_file(&logs[1]).expect("it is there");
+    // Neither of the two files that say whose log it is can be read.
+    for name in ["partition.meta", "checkpoint"] {
+        let path = folder.join(name);
+        let mut bytes = std::fs::read(&path).expect("it is there");
+        *bytes.last_mut().expect("a checksum") ^= 1;
+        std::fs::write(&path, bytes).expect("it can be written");
+    }
     server.begin(ServerDisk::real()).await;
     let mut client = server.connect().await;
     let answer = client.produce_to("strict", 0, -1, numbered(0, 1, 50)).await;
@@ -274,7 +274,7 @@ async fn a_damaged_partition_is_offline_and_the_others_are_not() {
     }
     let (status, body) = server.get("/healthz").await;
     assert_eq!(status, 503);
-    assert!(body.contains("strict-0 is offline") && body.contains(".log"), "{body}");
+    assert!(body.contains("strict-0 is offline") && body.contains("partition.meta"), "{body}");
     // It can be given up.
     let request = DeleteTopicsRequest {
         topic_names: vec!["strict".to_owned()],

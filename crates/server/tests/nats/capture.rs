@@ -414,10 +414,12 @@ async fn a_partition_that_is_offline_refuses_with_its_reason() {
     assert_eq!(publish_for_ack(&client, "t.1", "x").await["seq"], json!(1));
     server.stop().await;
     // Whose log it is cannot be read.
-    let identity = server.data_dir().join("t-0/partition.meta");
-    let mut bytes = std::fs::read(&identity).unwrap();
-    *bytes.last_mut().unwrap() ^= 1;
-    std::fs::write(&identity, bytes).unwrap();
+    for name in ["t-0/partition.meta", "t-0/checkpoint"] {
+        let path = server.data_dir().join(name);
+        let mut bytes = std::fs::read(&path).unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        std::fs::write(&path, bytes).unwrap();
+    }
     server.begin(tailrace_server::ServerDisk::real()).await;
     let client = nats(&server).await;
     let answer = publish_for_ack(&client, "t.2", "x").await;

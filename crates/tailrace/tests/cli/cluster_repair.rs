@@ -32,9 +32,13 @@ fn segments(dir: &Path, node: u32, topic: &str) -> Vec<PathBuf> {
 
 /// Changes a byte, in the middle of a record.
 fn rot(path: &Path) {
+    rot_at(path, path.metadata().unwrap().len() / 2);
+}
+
+fn rot_at(path: &Path, at: u64) {
     use std::os::unix::fs::FileExt as _;
     let file = std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
-    let (mut byte, at) = ([0], file.metadata().unwrap().len() / 2);
+    let mut byte = [0];
     file.read_exact_at(&mut byte, at).unwrap();
     file.write_all_at(&[byte[0] ^ 0x10], at).unwrap();
 }
@@ -95,6 +99,71 @@ fn rot_on_one_node_is_found_by_a_scrub_and_mended() {
     let report: Value = serde_json::from_str(&nodes[&3].server.output(&scrub)).unwrap();
     assert_eq!(report["found"].as_u64(), Some(0), "{report}");
     stop_and_compare(dir.path(), nodes, "t", &text);
+}
+
+/// Each batch is whole on two of three nodes.
+#[test]
+fn three_copies_that_rot_in_different_places_of_one_segment_mend_each_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let nodes = three(dir.path());
+    let text = filled(&nodes, "t");
+    for (node, at) in [(1, 200_000), (2, 400_000), (3, 600_000)] {
+        rot_at(&segments(dir.path(), node, "t")[0], at);
+    }
+    let scrub =
+        ["cluster", "scrub", "--topic", "t", "--rate", "0", "--http", &http(&nodes[&1]), "-o", "json"];
+    let report: Value = serde_json::from_str(&nodes[&3].server.output(&scrub)).unwrap();
+    assert_eq!(report["found"].as_u64(), Some(3), "{report}");
+    eventually("all three are mended", || nothing_is_damaged(&nodes[&1]));
+    for node in nodes.values() {
+        assert_all_there(node, "t", &text);
+    }
+    stop_and_compare(dir.path(), nodes, "t", &text);
+}
+
+/// Nobody has the batch: readers and operators are told, and the rest of the segment is served by all until somebody decides.
+#[test]
+fn a_batch_that_rots_on_all_three_is_named_and_given_up_when_somebody_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let nodes = three(dir.path());
+    let text = filled(&nodes, "t");
+    for node in 1..=3 {
+        rot_at(&segments(dir.path(), node, "t")[0], 400_000);
+    }
+    let site = http(&nodes[&1]);
+    let scrub = ["cluster", "scrub", "--topic", "t", "--rate", "0", "--http", &site, "-o", "json"];
+    let report: Value = serde_json::from_str(&nodes[&3].server.output(&scrub)).unwrap();
+    assert_eq!(report["found"].as_u64(), Some(3), "{report}");
+    let lost_everywhere = || {
+        let status = status(&nodes[&1]);
+        let states = status["reports"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .flat_map(|report| report["damaged"].as_array().unwrap());
+        let states: Vec<_> = states.map(|damaged| damaged["state"].as_str().unwrap().to_owned()).collect();
+        states.len() == 3 && states.iter().all(|state| state == "not mended: no replica has it")
+    };
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(180);
+    while !lost_everywhere() {
+        assert!(std::time::Instant::now() < deadline, "{}", status(&nodes[&1]));
+        std::thread::sleep(std::time::Duration::from_millis(500));
+    }
+    let moving = status(&nodes[&1])["reassignments"].clone();
+    assert_eq!(moving.as_array().map(Vec::len), Some(0), "{moving}");
+    let output = nodes[&2].server.run(&["consume", "t", "--skip-damaged"]);
+    let complaint = crate::support::failure(&output, 1);
+    let found = String::from_utf8(output.stdout).unwrap();
+    let lost = text.lines().count() - found.lines().count();
+    assert!((1..30).contains(&lost), "{lost} records were left out: {complaint}");
+    assert!(complaint.contains("t") && complaint.contains("offset"), "{complaint}");
+    let repair = ["cluster", "repair", "--topic", "t", "--give-up", "--execute", "--http", &site];
+    assert!(nodes[&1].server.output(&repair).contains("given up: 3 damaged places"));
+    assert!(nothing_is_damaged(&nodes[&1]));
+    assert_eq!(sorted(&nodes[&2].server.consume_text("t", &[])), sorted(&found));
+    for node in nodes.into_values() {
+        assert_eq!(node.server.stop(), Some(0));
+    }
 }
 
 /// A segment that rots while its node is down is mended in place, and so is one that is too short: no replica is given up.

@@ -192,6 +192,41 @@ fn compaction_on_a_full_disk_loses_nothing_and_goes_on() {
     assert_eq!(server.stop(), Some(0));
 }
 
+/// A topic that is created on a full disk, and whose server starts while the disk is still full, is there as soon as there is room.
+#[test]
+fn a_topic_that_was_created_on_a_full_disk_is_online_when_there_is_room() {
+    let Some(disk) = SmallDisk::mount(16 << 20) else { return };
+    let server = start(&disk.path(), &[]);
+    server.create("before", 1);
+    disk.fill(16 << 20);
+    // Room for the metadata is reserved.
+    let created = (0..3).filter(|n| {
+        let topic = format!("t{n}");
+        let output = server.run(&["topic", "create", &topic, "--partitions", "3"]);
+        output.status.success()
+    });
+    let created = created.count();
+    assert!(created > 0, "no topic could be created");
+    server.kill();
+
+    let server = start(&disk.path(), &["tailrace.checkpoint.interval.ms=100"]);
+    let health = || http_get(&server.http, "/healthz");
+    assert!(health().contains("is offline"), "{}", health());
+    // While nothing changes, nothing is said again and again.
+    let said = || std::fs::read_to_string(disk.path().with_extension("stderr")).unwrap();
+    let errors = || said().lines().filter(|line| line.contains("ERROR")).count();
+    let before = errors();
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    assert_eq!(errors(), before, "{}", said());
+    disk.make_room();
+    until("all partitions are online", || health().starts_with("HTTP/1.1 200"));
+    for number in 0..created {
+        server.produce(&format!("t{number}"), &[], b"a\nb\n");
+    }
+    assert!(!said().contains("a sync failed"), "{}", said());
+    assert_eq!(server.stop(), Some(0));
+}
+
 /// How a transaction ended, as its producer knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
