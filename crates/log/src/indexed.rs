@@ -126,9 +126,19 @@ pub(crate) fn read_batch<D: Disk>(
     row: &Row,
     bytes: &mut [u8],
 ) -> Result<(), LogError> {
+    read_batch_from(segment, &files.log, row, bytes)
+}
+
+/// The same from a `.log` that the caller has opened.
+pub(crate) fn read_batch_from<D: Disk>(
+    segment: &Segment<D>,
+    log: &D::File,
+    row: &Row,
+    bytes: &mut [u8],
+) -> Result<(), LogError> {
     let path = segment.path(Kind::Log);
     let position = u64::from(row.position);
-    let read = read_batch_bytes(&files.log, &path, bytes, position)?;
+    let read = read_batch_bytes(log, &path, bytes, position)?;
     let damaged = |reason: String| LogError::damaged(&path, position, reason);
     let header = tailrace_records::check(&bytes[..read]).map_err(|error| damaged(error.to_string()))?;
     if !row.describes(&header) {

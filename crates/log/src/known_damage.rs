@@ -5,8 +5,9 @@ use std::io::IoSlice;
 use tailrace_types::Offset;
 
 use crate::damage::{Damage, DamagedRange};
-use crate::disk::{Disk, read_file, remove_if_there, replace_file};
+use crate::disk::{Disk, OpenMode, read_file, remove_if_there, replace_file};
 use crate::error::{IoContext, LogError};
+use crate::format::names::Kind;
 use crate::format::{FormatError, damage, names};
 use crate::reader::{LogReader, segment_of};
 use crate::rows::Rows;
@@ -104,6 +105,15 @@ impl<D: Disk> LogReader<D> {
         whole.filter(|range| self.damage.forget(range.base_offset, range.end_offset)).count()
     }
 
+    /// Has what is served of a range from now on read from the files that have their names now.
+    pub(crate) fn open_again(&self, range: &DamagedRange) {
+        let list = self.segments.load();
+        let touched = list.iter().skip(segment_of(&list, range.base_offset));
+        let within = touched.take_while(|segment| segment.base_offset < range.end_offset);
+        // The file in which a sync may still fail stays the one that is synced.
+        within.filter(|segment| segment.is_log_synced()).for_each(|segment| segment.close());
+    }
+
     /// True if whole batches cover all of a range.
     fn is_whole(&self, range: &DamagedRange) -> bool {
         let list = self.segments.load_full();
@@ -113,6 +123,9 @@ impl<D: Disk> LogReader<D> {
                 break;
             }
             let checked = segment.files(&self.store).and_then(|files| {
+                // By its name: what is open may have been removed, or have another one in its place by now.
+                let path = segment.path(Kind::Log);
+                let log = self.store.disk().open(&path, OpenMode::Read).context("open", &path)?;
                 let mut rows = Rows::new(segment, &files);
                 for number in rows.first_where(|row| row.next_offset() > next)?..rows.count {
                     let row = rows.get_ahead(number)?;
@@ -120,7 +133,7 @@ impl<D: Disk> LogReader<D> {
                         break;
                     }
                     let mut bytes = vec![0; row.batch_bytes as usize];
-                    crate::indexed::read_batch(segment, &files, &row, &mut bytes)?;
+                    crate::indexed::read_batch_from(segment, &log, &row, &mut bytes)?;
                     next = row.next_offset();
                 }
                 Ok(())
@@ -129,7 +142,11 @@ impl<D: Disk> LogReader<D> {
                 return false;
             }
         }
-        next >= range.end_offset
+        let is_whole = next >= range.end_offset;
+        if is_whole {
+            self.open_again(range);
+        }
+        is_whole
     }
 }
 

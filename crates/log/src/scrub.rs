@@ -108,6 +108,7 @@ impl<D: Disk> LogReader<D> {
             let overlaps =
                 |f: &DamagedRange| f.base_offset < range.end_offset && f.end_offset > range.base_offset;
             if !found.iter().any(overlaps) && self.is_covered(segment, range).unwrap_or(false) {
+                self.open_again(range);
                 self.damage.forget(range.base_offset, range.end_offset);
             }
         }

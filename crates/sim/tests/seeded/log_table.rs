@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use tailrace_log::{
-    CompactionLimits, CompactionSettings, Disk, HashSecret, KeyMap, LogError, Overlay, RepairOptions,
-    Unhurried, inspect, repair_dir,
+    CompactionLimits, CompactionSettings, Disk, DiskFile, HashSecret, KeyMap, LogError, OpenMode, Overlay,
+    RepairOptions, Unhurried, inspect, repair_dir,
 };
 use tailrace_sim::{CrashMode, Effect, Rule, SimDisk};
 use tailrace_types::{HighWatermark, LeaderEpoch, Offset, TimestampMs};
@@ -345,6 +345,7 @@ fn play(file: File, change: Change, state: State) -> String {
     let mut appended = 0;
     if let Some(mut log) = log {
         let (before, end) = (lost(&log), log.log_end().offset().0);
+        assert_eq!(log.reader().recheck_damage(), 0, "nothing is whole again");
         assert!(end >= if state == Killed { SYNCED } else { ALL }, "durable offsets are given again");
         append(&mut log, &batch(1, 10, 0, 0)).unwrap();
         appended = 1;
@@ -428,6 +429,28 @@ fn damage_to_every_kind_of_file_of_a_log() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert_eq!(cells, files.len() * 6 * 3, "every cell has its row");
+}
+
+/// The server has the old file open.
+#[test]
+fn a_file_that_is_put_back_under_its_name_is_served() {
+    for change in [Flip(50), Empty, Missing] {
+        let (disk, copied, log) = fixture(Running, false);
+        let (mut log, name) = (log.unwrap(), name_of(&disk, SealedLog));
+        let path = dir().join(&name);
+        apply(&disk, &path, change);
+        assert!(!scrub(&mut log).is_empty() && lost(&log) != "all");
+        if change != Missing {
+            disk.remove_file(&path).unwrap();
+        }
+        let whole = disk.content(&copied.join(&name)).unwrap();
+        let file = disk.open(&path, OpenMode::Truncate).unwrap();
+        file.write_all_at(&[std::io::IoSlice::new(&whole)], 0).unwrap();
+        assert!(log.reader().recheck_damage() > 0);
+        assert_eq!(lost(&log), "all");
+        assert!(read_all(&log, Offset(0)).is_ok());
+        assert_eq!(scrub(&mut log), Vec::<String>::new());
+    }
 }
 
 /// A crash before the first checkpoint leaves a log that begins at 0; one that begins later has had one.

@@ -1,0 +1,28 @@
+#!/bin/bash
+# When a disk lies: interop/damage.sh [--soak MINUTES] [--seed N]; ONLY=TEXT plays the cells whose names have it, KEEP=1 keeps data and logs.
+#
+# Every kind of file of a partition is damaged in every way, after a clean stop, after kill -9 and under a running server. What
+# `log verify`, the server's health, librdkafka and `tailrace consume` say is what the table in python/damage.py says (in short it stands in
+# docs/guarantees.md), the same after a restart, and `log repair` brings every record back from a copy.
+#
+# --soak: a cluster of three under load instead (cluster.sh): transactions into a compacted topic, kills, and flipped bytes in random
+# files of one node at a time; in the end readers of committed records have what was committed, and the replicas are the same.
+set -uo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+SOAK='' SEED=${RANDOM}
+while [ $# -gt 0 ]; do case $1 in
+  --soak) SOAK=${2:?}; shift ;; --seed) SEED=${2:?}; shift ;;
+  --help) sed -n '2,/^set/{s/^# \?//;/^set/d;p}' "$0"; exit 0 ;; *) die "unknown argument $1" ;;
+esac; shift; done
+[ -z "$SOAK" ] || exec "$INTEROP/cluster.sh" --minutes "$SOAK" --seed "$SEED" --faults rot,rot,rot,kill,killall,term --compact
+install_python || die "the Python client cannot be installed"
+install_tailrace || die "tailrace does not build"
+export INTEROP_STATE INTEROP_SERVER=$INTEROP/server.sh
+INTEROP_STATE=$(mktemp -d "${TMPDIR:-/tmp}/interop-damage.XXXXXX")
+cleanup() {
+  "$INTEROP_SERVER" stop "$INTEROP_STATE/server" KILL 2>/dev/null
+  if [ -n "${KEEP:-}" ]; then echo "data and logs: $INTEROP_STATE"; else rm -rf "$INTEROP_STATE"; fi
+}
+trap cleanup EXIT
+mkdir "$INTEROP_STATE/server"
+"$PYTHON" "$INTEROP/python/damage.py" < /dev/null

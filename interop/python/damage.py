@@ -1,0 +1,311 @@
+"""One server whose files are damaged, file by file: run by interop/damage.sh, which says what is proved.
+
+A folder with a compacted, a sealed and an active segment is made once after a clean stop and once after kill -9. Each cell takes a copy
+of it, or a server that runs on one, damages a file, and looks at what `log verify`, the server, its health, a scrub, librdkafka and
+`tailrace consume` say. Then the folder is repaired from the copy, and all must be there again.
+"""
+import json, os, random, shutil, subprocess, sys, time, urllib.request, urllib.error
+from pathlib import Path
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+BINARY, STATE, SERVER = os.environ["TAILRACE_BIN"], Path(os.environ["INTEROP_STATE"]), os.environ["INTEROP_SERVER"]
+ONLY = os.environ.get("ONLY", "")
+TOPIC, RECORDS, BATCH = "damage", 1200, 10
+DATA = STATE / "server" / "data"
+PARTITION = DATA / f"{TOPIC}-0"
+WAIT_SECONDS = 30
+# What is served then: all, all but one batch, all but that segment.
+ALL, ONE_BATCH, SEGMENT = "all", "all but a batch", "all but a segment"
+# File, change, and of a stopped server and one that was killed: status of `log verify`, what is served; of a running one: what is served.
+TABLE = [
+    ("compacted log", "flip", (1, ONE_BATCH), (1, ONE_BATCH), ONE_BATCH),
+    ("compacted log", "cut", (1, ONE_BATCH), (1, ONE_BATCH), ONE_BATCH),
+    ("compacted log", "empty", (1, SEGMENT), (1, SEGMENT), SEGMENT),
+    ("compacted log", "missing", (1, SEGMENT), (1, SEGMENT), SEGMENT),
+    ("compacted index", "flip", (1, ALL), (1, ALL), ALL),
+    ("compacted index", "missing", (0, ALL), (0, ALL), ALL),
+    ("compacted header", "flip", (1, ALL), (1, ALL), ALL),
+    ("compacted header", "missing", (1, ALL), (1, ALL), ALL),
+    ("sealed log", "flip", (1, ONE_BATCH), (1, ONE_BATCH), ONE_BATCH),
+    ("sealed log", "cut", (1, ONE_BATCH), (1, ONE_BATCH), ONE_BATCH),
+    ("sealed log", "empty", (1, SEGMENT), (1, SEGMENT), SEGMENT),
+    ("sealed log", "missing", (1, SEGMENT), (1, SEGMENT), SEGMENT),
+    ("sealed index", "flip", (1, ALL), None, ALL),
+    ("sealed index", "missing", (0, ALL), (0, ALL), ALL),
+    ("sealed header", "missing", (1, ALL), None, ALL),
+    ("active log", "flip", (1, ONE_BATCH), (1, ONE_BATCH), ONE_BATCH),
+    ("active log", "cut", (1, ONE_BATCH), None, ONE_BATCH),
+    ("active log", "empty", (1, SEGMENT), None, SEGMENT),
+    ("active log", "missing", (1, SEGMENT), None, SEGMENT),
+    ("active index", "missing", (0, ALL), (0, ALL), ALL),
+    ("checkpoint", "flip", (1, ALL), (1, ALL), ALL),
+    ("checkpoint", "missing", (0, ALL), (0, ALL), ALL),
+    ("partition.meta", "flip", (1, ALL), (1, ALL), ALL),
+    ("partition.meta", "missing", (0, ALL), (0, ALL), ALL),
+    ("snapshot", "flip", (1, ALL), (1, ALL), ALL),
+    ("snapshot", "missing", (0, ALL), (0, ALL), ALL),
+]
+failed = 0
+
+
+class Failure(Exception):
+    pass
+
+
+def check(condition, message):
+    if not condition:
+        raise Failure(message)
+
+
+def server(command, *more):
+    subprocess.run([SERVER, command, str(STATE / "server"), *more], check=True, stdout=subprocess.DEVNULL)
+
+
+def said(name):
+    return (STATE / "server" / name).read_text().strip()
+
+
+def tailrace(*arguments):
+    return subprocess.run([BINARY, *map(str, arguments)], capture_output=True, text=True, timeout=120)
+
+
+def health():
+    try:
+        with urllib.request.urlopen(f"http://{said('http')}/healthz", timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def eventually(what, condition, seconds=WAIT_SECONDS):
+    end = time.monotonic() + seconds
+    while not condition():
+        check(time.monotonic() < end, f"{what}: not within {seconds} s")
+        time.sleep(0.1)
+
+
+# ---- the folder ----
+
+def produce(first, upto):
+    producer = Producer({"bootstrap.servers": said("addr"), "acks": "all", "enable.idempotence": True, "batch.num.messages": BATCH})
+    failures = []
+    for base in range(first, upto, BATCH):
+        for number in range(base, base + BATCH):
+            # The first of each batch is written again by the next one.
+            key = "again" if number == base else f"key-{number}"
+            producer.produce(TOPIC, f"value {number} ".encode() * 300, key, on_delivery=lambda error, _: error and failures.append(str(error)))
+        check(producer.flush(30) == 0, "the load is not taken")
+    check(not failures, f"the load: {failures[:3]}")
+
+
+def files(partition, pattern):
+    return sorted(partition.glob(pattern))
+
+
+def make():
+    """The folders `stopped` and `killed`, and what is in them."""
+    server("start", "tailrace")
+    config = ["segment.bytes=1048576", "min.cleanable.dirty.ratio=0.01", "cleanup.policy=compact"]
+    made = tailrace("topic", "create", TOPIC, "-p", 1, "-b", said("addr"), *[word for c in config for word in ("-c", c)])
+    check(made.returncode == 0, made.stderr)
+    produce(0, RECORDS * 2 // 3)
+    eventually("the first segments are compacted", lambda: files(PARTITION, "*.1.log"))
+    # From here on nothing is compacted.
+    altered = tailrace("topic", "alter", TOPIC, "-b", said("addr"), "-c", "cleanup.policy=delete")
+    check(altered.returncode == 0, altered.stderr)
+    time.sleep(2)
+    produce(RECORDS * 2 // 3, RECORDS)
+    server("stop", "KILL")
+    shutil.copytree(DATA, STATE / "killed")
+    server("again")
+    expected = consume()[0]
+    check(len(expected) > RECORDS // 2, f"{len(expected)} records")
+    server("stop", "TERM")
+    shutil.copytree(DATA, STATE / "stopped")
+    return expected
+
+
+def find(partition, what):
+    kind = what.split()[-1]
+    appended = files(partition, "[0-9]*[0-9].log")
+    appended = [path for path in appended if path.name.count(".") == 1]
+    if what.startswith("compacted"):
+        return files(partition, f"*.1.{kind}")[0]
+    if what.startswith("sealed"):
+        check(len(appended) > 1, f"segments: {appended}")
+        return appended[0].with_suffix(f".{kind}")
+    if what.startswith("active"):
+        return appended[-1].with_suffix(f".{kind}")
+    return files(partition, "*.snapshot")[-1] if what == "snapshot" else partition / what
+
+
+def damage(path, change):
+    if change == "missing":
+        return path.unlink()
+    with open(path, "r+b") as file:
+        size = path.stat().st_size
+        if change == "flip":
+            file.seek(size // 2)
+            byte = file.read(1)[0]
+            file.seek(size // 2)
+            file.write(bytes([byte ^ 0x10]))
+        else:
+            file.truncate(0 if change == "empty" else size - 10)
+
+
+# ---- what is served ----
+
+def consume():
+    """The records by offset, and whether something was left out."""
+    read = tailrace("consume", TOPIC, "-b", said("addr"), "--skip-damaged", "--timeout", "20s", "-o", "json")
+    records = {}
+    for line in read.stdout.splitlines():
+        record = json.loads(line)
+        records[record["offset"]] = record["value"]
+    return records, read.returncode != 0
+
+
+def librdkafka(expected):
+    """Reads on until there is an error or the end; goes on behind what is damaged. The offsets, and whether there was an error."""
+    consumer = Consumer({"bootstrap.servers": said("addr"), "group.id": "damage", "enable.partition.eof": True, "check.crcs": True, "log_level": 2})
+    offsets, errors, at = set(), 0, 0
+    consumer.assign([TopicPartition(TOPIC, 0, 0)])
+    end = time.monotonic() + WAIT_SECONDS
+    while time.monotonic() < end:
+        message = consumer.poll(1)
+        if message is None:
+            continue
+        if not message.error():
+            offsets.add(message.offset())
+            at = message.offset() + 1
+        elif message.error().name() == "_PARTITION_EOF":
+            break
+        else:
+            errors += 1
+            later = [offset for offset in expected if offset >= at and offset not in offsets]
+            check(later, f"librdkafka: {message.error()} behind everything")
+            at = later[0] + 1
+            # An operator knows from health where the damage ends; here it is known which records are served.
+            beyond = [offset for offset in sorted(consume()[0]) if offset >= at]
+            if not beyond:
+                break
+            at = beyond[0]
+            consumer.assign([TopicPartition(TOPIC, 0, at)])
+    consumer.close()
+    return offsets, errors > 0
+
+
+def judge(expected, served):
+    """What is missing is what the table says, and what is there is right."""
+    records, told = consume()
+    wrong = [offset for offset, value in records.items() if expected.get(offset) != value]
+    check(not wrong, f"records that are not what was written: {wrong[:5]}")
+    missing = sorted(set(expected) - set(records))
+    check(told == bool(missing), f"consume said {'something' if told else 'nothing'}, {len(missing)} are missing")
+    seen, heard = librdkafka(expected)
+    check(seen == set(records), f"librdkafka has {len(seen)}, consume {len(records)}")
+    check(heard == bool(missing) or served != ALL and max(records) < missing[0], f"librdkafka heard {heard} of {len(missing)}")
+    bounds = {ALL: (0, 0), ONE_BATCH: (1, BATCH), SEGMENT: (BATCH + 1, 40 * BATCH)}[served]
+    check(bounds[0] <= len(missing) <= bounds[1], f"{len(missing)} records are missing, expected {served}")
+
+
+def scrub():
+    done = tailrace("cluster", "scrub", "--topic", TOPIC, "--rate", 0, "-b", said("addr"), "--http", said("http"))
+    check("nothing" not in done.stderr, done.stderr)
+    return done
+
+
+def cell(what, change, state, expectation, expected):
+    verify_status, served = expectation if state != "running" else (None, expectation)
+    shutil.rmtree(DATA)
+    shutil.copytree(STATE / ("killed" if state == "killed" else "stopped"), DATA)
+    path = find(PARTITION, what)
+    if state == "running":
+        server("again")
+    damage(path, change)
+    if state != "running":
+        verified = tailrace("log", "verify", PARTITION)
+        check(verified.returncode == verify_status, f"verify: {verified.returncode}\n{verified.stdout}{verified.stderr}")
+        server("again")
+    scrub()
+    judge(expected, served)
+    status, text = health()
+    check((status == 503) == (served != ALL), f"health {status}: {text}")
+    check(served == ALL or path.name in text, f"health does not name {path.name}: {text}")
+    # The same after a restart, which nobody scrubs.
+    server("restart", "TERM")
+    judge(expected, served)
+    check(health()[0] == status, "health after a restart")
+    server("stop", "TERM")
+    source = STATE / ("killed" if state == "killed" else "stopped")
+    plan = tailrace("log", "repair", PARTITION, "--from", source)
+    check(plan.returncode == 0, f"the plan: {plan.stdout}{plan.stderr}")
+    done = tailrace("log", "repair", PARTITION, "--from", source, "--execute")
+    check(done.returncode == 0, f"the repair: {done.stdout}{done.stderr}")
+    verified = tailrace("log", "verify", DATA)
+    check(verified.returncode == 0, f"verify after the repair: {verified.stdout}")
+    server("again")
+    judge(expected, ALL)
+    check(health()[0] == 200, f"health after the repair: {health()[1]}")
+    server("stop", "TERM")
+
+
+def put_back(expected):
+    """A running server serves again what is put back in its place, and its health says so."""
+    shutil.rmtree(DATA)
+    shutil.copytree(STATE / "stopped", DATA)
+    path = find(PARTITION, "sealed log")
+    whole = path.read_bytes()
+    server("again")
+    damage(path, "flip")
+    scrub()
+    judge(expected, ONE_BATCH)
+    with open(path, "r+b") as file:
+        file.write(whole)
+    eventually("health is green again", lambda: health()[0] == 200, 10)
+    judge(expected, ALL)
+    server("stop", "TERM")
+
+
+def given_up(expected):
+    """What no copy has is given up: health is green, the offsets stay, and the bytes are beside."""
+    shutil.rmtree(DATA)
+    shutil.copytree(STATE / "stopped", DATA)
+    damage(find(PARTITION, "sealed log"), "flip")
+    refused = tailrace("log", "repair", PARTITION, "--execute")
+    check(refused.returncode == 1, "without --from and --give-up nothing is decided")
+    done = tailrace("log", "repair", PARTITION, "--give-up", "--execute")
+    check(done.returncode == 0 and files(PARTITION, "*.lost-*"), f"{done.stdout}{done.stderr}")
+    server("again")
+    records, told = consume()
+    check(not told and 1 <= len(set(expected) - set(records)) <= BATCH, "one batch is gone")
+    check(max(records) == max(expected) and health()[0] == 200, f"health: {health()[1]}")
+    server("stop", "TERM")
+
+
+def play(name, action, *arguments):
+    global failed
+    if ONLY and ONLY not in name:
+        return
+    began = time.monotonic()
+    try:
+        action(*arguments)
+        print(f"PASS {name} ({time.monotonic() - began:.1f} s)", flush=True)
+    except (Failure, OSError, subprocess.SubprocessError, IndexError, ValueError) as error:
+        failed += 1
+        print(f"FAIL {name}: {error}", flush=True)
+        subprocess.run([SERVER, "stop", str(STATE / "server"), "KILL"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def main():
+    expected = make()
+    for what, change, stopped, killed, running in TABLE:
+        for state, expectation in (("stopped", stopped), ("killed", killed), ("running", running)):
+            if expectation is not None:
+                play(f"{what} {change} {state}", cell, what, change, state, expectation, expected)
+    play("put back", put_back, expected)
+    play("given up", given_up, expected)
+    sys.exit(1 if failed else 0)
+
+
+main()
