@@ -67,12 +67,12 @@ mod tests {
 
     #[test]
     fn a_line_tells_how_much_is_left() {
-        let mut progress = Progress::new(100 << 20, None);
+        let mut progress = Progress::new(100_000_000, None);
         progress.began =
             Instant::now().checked_sub(Duration::from_secs(10)).expect("a clock that has run for a while");
-        progress.spend(50 << 20).expect("nothing stops it");
+        progress.spend(50_000_000).expect("nothing stops it");
         let line = progress.line();
-        assert!(line.starts_with("read 50") && line.contains(" of 100") && line.ends_with("to go"), "{line}");
+        assert!(line.starts_with("read 50") && line.contains(" of 100") && line.ends_with(" to go"), "{line}");
     }
 
     #[test]
