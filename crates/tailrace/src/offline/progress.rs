@@ -72,7 +72,10 @@ mod tests {
             Instant::now().checked_sub(Duration::from_secs(10)).expect("a clock that has run for a while");
         progress.spend(50_000_000).expect("nothing stops it");
         let line = progress.line();
-        assert!(line.starts_with("read 50") && line.contains(" of 100") && line.ends_with(" to go"), "{line}");
+        assert!(
+            line.starts_with("read 50") && line.contains(" of 100") && line.ends_with(" to go"),
+            "{line}"
+        );
     }
 
     #[test]
