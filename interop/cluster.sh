@@ -6,8 +6,9 @@
 # down, and links between them are cut, in one direction too: all from a schedule that the seed decides. Then everything heals, every
 # record is read back, and the history of all clients is judged: lost, doubled, re-ordered or changed records, records of aborted or
 # unfinished transactions, readers and group offsets that go back, replicas that differ. Any of these is exit status 1.
-# --faults: kill kill2 killall stop stop2 term rolling cut oneway deaf mute isolate split refuse reset delay, and disk, which has to
-# mount. --failover kills the leader of a partition so many times; the time until the next acknowledged write is to be below 2 s.
+# --compact: what is copied in transactions goes to a compacted topic.
+# --faults: kill kill2 killall stop stop2 term rolling cut oneway deaf mute isolate split refuse reset delay; disk, which has to
+# mount; rot, which flips bytes in files of one node at a time and waits until it is whole again. --failover kills the leader of a partition so many times; the time until the next acknowledged write is to be below 2 s.
 # KEEP=1 keeps data and logs.
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

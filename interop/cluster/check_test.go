@@ -285,16 +285,22 @@ var cases = map[string]struct {
 		j.judgeGroup("g", ends(3))
 	}, []string{"not-processed"}},
 	"a node whose disk was filled says so": {func(j *judge) {
-		j.judgeLog(1, []byte("ERROR the replica has stopped reason=no space left to write\nINFO ready\nERROR an append failed reason=Refused(Full)"), true)
+		j.judgeLog(1, []byte("ERROR the replica has stopped reason=no space left to write\nINFO ready\nERROR an append failed reason=Refused(Full)"), true, false)
 	}, nil},
 	"a node finds no space, and its disk was not filled": {func(j *judge) {
-		j.judgeLog(1, []byte("ERROR the replica has stopped reason=no space left to write"), false)
+		j.judgeLog(1, []byte("ERROR the replica has stopped reason=no space left to write"), false, false)
+	}, []string{"log-of-node"}},
+	"a node whose files were changed says what it has found": {func(j *judge) {
+		j.judgeLog(1, []byte("ERROR damage was found file=x.log\nINFO ready"), false, true)
+	}, nil},
+	"a node whose files were changed has another trouble": {func(j *judge) {
+		j.judgeLog(1, []byte("ERROR the replica has stopped reason=a sync failed"), false, true)
 	}, []string{"log-of-node"}},
 	"a node whose disk was filled has another trouble": {func(j *judge) {
-		j.judgeLog(1, []byte("ERROR the replica has stopped reason=a sync failed"), true)
+		j.judgeLog(1, []byte("ERROR the replica has stopped reason=a sync failed"), true, false)
 	}, []string{"log-of-node"}},
 	"a node panics for want of space": {func(j *judge) {
-		j.judgeLog(1, []byte("thread panicked at no space left"), true)
+		j.judgeLog(1, []byte("thread panicked at no space left"), true, false)
 	}, []string{"log-of-node"}},
 }
 

@@ -59,12 +59,13 @@ func kinds() map[string]kind {
 			c.cut(f, everyDirection, direction{delay: time.Duration(10+f.dice%290) * time.Millisecond})
 		}},
 		"disk": {10 * time.Second, (*chaos).fill},
+		"rot":  {time.Second, (*chaos).rot},
 	}
 }
 
 var everyDirection = [][2]int{{0, 1}, {1, 0}, {0, 2}, {2, 0}, {1, 2}, {2, 1}}
 
-// usual is what --faults chooses from when it is not given; `disk` needs to mount.
+// usual is what --faults chooses from when it is not given; `disk` needs to mount, and after `rot` the logs of nodes are full of it.
 var usual = []string{"kill", "kill2", "killall", "stop", "stop2", "term", "rolling", "cut", "oneway", "deaf", "mute", "isolate", "split", "refuse", "reset", "delay"}
 
 // schedule deals the kinds like cards: each once before any comes again.
@@ -105,6 +106,8 @@ type chaos struct {
 	mu      sync.Mutex
 	counts  map[string]int
 	filled  map[int]bool // nodes whose disk had no room
+	rotten  map[int]bool // nodes with flipped bytes
+	rotting sync.Mutex
 }
 
 func (c *chaos) say(format string, a ...any) {
@@ -265,7 +268,7 @@ func (c *chaos) heal() {
 
 func (c *chaos) tally() string {
 	var words []string
-	for _, kind := range append(append([]string{}, usual...), "disk") {
+	for _, kind := range append(append([]string{}, usual...), "disk", "rot") {
 		if n := c.counts[kind]; n > 0 {
 			words = append(words, fmt.Sprintf("%s %d", kind, n))
 		}

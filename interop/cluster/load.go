@@ -366,7 +366,7 @@ func (l *load) copyOnce(session *kgo.GroupTransactSession, who string, commit bo
 	for _, r := range records {
 		n := l.judge.copied(txn, r.Partition, r.Offset)
 		p := int32((int64(r.Partition) + r.Offset) % partitions)
-		session.Produce(context.Background(), &kgo.Record{Topic: copiesTopic, Partition: p, Value: []byte(text(txn, p, n))}, func(_ *kgo.Record, err error) {
+		session.Produce(context.Background(), &kgo.Record{Topic: copiesTopic, Partition: p, Key: []byte(text(txn, p, n)), Value: []byte(text(txn, p, n))}, func(_ *kgo.Record, err error) {
 			if err != nil {
 				broken.Store(true)
 				l.note(who, err)

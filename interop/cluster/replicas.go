@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -91,11 +92,11 @@ func dump(binary, folder string) ([]batch, error) {
 }
 
 // compareReplicas reports how many partitions it compared.
-func compareReplicas(c *cluster, j *judge) int {
+func compareReplicas(c *cluster, j *judge, compact bool) int {
 	names := map[string]bool{}
 	for _, n := range c.nodes {
 		folders, _ := filepath.Glob(filepath.Join(n.data, "*-*"))
-		for _, folder := range folders {
+		for _, folder := range slices.DeleteFunc(folders, setAside) {
 			names[filepath.Base(folder)] = true
 		}
 		if out, err := exec.Command(n.binary, "log", "verify", n.data).CombinedOutput(); err != nil {
@@ -108,7 +109,7 @@ func compareReplicas(c *cluster, j *judge) int {
 	}
 	sort.Strings(sorted)
 	for _, name := range sorted {
-		comparePartition(c, j, name)
+		comparePartition(c, j, name, strings.HasPrefix(name, "__") || compact && strings.HasPrefix(name, copiesTopic+"-"))
 	}
 	return len(sorted)
 }
@@ -118,7 +119,7 @@ func lastOf(text string) string {
 	return strings.Join(lines[max(0, len(lines)-3):], " | ")
 }
 
-func comparePartition(c *cluster, j *judge, name string) {
+func comparePartition(c *cluster, j *judge, name string, compacted bool) {
 	var first []batch
 	for i, n := range c.nodes {
 		batches, err := dump(n.binary, filepath.Join(n.data, name))
@@ -136,13 +137,12 @@ func comparePartition(c *cluster, j *judge, name string) {
 			}
 			continue
 		}
-		differing(j, name, n.number, first, batches)
+		differing(j, name, n.number, compacted, first, batches)
 	}
 }
 
 // differing compares batches by offset: compaction drops some of the internal topics, on each node when it likes.
-func differing(j *judge, name string, number int, one, other []batch) {
-	compacted := strings.HasPrefix(name, "__")
+func differing(j *judge, name string, number int, compacted bool, one, other []batch) {
 	at := map[int64]batch{}
 	for _, b := range one {
 		at[b.Base] = b

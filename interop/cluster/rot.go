@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Flipped bytes in files of one node at a time: the next node's turn comes when this one is whole again.
+
+const mendedWithin = 120 * time.Second
+
+// notRotted: where a vote is kept, an older slot counts when the newer one is damaged, and the replica could vote twice.
+var notRotted = []string{"ballot"}
+
+// rot flips a byte in some files of a node, stopped by a kill or running, has the node read everything, and waits until it is whole.
+func (c *chaos) rot(f fault) {
+	c.rotting.Lock()
+	defer c.rotting.Unlock()
+	defer c.claim(f, 1)()
+	n, rng := c.victim(f, 0), rand.New(rand.NewSource(int64(f.dice)))
+	c.mu.Lock()
+	c.rotten[n.number] = true
+	c.mu.Unlock()
+	stopped := rng.Intn(2) == 0
+	if stopped {
+		n.kill()
+	}
+	for range 1 + rng.Intn(4) {
+		if name := flip(n.data, rng); name != "" {
+			c.say("node %d: a byte of %s is flipped", n.number, name)
+		}
+	}
+	c.start(n)
+	if err := n.waitReady(startedWithin); err != nil {
+		c.judge.anomaly("not-ready", "after rot: %v", err)
+		return
+	}
+	scrub := exec.Command(n.binary, "cluster", "scrub", "--rate", "0", "--wait", "60s", "-b", n.kafka, "--http", n.http)
+	if out, err := scrub.CombinedOutput(); err != nil {
+		// A node that is down leaves it incomplete; this one is asked for below.
+		c.say("note: scrub: %v: %s", err, lastOf(string(out)))
+	}
+	for end := time.Now().Add(mendedWithin); ; time.Sleep(200 * time.Millisecond) {
+		status, text := health(n)
+		if status == http.StatusOK && !strings.Contains(text, "damaged") {
+			return
+		}
+		if time.Now().After(end) {
+			c.judge.anomaly("not-mended", "node %d: %d %s", n.number, status, text)
+			return
+		}
+	}
+}
+
+// setAside: what a replica that was given up has left for an operator. Nobody reads it.
+func setAside(folder string) bool { return strings.HasSuffix(folder, ".damaged") }
+
+// flip returns what it has changed: every other time a segment, there are more of the other files.
+func flip(data string, rng *rand.Rand) string {
+	pattern := []string{"*", "*.log"}[rng.Intn(2)]
+	files, _ := filepath.Glob(filepath.Join(data, "*-*", pattern))
+	files = slices.DeleteFunc(files, func(path string) bool {
+		info, err := os.Stat(path)
+		return err != nil || info.Size() == 0 || slices.Contains(notRotted, filepath.Base(path)) || setAside(filepath.Dir(path))
+	})
+	if len(files) == 0 {
+		return ""
+	}
+	path := files[rng.Intn(len(files))]
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		// Compaction or a checkpoint has removed it meanwhile.
+		return ""
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil || info.Size() == 0 {
+		return ""
+	}
+	at, one := rng.Int63n(info.Size()), make([]byte, 1)
+	if _, err := file.ReadAt(one, at); err != nil {
+		return ""
+	}
+	one[0] ^= 1 << rng.Intn(8)
+	if _, err := file.WriteAt(one, at); err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%s/%s at %d", filepath.Base(filepath.Dir(path)), filepath.Base(path), at)
+}
+
+func health(n *node) (int, string) {
+	client := http.Client{Timeout: 5 * time.Second}
+	answer, err := client.Get("http://" + n.http + "/healthz")
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return answer.StatusCode, string(text)
+}
+
+// told is what a node that was rotted may say with ERROR: that it has found it; of an end that was cut off because it was taken for
+// torn, that the replica has to begin anew; and of one that has, that the node's metadata are older at its next start.
+var told = [][]byte{[]byte("damage"), []byte("the log lacks what the leader knows to be here"), []byte("it is opened when the newer metadata are here")}
+
+func tellsOfRot(line []byte) bool {
+	return slices.ContainsFunc(told, func(words []byte) bool { return bytes.Contains(line, words) })
+}
