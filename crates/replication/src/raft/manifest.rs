@@ -14,6 +14,7 @@
 //! | 4, 4 | number of epochs, number of segments |
 //! | 12 each | epochs: epoch i32, first offset i64, ascending |
 //! | 56 each | segments: base offset, end offset, first raft index, next raft index, created, modified (8 bytes each), bytes, batches (4 each) |
+//! | 4 | in version 2, how many ranges are lost |
 //! | 16 each | in version 2, offsets whose records are lost everywhere: first, one past the last |
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -80,6 +81,9 @@ impl Manifest {
             out.put_u32_le(segment.bytes);
             out.put_u32_le(segment.rows);
         }
+        if !self.lost.is_empty() {
+            out.put_u32_le(u32::try_from(self.lost.len()).ok()?);
+        }
         for (from, upto) in &self.lost {
             out.put_i64_le(from.0);
             out.put_i64_le(upto.0);
@@ -109,7 +113,9 @@ impl Manifest {
         let (epochs, segments) = (bytes.get_u32_le() as usize, bytes.get_u32_le() as usize);
         let lists = epochs as u128 * EPOCH_BYTES as u128 + segments as u128 * SEGMENT_BYTES as u128;
         let lost_bytes = usize::try_from((bytes.len() as u128).checked_sub(lists)?).ok()?;
-        if lost_bytes % LOST_BYTES != 0 || (lost_bytes == 0) != (version == VERSION) {
+        if (version == VERSION && lost_bytes > 0)
+            || (version == VERSION_WITH_LOST && lost_bytes < 4 + LOST_BYTES)
+        {
             return None;
         }
         for _ in 0..epochs {
@@ -118,7 +124,11 @@ impl Manifest {
         for _ in 0..segments {
             manifest.segments.push(segment(&mut bytes));
         }
-        for _ in 0..lost_bytes / LOST_BYTES {
+        let lost = if version == VERSION_WITH_LOST { bytes.get_u32_le() as usize } else { 0 };
+        if bytes.len() as u128 != lost as u128 * LOST_BYTES as u128 {
+            return None;
+        }
+        for _ in 0..lost {
             manifest.lost.push((Offset(bytes.get_i64_le()), Offset(bytes.get_i64_le())));
         }
         manifest.is_sound(index).then_some(manifest)
