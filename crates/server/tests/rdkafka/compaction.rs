@@ -296,7 +296,7 @@ async fn a_damaged_partition_is_named_by_healthz_and_serves_on() {
         // There is no other replica to mend it from.
         assert_eq!((status, &page["status"]), (503, &"error".into()), "{body}");
         let [problem] = &page["problems"].as_array().unwrap()[..] else { panic!("{body}") };
-        assert!(problem.as_str().unwrap().starts_with("broken-0 is damaged: "), "{body}");
+        assert!(problem.as_str().unwrap().starts_with("broken-0 is damaged at offset"), "{body}");
         let [warning] = &page["warnings"].as_array().unwrap()[..] else { panic!("{body}") };
         let warning = warning.as_str().unwrap();
         assert!(warning.starts_with("broken-0 is not compacted any more: "), "{body}");
