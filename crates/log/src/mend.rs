@@ -273,6 +273,16 @@ fn prefix(bytes: &[u8]) -> Option<&[u8]> {
 }
 
 impl<D: Disk> LogReader<D> {
+    /// True if the batches below `upto` of a copy that compaction has cleaned up to `first_dirty` may take the place of this one's.
+    ///
+    /// Equally far is always right. Below what was cleaned here a copy that was cleaned further will do, too: it has nothing that was
+    /// removed here, and what it has removed was replaced by records that are here, or deleted keys that have no older record here.
+    /// Anywhere else a key that was deleted could come back.
+    pub fn may_take(&self, upto: Offset, first_dirty: Offset) -> bool {
+        let cleaned = self.first_dirty();
+        first_dirty == cleaned || (first_dirty > cleaned && upto <= cleaned)
+    }
+
     /// Whole batches from `from` on, all below `upto` and before the next damaged one, for another replica: those without records are
     /// among them, and each was checked. At most `bytes_max` bytes, but at least one batch. Empty if there is none.
     ///

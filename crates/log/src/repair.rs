@@ -426,8 +426,7 @@ fn restore<'s, D: Disk>(
 ) -> Result<Option<&'s Path>, LogError> {
     let Some((from, upto)) = patch.wanted() else { return Ok(None) };
     for (dir, source) in sources {
-        // Of keys that were compacted here, an older record there may have lost what deleted it; and the other way round.
-        if source.first_dirty() != reader.first_dirty() {
+        if !reader.may_take(upto, source.first_dirty()) {
             continue;
         }
         let Ok(bytes) = source.read_checked(from, upto, CHUNK_BYTES) else { continue };

@@ -186,11 +186,10 @@ impl<D: Disk> Replica<D> {
             return;
         };
         repair.idle_ticks = 0;
-        let Some((from, _)) = repair.patch.wanted() else { return };
+        let Some((from, upto)) = repair.patch.wanted() else { return };
         let reader = self.node.store().ledger.log.reader();
         let fits = |answer: &RangeAnswer| {
-            // Of keys that were compacted here, an older record there may have lost what deleted it; and the other way round.
-            answer.first_dirty == reader.first_dirty()
+            reader.may_take(upto, answer.first_dirty)
                 && answer.log_start <= from.max(reader.log_start())
                 && !answer.batches.is_empty()
         };

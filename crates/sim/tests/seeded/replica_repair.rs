@@ -1,9 +1,11 @@
 //! Bit rot on one replica: found, never handed on, and mended from the others.
 #![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use tailrace_log::{Damage, Disk as _, LogConfig, LogError, Scrubbed, Unhurried};
+use tailrace_records::{BatchBuilder, BatchHeader, BatchOptions, DecodedBatch};
 use tailrace_replication::CompactionPolicy;
 use tailrace_replication::raft::{Replica, ReplicaId, Role};
 use tailrace_sim::{CrashMode, Effect, OpKind, Rng, Rule, SimDisk};
@@ -220,25 +222,94 @@ fn damage_in_the_last_segment_is_mended_once_it_is_committed() {
     assert_eq!(read(trio.at(2)).unwrap(), read(trio.at(leader)).unwrap());
 }
 
-#[test]
-fn one_whose_part_was_compacted_otherwise_elsewhere_is_beyond_repair() {
-    let mut trio = trio(20);
-    let ticket = trio.at(2).begin_sync(true).unwrap();
+/// The last value of each key that was not deleted.
+fn last_of_keys(replica: &Replica<SimDisk>) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let mut last = BTreeMap::new();
+    for batch in tailrace_records::split_batches(&read(replica).unwrap()) {
+        let batch = DecodedBatch::new(batch.unwrap().1, 1 << 20).unwrap();
+        for record in batch.records() {
+            let record = record.unwrap();
+            let key = record.key.unwrap().to_vec();
+            match record.value {
+                Some(value) => last.insert(key, value.to_vec()),
+                None => last.remove(&key),
+            };
+        }
+    }
+    last
+}
+
+/// One round on one replica, over all that is closed, so many hours later.
+fn compact(trio: &mut Trio, id: u64, hours: i64) {
+    let replica = trio.at(id);
+    let ticket = replica.begin_sync(true).unwrap();
     let result = ticket.run();
-    trio.at(2).finish_sync(&ticket, &result, NOW);
+    replica.finish_sync(&ticket, &result, NOW);
     let policy =
         CompactionPolicy { min_lag_ms: 0, max_lag_ms: i64::MAX, delete_retention_ms: 0, io_bytes: 4096 };
-    let later = TimestampMs(NOW.0 + 1_000_000);
-    let mut round = trio.at(2).begin_compaction(&policy, later).unwrap().unwrap();
+    let later = TimestampMs(NOW.0 + hours * 3_600_000);
+    let Some(mut round) = replica.begin_compaction(&policy, later).unwrap() else { return };
     let mut map = tailrace_log::KeyMap::new(1 << 20, 0.9, tailrace_log::HashSecret([1, 2]));
     round.index(&mut map, &mut Unhurried).unwrap();
     while let Some(rewritten) = round.rewrite_next(&map, &mut Unhurried).unwrap() {
         let trim =
-            trio.at(2).install_compacted(rewritten).unwrap().unwrap_or_else(|_| panic!("it has its place"));
+            replica.install_compacted(rewritten).unwrap().unwrap_or_else(|_| panic!("it has its place"));
         let result = trim.run();
-        trio.at(2).finish_trim(&trim, &result);
+        replica.finish_trim(&trim, &result);
     }
-    drop(round);
+}
+
+/// Sets some of 16 keys, by turns, and deletes one of them now and then.
+fn set_keys(trio: &mut Trio, numbers: std::ops::Range<u32>) {
+    for number in numbers {
+        let key = format!("key {}", number * 7 % 16);
+        let value = (number % 5 != 4).then(|| format!("value {number}"));
+        let mut builder = BatchBuilder::new(BatchOptions::default());
+        builder.push(NOW, Some(key.as_bytes()), value.as_ref().map(String::as_bytes), &[]).unwrap();
+        let bytes = builder.build();
+        let header = BatchHeader::parse(&bytes).unwrap();
+        trio.at(1).append(&header, bytes, None, NOW).unwrap();
+        trio.talk(|_, _| false);
+    }
+    trio.beat(1, 3, |_, _| false);
+}
+
+/// A replica that lacks a batch compacts no more, and the others go on: what they have left of it will do.
+#[test]
+fn a_part_that_was_compacted_is_mended_from_one_that_has_compacted_further() {
+    for (share, deleted) in [(2, false), (4, false), (6, false), (5, true)] {
+        let mut trio = Trio::with(&small());
+        trio.lead(1);
+        set_keys(&mut trio, 0..60);
+        (1..=3).for_each(|id| compact(&mut trio, id, 1));
+        let cleaned = trio.at(2).reader().log().first_dirty();
+        assert!(cleaned > Offset(0));
+        // All of the first keys are written again, or only some of them.
+        set_keys(&mut trio, 60..if deleted { 66 } else { 90 });
+        for id in [1, 3] {
+            compact(&mut trio, id, 2);
+            // What deletes a key goes with a second round, at the latest.
+            compact(&mut trio, id, 3);
+            assert!(trio.at(id).reader().log().first_dirty() > cleaned);
+        }
+        let expected = last_of_keys(trio.at(1));
+        assert_eq!(last_of_keys(trio.at(2)), expected);
+        let segment = files(&trio.disks[1], ".log")[0].clone();
+        let bytes = trio.disks[1].content(&segment).unwrap().len();
+        flip(&trio.disks[1], &segment, bytes * share / 8);
+        assert_eq!(scrub(trio.at(2)).len(), 1);
+        mend(&mut trio);
+        assert_eq!(trio.at(2).damaged(), []);
+        assert_eq!(trio.at(2).counters().segments_mended, 1);
+        assert_eq!(last_of_keys(trio.at(2)), expected);
+        assert_eq!(scrub(trio.at(2)), []);
+    }
+}
+
+#[test]
+fn one_whose_part_was_compacted_otherwise_elsewhere_is_beyond_repair() {
+    let mut trio = trio(20);
+    compact(&mut trio, 2, 1);
     assert!(trio.at(2).reader().log().first_dirty() > Offset(0));
     let segment = files(&trio.disks[1], ".log")[0].clone();
     flip(&trio.disks[1], &segment, 100);
