@@ -283,6 +283,39 @@ def given_up(expected):
     server("stop", "TERM")
 
 
+def fetched_unchecked():
+    """The values of all records that librdkafka takes with its default, which checks no CRC, before the first error."""
+    consumer = Consumer({"bootstrap.servers": said("addr"), "group.id": "damage", "enable.partition.eof": True, "log_level": 2})
+    consumer.assign([TopicPartition(TOPIC, 0, 0)])
+    values, end = {}, time.monotonic() + WAIT_SECONDS
+    while time.monotonic() < end:
+        message = consumer.poll(1)
+        if message is not None and message.error():
+            break
+        if message is not None:
+            values[message.offset()] = message.value().decode(errors="replace")
+    consumer.close()
+    return values
+
+
+def checked_first(expected):
+    """Nobody has scrubbed, and the client does not check: what the server reads the first time it checks before it sends."""
+    for after, is_checked in ((-1, False), (3600000, True), (0, True)):
+        shutil.rmtree(DATA)
+        shutil.copytree(STATE / "stopped", DATA)
+        damage(find(PARTITION, "sealed log"), "flip")
+        os.environ["TAILRACE_ARGS"] = f"--set tailrace.read.verify.after.ms={after}"
+        server("again")
+        values = fetched_unchecked()
+        wrong = [offset for offset, value in values.items() if expected[offset] != value]
+        check(len(wrong) == (0 if is_checked else 1), f"after.ms={after}: {len(wrong)} wrong records of {len(values)}")
+        check((health()[0] == 503) == is_checked, f"after.ms={after}: health {health()}")
+        if is_checked:
+            judge(expected, ONE_BATCH)
+        os.environ.pop("TAILRACE_ARGS")
+        server("stop", "TERM")
+
+
 def play(name, action, *arguments):
     global failed
     if ONLY and ONLY not in name:
@@ -305,6 +338,7 @@ def main():
                 play(f"{what} {change} {state}", cell, what, change, state, expectation, expected)
     play("put back", put_back, expected)
     play("given up", given_up, expected)
+    play("checked first", checked_first, expected)
     sys.exit(1 if failed else 0)
 
 

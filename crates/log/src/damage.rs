@@ -256,6 +256,18 @@ impl<D: Disk> LogReader<D> {
         if self.damage.any() { self.damage.all().as_ref().clone() } else { Vec::new() }
     }
 
+    /// True if batches are wrong that may be whole again one day. Not for what is lost, in whose place batches without records stand.
+    pub fn has_wrong(&self) -> bool {
+        self.damage.any() && self.damage.all().iter().any(|range| !range.is_lost)
+    }
+
+    /// Base offsets of the segments in whose index a read has met a row that is not what was written. Nothing else of them is read until
+    /// [`Log::repair_index`](crate::Log::repair_index) has built it again. Costs one atomic read for each segment.
+    pub fn damaged_indexes(&self) -> Vec<Offset> {
+        let list = self.segments.load();
+        list.iter().filter(|segment| segment.is_index_damaged()).map(|segment| segment.base_offset).collect()
+    }
+
     /// Base and end offset of the segment that holds `offset`, if there is one.
     pub fn segment_bounds(&self, offset: Offset) -> Option<(Offset, Offset)> {
         let list = self.segments.load();

@@ -139,8 +139,14 @@ pub(crate) fn read_batch_from<D: Disk>(
     let path = segment.path(Kind::Log);
     let position = u64::from(row.position);
     let read = read_batch_bytes(log, &path, bytes, position)?;
-    let damaged = |reason: String| LogError::damaged(&path, position, reason);
-    let header = tailrace_records::check(&bytes[..read]).map_err(|error| damaged(error.to_string()))?;
+    check_batch(segment, row, &bytes[..read])
+}
+
+/// Checks the bytes that were read of the batch that `row` describes.
+pub(crate) fn check_batch<D: Disk>(segment: &Segment<D>, row: &Row, bytes: &[u8]) -> Result<(), LogError> {
+    let damaged =
+        |reason: String| LogError::damaged(&segment.path(Kind::Log), u64::from(row.position), reason);
+    let header = tailrace_records::check(bytes).map_err(|error| damaged(error.to_string()))?;
     if !row.describes(&header) {
         return Err(damaged("the batch is not the one its index row describes".to_owned()));
     }

@@ -49,6 +49,7 @@ mod sync;
 mod time;
 mod trim;
 mod truncate;
+mod verify;
 
 pub use checkpoint::CheckpointPlan;
 pub use compact::{
@@ -87,3 +88,4 @@ pub use staging::Staging;
 pub use store::LogStore;
 pub use sync::SyncPlan;
 pub use trim::Trim;
+pub use verify::VerifyReads;

@@ -104,11 +104,12 @@ impl<D: Disk> LogReader<D> {
     /// librdkafka takes an answer without any record for one whose size limit is too low, doubles the limit, and gives up
     /// when it cannot any more.
     ///
-    /// Costs one or two preads of index rows at the end of the log, a binary search elsewhere. No batch is decoded.
+    /// Costs one or two preads of index rows at the end of the log, a binary search elsewhere. No batch is decoded, and none is
+    /// checked unless [`LogStore::set_verify_reads`] has it so; then less may be given at once.
     ///
     /// # Errors
-    /// [`LogError::OutOfRange`] below the log start or above the log end; [`LogError::Damaged`] for an index row with a
-    /// wrong checksum (see [`Log::repair_index`](crate::Log::repair_index)).
+    /// [`LogError::OutOfRange`] below the log start or above the log end; [`LogError::Damaged`] for a batch that is known to be damaged,
+    /// and for an index row with a wrong checksum (see [`Log::repair_index`](crate::Log::repair_index)).
     pub fn read(
         &self,
         from: Offset,
@@ -186,6 +187,7 @@ impl<D: Disk> LogReader<D> {
             row.next_offset() <= upto && u64::from(row.end_position() - first.position) <= bytes_max
         };
         let last = rows.last_where(number, fits)?;
+        let last = self.verify(segment, &files, &mut rows, number, last)?;
         let (position, bytes) = (u64::from(first.position), last.end_position() - first.position);
         let (base_offset, next_offset) = (first.base_offset, last.next_offset());
         Ok(Found::Batch(Some(LogSlice { files, position, bytes, base_offset, next_offset })))

@@ -20,6 +20,7 @@ use crate::format::names::{self, Kind};
 use crate::format::row::{ROW_BYTES, Row, check_head, row_position};
 use crate::rebuild::{self, Suspect};
 use crate::store::{LogStore, lock};
+use crate::verify::Verified;
 
 /// Nobody has looked since the start.
 const HORIZON_UNKNOWN: i64 = i64::MIN;
@@ -64,6 +65,10 @@ pub(crate) struct Segment<D: Disk> {
     closed: AtomicBool,
     /// When the first of the tombstones and markers that compaction has given some time may go.
     next_horizon: AtomicI64,
+    /// A row was not what was written, or missing: the index is to be built again.
+    index_is_damaged: AtomicBool,
+    /// What readers have checked.
+    pub(crate) verified: Verified,
 }
 
 impl<D: Disk> Segment<D> {
@@ -95,6 +100,8 @@ impl<D: Disk> Segment<D> {
             has_suspects: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             next_horizon: AtomicI64::new(HORIZON_UNKNOWN),
+            index_is_damaged: AtomicBool::new(false),
+            verified: Verified::default(),
         }
     }
 
@@ -224,6 +231,16 @@ impl<D: Disk> Segment<D> {
         self.next_horizon.store(horizon.0, Release);
     }
 
+    /// True if somebody has met a row that is not what was written.
+    pub(crate) fn is_index_damaged(&self) -> bool {
+        self.index_is_damaged.load(Acquire)
+    }
+
+    /// It is about to be built again.
+    pub(crate) fn forget_index_damage(&self) {
+        self.index_is_damaged.store(false, Release);
+    }
+
     pub(crate) fn is_open(&self) -> bool {
         self.files.load().is_some()
     }
@@ -318,6 +335,7 @@ impl<D: Disk> Segment<D> {
         let position = row_position(first);
         let read = read_full_at(&files.index, buf, position).context("read", &self.path(Kind::Index))?;
         if read < buf.len() {
+            self.index_is_damaged.store(true, Release);
             let reason = format!("the file ends {} bytes early", buf.len() - read);
             return Err(LogError::damaged(&self.path(Kind::Index), position + read as u64, reason));
         }
@@ -328,6 +346,7 @@ impl<D: Disk> Segment<D> {
     pub(crate) fn decode_row(&self, number: u32, bytes: &[u8]) -> Result<Row, LogError> {
         let row = Row::decode(&bytes[..ROW_BYTES], self.base_offset);
         row.ok_or_else(|| {
+            self.index_is_damaged.store(true, Release);
             let reason = format!("row {number} has a wrong checksum");
             LogError::damaged(&self.path(Kind::Index), row_position(number), reason)
         })

@@ -1,4 +1,4 @@
-//! What all logs on one disk share: the bounded set of open segment files.
+//! What all logs on one disk share: the bounded set of open segment files, and whether reads are checked.
 //!
 //! A segment's files are opened when they are first needed and stay open until the clock hand finds them unused. The
 //! usual case, files that are open, takes no lock. Slices hold their files by `Arc`, so closing here only drops this
@@ -10,16 +10,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::disk::Disk;
 use crate::segment::Segment;
+use crate::verify::{VerifyReads, VerifySetting};
 
 /// A disk together with what all logs on it share. One per data folder; cheap to clone.
 pub struct LogStore<D: Disk> {
     disk: D,
     open: Arc<OpenSegments<D>>,
+    verify: Arc<VerifySetting>,
 }
 
 impl<D: Disk> Clone for LogStore<D> {
     fn clone(&self) -> Self {
-        Self { disk: self.disk.clone(), open: Arc::clone(&self.open) }
+        Self { disk: self.disk.clone(), open: Arc::clone(&self.open), verify: Arc::clone(&self.verify) }
     }
 }
 
@@ -43,7 +45,16 @@ impl<D: Disk> LogStore<D> {
             tracked: AtomicUsize::new(0),
             opening: Mutex::new(()),
         };
-        Self { disk, open: Arc::new(open) }
+        Self { disk, open: Arc::new(open), verify: Arc::default() }
+    }
+
+    /// Whether readers of all logs check what they hand out. Nothing is checked until this is called.
+    pub fn set_verify_reads(&self, verify: VerifyReads) {
+        self.verify.set(verify);
+    }
+
+    pub(crate) fn verify_reads(&self) -> VerifyReads {
+        self.verify.get()
     }
 
     /// The disk.

@@ -505,6 +505,11 @@ settings! {
             .between(1, 999);
         /// Length of a tick, the unit in which replicas count time. It must be the same on all nodes.
         tailrace_raft_tick_ms: u64 = K::new("tailrace.raft.tick.ms", Int).default("50").ms().between(1, 60_000);
+        /// A batch is checked (its checksum, and that it is the one that belongs there) before it is handed out if its part of the log
+        /// was not checked since the start, or was left alone for so long (up to twice as long). -1 checks nothing, which leaves
+        /// it to the client and to the scrubber; 0 checks each time.
+        tailrace_read_verify_after_ms: i64 = K::new("tailrace.read.verify.after.ms", Long).default("-1").ms().at_least(-1)
+            .dynamic();
         /// Gives up, whenever it changes, what is damaged and on no replica any more: a word of its own, a colon, the name of a
         /// topic, and, after another colon, the number of a partition if it is only that one. Set by `tailrace cluster repair`.
         tailrace_repair_request: String = K::new("tailrace.repair.request", Text).default("").dynamic();

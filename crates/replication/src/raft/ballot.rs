@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use raft::eraftpb::ConfState;
 use tailrace_log::{Damage, Disk, DiskFile, LogError, OpenMode, read_full_at};
-use tailrace_types::ReplicaId;
+use tailrace_types::{Offset, ReplicaId};
 
 const MAGIC: &[u8; 8] = b"TRBALLOT";
 const VERSION: u32 = 2;
@@ -47,6 +47,8 @@ pub(crate) struct Ballot {
     pub(crate) start: Point,
     /// A copy is about to take the place of the log, or has just done so: where it ends, and the members there.
     pub(crate) installing: Option<(Point, ConfState)>,
+    /// The log begins at this offset or before, unless an entry of the log says otherwise. `None` in a ballot of an earlier build.
+    pub(crate) log_start: Option<Offset>,
 }
 
 impl Ballot {
@@ -181,6 +183,8 @@ fn encode(number: u64, ballot: &Ballot) -> Vec<u8> {
         slot.extend_from_slice(&value.to_le_bytes());
     }
     put_counts(&mut slot, states[1]);
+    let log_start = ballot.log_start.map_or(0, |offset| offset.get() + 1);
+    slot.extend_from_slice(&log_start.to_le_bytes());
     slot.resize(FIXED_BYTES, 0);
     for id in states.into_iter().flat_map(lists).flatten() {
         slot.extend_from_slice(&id.to_le_bytes());
@@ -237,6 +241,8 @@ fn decode(slot: &[u8]) -> Option<(u64, Ballot)> {
         let end = Point { index: u64_at(body, 80), term: u64_at(body, 88) };
         let later = state(96, flags & 2 != 0)?;
         ballot.installing = (end.index > 0).then_some((end, later));
+        ballot.log_start =
+            i64::try_from(u64_at(body, 104)).ok().filter(|next| *next > 0).map(|next| Offset(next - 1));
     }
     Some((u64_at(body, 16), ballot))
 }
@@ -268,13 +274,14 @@ mod tests {
             members,
             start: Point { index: 30, term: 1 },
             installing,
+            log_start: Some(Offset(0)),
         }
     }
 
     #[test]
     fn a_slot_of_the_first_version_is_read() {
         let mut ballot = ballot(7);
-        (ballot.start, ballot.installing) = (Point::default(), None);
+        (ballot.start, ballot.installing, ballot.log_start) = (Point::default(), None, None);
         let mut slot = encode(3, &ballot);
         slot[8] = 1;
         let members = slot[FIXED_BYTES..FIXED_BYTES + 56].to_vec();

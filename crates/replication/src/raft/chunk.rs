@@ -198,7 +198,7 @@ impl<D: Disk> ChunkReader<D> {
         let bytes_max = self.request.bytes_max();
         // Read before the batches: what is compacted meanwhile is not taken.
         let (first_dirty, log_start) = (log.first_dirty(), log.log_start());
-        let is_damaged = log.damaged().iter().any(|range| !range.is_lost);
+        let is_damaged = log.has_wrong();
         let mut batches = match log.read_checked(from, upto.min(committed), bytes_max) {
             Ok(batches) => batches,
             Err(LogError::Damaged { .. }) => {

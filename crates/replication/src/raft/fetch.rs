@@ -254,9 +254,12 @@ impl<D: Disk> Replica<D> {
             "what is committed was cut off"
         );
         storage.ballot.installing = Some((snapshot, members));
+        // The one log or the other.
+        storage.ballot.log_start = storage.ballot.log_start.max(Some(manifest.log_start));
         storage.write_ballot()?;
         storage.ledger.log.install(staging, &target)?;
         storage.ballot.finish_installing();
+        storage.ballot.log_start = Some(manifest.log_start);
         storage.write_ballot()?;
         (storage.known, storage.applied) = (snapshot.index, snapshot.index);
         let ledger = &mut storage.ledger;

@@ -46,7 +46,12 @@ fn sync_name<D: Disk>(disk: &D, dir: &Path) -> Result<(), LogError> {
 /// a single replica counts epochs from 0, which for raft is the term of entries that are not there; so it ends with an entry of a term
 /// of its own, and raft never looks below.
 fn first_ballot<D: Disk>(log: &mut Log<D>, options: &ReplicaOptions) -> Result<Ballot, LogError> {
-    let fresh = Ballot { replica: options.id.0, members: options.members.to_raft(), ..Ballot::default() };
+    let fresh = Ballot {
+        replica: options.id.0,
+        members: options.members.to_raft(),
+        log_start: Some(log.log_start()),
+        ..Ballot::default()
+    };
     let index = log.next_raft_index();
     if index == RaftIndex(1) {
         return Ok(fresh);
@@ -66,6 +71,33 @@ fn settle_install<D: Disk>(ballot: &mut Ballot, end: Point, log: &mut Log<D>) ->
     }
     ballot.installing = None;
     Ok(())
+}
+
+/// A log that begins behind the offset that the ballot knows of has lost its beginning together with what would have told so. The only
+/// voter goes on with the rest, and a note says so.
+pub(super) fn check_beginning<D: Disk>(
+    ballot: &mut Ballot,
+    log: &Log<D>,
+    dir: &Path,
+    notes: &mut Vec<String>,
+) -> Result<(), LogError> {
+    let found = log.log_start();
+    let Some(known) = ballot.log_start else {
+        ballot.log_start = Some(found);
+        return Ok(());
+    };
+    let moved = log.entries().iter().filter_map(|entry| log_start_of(&entry.payload)).max();
+    let known = known.max(moved.unwrap_or_default());
+    if found <= known {
+        return Ok(());
+    }
+    let reason =
+        format!("the log begins at offset {found}, expected {known} at most: the records between are gone");
+    if ballot.members.voters == [ballot.replica] {
+        notes.push(format!("{}: {reason}", dir.display()));
+        return Ok(());
+    }
+    Err(LogError::damaged(dir, 0, format!("{reason}; the replica has to join again, under a new id")))
 }
 
 /// Where DeleteRecords has put the log start may not have got into a checkpoint.

@@ -102,7 +102,7 @@ impl<D: Disk> Replica<D> {
 
     /// True if it lacks what others may have.
     pub(super) fn is_damaged(&self) -> bool {
-        self.damaged().iter().any(|range| !range.is_lost)
+        self.ledger().reader.log().has_wrong()
     }
 
     /// Why this copy of the partition cannot become whole again, if so: it is to be given up, and to begin anew under a new id. Others

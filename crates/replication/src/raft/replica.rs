@@ -18,7 +18,7 @@ use super::fetch::Fetch;
 use super::hibernation::Hibernation;
 use super::members::{MemberChange, Members};
 use super::offers::Offers;
-use super::opening::{raise_log_start, settle_ballot};
+use super::opening::{check_beginning, raise_log_start, settle_ballot};
 use super::pacing::Pacing;
 use super::ready::Written;
 use super::repair::{Mending, RELUCTANCE};
@@ -179,7 +179,8 @@ impl<D: Disk> Replica<D> {
     ) -> Result<(Self, Recovery), LogError> {
         let (mut log, mut recovery) = Log::open(store, dir, identity, config, now)?;
         let disk = store.disk().clone();
-        let (ballot, ballots) = settle_ballot(&mut log, &disk, dir, &options)?;
+        let (mut ballot, ballots) = settle_ballot(&mut log, &disk, dir, &options)?;
+        check_beginning(&mut ballot, &log, dir, &mut recovery.notes)?;
         raise_log_start(&mut log, ballot.commit);
         // The log start moves over nothing but what is committed. The ballot may not know of that any more.
         let committed = offset_at(&log, ballot.commit + 1)?.max(log.log_start());

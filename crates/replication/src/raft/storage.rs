@@ -77,6 +77,17 @@ impl<D: Disk> LogStorage<D> {
         self.write_ballot()
     }
 
+    /// Has the ballot know where the log begins now, before anything of it is removed, and before a checkpoint is all that tells.
+    /// Durable on return.
+    pub(super) fn keep_log_start(&mut self) -> Result<(), LogError> {
+        let log_start = Some(self.ledger.log.log_start());
+        if self.ballot.log_start >= log_start {
+            return Ok(());
+        }
+        self.ballot.log_start = log_start;
+        self.write_ballot()
+    }
+
     /// Makes the ballot durable. Blocks.
     pub(super) fn write_ballot(&mut self) -> Result<(), LogError> {
         self.ballots.write(&self.disk, &self.ballot)

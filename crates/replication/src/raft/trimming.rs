@@ -145,9 +145,11 @@ impl<D: Disk> Replica<D> {
         Ok(installed)
     }
 
-    /// Raft can do without the entries up to that of `last`.
+    /// Raft can do without the entries up to that of `last`, and the log without what lies before its start.
     fn give_up_entries(&mut self, last: Option<Row>) -> Result<(), LogError> {
-        last.map_or(Ok(()), |last| self.node.mut_store().raise_start(&last))
+        let storage = self.node.mut_store();
+        storage.keep_log_start()?;
+        last.map_or(Ok(()), |last| storage.raise_start(&last))
     }
 
     /// What was decided in memory must not go on if it cannot be kept.

@@ -59,8 +59,8 @@ impl Shared {
                 if state.is_barred(&which) || handle.halted.load(std::sync::atomic::Ordering::Acquire) {
                     continue;
                 }
-                if handle.is_replica() && !handle.reader.log().damaged().is_empty() {
-                    // It is being mended.
+                if handle.reader.log().has_wrong() {
+                    // It is being mended, or waits for somebody to decide, and is named as damaged.
                     continue;
                 }
                 let cleanable = handle.reader.cleanable(&policy, now);

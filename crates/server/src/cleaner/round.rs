@@ -59,16 +59,17 @@ pub(super) fn run(
     let ended =
         catch_unwind(work).unwrap_or_else(|_| Err(RoundError::Failed("compaction panicked".to_owned())));
     match ended {
-        Err(RoundError::Failed(_)) if is_being_mended(&candidate.handle) => {
-            Err(RoundError::Stopped("a segment is damaged, and is being mended"))
+        Err(RoundError::Failed(_)) if is_damaged(&candidate.handle) => {
+            Err(RoundError::Stopped("a segment or an index is damaged"))
         }
         ended => ended,
     }
 }
 
-/// What is read of such a partition fails, until it is whole again.
-fn is_being_mended(handle: &PartitionHandle) -> bool {
-    handle.is_replica() && !handle.reader.log().damaged().is_empty()
+/// What is read of such a partition fails, until it is whole again. An index is built again soon.
+fn is_damaged(handle: &PartitionHandle) -> bool {
+    let log = handle.reader.log();
+    log.has_wrong() || !log.damaged_indexes().is_empty()
 }
 
 fn clean(

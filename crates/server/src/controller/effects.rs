@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::ScopedJoinHandle;
 
+use tailrace_broker::config::BrokerConfig;
 use tailrace_broker::{MetadataImage, TopicImage};
+use tailrace_log::VerifyReads;
 use tailrace_types::{GroupId, NodeId, PartitionId, TimestampMs, TopicPartition};
 
 use super::ControllerShell;
@@ -27,6 +29,7 @@ impl ControllerShell {
             self.delete_topic(&topic).await;
         }
         self.opener.links.configure(image.broker());
+        self.opener.store.set_verify_reads(verify_reads(image.broker()));
         let settings_changed =
             !Arc::ptr_eq(image.broker(), &self.broker_config.swap(Arc::clone(image.broker())));
         let mut changed = Vec::new();
@@ -207,8 +210,18 @@ impl ControllerShell {
     }
 }
 
+/// Whether what is read is checked first.
+fn verify_reads(config: &BrokerConfig) -> VerifyReads {
+    match config.tailrace_read_verify_after_ms {
+        ..0 => VerifyReads::Never,
+        0 => VerifyReads::Always,
+        1.. => VerifyReads::First,
+    }
+}
+
 /// Opens all partitions of all topics.
 pub(super) fn open_all(image: &MetadataImage, opener: &Opener, now: TimestampMs) -> TopicTable {
+    opener.store.set_verify_reads(verify_reads(image.broker()));
     let all: Vec<_> =
         image.topics().flat_map(|topic| topic.topic_partitions().map(move |id| (topic, id))).collect();
     let opener = opener.of_many(all.len());

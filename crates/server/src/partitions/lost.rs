@@ -16,11 +16,15 @@ use crate::partitions::table::PartitionSlot;
 /// Time between two looks.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Time until the next question about a partition after it got another replica here; twice as long after each further one.
+/// Time until the next question about a partition after it got another replica here; twice as long after each further one that is not
+/// forgiven.
 const AGAIN: Duration = Duration::from_secs(30);
 
 /// It grows no further.
 const AGAIN_MAX: Duration = Duration::from_secs(600);
+
+/// One that was given up is forgiven after each such time.
+const FORGIVE: Duration = Duration::from_secs(300);
 
 /// A partition that was in trouble is forgotten when there was none for so long. Longer than [`AGAIN_MAX`].
 const FORGET: Duration = Duration::from_secs(1800);
@@ -35,8 +39,10 @@ struct Attempt {
     replica: ReplicaId,
     /// It was opened anew once, which mends what the index had.
     reopened: bool,
-    /// How many were given up.
+    /// How many were given up, less those that are forgiven.
     given_up: u32,
+    /// When the last one was.
+    given_up_at: Instant,
     /// Nobody is asked before.
     ask_at: Instant,
     seen: Instant,
@@ -44,7 +50,7 @@ struct Attempt {
 
 impl Attempt {
     fn new(replica: ReplicaId, now: Instant) -> Self {
-        Self { replica, reopened: false, given_up: 0, ask_at: now, seen: now }
+        Self { replica, reopened: false, given_up: 0, given_up_at: now, ask_at: now, seen: now }
     }
 
     fn see(&mut self, replica: ReplicaId, now: Instant) {
@@ -56,7 +62,11 @@ impl Attempt {
 
     /// The controller was asked.
     fn note(&mut self, is_given_up: bool, now: Instant) {
-        self.given_up += u32::from(is_given_up);
+        if is_given_up {
+            let forgiven = now.duration_since(self.given_up_at).as_secs() / FORGIVE.as_secs();
+            self.given_up = self.given_up.saturating_sub(u32::try_from(forgiven).unwrap_or(u32::MAX)) + 1;
+            self.given_up_at = now;
+        }
         let doubled = 1 << self.given_up.saturating_sub(1).min(10);
         self.ask_at = now + (AGAIN * doubled).min(AGAIN_MAX);
     }
@@ -178,7 +188,7 @@ mod tests {
             waits.push((attempt.ask_at - now).as_secs());
             now = attempt.ask_at;
         }
-        assert_eq!(waits, [30, 60, 120, 240, 480, 600, 600, 600]);
+        assert_eq!(waits, [30, 60, 120, 240, 480, 480, 480, 480]);
         attempt.note(false, now);
         assert_eq!(attempt.ask_at - now, AGAIN_MAX, "a refusal makes it no shorter");
         attempt.reopened = true;

@@ -8,6 +8,7 @@ use std::sync::Weak;
 use std::time::{Duration, Instant};
 
 use tailrace_log::{DamagedRange, LogError, Patch};
+use tailrace_types::Offset;
 
 use super::Shared;
 use crate::broker::Broker;
@@ -29,7 +30,7 @@ pub(super) fn run(shared: &Shared, broker: &Weak<Broker>) {
     // What was asked for before the start is over.
     let mut known = alive.config().tailrace_repair_request.clone();
     drop(alive);
-    let mut rechecked = Instant::now();
+    let (mut rechecked, mut forgotten) = (Instant::now(), Instant::now());
     while let Some(broker) = broker.upgrade() {
         if shared.is_stopping() {
             return;
@@ -43,12 +44,17 @@ pub(super) fn run(shared: &Shared, broker: &Weak<Broker>) {
             rechecked = Instant::now();
             recheck(&broker);
         }
+        let after = u64::try_from(broker.config().tailrace_read_verify_after_ms).ok().filter(|ms| *ms > 0);
+        if after.is_some_and(|ms| forgotten.elapsed() >= Duration::from_millis(ms)) {
+            forgotten = Instant::now();
+            broker.topics().online().for_each(|handle| handle.reader.log().forget_unread());
+        }
         drop(broker);
         shared.wait(REQUEST_INTERVAL);
     }
 }
 
-/// Costs one atomic read per partition where nothing is damaged.
+/// Costs one atomic read for each segment where nothing is damaged.
 fn recheck(broker: &Arc<Broker>) {
     let topics = Arc::clone(&broker.topics());
     for handle in topics.online().chain(std::iter::once(broker.controller.handle())) {
@@ -57,7 +63,24 @@ fn recheck(broker: &Arc<Broker>) {
         if whole > 0 {
             tracing::info!(partition = %handle.id, ranges = whole, "what was damaged is whole again, and is served");
         }
+        log.damaged_indexes().into_iter().for_each(|base| build_again(broker, handle, base));
         save(handle);
+        // Whoever read it may have found the damage of a replica that sleeps.
+        if handle.is_replica() && log.has_wrong() {
+            broker.stepper.schedule(handle);
+        }
+    }
+}
+
+/// A read has met a damaged row. It does not wait for the scrubber, which may take days.
+fn build_again(broker: &Broker, handle: &PartitionHandle, base: Offset) {
+    let result = handle.core.blocking_lock().as_mut().map_or(Ok(()), |core| core.repair_index(base));
+    broker.metrics.repair.damages.inc();
+    match result {
+        Ok(()) => tracing::warn!(partition = %handle.id, segment = %base, "a damaged index was built again"),
+        Err(error) => {
+            tracing::error!(partition = %handle.id, segment = %base, %error, "a damaged index could not be built again");
+        }
     }
 }
 

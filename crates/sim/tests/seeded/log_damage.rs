@@ -93,7 +93,10 @@ fn a_damaged_row_is_an_error_until_the_index_is_repaired() {
     let LogError::Damaged { file, position, .. } = error else { panic!("{error}") };
     assert_eq!((file, position), (index_file(0), 64 + 3 * 64));
     assert!(!inspect::verify_dir(&disk, &dir()).unwrap().is_sound());
+    assert_eq!(log.reader().damaged_indexes(), [Offset(0)]);
+    assert!(!log.reader().has_wrong(), "no batch");
     log.repair_index(Offset(0)).unwrap();
+    assert_eq!(log.reader().damaged_indexes(), []);
     assert_eq!(read_all(&log, Offset(0)).unwrap(), content);
     assert!(inspect::verify_dir(&disk, &dir()).unwrap().is_sound());
 }

@@ -20,3 +20,4 @@ mod replica_table;
 mod replicas;
 mod solo;
 mod transactions;
+mod verified_reads;

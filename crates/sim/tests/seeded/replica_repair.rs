@@ -306,6 +306,35 @@ fn a_part_that_was_compacted_is_mended_from_one_that_has_compacted_further() {
     }
 }
 
+/// What compaction has cleaned is snapshot for raft, which does not miss it. Without a checkpoint the first segment that is there says
+/// where the log begins; the ballot knows better.
+#[test]
+fn a_replica_that_lost_its_beginning_and_its_checkpoint_is_not_whole() {
+    let mut trio = Trio::with(&small());
+    trio.lead(1);
+    set_keys(&mut trio, 0..60);
+    compact(&mut trio, 2, 1);
+    let disk = trio.disks[1].crash(CrashMode::LoseAll);
+    let checkpoint = Path::new(DIR).join("checkpoint");
+    disk.remove_file(&checkpoint).unwrap();
+    let opened = open_with(&disk, small(), options(2, &[1, 2, 3])).unwrap();
+    assert_eq!(opened.reader().log_start(), Offset(0), "nothing is missing");
+    drop(opened);
+    disk.remove_file(&checkpoint).unwrap();
+    let first = files(&disk, ".log").into_iter().min().unwrap();
+    for extension in ["log", "index", "header"] {
+        disk.remove_file(&first.with_extension(extension)).unwrap();
+    }
+    for _ in 0..2 {
+        // The checkpoint that the first try has written does not make it right.
+        let error = open_with(&disk, small(), options(2, &[1, 2, 3])).unwrap_err().to_string();
+        assert!(
+            error.contains("the log begins at offset") && error.contains("expected 0 at most"),
+            "{error}"
+        );
+    }
+}
+
 #[test]
 fn one_whose_part_was_compacted_otherwise_elsewhere_is_beyond_repair() {
     let mut trio = trio(20);

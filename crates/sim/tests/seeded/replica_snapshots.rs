@@ -414,3 +414,32 @@ fn a_start_does_not_read_the_whole_log() {
     let read = disk.stats().bytes_read - before;
     assert!(read < 30_000, "{read} bytes read of {} in the log", replica.reader().log().size_bytes());
 }
+
+/// Whatever a crash leaves of a trim, the replica opens: the ballot knows of it before anything is removed.
+#[test]
+fn a_crash_at_any_moment_of_a_trim_leaves_a_replica_that_opens() {
+    let mut trio = Trio::with(&trimming());
+    trio.lead(1);
+    for number in 0..20 {
+        append(trio.at(1), &format!("batch {number}")).unwrap();
+        trio.talk(|_, _| false);
+    }
+    trio.at(1).advance_log_start(Offset(9), NOW).unwrap();
+    trio.beat(1, 3, |_, _| false);
+    let survivors: Arc<Mutex<Vec<SimDisk>>> = Arc::default();
+    let (disk, all) = (trio.disks[1].clone(), Arc::clone(&survivors));
+    trio.disks[1].observe(move |_| {
+        let modes = [CrashMode::LoseAll, CrashMode::Random, CrashMode::KeepAll];
+        all.lock().unwrap().extend(modes.map(|mode| disk.crash(mode)));
+    });
+    checkpoint(trio.at(2));
+    assert!(retain(trio.at(2)));
+    trio.disks[1].observe(|_| ());
+    let survivors = std::mem::take(&mut *survivors.lock().unwrap());
+    assert!(survivors.len() > 20, "{}", survivors.len());
+    for (moment, disk) in survivors.into_iter().enumerate() {
+        let opened = open_with(&disk, trimming(), options(2, &[1, 2, 3]));
+        let replica = opened.unwrap_or_else(|error| panic!("moment {moment}: {error}"));
+        assert!(replica.reader().log_start() <= trio.at(2).reader().log_start());
+    }
+}
