@@ -112,8 +112,8 @@ func health(n *node) (int, string) {
 }
 
 // told is what a node that was rotted may say with ERROR: that it has found it; of an end that was cut off because it was taken for
-// torn, that the replica has to begin anew; and of one that has, that the node's metadata are older at its next start.
-var told = [][]byte{[]byte("damage"), []byte("the log lacks what the leader knows to be here"), []byte("it is opened when the newer metadata are here")}
+// torn, that the replica has to begin anew.
+var told = [][]byte{[]byte("damage"), []byte("the log lacks what the leader knows to be here")}
 
 func tellsOfRot(line []byte) bool {
 	return slices.ContainsFunc(told, func(words []byte) bool { return bytes.Contains(line, words) })

@@ -111,7 +111,10 @@ impl<D: Disk> LogReader<D> {
         let touched = list.iter().skip(segment_of(&list, range.base_offset));
         let within = touched.take_while(|segment| segment.base_offset < range.end_offset);
         // The file in which a sync may still fail stays the one that is synced.
-        within.filter(|segment| segment.is_log_synced()).for_each(|segment| segment.close());
+        for segment in within.filter(|segment| segment.is_log_synced()) {
+            segment.close();
+            segment.verified.forget();
+        }
     }
 
     /// True if whole batches cover all of a range.

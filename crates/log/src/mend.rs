@@ -3,12 +3,14 @@
 //! What is put together becomes a segment of the next generation, and takes the place of the damaged one as compaction's work does:
 //! by the checkpoint, in one step. The replicas need not have the same segments: whole batches are asked for, by offset.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tailrace_records::{BatchHeader, HEADER_BYTES, check, write_lost};
 use tailrace_types::{LeaderEpoch, Offset, RaftIndex, TimestampMs};
 
 use crate::compact::{Output, Rewritten, Unhurried};
+use crate::damage::DamagedRange;
 use crate::disk::Disk;
 use crate::error::LogError;
 use crate::format::names::Kind;
@@ -193,6 +195,20 @@ impl<D: Disk> Patch<D> {
             next = upto;
         }
         Ok(Some((from, end)))
+    }
+
+    /// The same, with the bytes that lie there kept in a file beside ([`LogReader::keep_damaged`]). What was given up, and the file, if there
+    /// was anything to keep.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn give_up_kept(&mut self) -> Result<Option<(DamagedRange, Option<PathBuf>)>, LogError> {
+        let Some((from, end)) = self.wanted() else { return Ok(None) };
+        let Some(known) = self.reader.damage.within(from, end) else { return Ok(None) };
+        let range = DamagedRange { base_offset: from, end_offset: end, ..known };
+        let kept = self.reader.keep_damaged(&range)?;
+        self.give_up_wanted()?;
+        Ok(Some((range, kept)))
     }
 
     fn take(&mut self, header: &BatchHeader, batch: &[u8], index: Option<RaftIndex>) -> Result<(), LogError> {

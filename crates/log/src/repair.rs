@@ -407,13 +407,11 @@ fn fill<D: Disk>(
         let range = DamagedRange { base_offset: from, end_offset: upto, ..known };
         if let Some(source) = restore(&mut patch, reader, sources)? {
             done.push(RepairStep::Restored { range, source: source.to_owned() });
-        } else if give_up {
-            let kept = reader.keep_damaged(&range)?;
-            patch.give_up_wanted()?;
-            done.push(RepairStep::GivenUp { range, kept });
-        } else {
+        } else if !give_up {
             patch.discard();
             return Ok(None);
+        } else if let Some((range, kept)) = patch.give_up_kept()? {
+            done.push(RepairStep::GivenUp { range, kept });
         }
     }
 }

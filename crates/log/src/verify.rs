@@ -87,8 +87,13 @@ impl Verified {
     /// Forgets everything, unless somebody has read since the last call.
     fn forget_unless_read(&self) {
         if !self.was_read.swap(false, Relaxed) {
-            *lock(&self.spans) = Vec::new();
+            self.forget();
         }
+    }
+
+    /// Another file may have taken the place of the one that was checked.
+    pub(crate) fn forget(&self) {
+        *lock(&self.spans) = Vec::new();
     }
 }
 

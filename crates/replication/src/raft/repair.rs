@@ -252,19 +252,10 @@ impl<D: Disk> Replica<D> {
     /// Goes on without what is wanted: a batch without records takes its place, and its offsets stay named as lost. The bytes that lay
     /// there are kept in a file beside.
     fn leave_out(&mut self) {
-        let dir = self.node.store().dir();
-        let reader = self.node.store().ledger.log.reader();
         let Some(repair) = &mut self.mending.under_way else { return };
-        let Some((from, upto)) = repair.patch.wanted() else { return };
-        let known = reader.damaged().into_iter().find(|range| range.holds(from));
-        let range = known.map_or_else(
-            || lost_range(&dir, from, upto),
-            |known| DamagedRange { base_offset: from, end_offset: upto, is_lost: true, ..known },
-        );
-        let left_out = reader.keep_damaged(&range).and_then(|_| repair.patch.give_up_wanted());
-        match left_out {
-            Ok(_) => {
-                repair.lost.push(range);
+        match repair.patch.give_up_kept() {
+            Ok(given_up) => {
+                repair.lost.extend(given_up.map(|(range, _)| DamagedRange { is_lost: true, ..range }));
                 self.mending.forget_refusals();
             }
             Err(error) if error.is_no_space() => self.pause(),

@@ -132,7 +132,10 @@ impl Opener {
                 PartitionSlot::Online(Arc::new(handle))
             }
             Err(error) => {
-                tracing::error!(partition = %id, %error, "the partition is offline");
+                match &error {
+                    OpenError::Later { .. } => tracing::info!(partition = %id, reason = %error, "the partition waits"),
+                    error => tracing::error!(partition = %id, %error, "the partition is offline"),
+                }
                 PartitionSlot::Offline(offline(&error, own))
             }
         }

@@ -142,12 +142,17 @@ fn give_up(handle: &PartitionHandle, range: &DamagedRange) -> Result<bool, LogEr
         return Err(error);
     }
     let rewritten = patch.finish()?;
-    let mut core = handle.core.blocking_lock();
-    let Some(core) = core.as_mut() else { return Ok(false) };
-    match core.install_compacted(rewritten) {
+    let installed = {
+        let mut core = handle.core.blocking_lock();
+        let Some(core) = core.as_mut() else { return Ok(false) };
+        core.install_compacted(rewritten)
+    };
+    match installed {
         Ok(Ok(trim)) => {
             let result = trim.run();
-            core.finish_trim(&trim, &result);
+            if let Some(core) = handle.core.blocking_lock().as_mut() {
+                core.finish_trim(&trim, &result);
+            }
             result.map(|()| true)
         }
         Ok(Err(discarded)) => {
@@ -162,18 +167,12 @@ fn give_up(handle: &PartitionHandle, range: &DamagedRange) -> Result<bool, LogEr
 }
 
 fn fill(handle: &PartitionHandle, patch: &mut Patch<ServerDisk>) -> Result<(), LogError> {
-    let log = handle.reader.log();
     loop {
         while patch.copy_own(COPY_BYTES)? {}
-        let Some((from, upto)) = patch.wanted() else { return Ok(()) };
-        let found = log.damaged().into_iter().find(|range| range.holds(from));
-        let kept = match &found {
-            Some(range) => log.keep_damaged(range)?,
-            None => None,
-        };
+        let Some((range, kept)) = patch.give_up_kept()? else { return Ok(()) };
+        let (from, to) = (range.base_offset.0, range.end_offset.0 - 1);
         let kept = kept.map(|path| path.display().to_string()).unwrap_or_default();
-        tracing::warn!(partition = %handle.id, from = from.0, to = upto.0 - 1, kept, "damaged records are given up");
-        patch.give_up_wanted()?;
+        tracing::warn!(partition = %handle.id, from, to, kept, "damaged records are given up");
     }
 }
 
