@@ -2,7 +2,7 @@
 
 use std::io::IoSlice;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use bytes::Bytes;
 use tailrace_records::{BatchHeader, PREFIX_BYTES};
@@ -295,6 +295,11 @@ impl<D: Disk> Log<D> {
         self.reader.store.admit(segment);
         self.reader.files(segment)?;
         Ok(())
+    }
+
+    /// Compaction has seen to everything below `offset`: a checkpoint said so that was lost.
+    pub fn raise_first_dirty(&mut self, offset: Offset) {
+        self.reader.first_dirty.fetch_max(offset.0, Release);
     }
 
     /// Refuses writes from now on, because a sync failed. Reads go on. Lasts until the log is opened anew.

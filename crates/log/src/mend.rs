@@ -28,7 +28,7 @@ pub struct Patch<D: Disk> {
     reader: Arc<LogReader<D>>,
     source: Arc<Segment<D>>,
     output: Output<D>,
-    /// Nothing was ever compacted: there are no holes.
+    /// It was never compacted: there are no holes.
     is_gapless: bool,
     /// Raft indexes within the segment that entries without records have taken, ascending.
     taken: Vec<RaftIndex>,
@@ -61,7 +61,8 @@ impl<D: Disk> Log<D> {
         let first = source.first_raft_index;
         let taken = self.entries().iter().map(|entry| entry.raft_index).filter(|index| *index >= first);
         Ok(Some(Patch {
-            is_gapless: reader.first_dirty() == Offset(0),
+            // The first dirty offset is not known if the checkpoint was lost.
+            is_gapless: reader.first_dirty() == Offset(0) && source.generation == 0,
             taken: taken.collect(),
             next_index: first,
             next_offset: source.base_offset,

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use tailrace_records::BatchHeader;
 use tailrace_types::{Offset, RaftIndex};
 
 use crate::damage::{Damage, DamagedRange};
@@ -86,11 +87,13 @@ impl<D: Disk> Recovering<'_, D> {
                 Scanned::End if segment.end_offset() >= compacted.end_offset => break,
                 Scanned::End => (scanner.position(), "the file ends early".to_owned()),
                 Scanned::Bad { position, reason } => (position, reason),
-                Scanned::Batch { header, position, .. } => match discontinuity(tail, &segment, &header) {
+                Scanned::Batch { header, position, .. } => match discontinuity(tail, &segment, &header)
+                    .or_else(|| contradiction(old.as_ref(), position, &header, compacted))
+                {
                     Some(reason) => (position, reason),
                     None => {
                         let running = segment.max_timestamp();
-                        let fits = |old: &Row| old.describes(&header) && u64::from(old.position) == position;
+                        let fits = |old: &Row| u64::from(old.position) == position;
                         let index = old.filter(fits).map_or(next, |old| old.raft_index);
                         let row = row_of(&header, index, position as u32, running, 0);
                         self.take_row(tail, &segment, &row, &mut writer)?;
@@ -137,6 +140,22 @@ impl<D: Disk> Recovering<'_, D> {
         self.recovery.batches_recovered += 1;
         Ok(())
     }
+}
+
+/// Base offset and epoch have no part in a batch's checksum. Where compaction left holes only the row and the header tell them.
+fn contradiction(
+    old: Option<&Row>,
+    position: u64,
+    header: &BatchHeader,
+    compacted: &Compacted,
+) -> Option<String> {
+    if old.is_some_and(|old| u64::from(old.position) == position && !old.describes(header)) {
+        return Some("the batch is not the one its index row describes".to_owned());
+    }
+    (header.next_offset() > compacted.end_offset).then(|| {
+        let (last, end) = (header.last_offset(), compacted.end_offset);
+        format!("a batch up to offset {last} in a segment that ends at {end}")
+    })
 }
 
 /// Row `number` as an earlier process left it. It is read before a later one takes its place.

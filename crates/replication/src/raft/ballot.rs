@@ -49,6 +49,8 @@ pub(crate) struct Ballot {
     pub(crate) installing: Option<(Point, ConfState)>,
     /// The log begins at this offset or before, unless an entry of the log says otherwise. `None` in a ballot of an earlier build.
     pub(crate) log_start: Option<Offset>,
+    /// Compaction has seen to everything below, at least.
+    pub(crate) first_dirty: Offset,
 }
 
 impl Ballot {
@@ -185,6 +187,7 @@ fn encode(number: u64, ballot: &Ballot) -> Vec<u8> {
     put_counts(&mut slot, states[1]);
     let log_start = ballot.log_start.map_or(0, |offset| offset.get() + 1);
     slot.extend_from_slice(&log_start.to_le_bytes());
+    slot.extend_from_slice(&ballot.first_dirty.get().to_le_bytes());
     slot.resize(FIXED_BYTES, 0);
     for id in states.into_iter().flat_map(lists).flatten() {
         slot.extend_from_slice(&id.to_le_bytes());
@@ -241,6 +244,7 @@ fn decode(slot: &[u8]) -> Option<(u64, Ballot)> {
         let end = Point { index: u64_at(body, 80), term: u64_at(body, 88) };
         let later = state(96, flags & 2 != 0)?;
         ballot.installing = (end.index > 0).then_some((end, later));
+        ballot.first_dirty = i64::try_from(u64_at(body, 112)).map_or(Offset(0), Offset);
         ballot.log_start =
             i64::try_from(u64_at(body, 104)).ok().filter(|next| *next > 0).map(|next| Offset(next - 1));
     }
@@ -275,13 +279,15 @@ mod tests {
             start: Point { index: 30, term: 1 },
             installing,
             log_start: Some(Offset(0)),
+            first_dirty: Offset(17),
         }
     }
 
     #[test]
     fn a_slot_of_the_first_version_is_read() {
         let mut ballot = ballot(7);
-        (ballot.start, ballot.installing, ballot.log_start) = (Point::default(), None, None);
+        (ballot.start, ballot.installing) = (Point::default(), None);
+        (ballot.log_start, ballot.first_dirty) = (None, Offset(0));
         let mut slot = encode(3, &ballot);
         slot[8] = 1;
         let members = slot[FIXED_BYTES..FIXED_BYTES + 56].to_vec();

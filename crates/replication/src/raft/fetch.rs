@@ -256,10 +256,12 @@ impl<D: Disk> Replica<D> {
         storage.ballot.installing = Some((snapshot, members));
         // The one log or the other.
         storage.ballot.log_start = storage.ballot.log_start.max(Some(manifest.log_start));
+        storage.ballot.first_dirty = storage.ballot.first_dirty.min(manifest.first_dirty);
         storage.write_ballot()?;
         storage.ledger.log.install(staging, &target)?;
         storage.ballot.finish_installing();
-        storage.ballot.log_start = Some(manifest.log_start);
+        (storage.ballot.log_start, storage.ballot.first_dirty) =
+            (Some(manifest.log_start), manifest.first_dirty);
         storage.write_ballot()?;
         (storage.known, storage.applied) = (snapshot.index, snapshot.index);
         let ledger = &mut storage.ledger;

@@ -50,6 +50,7 @@ fn first_ballot<D: Disk>(log: &mut Log<D>, options: &ReplicaOptions) -> Result<B
         replica: options.id.0,
         members: options.members.to_raft(),
         log_start: Some(log.log_start()),
+        first_dirty: log.reader().first_dirty(),
         ..Ballot::default()
     };
     let index = log.next_raft_index();

@@ -181,6 +181,8 @@ impl<D: Disk> Replica<D> {
         let disk = store.disk().clone();
         let (mut ballot, ballots) = settle_ballot(&mut log, &disk, dir, &options)?;
         check_beginning(&mut ballot, &log, dir, &mut recovery.notes)?;
+        // A checkpoint that was lost said it, too.
+        log.raise_first_dirty(ballot.first_dirty);
         raise_log_start(&mut log, ballot.commit);
         // The log start moves over nothing but what is committed. The ballot may not know of that any more.
         let committed = offset_at(&log, ballot.commit + 1)?.max(log.log_start());

@@ -88,6 +88,16 @@ impl<D: Disk> LogStorage<D> {
         self.write_ballot()
     }
 
+    /// Has the ballot know how far compaction has come, once that is durable. Durable on return.
+    pub(super) fn keep_first_dirty(&mut self) -> Result<(), LogError> {
+        let first_dirty = self.ledger.log.reader().first_dirty();
+        if self.ballot.first_dirty >= first_dirty {
+            return Ok(());
+        }
+        self.ballot.first_dirty = first_dirty;
+        self.write_ballot()
+    }
+
     /// Makes the ballot durable. Blocks.
     pub(super) fn write_ballot(&mut self) -> Result<(), LogError> {
         self.ballots.write(&self.disk, &self.ballot)

@@ -81,6 +81,9 @@ impl<D: Disk> Replica<D> {
                 if ledger.producers.trim(trim.log_start()) {
                     ledger.reader.publish_aborted(ledger.producers.aborted());
                 }
+                if let Err(error) = self.node.mut_store().keep_first_dirty() {
+                    return self.fail(&error);
+                }
                 self.prune_entries(trim.log_start());
                 self.release();
             }

@@ -133,7 +133,9 @@ impl Opener {
             }
             Err(error) => {
                 match &error {
-                    OpenError::Later { .. } => tracing::info!(partition = %id, reason = %error, "the partition waits"),
+                    OpenError::Later { .. } => {
+                        tracing::info!(partition = %id, reason = %error, "the partition waits")
+                    }
                     error => tracing::error!(partition = %id, %error, "the partition is offline"),
                 }
                 PartitionSlot::Offline(offline(&error, own))

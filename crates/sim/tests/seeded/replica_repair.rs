@@ -306,6 +306,33 @@ fn a_part_that_was_compacted_is_mended_from_one_that_has_compacted_further() {
     }
 }
 
+/// How far a replica was compacted the ballot knows, too.
+#[test]
+fn a_compacted_part_is_mended_also_where_the_checkpoint_is_lost() {
+    for position in (0..330).step_by(3) {
+        let mut trio = Trio::with(&small());
+        trio.lead(1);
+        set_keys(&mut trio, 0..60);
+        (1..=3).for_each(|id| compact(&mut trio, id, 1));
+        let expected = last_of_keys(trio.at(1));
+        let cleaned = trio.at(2).reader().log().first_dirty();
+        let disk = trio.disks[1].crash(CrashMode::LoseAll);
+        disk.remove_file(&Path::new(DIR).join("checkpoint")).unwrap();
+        let segment = files(&disk, ".log").into_iter().min().unwrap();
+        flip(&disk, &segment, position);
+        trio.replicas[1] = open_with(&disk, small(), options(2, &[1, 2, 3])).unwrap();
+        trio.disks[1] = disk;
+        assert_eq!(trio.at(2).reader().log().first_dirty(), cleaned);
+        scrub(trio.at(2));
+        assert!(!trio.at(2).damaged().is_empty());
+        for _ in 0..4 {
+            mend(&mut trio);
+        }
+        assert_eq!((trio.at(2).damaged(), trio.at(2).beyond_repair()), (vec![], None), "position {position}");
+        assert_eq!(last_of_keys(trio.at(2)), expected);
+    }
+}
+
 /// What compaction has cleaned is snapshot for raft, which does not miss it. Without a checkpoint the first segment that is there says
 /// where the log begins; the ballot knows better.
 #[test]
