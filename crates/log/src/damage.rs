@@ -92,6 +92,10 @@ impl DamagedRange {
     fn overlaps(&self, from: Offset, upto: Offset) -> bool {
         self.base_offset < upto && self.end_offset > from
     }
+
+    fn overlaps_with(&self, other: &Self) -> bool {
+        self.overlaps(other.base_offset, other.end_offset)
+    }
 }
 
 impl std::fmt::Display for DamagedRange {
@@ -144,27 +148,15 @@ impl DamageMap {
         self.change(|ranges| insert(ranges, range))
     }
 
-    /// Forgets what begins within `from..upto`. True if there was anything.
+    /// Forgets `from..upto`. True if anything of it was damaged.
     pub(crate) fn forget(&self, from: Offset, upto: Offset) -> bool {
-        self.any()
-            && self.change(|ranges| {
-                let before = ranges.len();
-                ranges.retain(|range| range.base_offset < from || range.base_offset >= upto);
-                ranges.len() < before
-            })
+        self.any() && self.change(|ranges| cut_out(ranges, from, upto, |_| true))
     }
 
-    /// Forgets what begins within `from..upto` and is there again. What was lost stays lost.
+    /// Forgets what of `from..upto` is there again. What was lost stays lost.
     pub(crate) fn mended(&self, from: Offset, upto: Offset) {
         if self.any() {
-            self.change(|ranges| {
-                let before = ranges.len();
-                let stays = |range: &DamagedRange| {
-                    range.is_lost || range.base_offset < from || range.base_offset >= upto
-                };
-                ranges.retain(stays);
-                ranges.len() < before
-            });
+            self.change(|ranges| cut_out(ranges, from, upto, |range| !range.is_lost));
         }
     }
 
@@ -226,27 +218,74 @@ impl DamageMap {
     }
 }
 
-/// Inserts `new`, merged with what it overlaps. True if something of it is new.
+/// Inserts `new`. True if something of it is new. What was known to be lost stays so, and only the rest of a range that is wrong is
+/// added; what is lost takes the place of what was wrong.
 fn insert(ranges: &mut Vec<DamagedRange>, new: &DamagedRange) -> bool {
+    if new.is_lost {
+        let cut = cut_out(ranges, new.base_offset, new.end_offset, |range| !range.is_lost);
+        return insert_alike(ranges, new.clone()) || cut;
+    }
+    let lost: Vec<_> =
+        ranges.iter().filter(|range| range.is_lost && range.overlaps_with(new)).cloned().collect();
+    let (mut changed, mut from) = (false, new.base_offset);
+    for (upto, next) in lost
+        .iter()
+        .map(|range| (range.base_offset, range.end_offset))
+        .chain([(new.end_offset, new.end_offset)])
+    {
+        if from < upto {
+            changed |=
+                insert_alike(ranges, DamagedRange { base_offset: from, end_offset: upto, ..new.clone() });
+        }
+        from = from.max(next);
+    }
+    changed
+}
+
+/// Inserts a range that overlaps ranges of its own kind at most, merged with them.
+fn insert_alike(ranges: &mut Vec<DamagedRange>, new: DamagedRange) -> bool {
     let first = ranges.partition_point(|range| range.end_offset <= new.base_offset);
     let count = ranges[first..].iter().take_while(|range| range.base_offset < new.end_offset).count();
-    let mut merged = new.clone();
+    let mut merged = new;
     if let Some(known) = ranges.get(first).filter(|_| count > 0) {
-        if known.base_offset <= new.base_offset && known.end_offset >= new.end_offset {
+        if known.base_offset <= merged.base_offset && known.end_offset >= merged.end_offset {
             return false;
         }
         let last = &ranges[first + count - 1];
-        merged.base_offset = known.base_offset.min(new.base_offset);
-        merged.end_offset = last.end_offset.max(new.end_offset);
+        merged.base_offset = known.base_offset.min(merged.base_offset);
+        merged.end_offset = last.end_offset.max(merged.end_offset);
         merged.damage = known.damage.clone();
-        merged.is_lost |= ranges[first..first + count].iter().any(|range| range.is_lost);
     }
     ranges.splice(first..first + count, [merged]);
     if ranges.len() > DAMAGED_RANGES_MAX {
-        let at = first.max(1);
-        let end_offset = ranges.remove(at).end_offset;
-        ranges[at - 1].end_offset = end_offset;
+        // The nearest neighbours that are alike; if there are none, what is lost of two is asked for again.
+        let alike = |at: &usize| ranges[*at - 1].is_lost == ranges[*at].is_lost;
+        let at = (1..ranges.len()).filter(alike).min_by_key(|at| at.abs_diff(first)).unwrap_or(1);
+        let taken = ranges.remove(at);
+        ranges[at - 1].end_offset = taken.end_offset;
+        ranges[at - 1].is_lost &= taken.is_lost;
     }
+    true
+}
+
+/// Takes `from..upto` out of the ranges that `goes` names. True if there was anything of it.
+fn cut_out(
+    ranges: &mut Vec<DamagedRange>,
+    from: Offset,
+    upto: Offset,
+    goes: impl Fn(&DamagedRange) -> bool,
+) -> bool {
+    let is_cut = |range: &DamagedRange| range.overlaps(from, upto) && goes(range);
+    if !ranges.iter().any(is_cut) {
+        return false;
+    }
+    let parts = |range: DamagedRange| {
+        let before = DamagedRange { end_offset: range.end_offset.min(from), ..range.clone() };
+        let behind = DamagedRange { base_offset: range.base_offset.max(upto), ..range.clone() };
+        let cut = [before, behind].into_iter().filter(|part| part.base_offset < part.end_offset);
+        if is_cut(&range) { cut.collect() } else { vec![range] }
+    };
+    *ranges = std::mem::take(ranges).into_iter().flat_map(parts).collect();
     true
 }
 
@@ -254,6 +293,11 @@ impl<D: Disk> LogReader<D> {
     /// What is known to be damaged, in the order of offsets. Cheap while there is nothing.
     pub fn damaged(&self) -> Vec<DamagedRange> {
         if self.damage.any() { self.damage.all().as_ref().clone() } else { Vec::new() }
+    }
+
+    /// The first damaged range that has something of `from..upto`. Cheap while there is none.
+    pub fn damaged_within(&self, from: Offset, upto: Offset) -> Option<DamagedRange> {
+        self.damage.within(from, upto)
     }
 
     /// True if batches are wrong that may be whole again one day. Not for what is lost, in whose place batches without records stand.
@@ -265,7 +309,17 @@ impl<D: Disk> LogReader<D> {
     /// [`Log::repair_index`](crate::Log::repair_index) has built it again. Costs one atomic read for each segment.
     pub fn damaged_indexes(&self) -> Vec<Offset> {
         let list = self.segments.load();
-        list.iter().filter(|segment| segment.is_index_damaged()).map(|segment| segment.base_offset).collect()
+        let is_due =
+            |segment: &&Arc<Segment<D>>| segment.is_index_damaged() && !self.is_out_of_service(segment);
+        list.iter().filter(is_due).map(|segment| segment.base_offset).collect()
+    }
+
+    /// True if all of a segment is wrong: building its index again has failed, or would.
+    fn is_out_of_service(&self, segment: &Segment<D>) -> bool {
+        let known = self.damage.within(segment.base_offset, segment.end_offset());
+        known.is_some_and(|range| {
+            range.base_offset <= segment.base_offset && range.end_offset >= segment.end_offset()
+        })
     }
 
     /// Base and end offset of the segment that holds `offset`, if there is one.
@@ -393,6 +447,37 @@ mod tests {
         assert!(map.add(&range(15, 35)));
         assert_eq!(bounds(&map), [(10, 40)]);
         assert!(map.take_unsaved() && !map.take_unsaved());
+    }
+
+    #[test]
+    fn what_is_lost_and_what_is_wrong_are_kept_apart() {
+        let lost = |from, upto| DamagedRange { is_lost: true, ..range(from, upto) };
+        let kinds = |map: &DamageMap| -> Vec<(i64, i64, bool)> {
+            map.all().iter().map(|range| (range.base_offset.0, range.end_offset.0, range.is_lost)).collect()
+        };
+        let map = DamageMap::default();
+        assert!(map.add(&lost(10, 20)) && map.add(&lost(40, 50)));
+        assert!(map.add(&range(0, 60)));
+        let all = [(0, 10, false), (10, 20, true), (20, 40, false), (40, 50, true), (50, 60, false)];
+        assert_eq!(kinds(&map), all);
+        assert!(!map.add(&range(12, 45)) && !map.add(&lost(10, 20)), "known");
+        map.mended(Offset(0), Offset(30));
+        assert_eq!(kinds(&map), [(10, 20, true), (30, 40, false), (40, 50, true), (50, 60, false)]);
+        assert!(map.add(&lost(35, 55)));
+        assert_eq!(kinds(&map), [(10, 20, true), (30, 35, false), (35, 55, true), (55, 60, false)]);
+        assert!(map.forget(Offset(15), Offset(40)));
+        assert_eq!(kinds(&map), [(10, 15, true), (40, 55, true), (55, 60, false)]);
+    }
+
+    #[test]
+    fn ranges_that_are_too_many_are_merged_with_those_that_are_alike() {
+        let map = DamageMap::default();
+        for number in 0..=DAMAGED_RANGES_MAX as i64 {
+            map.add(&DamagedRange { is_lost: number < 500, ..range(number * 10, number * 10 + 1) });
+        }
+        let all = map.all();
+        assert_eq!(all.len(), DAMAGED_RANGES_MAX);
+        assert!(all.iter().all(|range| range.is_lost == (range.base_offset < Offset(5000))));
     }
 
     #[test]

@@ -275,7 +275,6 @@ impl<D: Disk> Log<D> {
     pub fn repair_index(&mut self, offset: Offset) -> Result<(), LogError> {
         let list = self.reader.segments.load_full();
         let Some(segment) = list.get(crate::reader::segment_of(&list, offset)) else { return Ok(()) };
-        segment.forget_index_damage();
         let path = segment.path(Kind::Log);
         let disk = self.reader.store.disk();
         let opening = self.reader.store.opening();
@@ -290,6 +289,7 @@ impl<D: Disk> Log<D> {
             }
         };
         segment.install(&Arc::new(SegmentFiles { log, index }));
+        segment.forget_index_damage();
         segment.suspect(suspects);
         drop(opening);
         self.reader.store.admit(segment);

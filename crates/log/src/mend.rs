@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tailrace_records::{BatchHeader, HEADER_BYTES, check, write_lost};
+use tailrace_records::{BatchHeader, HEADER_BYTES, check, write_hole, write_lost};
 use tailrace_types::{LeaderEpoch, Offset, RaftIndex, TimestampMs};
 
 use crate::compact::{Output, Rewritten, Unhurried};
@@ -33,6 +33,8 @@ pub struct Patch<D: Disk> {
     /// Raft indexes within the segment that entries without records have taken, ascending.
     taken: Vec<RaftIndex>,
     next_index: RaftIndex,
+    /// Of its last batch.
+    last_index: RaftIndex,
     next_offset: Offset,
     last_epoch: LeaderEpoch,
     token: Arc<()>,
@@ -59,12 +61,20 @@ impl<D: Disk> Log<D> {
         let token = Arc::new(());
         self.compaction = Arc::downgrade(&token);
         let first = source.first_raft_index;
-        let taken = self.entries().iter().map(|entry| entry.raft_index).filter(|index| *index >= first);
+        let taken: Vec<_> =
+            self.entries().iter().map(|entry| entry.raft_index).filter(|index| *index >= first).collect();
+        let next = list.iter().find(|segment| segment.base_offset > base);
+        let mut last_index =
+            next.map_or(self.next_raft_index, |next| next.first_raft_index).0.saturating_sub(1);
+        while taken.binary_search(&RaftIndex(last_index)).is_ok() {
+            last_index -= 1;
+        }
         Ok(Some(Patch {
             // The first dirty offset is not known if the checkpoint was lost.
             is_gapless: reader.first_dirty() == Offset(0) && source.generation == 0,
-            taken: taken.collect(),
+            taken,
             next_index: first,
+            last_index: RaftIndex(last_index),
             next_offset: source.base_offset,
             last_epoch: LeaderEpoch::UNKNOWN,
             reader,
@@ -78,7 +88,7 @@ impl<D: Disk> Log<D> {
     pub fn seal(&mut self, base: Offset) {
         if self.active.as_ref().is_some_and(|active| active.base_offset == base && active.rows() > 0) {
             self.give_back_reserved();
-            self.active = None;
+            self.active.take().iter().for_each(|active| active.close_for_good());
         }
     }
 }
@@ -92,9 +102,25 @@ impl<D: Disk> Patch<D> {
     /// The offset from which batches of others are wanted, and where they end. `None` if this replica has the next batch itself
     /// ([`Patch::copy_own`]), or all are there.
     pub fn wanted(&self) -> Option<(Offset, Offset)> {
+        self.wanted_range().map(|range| (range.base_offset, range.end_offset))
+    }
+
+    /// The same, with what is known of it.
+    pub fn wanted_range(&self) -> Option<DamagedRange> {
         let end = self.source.end_offset();
         let range = self.reader.damage.within(self.next_offset, end)?;
-        (range.base_offset <= self.next_offset).then(|| (self.next_offset, range.end_offset.min(end)))
+        (range.base_offset <= self.next_offset).then(|| DamagedRange {
+            base_offset: self.next_offset,
+            end_offset: range.end_offset.min(end),
+            ..range
+        })
+    }
+
+    /// Where the first batch of what is wanted ends, or all of it, as far as the index tells.
+    pub fn wanted_batch_end(&self) -> Option<Offset> {
+        let (from, end) = self.wanted()?;
+        let row = self.row_from(from).ok().flatten().filter(|row| row.base_offset < end);
+        Some(row.map_or(end, |row| row.next_offset().min(end)))
     }
 
     /// True when nothing is missing any more.
@@ -174,14 +200,24 @@ impl<D: Disk> Patch<D> {
         })
     }
 
-    /// Puts a batch without records in the place of what is wanted and nobody has. Offsets stay; the records are gone for good. The
-    /// range that it covers.
+    /// Takes note that a copy that was compacted has nothing of what is wanted any more: a batch without records stands for it.
     ///
     /// # Errors
     /// The disk's.
-    pub fn give_up_wanted(&mut self) -> Result<Option<(Offset, Offset)>, LogError> {
-        let Some((from, end)) = self.wanted() else { return Ok(None) };
-        let mut next = from;
+    pub fn push_hole(&mut self) -> Result<(), LogError> {
+        match self.wanted() {
+            Some((_, end)) => self.push_empty(end, write_hole),
+            None => Ok(()),
+        }
+    }
+
+    /// Puts batches without records in the place of what is wanted below `upto`.
+    fn push_empty(
+        &mut self,
+        upto: Offset,
+        write: impl Fn(Offset, Offset, LeaderEpoch, &mut Vec<u8>) -> BatchHeader,
+    ) -> Result<(), LogError> {
+        let (mut next, end) = (self.next_offset, upto);
         // One for each batch that there was, as far as the rows tell.
         while next < end {
             let row = self.row_from(next).ok().flatten().filter(|row| row.next_offset() <= end);
@@ -191,24 +227,26 @@ impl<D: Disk> Patch<D> {
                 None => self.reader.epoch_at(next).unwrap_or(self.last_epoch),
             };
             let mut bytes = Vec::new();
-            let header = write_lost(next, Offset(upto.0 - 1), epoch.max(self.last_epoch), &mut bytes);
+            let header = write(next, Offset(upto.0 - 1), epoch.max(self.last_epoch), &mut bytes);
             self.take(&header, &bytes, row.map(|row| row.raft_index))?;
             next = upto;
         }
-        Ok(Some((from, end)))
+        Ok(())
     }
 
-    /// The same, with the bytes that lie there kept in a file beside ([`LogReader::keep_damaged`]). What was given up, and the file, if there
-    /// was anything to keep.
+    /// Puts batches without records in the place of what is wanted below `upto` and nobody has. Offsets stay; the records are gone for
+    /// good. The bytes that lie there are kept in a file beside ([`LogReader::keep_damaged`]). What was given up, and the file, if there was
+    /// anything to keep; `None` if nothing is wanted.
     ///
     /// # Errors
     /// The disk's.
-    pub fn give_up_kept(&mut self) -> Result<Option<(DamagedRange, Option<PathBuf>)>, LogError> {
-        let Some((from, end)) = self.wanted() else { return Ok(None) };
-        let Some(known) = self.reader.damage.within(from, end) else { return Ok(None) };
-        let range = DamagedRange { base_offset: from, end_offset: end, ..known };
+    pub fn give_up(&mut self, upto: Offset) -> Result<Option<(DamagedRange, Option<PathBuf>)>, LogError> {
+        let Some(range) = self.wanted_range().filter(|range| range.base_offset < upto) else {
+            return Ok(None);
+        };
+        let range = DamagedRange { end_offset: range.end_offset.min(upto), ..range };
         let kept = self.reader.keep_damaged(&range)?;
-        self.give_up_wanted()?;
+        self.push_empty(range.end_offset, write_lost)?;
         Ok(Some((range, kept)))
     }
 
@@ -223,7 +261,10 @@ impl<D: Disk> Patch<D> {
             return Err(self.refused(format!("a batch of epoch {epoch} at offset {base}, expected {known}")));
         }
         self.pass_entries();
-        let index = index.unwrap_or(self.next_index);
+        // Where no row tells, compaction may have taken some: the last one's is known.
+        let is_last = header.next_offset() == self.source.end_offset();
+        let guess = if is_last { self.last_index.max(self.next_index) } else { self.next_index };
+        let index = index.unwrap_or(guess);
         if index < self.next_index {
             let next = self.next_index;
             return Err(

@@ -12,7 +12,7 @@ use tailrace_types::{Offset, RaftIndex, TimestampMs};
 
 use crate::compact::Unhurried;
 use crate::config::{LogConfig, PartitionIdentity};
-use crate::damage::DamagedRange;
+use crate::damage::{DamagedRange, is_unreadable};
 use crate::disk::{Disk, DiskFile, OpenMode, read_file, read_full_at, replace_file};
 use crate::entries;
 use crate::error::{IoContext, LogError};
@@ -154,19 +154,37 @@ fn keep_torn<D: Disk>(
 /// Copies the end of a `.log` into a file beside it.
 fn keep_from<D: Disk>(disk: &D, file: &Path, position: u64) -> Result<PathBuf, LogError> {
     let kept = names::with_suffix(file, &format!(".cut-{position}"));
-    let from = disk.open(file, OpenMode::Read).context("open", file)?;
-    let into = disk.open(&kept, OpenMode::Truncate).context("create", &kept)?;
-    let (mut buf, mut at) = (vec![0; 1 << 20], position);
-    loop {
-        let read = read_full_at(&from, &mut buf, at).context("read", file)?;
-        if read == 0 {
-            break;
-        }
-        into.write_all_at(&[IoSlice::new(&buf[..read])], at - position).context("write", &kept)?;
-        at += read as u64;
-    }
-    into.sync_all().context("sync", &kept)?;
+    copy_part(disk, file, &kept, (position, u64::MAX))?;
     Ok(kept)
+}
+
+/// Copies bytes of `file` to `into`, durably, a part at a time; what cannot be read is left out, at its place. How many bytes there were: for
+/// none no file is made.
+fn copy_part<D: Disk>(disk: &D, file: &Path, into: &Path, (from, upto): (u64, u64)) -> Result<u64, LogError> {
+    let source = match disk.open(file, OpenMode::Read) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(0),
+        opened => opened.context("open", file)?,
+    };
+    let upto = upto.min(source.len_of(file)?);
+    if from >= upto {
+        return Ok(0);
+    }
+    let copy = disk.open(into, OpenMode::Truncate).context("create", into)?;
+    let mut buf = vec![0; 1 << 20];
+    let mut at = from;
+    while at < upto {
+        let wanted = usize::try_from(upto - at).unwrap_or(usize::MAX).min(buf.len());
+        match read_full_at(&source, &mut buf[..wanted], at) {
+            Ok(read) => copy.write_all_at(&[IoSlice::new(&buf[..read])], at - from).context("write", into)?,
+            Err(error) if is_unreadable(&error) => {}
+            Err(error) => return Err(error).context("read", file),
+        }
+        at += wanted as u64;
+    }
+    copy.sync_all().context("sync", into)?;
+    let dir = into.parent().unwrap_or(into);
+    disk.sync_dir(dir).context("sync", dir)?;
+    Ok(upto - from)
 }
 
 /// A partition that was never used has nothing but its identity; so closing it writes nothing.
@@ -401,16 +419,13 @@ fn fill<D: Disk>(
 ) -> Result<Option<Patch<D>>, LogError> {
     loop {
         while patch.copy_own(CHUNK_BYTES)? {}
-        let Some((from, upto)) = patch.wanted() else { return Ok(Some(patch)) };
-        let known = reader.damage.within(from, upto);
-        let Some(known) = known else { return Ok(Some(patch)) };
-        let range = DamagedRange { base_offset: from, end_offset: upto, ..known };
+        let Some(range) = patch.wanted_range() else { return Ok(Some(patch)) };
         if let Some(source) = restore(&mut patch, reader, sources)? {
             done.push(RepairStep::Restored { range, source: source.to_owned() });
         } else if !give_up {
             patch.discard();
             return Ok(None);
-        } else if let Some((range, kept)) = patch.give_up_kept()? {
+        } else if let Some((range, kept)) = patch.give_up(range.end_offset)? {
             done.push(RepairStep::GivenUp { range, kept });
         }
     }
@@ -429,7 +444,7 @@ fn restore<'s, D: Disk>(
         }
         let Ok(bytes) = source.read_checked(from, upto, CHUNK_BYTES) else { continue };
         if bytes.is_empty() && source.is_hole(from, upto).unwrap_or(false) {
-            patch.give_up_wanted()?;
+            patch.push_hole()?;
             return Ok(Some(dir));
         }
         if bytes.is_empty() || !patch.fits(&bytes) {
@@ -454,17 +469,9 @@ impl<D: Disk> LogReader<D> {
         };
         let (path, disk) = (segment.path(Kind::Log), self.store.disk());
         let (from, upto) = bytes_of(self, segment, range).unwrap_or((0, u64::from(segment.bytes())));
-        let log = disk.open(&path, OpenMode::Read).context("open", &path)?;
-        let upto = upto.min(log.len_of(&path)?);
-        let mut bytes = vec![0; usize::try_from(upto.saturating_sub(from)).unwrap_or(0)];
-        // What cannot be read cannot be kept.
-        if bytes.is_empty() || read_full_at(&log, &mut bytes, from).is_err() {
-            return Ok(None);
-        }
         let kept =
             names::with_suffix(&path, &format!(".lost-{}-{}", range.base_offset, range.end_offset.0 - 1));
-        replace_file(disk, &kept, &[IoSlice::new(&bytes)])?;
-        Ok(Some(kept))
+        copy_part(disk, &path, &kept, (from, upto)).map(|bytes| (bytes > 0).then_some(kept))
     }
 }
 

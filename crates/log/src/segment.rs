@@ -284,6 +284,8 @@ impl<D: Disk> Segment<D> {
     /// Puts files in place that the writer or recovery opened itself.
     pub(crate) fn install(&self, files: &Arc<SegmentFiles<D>>) {
         self.used.store(true, Relaxed);
+        // Another file may have got the name meanwhile.
+        self.verified.forget();
         self.files.store(Some(Arc::clone(files)));
     }
 

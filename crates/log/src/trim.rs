@@ -160,6 +160,21 @@ impl<D: Disk> Log<D> {
         self.to_retain(high_watermark, now).0 > 0
     }
 
+    /// The index row of the last batch that [`Log::retain`] would let go.
+    ///
+    /// # Errors
+    /// The disk's; [`LogError::Damaged`] for a row with a wrong checksum, which is to be built again before the segment goes.
+    pub fn last_row_due(
+        &self,
+        high_watermark: HighWatermark,
+        now: TimestampMs,
+    ) -> Result<Option<Row>, LogError> {
+        let going = self.to_retain(high_watermark, now).0;
+        let list = self.reader.segments.load_full();
+        let last = going.checked_sub(1).and_then(|last| list.get(last));
+        last.map_or(Ok(None), |segment| segment.last_row(&self.reader.store))
+    }
+
     /// As [`Log::retain`], also if nothing goes but the log start was raised. `producers` is the producer state at the log end, kept if
     /// something goes.
     pub fn retain_with(

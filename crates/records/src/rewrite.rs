@@ -108,7 +108,7 @@ pub fn write_empty(original: &BatchHeader, out: &mut Vec<u8>) -> BatchHeader {
 }
 
 /// Appends to `out` a batch without records and without a producer that stands for `base_offset` up to and including `last_offset`, whose
-/// records are lost. Returns its header.
+/// records are lost. Returns its header. It has no timestamp: [`is_lost`] tells it from a batch whose records compaction has taken.
 ///
 /// # Panics
 /// If `last_offset` lies below `base_offset`, or more than `i32::MAX` above it.
@@ -135,6 +135,31 @@ pub fn write_lost(
         record_count: 0,
     };
     write_empty(&header, out)
+}
+
+/// The same for offsets at which compaction has left nothing on another copy. Returns its header.
+///
+/// # Panics
+/// As [`write_lost`].
+pub fn write_hole(
+    base_offset: Offset,
+    last_offset: Offset,
+    leader_epoch: LeaderEpoch,
+    out: &mut Vec<u8>,
+) -> BatchHeader {
+    let start = out.len();
+    let mut header = write_lost(base_offset, last_offset, leader_epoch, out);
+    header.max_timestamp = TimestampMs(0);
+    seal(&mut header, &mut out[start..]);
+    header
+}
+
+/// True for what [`write_lost`] writes: nobody knows what was in it, records, the ends of transactions, or both.
+pub fn is_lost(batch: &BatchHeader) -> bool {
+    batch.record_count == 0
+        && batch.producer_id == ProducerId(-1)
+        && batch.max_timestamp == TimestampMs::NONE
+        && !batch.attributes.is_control()
 }
 
 #[cfg(test)]

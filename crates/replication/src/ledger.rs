@@ -1,6 +1,8 @@
 //! A partition's log with all that follows from it: what [`Solo`](crate::Solo) and a replica have in common.
 
 use bytes::Bytes;
+#[cfg(feature = "raft")]
+use tailrace_log::Recovery;
 use tailrace_log::{Discarded, Disk, Log, LogError, Patch, Rewritten, SNAPSHOT_BYTES_MAX, Trim};
 use tailrace_records::{BatchHeader, NO_SEQUENCE};
 use tailrace_types::{DurableEnd, HighWatermark, LeaderEpoch, Offset, RaftIndex, TimestampMs};
@@ -8,6 +10,8 @@ use tailrace_types::{DurableEnd, HighWatermark, LeaderEpoch, Offset, RaftIndex, 
 use crate::aborted::AbortedTransaction;
 use crate::producers::{Producers, RememberedBatch, SequenceCheck};
 use crate::reader::PartitionReader;
+#[cfg(feature = "raft")]
+use crate::rebuild::rebuild_producers;
 use crate::solo::{AppendError, Appended, Durability, Plan, Policy, SyncOutcome, SyncTicket};
 #[cfg(feature = "raft")]
 use crate::unended::forget_unended;
@@ -17,6 +21,9 @@ pub(crate) struct Ledger<D: Disk> {
     pub(crate) log: Log<D>,
     pub(crate) reader: PartitionReader<D>,
     pub(crate) producers: Producers,
+    /// The table of producers was read where batches are damaged that others may have; from here on it may be wrong. It is not kept, and what
+    /// lies behind is not stable.
+    pub(crate) partial_from: Option<Offset>,
     pub(crate) verifications: Verifications,
     pub(crate) policy: Policy,
     /// Records in the log that no successful sync covers, and since when.
@@ -37,8 +44,20 @@ impl<D: Disk> Ledger<D> {
         committed: Offset,
         epoch: LeaderEpoch,
     ) -> Self {
+        Self::partial(log, (producers, None), policy, committed, epoch)
+    }
+
+    /// The same with a table of producers that may be wrong from some offset on, see [`Ledger::partial_from`].
+    pub(crate) fn partial(
+        log: Log<D>,
+        (producers, partial_from): (Producers, Option<Offset>),
+        policy: Policy,
+        committed: Offset,
+        epoch: LeaderEpoch,
+    ) -> Self {
         let high_watermark = HighWatermark(committed.get());
         let stable = last_stable_offset(&producers, log.log_start(), high_watermark);
+        let stable = partial_from.map_or(stable, |from| stable.min(from.max(log.log_start())));
         let reader = PartitionReader::new(log.reader(), high_watermark, stable, epoch);
         reader.publish_aborted(producers.aborted());
         let verifications = Verifications::default();
@@ -46,6 +65,7 @@ impl<D: Disk> Ledger<D> {
             log,
             reader,
             producers,
+            partial_from,
             verifications,
             policy,
             unsynced: 0,
@@ -129,7 +149,22 @@ impl<D: Disk> Ledger<D> {
     pub(crate) fn publish_stable(&self) {
         let (log_start, high_watermark) = (self.reader.log_start(), self.reader.high_watermark());
         let stable = last_stable_offset(&self.producers, log_start, high_watermark);
+        let known = self.reader.last_stable_offset();
+        let stable = self.partial_from.map_or(stable, |from| stable.min(from.max(log_start)).max(known));
         self.reader.raise_last_stable_offset(stable);
+    }
+
+    /// Reads the table of producers from the log, in which other batches lie than before. What is committed stays so.
+    #[cfg(feature = "raft")]
+    pub(crate) fn read_producers_again(&mut self, now: TimestampMs) -> Result<(), LogError> {
+        let mut recovery = Recovery::default();
+        let end = self.log.log_end().offset();
+        let committed = self.reader.high_watermark().offset();
+        recovery.producer_snapshot = self.log.producer_snapshot(end, &mut recovery.notes)?;
+        (self.producers, self.partial_from) =
+            rebuild_producers(&mut self.log, &mut recovery, self.policy, committed, now)?;
+        self.reader.retract_aborted(self.producers.aborted());
+        Ok(())
     }
 
     /// A repeated batch waits for the same point as its original did.
@@ -249,8 +284,11 @@ impl<D: Disk> Ledger<D> {
 }
 
 /// `None` for a table that the log would not take: of a partition that more producers have transactions open in than are let in
-/// here. Its next start reads more of the log.
+/// here, or that is not sure of some. Its next start reads more of the log.
 pub(crate) fn table_of(producers: &Producers) -> Option<Bytes> {
+    if producers.is_unsure() {
+        return None;
+    }
     Some(producers.snapshot()).filter(|bytes| bytes.len() <= SNAPSHOT_BYTES_MAX)
 }
 

@@ -179,6 +179,9 @@ pub struct Producers {
     /// may be appended without being committed.
     decided: BTreeMap<Offset, Offset>,
     aborted: AbortedTransactions,
+    /// Producers with an open transaction of which records below this offset may belong to an earlier one, whose marker is lost. In no
+    /// snapshot: while there are some, none is made.
+    unsure: BTreeMap<ProducerId, Offset>,
 }
 
 impl Producers {
@@ -188,7 +191,7 @@ impl Producers {
         aborted: AbortedTransactions,
     ) -> Self {
         let open = by_id.iter().filter_map(|(id, state)| Some((state.current_transaction?, *id))).collect();
-        Self { by_id, open, decided, aborted }
+        Self { by_id, open, decided, aborted, unsure: BTreeMap::new() }
     }
 
     /// Transactions whose marker is not yet committed: first offset, offset of the marker.
@@ -330,6 +333,7 @@ impl Producers {
         let Some(state) = self.state_of(batch.producer_id, batch.producer_epoch, now) else { return };
         state.coordinator_epoch = marker.coordinator_epoch;
         let Some(first_offset) = state.current_transaction.take() else { return };
+        let unsure = self.unsure.remove(&batch.producer_id);
         let last_offset = batch.base_offset;
         self.open.remove(&first_offset);
         self.decided.insert(first_offset, last_offset);
@@ -337,11 +341,24 @@ impl Producers {
             let next_open = self.open.keys().next().copied();
             self.aborted.push(AbortedTransaction {
                 producer_id: batch.producer_id,
-                first_offset,
+                first_offset: first_offset.max(unsure.unwrap_or_default()),
                 last_offset,
                 last_stable_offset: next_open.unwrap_or(last_offset.plus(1)),
             });
         }
+    }
+
+    /// Takes note that nobody knows what was in batches right below `offset`: any of them may have ended a transaction. What then turns out
+    /// to be aborted hides nothing from before.
+    pub(crate) fn pass_lost(&mut self, offset: Offset) {
+        for id in self.open.values() {
+            self.unsure.insert(*id, offset);
+        }
+    }
+
+    /// True if it is not known where some transactions began.
+    pub(crate) fn is_unsure(&self) -> bool {
+        !self.unsure.is_empty()
     }
 
     /// Remembers the epoch of a control batch that compaction has emptied: nothing else is left of its transaction.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tailrace_log::{Disk, Log, LogError, LogReader, Recovery};
-use tailrace_records::{BatchHeader, EndTransactionMarker};
+use tailrace_records::{BatchHeader, EndTransactionMarker, is_lost};
 use tailrace_types::{Offset, TimestampMs};
 
 use crate::producers::Producers;
@@ -12,13 +12,15 @@ use crate::unended::forget_unended;
 
 /// Reads the headers of the batches behind the snapshot, and of control batches all: what they say is not in the header.
 /// Transactions whose marker lies at or above `committed` are not decided yet.
+///
+/// Also the first offset whose batch is damaged and would have told more: what is behind it has to be read again when it is whole.
 pub(crate) fn rebuild_producers<D: Disk>(
     log: &mut Log<D>,
     recovery: &mut Recovery,
     policy: Policy,
     committed: Offset,
     now: TimestampMs,
-) -> Result<Producers, LogError> {
+) -> Result<(Producers, Option<Offset>), LogError> {
     let reader = log.reader();
     let snapshot = recovery.producer_snapshot.as_ref();
     // A snapshot that cannot be read is as good as none: the whole log is then looked through.
@@ -26,11 +28,16 @@ pub(crate) fn rebuild_producers<D: Disk>(
     let (from, mut producers) = known.unwrap_or_default();
     producers.trim(log.log_start());
     forget_unended(log, &mut producers, &mut recovery.notes)?;
+    let mut next = from;
     for row in reader.headers_kept(from) {
         let (_, header) = row?;
         if header.base_offset < from {
             continue;
         }
+        if is_lost(&header) || reader.damaged_within(next, header.base_offset).is_some() {
+            producers.pass_lost(header.base_offset);
+        }
+        next = header.next_offset();
         let appended = appended_at(&header, now);
         if !header.attributes.is_control() {
             producers.remember(&header, appended);
@@ -39,14 +46,23 @@ pub(crate) fn rebuild_producers<D: Disk>(
                 Ok(Some(marker)) => producers.remember_marker(&header, marker, appended),
                 Ok(None) if header.record_count == 0 => producers.remember_epoch(&header, appended),
                 Ok(None) => {}
-                Err(note) => recovery.notes.push(note),
+                Err(note) => {
+                    producers.pass_lost(next);
+                    recovery.notes.push(note);
+                }
             }
         }
     }
+    let end = log.log_end().offset();
+    if reader.damaged_within(next, end).is_some() {
+        producers.pass_lost(end);
+    }
+    let mut damaged = reader.damaged().into_iter().filter(|range| !range.is_lost && range.end_offset > from);
+    let partial_from = damaged.next().map(|range| range.base_offset.max(from));
     producers.commit(committed);
     producers.trim(log.log_start());
     producers.expire(now, policy.producer_expiration_ms);
-    Ok(producers)
+    Ok((producers, partial_from))
 }
 
 /// The marker of a control batch, or a line for the operator if it cannot be understood.
@@ -57,21 +73,13 @@ fn read_marker<D: Disk>(
     let at = header.base_offset;
     let note =
         |error: &dyn std::fmt::Display| format!("the control batch at offset {at} is skipped: {error}");
-    if at < reader.log_start() {
-        // Nothing is read there for others.
-        return match reader.read_checked(at, header.next_offset(), 0) {
-            Ok(bytes) if bytes.is_empty() => Ok(Ok(None)),
-            Ok(bytes) => Ok(EndTransactionMarker::read(&bytes).map_err(|error| note(&error))),
-            Err(error @ LogError::Damaged { .. }) => Ok(Err(note(&error))),
-            Err(error) => Err(error),
-        };
+    // Also below the log start, where nothing is read for others.
+    match reader.read_checked(at, header.next_offset(), 0) {
+        Ok(bytes) if bytes.is_empty() => Ok(Ok(None)),
+        Ok(bytes) => Ok(EndTransactionMarker::read(&bytes).map_err(|error| note(&error))),
+        Err(error @ LogError::Damaged { .. }) => Ok(Err(note(&error))),
+        Err(error) => Err(error),
     }
-    let slice = reader.read(at, header.next_offset(), 0, true)?;
-    let Some(slice) = slice.filter(|slice| slice.base_offset == header.base_offset) else {
-        return Ok(Ok(None));
-    };
-    let bytes = slice.read().map_err(|error| LogError::io("read a marker in", reader.dir(), error))?;
-    Ok(EndTransactionMarker::read(&bytes).map_err(|error| note(&error)))
 }
 
 /// When a batch was appended is not known later on; its own time is, and no later than that.

@@ -1,6 +1,6 @@
 //! What becomes of one batch. Kafka's rules: `Cleaner.cleanInto` and `MemoryRecords.filterTo`.
 
-use tailrace_records::{BatchHeader, BatchRewriter, RawRecord, RawRecords, write_empty};
+use tailrace_records::{BatchHeader, BatchRewriter, RawRecord, RawRecords, is_lost, write_empty};
 use tailrace_types::{Offset, TimestampMs};
 
 use super::key_map::{KeyHash, KeyMap};
@@ -24,6 +24,8 @@ pub(crate) enum Fate {
 /// Decides about batches, one after the other in the log's order.
 pub(crate) struct Judge<'c> {
     pub(crate) map: &'c KeyMap,
+    /// What lies below an earlier round has seen to, to its end.
+    pub(crate) first_dirty: Offset,
     /// The map knows all keys below.
     pub(crate) mapped_end: Offset,
     pub(crate) settings: &'c CompactionSettings,
@@ -52,9 +54,12 @@ impl Judge<'_> {
     ) -> Result<Fate, LogError> {
         let records = u64::try_from(header.record_count).unwrap_or(0);
         self.stats.records_before += records;
-        let keep_header = keep_header || self.is_last_of_producer(header);
+        let keep_header = keep_header || self.is_last_of_producer(header) || is_lost(header);
         let now = self.settings.limits.now;
-        let expired = header.attributes.has_delete_horizon() && header.base_timestamp <= now;
+        // Not what a round that did not come to its end gave some time: nobody may take it for gone together with what it deletes.
+        let expired = header.attributes.has_delete_horizon()
+            && header.base_timestamp <= now
+            && header.base_offset < self.first_dirty;
         let mut horizon_due = false;
         if header.attributes.is_control() {
             let marker = marker(header, bytes);
@@ -70,6 +75,10 @@ impl Judge<'_> {
             self.seen.data(header);
             if header.record_count == 0 || self.aborted.holds(header) {
                 return Ok(emptied(header, keep_header, out));
+            }
+            if self.aborted.is_undecided(header) {
+                self.stats.records_after += records;
+                return Ok(Fate::Stays);
             }
         }
         if header.base_offset >= self.mapped_end && !header.attributes.is_control() {

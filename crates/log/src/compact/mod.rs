@@ -241,7 +241,7 @@ impl<D: Disk> Compaction<D> {
                 }
                 if !row.attributes.is_control() && row.record_count > 0 {
                     let (header, bytes) = source.batch(&row, pace)?;
-                    if !self.aborted.holds(&header) {
+                    if !self.aborted.holds(&header) && !self.aborted.is_undecided(&header) {
                         let context = (segment.as_ref(), u64::from(row.position));
                         let body = body_of(&header, bytes, &mut scratch, context)?;
                         hashes.clear();

@@ -7,7 +7,7 @@ use std::io::IoSlice;
 use std::sync::Arc;
 
 use tailrace_records::BatchHeader;
-use tailrace_types::{RaftIndex, TimestampMs};
+use tailrace_types::{Offset, RaftIndex, TimestampMs};
 
 use super::Pace;
 use crate::disk::{Disk, DiskFile, OpenMode, remove_if_there, replace_file};
@@ -33,6 +33,8 @@ pub(crate) struct Output<D: Disk> {
     first: Option<TimestampMs>,
     last: Option<Row>,
     now: TimestampMs,
+    /// An earlier round has seen to what lies below.
+    first_dirty: Offset,
     /// See [`Segment::next_horizon`].
     pub(crate) next_horizon: TimestampMs,
 }
@@ -60,6 +62,7 @@ impl<D: Disk> Output<D> {
                 first: None,
                 last: None,
                 now,
+                first_dirty: reader.first_dirty().max(reader.log_start()),
                 next_horizon: TimestampMs(i64::MAX),
             }),
             Err(error) => {
@@ -94,8 +97,9 @@ impl<D: Disk> Output<D> {
     ) -> Result<(), LogError> {
         let row = row_of(header, raft_index, self.bytes, self.running_max, 0);
         self.running_max = row.running_max_timestamp;
-        // What may go already has gone in this round.
-        if header.attributes.has_delete_horizon() && header.base_timestamp > self.now {
+        // What may go already has gone in this round, but for what no earlier one has seen to.
+        let stays = header.base_timestamp > self.now || header.base_offset >= self.first_dirty;
+        if header.attributes.has_delete_horizon() && stays {
             self.next_horizon = self.next_horizon.min(header.base_timestamp);
         }
         self.first.get_or_insert(row.max_timestamp);

@@ -130,6 +130,7 @@ impl<D: Disk> Compaction<D> {
         let io_bytes = self.settings.io_bytes;
         let mut judge = Judge {
             map,
+            first_dirty: self.first_dirty,
             mapped_end: self.mapped_end,
             settings: &self.settings,
             aborted: &self.aborted,

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use tailrace_records::{BatchHeader, HEADER_BYTES, RawRecords};
+use tailrace_records::{BatchHeader, HEADER_BYTES, RawRecords, is_lost};
 use tailrace_types::{Offset, ProducerId};
 
 use super::Pace;
@@ -48,6 +48,12 @@ pub(crate) fn marker(header: &BatchHeader, bytes: &[u8]) -> Marker {
 #[derive(Debug, Default)]
 pub(crate) struct Aborted {
     by_producer: HashMap<ProducerId, Vec<(Offset, Offset)>>,
+    /// The last batch that is lost. Any of them may have ended a transaction.
+    last_lost: Option<Offset>,
+    /// Offsets between which nobody knows how a producer's transactions ended: of the marker before, and of a lost batch.
+    undecided: HashMap<ProducerId, Vec<(Offset, Offset)>>,
+    /// Only if batches are lost: the last marker of each producer.
+    last_marker: HashMap<ProducerId, Offset>,
 }
 
 impl Aborted {
@@ -67,6 +73,9 @@ impl Aborted {
                     break;
                 }
                 if !row.attributes.is_control() {
+                    if row.record_count == 0 && is_lost(&source.batch(&row, pace)?.0) {
+                        aborted.last_lost = Some(row.base_offset);
+                    }
                     continue;
                 }
                 let (header, bytes) = source.batch(&row, pace)?;
@@ -74,14 +83,35 @@ impl Aborted {
                 if matches!(marker, Marker::Other) {
                     continue;
                 }
-                let before = last_marker.insert(header.producer_id, header.base_offset);
+                let producer = header.producer_id;
+                let before = last_marker.insert(producer, header.base_offset).unwrap_or(Offset(-1));
+                let lost = aborted.last_lost.filter(|lost| *lost > before);
+                if let Some(lost) = lost {
+                    aborted.undecided.entry(producer).or_default().push((before, lost));
+                }
                 if marker == Marker::Abort {
-                    let ranges = aborted.by_producer.entry(header.producer_id).or_default();
-                    ranges.push((before.unwrap_or(Offset(-1)), header.base_offset));
+                    let ranges = aborted.by_producer.entry(producer).or_default();
+                    ranges.push((lost.unwrap_or(before), header.base_offset));
                 }
             }
         }
+        if aborted.last_lost.is_some() {
+            aborted.last_marker = last_marker;
+        }
         Ok(aborted)
+    }
+
+    /// True if a data batch belongs to a transaction whose marker may be among what is lost. It must neither go nor take the place of an
+    /// older record of its key.
+    pub(crate) fn is_undecided(&self, batch: &BatchHeader) -> bool {
+        let Some(last_lost) = self.last_lost.filter(|_| batch.attributes.is_transactional()) else {
+            return false;
+        };
+        let last_marker = self.last_marker.get(&batch.producer_id).copied().unwrap_or(Offset(-1));
+        if batch.base_offset > last_marker {
+            return batch.base_offset < last_lost;
+        }
+        self.undecided.get(&batch.producer_id).is_some_and(|ranges| is_within(ranges, batch.base_offset))
     }
 
     /// True if a data batch belongs to an aborted transaction.
@@ -89,10 +119,14 @@ impl Aborted {
         if !batch.attributes.is_transactional() {
             return false;
         }
-        let Some(ranges) = self.by_producer.get(&batch.producer_id) else { return false };
-        let at = ranges.partition_point(|range| range.1 < batch.base_offset);
-        ranges.get(at).is_some_and(|range| range.0 < batch.base_offset)
+        self.by_producer.get(&batch.producer_id).is_some_and(|ranges| is_within(ranges, batch.base_offset))
     }
+}
+
+/// True if `offset` lies behind the first and before the second of a pair. The pairs are ascending.
+fn is_within(ranges: &[(Offset, Offset)], offset: Offset) -> bool {
+    let at = ranges.partition_point(|range| range.1 < offset);
+    ranges.get(at).is_some_and(|range| range.0 < offset)
 }
 
 /// Producers with a batch of an open transaction among the batches seen so far.

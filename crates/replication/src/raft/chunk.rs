@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use tailrace_log::{Disk, LogError, LogReader, SegmentPin};
-use tailrace_records::write_lost;
+use tailrace_records::write_hole;
 use tailrace_types::{Offset, ReplicaId};
 
 use super::ballot::Point;
@@ -112,6 +112,9 @@ impl ChunkRequest {
             1 => (Part::Segment(number), point),
             2 => {
                 let [from, upto] = [first, second].map(|offset| Offset(offset.cast_signed()));
+                if upto <= from {
+                    return Err(WireError::Length { bytes: 0 });
+                }
                 (Part::Range { from, upto }, Point::default())
             }
             found => return Err(WireError::Kind { what: "chunk request", found }),
@@ -133,8 +136,8 @@ pub(super) struct RangeAnswer {
     pub(super) first_dirty: Offset,
     pub(super) log_start: Offset,
     pub(super) batches: Bytes,
-    /// The one that answers lacks the first of what was asked for, too.
-    pub(super) lacks: bool,
+    /// The one that answers lacks the first of what was asked for, too: up to here, if its build tells.
+    pub(super) lacks: Option<Option<Offset>>,
     /// It lacks something itself.
     pub(super) is_damaged: bool,
 }
@@ -145,10 +148,14 @@ const LACKS: i64 = -1;
 impl RangeAnswer {
     fn encode(&self) -> Bytes {
         let mut out = BytesMut::with_capacity(16 + self.batches.len());
-        out.put_i64_le(if self.lacks { LACKS } else { self.first_dirty.0 });
+        out.put_i64_le(if self.lacks.is_some() { LACKS } else { self.first_dirty.0 });
         // Negative of one that is damaged itself, which earlier builds take for a low log start.
         out.put_i64_le(if self.is_damaged { !self.log_start.0 } else { self.log_start.0 });
-        out.put_slice(&self.batches);
+        match self.lacks {
+            // Earlier builds look at nothing behind the two.
+            Some(upto) => upto.into_iter().for_each(|upto| out.put_i64_le(upto.0)),
+            None => out.put_slice(&self.batches),
+        }
         out.freeze()
     }
 
@@ -157,11 +164,13 @@ impl RangeAnswer {
             return None;
         }
         let (first_dirty, log_start) = (bytes.get_i64_le(), bytes.get_i64_le());
+        let upto = (bytes.len() == 8).then(|| Offset(bytes.clone().get_i64_le()));
+        let lacks = (first_dirty == LACKS).then_some(upto);
         Some(Self {
             first_dirty: Offset(first_dirty),
             log_start: Offset(if log_start < 0 { !log_start } else { log_start }),
-            batches: bytes,
-            lacks: first_dirty == LACKS,
+            batches: if lacks.is_some() { Bytes::new() } else { bytes },
+            lacks,
             is_damaged: log_start < 0,
         })
     }
@@ -202,10 +211,10 @@ impl<D: Disk> ChunkReader<D> {
         let mut batches = match log.read_checked(from, upto.min(committed), bytes_max) {
             Ok(batches) => batches,
             Err(LogError::Damaged { .. }) => {
+                let damaged = log.damaged().into_iter().find(|range| range.end_offset > from);
+                let lacks = Some(damaged.map(|range| range.end_offset));
                 let batches = Bytes::new();
-                return Ok(
-                    RangeAnswer { first_dirty, log_start, batches, lacks: true, is_damaged: true }.encode()
-                );
+                return Ok(RangeAnswer { first_dirty, log_start, batches, lacks, is_damaged: true }.encode());
             }
             Err(error) => return Err(error),
         };
@@ -213,13 +222,13 @@ impl<D: Disk> ChunkReader<D> {
             // What there was compaction has removed: a batch without records says so.
             let epoch = log.epoch_at(from).ok_or_else(gone)?;
             let mut empty = Vec::new();
-            write_lost(from, Offset(upto.0 - 1), epoch, &mut empty);
+            write_hole(from, Offset(upto.0 - 1), epoch, &mut empty);
             batches = empty.into();
         }
         if log.first_dirty() != first_dirty {
             return Err(gone());
         }
-        Ok(RangeAnswer { first_dirty, log_start, batches, lacks: false, is_damaged }.encode())
+        Ok(RangeAnswer { first_dirty, log_start, batches, lacks: None, is_damaged }.encode())
     }
 
     fn read_snapshot(&self, source: &Source<D>) -> Result<Bytes, LogError> {

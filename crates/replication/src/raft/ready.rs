@@ -4,14 +4,14 @@
 use protobuf::Message as _;
 use raft::eraftpb::{ConfChangeV2, Entry, EntryType, Message};
 use raft::{RawNode, StateRole};
-use tailrace_log::{Disk, LogError, Recovery};
+use tailrace_log::{Disk, LogError};
 use tailrace_records::BatchHeader;
 use tailrace_types::{HighWatermark, LogEnd, RaftIndex, TimestampMs};
 
 use super::ballot::Ballot;
 use super::replica::{Replica, Role};
 use super::storage::{epoch_of, is_batch, log_start_of, side_payload};
-use crate::rebuild::{note_batch, rebuild_producers};
+use crate::rebuild::note_batch;
 use crate::solo::Durability;
 
 /// What was written, and waits to be durable before others may know.
@@ -29,11 +29,8 @@ impl<D: Disk> Replica<D> {
         let ledger = self.ledger_mut();
         ledger.log.truncate_from(index)?;
         assert!(ledger.log.log_end().offset() >= committed, "what is committed was cut off");
-        let mut recovery = Recovery::default();
+        ledger.read_producers_again(now)?;
         let end = ledger.log.log_end().offset();
-        recovery.producer_snapshot = ledger.log.producer_snapshot(end, &mut recovery.notes)?;
-        ledger.producers = rebuild_producers(&mut ledger.log, &mut recovery, ledger.policy, committed, now)?;
-        ledger.reader.retract_aborted(ledger.producers.aborted());
         self.uncommitted.cut_off(index.0);
         for written in &mut self.written {
             // Nobody may be told that they are here. Nor does what is left of them wait for bytes that are gone.

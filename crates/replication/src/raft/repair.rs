@@ -6,10 +6,10 @@
 //!
 //! What cannot be mended so is left to whoever runs the replica, see [`Replica::beyond_repair`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use tailrace_log::{Damage, DamagedRange, Disk, LogError, LogReader, Patch};
+use tailrace_log::{Damage, DamagedRange, Disk, LogError, Patch};
 use tailrace_types::{Offset, ReplicaId, TimestampMs};
 
 use super::ballot::Point;
@@ -34,8 +34,8 @@ pub(super) struct Mending<D: Disk> {
     under_way: Option<Repair<D>>,
     /// Those that do not have what is wanted, or not in a form that fits.
     refused: BTreeSet<u64>,
-    /// Those of them that lack it, too.
-    lacking: BTreeSet<u64>,
+    /// Those of them that lack it, too, up to here at least.
+    lacking: BTreeMap<u64, Offset>,
     /// One that has all of its own, and has this in a form that does not fit.
     has_other_form: bool,
     /// How often all have refused.
@@ -64,13 +64,6 @@ pub(super) fn lost_range(dir: &std::path::Path, from: Offset, upto: Offset) -> D
     DamagedRange { is_lost: true, ..DamagedRange::found(from, upto, damage) }
 }
 
-impl<D: Disk> Repair<D> {
-    fn is_known_to_be_lost(&self, log: &LogReader<D>) -> bool {
-        let wanted = self.patch.wanted();
-        wanted.is_some_and(|(from, _)| log.damaged().iter().any(|range| range.is_lost && range.holds(from)))
-    }
-}
-
 impl<D: Disk> Mending<D> {
     /// Another part is asked for.
     fn forget_refusals(&mut self) {
@@ -83,7 +76,7 @@ impl<D: Disk> Mending<D> {
         Self {
             under_way: None,
             refused: BTreeSet::new(),
-            lacking: BTreeSet::new(),
+            lacking: BTreeMap::new(),
             has_other_form: false,
             rounds: 0,
             unanswered: false,
@@ -100,9 +93,10 @@ impl<D: Disk> Replica<D> {
         self.ledger().reader.log().damaged()
     }
 
-    /// True if it lacks what others may have.
+    /// True if it lacks what others may have, or has not yet looked at it since.
     pub(super) fn is_damaged(&self) -> bool {
-        self.ledger().reader.log().has_wrong()
+        let ledger = self.ledger();
+        ledger.partial_from.is_some() || ledger.reader.log().has_wrong()
     }
 
     /// Why this copy of the partition cannot become whole again, if so: it is to be given up, and to begin anew under a new id. Others
@@ -195,13 +189,14 @@ impl<D: Disk> Replica<D> {
         };
         let answer = answer.and_then(RangeAnswer::decode);
         if let Some(answer) = &answer {
-            if answer.lacks {
-                self.mending.lacking.insert(repair.from.0);
+            if let Some(told) = answer.lacks {
+                let lacks = told.filter(|end| *end > from).or(repair.patch.wanted_batch_end());
+                self.mending.lacking.insert(repair.from.0, lacks.unwrap_or(upto));
             } else if !fits(answer) && !answer.is_damaged {
                 self.mending.has_other_form = true;
             }
         }
-        let answer = answer.filter(|answer| !answer.lacks && fits(answer));
+        let answer = answer.filter(|answer| answer.lacks.is_none() && fits(answer));
         let pushed =
             answer.and_then(|answer| Some(self.mending.under_way.as_mut()?.patch.push(&answer.batches)));
         match pushed {
@@ -221,8 +216,10 @@ impl<D: Disk> Replica<D> {
         let Some(repair) = &self.mending.under_way else { return };
         self.mending.refused.insert(repair.from.0);
         let next = self.next_source();
-        if next.is_none() && self.is_lost_everywhere() {
-            return self.leave_out();
+        if next.is_none()
+            && let Some(upto) = self.lost_everywhere()
+        {
+            return self.leave_out(upto);
         }
         match (next, &mut self.mending.under_way) {
             (Some(next), Some(repair)) => (repair.from, repair.idle_ticks) = (next, 0),
@@ -240,20 +237,23 @@ impl<D: Disk> Replica<D> {
         self.members().voters == [self.options.id]
     }
 
-    /// True if all others have said, and again and again, that they lack what is wanted, too.
-    fn is_lost_everywhere(&self) -> bool {
+    /// Up to where all others have said, and again and again, that they lack what is wanted, too.
+    fn lost_everywhere(&self) -> Option<Offset> {
         let own = self.options.id;
         let voters = self.members().voters;
-        let lacking = &self.mending.lacking;
-        self.mending.rounds + 1 >= ROUNDS_MAX
-            && voters.iter().filter(|id| **id != own).all(|id| lacking.contains(&id.0))
+        let mut upto = None;
+        for id in voters.iter().filter(|id| **id != own) {
+            let lacks = *self.mending.lacking.get(&id.0)?;
+            upto = Some(upto.map_or(lacks, |upto: Offset| upto.min(lacks)));
+        }
+        upto.filter(|_| self.mending.rounds + 1 >= ROUNDS_MAX)
     }
 
-    /// Goes on without what is wanted: a batch without records takes its place, and its offsets stay named as lost. The bytes that lay
+    /// Goes on without what is wanted below `upto`: a batch without records takes its place, and its offsets stay named as lost. The bytes that lay
     /// there are kept in a file beside.
-    fn leave_out(&mut self) {
+    fn leave_out(&mut self, upto: Offset) {
         let Some(repair) = &mut self.mending.under_way else { return };
-        match repair.patch.give_up_kept() {
+        match repair.patch.give_up(upto) {
             Ok(given_up) => {
                 repair.lost.extend(given_up.map(|(range, _)| DamagedRange { is_lost: true, ..range }));
                 self.mending.forget_refusals();
@@ -286,22 +286,20 @@ impl<D: Disk> Replica<D> {
     fn put_in_place(&mut self, now: TimestampMs) {
         let whole = |repair: &mut Repair<D>| repair.patch.is_whole();
         let Some(repair) = self.mending.under_way.take_if(whole) else { return };
-        let lost = repair.lost;
-        let installed = match repair.patch.finish() {
-            Ok(rewritten) => self.install_compacted(rewritten),
+        let rewritten = match repair.patch.finish() {
+            Ok(rewritten) => rewritten,
             Err(error) if error.is_no_space() => return self.pause(),
             Err(error) => return self.fail(&error),
         };
-        match installed {
+        // Before it is served: it must never be taken for whole.
+        repair.lost.iter().for_each(|range| self.ledger_mut().log.note_lost(range));
+        match self.install_compacted(rewritten) {
             Ok(Ok(trim)) => {
                 // The other one may have compacted it once more.
                 if let Err(error) = self.ledger_mut().forget_unended() {
                     self.fail(&error);
                 }
-                let log = &mut self.ledger_mut().log;
-                lost.iter().for_each(|range| log.note_lost(range));
-                // Before it counts: it must never be taken for whole.
-                let saved = log.reader().save_damage();
+                let saved = self.ledger().reader.log().save_damage();
                 let result = saved.and_then(|()| trim.run());
                 self.finish_trim(&trim, &result);
                 self.counters.segments_mended += 1;
@@ -309,7 +307,10 @@ impl<D: Disk> Replica<D> {
                 self.mending.forget_refusals();
             }
             // It was removed meanwhile.
-            Ok(Err(discarded)) => discarded.run(),
+            Ok(Err(discarded)) => {
+                repair.lost.iter().for_each(|range| self.ledger().reader.log().forget_lost(range));
+                discarded.run();
+            }
             // What was not possible has halted it.
             Err(_) => {}
         }
@@ -326,15 +327,22 @@ impl<D: Disk> Replica<D> {
             if let Some(repair) = self.mending.under_way.take() {
                 repair.patch.discard();
             }
+            if self.ledger().partial_from.is_some() {
+                self.complete_producers(now);
+            }
             return;
         };
         self.hand_over(now);
-        let (reader, is_alone) = (self.node.store().ledger.log.reader(), self.is_the_only_voter());
+        let is_alone = self.is_the_only_voter();
         let idle = IDLE_TIMEOUTS * self.options.election_ticks;
         match &mut self.mending.under_way {
-            Some(repair) if repair.patch.wanted().is_some() && is_alone => self.leave_out(),
-            // Was known to be lost before this segment was begun.
-            Some(repair) if repair.is_known_to_be_lost(&reader) => self.leave_out(),
+            // Nobody else can have it; or it was known to be lost before this segment was begun.
+            Some(repair) if is_alone || repair.patch.wanted_range().is_some_and(|range| range.is_lost) => {
+                match repair.patch.wanted() {
+                    Some((_, end)) => self.leave_out(end),
+                    None => self.copy_own(now),
+                }
+            }
             Some(repair) if repair.patch.wanted().is_none() => self.copy_own(now),
             Some(repair) if repair.idle_ticks < idle => repair.idle_ticks += 1,
             Some(_) => {
@@ -348,6 +356,14 @@ impl<D: Disk> Replica<D> {
                 }
             }
         }
+    }
+
+    /// What was damaged when the table of producers was read is whole again, or known to be lost.
+    fn complete_producers(&mut self, now: TimestampMs) {
+        if let Err(error) = self.ledger_mut().read_producers_again(now) {
+            return self.fail(&error);
+        }
+        self.ledger().publish_stable();
     }
 
     /// Another one leads better: it can send everything.

@@ -187,7 +187,7 @@ impl<D: Disk> Replica<D> {
         // The log start moves over nothing but what is committed. The ballot may not know of that any more.
         let committed = offset_at(&log, ballot.commit + 1)?.max(log.log_start());
         let producers = rebuild_producers(&mut log, &mut recovery, policy, committed, now)?;
-        let ledger = Ledger::new(log, producers, policy, committed, epoch_of(ballot.term));
+        let ledger = Ledger::partial(log, producers, policy, committed, epoch_of(ballot.term));
         let storage = LogStorage {
             known: ledger.log.next_raft_index().0 - 1,
             applied: ballot.commit,
@@ -445,6 +445,9 @@ impl<D: Disk> Replica<D> {
     /// must know of every transaction that is not decided below that. So the ballot goes first, where it has to; it blocks then. False if
     /// the table would be ahead of what can be said for sure, or the log cannot tell: then the next start reads more of it.
     pub(super) fn may_keep_table(&mut self) -> bool {
+        if self.ledger().partial_from.is_some() {
+            return false;
+        }
         let is_ahead = |replica: &Self| -> Result<bool, LogError> {
             let storage = replica.node.store();
             let Some(settled) = storage.ledger.newest_settled else { return Ok(false) };

@@ -31,6 +31,10 @@ impl<D: Disk> Replica<D> {
         ledger.verifications.expire(now, ledger.policy.producer_expiration_ms);
         let free = HighWatermark(free.min(ledger.reader.high_watermark().offset()).get());
         let is_due = ledger.log.retention_is_due(free, now);
+        if is_due && matches!(ledger.log.last_row_due(free, now), Err(LogError::Damaged { .. })) {
+            // Its index is built again.
+            return Ok(None);
+        }
         if is_due && !self.may_keep_table() {
             self.ledger().refuse_if_halted()?;
             // What goes would be in no table. Later.

@@ -110,7 +110,7 @@ fn give_up_all(broker: &Arc<Broker>, request: &str) {
         while let Some(range) = to_be_given_up(handle) {
             match give_up(handle, &range) {
                 Ok(true) => handle.reader.log().forget_lost(&range),
-                // Compaction is under way, or retention has taken it.
+                // Compaction is under way, retention has taken it, or the segment has to be mended first.
                 Ok(false) => break,
                 Err(error) => {
                     tracing::error!(partition = %handle.id, %error, "what is damaged could not be given up");
@@ -125,7 +125,12 @@ fn give_up_all(broker: &Arc<Broker>, request: &str) {
 /// The first range that no replica has any more.
 fn to_be_given_up(handle: &PartitionHandle) -> Option<DamagedRange> {
     let damaged = handle.reader.log().damaged();
-    damaged.into_iter().find(|range| range.is_lost || !handle.is_replica())
+    damaged.into_iter().find(|range| may_be_given_up(handle, range))
+}
+
+/// What is wrong on one of several replicas the others may have.
+fn may_be_given_up(handle: &PartitionHandle, range: &DamagedRange) -> bool {
+    range.is_lost || !handle.is_replica()
 }
 
 /// Puts batches without records in the place of what is damaged in one segment. False if that is not possible now. The partition is held
@@ -137,9 +142,10 @@ fn give_up(handle: &PartitionHandle, range: &DamagedRange) -> Result<bool, LogEr
         core.begin_patch(range.base_offset)?
     };
     let Some(mut patch) = begun else { return Ok(false) };
-    if let Err(error) = fill(handle, &mut patch) {
+    let filled = fill(handle, &mut patch);
+    if !matches!(filled, Ok(true)) {
         patch.discard();
-        return Err(error);
+        return filled;
     }
     let rewritten = patch.finish()?;
     let installed = {
@@ -166,10 +172,15 @@ fn give_up(handle: &PartitionHandle, range: &DamagedRange) -> Result<bool, LogEr
     }
 }
 
-fn fill(handle: &PartitionHandle, patch: &mut Patch<ServerDisk>) -> Result<(), LogError> {
+/// False if something is wrong here that another replica may have: that has to be mended first.
+fn fill(handle: &PartitionHandle, patch: &mut Patch<ServerDisk>) -> Result<bool, LogError> {
     loop {
         while patch.copy_own(COPY_BYTES)? {}
-        let Some((range, kept)) = patch.give_up_kept()? else { return Ok(()) };
+        let Some(wanted) = patch.wanted_range() else { return Ok(true) };
+        if !may_be_given_up(handle, &wanted) {
+            return Ok(false);
+        }
+        let Some((range, kept)) = patch.give_up(wanted.end_offset)? else { return Ok(true) };
         let (from, to) = (range.base_offset.0, range.end_offset.0 - 1);
         let kept = kept.map(|path| path.display().to_string()).unwrap_or_default();
         tracing::warn!(partition = %handle.id, from, to, kept, "damaged records are given up");

@@ -7,7 +7,7 @@ use std::io::IoSlice;
 use std::path::{Path, PathBuf};
 
 use tailrace_log::{Disk, DiskFile, HashSecret, KeyMap, LogConfig, OpenMode, Unhurried};
-use tailrace_records::{BatchBuilder, BatchOptions};
+use tailrace_records::{BatchBuilder, BatchOptions, split_batches};
 use tailrace_replication::raft::Replica;
 use tailrace_replication::{CompactionPolicy, Producers, TransactionMarker};
 use tailrace_sim::{CrashMode, SimDisk};
@@ -207,4 +207,53 @@ fn a_segment_that_is_mended_from_a_replica_without_the_marker_takes_the_transact
     assert_eq!(trio.at(2).counters().segments_mended, 1);
     assert!(trio.at(2).producers().aborted().is_empty(), "it has no marker any more");
     assert!(keys(trio.at(2)).starts_with(&MORE.map(str::to_owned)), "{:?}", keys(trio.at(2)));
+}
+
+/// A start finds one batch damaged, a marker or another one, and reads the table of producers without it. Until it is whole again nothing
+/// behind it is stable; then readers of committed records get what they get elsewhere.
+#[test]
+fn a_table_that_was_read_over_damage_is_read_again() {
+    let mut waited = 0;
+    for number in 0.. {
+        let mut trio = Trio::with(&LogConfig { preallocate_bytes: 0, ..LogConfig::default() });
+        trio.lead(1);
+        for (sequence, (key, committed)) in
+            (0..).zip([("a", false), ("c0", true), ("b", false), ("c1", true), ("d", false)])
+        {
+            append(&mut trio, key, Some(sequence));
+            end(&mut trio, committed);
+        }
+        append(&mut trio, "other", None);
+        trio.beat(1, 4, |_, _| false);
+        let expected = keys(trio.at(1));
+        assert_eq!(expected, ["c0", "c1", "other"]);
+        let disk = trio.disks[1].crash(CrashMode::KeepAll);
+        let file = Path::new("/data/t-0/00000000000000000000.log");
+        let content = disk.content(file).unwrap();
+        let batches: Vec<_> =
+            split_batches(&content).map_while(Result::ok).map(|(header, _)| header).collect();
+        // What is not known to be synced would be cut off.
+        let Some(batch) = batches[..batches.len() - 1].get(number) else { break };
+        let end: usize = batches[..=number].iter().map(|batch| batch.total_bytes()).sum();
+        disk.damage(file, |bytes| bytes[end - 1] ^= 1);
+        trio.replicas[1] = open_with(&disk, config(), options(2, &[1, 2, 3])).unwrap();
+        trio.disks[1] = disk;
+        if !trio.at(2).damaged().is_empty() {
+            waited += 1;
+            trio.beat(1, 1, |from, _| from == 2);
+            let stable = trio.at(2).reader().last_stable_offset();
+            assert!(stable <= batch.base_offset, "{stable}, and {batch:?} is damaged");
+            assert!(expected.starts_with(&keys(trio.at(2))));
+        }
+        for _ in 0..60 {
+            (1..=3).for_each(|id| trio.at(id).tick(NOW));
+            trio.talk(|_, _| false);
+        }
+        for id in 1..=3 {
+            assert_eq!(trio.at(id).damaged(), []);
+            assert_eq!(keys(trio.at(id)), expected, "replica {id}, {batch:?} was damaged");
+            assert_eq!(trio.at(id).producers().aborted().len(), 3);
+        }
+    }
+    assert!(waited > 5, "{waited}");
 }

@@ -9,6 +9,7 @@ mod hibernation;
 mod log_compaction;
 mod log_damage;
 mod log_full_disk;
+mod log_lost;
 mod log_model;
 mod log_table;
 mod quiet;

@@ -611,3 +611,96 @@ fn nothing_is_appended_to_a_mended_segment_also_after_a_truncation() {
     let (log, _) = common::open(&disk, &common::small_segments()).unwrap();
     assert_eq!(common::read_all(&log, Offset(0)).unwrap(), content);
 }
+
+/// One lacks the whole segment, the others its first batch only: no more than that is lost.
+#[test]
+fn no_more_is_given_up_than_all_of_them_lack() {
+    let mut trio = trio_with(&LogConfig::default(), 20);
+    let expected = read(trio.at(1)).unwrap();
+    for (number, disk) in trio.disks.clone().iter().enumerate() {
+        let segment = &files(disk, ".log")[0];
+        match number {
+            1 => disk.remove_file(segment).unwrap(),
+            _ => flip(disk, segment, 65),
+        }
+    }
+    for id in 1..=3 {
+        assert!(!scrub(trio.at(id)).is_empty());
+    }
+    for _ in 0..60 {
+        mend(&mut trio);
+    }
+    for id in 1..=3 {
+        let found: Vec<_> =
+            trio.at(id).damaged().iter().map(|r| (r.base_offset.0, r.end_offset.0, r.is_lost)).collect();
+        assert_eq!(found, [(0, 1, true)], "replica {id}");
+        let readable = readable_around(trio.at(id));
+        assert!(expected.ends_with(&readable) && expected.len() - readable.len() < 100);
+    }
+}
+
+/// Nobody else can have it, and there is nothing to be kept of it.
+#[test]
+fn the_only_voter_goes_on_without_a_segment_that_is_gone() {
+    let disk = crate::common::trio::disk();
+    let mut replica = open_with(&disk, small(), options(1, &[1])).unwrap();
+    let settle = |replica: &mut Replica<SimDisk>| {
+        for _ in 0..60 {
+            replica.tick(NOW);
+            while let Some(ticket) = replica.begin_sync(false) {
+                let result = ticket.run();
+                replica.finish_sync(&ticket, &result, NOW);
+            }
+        }
+    };
+    settle(&mut replica);
+    for number in 0..20 {
+        append(&mut replica, &format!("batch {number}")).unwrap();
+        settle(&mut replica);
+    }
+    let segment = files(&disk, ".log")[1].clone();
+    disk.remove_file(&segment).unwrap();
+    assert!(!scrub(&mut replica).is_empty());
+    settle(&mut replica);
+    assert_eq!(replica.halted(), None);
+    let damaged = replica.damaged();
+    assert!(damaged.len() == 1 && damaged[0].is_lost, "{damaged:?}");
+    assert!(!readable_around(&replica).is_empty());
+    append(&mut replica, "goes on").unwrap();
+    settle(&mut replica);
+    let upto = replica.reader().high_watermark();
+    drop(replica);
+    let opened = open_with(&disk.crash(CrashMode::LoseAll), small(), options(1, &[1])).unwrap();
+    assert!(opened.reader().log_end().offset() >= upto.offset());
+}
+
+/// A row that cannot be read is built again before its segment goes; the replica goes on.
+#[test]
+fn retention_waits_for_an_index_that_is_damaged() {
+    let config = LogConfig { retention_bytes: Some(300), ..small() };
+    let mut trio = trio_with(&config, 20);
+    let ticket = trio.at(2).begin_sync(true).unwrap();
+    let result = ticket.run();
+    trio.at(2).finish_sync(&ticket, &result, NOW);
+    let indexes = files(&trio.disks[1], ".index");
+    let going = indexes[indexes.len() - 2].clone();
+    for index in indexes.iter().filter(|index| **index <= going) {
+        let last = trio.disks[1].content(index).unwrap().len() - 60;
+        flip(&trio.disks[1], index, last);
+    }
+    assert!(trio.at(2).retain(NOW).unwrap().is_none());
+    assert_eq!(trio.at(2).halted(), None);
+    for _ in 0..indexes.len() {
+        for base in trio.at(2).reader().log().damaged_indexes() {
+            trio.at(2).repair_index(base).unwrap();
+        }
+        let trim = trio.at(2).retain(NOW).unwrap();
+        if let Some(trim) = trim {
+            let result = trim.run();
+            trio.at(2).finish_trim(&trim, &result);
+            assert!(trio.at(2).reader().log_start() > Offset(0));
+            return;
+        }
+    }
+    panic!("retention never went on");
+}

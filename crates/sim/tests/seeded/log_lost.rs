@@ -1,0 +1,165 @@
+//! Batches that are lost for good, and rounds of compaction that do not come to their end: neither may bring back, or take, anything else.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use tailrace_log::{
+    CompactionLimits, CompactionSettings, HashSecret, KeyMap, LogConfig, RepairOptions, Unhurried, repair_dir,
+};
+use tailrace_records::{BatchBuilder, BatchOptions, DecodedBatch, split_batches};
+use tailrace_sim::SimDisk;
+use tailrace_types::{HighWatermark, Offset, ProducerEpoch, ProducerId, TimestampMs};
+
+use crate::common;
+use crate::common::{SimLog, append, dir, open, read_all};
+
+/// Each segment takes two batches or three.
+fn small() -> LogConfig {
+    LogConfig { segment_bytes: 220, preallocate_bytes: 0, ..LogConfig::default() }
+}
+
+fn record(key: &str, value: Option<&str>) -> Bytes {
+    let mut builder = BatchBuilder::new(BatchOptions::default());
+    builder.push(TimestampMs(1), Some(key.as_bytes()), value.map(str::as_bytes), &[]).unwrap();
+    builder.build()
+}
+
+const PRODUCER: ProducerId = ProducerId(7);
+
+fn transactional(sequence: i32, key: &str) -> Bytes {
+    let mut builder = BatchBuilder::new(BatchOptions {
+        producer_id: PRODUCER,
+        producer_epoch: ProducerEpoch(0),
+        base_sequence: sequence,
+        transactional: true,
+        ..BatchOptions::default()
+    });
+    builder.push(TimestampMs(1), Some(key.as_bytes()), Some(b"in a transaction"), &[]).unwrap();
+    builder.build()
+}
+
+fn marker(commit: bool) -> Bytes {
+    let mut builder = BatchBuilder::new(BatchOptions {
+        producer_id: PRODUCER,
+        producer_epoch: ProducerEpoch(0),
+        transactional: true,
+        control: true,
+        ..BatchOptions::default()
+    });
+    builder.push(TimestampMs(1), Some(&[0, 0, 0, u8::from(commit)]), Some(&[0; 6]), &[]).unwrap();
+    builder.build()
+}
+
+/// One round at `now`, of at most `groups` groups.
+fn compact(log: &mut SimLog, now: i64, groups: usize) {
+    let end = log.log_end().offset();
+    let settings = CompactionSettings {
+        limits: CompactionLimits { stable: end, min_lag_ms: 0, max_lag_ms: 1 << 40, now: TimestampMs(now) },
+        committed: HighWatermark(end.get()),
+        delete_retention_ms: 10,
+        io_bytes: 4096,
+        producers: HashMap::new(),
+    };
+    let mut map = KeyMap::new(1 << 20, 0.9, HashSecret([1, 2]));
+    let Some(mut round) = log.begin_compaction(settings).unwrap() else { return };
+    round.index(&mut map, &mut Unhurried).unwrap();
+    for _ in 0..groups {
+        let Some(rewritten) = round.rewrite_next(&map, &mut Unhurried).unwrap() else { return };
+        let trim =
+            log.install_compacted(rewritten, || None).unwrap().unwrap_or_else(|_| panic!("it has its place"));
+        trim.run().unwrap();
+        log.mark_checkpointed(trim.checkpoint());
+    }
+}
+
+/// Offsets of the records of a key that are there.
+fn offsets_of(log: &SimLog, key: &str) -> Vec<i64> {
+    let content = read_all(log, Offset(0)).unwrap();
+    let mut found = Vec::new();
+    for batch in split_batches(&content) {
+        let (header, bytes) = batch.unwrap();
+        if header.attributes.is_control() {
+            continue;
+        }
+        for record in DecodedBatch::new(bytes, 1 << 20).unwrap().records() {
+            let record = record.unwrap();
+            if record.key == Some(key.as_bytes()) {
+                found.push(record.offset.get());
+            }
+        }
+    }
+    found
+}
+
+/// Whether the record of the transaction counts the marker said that is gone. So it may neither go nor take the place of the older one,
+/// however the producer's next transaction ended.
+#[test]
+fn what_a_lost_marker_has_ended_stays_beside_what_it_may_have_replaced() {
+    for lost_is_commit in [false, true] {
+        for next in [None, Some(false), Some(true)] {
+            let disk = common::disk(1);
+            let (mut log, _) = open(&disk, &small()).unwrap();
+            append(&mut log, &record("k", Some("old"))).unwrap();
+            append(&mut log, &transactional(0, "k")).unwrap();
+            append(&mut log, &marker(lost_is_commit)).unwrap();
+            if let Some(commit) = next {
+                append(&mut log, &transactional(1, "other")).unwrap();
+                append(&mut log, &marker(commit)).unwrap();
+            }
+            for number in 0..6 {
+                append(&mut log, &record(&format!("later {number}"), Some("value"))).unwrap();
+            }
+            log.close(None).unwrap();
+            flip_batch_at(&disk, Offset(2));
+            let options = RepairOptions { give_up: true, ..RepairOptions::default() };
+            repair_dir(&disk, &dir(), &options).unwrap();
+            let (mut log, _) = open(&disk, &small()).unwrap();
+            for round in 0..3 {
+                append(&mut log, &record("later 0", Some("again"))).unwrap();
+                compact(&mut log, 1000 + 100 * round, usize::MAX);
+                assert_eq!(offsets_of(&log, "k"), [0, 1], "{lost_is_commit} {next:?} round {round}");
+            }
+            if next == Some(false) {
+                assert_eq!(offsets_of(&log, "other"), [] as [i64; 0], "what surely was aborted goes");
+            }
+            assert!(offsets_of(&log, "later 0").len() < 4, "it was compacted");
+        }
+    }
+}
+
+/// Flips a bit of the body of the batch at an offset.
+fn flip_batch_at(disk: &SimDisk, offset: Offset) {
+    let (log, _) = open(disk, &small()).unwrap();
+    let (header, number) = (0..)
+        .zip(log.reader().headers(Offset(0)))
+        .map(|(number, found)| (found.unwrap().0, number))
+        .find(|(row, _)| row.base_offset == offset)
+        .unwrap();
+    assert!(number < 64);
+    let base = log.reader().segment_bounds(offset).unwrap().0;
+    log.close(None).unwrap();
+    let file = dir().join(format!("{:020}.log", base.get()));
+    disk.damage(&file, |bytes| bytes[header.end_position() as usize - 1] ^= 1);
+}
+
+/// Its horizon is over, but the round that set it has not told how far it has come.
+#[test]
+fn a_tombstone_stays_until_a_whole_round_has_seen_to_what_it_deletes() {
+    let disk = common::disk(1);
+    let (mut log, _) = open(&disk, &small()).unwrap();
+    append(&mut log, &record("k", Some("old"))).unwrap();
+    append(&mut log, &record("k", None)).unwrap();
+    for number in 0..12 {
+        append(&mut log, &record(&format!("key {}", number % 5), Some("value"))).unwrap();
+    }
+    for round in 0..4 {
+        compact(&mut log, 1000 + 100 * round, 1);
+        assert_eq!(log.reader().first_dirty(), Offset(0), "no round has come to its end");
+        assert_eq!(offsets_of(&log, "k"), [1], "round {round}");
+    }
+    compact(&mut log, 2000, usize::MAX);
+    assert_eq!(offsets_of(&log, "k"), [1], "seen to only now");
+    compact(&mut log, 3000, usize::MAX);
+    assert_eq!(offsets_of(&log, "k"), [] as [i64; 0]);
+}
