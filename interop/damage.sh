@@ -5,8 +5,8 @@
 # `log verify`, the server's health, librdkafka and `tailrace consume` say is what the table in python/damage.py says (in short it stands in
 # docs/guarantees.md), the same after a restart, and `log repair` brings every record back from a copy.
 #
-# --soak: a cluster of three under load instead (cluster.sh): transactions into a compacted topic, kills, and flipped bytes in random
-# files of one node at a time; in the end readers of committed records have what was committed, and the replicas are the same.
+# --soak: a cluster of three under load instead (cluster.sh): transactions into a compacted topic, kills, full disks (as root), and flipped
+# bytes in random files of one node at a time; in the end readers of committed records have what was committed, and the replicas are the same.
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 SOAK='' SEED=${RANDOM}
@@ -14,7 +14,9 @@ while [ $# -gt 0 ]; do case $1 in
   --soak) SOAK=${2:?}; shift ;; --seed) SEED=${2:?}; shift ;;
   --help) sed -n '2,/^set/{s/^# \?//;/^set/d;p}' "$0"; exit 0 ;; *) die "unknown argument $1" ;;
 esac; shift; done
-[ -z "$SOAK" ] || exec "$INTEROP/cluster.sh" --minutes "$SOAK" --seed "$SEED" --faults rot,rot,rot,kill,killall,term --compact
+# Full disks are file systems of their own: the right to mount is needed.
+DISK=,disk; [ "$(id -u)" = 0 ] || DISK=''
+[ -z "$SOAK" ] || exec "$INTEROP/cluster.sh" --minutes "$SOAK" --seed "$SEED" --faults "rot,rot,rot,kill,killall,term$DISK" --compact
 install_python || die "the Python client cannot be installed"
 install_tailrace || die "tailrace does not build"
 export INTEROP_STATE INTEROP_SERVER=$INTEROP/server.sh

@@ -20,6 +20,7 @@ mod source;
 mod transactions;
 
 use std::collections::{HashMap, VecDeque};
+use std::path::Path;
 use std::sync::Arc;
 
 use tailrace_records::{Compression, HEADER_BYTES, RawRecords, decompress};
@@ -317,8 +318,15 @@ impl<D: Disk> Compaction<D> {
         let replaced = |segment: &Arc<Segment<D>>| {
             current.iter().any(|s| s.generation > 0 && s.base_offset <= segment.base_offset)
         };
+        // A copy of another replica may have taken the place of all.
+        let is_file_of = |path: &Path| {
+            let kinds = [Kind::Log, Kind::Index, Kind::Header];
+            current.iter().any(|segment| kinds.iter().any(|kind| segment.path(*kind) == path))
+        };
+        let is_gone = matches!(&result, Err(LogError::Io { path, source, .. })
+            if source.kind() == std::io::ErrorKind::NotFound && !is_file_of(path));
         let sources = &self.segments[..self.eligible];
-        if sources.iter().all(|segment| listed(segment) || replaced(segment)) {
+        if !is_gone && sources.iter().all(|segment| listed(segment) || replaced(segment)) {
             return result.inspect_err(|error| self.reader.condemn_by(error));
         }
         Err(LogError::CompactionStopped { reason: "a segment was removed meanwhile" })
