@@ -1,9 +1,13 @@
 #!/bin/bash
-# When a disk lies: interop/damage.sh [--soak MINUTES] [--seed N]; ONLY=TEXT plays the cells whose names have it, KEEP=1 keeps data and logs.
+# When a disk lies: interop/damage.sh [--soak MINUTES] [--seed N]; ONLY=TEXT plays the cells whose names have it ("copies:": those of
+# three nodes), KEEP=1 keeps data and logs.
 #
 # Every kind of file of a partition is damaged in every way, after a clean stop, after kill -9 and under a running server. What
 # `log verify`, the server's health, librdkafka and `tailrace consume` say is what the table in python/damage.py says (in short it stands in
 # docs/guarantees.md), the same after a restart, and `log repair` brings every record back from a copy.
+#
+# Then three nodes, and one, two or all three copies of a partition are damaged, in the same and in different places: the table in
+# python/damage_copies.py. What one copy has is whole again on all of them within two minutes; what none has is named, and given up.
 #
 # --soak: a cluster of three under load instead (cluster.sh): transactions into a compacted topic, kills, full disks (as root), and flipped
 # bytes in random files of one node at a time; in the end readers of committed records have what was committed, and the replicas are the same.
@@ -20,11 +24,15 @@ DISK=,disk; [ "$(id -u)" = 0 ] || DISK=''
 install_python || die "the Python client cannot be installed"
 install_tailrace || die "tailrace does not build"
 export INTEROP_STATE INTEROP_SERVER=$INTEROP/server.sh
-INTEROP_STATE=$(mktemp -d "${TMPDIR:-/tmp}/interop-damage.XXXXXX")
+WORK=$(mktemp -d "${TMPDIR:-/tmp}/interop-damage.XXXXXX") RC=0
 cleanup() {
   "$INTEROP_SERVER" stop "$INTEROP_STATE/server" KILL 2>/dev/null
-  if [ -n "${KEEP:-}" ]; then echo "data and logs: $INTEROP_STATE"; else rm -rf "$INTEROP_STATE"; fi
+  if [ -n "${KEEP:-}" ]; then echo "data and logs: $WORK"; else rm -rf "$WORK"; fi
 }
 trap cleanup EXIT
-mkdir "$INTEROP_STATE/server"
-"$PYTHON" "$INTEROP/python/damage.py" < /dev/null
+for script in damage damage_copies; do
+  INTEROP_STATE=$WORK/$script
+  mkdir -p "$INTEROP_STATE/server"
+  "$PYTHON" "$INTEROP/python/$script.py" < /dev/null || RC=1
+done
+exit $RC

@@ -4,16 +4,15 @@ A folder with a compacted, a sealed and an active segment is made once after a c
 of it, or a server that runs on one, damages a file, and looks at what `log verify`, the server, its health, a scrub, librdkafka and
 `tailrace consume` say. Then the folder is repaired from the copy, and all must be there again.
 """
-import json, os, random, shutil, subprocess, sys, time, urllib.request, urllib.error
-from pathlib import Path
-from confluent_kafka import Consumer, Producer, TopicPartition
+import os, shutil, time
+from confluent_kafka import Consumer, TopicPartition
+import damaged
+from damaged import BATCH, STATE, TOPIC, WAIT_SECONDS, damage, files, find, finish, health, play, produce, said, scrub, server, tailrace
+from harness import check, eventually
 
-BINARY, STATE, SERVER = os.environ["TAILRACE_BIN"], Path(os.environ["INTEROP_STATE"]), os.environ["INTEROP_SERVER"]
-ONLY = os.environ.get("ONLY", "")
-TOPIC, RECORDS, BATCH = "damage", 1200, 10
+RECORDS, WORDS = 1200, 300
 DATA = STATE / "server" / "data"
 PARTITION = DATA / f"{TOPIC}-0"
-WAIT_SECONDS = 30
 # What is served then: all, all but one batch, all but that segment.
 ALL, ONE_BATCH, SEGMENT = "all", "all but a batch", "all but a segment"
 # File, change, and of a stopped server and one that was killed: status of `log verify`, what is served; of a running one: what is served.
@@ -45,62 +44,9 @@ TABLE = [
     ("snapshot", "flip", (1, ALL), (1, ALL), ALL),
     ("snapshot", "missing", (0, ALL), (0, ALL), ALL),
 ]
-failed = 0
-
-
-class Failure(Exception):
-    pass
-
-
-def check(condition, message):
-    if not condition:
-        raise Failure(message)
-
-
-def server(command, *more):
-    subprocess.run([SERVER, command, str(STATE / "server"), *more], check=True, stdout=subprocess.DEVNULL)
-
-
-def said(name):
-    return (STATE / "server" / name).read_text().strip()
-
-
-def tailrace(*arguments):
-    return subprocess.run([BINARY, *map(str, arguments)], capture_output=True, text=True, timeout=120)
-
-
-def health():
-    try:
-        with urllib.request.urlopen(f"http://{said('http')}/healthz", timeout=10) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
-
-
-def eventually(what, condition, seconds=WAIT_SECONDS):
-    end = time.monotonic() + seconds
-    while not condition():
-        check(time.monotonic() < end, f"{what}: not within {seconds} s")
-        time.sleep(0.1)
 
 
 # ---- the folder ----
-
-def produce(first, upto):
-    producer = Producer({"bootstrap.servers": said("addr"), "acks": "all", "enable.idempotence": True, "batch.num.messages": BATCH})
-    failures = []
-    for base in range(first, upto, BATCH):
-        for number in range(base, base + BATCH):
-            # The first of each batch is written again by the next one.
-            key = "again" if number == base else f"key-{number}"
-            producer.produce(TOPIC, f"value {number} ".encode() * 300, key, on_delivery=lambda error, _: error and failures.append(str(error)))
-        check(producer.flush(30) == 0, "the load is not taken")
-    check(not failures, f"the load: {failures[:3]}")
-
-
-def files(partition, pattern):
-    return sorted(partition.glob(pattern))
-
 
 def make():
     """The folders `stopped` and `killed`, and what is in them."""
@@ -108,13 +54,13 @@ def make():
     config = ["segment.bytes=1048576", "min.cleanable.dirty.ratio=0.01", "cleanup.policy=compact"]
     made = tailrace("topic", "create", TOPIC, "-p", 1, "-b", said("addr"), *[word for c in config for word in ("-c", c)])
     check(made.returncode == 0, made.stderr)
-    produce(0, RECORDS * 2 // 3)
-    eventually("the first segments are compacted", lambda: files(PARTITION, "*.1.log"))
+    produce(0, RECORDS * 2 // 3, WORDS)
+    eventually(lambda: files(PARTITION, "*.1.log"), "the first segments are compacted", WAIT_SECONDS)
     # From here on nothing is compacted.
     altered = tailrace("topic", "alter", TOPIC, "-b", said("addr"), "-c", "cleanup.policy=delete")
     check(altered.returncode == 0, altered.stderr)
     time.sleep(2)
-    produce(RECORDS * 2 // 3, RECORDS)
+    produce(RECORDS * 2 // 3, RECORDS, WORDS)
     server("stop", "KILL")
     shutil.copytree(DATA, STATE / "killed")
     server("again")
@@ -125,44 +71,12 @@ def make():
     return expected
 
 
-def find(partition, what):
-    kind = what.split()[-1]
-    appended = files(partition, "[0-9]*[0-9].log")
-    appended = [path for path in appended if path.name.count(".") == 1]
-    if what.startswith("compacted"):
-        return files(partition, f"*.1.{kind}")[0]
-    if what.startswith("sealed"):
-        check(len(appended) > 1, f"segments: {appended}")
-        return appended[0].with_suffix(f".{kind}")
-    if what.startswith("active"):
-        return appended[-1].with_suffix(f".{kind}")
-    return files(partition, "*.snapshot")[-1] if what == "snapshot" else partition / what
-
-
-def damage(path, change):
-    if change == "missing":
-        return path.unlink()
-    with open(path, "r+b") as file:
-        size = path.stat().st_size
-        if change == "flip":
-            file.seek(size // 2)
-            byte = file.read(1)[0]
-            file.seek(size // 2)
-            file.write(bytes([byte ^ 0x10]))
-        else:
-            file.truncate(0 if change == "empty" else size - 10)
-
-
 # ---- what is served ----
 
 def consume():
     """The records by offset, and whether something was left out."""
-    read = tailrace("consume", TOPIC, "-b", said("addr"), "--skip-damaged", "--timeout", "20s", "-o", "json")
-    records = {}
-    for line in read.stdout.splitlines():
-        record = json.loads(line)
-        records[record["offset"]] = record["value"]
-    return records, read.returncode != 0
+    records, told, _ = damaged.consume()
+    return records.get(0, {}), told
 
 
 def librdkafka(expected):
@@ -207,12 +121,6 @@ def judge(expected, served):
     check(heard == bool(missing) or served != ALL and max(records) < missing[0], f"librdkafka heard {heard} of {len(missing)}")
     bounds = {ALL: (0, 0), ONE_BATCH: (1, BATCH), SEGMENT: (BATCH + 1, 40 * BATCH)}[served]
     check(bounds[0] <= len(missing) <= bounds[1], f"{len(missing)} records are missing, expected {served}")
-
-
-def scrub():
-    done = tailrace("cluster", "scrub", "--topic", TOPIC, "--rate", 0, "-b", said("addr"), "--http", said("http"))
-    check("nothing" not in done.stderr, done.stderr)
-    return done
 
 
 def cell(what, change, state, expectation, expected):
@@ -262,7 +170,7 @@ def put_back(expected):
     judge(expected, ONE_BATCH)
     with open(path, "r+b") as file:
         file.write(whole)
-    eventually("health is green again", lambda: health()[0] == 200, 10)
+    eventually(lambda: health()[0] == 200, "health is green again", 10)
     judge(expected, ALL)
     server("stop", "TERM")
 
@@ -316,20 +224,6 @@ def checked_first(expected):
         server("stop", "TERM")
 
 
-def play(name, action, *arguments):
-    global failed
-    if ONLY and ONLY not in name:
-        return
-    began = time.monotonic()
-    try:
-        action(*arguments)
-        print(f"PASS {name} ({time.monotonic() - began:.1f} s)", flush=True)
-    except (Failure, OSError, subprocess.SubprocessError, IndexError, ValueError) as error:
-        failed += 1
-        print(f"FAIL {name}: {error}", flush=True)
-        subprocess.run([SERVER, "stop", str(STATE / "server"), "KILL"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-
 def main():
     expected = make()
     for what, change, stopped, killed, running in TABLE:
@@ -339,7 +233,7 @@ def main():
     play("put back", put_back, expected)
     play("given up", given_up, expected)
     play("checked first", checked_first, expected)
-    sys.exit(1 if failed else 0)
+    finish()
 
 
 main()

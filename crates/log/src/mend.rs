@@ -182,7 +182,8 @@ impl<D: Disk> Patch<D> {
                 let last = header.last_offset();
                 return Err(self.refused(format!("a batch up to offset {last}, expected less than {end}")));
             }
-            let own = self.row_from(header.base_offset)?;
+            // Without rows, or without the file beside which they are read, the indexes are counted.
+            let own = self.row_from(header.base_offset).ok().flatten();
             let own = own.filter(|row| row.base_offset == header.base_offset);
             self.take(&header, batch, own.map(|row| row.raft_index))?;
             bytes = &bytes[batch.len()..];

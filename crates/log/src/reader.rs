@@ -293,12 +293,24 @@ impl<D: Disk> LogReader<D> {
 
     /// The open files of a segment. What building its index found damaged is out of service from then on.
     pub(crate) fn files(&self, segment: &Arc<Segment<D>>) -> Result<Arc<SegmentFiles<D>>, LogError> {
-        let files = note(self, segment, segment.files(&self.store))?;
+        let files = match segment.files(&self.store) {
+            Err(LogError::Io { path, source, .. }) if self.is_missing(segment, &path, &source) => {
+                Err(LogError::damaged(&path, 0, "the file is missing"))
+            }
+            files => files,
+        };
+        let files = note(self, segment, files)?;
         for Suspect { row, reason } in segment.take_suspects() {
             let error = LogError::damaged(&segment.path(Kind::Log), u64::from(row.position), reason);
             self.condemn_batch(&row, &error);
         }
         Ok(files)
+    }
+
+    /// True if somebody has removed the `.log` of a segment that is in use.
+    fn is_missing(&self, segment: &Arc<Segment<D>>, path: &Path, error: &std::io::Error) -> bool {
+        let is_gone = error.kind() == std::io::ErrorKind::NotFound && segment.path(Kind::Log) == path;
+        is_gone && self.segments.load().iter().any(|other| Arc::ptr_eq(other, segment))
     }
 
     pub(crate) fn set_log_end(&self, end: Offset) {

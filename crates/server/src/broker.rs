@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tailrace_broker::MetadataImage;
 use tailrace_broker::config::{AdvertisedListener, BrokerConfig};
+use tailrace_log::DamagedRange;
 use tailrace_types::{NodeId, TimestampMs};
 use tokio::sync::Mutex;
 
@@ -175,13 +176,17 @@ impl Broker {
         warnings.chain(self.being_mended()).collect()
     }
 
-    /// Damaged segments of replicas, which are mended from the others.
+    /// What of replicas is damaged, and mended from the others; and what none of them has.
     fn being_mended(&self) -> Vec<String> {
         let topics = self.topics();
         let replicas = topics.online().chain(std::iter::once(self.controller.handle()));
         let damaged = replicas.filter(|handle| handle.is_replica()).flat_map(|handle| {
             let damaged = handle.reader.log().damaged().into_iter();
-            damaged.map(|found| format!("{} is damaged, and is being mended: {found}", handle.id))
+            let state = |found: &DamagedRange| match found.is_lost {
+                true => "not mended: no replica has it",
+                false => "being mended",
+            };
+            damaged.map(move |found| format!("{} is damaged, and is {}: {found}", handle.id, state(&found)))
         });
         damaged.collect()
     }

@@ -704,3 +704,30 @@ fn retention_waits_for_an_index_that_is_damaged() {
     }
     panic!("retention never went on");
 }
+
+/// Of a segment whose files are not open nothing can be read but its name.
+#[test]
+fn a_log_that_is_removed_is_mended_from_the_others_or_named_as_lost() {
+    for copies in 1..=3 {
+        let mut trio = trio(60);
+        let expected = read(trio.at(3)).unwrap();
+        let segment = files(&trio.disks[1], ".log")[1].clone();
+        for id in 1..=copies {
+            // Others are used meanwhile, so that this one is closed.
+            read(trio.at(id)).unwrap();
+            trio.disks[id as usize - 1].remove_file(&segment).unwrap();
+            assert!(!scrub(trio.at(id)).is_empty(), "replica {id} of {copies}");
+        }
+        for _ in 0..60 {
+            mend(&mut trio);
+        }
+        for id in 1..=3 {
+            assert_eq!(trio.at(id).halted(), None, "replica {id} of {copies}");
+            let damaged = trio.at(id).damaged();
+            match copies {
+                3 => assert!(damaged.len() == 1 && damaged[0].is_lost, "{damaged:?}"),
+                _ => assert_eq!((damaged, read(trio.at(id)).unwrap()), (vec![], expected.clone())),
+            }
+        }
+    }
+}
