@@ -28,6 +28,12 @@ impl From<LogError> for RoundError {
     fn from(error: LogError) -> Self {
         match error {
             LogError::CompactionStopped { reason } => Self::Stopped(reason),
+            // It is built again soon, or has been by now.
+            LogError::Damaged { file, .. }
+                if file.extension().is_some_and(|extension| extension == "index") =>
+            {
+                Self::Stopped("an index is damaged")
+            }
             error if error.is_no_space() => Self::Full(error.to_string()),
             error => Self::Failed(error.to_string()),
         }
@@ -60,16 +66,15 @@ pub(super) fn run(
         catch_unwind(work).unwrap_or_else(|_| Err(RoundError::Failed("compaction panicked".to_owned())));
     match ended {
         Err(RoundError::Failed(_)) if is_damaged(&candidate.handle) => {
-            Err(RoundError::Stopped("a segment or an index is damaged"))
+            Err(RoundError::Stopped("a segment is damaged"))
         }
         ended => ended,
     }
 }
 
-/// What is read of such a partition fails, until it is whole again. An index is built again soon.
+/// What is read of such a partition fails, until it is whole again.
 fn is_damaged(handle: &PartitionHandle) -> bool {
-    let log = handle.reader.log();
-    log.has_wrong() || !log.damaged_indexes().is_empty()
+    handle.reader.log().has_wrong()
 }
 
 fn clean(
