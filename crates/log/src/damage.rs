@@ -300,9 +300,12 @@ impl<D: Disk> LogReader<D> {
         self.damage.within(from, upto)
     }
 
-    /// True if batches are wrong that may be whole again one day. Not for what is lost, in whose place batches without records stand.
+    /// True if batches above the log start are wrong that may be whole again one day. Not for what is lost, in whose place batches without
+    /// records stand.
     pub fn has_wrong(&self) -> bool {
-        self.damage.any() && self.damage.all().iter().any(|range| !range.is_lost)
+        let log_start = self.log_start();
+        self.damage.any()
+            && self.damage.all().iter().any(|range| !range.is_lost && range.end_offset > log_start)
     }
 
     /// Base offsets of the segments in whose index a read has met a row that is not what was written. Nothing else of them is read until

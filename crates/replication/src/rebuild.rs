@@ -57,7 +57,9 @@ pub(crate) fn rebuild_producers<D: Disk>(
     if reader.damaged_within(next, end).is_some() {
         producers.pass_lost(end);
     }
-    let mut damaged = reader.damaged().into_iter().filter(|range| !range.is_lost && range.end_offset > from);
+    // What lies below the log start nobody mends.
+    let above = from.max(log.log_start());
+    let mut damaged = reader.damaged().into_iter().filter(|range| !range.is_lost && range.end_offset > above);
     let partial_from = damaged.next().map(|range| range.base_offset.max(from));
     producers.commit(committed);
     producers.trim(log.log_start());

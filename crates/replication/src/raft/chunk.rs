@@ -113,7 +113,7 @@ impl ChunkRequest {
             2 => {
                 let [from, upto] = [first, second].map(|offset| Offset(offset.cast_signed()));
                 if upto <= from {
-                    return Err(WireError::Length { bytes: 0 });
+                    return Err(WireError::Kind { what: "range of a chunk request", found: 2 });
                 }
                 (Part::Range { from, upto }, Point::default())
             }
