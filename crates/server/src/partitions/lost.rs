@@ -190,7 +190,10 @@ mod tests {
         }
         assert_eq!(waits, [30, 60, 120, 240, 480, 480, 480, 480]);
         attempt.note(false, now);
-        assert_eq!(attempt.ask_at - now, AGAIN_MAX, "a refusal makes it no shorter");
+        assert_eq!((attempt.ask_at - now).as_secs(), 480, "a refusal makes it no shorter");
+        let later = attempt.given_up_at + 9 * FORGIVE;
+        attempt.note(true, later);
+        assert_eq!(attempt.ask_at - later, AGAIN, "all are forgiven");
         attempt.reopened = true;
         attempt.see(replica(8), now);
         assert!(attempt.reopened);
