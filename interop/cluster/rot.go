@@ -112,7 +112,7 @@ func health(n *node) (int, string) {
 }
 
 // told is what a node that was rotted may say with ERROR: that it has found it; of an end that was cut off because it was taken for
-// torn, that the replica has to begin anew.
+// torn, that the replica has to begin again.
 var told = [][]byte{[]byte("damage"), []byte("the log lacks what the leader knows to be here")}
 
 func tellsOfRot(line []byte) bool {

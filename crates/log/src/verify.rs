@@ -25,7 +25,7 @@ const SPANS_MAX: usize = 64;
 /// Whether [`LogReader::read`] checks the batches that it hands out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VerifyReads {
-    /// Whoever gets them may do so.
+    /// That is left to those who get them.
     #[default]
     Never,
     /// Those that were not checked since the log was opened, or since [`LogReader::forget_unread`] found their segment unread.

@@ -65,7 +65,7 @@ fn recheck(broker: &Arc<Broker>) {
         }
         log.damaged_indexes().into_iter().for_each(|base| build_again(broker, handle, base));
         save(handle);
-        // Whoever read it may have found the damage of a replica that sleeps.
+        // A read may have found the damage of a replica that sleeps.
         if handle.is_replica() && log.has_wrong() {
             broker.stepper.schedule(handle);
         }
