@@ -245,14 +245,6 @@ func (c *chaos) fill(f fault) {
 	file.Close()
 	time.Sleep(f.length)
 	os.Remove(path)
-	// Partitions are opened again by themselves; the metadata's replica waits for a restart (docs/guarantees.md).
-	defer c.claim(f, 1)()
-	if n := c.victim(f, 0); n.running() {
-		if _, text := health(n); strings.Contains(text, "the metadata log takes no writes") {
-			c.shutDown(n)
-			c.start(n)
-		}
-	}
 }
 
 // heal ends every fault.

@@ -179,7 +179,8 @@ impl Broker {
     /// What of replicas is damaged, and mended from the others; and what none of them has.
     fn being_mended(&self) -> Vec<String> {
         let topics = self.topics();
-        let replicas = topics.online().chain(std::iter::once(self.controller.handle()));
+        let metadata = self.controller.handle();
+        let replicas = topics.online().chain(std::iter::once(&metadata));
         let damaged = replicas.filter(|handle| handle.is_replica()).flat_map(|handle| {
             let damaged = handle.reader.log().damaged().into_iter();
             let state = |found: &DamagedRange| match found.is_lost {

@@ -67,7 +67,8 @@ impl Collector for BrokerCollector {
             "Largest dirty share of a compacted partition",
             broker.cleaner.dirty_percent_max(&broker),
         )?;
-        let replicas = topics.online().chain(std::iter::once(broker.controller.handle()));
+        let metadata = broker.controller.handle();
+        let replicas = topics.online().chain(std::iter::once(&metadata));
         let damaged: usize = replicas.map(|handle| handle.reader.log().damaged().len()).sum();
         let help = "Segments that are out of service because they are damaged";
         gauge(&mut encoder, "damaged_segments", help, i64::try_from(damaged).unwrap_or(i64::MAX))?;

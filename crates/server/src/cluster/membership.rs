@@ -40,7 +40,7 @@ pub(super) async fn run(broker: Arc<Broker>) {
 }
 
 async fn step_controller(broker: &Arc<Broker>, image: &Arc<MetadataImage>) {
-    let handle = broker.controller.handle();
+    let handle = &broker.controller.handle();
     if handle.leads().is_none() || image.founder().is_none() {
         return;
     }
@@ -145,7 +145,7 @@ pub(crate) async fn hand_over(broker: &Arc<Broker>, patience: Duration) {
     loop {
         let mut left = 0;
         let mut handles: Vec<_> = broker.topics().online().cloned().collect();
-        handles.push(Arc::clone(broker.controller.handle()));
+        handles.push(broker.controller.handle());
         for handle in handles {
             left += usize::from(hand_over_one(broker, &handle, &mut first_epochs).await);
         }

@@ -64,7 +64,8 @@ const ANNOUNCED_AT_ONCE: usize = 10_000;
 /// Everything that this node leads now.
 fn led(broker: &Broker) -> Vec<(GroupId, LeaderEpoch)> {
     let topics = broker.topics();
-    let partitions = topics.online().chain(std::iter::once(broker.controller.handle()));
+    let metadata = broker.controller.handle();
+    let partitions = topics.online().chain(std::iter::once(&metadata));
     partitions.filter_map(|handle| Some((handle.group, handle.leads()?))).collect()
 }
 

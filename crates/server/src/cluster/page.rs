@@ -143,7 +143,8 @@ fn nodes(broker: &Broker, image: &MetadataImage, census: &Census) -> Vec<Value> 
 async fn controller(broker: &Broker) -> Value {
     let leader = broker.links.leader(CONTROLLER).map(|leader| leader.replica.node().get());
     let members = {
-        let mut core = broker.controller.handle().core.lock().await;
+        let handle = broker.controller.handle();
+        let mut core = handle.core.lock().await;
         core.as_mut().and_then(|core| Some(core.replica()?.members()))
     };
     let (voters, learners) = match members {
@@ -169,7 +170,7 @@ async fn damaged(broker: &Broker) -> Vec<Value> {
             }
         }
     }
-    of_handle(broker.controller.handle(), &mut found).await;
+    of_handle(&broker.controller.handle(), &mut found).await;
     found
 }
 

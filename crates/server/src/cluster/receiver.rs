@@ -119,7 +119,7 @@ impl Receiver {
 /// The group's partition, if it has a replica here.
 pub(crate) fn partition_of(broker: &Broker, group: GroupId) -> Option<Arc<PartitionHandle>> {
     if group == CONTROLLER {
-        return Some(Arc::clone(broker.controller.handle()));
+        return Some(broker.controller.handle());
     }
     let topic = broker.topics().by_id(group.topic.0)?;
     match topic.partition(group.partition.0)? {

@@ -7,10 +7,13 @@ use std::thread::ScopedJoinHandle;
 use tailrace_broker::config::BrokerConfig;
 use tailrace_broker::{MetadataImage, TopicImage};
 use tailrace_log::VerifyReads;
+use tailrace_replication::Partition;
 use tailrace_types::{GroupId, NodeId, PartitionId, TimestampMs, TopicPartition};
 
 use super::ControllerShell;
+use super::log::{self, MetadataError};
 use crate::cluster::Throttled;
+use crate::disk::ServerDisk;
 use crate::partitions::{Opener, PartitionHandle, PartitionSlot, Topic, TopicTable, log_config, policy};
 
 /// Threads that open partitions. New ones wait for the disk several times each, and syncs of several files share its work.
@@ -110,8 +113,7 @@ impl ControllerShell {
         if let Some(handle) = slot.handle() {
             let core = handle.core.lock().await.take();
             handle.retire();
-            let closed =
-                tokio::task::spawn_blocking(move || core.map(tailrace_replication::Partition::close));
+            let closed = tokio::task::spawn_blocking(move || core.map(Partition::close));
             if let Ok(Some(Err(error))) = closed.await {
                 tracing::error!(partition = %handle.id, %error, "the partition was not closed cleanly");
             }
@@ -143,6 +145,43 @@ impl ControllerShell {
         drop(handle.core.lock().await.take());
         handle.retire();
         self.open_again(&topic, &handle.id, now).await;
+    }
+
+    /// The same for the metadata log, if it has stopped for want of room. What was carried out stays as it is: what is committed does not
+    /// change.
+    pub(crate) async fn reopen_log(&self, now: TimestampMs) {
+        // No command is carried out meanwhile, and nobody closes the log.
+        let mut state = self.state.lock().await;
+        let (Some(state), Some(options)) = (state.as_mut(), self.replica.clone()) else { return };
+        let before = self.handle();
+        let core = {
+            let mut core = before.core.lock().await;
+            let ran_out_of_room = |core: &mut Partition<ServerDisk>| {
+                core.replica().is_some_and(|replica| replica.ran_out_of_room())
+            };
+            if !core.as_mut().map_or(state.log_waits_for_room, ran_out_of_room) {
+                return;
+            }
+            core.take()
+        };
+        let opener = self.opener.clone();
+        let opened = tokio::task::spawn_blocking(move || {
+            drop(core);
+            log::open_replica(&opener, &options, now)
+        });
+        let Ok(opened) = opened.await else { return };
+        state.log_waits_for_room = matches!(&opened, Err(MetadataError::Log(error)) if error.is_no_space());
+        match opened {
+            Ok(replica) => {
+                let id = (before.id.clone(), before.group);
+                let core = Partition::Replica(Box::new(replica));
+                let handle = PartitionHandle::new(id, core, Arc::clone(&self.opener.links));
+                self.handle.store(Arc::new(handle));
+                before.retire();
+                tracing::info!("the metadata log was opened anew");
+            }
+            Err(error) => tracing::error!(%error, "the metadata log could not be opened anew"),
+        }
     }
 
     /// Opens a partition again for which there was no room. False if there is still none.

@@ -4,7 +4,7 @@
 //! forgets everything before it. A snapshot is one batch, so it is there as a whole or not at all.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use tailrace_broker::config::ConfigError;
@@ -96,6 +96,8 @@ pub(crate) struct OpenLog {
     pub(crate) applied: Offset,
     /// Where the replay has to get before what it says is used: it was interrupted by damage that the others are to mend.
     pub(crate) lacks_upto: Option<Offset>,
+    /// It was opened with these: it is one of several replicas, or may become so.
+    pub(crate) replica: Option<ReplicaOptions>,
 }
 
 /// The partition of the metadata log.
@@ -117,32 +119,9 @@ pub(crate) fn open(
     replica: Option<ReplicaOptions>,
     now: TimestampMs,
 ) -> Result<OpenLog, MetadataError> {
-    let (id, store) = (topic_partition(), &opener.store);
-    let dir = opener.data_dir.join(id.to_string());
-    let identity = PartitionIdentity { topic_id: METADATA_TOPIC_ID, topic_partition: id };
-    let config = LogConfig {
-        retention_ms: None,
-        segment_ms: i64::MAX,
-        segment_bytes: 64 << 20,
-        preallocate_bytes: 0,
-        ..LogConfig::default()
-    };
-    let policy = Policy { durability: Durability::Strict, producer_expiration_ms: i64::MAX };
-    let warn = |recovery: &Recovery| {
-        if let Some(tail) = &recovery.truncated {
-            tracing::warn!(bytes = tail.bytes, reason = %tail.reason, "a torn tail of the metadata log was cut off");
-        }
-    };
     if let Some(options) = replica {
-        make_way(opener, (&identity, &dir), &options, now)?;
         let own = options.id;
-        let open = || {
-            let (config, options) = (config.clone(), options.clone());
-            Replica::open(store, &dir, &identity, config, policy, options, now)
-        };
-        let (mut replica, recovery) = with_index_built_again(store.disk(), &identity.topic_partition, open)?;
-        warn(&recovery);
-        opener.journal.note(GROUP, own)?;
+        let mut replica = open_replica(opener, &options, now)?;
         let replayed = replay_replica(&mut replica, fixed)?;
         let Replayed { controller, applied, damage } = replayed;
         let committed = replica.reader().high_watermark().offset();
@@ -158,9 +137,10 @@ pub(crate) fn open(
             None => None,
         };
         let core = Partition::Replica(Box::new(replica));
-        return Ok(OpenLog { core, controller, applied, lacks_upto });
+        return Ok(OpenLog { core, controller, applied, lacks_upto, replica: Some(options) });
     }
-    let (core, recovery) = Solo::open(store, &dir, &identity, config, policy, now)?;
+    let (dir, identity) = place(opener);
+    let (core, recovery) = Solo::open(&opener.store, &dir, &identity, config(), POLICY, now)?;
     warn(&recovery);
     let Replayed { mut controller, damage, .. } = replay(&core.reader(), fixed)?;
     if let Some(damage) = damage {
@@ -172,7 +152,48 @@ pub(crate) fn open(
     }
     log.shorten(&controller, now)?;
     let applied = log.core.reader().log_end().offset();
-    Ok(OpenLog { core: Partition::Solo(Box::new(log.core)), controller, applied, lacks_upto: None })
+    let core = Partition::Solo(Box::new(log.core));
+    Ok(OpenLog { core, controller, applied, lacks_upto: None, replica: None })
+}
+
+/// Opens the log as one of several replicas, without replaying it. Blocks.
+pub(crate) fn open_replica(
+    opener: &Opener,
+    options: &ReplicaOptions,
+    now: TimestampMs,
+) -> Result<Replica<ServerDisk>, MetadataError> {
+    let (dir, identity) = place(opener);
+    make_way(opener, (&identity, &dir), options, now)?;
+    let store = &opener.store;
+    let open = || Replica::open(store, &dir, &identity, config(), POLICY, options.clone(), now);
+    let (replica, recovery) = with_index_built_again(store.disk(), &identity.topic_partition, open)?;
+    warn(&recovery);
+    opener.journal.note(GROUP, options.id)?;
+    Ok(replica)
+}
+
+const POLICY: Policy = Policy { durability: Durability::Strict, producer_expiration_ms: i64::MAX };
+
+fn config() -> LogConfig {
+    LogConfig {
+        retention_ms: None,
+        segment_ms: i64::MAX,
+        segment_bytes: 64 << 20,
+        preallocate_bytes: 0,
+        ..LogConfig::default()
+    }
+}
+
+fn place(opener: &Opener) -> (PathBuf, PartitionIdentity) {
+    let id = topic_partition();
+    let dir = opener.data_dir.join(id.to_string());
+    (dir, PartitionIdentity { topic_id: METADATA_TOPIC_ID, topic_partition: id })
+}
+
+fn warn(recovery: &Recovery) {
+    if let Some(tail) = &recovery.truncated {
+        tracing::warn!(bytes = tail.bytes, reason = %tail.reason, "a torn tail of the metadata log was cut off");
+    }
 }
 
 type Reader = PartitionReader<ServerDisk>;

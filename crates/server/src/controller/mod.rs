@@ -15,7 +15,7 @@ use arc_swap::ArcSwap;
 use tailrace_broker::config::BrokerConfig;
 use tailrace_broker::{ApplyError, Command, ControlError, Controller, MetadataImage, MetadataRecord};
 use tailrace_records::BatchError;
-use tailrace_replication::raft::ProposeError;
+use tailrace_replication::raft::{ProposeError, ReplicaOptions};
 use tailrace_types::{HighWatermark, Offset, ProducerId, ReplicaId, TimestampMs};
 use tokio::sync::{Mutex, Notify, OwnedMutexGuard, watch};
 
@@ -90,7 +90,9 @@ pub(crate) struct Executed {
 /// The controller with its log and what it publishes.
 pub(crate) struct ControllerShell {
     state: Arc<Mutex<Option<State>>>,
-    handle: Arc<PartitionHandle>,
+    handle: ArcSwap<PartitionHandle>,
+    /// What the log was opened with, if it is one of several replicas.
+    replica: Option<ReplicaOptions>,
     image: ArcSwap<MetadataImage>,
     topics: ArcSwap<TopicTable>,
     /// The settings that the partitions were given.
@@ -115,6 +117,8 @@ struct State {
     applied: Offset,
     /// What is known so far is not used yet.
     hold: Option<Hold>,
+    /// There was no room to open the log anew.
+    log_waits_for_room: bool,
 }
 
 /// Where the metadata have to get before this node does anything by them. Until then they may be older than what it has done by them
@@ -156,18 +160,19 @@ impl ControllerShell {
     /// Opens every partition that the metadata knows. Blocks on the disk.
     pub(crate) fn start(log: OpenLog, tools: Tools, now: TimestampMs) -> Self {
         let Tools { opener, flusher, nats, hold } = tools;
-        let OpenLog { core, controller, applied, lacks_upto: _ } = log;
+        let OpenLog { core, controller, applied, lacks_upto: _, replica } = log;
         let id = (log::topic_partition(), log::GROUP);
-        let handle = Arc::new(PartitionHandle::new(id, core, Arc::clone(&opener.links)));
+        let handle = PartitionHandle::new(id, core, Arc::clone(&opener.links));
         let hold = Some(hold).filter(|hold| !hold.is_over(&controller.image(), applied));
         let is_held = AtomicBool::new(hold.is_some());
         let image = if hold.is_some() { controller.anew().image() } else { controller.image() };
         let table = effects::open_all(&image, &opener, now);
         nats.follow(&table);
         Self {
-            state: Arc::new(Mutex::new(Some(State { controller, applied, hold }))),
+            state: Arc::new(Mutex::new(Some(State { controller, applied, hold, log_waits_for_room: false }))),
             is_held,
-            handle,
+            handle: ArcSwap::from_pointee(handle),
+            replica,
             broker_config: ArcSwap::from(Arc::clone(image.broker())),
             image: ArcSwap::from(image),
             topics: ArcSwap::from_pointee(table),
@@ -192,17 +197,18 @@ impl ControllerShell {
 
     /// Why no command can be carried out until the next start, if that is so.
     pub(crate) fn halted(&self) -> Option<String> {
-        if !self.handle.halted.load(Ordering::Acquire) {
+        let handle = self.handle.load();
+        if !handle.halted.load(Ordering::Acquire) {
             return None;
         }
-        let core = self.handle.core.try_lock().ok();
+        let core = handle.core.try_lock().ok();
         let reason = core.and_then(|core| core.as_ref()?.halted().map(str::to_owned));
         Some(reason.unwrap_or_else(|| "stopped".to_owned()))
     }
 
-    /// The partition of the metadata log.
-    pub(crate) fn handle(&self) -> &Arc<PartitionHandle> {
-        &self.handle
+    /// The partition of the metadata log. It may be replaced by another one ([`ControllerShell::reopen_log`]).
+    pub(crate) fn handle(&self) -> Arc<PartitionHandle> {
+        self.handle.load_full()
     }
 
     pub(crate) fn image(&self) -> Arc<MetadataImage> {
@@ -247,7 +253,7 @@ impl ControllerShell {
     ) -> Result<Executed, CommandError> {
         let began = Instant::now();
         loop {
-            let outcome = match self.handle.leads() {
+            let outcome = match self.handle.load().leads() {
                 Some(_) => self.execute_here(command.clone(), now).await,
                 None => self.execute_elsewhere(&command).await,
             };
@@ -335,15 +341,16 @@ impl ControllerShell {
 
     /// Commands are planned against all that is in the log: also what nobody waited for to the end.
     async fn settle(&self, guard: &mut Guard, now: TimestampMs) -> Result<(), CommandError> {
-        let epoch = self.handle.leads().ok_or(CommandError::NotController)?;
-        let end = self.handle.reader.log_end().offset();
-        let last = self.handle.reader.log().epoch_at(end.plus(-1)).unwrap_or(epoch);
+        let handle = self.handle();
+        let epoch = handle.leads().ok_or(CommandError::NotController)?;
+        let end = handle.reader.log_end().offset();
+        let last = handle.reader.log().epoch_at(end.plus(-1)).unwrap_or(epoch);
         self.committed(Awaited { at: HighWatermark(end.get()), epoch: last }).await?;
         self.apply_committed(guard, now).await
     }
 
     async fn committed(&self, awaited: Awaited) -> Result<(), CommandError> {
-        let Some(wait) = self.handle.wait_committed(awaited) else { return Ok(()) };
+        let Some(wait) = self.handle().wait_committed(awaited) else { return Ok(()) };
         match tokio::time::timeout(PATIENCE, wait).await {
             Ok(Ok(WaitOutcome::Committed)) => Ok(()),
             Ok(Ok(WaitOutcome::Halted)) => Err(CommandError::Append(self.halted().unwrap_or_default())),
@@ -358,7 +365,7 @@ impl ControllerShell {
         command: Command,
         now: TimestampMs,
     ) -> Result<(Guard, Result<(Vec<MetadataRecord>, Option<Awaited>), CommandError>), CommandError> {
-        let (handle, flusher) = (Arc::clone(&self.handle), Arc::clone(&self.flusher));
+        let (handle, flusher) = (self.handle(), Arc::clone(&self.flusher));
         let work = move || {
             let planned = match guard.as_ref() {
                 Some(state) => plan_and_append(&state.controller, &handle, &flusher, &command, now),
@@ -374,7 +381,8 @@ impl ControllerShell {
         let mut stopping = broker.stopping.subscribe();
         let moved = Arc::new(Notify::new());
         loop {
-            self.handle.register_fetch(&moved);
+            let handle = self.handle();
+            handle.register_fetch(&moved);
             let followed = {
                 let mut guard = Arc::clone(&self.state).lock_owned().await;
                 self.apply_committed(&mut guard, broker.now()).await
@@ -383,7 +391,8 @@ impl ControllerShell {
                 if let Err(error) = followed {
                     tracing::error!(%error, "the metadata log cannot be followed");
                     tokio::time::sleep(RETRY).await;
-                } else {
+                } else if Arc::ptr_eq(&handle, &self.handle.load()) {
+                    // One that is replaced from now on wakes those who wait.
                     moved.notified().await;
                 }
             };
@@ -397,10 +406,11 @@ impl ControllerShell {
     /// Takes over everything that is committed and not in the image yet.
     async fn apply_committed(&self, guard: &mut Guard, now: TimestampMs) -> Result<(), CommandError> {
         let Some(state) = guard.as_mut() else { return Err(CommandError::Stopping) };
-        if self.handle.reader.high_watermark().offset() <= state.applied {
+        let reader = self.handle.load().reader.clone();
+        if reader.high_watermark().offset() <= state.applied {
             return Ok(());
         }
-        let (reader, from) = (self.handle.reader.clone(), state.applied.max(self.handle.reader.log_start()));
+        let from = state.applied.max(reader.log_start());
         let read = move || log::committed_from(&reader, from).collect::<Result<Vec<_>, _>>();
         let changes = tokio::task::spawn_blocking(read).await.map_err(|_| CommandError::Stopping)??;
         let (mut controller, mut applied) = (state.controller.clone(), state.applied);
@@ -419,7 +429,7 @@ impl ControllerShell {
         let was_held = state.hold.is_some();
         let hold = state.hold.take().filter(|hold| !hold.is_over(&image, applied));
         let is_held = hold.is_some();
-        *state = State { controller, applied, hold };
+        (state.controller, state.applied, state.hold) = (controller, applied, hold);
         if is_held {
             return Ok(());
         }
@@ -463,10 +473,12 @@ impl ControllerShell {
     /// Closes the metadata log; commands are refused from now on.
     pub(crate) async fn close(&self) {
         // Commands keep the state while they wait for a majority, one after the other; there may be none any more.
-        self.handle.stop_waiters();
+        self.handle.load().stop_waiters();
         self.state.lock().await.take();
-        let Some(core) = self.handle.core.lock().await.take() else { return };
-        self.handle.stop_waiters();
+        // From here on nobody replaces it.
+        let handle = self.handle();
+        let Some(core) = handle.core.lock().await.take() else { return };
+        handle.stop_waiters();
         match tokio::task::spawn_blocking(move || core.close()).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::error!(%error, "the metadata log was not closed cleanly"),
@@ -548,7 +560,7 @@ mod tests {
         let mut guard = Arc::clone(&shell.state).lock_owned().await;
         let first = shell.image().next_producer_id();
         let records = [MetadataRecord::ProducerIds { first, next: ProducerId(next) }];
-        let (handle, flusher, now) = (Arc::clone(&shell.handle), Arc::clone(&shell.flusher), broker.now());
+        let (handle, flusher, now) = (shell.handle(), Arc::clone(&shell.flusher), broker.now());
         let appended = tokio::task::spawn_blocking(move || append(&handle, &flusher, &records, now));
         shell.committed(appended.await.unwrap().unwrap()).await.unwrap();
         shell.apply_committed(&mut guard, now).await.unwrap();
@@ -595,8 +607,8 @@ mod tests {
         let server = server(&folder).await;
         let shell = &server.broker().controller;
         let guard = Arc::clone(&shell.state).lock_owned().await;
-        let beyond = HighWatermark(shell.handle.reader.log_end().offset().get() + 1);
-        let epoch = shell.handle.leads().unwrap();
+        let beyond = HighWatermark(shell.handle().reader.log_end().offset().get() + 1);
+        let epoch = shell.handle().leads().unwrap();
         let waiting = async {
             let outcome = shell.committed(Awaited { at: beyond, epoch }).await;
             drop(guard);

@@ -114,7 +114,8 @@ impl Ticker {
     /// Looks at all replicas: for those that are awake and not known to be, and for those that must not sleep any longer.
     fn look(&mut self) {
         let topics = Arc::clone(&self.table);
-        for handle in topics.online().chain(std::iter::once(self.broker.controller.handle())) {
+        let metadata = self.broker.controller.handle();
+        for handle in topics.online().chain(std::iter::once(&metadata)) {
             if handle.is_replica() && !handle.sleep.hibernates() && !handle.sleep.is_gone() {
                 list(&mut self.awake, handle);
             }
@@ -126,7 +127,8 @@ impl Ticker {
     /// Wakes sleeping replicas. Their elections are spread, if there are many.
     fn wake(&mut self, which: impl Fn(&PartitionHandle) -> bool) {
         let topics = Arc::clone(&self.table);
-        let all = topics.online().chain(std::iter::once(self.broker.controller.handle()));
+        let metadata = self.broker.controller.handle();
+        let all = topics.online().chain(std::iter::once(&metadata));
         let woken: Vec<_> =
             all.filter(|handle| handle.sleep.hibernates() && which(handle)).cloned().collect();
         for handle in &woken {

@@ -220,6 +220,9 @@ async fn revive_all(broker: &Arc<Broker>) {
             broker.controller.reopen(&handle, broker.now()).await;
         }
     }
+    if broker.controller.handle().halted.load(Ordering::Acquire) {
+        broker.controller.reopen_log(broker.now()).await;
+    }
 }
 
 /// Moves a partition's log start forward (DeleteRecords); durable when it returns. What was begun is carried out even if

@@ -242,7 +242,8 @@ fn round(shared: &Shared, broker: &Arc<Broker>, due: &Due, asked: &str) -> bool 
     let wanted = |handle: &&Arc<PartitionHandle>| {
         due.topic.as_deref().is_none_or(|topic| handle.id.topic.as_str() == topic)
     };
-    let all = topics.online().chain(std::iter::once(broker.controller.handle()));
+    let metadata = broker.controller.handle();
+    let all = topics.online().chain(std::iter::once(&metadata));
     let handles: Vec<_> = all.filter(wanted).cloned().collect();
     let bytes = handles.iter().map(|handle| handle.reader.log().size_bytes()).sum();
     let mut pace = Limited::new((shared, broker), due.bytes_per_second, asked);

@@ -3,6 +3,7 @@
 //!
 //! A thread of its own, since a round of scrubbing may take days.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::Weak;
 use std::time::{Duration, Instant};
@@ -57,7 +58,7 @@ pub(super) fn run(shared: &Shared, broker: &Weak<Broker>) {
 /// Costs one atomic read for each segment where nothing is damaged.
 fn recheck(broker: &Arc<Broker>) {
     let topics = Arc::clone(&broker.topics());
-    for handle in topics.online().chain(std::iter::once(broker.controller.handle())) {
+    for handle in topics.online().chain(std::iter::once(&broker.controller.handle())) {
         let log = handle.reader.log();
         let whole = log.recheck_damage();
         if whole > 0 {
@@ -111,7 +112,11 @@ fn give_up_all(broker: &Arc<Broker>, request: &str) {
             match give_up(handle, &range) {
                 Ok(true) => handle.reader.log().forget_lost(&range),
                 // Compaction is under way, retention has taken it, or the segment has to be mended first.
-                Ok(false) => break,
+                Ok(false) => {
+                    let partition = &handle.id;
+                    tracing::warn!(%partition, damage = %range, "left as it is: its segment is being compacted or mended; ask again");
+                    break;
+                }
                 Err(error) => {
                     tracing::error!(partition = %handle.id, %error, "what is damaged could not be given up");
                     break;
@@ -142,11 +147,13 @@ fn give_up(handle: &PartitionHandle, range: &DamagedRange) -> Result<bool, LogEr
         core.begin_patch(range.base_offset)?
     };
     let Some(mut patch) = begun else { return Ok(false) };
-    let filled = fill(handle, &mut patch);
-    if !matches!(filled, Ok(true)) {
-        patch.discard();
-        return filled;
-    }
+    let given_up = match fill(handle, &mut patch) {
+        Ok(Some(given_up)) => given_up,
+        not_filled => {
+            patch.discard();
+            return not_filled.map(|_| false);
+        }
+    };
     let rewritten = patch.finish()?;
     let installed = {
         let mut core = handle.core.blocking_lock();
@@ -159,6 +166,7 @@ fn give_up(handle: &PartitionHandle, range: &DamagedRange) -> Result<bool, LogEr
             if let Some(core) = handle.core.blocking_lock().as_mut() {
                 core.finish_trim(&trim, &result);
             }
+            given_up.iter().for_each(|given_up| tell(handle, given_up));
             result.map(|()| true)
         }
         Ok(Err(discarded)) => {
@@ -172,19 +180,28 @@ fn give_up(handle: &PartitionHandle, range: &DamagedRange) -> Result<bool, LogEr
     }
 }
 
-/// False if something is wrong here that another replica may have: that has to be mended first.
-fn fill(handle: &PartitionHandle, patch: &mut Patch<ServerDisk>) -> Result<bool, LogError> {
+/// A range, and the file with the bytes that lay there.
+type GivenUp = (DamagedRange, Option<PathBuf>);
+
+/// `None` if something is wrong here that another replica may have: that has to be mended first.
+fn fill(handle: &PartitionHandle, patch: &mut Patch<ServerDisk>) -> Result<Option<Vec<GivenUp>>, LogError> {
+    let mut given_up = Vec::new();
     loop {
         while patch.copy_own(COPY_BYTES)? {}
-        let Some(wanted) = patch.wanted_range() else { return Ok(true) };
+        let Some(wanted) = patch.wanted_range() else { return Ok(Some(given_up)) };
         if !may_be_given_up(handle, &wanted) {
-            return Ok(false);
+            let partition = &handle.id;
+            tracing::warn!(%partition, damage = %wanted, "another replica may have what is damaged here: it is not given up");
+            return Ok(None);
         }
-        let Some((range, kept)) = patch.give_up(wanted.end_offset)? else { return Ok(true) };
-        let (from, to) = (range.base_offset.0, range.end_offset.0 - 1);
-        let kept = kept.map(|path| path.display().to_string()).unwrap_or_default();
-        tracing::warn!(partition = %handle.id, from, to, kept, "damaged records are given up");
+        given_up.extend(patch.give_up(wanted.end_offset)?);
     }
+}
+
+fn tell(handle: &PartitionHandle, (range, kept): &GivenUp) {
+    let (from, to) = (range.base_offset.0, range.end_offset.0 - 1);
+    let kept = kept.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+    tracing::warn!(partition = %handle.id, from, to, kept, "damaged records are given up");
 }
 
 #[cfg(test)]

@@ -61,6 +61,13 @@ impl PartitionQueue {
         self.waiting.is_empty() && self.in_flight.is_empty()
     }
 
+    /// From now on the time of the next batch counts, as if it had been sent. False if none waits.
+    pub(super) fn count_first(&mut self) -> bool {
+        let Some(batch) = self.waiting.front_mut() else { return false };
+        batch.first_sent.get_or_insert_with(Instant::now);
+        true
+    }
+
     /// When the oldest waiting batch was sent first, if it was.
     pub(super) fn oldest_sent(&self) -> Option<Instant> {
         self.waiting.iter().filter_map(|batch| batch.first_sent).min()

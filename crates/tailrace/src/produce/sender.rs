@@ -123,7 +123,7 @@ impl Sender {
             )),
             Ok(topic) => {
                 self.topic = topic;
-                Ok(())
+                self.count_without_leader()
             }
             Err(error) if error.is_retriable() => {
                 self.give_up_if_late(&error)?;
@@ -132,6 +132,19 @@ impl Sender {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// The time that a batch waits for somebody to lead its partition counts, too.
+    fn count_without_leader(&mut self) -> Result<(), ClientError> {
+        let mut missing = None;
+        for (&partition, queue) in &mut self.partitions {
+            if self.topic.leader(partition).is_none() && queue.count_first() {
+                missing = Some(partition);
+            }
+        }
+        let Some(partition) = missing else { return Ok(()) };
+        let what = format!("partition {partition} has no leader");
+        self.give_up_if_late(&ClientError::refused(what, ErrorCode::LeaderNotAvailable.code(), None))
     }
 
     fn refresh_later(&mut self) {

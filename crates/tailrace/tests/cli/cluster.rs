@@ -151,6 +151,28 @@ fn a_node_that_lost_its_disk_gets_everything_back() {
     assert_eq!(third.server.stop(), Some(0));
 }
 
+/// Nobody leads the partition any more: that is an error after the timeout, and no silence for ever.
+#[test]
+fn records_for_a_partition_without_a_leader_end_with_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let quick = ["--set", "broker.session.timeout.ms=1000"];
+    let first = start_node(dir.path(), 1, &quick);
+    let with_seed = [&quick[..], &["--seed", &first.cluster]].concat();
+    let [second, third] = [2, 3].map(|node| start_node(dir.path(), node, &with_seed));
+    wait_for_voters(dir.path());
+    first.server.output(&["topic", "create", "t", "--partitions", "3"]);
+    eventually("all partitions have leaders", || leaders(&first, "t").iter().all(Option::is_some));
+    third.server.kill();
+    eventually("one has none any more", || leaders(&first, "t").contains(&None));
+    let partition = leaders(&first, "t").iter().position(Option::is_none).unwrap().to_string();
+    let produce = ["produce", "t", "--partition", &partition, "--timeout", "2s"];
+    let complaint = failure(&first.server.run_with(&produce, b"a\n"), 1);
+    assert!(complaint.contains(&format!("partition {partition} has no leader")), "{complaint}");
+    for node in [first, second] {
+        assert_eq!(node.server.stop(), Some(0));
+    }
+}
+
 /// How often nodes have said that members of a partition changed so.
 pub(crate) fn members_changed(dir: &Path, how: &str) -> usize {
     let logs = (1..=3).map(|node| dir.join(format!("node{node}.stderr")));

@@ -5,15 +5,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use tailrace_kafka_wire::ErrorCode;
+use tailrace_kafka_wire::messages::IncrementalAlterConfigsRequest;
+use tailrace_kafka_wire::messages::incremental_alter_configs_request::{
+    AlterConfigsResource, AlterableConfig,
+};
 
-use crate::cluster::{Node, eventually, leaders, lines, members_changed, sorted, start_node, three};
-use crate::support::{run, success};
+use crate::cluster::{
+    Node, describe, eventually, leaders, lines, members_changed, sorted, start_node, three,
+};
+use crate::support::{Wire, run, success};
 
 /// A topic with several segments on all three nodes, and what is in it.
 fn filled(nodes: &BTreeMap<u32, Node>, topic: &str) -> String {
+    filled_with(nodes, topic, "3")
+}
+
+fn filled_with(nodes: &BTreeMap<u32, Node>, topic: &str, replicas: &str) -> String {
     let server = &nodes[&1].server;
-    let create = ["topic", "create", topic, "--replication-factor", "3", "--config", "segment.bytes=1048576"];
-    server.output(&create);
+    let size = ["--config", "segment.bytes=1048576"];
+    server.output(&[&["topic", "create", topic, "--replication-factor", replicas], &size[..]].concat());
     eventually("the topic has a leader", || leaders(&nodes[&1], topic).iter().all(Option::is_some));
     let padding = "x".repeat(1000);
     let text: String = lines(0..4000).lines().map(|line| format!("{line} {padding}\n")).collect();
@@ -57,6 +68,23 @@ fn nothing_is_damaged(node: &Node) -> bool {
     let status = status(node);
     let reports = status["reports"].as_array().unwrap();
     reports.iter().all(|report| report["damaged"].as_array().is_some_and(Vec::is_empty))
+}
+
+/// What becomes of each damaged place, on all nodes.
+fn damage_states(node: &Node) -> Vec<String> {
+    let status = status(node);
+    let reports = status["reports"].as_array().unwrap().iter();
+    let damaged = reports.flat_map(|report| report["damaged"].as_array().unwrap().clone());
+    damaged.map(|damaged| damaged["state"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Waits until `count` replicas know that none of them has what is damaged.
+fn lost_everywhere(node: &Node, count: usize) {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(180);
+    while damage_states(node) != vec!["not mended: no replica has it"; count] {
+        assert!(std::time::Instant::now() < deadline, "{}", status(node));
+        std::thread::sleep(std::time::Duration::from_millis(500));
+    }
 }
 
 /// All nodes stop, and their folders hold the same, all of it sound.
@@ -134,21 +162,7 @@ fn a_batch_that_rots_on_all_three_is_named_and_given_up_when_somebody_says_so() 
     let scrub = ["cluster", "scrub", "--topic", "t", "--rate", "0", "--http", &site, "-o", "json"];
     let report: Value = serde_json::from_str(&nodes[&3].server.output(&scrub)).unwrap();
     assert_eq!(report["found"].as_u64(), Some(3), "{report}");
-    let lost_everywhere = || {
-        let status = status(&nodes[&1]);
-        let states = status["reports"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .flat_map(|report| report["damaged"].as_array().unwrap());
-        let states: Vec<_> = states.map(|damaged| damaged["state"].as_str().unwrap().to_owned()).collect();
-        states.len() == 3 && states.iter().all(|state| state == "not mended: no replica has it")
-    };
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(180);
-    while !lost_everywhere() {
-        assert!(std::time::Instant::now() < deadline, "{}", status(&nodes[&1]));
-        std::thread::sleep(std::time::Duration::from_millis(500));
-    }
+    lost_everywhere(&nodes[&1], 3);
     let moving = status(&nodes[&1])["reassignments"].clone();
     assert_eq!(moving.as_array().map(Vec::len), Some(0), "{moving}");
     let output = nodes[&2].server.run(&["consume", "t", "--skip-damaged"]);
@@ -161,6 +175,74 @@ fn a_batch_that_rots_on_all_three_is_named_and_given_up_when_somebody_says_so() 
     assert!(nodes[&1].server.output(&repair).contains("given up: 3 damaged places"));
     assert!(nothing_is_damaged(&nodes[&1]));
     assert_eq!(sorted(&nodes[&2].server.consume_text("t", &[])), sorted(&found));
+    for node in nodes.into_values() {
+        assert_eq!(node.server.stop(), Some(0));
+    }
+}
+
+/// What another replica may have is no operator's to give up, also while that one does not answer.
+#[test]
+fn what_rots_on_one_of_two_replicas_is_not_given_up_with_what_both_have_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let nodes = three(dir.path());
+    let text = filled_with(&nodes, "t", "2");
+    let topic = describe(&nodes[&1], "t");
+    let replicas: Vec<u32> = topic["partitions"][0]["replicas"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|r| r.as_u64().unwrap() as u32)
+        .collect();
+    let [away, here] = replicas[..] else { panic!("{topic}") };
+    let third = &nodes[&(6 - away - here)];
+    let first_segment = |node| segments(dir.path(), node, "t").swap_remove(0);
+    for node in [away, here] {
+        rot_at(&first_segment(node), 400_000);
+    }
+    let scrub = ["cluster", "scrub", "--topic", "t", "--rate", "0", "--http", &http(third), "-o", "json"];
+    third.server.output(&scrub);
+    lost_everywhere(third, 2);
+    nodes[&away].server.pause();
+    rot_at(&first_segment(here), 600_000);
+    let request = |name: &str, value: &str| {
+        let config =
+            AlterableConfig { name: name.to_owned(), value: Some(value.to_owned()), ..Default::default() };
+        let resource = AlterConfigsResource { resource_type: 4, configs: vec![config], ..Default::default() };
+        let request = IncrementalAlterConfigsRequest { resources: vec![resource], ..Default::default() };
+        let mut code = -1;
+        eventually("the request is taken", || {
+            code = Wire::connect(&third.server).call(1, &request).responses[0].error_code;
+            code != ErrorCode::NotController as i16 && code != ErrorCode::RequestTimedOut as i16
+        });
+        assert_eq!(code, 0);
+    };
+    request("tailrace.scrub.request", "again@0:t");
+    let log = || std::fs::read_to_string(dir.path().join(format!("node{here}.stderr"))).unwrap();
+    eventually("the rot is found", || log().matches("damage was found").count() == 2);
+    // Again and again: while batches of the other one are waited for, nothing is given up anyway.
+    let mut asked = 0;
+    eventually("the request is answered", || {
+        asked += 1;
+        request("tailrace.repair.request", &format!("{asked}:t"));
+        log().contains("another replica may have what is damaged here")
+    });
+    nodes[&away].server.go_on();
+    eventually("the other replica gave its batch", || {
+        let states = damage_states(third);
+        states.iter().any(|state| state.starts_with("not mended"))
+            && !states.iter().any(|state| state == "being mended")
+    });
+    assert!(!log().contains("are given up"), "{}", log());
+    let repair = ["cluster", "repair", "--topic", "t", "--give-up", "--execute", "--http", &http(third)];
+    eventually("the rest is given up", || third.server.run(&repair).status.success());
+    let counts = [away, here].map(|node| {
+        let folder = dir.path().join(format!("node{node}")).join("t-0");
+        let dump = success(run(&["log", "dump", folder.to_str().unwrap(), "--records"]));
+        String::from_utf8(dump).unwrap().matches("record ").count()
+    });
+    assert_eq!(counts[0], counts[1]);
+    let found = third.server.consume_text("t", &[]).lines().count();
+    assert!((1..15).contains(&(text.lines().count() - found)), "one batch: {found}");
     for node in nodes.into_values() {
         assert_eq!(node.server.stop(), Some(0));
     }

@@ -8,6 +8,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::cluster::{Node, eventually, three};
 use crate::support::{Server, Wire, http_get, until};
 use tailrace_kafka_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use tailrace_kafka_wire::messages::{EndTxnRequest, InitProducerIdRequest, ProduceRequest};
@@ -225,6 +226,36 @@ fn a_topic_that_was_created_on_a_full_disk_is_online_when_there_is_room() {
     }
     assert!(!said().contains("a sync failed"), "{}", said());
     assert_eq!(server.stop(), Some(0));
+}
+
+/// One of three nodes whose replica of the metadata log has stopped for want of room: it votes again as soon as there is some.
+#[test]
+fn a_metadata_log_that_found_no_room_goes_on_when_there_is_some() {
+    let Some(disk) = SmallDisk::mount(160 << 20) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(disk.path(), dir.path().join("node3")).unwrap();
+    let mut nodes = three(dir.path());
+    nodes[&1].server.output(&["topic", "create", "t"]);
+    disk.fill(160 << 20);
+    let health = |node: &Node| http_get(&node.server.http, "/healthz");
+    let mut changes = 0;
+    while !health(&nodes[&3]).contains("the metadata log takes no writes") {
+        changes += 1;
+        assert!(changes < 300, "the disk is never full");
+        let list: Vec<_> = (0..4_000).map(|partition| format!("{}:1", partition + changes)).collect();
+        let list = format!("leader.replication.throttled.replicas={}", list.join(","));
+        nodes[&1].server.output(&["topic", "alter", "t", "--config", &list]);
+    }
+    assert!(health(&nodes[&3]).starts_with("HTTP/1.1 503"), "{}", health(&nodes[&3]));
+    disk.make_room();
+    eventually("the third node is well", || health(&nodes[&3]).starts_with("HTTP/1.1 200"));
+    nodes.remove(&1).unwrap().server.kill();
+    // Without the third one there is no majority.
+    nodes[&2].server.output(&["topic", "create", "after"]);
+    eventually("it follows", || nodes[&3].server.output(&["topic", "list"]).contains("after"));
+    for node in nodes.into_values() {
+        assert_eq!(node.server.stop(), Some(0));
+    }
 }
 
 /// How a transaction ended, as its producer knows it.

@@ -136,6 +136,16 @@ impl Server {
         kill_process(Pid::from_raw(id).unwrap(), signal).unwrap();
     }
 
+    /// SIGSTOP: it hangs until [`Server::go_on`].
+    pub(crate) fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// SIGCONT.
+    pub(crate) fn go_on(&self) {
+        self.signal(Signal::CONT);
+    }
+
     /// SIGTERM, and the exit status.
     pub(crate) fn stop(mut self) -> Option<i32> {
         self.signal(Signal::TERM);
