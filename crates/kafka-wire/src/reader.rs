@@ -33,6 +33,7 @@ pub const fn memory_budget_bytes(frame_bytes: usize) -> usize {
 pub struct Reader {
     frame: Bytes,
     position: usize,
+    memory_budget: usize,
     memory_left: usize,
 }
 
@@ -60,8 +61,14 @@ macro_rules! fixed_size_values {
 impl Reader {
     /// Starts at the first byte of `frame`, which has no length prefix, with the budget that its length justifies.
     pub fn new(frame: Bytes) -> Self {
-        let memory_left = memory_budget_bytes(frame.len());
-        Self { frame, position: 0, memory_left }
+        let memory_budget = memory_budget_bytes(frame.len());
+        Self { frame, position: 0, memory_budget, memory_left: memory_budget }
+    }
+
+    /// Lets decoding take at most `bytes` of memory, however long the frame is. To be called before anything is read that takes some.
+    pub fn limit_memory(&mut self, bytes: usize) {
+        self.memory_budget = self.memory_budget.min(bytes);
+        self.memory_left = self.memory_left.min(bytes);
     }
 
     /// Bytes read so far.
@@ -77,7 +84,7 @@ impl Reader {
     /// Bytes of memory that decoding has taken so far, beyond the frame itself. An upper bound: what a field replaced
     /// is still counted.
     pub fn memory_bytes(&self) -> usize {
-        memory_budget_bytes(self.frame.len()) - self.memory_left
+        self.memory_budget - self.memory_left
     }
 
     /// Ends the reading.

@@ -11,6 +11,7 @@ use tailrace_log::DamagedRange;
 use tailrace_types::{NodeId, TimestampMs};
 use tokio::sync::Mutex;
 
+use crate::aside::Aside;
 use crate::budget::RequestBudget;
 use crate::cleaner::Cleaner;
 use crate::cluster::{Links, Receiver};
@@ -62,6 +63,8 @@ pub(crate) struct Broker {
     pub(crate) limits: Limits,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) budget: Arc<RequestBudget>,
+    /// Where requests are decided that may take long.
+    pub(crate) aside: Aside,
     pub(crate) links: Arc<Links>,
     /// What other nodes say; absent of a node that is alone.
     pub(crate) receiver: Option<Arc<Receiver>>,

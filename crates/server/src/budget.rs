@@ -54,6 +54,19 @@ impl RequestBudget {
         Ticket { budget: Arc::clone(self), number: None }
     }
 
+    /// Takes `bytes` without waiting, whatever is left.
+    pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Reservation {
+        let mut state = self.lock();
+        state.used += bytes;
+        self.show(&state);
+        Reservation { budget: Arc::clone(self), bytes }
+    }
+
+    /// True if somebody waits.
+    pub(crate) fn has_line(&self) -> bool {
+        !self.lock().line.is_empty()
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing under this lock can panic half-way, so a poisoned one is still consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -120,6 +133,17 @@ impl Drop for Ticket {
             state.line.retain(|(own, _)| *own != number);
             state.wake_first();
         }
+    }
+}
+
+impl Reservation {
+    /// What was reserved turned out to be so much. More is taken without waiting: it is there already.
+    pub(crate) fn set(&mut self, bytes: usize) {
+        let mut state = self.budget.lock();
+        state.used = state.used - self.bytes + bytes;
+        self.bytes = bytes;
+        self.budget.show(&state);
+        state.wake_first();
     }
 }
 

@@ -41,6 +41,9 @@ const LIMITS_INTERVAL: Duration = Duration::from_secs(1);
 /// altogether looks the same until something is sent to it.
 const HALF_CLOSED_MAX: Duration = Duration::from_secs(5);
 
+/// While others wait for room, an answer of which nothing was read for so long costs its connection.
+const SLOW_WHEN_SHORT: Duration = Duration::from_secs(2);
+
 /// How every TLS client begins. As a frame's length it is beyond the default limit.
 const TLS_HANDSHAKE: [u8; 2] = [0x16, 0x03];
 
@@ -360,6 +363,10 @@ impl Connection {
         if self.outbox.stalled_since().is_some_and(|since| since.elapsed() >= limits.response_write_timeout) {
             return Err(Closed::SlowReader);
         }
+        let is_slow = self.outbox.stalled_since().is_some_and(|since| since.elapsed() >= SLOW_WHEN_SHORT);
+        if is_slow && self.outbox.holds_room() && self.broker.aside.is_short_of_room() {
+            return Err(Closed::SlowReader);
+        }
         if self.input_ended.is_some_and(|since| since.elapsed() >= HALF_CLOSED_MAX) {
             return Err(Closed::ByClient);
         }
@@ -388,6 +395,7 @@ fn bytes_of(parts: &[ReplyPart]) -> u64 {
     let bytes = |part: &ReplyPart| match part {
         ReplyPart::Bytes(bytes) => bytes.len() as u64,
         ReplyPart::File(slice) => slice.bytes,
+        ReplyPart::Room(_) => 0,
     };
     parts.iter().map(bytes).sum()
 }

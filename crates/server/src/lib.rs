@@ -8,6 +8,7 @@
 //! Deliberately not here: what may be appended (replication), what topics and settings there are (broker), bytes on
 //! disk (log) and on the wire (kafka-wire, records).
 
+mod aside;
 mod broker;
 mod budget;
 mod cleaner;

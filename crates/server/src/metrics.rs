@@ -153,6 +153,7 @@ pub(crate) struct Metrics {
     pub(crate) deferred_writes: Counter,
     pub(crate) request_memory_waits: Counter,
     pub(crate) request_memory: Gauge,
+    pub(crate) request_aside_memory: Gauge,
     pub(crate) fetch_sessions: Gauge,
     fsync_seconds: Histogram,
     fsync_failures: Counter,
@@ -205,6 +206,7 @@ impl Metrics {
             deferred_writes: Counter::default(),
             request_memory_waits: Counter::default(),
             request_memory: Gauge::default(),
+            request_aside_memory: Gauge::default(),
             fetch_sessions: Gauge::default(),
             fsync_seconds: times(),
             fsync_failures: Counter::default(),
@@ -261,6 +263,12 @@ impl Metrics {
             "Memory reserved for large requests that are being read or decided",
             Unit::Bytes,
             self.request_memory.clone(),
+        );
+        r.register_with_unit(
+            "request_aside_memory",
+            "Memory of large requests, decoded, and of their answers, until these are sent",
+            Unit::Bytes,
+            self.request_aside_memory.clone(),
         );
         r.register("fetch_sessions", "Incremental fetch sessions held", self.fetch_sessions.clone());
         r.register_with_unit("fsync", "Time of one sync", Unit::Seconds, self.fsync_seconds.clone());

@@ -18,6 +18,7 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::{Mutex, oneshot, watch};
 use tokio::task::JoinHandle;
 
+use crate::aside::Aside;
 use crate::broker::{Broker, Limits};
 use crate::budget::RequestBudget;
 use crate::cleaner::Cleaner;
@@ -232,6 +233,8 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
     let controller = started.expect("opening the data folder does not panic");
     links.configure(controller.image().broker());
     let slots = usize::try_from(config.max_incremental_fetch_session_cache_slots).unwrap_or(0);
+    let blocking = usize::try_from(config.tailrace_io_threads).unwrap_or(1);
+    let aside = Aside::start(blocking, &metrics).map_err(StartError::Threads)?;
     let stepper = Stepper::start(STEP_THREADS, Arc::clone(&flusher)).map_err(StartError::Threads)?;
     let broker = Arc::new(Broker {
         links,
@@ -240,6 +243,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
             usize::try_from(config.queued_max_request_bytes).unwrap_or(usize::MAX),
             metrics.request_memory.clone(),
         ),
+        aside,
         controller,
         cleaner: Cleaner::default(),
         scrubber: Scrubber::default(),

@@ -69,6 +69,7 @@ pub(super) async fn serve(broker: &Arc<Broker>, body: Bytes) -> Result<Bytes, Re
     for part in parts {
         match part {
             ReplyPart::Bytes(bytes) => answer.extend_from_slice(&bytes),
+            ReplyPart::Room(_) => {}
             ReplyPart::File(_) => return Err(RequestError::NotServed),
         }
     }

@@ -37,6 +37,12 @@ pub(crate) const READ_COMMITTED: i8 = 1;
 /// says where what is damaged ends: tailrace's own clients go on there.
 const VERSION_WITH_ENDS: i16 = 12;
 
+/// Partitions that are looked at on the event loop. A fetch that wants more, be it that its session remembers them, is decided aside.
+const WANTED_ON_LOOP: usize = 512;
+
+/// The same where up to a MiB of each is checked.
+const WANTED_ON_LOOP_WHEN_CHECKED: usize = 4;
+
 /// Longest time that a fetch waits, whatever it asks for: its connection must notice the server's stop.
 const WAIT_MAX: Duration = Duration::from_secs(300);
 
@@ -126,6 +132,28 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
             return Ok(Decided::Reply(context.reply(&response)?));
         }
     };
+    let wanted_max = match broker.config().tailrace_read_verify_after_ms {
+        ..0 => WANTED_ON_LOOP,
+        // What is read is checked first.
+        0.. => WANTED_ON_LOOP_WHEN_CHECKED,
+    };
+    if turn.wanted.len() <= wanted_max {
+        return decide_turn(context, turn, terms, rack).await;
+    }
+    let broker = Arc::clone(broker);
+    Ok(match broker.aside.run(decide_turn(context, turn, terms, rack)).await? {
+        Decided::Later(promise) => Decided::Later(Box::pin(async move { broker.aside.run(promise).await })),
+        decided => decided,
+    })
+}
+
+async fn decide_turn(
+    context: Context,
+    turn: FetchTurn,
+    terms: Terms,
+    rack: Option<String>,
+) -> Result<Decided, Closed> {
+    let broker = &context.broker;
     let mut found = look(broker, &turn.wanted, &terms);
     if let Some(rack) = rack {
         redirect(broker, &rack, &turn.wanted, &mut found).await;

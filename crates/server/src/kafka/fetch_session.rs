@@ -4,6 +4,7 @@
 //! incremental answer only partitions with news. Sessions are bounded in number and size; a client that gets none
 //! fetches as before. Sessions are not bound to a connection, as in Kafka.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +16,7 @@ use tailrace_kafka_wire::messages::fetch_request::{FetchPartition, FetchRequest}
 use crate::kafka::fetch::Found;
 use crate::metrics::Metrics;
 
-/// Partitions of one session. One costs about 300 bytes.
+/// Partitions of one session, and of one request. One costs about 300 bytes.
 const SESSION_PARTITIONS_MAX: usize = 100_000;
 
 /// Partitions of all sessions together, which bounds their memory to about 150 MB. A client that would exceed it gets no
@@ -161,6 +162,10 @@ impl FetchSessions {
     /// Finds or makes the session that the request asks for, and what it wants to read now.
     pub(crate) fn admit(&self, request: FetchRequest, version: i16) -> Admission {
         let (id, epoch) = (request.session_id, request.session_epoch);
+        let named = request.topics.iter().map(|topic| topic.partitions.len()).sum::<usize>();
+        if named > SESSION_PARTITIONS_MAX {
+            return Admission::Refused(ErrorCode::InvalidRequest);
+        }
         if epoch == FINAL_EPOCH || epoch == INITIAL_EPOCH {
             if id != 0 {
                 self.remove(id);
@@ -345,11 +350,22 @@ impl FetchTurn {
     }
 }
 
+/// What is named twice counts once, as it is named last. So it is in Kafka.
 fn wanted(request: &FetchRequest, version: i16) -> Vec<Wanted> {
-    let mut wanted = Vec::new();
+    let mut wanted: Vec<Wanted> = Vec::new();
+    let mut places = HashMap::new();
     for topic in &request.topics {
         let key = topic_key(&topic.topic, topic.topic_id, version);
-        wanted.extend(topic.partitions.iter().map(|partition| Wanted::new(key.clone(), partition)));
+        for partition in &topic.partitions {
+            let want = Wanted::new(key.clone(), partition);
+            match places.entry(want.key()) {
+                Entry::Vacant(place) => {
+                    place.insert(wanted.len());
+                    wanted.push(want);
+                }
+                Entry::Occupied(place) => wanted[*place.get()] = want,
+            }
+        }
     }
     wanted
 }

@@ -81,13 +81,14 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use tailrace_kafka_wire::{ApiKey, Frame, Part, Reader, Request, RequestHeader, Response, response_frame};
 
 pub(crate) use errors::{log_code, share_state_code};
 pub(crate) use fetch_session::FetchSessions;
+use table::Road;
 pub(crate) use table::api_name;
 
 use crate::broker::Broker;
@@ -171,11 +172,21 @@ pub(crate) struct Context {
     pub(crate) broker: Arc<Broker>,
     pub(crate) session: Arc<ClientSession>,
     pub(crate) header: RequestHeader,
+    /// Of a request that is decided aside: what it takes beyond its frame.
+    room: Mutex<Option<Reservation>>,
 }
 
 impl Context {
+    pub(crate) fn new(broker: Arc<Broker>, session: Arc<ClientSession>, header: RequestHeader) -> Self {
+        Self { broker, session, header, room: Mutex::default() }
+    }
+
     pub(crate) fn version(&self) -> i16 {
         self.header.api_version
+    }
+
+    fn room(&self) -> MutexGuard<'_, Option<Reservation>> {
+        self.room.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Encodes an answer that lies in memory.
@@ -191,7 +202,16 @@ impl Context {
     ) -> Result<Vec<ReplyPart>, Closed> {
         let frame = response_frame(self.header.correlation_id, self.version(), response)
             .map_err(|error| Closed::Protocol(format!("an answer could not be encoded: {error}")))?;
-        Ok(parts_of(frame, files))
+        let mut parts = parts_of(frame, files);
+        if let Some(mut room) = self.room().take() {
+            let in_memory = |part: &ReplyPart| match part {
+                ReplyPart::Bytes(bytes) => bytes.len(),
+                ReplyPart::File(_) | ReplyPart::Room(_) => 0,
+            };
+            room.set(parts.iter().map(in_memory).sum());
+            parts.push(ReplyPart::Room(Arc::new(room)));
+        }
+        Ok(parts)
     }
 }
 
@@ -210,11 +230,12 @@ pub(crate) async fn decide(
     frame: RequestFrame,
 ) -> Result<Decided, Closed> {
     let RequestFrame { body, reservation } = frame;
+    let bytes = body.len();
     let mut reader = Reader::new(body);
     let header = RequestHeader::decode(&mut reader)
         .map_err(|error| Closed::Protocol(format!("bad request header: {error}")))?;
     let (key, version) = (header.api_key, header.api_version);
-    let context = Context { broker, session, header };
+    let context = Context::new(broker, session, header);
     if !table::serves(key, version) {
         if key == ApiKey::ApiVersions {
             return api_versions::unsupported(&context);
@@ -224,9 +245,28 @@ pub(crate) async fn decide(
     if feature_gate::is_shut(&context) {
         return feature_gate::refuse(&context, reader);
     }
-    let decided = table::dispatch(context, reader).await;
+    let decided = match table::road(key, bytes) {
+        Road::Loop => table::dispatch(context, reader).await,
+        Road::Aside { waits } => aside(context, reader, waits).await,
+    };
     drop(reservation);
     decided
+}
+
+/// Decides a request on the threads for those that may take long.
+async fn aside(context: Context, reader: Reader, waits: bool) -> Result<Decided, Closed> {
+    let broker = Arc::clone(&context.broker);
+    let frame_bytes = reader.remaining();
+    let room = match waits {
+        true => broker.aside.reserve(frame_bytes).await,
+        false => broker.aside.take(frame_bytes),
+    };
+    *context.room() = Some(room);
+    let decided = broker.aside.run(table::dispatch(context, reader)).await?;
+    Ok(match decided {
+        Decided::Later(promise) => Decided::Later(Box::pin(async move { broker.aside.run(promise).await })),
+        decided => decided,
+    })
 }
 
 /// Decodes the body and answers it with what `handle` returns.
@@ -255,8 +295,17 @@ fn answer_later<R: Response + Send + 'static>(
     Decided::Later(Box::pin(async move { context.reply(&response.await) }))
 }
 
+/// Most bytes of memory that a decoded request may take beyond its frame.
+const DECODED_BYTES_MAX: usize = 64 << 20;
+
 /// Decodes a body. Bytes behind it are ignored, as Kafka ignores them.
 fn decode<R: Request>(context: &Context, mut reader: Reader) -> Result<R, Closed> {
-    R::decode(&mut reader, context.version())
-        .map_err(|error| Closed::Protocol(format!("bad {} request: {error}", context.header.api_key.name())))
+    reader.limit_memory(DECODED_BYTES_MAX);
+    let request = R::decode(&mut reader, context.version()).map_err(|error| {
+        Closed::Protocol(format!("bad {} request: {error}", context.header.api_key.name()))
+    })?;
+    if let Some(room) = context.room().as_mut() {
+        room.set(reader.memory_bytes());
+    }
+    Ok(request)
 }

@@ -108,6 +108,57 @@ pub(crate) fn api_name(code: i16) -> Option<&'static str> {
     SERVED.iter().map(|served| served.key).find(|key| key.code() == code).map(ApiKey::name)
 }
 
+/// Requests of every client's every second are decided on the event loop up to this size.
+const LOOP_BYTES: usize = 8 * 1024;
+
+/// So are requests with records, most of whose bytes nobody looks into there.
+const LOOP_BYTES_WITH_RECORDS: usize = 2 * 1024 * 1024;
+
+/// Where a request is decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Road {
+    /// On the event loop of its connection.
+    Loop,
+    /// On threads of its own ([`Aside`](crate::aside::Aside)); `waits` until there is room.
+    Aside { waits: bool },
+}
+
+/// Where a request of so many bytes is decided.
+pub(crate) fn road(key: ApiKey, bytes: usize) -> Road {
+    match key {
+        ApiKey::Produce if bytes <= LOOP_BYTES_WITH_RECORDS => Road::Loop,
+        // All topics have as long an answer as there are topics; but everybody needs it.
+        ApiKey::Metadata => Road::Aside { waits: bytes > LOOP_BYTES },
+        ApiKey::Fetch
+        | ApiKey::ListOffsets
+        | ApiKey::OffsetCommit
+        | ApiKey::OffsetFetch
+        | ApiKey::FindCoordinator
+        | ApiKey::JoinGroup
+        | ApiKey::Heartbeat
+        | ApiKey::LeaveGroup
+        | ApiKey::SyncGroup
+        | ApiKey::ApiVersions
+        | ApiKey::InitProducerId
+        | ApiKey::OffsetForLeaderEpoch
+        | ApiKey::AddPartitionsToTxn
+        | ApiKey::AddOffsetsToTxn
+        | ApiKey::EndTxn
+        | ApiKey::WriteTxnMarkers
+        | ApiKey::TxnOffsetCommit
+        | ApiKey::ConsumerGroupHeartbeat
+        | ApiKey::ShareGroupHeartbeat
+        | ApiKey::ShareFetch
+        | ApiKey::ShareAcknowledge
+            if bytes <= LOOP_BYTES =>
+        {
+            Road::Loop
+        }
+        // What tools ask, and whatever is large.
+        _ => Road::Aside { waits: true },
+    }
+}
+
 /// Hands a request to its API. [`serves`] has been asked before.
 pub(crate) async fn dispatch(context: Context, reader: Reader) -> Result<Decided, Closed> {
     match context.header.api_key {

@@ -18,6 +18,7 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
+use crate::budget::Reservation;
 use crate::disk::ServerDisk;
 use crate::metrics::Metrics;
 use crate::residency;
@@ -45,6 +46,8 @@ pub(crate) struct FileSlice {
 pub(crate) enum ReplyPart {
     Bytes(Bytes),
     File(FileSlice),
+    /// What the answer takes in memory, until all of it is sent.
+    Room(Arc<Reservation>),
 }
 
 enum Item {
@@ -57,6 +60,7 @@ enum Item {
     End {
         api_key: i16,
         started: Instant,
+        room: Option<Arc<Reservation>>,
     },
 }
 
@@ -99,8 +103,10 @@ impl Outbox {
         if self.is_empty() {
             self.last_progress = Instant::now();
         }
+        let mut room = None;
         for part in parts {
             match part {
+                ReplyPart::Room(held) => room = Some(held),
                 ReplyPart::Bytes(bytes) => {
                     self.pending_bytes += bytes.len() as u64;
                     self.items.push_back(Item::Bytes(bytes));
@@ -112,7 +118,12 @@ impl Outbox {
                 }
             }
         }
-        self.items.push_back(Item::End { api_key, started });
+        self.items.push_back(Item::End { api_key, started, room });
+    }
+
+    /// True if an answer that is not sent holds memory that others may wait for.
+    pub(crate) fn holds_room(&self) -> bool {
+        self.items.iter().any(|item| matches!(item, Item::End { room: Some(_), .. }))
     }
 
     /// Sends until the socket takes no more, the disk has to be waited for, or all is sent.
@@ -149,7 +160,7 @@ impl Outbox {
             match front {
                 Item::Bytes(bytes) if bytes.is_empty() => {}
                 Item::File { slice, .. } if slice.bytes == 0 => {}
-                Item::End { api_key, started } => self.metrics.answered(*api_key, started.elapsed()),
+                Item::End { api_key, started, .. } => self.metrics.answered(*api_key, started.elapsed()),
                 _ => break,
             }
             self.items.pop_front();

@@ -90,7 +90,7 @@ impl Outbox {
             let room = STAGED_BYTES - self.staged.bytes.len();
             match self.items.front_mut() {
                 None => break,
-                Some(Item::End { api_key, started }) => {
+                Some(Item::End { api_key, started, .. }) => {
                     self.staged.ends.push((*api_key, *started));
                     self.items.pop_front();
                 }

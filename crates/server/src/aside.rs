@@ -1,0 +1,92 @@
+//! Requests that may take longer than a turn of an event loop: they are decided on threads of their own.
+//!
+//! An event loop that decides one request keeps all its other connections waiting. What every client asks all the time is bounded by
+//! itself; what names many things, or is answered with much, goes here, whole: decoding, deciding, encoding. The operating system
+//! shares the processors between these threads and the event loops.
+//!
+//! What such requests take in memory beyond their frames, decoded and as answers that were not read yet, is charged to one budget. A
+//! request whose turn it is waits until there is room. Who does not read answers while others wait for room is closed.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use tailrace_kafka_wire::memory_budget_bytes;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinHandle;
+
+use crate::budget::{RequestBudget, Reservation};
+use crate::metrics::Metrics;
+
+/// What requests that are decided aside may take beside their frames.
+pub(crate) const ROOM_BYTES: usize = 128 << 20;
+
+/// Threads of their own, and memory.
+pub(crate) struct Aside {
+    /// `None` once it is dropped.
+    runtime: Option<Runtime>,
+    room: Arc<RequestBudget>,
+}
+
+impl Aside {
+    /// As many threads as there are processors, and `blocking` for what may block.
+    ///
+    /// # Errors
+    /// The operating system's, if it gives no threads.
+    pub(crate) fn start(blocking: usize, metrics: &Metrics) -> std::io::Result<Self> {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut builder = Builder::new_multi_thread();
+        builder.worker_threads(threads).max_blocking_threads(blocking).thread_name("aside").enable_all();
+        let room = RequestBudget::new(ROOM_BYTES, metrics.request_aside_memory.clone());
+        Ok(Self { runtime: Some(builder.build()?), room })
+    }
+
+    /// Runs `work` there. It ends when this is dropped.
+    ///
+    /// # Panics
+    /// If `work` does.
+    pub(crate) async fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
+        let runtime = self.runtime.as_ref().expect("it is there until it is dropped");
+        let mut running = Running(runtime.spawn(work));
+        match (&mut running.0).await {
+            Ok(done) => done,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // Only whoever drops it cancels it, or the end of the server, where nobody is answered any more.
+                Err(_) => std::future::pending().await,
+            },
+        }
+    }
+
+    /// Waits until there is room for what a frame of so many bytes may take when it is decoded.
+    pub(crate) async fn reserve(&self, frame_bytes: usize) -> Reservation {
+        let mut ticket = self.room.ticket();
+        std::future::poll_fn(|cx| ticket.poll_reserve(memory_budget_bytes(frame_bytes), cx)).await
+    }
+
+    /// The same without waiting, for those who may not be kept waiting.
+    pub(crate) fn take(&self, frame_bytes: usize) -> Reservation {
+        self.room.take(memory_budget_bytes(frame_bytes))
+    }
+
+    /// True if somebody waits for room.
+    pub(crate) fn is_short_of_room(&self) -> bool {
+        self.room.has_line()
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        // The last one who has the server may be a task: it must not wait for others.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+struct Running<T>(JoinHandle<T>);
+
+impl<T> Drop for Running<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
