@@ -84,7 +84,8 @@ start_postgres() { # user postgres, password s3cret
   echo 'host all all 127.0.0.0/8 scram-sha-256' > "$home/data/pg_hba.conf"
   [ "$(id -u)" != 0 ] || chown 65534:65534 "$home/data/pg_hba.conf"
   (cd "$home" && LC_ALL=C exec_unprivileged postgres -D data -h 127.0.0.2 -p "$(port_of "$POSTGRES")" -c unix_socket_directories= -c fsync=off) >> "$WORK/postgres.log" 2>&1 < /dev/null &
-  ready postgres $! accepts "$POSTGRES"
+  # It accepts connections, and refuses them, before it is ready.
+  ready postgres $! grep -q 'ready to accept connections' "$WORK/postgres.log"
 }
 exec_unprivileged() { if [ "$(id -u)" = 0 ]; then exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; else exec "$@"; fi; }
 
