@@ -1,4 +1,4 @@
-//! Requests that may take longer than a turn of an event loop: they are decided on threads of their own.
+//! What may take longer than a turn of an event loop: it is cut into turns ([`Turn`]), or done on threads of its own ([`Aside`]).
 //!
 //! An event loop that decides one request keeps all its other connections waiting. What every client asks all the time is bounded by
 //! itself; what names many things, or is answered with much, goes here, whole: decoding, deciding, encoding. The operating system
@@ -9,13 +9,41 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tailrace_kafka_wire::memory_budget_bytes;
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use crate::budget::{RequestBudget, Reservation};
 use crate::metrics::Metrics;
+
+/// A turn of an event loop takes no longer, but for one item.
+pub(crate) const TURN: Duration = Duration::from_millis(1);
+
+/// Lets others have their turn where a request has many items.
+#[derive(Debug)]
+pub(crate) struct Turn(Instant);
+
+impl Turn {
+    pub(crate) fn new() -> Self {
+        Self(Instant::now())
+    }
+
+    /// To be called before each item.
+    pub(crate) async fn rest(&mut self) {
+        if self.0.elapsed() >= TURN {
+            tokio::task::yield_now().await;
+            self.0 = Instant::now();
+        }
+    }
+}
+
+/// What was done on a worker panicked. Its place and its reason are on standard error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a worker panicked")]
+pub(crate) struct Panicked;
 
 /// What requests that are decided aside may take beside their frames.
 pub(crate) const ROOM_BYTES: usize = 128 << 20;
@@ -25,6 +53,8 @@ pub(crate) struct Aside {
     /// `None` once it is dropped.
     runtime: Option<Runtime>,
     room: Arc<RequestBudget>,
+    /// So that those who expand batches leave processors to the event loops.
+    working: Arc<Semaphore>,
 }
 
 impl Aside {
@@ -37,7 +67,24 @@ impl Aside {
         let mut builder = Builder::new_multi_thread();
         builder.worker_threads(threads).max_blocking_threads(blocking).thread_name("aside").enable_all();
         let room = RequestBudget::new(ROOM_BYTES, metrics.request_aside_memory.clone());
-        Ok(Self { runtime: Some(builder.build()?), room })
+        let working = Arc::new(Semaphore::new((threads / 2).max(1)));
+        Ok(Self { runtime: Some(builder.build()?), room, working })
+    }
+
+    /// Does `work` that cannot be cut, as expanding a batch, on a thread that may block: on half of the processors at most, in the order in
+    /// which it was asked for. It ends also if this is dropped.
+    ///
+    /// # Errors
+    /// It panicked.
+    pub(crate) async fn work<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Panicked> {
+        // It is never closed.
+        let permit = Arc::clone(&self.working).acquire_owned().await.map_err(|_| Panicked)?;
+        // It is kept to the end of the work, also if nobody waits for it any more.
+        let work = move || (work(), permit).0;
+        tokio::task::spawn_blocking(work).await.map_err(|_| Panicked)
     }
 
     /// Runs `work` there. It ends when this is dropped.

@@ -31,6 +31,8 @@ use crate::tls::Tls;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) request_bytes_max: i32,
+    /// Of requests without records.
+    pub(crate) other_bytes_max: i32,
     pub(crate) in_flight_max: usize,
     pub(crate) request_read_timeout: Duration,
     pub(crate) response_write_timeout: Duration,
@@ -42,6 +44,7 @@ impl Limits {
     pub(crate) fn of(config: &BrokerConfig) -> Self {
         Self {
             request_bytes_max: i32::try_from(config.socket_request_max_bytes).unwrap_or(i32::MAX),
+            other_bytes_max: i32::try_from(config.tailrace_request_other_max_bytes).unwrap_or(i32::MAX),
             in_flight_max: usize::try_from(config.tailrace_connection_in_flight_max).unwrap_or(1),
             request_read_timeout: Duration::from_millis(config.tailrace_request_read_timeout_ms),
             response_write_timeout: Duration::from_millis(config.tailrace_response_write_timeout_ms),

@@ -1,8 +1,9 @@
 //! One bound for the memory of all requests being read: `queued.max.request.bytes`, as in Kafka.
 //!
-//! A frame is admitted whole or not at all, so that two half-read frames never wait for each other, and in the order of
-//! arrival, so that a large one is not overtaken for ever. A connection that is not admitted stops reading, which slows
-//! its sender through TCP.
+//! A frame is admitted as it arrives, in steps: what was only announced takes nothing from others. Steps are granted in the order in
+//! which they were asked for, so that a large frame is not overtaken for ever. A connection whose next step is not granted stops
+//! reading, which slows its sender through TCP. So that half-read frames never wait for each other, the first in the line may go beyond
+//! the bound, one frame at a time: it is granted all that it needs.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,6 +26,8 @@ pub(crate) struct RequestBudget {
 #[derive(Debug, Default)]
 struct State {
     used: usize,
+    /// One frame goes beyond the bound.
+    has_guest: bool,
     /// Those who wait, first come first served. At most one per connection.
     line: VecDeque<(u64, Waker)>,
     next_number: u64,
@@ -43,6 +46,8 @@ pub(crate) struct Ticket {
 pub(crate) struct Reservation {
     budget: Arc<RequestBudget>,
     bytes: usize,
+    /// It goes beyond the bound.
+    is_guest: bool,
 }
 
 impl RequestBudget {
@@ -59,7 +64,7 @@ impl RequestBudget {
         let mut state = self.lock();
         state.used += bytes;
         self.show(&state);
-        Reservation { budget: Arc::clone(self), bytes }
+        Reservation { budget: Arc::clone(self), bytes, is_guest: false }
     }
 
     /// True if somebody waits.
@@ -122,7 +127,39 @@ impl Ticket {
         // There may be room for the next one too.
         state.wake_first();
         self.budget.show(&state);
-        Poll::Ready(Reservation { budget: Arc::clone(&self.budget), bytes })
+        Poll::Ready(Reservation { budget: Arc::clone(&self.budget), bytes, is_guest: false })
+    }
+
+    /// Raises `reservation` to `step` bytes of a frame that needs `whole`, or stands in line; the task is woken when it may be its turn.
+    /// Where there is no room, the first in line gets all that it needs, once the one before that did has been answered.
+    pub(crate) fn poll_grow(
+        &mut self,
+        reservation: &mut Reservation,
+        (step, whole): (usize, usize),
+        cx: &Context<'_>,
+    ) -> Poll<()> {
+        let mut state = self.budget.lock();
+        let is_first = match state.line.front() {
+            Some((first, _)) => Some(*first) == self.number,
+            None => true,
+        };
+        let has_room = state.used + step - reservation.bytes <= self.budget.total;
+        if !is_first || (!has_room && state.has_guest) {
+            self.number = Some(state.stand_in_line(self.number, cx.waker()));
+            return Poll::Pending;
+        }
+        let bytes = if has_room { step } else { whole };
+        state.has_guest |= !has_room;
+        reservation.is_guest |= !has_room;
+        state.used += bytes - reservation.bytes;
+        reservation.bytes = bytes;
+        if self.number.take().is_some() {
+            state.line.pop_front();
+        }
+        // There may be room for the next one too.
+        state.wake_first();
+        self.budget.show(&state);
+        Poll::Ready(())
     }
 }
 
@@ -137,6 +174,10 @@ impl Drop for Ticket {
 }
 
 impl Reservation {
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// What was reserved turned out to be so much. More is taken without waiting: it is there already.
     pub(crate) fn set(&mut self, bytes: usize) {
         let mut state = self.budget.lock();
@@ -151,6 +192,7 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         let mut state = self.budget.lock();
         state.used -= self.bytes;
+        state.has_guest &= !self.is_guest;
         self.budget.show(&state);
         state.wake_first();
     }
@@ -207,6 +249,47 @@ mod tests {
         drop(large);
         assert!(taken(&mut other, 10).is_some());
         drop(first);
+    }
+
+    fn grown(ticket: &mut Ticket, reservation: &mut Reservation, step: usize, whole: usize) -> bool {
+        ticket.poll_grow(reservation, (step, whole), &Context::from_waker(Waker::noop())).is_ready()
+    }
+
+    #[test]
+    fn of_half_read_frames_one_at_a_time_goes_beyond_the_bound() {
+        let budget = budget();
+        let mut tickets = [0; 3].map(|_| budget.ticket());
+        let mut held = [0; 3].map(|_| budget.take(0));
+        for number in 0..2 {
+            assert!(grown(&mut tickets[number], &mut held[number], 50, 90));
+        }
+        assert!(grown(&mut tickets[0], &mut held[0], 70, 90), "it gets all that it needs");
+        assert_eq!((held[0].bytes(), budget.gauge.get()), (90, 140));
+        assert!(!grown(&mut tickets[1], &mut held[1], 70, 90), "there is one beyond the bound");
+        assert!(!grown(&mut tickets[2], &mut held[2], 10, 10), "and no room");
+        let [first, mut second, mut third] = held;
+        drop(first);
+        assert!(!grown(&mut tickets[2], &mut third, 10, 10), "it is not first");
+        assert!(grown(&mut tickets[1], &mut second, 70, 90));
+        assert_eq!(second.bytes(), 70, "there is room for its step");
+        assert!(grown(&mut tickets[2], &mut third, 10, 10));
+        drop((second, third));
+        assert_eq!(budget.gauge.get(), 0);
+        assert!(!budget.has_line());
+    }
+
+    #[test]
+    fn who_was_beyond_the_bound_makes_way_for_the_next() {
+        let budget = budget();
+        let (mut first, mut second) = (budget.ticket(), budget.ticket());
+        let (mut a, mut b) = (budget.take(100), budget.take(0));
+        assert!(grown(&mut first, &mut a, 200, 300));
+        assert!(!grown(&mut second, &mut b, 200, 300));
+        drop(a);
+        assert!(grown(&mut second, &mut b, 200, 300));
+        assert_eq!(b.bytes(), 300);
+        drop(b);
+        assert!(grown(&mut first, &mut budget.take(0), 200, 300));
     }
 
     #[test]

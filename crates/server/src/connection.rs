@@ -18,8 +18,10 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
+use tailrace_kafka_wire::ApiKey;
 use tokio::time::Sleep;
 
+use crate::aside::TURN;
 use crate::broker::Broker;
 use crate::budget::{Reservation, SMALL_FRAME_BYTES, Ticket};
 use crate::kafka::{self, Decided, RequestFrame};
@@ -33,6 +35,12 @@ const READ_BYTES: usize = 16 * 1024;
 /// No further request is read while more than this waits to be sent, be it for the socket or for an earlier answer.
 /// Record batches count too, though they are in files, because they say how far the client lags.
 const OUTBOX_BYTES_MAX: u64 = 1024 * 1024;
+
+/// So many times what has arrived of a large frame is admitted.
+const ADMITTED_TIMES: usize = 4;
+
+/// Bytes of a large frame that must arrive between two looks at the limits, while others wait for memory.
+const LEAST_BYTES: usize = 64 * 1024;
 
 /// How often a quiet connection looks at its time limits.
 const LIMITS_INTERVAL: Duration = Duration::from_secs(1);
@@ -62,11 +70,17 @@ pub(crate) enum Closed {
     Socket(#[from] io::Error),
     #[error("frame length {length} is outside 1..={max} (socket.request.max.bytes)")]
     FrameLength { length: i32, max: i32 },
+    #[error(
+        "frame length {length} of a request without records is outside 1..={max} (tailrace.request.other.max.bytes)"
+    )]
+    OtherLength { length: i32, max: i32 },
     #[error("{0}")]
     Handshake(#[from] HandshakeError),
     #[error("the client began a TLS handshake, and tailrace.kafka.tls is false")]
     TlsOnPlain,
-    #[error("a request did not arrive within tailrace.request.read.timeout.ms")]
+    #[error(
+        "a request did not arrive within tailrace.request.read.timeout.ms, or too slowly while others waited for memory"
+    )]
     SlowRequest,
     #[error("answers were not read within tailrace.response.write.timeout.ms")]
     SlowReader,
@@ -80,7 +94,7 @@ impl Closed {
         match self {
             Self::ByClient | Self::Stopping | Self::Socket(_) => None,
             Self::Idle => Some("idle"),
-            Self::FrameLength { .. } => Some("frame_length"),
+            Self::FrameLength { .. } | Self::OtherLength { .. } => Some("frame_length"),
             Self::Handshake(_) => Some("tls_handshake"),
             Self::TlsOnPlain => Some("tls_on_plain"),
             Self::SlowRequest => Some("slow_request"),
@@ -113,6 +127,8 @@ pub(crate) struct Connection {
     transport: Transport,
     broker: Arc<Broker>,
     input: BytesMut,
+    /// Bytes in `input` at the last look at the limits.
+    input_before: usize,
     /// Arrival of the first byte of the frame in `input`.
     frame_started: Option<Instant>,
     /// Since when the client has had the time to send the frame in `input`.
@@ -148,6 +164,7 @@ impl Connection {
         Self {
             transport,
             input: BytesMut::new(),
+            input_before: 0,
             frame_started: None,
             frame_clock: None,
             paused: false,
@@ -187,6 +204,7 @@ impl Connection {
 
     /// Moves everything that can move. Never ready but with the connection's end.
     fn poll_turns(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Closed>> {
+        let began = Instant::now();
         loop {
             let decided = self.poll_deciding(cx)?;
             self.poll_replies(cx)?;
@@ -203,6 +221,10 @@ impl Connection {
             }
             let read = self.poll_read(cx)?;
             if !decided && !read {
+                break;
+            }
+            if began.elapsed() >= TURN {
+                cx.waker().wake_by_ref();
                 break;
             }
         }
@@ -279,10 +301,8 @@ impl Connection {
                 return Ok(true);
             }
             Some(frame) => {
-                if self.poll_admission(frame, cx).is_pending() {
-                    return Ok(false);
-                }
-                frame - self.input.len()
+                let Poll::Ready(admitted) = self.poll_admission(frame, cx) else { return Ok(false) };
+                admitted.min(frame) - self.input.len()
             }
             None => 0,
         };
@@ -301,30 +321,49 @@ impl Connection {
         Ok(true)
     }
 
-    /// Length of the frame in front of the buffer with its length field, `None` while that has not arrived.
+    /// Length of the frame in front of the buffer with its length field, `None` while that has not arrived, or not enough of the frame to
+    /// tell how long it may be.
     fn frame_bytes(&self) -> Result<Option<usize>, Closed> {
         let Some(prefix) = self.input.first_chunk::<4>() else { return Ok(None) };
         let length = i32::from_be_bytes(*prefix);
-        let max = self.broker.limits.request_bytes_max;
-        match usize::try_from(length) {
-            Ok(bytes) if bytes > 0 && length <= max => Ok(Some(4 + bytes)),
-            _ if prefix[..2] == TLS_HANDSHAKE => Err(Closed::TlsOnPlain),
-            _ => Err(Closed::FrameLength { length, max }),
+        let limits = &self.broker.limits;
+        let (max, other_max) = (limits.request_bytes_max, limits.other_bytes_max);
+        let bytes = match usize::try_from(length) {
+            Ok(bytes) if bytes > 0 && length <= max => 4 + bytes,
+            _ if prefix[..2] == TLS_HANDSHAKE => return Err(Closed::TlsOnPlain),
+            _ => return Err(Closed::FrameLength { length, max }),
+        };
+        if length <= other_max {
+            return Ok(Some(bytes));
+        }
+        match self.input.get(4..6) {
+            None => Ok(None),
+            Some(key) if key == ApiKey::Produce.code().to_be_bytes() => Ok(Some(bytes)),
+            Some(_) => Err(Closed::OtherLength { length, max: other_max }),
         }
     }
 
-    /// Small frames need no admission: each connection's read buffer is as large.
-    fn poll_admission(&mut self, frame: usize, cx: &Context<'_>) -> Poll<()> {
-        if frame <= SMALL_FRAME_BYTES || self.reservation.is_some() {
-            return Poll::Ready(());
+    /// How many bytes of the frame in front may be read; more than there are already. Small frames need no admission: each connection's read
+    /// buffer is as large.
+    fn poll_admission(&mut self, frame: usize, cx: &Context<'_>) -> Poll<usize> {
+        if frame <= SMALL_FRAME_BYTES {
+            return Poll::Ready(frame);
+        }
+        let reservation = self.reservation.get_or_insert_with(|| self.broker.budget.take(0));
+        let admitted = reservation.bytes().max(SMALL_FRAME_BYTES);
+        if self.input.len() < admitted {
+            return Poll::Ready(admitted);
         }
         let was_waiting = self.ticket.is_waiting();
-        match self.ticket.poll_reserve(frame, cx) {
-            Poll::Ready(reservation) => {
-                self.reservation = Some(reservation);
-                // Waiting for memory was not the client's fault: its time to send the frame begins now.
-                self.frame_clock = Some(Instant::now());
-                Poll::Ready(())
+        // The buffer may have had room for more than was admitted.
+        let step = (admitted.max(self.input.len()) * ADMITTED_TIMES).min(frame);
+        match self.ticket.poll_grow(reservation, (step, frame), cx) {
+            Poll::Ready(()) => {
+                if was_waiting {
+                    // Waiting for memory was not the client's fault: its time to send the rest begins now.
+                    self.frame_clock = Some(Instant::now());
+                }
+                Poll::Ready(reservation.bytes())
             }
             Poll::Pending => {
                 if !was_waiting {
@@ -360,6 +399,18 @@ impl Connection {
 
     fn check_limits(&mut self) -> Result<(), Closed> {
         let limits = &self.broker.limits;
+        let arrived = self.input.len().saturating_sub(self.input_before);
+        self.input_before = self.input.len();
+        let holds_memory = self.reservation.as_ref().is_some_and(|reservation| reservation.bytes() > 0);
+        if holds_memory
+            && self.may_read()
+            && !self.ticket.is_waiting()
+            && self.frame_clock.is_some_and(|since| since.elapsed() >= 2 * LIMITS_INTERVAL)
+            && arrived < LEAST_BYTES
+            && self.broker.budget.has_line()
+        {
+            return Err(Closed::SlowRequest);
+        }
         if self.outbox.stalled_since().is_some_and(|since| since.elapsed() >= limits.response_write_timeout) {
             return Err(Closed::SlowReader);
         }

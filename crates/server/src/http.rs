@@ -2,9 +2,11 @@
 //!
 //! Deliberately small: GET and HEAD, HTTP/1.1, no request body is read, every connection has a time limit.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http_body_util::Full;
@@ -14,7 +16,7 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::Notify;
 
 use crate::broker::Broker;
 use crate::cluster;
@@ -23,20 +25,20 @@ use crate::nats::monitor::{self, Answer};
 use crate::tls::HandshakeError;
 use crate::transport::ByteStream;
 
-/// Connections served at once; others wait in the listen queue. Each costs about 16 KiB.
+/// Connections served at once. Each costs about 16 KiB. For one more, the oldest that asks nothing at the moment is closed, so that whoever
+/// holds connections keeps no probe of `/healthz` out; while all are asking, others wait in the listen queue.
 const CONNECTIONS_MAX: usize = 64;
 
 /// A connection that has not sent a whole request header by then is closed.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+const HEADER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A connection is closed after this time, idle or not, so that slow readers cannot hold a place.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Serves until the task is dropped.
 pub(crate) async fn serve(listener: TcpListener, broker: Arc<Broker>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let places = Arc::new(Places::default());
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         let (stream, peer) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
@@ -45,18 +47,95 @@ pub(crate) async fn serve(listener: TcpListener, broker: Arc<Broker>) {
                 continue;
             }
         };
+        places.make_room().await;
+        let place = places.take();
         let broker = Arc::clone(&broker);
         tokio::spawn(async move {
-            let _place = place;
-            // For WebSockets: without it small messages wait for the acknowledgement of earlier ones.
-            if stream.set_nodelay(true).is_err() {
-                return;
-            }
-            match secure(stream, &broker).await {
-                Ok(stream) => serve_connection(stream, peer, broker).await,
-                Err(error) => tracing::info!(%peer, reason = %error, "HTTP connection cut"),
+            let evicted = Arc::clone(&place.0);
+            tokio::select! {
+                () = serve_one(stream, peer, &place, broker) => {}
+                () = evicted.evicted.notified() => tracing::debug!(%peer, "an idle HTTP connection made way for another one"),
             }
         });
+    }
+}
+
+async fn serve_one(stream: TcpStream, peer: SocketAddr, place: &Place, broker: Arc<Broker>) {
+    // For WebSockets: without it small messages wait for the acknowledgement of earlier ones.
+    if stream.set_nodelay(true).is_err() {
+        return;
+    }
+    match secure(stream, &broker).await {
+        Ok(stream) => serve_connection(stream, peer, Arc::clone(&place.0), broker).await,
+        Err(error) => tracing::info!(%peer, reason = %error, "HTTP connection cut"),
+    }
+}
+
+/// The connections that are served, the oldest first.
+#[derive(Default)]
+struct Places {
+    taken: Mutex<VecDeque<Arc<Taken>>>,
+    /// One was given back, or asks nothing any more.
+    freed: Notify,
+}
+
+struct Taken {
+    places: Arc<Places>,
+    /// A request is being answered.
+    is_asking: AtomicBool,
+    evicted: Notify,
+}
+
+/// Gives it back when dropped.
+struct Place(Arc<Taken>);
+
+impl Places {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<Taken>>> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until there is a place, or one can be taken from a connection that asks nothing.
+    async fn make_room(&self) {
+        loop {
+            let freed = self.freed.notified();
+            {
+                let mut taken = self.lock();
+                if taken.len() < CONNECTIONS_MAX {
+                    return;
+                }
+                let idle = taken.iter().position(|place| !place.is_asking.load(Ordering::Acquire));
+                if let Some(place) = idle.and_then(|number| taken.remove(number)) {
+                    place.evicted.notify_one();
+                    return;
+                }
+            }
+            freed.await;
+        }
+    }
+
+    fn take(self: &Arc<Self>) -> Place {
+        let places = Arc::clone(self);
+        let taken = Taken { places, is_asking: AtomicBool::new(false), evicted: Notify::new() };
+        let place = Arc::new(taken);
+        self.lock().push_back(Arc::clone(&place));
+        Place(place)
+    }
+}
+
+impl Taken {
+    fn asks(&self, whether: bool) {
+        self.is_asking.store(whether, Ordering::Release);
+        if !whether {
+            self.places.freed.notify_one();
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let places = &self.0.places;
+        places.lock().retain(|place| !Arc::ptr_eq(place, &self.0));
+        places.freed.notify_one();
     }
 }
 
@@ -68,14 +147,21 @@ async fn secure(stream: TcpStream, broker: &Broker) -> Result<Box<dyn ByteStream
     }
 }
 
-async fn serve_connection(stream: Box<dyn ByteStream>, peer: SocketAddr, broker: Arc<Broker>) {
+async fn serve_connection(
+    stream: Box<dyn ByteStream>,
+    peer: SocketAddr,
+    place: Arc<Taken>,
+    broker: Arc<Broker>,
+) {
     let service = service_fn(move |mut request| {
-        let broker = Arc::clone(&broker);
+        let (broker, place) = (Arc::clone(&broker), Arc::clone(&place));
         async move {
+            place.asks(true);
             let response = match WebSocketFront::answer(&broker, &mut request, peer) {
                 Some(response) => response,
                 None => respond(&request, &broker).await,
             };
+            place.asks(false);
             Ok::<_, Infallible>(response)
         }
     });

@@ -10,6 +10,7 @@ mod failure;
 mod group;
 mod http;
 mod interrupt;
+mod logging;
 mod nats;
 mod offline;
 mod output;

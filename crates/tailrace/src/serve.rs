@@ -4,12 +4,11 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tailrace_broker::config::{BrokerConfig, LogFormat};
 use tailrace_server::{ServerDisk, Startup, build_runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tracing_subscriber::EnvFilter;
 
 use crate::args::ServeArguments;
+use crate::logging;
 use crate::settings::Settings;
 
 type Failure = Box<dyn std::error::Error>;
@@ -17,7 +16,8 @@ type Failure = Box<dyn std::error::Error>;
 /// Runs until a signal stops it.
 pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, Failure> {
     let (settings, config) = Settings::load(arguments)?;
-    start_logging(&config)?;
+    // Standard output is for the ready line.
+    logging::start(&config)?;
     for variable in &settings.unknown_variables {
         tracing::warn!(%variable, "this variable begins like a setting of tailrace, but is none");
     }
@@ -103,17 +103,6 @@ impl Signals {
             _ = interrupt.recv() => "SIGINT",
         }
     }
-}
-
-/// Messages go to standard error: standard output is for the ready line.
-fn start_logging(config: &BrokerConfig) -> Result<(), Failure> {
-    let filter = EnvFilter::try_new(&config.log_level).map_err(|error| format!("log.level: {error}"))?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    match config.log_format {
-        LogFormat::Text => builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).init(),
-        LogFormat::Json => builder.json().init(),
-    }
-    Ok(())
 }
 
 /// Segments and connections take one descriptor each; the usual soft limit of 1,024 is soon reached.

@@ -513,6 +513,10 @@ settings! {
         /// Gives up, whenever it changes, what is damaged and on no replica any more: a word of its own, a colon, the name of a
         /// topic, and, after another colon, the number of a partition if it is only that one. Set by `tailrace cluster repair`.
         tailrace_repair_request: String = K::new("tailrace.repair.request", Text).default("").dynamic();
+        /// Size of the largest request of any API but Produce. A connection that announces a larger one is closed. Kafka has
+        /// socket.request.max.bytes for all.
+        tailrace_request_other_max_bytes: u32 = K::new("tailrace.request.other.max.bytes", Int).default("16777216").bytes()
+            .at_least(1);
         /// Time from the first byte of a request until its last; then the connection is closed. The default is the time
         /// after which clients give a request up.
         tailrace_request_read_timeout_ms: u64 = K::new("tailrace.request.read.timeout.ms", Long).default("30000").ms()

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use tailrace_broker::groups::{ClassicEvent, ClassicReply, GroupError, JoinAbilities, JoinRequest, Joined};
 use tailrace_kafka_wire::messages::join_group_request::JoinGroupRequest;
 use tailrace_kafka_wire::messages::join_group_response::{JoinGroupResponse, JoinGroupResponseMember};
@@ -68,7 +69,12 @@ fn join_request(context: &Context, request: JoinGroupRequest) -> (String, JoinRe
         session_timeout_ms: request.session_timeout_ms,
         rebalance_timeout_ms,
         protocol_type: request.protocol_type,
-        protocols: request.protocols.into_iter().map(|protocol| (protocol.name, protocol.metadata)).collect(),
+        // Copied: a slice would keep all of the frame for as long as the member is there.
+        protocols: request
+            .protocols
+            .into_iter()
+            .map(|protocol| (protocol.name, Bytes::copy_from_slice(&protocol.metadata)))
+            .collect(),
         abilities: JoinAbilities {
             comes_back_with_id: version >= MEMBER_ID_REQUIRED_FROM,
             skips_assignment: version >= SKIP_ASSIGNMENT_FROM,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use tailrace_broker::groups::{ClassicEvent, ClassicReply, MemberReference, SyncRequest};
 use tailrace_kafka_wire::messages::sync_group_request::SyncGroupRequest;
 use tailrace_kafka_wire::messages::sync_group_response::SyncGroupResponse;
@@ -33,7 +34,8 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         assignments: request
             .assignments
             .into_iter()
-            .map(|given| (Arc::from(given.member_id), given.assignment))
+            // Copied: a slice would keep all of the frame for as long as the generation lasts.
+            .map(|given| (Arc::from(given.member_id), Bytes::copy_from_slice(&given.assignment)))
             .collect(),
     };
     let pending = context.submit_classic(request.group_id, ClassicEvent::Sync(sync)).await;

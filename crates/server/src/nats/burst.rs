@@ -11,6 +11,9 @@ use crate::nats::outbuf::PUBLISHERS_ROUNDS;
 const INLINE_MAX: usize = 32;
 const INLINE_BYTES_MAX: usize = 1024 * 1024;
 
+/// So many deliveries a lookup counts that no cache had.
+const WORK_OF_LOOKUP: u64 = 64;
+
 /// Longest time that one burst is held back for slow consumers, as in nats-server.
 const STALL_MAX: Duration = Duration::from_millis(10);
 
@@ -55,6 +58,12 @@ impl Burst {
     pub(super) fn delivered(&mut self, bytes: usize) {
         self.messages_out += 1;
         self.bytes_out += bytes as u64;
+    }
+
+    /// What was done since it began, in deliveries. A lookup without a cache may visit many nodes.
+    #[inline]
+    pub(super) fn work(&self) -> u64 {
+        self.messages_out + (self.lookups - self.cache_hits) * WORK_OF_LOOKUP
     }
 
     /// Takes note of a lookup, and whether a cache had the answer (1 or 0).

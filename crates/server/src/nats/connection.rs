@@ -238,7 +238,8 @@ impl Connection {
     async fn after_read(&mut self, mut next: Next) -> Option<CloseReason> {
         loop {
             self.finish_burst();
-            if self.session.has_to_wait() {
+            // What was captured waits for the end of the burst: it is one batch for each partition.
+            if !matches!(next, Next::Rest) && self.session.has_to_wait() {
                 self.settle().await;
             }
             match next {
@@ -252,6 +253,10 @@ impl Connection {
                     return None;
                 }
                 Next::Close(reason) => return Some(reason),
+                Next::Rest => {
+                    tokio::task::yield_now().await;
+                    next = self.process();
+                }
                 Next::Pong => {
                     self.session.send_pong(&self.broker.nats);
                     next = self.process();

@@ -15,6 +15,7 @@ use tailrace_nats_wire::{
 };
 use tailrace_subjects::{Dialect, Pattern, SubscribeError};
 
+use crate::aside::TURN;
 use crate::nats::NatsFront;
 use crate::nats::auth::Permissions;
 use crate::nats::burst::Burst;
@@ -64,9 +65,17 @@ pub(super) enum Next {
     Pong,
     /// Check these credentials, then go on with the rest of the input.
     Authenticate(Box<ConnectOptions>),
+    /// Let others have their turn, then go on with the rest of the input.
+    Rest,
     /// Send what there is, and close.
     Close(CloseReason),
 }
+
+/// Operations after which the clock is looked at.
+const OPERATIONS_AT_ONCE: usize = 8;
+
+/// The same of messages that were delivered.
+const WORK_AT_ONCE: u64 = 64;
 
 impl Session {
     pub(super) fn new(front: &NatsFront, client: &Arc<Client>) -> Self {
@@ -107,13 +116,30 @@ impl Session {
     /// Carries out every whole operation of `input`. Returns the bytes that were used up.
     pub(super) fn process(&mut self, front: &NatsFront, input: &[u8]) -> (usize, Next) {
         let mut used = 0;
+        let began = Instant::now();
+        let (mut operations, mut work_before) = (0, self.burst.work());
         let next = loop {
+            if self.unauthenticated
+                && begins_without_connect(&input[used..])
+                && front.auth().guest().is_none()
+            {
+                // Nothing of it is waited for.
+                break self.fail(&ProtocolError::AuthorizationViolation, CloseReason::Authorization);
+            }
             match self.parser.next(&input[used..]) {
                 Ok(Step::More(bytes)) => break Next::Read(bytes),
                 Ok(Step::Done(op, bytes)) => {
                     used += bytes;
                     if let Some(next) = self.carry_out(front, op) {
                         break next;
+                    }
+                    operations += 1;
+                    let work = self.burst.work();
+                    if operations >= OPERATIONS_AT_ONCE || work - work_before >= WORK_AT_ONCE {
+                        if began.elapsed() >= TURN && used < input.len() {
+                            break Next::Rest;
+                        }
+                        (operations, work_before) = (0, work);
                     }
                 }
                 Err(error) => break self.refuse(&error),
@@ -472,4 +498,9 @@ fn is_reserved_reply(reply: &[u8]) -> bool {
 /// True if a subject has no empty words and no wildcards. Long ones are fine here.
 fn is_literal(subject: &[u8]) -> bool {
     subject.split(|&byte| byte == b'.').all(|word| !matches!(word, b"" | b"*" | b">"))
+}
+
+/// True if what comes is no CONNECT, as nats-server finds it by the first byte.
+fn begins_without_connect(input: &[u8]) -> bool {
+    input.first().is_some_and(|byte| !matches!(byte, b'C' | b'c'))
 }

@@ -341,6 +341,40 @@ async fn a_session_repeats_only_what_is_new() {
     assert_eq!(server.metric("tailrace_fetch_sessions").await, 0.0);
 }
 
+/// As Kafka has it: what is named last counts.
+#[tokio::test]
+async fn a_partition_that_is_named_twice_is_answered_once() {
+    let (_server, mut client) = with_topic(&[]).await;
+    for _ in 0..2 {
+        assert_eq!(client.produce_to("t", 1, -1, numbered(0, 1, 10)).await.error_code, 0);
+    }
+    let answer = client.call(12, &fetch_of(&[(1, 0), (2, 0), (1, 1)])).await;
+    assert_eq!(outline(&answer), [(1, ErrorCode::None, 1), (2, ErrorCode::None, 0)]);
+    let many: Vec<_> = (0..100_001).map(|partition| (partition, 0)).collect();
+    let answer = client.call(12, &fetch_of(&many)).await;
+    assert_eq!((error(answer.error_code), answer.responses.len()), (ErrorCode::InvalidRequest, 0));
+}
+
+/// Long lists, and whatever tools ask, are decided on other threads than short ones: the answers keep their order.
+#[tokio::test]
+async fn a_long_list_is_answered_as_a_short_one_is() {
+    let (_server, mut client) = with_topic(&[]).await;
+    assert_eq!(client.produce_to("t", 1, -1, numbered(0, 1, 10)).await.error_code, 0);
+    let long: Vec<_> = (0..2000).map(|partition| (partition, 0)).collect();
+    for _ in 0..10 {
+        client.send(12, &fetch_of(&long)).await;
+        client.send(12, &fetch_of(&[(1, 0)])).await;
+    }
+    for _ in 0..10 {
+        let (_, answer) = client.answer::<FetchRequest>(12).await;
+        let outline_of_long = outline(&answer);
+        assert_eq!(outline_of_long.len(), 2000);
+        assert_eq!(outline_of_long[1], (1, ErrorCode::None, 1));
+        assert_eq!(outline_of_long[3], (3, ErrorCode::UnknownTopicOrPartition, 0));
+        assert_eq!(outline(&client.answer::<FetchRequest>(12).await.1), [(1, ErrorCode::None, 1)]);
+    }
+}
+
 #[tokio::test]
 async fn a_session_by_ids_stays_one() {
     let (_server, mut client) = with_topic(&[]).await;

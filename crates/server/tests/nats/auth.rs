@@ -104,6 +104,16 @@ async fn a_user_of_the_settings_and_nobody_else() {
     assert!(watching.until_pong().await.is_empty());
 }
 
+/// Nothing is taken in from somebody who has not said who he is: the first byte that can begin no CONNECT ends the connection.
+#[tokio::test]
+async fn what_comes_before_connect_is_not_waited_for() {
+    let settings = [("tailrace.nats.user", "alice"), ("tailrace.nats.password", "s3sam open")];
+    let server = TestServer::with(&settings).await;
+    for first in ["PUB a 1048576\r\n", "P", "\r\n", "SUB > 1"] {
+        assert_eq!(refusal(&server, first).await, ["-ERR 'Authorization Violation'"], "{first:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_token() {
     let server = TestServer::with(&[("tailrace.nats.token", "t0ken")]).await;

@@ -210,6 +210,29 @@ async fn subsz_counts_lists_and_tests_subjects() {
     .await;
 }
 
+/// Whoever holds all places, and takes them again, keeps no probe out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn silent_connections_make_way_for_probes() {
+    let server = TestServer::start().await;
+    let address = server.http();
+    let mut silent = Vec::new();
+    for _ in 0..64 {
+        silent.push(tokio::net::TcpStream::connect(address).await.unwrap());
+    }
+    let again = tokio::spawn(async move {
+        while !silent.is_empty() {
+            silent.remove(0);
+            silent.push(tokio::net::TcpStream::connect(address).await.unwrap());
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+    });
+    for _ in 0..50 {
+        let answered = tokio::time::timeout(std::time::Duration::from_secs(1), server.get("/healthz")).await;
+        assert_eq!(answered.unwrap().0, 200);
+    }
+    again.abort();
+}
+
 #[tokio::test]
 async fn what_there_is_not_is_well_formed_and_healthz_takes_nats_options() {
     let server = TestServer::start().await;

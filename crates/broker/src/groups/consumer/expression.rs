@@ -28,17 +28,16 @@ fn compile(expression: &str) -> Result<Regex, GroupError> {
             "The regular expression has {length} bytes, more than {EXPRESSION_BYTES_MAX}."
         )));
     }
-    let build = |pattern: &str| RegexBuilder::new(pattern).size_limit(COMPILED_BYTES_MAX).build();
-    let refuse = |error: regex::Error| {
-        invalid(format!(
-            "The regular expression '{expression}' is not valid: {}.",
-            error.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ")
-        ))
+    let refuse = |error: String| {
+        let reason = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
+        invalid(format!("The regular expression '{expression}' is not valid: {reason}."))
     };
     let translated = without_quotes(expression);
     // By itself first: "a)|(b" is not valid, though it would be between parentheses.
-    build(&translated).map_err(refuse)?;
-    build(&format!(r"\A(?:{translated})\z")).map_err(refuse)
+    regex_syntax::parse(&translated).map_err(|error| refuse(error.to_string()))?;
+    let whole = format!(r"\A(?:{translated})\z");
+    let built = RegexBuilder::new(&whole).size_limit(COMPILED_BYTES_MAX).build();
+    built.map_err(|error| refuse(error.to_string()))
 }
 
 /// Replaces `\Q...\E` by its text, escaped.

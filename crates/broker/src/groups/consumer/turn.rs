@@ -114,16 +114,22 @@ impl<'a> Turn<'a> {
         if self.group.expressions.is_empty() {
             return false;
         }
-        let last = self.group.resolved.values().map(|resolved| resolved.at).max();
-        let age = last.map_or(i64::MAX, |last| self.moment.now.since(last));
+        let oldest = self.group.resolved.values().map(|resolved| resolved.at).min();
+        let age = oldest.map_or(i64::MAX, |oldest| self.moment.now.since(oldest));
         let unresolved = self.group.expressions.keys().any(|one| !self.group.resolved.contains_key(one));
         let stale = is_other(&self.group.seen_by_expressions, self.moment) && age >= REGEX_REFRESH_MIN_MS;
-        if !unresolved && !stale && age < self.settings.regex_refresh_interval_ms.into() {
+        let due = stale || age >= self.settings.regex_refresh_interval_ms.into();
+        if !unresolved && !due {
             return false;
         }
-        self.group.seen_by_expressions = Arc::downgrade(self.moment.image);
+        if due {
+            self.group.seen_by_expressions = Arc::downgrade(self.moment.image);
+        }
+        // One that came anew is no reason to look for all others again: compiling them takes long.
+        let is_wanted = |one: &&String| due || !self.group.resolved.contains_key(*one);
+        let wanted: Vec<_> = self.group.expressions.keys().filter(is_wanted).cloned().collect();
         let mut changed = false;
-        for one in self.group.expressions.keys().cloned().collect::<Vec<_>>() {
+        for one in wanted {
             let topics = expression::resolve(&one, self.moment.image);
             let differs = self.group.resolved.get(&one).is_none_or(|before| before.topics != topics);
             changed |= differs;

@@ -21,6 +21,7 @@ use tailrace_kafka_wire::{ErrorCode, Reader};
 use tailrace_replication::Appended;
 use tokio::time::Instant;
 
+use crate::aside::Turn;
 use crate::connection::Closed;
 use crate::kafka::{Context, Decided, decode, leader_hints};
 use crate::outbox::ReplyPart;
@@ -99,11 +100,13 @@ async fn append_all(
     };
     let mut uncommitted = Vec::new();
     let mut seen = HashSet::new();
+    let mut turn = Turn::new();
     let mut responses = Vec::with_capacity(request.topic_data.len());
     for data in request.topic_data {
         let topic = find_topic(context, &data);
         let mut partition_responses = Vec::with_capacity(data.partition_data.len());
         for partition in data.partition_data {
+            turn.rest().await;
             let index = partition.index;
             let response = match &topic {
                 Err(code) => PartitionRefusal::from(*code).answer(index),

@@ -46,7 +46,11 @@ pub(super) async fn append_to_partition(
         return Err(ErrorCode::UnsupportedCompressionType.into());
     }
     let rules = topic.append_rules(now, broker.limits.decompressed_bytes_max);
-    let batch = check(data.records, rules).await;
+    let batch = check(data.records, rules, &broker.aside).await.map_err(|error| {
+        tracing::error!(partition = %handle.id, %error, "checking a batch panicked");
+        let message = "checking the batch failed; see the server's log";
+        PartitionRefusal::new(ErrorCode::UnknownServerError, message)
+    })?;
     let batch = batch.map_err(|error| PartitionRefusal::of_batch(&error, handle.reader.log_start()))?;
     let (bytes, records) = (batch.bytes.len() as u64, batch.header.record_count.max(0).unsigned_abs());
     // Those who listen get the records from the log, later: only whether anybody might is looked at here.
