@@ -1,16 +1,16 @@
 //! Many lookups at once: their cache misses overlap, since all slots are asked for before the first is read, and all leaves
 //! before the first is compared.
 
-use crossbeam_epoch::{self as epoch, Guard};
-
 use super::Inner;
 use super::clock::Time;
 use super::core::Place;
 use super::directory::{Entry, SHAPES_MAX};
+use super::epoch::{self, Guard};
 use super::leaf::LeafRef;
 use super::lookup::is_late;
+use super::slot::Slot;
 use super::sync::prefetch;
-use super::table::{Slot, Table, decode, is_candidate};
+use super::table::Table;
 use super::words::Words;
 use crate::TextError;
 
@@ -133,13 +133,13 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
                 }
                 let hash = entry.hash(&self.core, words);
                 let table = entry.shape.head(guard);
-                prefetch(table.slot(table.home(hash)));
+                table.prefetch_home(hash);
                 probes.push(Probe { entry, table, hash, state: State::Absent });
             }
             counts[index] = (probes.len() - before) as u8;
         }
         for probe in probes.iter_mut() {
-            probe.state = peek(probe.table, probe.hash, time);
+            probe.state = peek(probe.table, probe.hash, time, guard);
         }
         let mut next = 0;
         for (index, error) in errors.into_iter().enumerate().take(group.len()) {
@@ -178,23 +178,28 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
 
 /// What a table says about a hash without comparing texts.
 #[inline]
-fn peek<'g, V: Clone + Send + 'static>(table: &'g Table<V>, hash: u64, time: Time) -> State<'g, V> {
+fn peek<'g, V: Clone + Send + 'static>(
+    table: &'g Table<V>,
+    hash: u64,
+    time: Time,
+    guard: &'g Guard,
+) -> State<'g, V> {
     if is_late(table.dropped(), time) {
         return State::Unclear;
     }
     let home = table.home(hash);
     for index in home..home + table.capacity() {
-        let raw = table.load(index);
-        if raw.is_null() {
+        let word = table.load(index, guard);
+        if word.is_empty() {
             return State::Absent;
         }
-        if is_candidate(raw, hash) {
-            let (Slot::Leaf(leaf) | Slot::Frozen(leaf)) = decode(raw) else { return State::Unclear };
+        if word.is_candidate(hash) {
+            let (Slot::Leaf(leaf) | Slot::Frozen(leaf)) = word.decode() else { return State::Unclear };
             prefetch(leaf.as_ptr());
             prefetch(leaf.as_ptr().wrapping_byte_add(48));
             return State::Candidate(leaf);
         }
-        match decode::<V>(raw) {
+        match word.decode() {
             Slot::Leaf(_) | Slot::Frozen(_) => {}
             Slot::Deleted(removed) if !is_late(removed, time) => {}
             _ => return State::Unclear,

@@ -1,8 +1,7 @@
 //! Results of exact subjects, kept by one thread or connection.
 
-use crossbeam_epoch as epoch;
-
 use super::TupleSpace;
+use super::epoch;
 use super::words::Words;
 use crate::TextError;
 use crate::scan::{eight, short};

@@ -3,9 +3,8 @@
 
 use std::ptr;
 
-use crossbeam_epoch::Guard;
-
 use super::clock::{Clock, Time};
+use super::epoch::{Guard, Life, free_box};
 use super::leaf::{History, Leaf, LeafRef, Meta, Subscribers};
 use super::registry::Registry;
 use super::sync::{AtomicPtr, Ordering};
@@ -78,7 +77,7 @@ impl Core {
             let older = replaced.map_or_else(Vec::new, |old| self.older(old, stamp));
             if older.is_empty() {
                 leaf.decide(&meta, stamp);
-            } else if leaf.keep(&meta, History { stamp, older }).is_ok() {
+            } else if leaf.keep(&meta, History { stamp, older, life: Life::begin() }).is_ok() {
                 // If the replaced leaf has a history still, its place is on the stack, or with a tidy that will find this leaf: it looks
                 // at the place again after it has dropped a history.
                 let listed = replaced.is_some_and(|old| matches!(old.meta(), Meta::Kept(_)));
@@ -120,7 +119,7 @@ impl Core {
             Meta::Kept(_) => {
                 if let Some(history) = leaf.forget() {
                     // SAFETY: the exchange took it from the leaf, and whoever reads it holds a guard from before.
-                    unsafe { guard.defer_unchecked(move || drop(Box::from_raw(history))) };
+                    unsafe { guard.defer_unchecked(move || free_box(Box::from_raw(history))) };
                 }
                 true
             }
@@ -187,5 +186,8 @@ impl Drop for Core {
 /// No one who pins from now on can reach the leaf, and it is retired once.
 pub(crate) unsafe fn retire<V: Send + 'static>(leaf: *mut Leaf<V>, guard: &Guard) {
     // SAFETY: as the caller promises.
-    unsafe { guard.defer_unchecked(move || Leaf::free(leaf)) };
+    unsafe {
+        (*leaf).is_retired();
+        guard.defer_unchecked(move || Leaf::free(leaf));
+    }
 }

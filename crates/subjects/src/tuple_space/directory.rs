@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use crossbeam_epoch::Guard;
-
 use super::clock::Time;
 use super::core::Core;
+use super::epoch::Guard;
 use super::shape::Shape;
 use super::words::{SHAPE_WORDS_MAX, ShapeKey, Words};
 use crate::Dialect;

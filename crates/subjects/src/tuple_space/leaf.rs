@@ -17,6 +17,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use super::clock::Time;
+use super::epoch::{Guard, Life, free_box};
 use super::sync::{AtomicPtr, Ordering};
 use super::tree::Tree;
 use super::trie::TrieNode;
@@ -139,6 +140,7 @@ pub(crate) struct History<V> {
     /// When the version that carries this history began.
     pub(crate) stamp: Time,
     pub(crate) older: Vec<(Time, Subscribers<V>)>,
+    pub(crate) life: Life,
 }
 
 /// What a leaf's meta word says.
@@ -155,6 +157,7 @@ pub(crate) struct Leaf<V> {
     /// Bits 0 to 15: bytes of text; 16 and 17: kind of body; the rest: subscriber id, if there is one subscriber.
     packed: u64,
     body: Body<V>,
+    life: Life,
     // The text follows.
 }
 
@@ -193,7 +196,7 @@ impl<V> Clone for LeafRef<'_, V> {
 
 impl<V> Copy for LeafRef<'_, V> {}
 
-impl<V> Leaf<V> {
+impl<V: 'static> Leaf<V> {
     fn layout(text_bytes: usize) -> Layout {
         let text = Layout::array::<u8>(text_bytes).expect("a text has at most 65,535 bytes");
         let (layout, offset) = Layout::new::<Self>().extend(text).expect("a leaf has less than 2^63 bytes");
@@ -215,7 +218,7 @@ impl<V> Leaf<V> {
         assert!(text.len() >> LENGTH_BITS == 0, "a pattern has at most 65,535 bytes");
         assert!(id <= ID_MAX, "a subscriber id has at most 46 bits");
         let packed = text.len() as u64 | kind << LENGTH_BITS | id << ID_SHIFT;
-        let leaf = Self { meta: AtomicPtr::new(replaces.cast()), packed, body };
+        let leaf = Self { meta: AtomicPtr::new(replaces.cast()), packed, body, life: Life::begin() };
         let layout = Self::layout(text.len());
         // SAFETY: the layout is that of a leaf and its text, so not of size zero; both parts are written within it.
         unsafe {
@@ -238,7 +241,7 @@ impl<V> Leaf<V> {
         unsafe {
             let meta = *(*leaf).meta.get_mut();
             if meta.addr() & STATE_MASK == KEPT {
-                drop(Box::from_raw(meta.map_addr(|bits| bits & !STATE_MASK).cast::<History<V>>()));
+                free_box(Box::from_raw(meta.map_addr(|bits| bits & !STATE_MASK).cast::<History<V>>()));
             }
             match (*leaf).packed >> LENGTH_BITS & 3 {
                 KIND_ONE => ManuallyDrop::drop(&mut (*leaf).body.one),
@@ -247,8 +250,17 @@ impl<V> Leaf<V> {
                 _ => {}
             }
             let layout = Self::layout((*leaf).packed as usize & 0xffff);
+            ptr::drop_in_place(&raw mut (*leaf).life);
+            #[cfg(shuttle)]
+            super::epoch::bury(move || dealloc(leaf.cast(), layout));
+            #[cfg(not(shuttle))]
             dealloc(leaf.cast(), layout);
         }
+    }
+
+    /// It goes into the hands of the reclamation scheme.
+    pub(crate) fn is_retired(&self) {
+        self.life.is_retired();
     }
 }
 
@@ -267,7 +279,14 @@ impl<'g, V> LeafRef<'g, V> {
     #[inline]
     fn get(self) -> &'g Leaf<V> {
         // SAFETY: a `LeafRef` is made of a leaf that lives as long as `'g`; only its meta word changes, which is atomic.
-        unsafe { &*self.leaf.as_ptr() }
+        let leaf = unsafe { &*self.leaf.as_ptr() };
+        leaf.life.is_used();
+        leaf
+    }
+
+    /// It is found in a slot.
+    pub(crate) fn is_reached(self, guard: &Guard) {
+        self.get().life.is_reached(guard);
     }
 
     /// The pattern's text.
@@ -304,8 +323,12 @@ impl<'g, V> LeafRef<'g, V> {
     fn parse(self, meta: *mut ()) -> Meta<'g, V> {
         match meta.addr() & STATE_MASK {
             STAMPED => Meta::Stamped((meta.addr() >> 2) as Time),
-            // SAFETY: a history lives until the word has moved on and all guards of that moment have ended.
-            KEPT => Meta::Kept(unsafe { &*meta.map_addr(|bits| bits & !STATE_MASK).cast::<History<V>>() }),
+            KEPT => {
+                // SAFETY: a history lives until the word has moved on and all guards of that moment have ended.
+                let history = unsafe { &*meta.map_addr(|bits| bits & !STATE_MASK).cast::<History<V>>() };
+                history.life.is_used();
+                Meta::Kept(history)
+            }
             // SAFETY: the replaced leaf is retired only after this word has moved on.
             _ => unsafe { LeafRef::new(meta.cast()) }.map_or(Meta::Fresh, Meta::Replaces),
         }

@@ -8,14 +8,12 @@
 
 use std::mem::MaybeUninit;
 
-use crossbeam_epoch::Guard;
-
 use super::Inner;
 use super::clock::Time;
 use super::core::Place;
 use super::directory::Directory;
+use super::epoch::Guard;
 use super::leaf::{LeafRef, Meta, View};
-use super::sync::prefetch;
 use super::words::Words;
 
 /// Something was written after the moment at which a lookup looks.
@@ -55,7 +53,7 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
             for (entry, probe) in group.iter().zip(&mut probes) {
                 let table = entry.shape.head(guard);
                 let hash = entry.hash(core, words);
-                prefetch(table.slot(table.home(hash)));
+                table.prefetch_home(hash);
                 probe.write((table, hash));
             }
             for (entry, probe) in group.iter().zip(probes) {

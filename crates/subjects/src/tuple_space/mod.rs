@@ -46,6 +46,7 @@ mod clock;
 mod core;
 mod counts;
 mod directory;
+mod epoch;
 mod leaf;
 mod lookup;
 #[cfg(test)]
@@ -54,6 +55,7 @@ mod published;
 mod registry;
 mod release;
 mod shape;
+mod slot;
 mod snapshot;
 mod sync;
 mod table;
@@ -62,8 +64,6 @@ mod trie;
 mod words;
 
 use std::sync::Arc;
-
-use crossbeam_epoch::{self as epoch, Guard};
 
 pub use batch::Batch;
 pub use cache::Cache;
@@ -74,6 +74,7 @@ pub use table::MIGRATION_SLOTS;
 use self::core::{Core, Place};
 use self::counts::{Counts, Outcome};
 use self::directory::Directory;
+use self::epoch::Guard;
 use self::leaf::{LeafRef, SubscriberId, View};
 use self::published::{Published, TrieRoot};
 use self::shape::NotHere;

@@ -4,9 +4,8 @@
 use std::ptr;
 use std::sync::Arc;
 
-use crossbeam_epoch::Guard;
-
 use super::core::{Core, Place, retire};
+use super::epoch::{Guard, free_box};
 use super::leaf::{Leaf, LeafRef, Subscribers, View};
 use super::sync::{AtomicPtr, Ordering};
 use super::trie::TrieNode;
@@ -34,7 +33,7 @@ impl<T: Send + 'static> Published<T> {
             let new = Box::into_raw(Box::new(new));
             if self.0.compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
                 // SAFETY: the exchange took it out of its only place, and it came from a box.
-                unsafe { guard.defer_unchecked(move || drop(Box::from_raw(old))) };
+                unsafe { guard.defer_unchecked(move || free_box(Box::from_raw(old))) };
                 return;
             }
             // SAFETY: the failed exchange has not published it.

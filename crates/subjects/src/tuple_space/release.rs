@@ -4,8 +4,9 @@
 //! pages go back to the kernel a piece at a time, each piece in a later round of reclamation, and the empty rest at last.
 #![expect(unsafe_code, reason = "memory is retired through the reclamation scheme")]
 
-use crossbeam_epoch::Guard;
-
+use super::epoch::Guard;
+#[cfg(not(all(target_os = "linux", not(miri), not(shuttle))))]
+use super::epoch::free_box;
 use super::table::Table;
 
 /// Bytes that one step gives back.
@@ -18,7 +19,10 @@ const STEP: usize = 256 << 10;
 /// It came from a box, no one who pins from now on can reach it, and it is retired once.
 pub(crate) unsafe fn retire_table<V: Clone + Send + 'static>(table: *mut Table<V>, guard: &Guard) {
     // SAFETY: as the caller promises.
-    unsafe { guard.defer_unchecked(move || release(Box::from_raw(table), 0)) };
+    unsafe {
+        (*table).life.is_retired();
+        guard.defer_unchecked(move || release(Box::from_raw(table), 0));
+    }
     // A thread that only adds makes no other garbage, which would take this along.
     guard.flush();
 }
@@ -40,7 +44,7 @@ fn release<V: Clone + Send + 'static>(table: Box<Table<V>>, released: usize) {
     unsafe {
         libc::madvise(std::ptr::with_exposed_provenance_mut(from), bytes, libc::MADV_DONTNEED);
     }
-    let guard = crossbeam_epoch::pin();
+    let guard = super::epoch::pin();
     // SAFETY: the table belongs to this closure alone, which may run at any time and in any thread.
     unsafe { guard.defer_unchecked(move || release(table, released + bytes)) };
     guard.flush();
@@ -48,5 +52,5 @@ fn release<V: Clone + Send + 'static>(table: Box<Table<V>>, released: usize) {
 
 #[cfg(not(all(target_os = "linux", not(miri), not(shuttle))))]
 fn release<V: Clone + Send + 'static>(table: Box<Table<V>>, _released: usize) {
-    drop(table);
+    free_box(table);
 }

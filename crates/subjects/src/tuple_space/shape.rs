@@ -1,15 +1,15 @@
 //! All patterns of one shape: a chain of tables, of which all but the last are being moved into the next.
 #![expect(unsafe_code, reason = "tables are reached by raw pointers under a reclamation scheme")]
 
-use crossbeam_epoch::Guard;
-
 use super::clock::Time;
 use super::core::{Core, Place, retire};
+use super::epoch::{Guard, free_box};
 use super::leaf::{Leaf, LeafRef, Meta, SubscriberId, Subscribers};
 use super::lookup::{Conflict, is_late};
 use super::release::retire_table;
+use super::slot::{Slot, Word};
 use super::sync::{AtomicPtr, Ordering, prefetch};
-use super::table::{Seek, Slot, Table, decode, encode, is_candidate};
+use super::table::{Seek, Table};
 use super::words::ShapeKey;
 
 pub(crate) struct Shape<V: Clone + Send + 'static> {
@@ -56,13 +56,13 @@ impl<V: Clone + Send + 'static> Shape<V> {
             let mut moved = false;
             let home = table.home(hash);
             for index in home..home + table.capacity() {
-                let raw = table.load(index);
-                if raw.is_null() {
+                let word = table.load(index, guard);
+                if word.is_empty() {
                     break;
                 }
-                match decode::<V>(raw) {
+                match word.decode() {
                     Slot::Leaf(leaf) | Slot::Frozen(leaf) => {
-                        if is_candidate(raw, hash) {
+                        if word.is_candidate(hash) {
                             // A leaf often lies across two cache lines: ask for both at once.
                             prefetch(leaf.as_ptr().wrapping_byte_add(48));
                             if is_it(leaf) {
@@ -114,16 +114,16 @@ impl<V: Clone + Send + 'static> Shape<V> {
             match table.seek(core, hash, |leaf| leaf.text() == text, guard) {
                 Seek::Vacant(index) => {
                     let new = Leaf::allocate(text, Subscribers::One(0, value.clone()), std::ptr::null_mut());
-                    if publish(core, table, index, std::ptr::null_mut(), new, place, guard).is_some() {
+                    if publish(core, table, index, Word::EMPTY, new, place, guard).is_some() {
                         table.count_taken(index, true);
                         return Ok(0);
                     }
                 }
-                Seek::Found(index, raw, leaf) => {
+                Seek::Found(index, word, leaf) => {
                     core.settle(leaf, place);
                     let (subscribers, id) = leaf.view().with(value.clone());
                     let new = Leaf::allocate(text, subscribers, leaf.as_ptr());
-                    if publish(core, table, index, raw, new, place, guard).is_some() {
+                    if publish(core, table, index, word, new, place, guard).is_some() {
                         if leaf.view().is_none() {
                             table.count_revived(index);
                         }
@@ -147,8 +147,8 @@ impl<V: Clone + Send + 'static> Shape<V> {
             let is_it = |leaf: LeafRef<'_, V>| {
                 leaf.view().contains(id) && core.hasher.hash(core.dialect, leaf.text()) == hash
             };
-            let (index, raw, leaf) = match table.seek(core, hash, is_it, guard) {
-                Seek::Found(index, raw, leaf) => (index, raw, leaf),
+            let (index, word, leaf) = match table.seek(core, hash, is_it, guard) {
+                Seek::Found(index, word, leaf) => (index, word, leaf),
                 Seek::Migrating => continue,
                 Seek::Vacant(_) | Seek::Collision | Seek::Full => return false,
             };
@@ -156,11 +156,11 @@ impl<V: Clone + Send + 'static> Shape<V> {
             let Some(rest) = leaf.view().without(id) else { return false };
             let emptied = matches!(rest, Subscribers::None);
             let new = Leaf::allocate(leaf.text(), rest, leaf.as_ptr());
-            if let Some(new) = publish(core, table, index, raw, new, place, guard) {
+            if let Some(new) = publish(core, table, index, word, new, place, guard) {
                 // SAFETY: the exchange took it out of its only slot, and its successor is settled.
                 unsafe { retire(leaf.as_ptr(), guard) };
                 if emptied {
-                    table.bury(index, encode(new.as_ptr(), hash), new, guard);
+                    table.bury(index, Word::leaf(new, hash), new, guard);
                     table.count_emptied(index);
                 }
                 return true;
@@ -174,13 +174,13 @@ impl<V: Clone + Send + 'static> Shape<V> {
             let Some(table) = self.writer_table(core, hash, guard) else { return true };
             let is_it = |leaf: LeafRef<'_, V>| core.hasher.hash(core.dialect, leaf.text()) == hash;
             match table.seek(core, hash, is_it, guard) {
-                Seek::Found(index, raw, leaf) => {
+                Seek::Found(index, word, leaf) => {
                     core.settle(leaf, Place::Table(self.key, hash));
                     let had_history = matches!(leaf.meta(), Meta::Kept(_));
                     if !core.trim(leaf, guard) {
                         return false;
                     }
-                    table.bury(index, raw, leaf, guard);
+                    table.bury(index, word, leaf, guard);
                     if !had_history {
                         return true;
                     }
@@ -292,7 +292,7 @@ impl<V: Clone + Send + 'static> Shape<V> {
             let last = first | u64::MAX >> bits;
             let (home, end) = (here.home(first), here.home(last));
             for index in home..home + here.capacity() {
-                match decode(here.load(index)) {
+                match here.load(index, guard).decode() {
                     Slot::Empty | Slot::End if index >= end => break,
                     Slot::Leaf(leaf) | Slot::Frozen(leaf) => {
                         let hash = core.hasher.hash(core.dialect, leaf.text());
@@ -318,7 +318,7 @@ impl<V: Clone + Send + 'static> Shape<V> {
                 (*last).migrate_all(core, self.key, guard);
                 last = std::ptr::from_ref(next).cast_mut();
             }
-            (*last).free_leaves();
+            (*last).free_leaves(guard);
         }
     }
 }
@@ -329,34 +329,37 @@ impl<V: Clone + Send + 'static> Drop for Shape<V> {
         let mut table = *self.head.get_mut();
         while !table.is_null() {
             // SAFETY: nobody else has the shape any more, and tables came from boxes.
-            table = unsafe { Box::from_raw(table) }.last_successor();
+            let mut last = unsafe { Box::from_raw(table) };
+            table = last.last_successor();
+            free_box(last);
         }
     }
 }
 
 /// Puts a new leaf into a slot and settles it; frees it if the slot holds something else by now.
+#[cfg_attr(shuttle, track_caller)]
 fn publish<'g, V: Clone + Send + 'static>(
     core: &Core,
     table: &Table<V>,
     index: usize,
-    from: *mut Leaf<V>,
+    from: Word<'g, V>,
     new: *mut Leaf<V>,
     place: Place,
     _guard: &'g Guard,
 ) -> Option<LeafRef<'g, V>> {
     let Place::Table(_, hash) = place else { unreachable!("a table's leaf") };
+    // SAFETY: nobody else has the leaf yet; once it is published it can be retired only by who takes it out of its slot, and this
+    // thread is pinned.
+    let leaf = unsafe { LeafRef::new(new) }?;
     if cfg!(tailrace_broken = "stamp") {
         // Broken on purpose, to show that the tests notice: `cargo xtask prove subjects`.
-        // SAFETY: nobody else has the leaf yet.
-        unsafe { LeafRef::new(new) }.map(|leaf| core.settle(leaf, place));
+        core.settle(leaf, place);
     }
-    if !table.exchange(index, from, encode(new, hash)) {
+    if !table.exchange(index, from, Word::leaf(leaf, hash)) {
         // SAFETY: the failed exchange has not published it.
         unsafe { Leaf::free(new) };
         return None;
     }
-    // SAFETY: it can be retired only by who takes it out of its slot, and this thread is pinned.
-    let leaf = unsafe { LeafRef::new(new) }?;
     core.settle(leaf, place);
     Some(leaf)
 }

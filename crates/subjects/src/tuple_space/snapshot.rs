@@ -5,11 +5,10 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crossbeam_epoch as epoch;
-
 use super::Inner;
 use super::clock::Time;
 use super::core::Place;
+use super::epoch;
 use super::leaf::View as Subscribers;
 use super::registry::Seat;
 use crate::TextError;

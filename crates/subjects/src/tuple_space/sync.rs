@@ -5,7 +5,7 @@
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 #[cfg(shuttle)]
-pub(crate) use self::modelled::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+pub(crate) use self::modelled::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, choose};
 
 /// So many null pointers. The memory comes zeroed from the allocator, so that a large table costs no pause: its pages
 /// appear as they are touched.
@@ -48,7 +48,8 @@ mod modelled {
 
     pub(crate) use plain::Ordering;
 
-    fn choose() {
+    /// Another thread may go on from here.
+    pub(crate) fn choose() {
         shuttle::sync::atomic::AtomicBool::new(false).load(Ordering::SeqCst);
     }
 

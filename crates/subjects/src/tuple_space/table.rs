@@ -15,20 +15,17 @@
 //! It changes the key only in the last table of the chain. A leaf is put into the successor before its slot says `Moved`, and nobody
 //! changes it there until then: so a reader may trust a leaf, frozen or not, and goes on to the successor when a run holds `Moved` or
 //! `End` and not its key. Any thread can take over any step from one that has stopped.
-#![expect(unsafe_code, reason = "slots are tagged pointers to leaves under a reclamation scheme")]
+#![expect(unsafe_code, reason = "leaves and tables are reached by raw pointers under a reclamation scheme")]
 
 use std::ptr;
 
-use crossbeam_epoch::Guard;
-
 use super::clock::Time;
 use super::core::{Core, Place, retire};
+use super::epoch::{Guard, Life};
 use super::leaf::{Leaf, LeafRef, Meta};
-use super::sync::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, null_pointers, zeros};
+use super::slot::{Slot, Slots, Word};
+use super::sync::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, prefetch, zeros};
 use super::words::ShapeKey;
-
-#[cfg(not(target_pointer_width = "64"))]
-compile_error!("slots keep 16 bits of hash above a pointer of 48");
 
 /// The most slots that one write moves for others while a table grows, shrinks or is cleaned. It bounds the pause of an
 /// operation: 16 slots hold about 10 leaves.
@@ -39,38 +36,15 @@ const CHUNK: usize = if cfg!(shuttle) { 2 } else { MIGRATION_SLOTS };
 /// Counters per table: a power of two.
 const STRIPES: usize = 16;
 
-const FROZEN: usize = 0b001;
-const DELETED: usize = 0b010;
-const MOVED: usize = 0b100;
-const END: usize = 0b110;
-const LOW: usize = 0b111;
 /// In place of a successor: the shape has none and will have none.
 const RETIRED: usize = 1;
-const MARKER: usize = 0b110;
-const ADDRESS: usize = (1 << 48) - 1 - LOW;
-
-/// What a slot holds.
-pub(crate) enum Slot<'g, V> {
-    Empty,
-    Leaf(LeafRef<'g, V>),
-    Frozen(LeafRef<'g, V>),
-    /// A leaf was here until this time.
-    Deleted(Time),
-    /// What was here is in the successor, or was dropped.
-    Moved,
-    /// This slot was empty; what would be here is in the successor.
-    End,
-}
-
-/// A slot's word.
-pub(crate) type Raw<V> = *mut Leaf<V>;
 
 #[repr(C)]
 pub(crate) struct Table<V> {
     /// How far to shift a hash right for its home.
     shift: u32,
     bits: u32,
-    slots: Box<[AtomicPtr<Leaf<V>>]>,
+    slots: Slots<V>,
     /// The newest time of a deletion of which no slot tells any more.
     dropped: AtomicU64,
     pub(crate) next: AtomicPtr<Self>,
@@ -85,6 +59,7 @@ pub(crate) struct Table<V> {
     is_target: AtomicBool,
     /// It never holds anything: a table between a shape's last use and its retirement or its return.
     sealed: bool,
+    pub(crate) life: Life,
 }
 
 /// Counters of a part of the slots, on a cache line of their own.
@@ -98,7 +73,7 @@ struct Stripe {
 
 /// Where a writer's key is.
 pub(crate) enum Seek<'g, V> {
-    Found(usize, Raw<V>, LeafRef<'g, V>),
+    Found(usize, Word<'g, V>, LeafRef<'g, V>),
     /// Not there; this is where it would be.
     Vacant(usize),
     /// Another pattern has the same hash.
@@ -116,7 +91,7 @@ impl<V: Clone + Send + 'static> Table<V> {
         Self {
             shift: 64 - bits,
             bits,
-            slots: null_pointers(slots),
+            slots: Slots::empty(slots),
             dropped: AtomicU64::new(0),
             next: AtomicPtr::new(ptr::null_mut()),
             cursor: AtomicUsize::new(0),
@@ -125,13 +100,14 @@ impl<V: Clone + Send + 'static> Table<V> {
             stripes: (0..stripes).map(stripe).collect(),
             is_target: AtomicBool::new(false),
             sealed: false,
+            life: Life::begin(),
         }
     }
 
     /// A table that sends everyone to its successor.
     pub(crate) fn sealed() -> Self {
         let table = Self { sealed: true, ..Self::smallest() };
-        table.slots.iter().for_each(|slot| slot.store(marker(END), Ordering::SeqCst));
+        table.slots.end_all();
         table
     }
 
@@ -167,8 +143,7 @@ impl<V: Clone + Send + 'static> Table<V> {
     /// The addresses of its slots.
     #[cfg(all(target_os = "linux", not(miri), not(shuttle)))]
     pub(crate) fn slots_memory(&self) -> std::ops::Range<usize> {
-        let start = self.slots.as_ptr().expose_provenance();
-        start..start + size_of_val(&*self.slots)
+        self.slots.memory()
     }
 
     pub(crate) fn capacity(&self) -> usize {
@@ -180,15 +155,16 @@ impl<V: Clone + Send + 'static> Table<V> {
         (hash >> self.shift) as usize
     }
 
+    /// Asks for the memory of the slot at which the run of a hash begins.
     #[inline]
-    pub(crate) fn slot(&self, index: usize) -> &AtomicPtr<Leaf<V>> {
-        // SAFETY: a table has 2^n slots, so that the masked index is below their number.
-        unsafe { self.slots.get_unchecked(index & (self.slots.len() - 1)) }
+    pub(crate) fn prefetch_home(&self, hash: u64) {
+        prefetch(self.slots.address(self.home(hash)));
     }
 
     #[inline]
-    pub(crate) fn load(&self, index: usize) -> Raw<V> {
-        self.slot(index).load(Ordering::SeqCst)
+    pub(crate) fn load<'g>(&self, index: usize, guard: &'g Guard) -> Word<'g, V> {
+        self.life.is_used();
+        self.slots.load(index, guard)
     }
 
     /// The newest deletion of which this table's slots do not tell.
@@ -302,21 +278,21 @@ impl<V: Clone + Send + 'static> Table<V> {
         core: &Core,
         hash: u64,
         is_it: impl Fn(LeafRef<'g, V>) -> bool,
-        _guard: &'g Guard,
+        guard: &'g Guard,
     ) -> Seek<'g, V> {
         let home = self.home(hash);
         let mut collision = false;
         for index in home..home + self.slots.len() {
-            let raw = self.load(index);
-            match decode(raw) {
+            let word = self.load(index, guard);
+            match word.decode() {
                 Slot::Empty if collision => return Seek::Collision,
                 Slot::Empty => return Seek::Vacant(index),
                 Slot::Frozen(_) | Slot::Moved | Slot::End => return Seek::Migrating,
                 Slot::Deleted(_) => {}
                 Slot::Leaf(leaf) => {
-                    if tag(raw) == hash & TAG {
+                    if word.has_tag(hash) {
                         if is_it(leaf) {
-                            return Seek::Found(index, raw, leaf);
+                            return Seek::Found(index, word, leaf);
                         }
                         collision |= core.hasher.hash(core.dialect, leaf.text()) == hash;
                     }
@@ -326,8 +302,10 @@ impl<V: Clone + Send + 'static> Table<V> {
         Seek::Full
     }
 
-    pub(crate) fn exchange(&self, index: usize, from: Raw<V>, to: Raw<V>) -> bool {
-        self.slot(index).compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    #[cfg_attr(shuttle, track_caller)]
+    pub(crate) fn exchange(&self, index: usize, from: Word<'_, V>, to: Word<'_, V>) -> bool {
+        self.life.is_used();
+        self.slots.exchange(index, from, to)
     }
 
     // ---- moving ----
@@ -338,7 +316,7 @@ impl<V: Clone + Send + 'static> Table<V> {
         let home = self.home(hash);
         for index in home..home + self.slots.len() {
             self.migrate_slot(index, next, core, shape, guard);
-            if matches!(decode(self.load(index)), Slot::End) {
+            if matches!(self.load(index, guard).decode(), Slot::End) {
                 return;
             }
         }
@@ -366,7 +344,7 @@ impl<V: Clone + Send + 'static> Table<V> {
             }
             let slots = chunk * CHUNK..(chunk + 1) * CHUNK;
             for index in slots.clone() {
-                super::sync::prefetch(address(self.load(index)));
+                prefetch(self.load(index, guard).address());
             }
             for index in slots {
                 self.migrate_slot(index, next, core, shape, guard);
@@ -393,26 +371,26 @@ impl<V: Clone + Send + 'static> Table<V> {
 
     fn migrate_slot(&self, index: usize, next: &Self, core: &Core, shape: ShapeKey, guard: &Guard) {
         loop {
-            let raw = self.load(index);
-            match decode(raw) {
+            let word = self.load(index, guard);
+            match word.decode() {
                 Slot::Moved | Slot::End => return,
                 Slot::Empty => {
-                    self.exchange(index, raw, marker(END));
+                    self.exchange(index, word, Word::END);
                 }
                 Slot::Deleted(time) => {
                     // Before the slot stops to tell.
                     next.note_dropped(time);
-                    self.exchange(index, raw, marker(MOVED));
+                    self.exchange(index, word, Word::MOVED);
                 }
                 Slot::Leaf(leaf)
                     if leaf.view().is_none()
-                        && self.drop_removed(index, raw, leaf, next, core, shape, guard) => {}
+                        && self.drop_removed(index, word, leaf, next, core, shape, guard) => {}
                 Slot::Leaf(_) => {
-                    self.exchange(index, raw, raw.map_addr(|bits| bits | FROZEN));
+                    self.exchange(index, word, word.frozen());
                 }
                 Slot::Frozen(leaf) => {
-                    self.adopt_into(next, index, raw, leaf, core, shape, guard);
-                    self.exchange(index, raw, marker(MOVED));
+                    self.adopt_into(next, index, word, leaf, core, shape, guard);
+                    self.exchange(index, word, Word::MOVED);
                 }
             }
         }
@@ -423,7 +401,7 @@ impl<V: Clone + Send + 'static> Table<V> {
     fn drop_removed(
         &self,
         index: usize,
-        raw: Raw<V>,
+        word: Word<'_, V>,
         leaf: LeafRef<'_, V>,
         next: &Self,
         core: &Core,
@@ -436,11 +414,28 @@ impl<V: Clone + Send + 'static> Table<V> {
             return false;
         }
         next.note_dropped(time);
-        if self.exchange(index, raw, marker(MOVED)) {
+        if self.exchange(index, word, Word::MOVED) {
             // SAFETY: the exchange took the leaf out of its only slot.
             unsafe { retire(leaf.as_ptr(), guard) };
         }
         true
+    }
+
+    /// Begins to move the leaf of a key, as a thread does that stops before its slot says `Moved`.
+    #[cfg(shuttle)]
+    pub(crate) fn move_without_end(&self, core: &Core, shape: ShapeKey, hash: u64, guard: &Guard) {
+        let next = self.successor(guard).expect("a table that is being moved");
+        for index in self.home(hash)..self.home(hash) + self.slots.len() {
+            let word = self.load(index, guard);
+            if let Slot::Leaf(leaf) = word.decode()
+                && core.hasher.hash(core.dialect, leaf.text()) == hash
+            {
+                assert!(self.exchange(index, word, word.frozen()));
+                self.adopt_into(next, index, word.frozen(), leaf, core, shape, guard);
+                return;
+            }
+        }
+        panic!("no leaf of this hash");
     }
 
     /// Puts the leaf of a frozen slot into the successor, or finds it there.
@@ -454,14 +449,13 @@ impl<V: Clone + Send + 'static> Table<V> {
         &self,
         mut into: &'g Self,
         from: usize,
-        frozen: Raw<V>,
+        frozen: Word<'g, V>,
         leaf: LeafRef<'_, V>,
         core: &Core,
         shape: ShapeKey,
         guard: &'g Guard,
     ) {
         let hash = core.hasher.hash(core.dialect, leaf.text());
-        let target = frozen.map_addr(|bits| bits & !FROZEN);
         'tables: loop {
             while let Some(next) = into.successor(guard) {
                 into.migrate_run(core, shape, hash, guard);
@@ -477,13 +471,13 @@ impl<V: Clone + Send + 'static> Table<V> {
             let home = into.home(hash);
             let mut index = home;
             while index < home + into.slots.len() {
-                let raw = into.load(index);
-                match decode(raw) {
+                let word = into.load(index, guard);
+                match word.decode() {
                     Slot::Empty => {
-                        if self.load(from) != frozen {
+                        if self.load(from, guard) != frozen {
                             return;
                         }
-                        if into.exchange(index, raw, target) {
+                        if into.exchange(index, word, frozen.thawed()) {
                             into.count_taken(index, !leaf.view().is_none());
                             return;
                         }
@@ -500,9 +494,9 @@ impl<V: Clone + Send + 'static> Table<V> {
     }
 
     /// Turns a removed leaf into a mark that tells when it was removed, unless a snapshot still needs it.
-    pub(crate) fn bury(&self, index: usize, raw: Raw<V>, leaf: LeafRef<'_, V>, guard: &Guard) {
+    pub(crate) fn bury(&self, index: usize, word: Word<'_, V>, leaf: LeafRef<'_, V>, guard: &Guard) {
         let Meta::Stamped(time) = leaf.meta() else { return };
-        if leaf.view().is_none() && self.exchange(index, raw, marker((time as usize) << 3 | DELETED)) {
+        if leaf.view().is_none() && self.exchange(index, word, Word::deleted(time)) {
             // SAFETY: the exchange took the leaf out of its only slot.
             unsafe { retire(leaf.as_ptr(), guard) };
         }
@@ -518,55 +512,15 @@ impl<V: Clone + Send + 'static> Table<V> {
     ///
     /// # Safety
     /// Nobody else has this table, and it is the last one of its chain.
-    pub(crate) unsafe fn free_leaves(&self) {
-        for slot in &self.slots {
-            if let Slot::Leaf(leaf) = decode(slot.swap(ptr::null_mut(), Ordering::Relaxed)) {
+    pub(crate) unsafe fn free_leaves(&self, guard: &Guard) {
+        for index in 0..self.slots.len() {
+            let word = self.load(index, guard);
+            if let Slot::Leaf(leaf) = word.decode()
+                && self.exchange(index, word, Word::EMPTY)
+            {
                 // SAFETY: nobody else has the matcher, and each leaf is in one slot of its last table.
                 unsafe { Leaf::free(leaf.as_ptr()) };
             }
         }
-    }
-}
-
-/// The bits of a hash that a slot keeps beside its pointer.
-const TAG: u64 = 0xffff;
-
-/// The bits of hash in a slot with a leaf.
-#[inline]
-pub(crate) fn tag<V>(raw: Raw<V>) -> u64 {
-    (raw.addr() >> 48) as u64
-}
-
-/// The word of a slot with this leaf.
-pub(crate) fn encode<V>(leaf: *mut Leaf<V>, hash: u64) -> Raw<V> {
-    assert!(leaf.addr() & !ADDRESS == 0, "addresses have 48 bits here");
-    leaf.map_addr(|address| address | ((hash & TAG) as usize) << 48)
-}
-
-#[inline]
-fn address<V>(raw: Raw<V>) -> *mut Leaf<V> {
-    raw.map_addr(|bits| bits & ADDRESS)
-}
-
-fn marker<V>(bits: usize) -> Raw<V> {
-    ptr::without_provenance_mut(bits)
-}
-
-/// Whether this, if it is not null, may be a leaf of this hash.
-#[inline]
-pub(crate) fn is_candidate<V>(raw: Raw<V>, hash: u64) -> bool {
-    tag(raw) == hash & TAG && raw.addr() & MARKER == 0
-}
-
-#[inline]
-pub(crate) fn decode<'g, V>(raw: Raw<V>) -> Slot<'g, V> {
-    // SAFETY: slots hold leaves that are retired only after they have left their slots; whoever loads a slot holds a guard.
-    let leaf = || unsafe { LeafRef::new(address(raw)) };
-    match raw.addr() & LOW {
-        0 => leaf().map_or(Slot::Empty, Slot::Leaf),
-        FROZEN => leaf().map_or(Slot::Empty, Slot::Frozen),
-        DELETED => Slot::Deleted((raw.addr() >> 3) as Time),
-        MOVED => Slot::Moved,
-        _ => Slot::End,
     }
 }

@@ -6,9 +6,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, MaxSteps, Runner, thread};
 
+use super::super::epoch;
 use super::super::{Batch, Cache, Subscription, TupleSpace};
 use super::history::{Call, Moments, Op, Set, is_linearizable, show};
 use crate::{Dialect, Limits, Pattern};
+
+/// A thread of a model.
+pub(crate) type Thread = Box<dyn FnOnce(&World) + Send>;
+
+pub(crate) fn does(thread: impl FnOnce(&World) + Send + 'static) -> Thread {
+    Box::new(thread)
+}
 
 /// A matcher whose values are numbers below 32, with the history of what threads do to it.
 pub(crate) struct World {
@@ -123,6 +131,18 @@ impl World {
         }
     }
 
+    /// Gives the last table of each shape a successor.
+    pub(crate) fn grow(&self) {
+        let guard = &epoch::pin();
+        for shape in self.space.inner.directory(guard).shapes() {
+            let mut last = shape.head(guard);
+            while let Some(next) = last.successor(guard) {
+                last = next;
+            }
+            last.begin_migration();
+        }
+    }
+
     pub(crate) fn len(&self) {
         self.note(|| (Op::Len(self.space.len()), ()));
     }
@@ -150,7 +170,7 @@ impl World {
     }
 
     /// Runs the threads, then looks once more in every way; the history must have an order.
-    pub(crate) fn run(self: &Arc<Self>, threads: Vec<Box<dyn FnOnce(&Self) + Send>>) {
+    pub(crate) fn run(self: &Arc<Self>, threads: Vec<Thread>) {
         let started: Vec<_> = threads
             .into_iter()
             .map(|thread| {
@@ -181,10 +201,15 @@ pub(crate) fn check(model: impl Fn() + Send + Sync + Clone + 'static) {
     explore(PctScheduler::new(4, runs / 2), model);
 }
 
+/// Runs a script of one thread.
+pub(crate) fn play(script: impl Fn() + Send + Sync + 'static) {
+    explore(RandomScheduler::new(1), script);
+}
+
 fn explore(scheduler: impl Scheduler + 'static, model: impl Fn() + Send + Sync + 'static) {
     let mut config = Config::new();
     config.stack_size = 0x4_0000;
     config.max_steps = MaxSteps::FailAfter(200_000);
     config.silence_warnings = true;
-    Runner::new(scheduler, config).run(model);
+    Runner::new(scheduler, config).run(move || epoch::run(&model));
 }

@@ -1,8 +1,7 @@
 //! Interleavings that have been wrong once, or nearly, taken step by step.
 
-use crossbeam_epoch::{self as epoch, Guard};
-
 use super::super::clock::Time;
+use super::super::epoch::{self, Guard};
 use super::super::words::ShapeKey;
 use super::super::{Inner, Subscription, TupleSpace};
 use crate::{Dialect, Limits, Pattern};

@@ -5,14 +5,9 @@ use super::super::clock::Clock;
 use super::super::counts::Counts;
 use super::super::directory::SHAPES_MAX;
 use super::super::{Batch, Cache, TupleSpace};
-use super::runs::{World, check};
+use super::runs::{Thread, World, check, does};
 use crate::{Dialect, Limits, Pattern, SubscribeError};
 use std::sync::Arc;
-
-/// A thread of a model.
-fn does(thread: impl FnOnce(&World) + Send + 'static) -> Box<dyn FnOnce(&World) + Send> {
-    Box::new(thread)
-}
 
 fn swap(world: &World, value: u32) {
     world.add(value);
@@ -283,7 +278,7 @@ fn fill(space: &TupleSpace<u32>, room: usize) {
 }
 
 /// As [`World::run`], without what would count the fillers.
-fn run_full(world: &Arc<World>, threads: Vec<Box<dyn FnOnce(&World) + Send>>) {
+fn run_full(world: &Arc<World>, threads: Vec<Thread>) {
     let started = threads.into_iter().map(|thread| {
         let world = world.clone();
         shuttle::thread::spawn(move || thread(&world))
