@@ -28,7 +28,8 @@
 //! 1. A slot that was taken never becomes empty. Hence one key has at most one leaf per table, and one table of a chain in which it may
 //!    change.
 //! 2. A stamp is drawn after its leaf can be reached, and decided once. Stamps along the versions of one pattern never fall.
-//! 3. A replaced leaf is retired after its successor has its stamp; so `Replaces` never points to freed memory.
+//! 3. A replaced leaf is retired after its successor has its stamp; so `Replaces` never points to freed memory. Only a writer retires a
+//!    leaf, out of its only slot; moving a table retires none (`table` says why that slot is the only one).
 //! 4. A removal leaves a mark with its stamp in its slot. When a table is moved, the newest such stamp stays with its successor, and
 //!    with the directory when a shape is retired: nothing disappears without a trace of when.
 //! 5. A live snapshot has registered before it looked at the clock. So a writer who drew its stamp and then sees no snapshot needs to keep

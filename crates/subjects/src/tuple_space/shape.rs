@@ -9,7 +9,7 @@ use super::lookup::{Conflict, is_late};
 use super::release::retire_table;
 use super::slot::{Slot, Word};
 use super::sync::{AtomicPtr, Ordering, prefetch};
-use super::table::{Seek, Table};
+use super::table::{Buried, Seek, Table};
 use super::words::ShapeKey;
 
 pub(crate) struct Shape<V: Clone + Send + 'static> {
@@ -127,7 +127,7 @@ impl<V: Clone + Send + 'static> Shape<V> {
                         if leaf.view().is_none() {
                             table.count_revived(index);
                         }
-                        // SAFETY: the exchange took it out of its only slot, and its successor is settled.
+                        // SAFETY: a writer takes a leaf out of its only slot; see "Who retires a leaf" of tables. What replaces it is settled.
                         unsafe { retire(leaf.as_ptr(), guard) };
                         return Ok(id);
                     }
@@ -157,10 +157,12 @@ impl<V: Clone + Send + 'static> Shape<V> {
             let emptied = matches!(rest, Subscribers::None);
             let new = Leaf::allocate(leaf.text(), rest, leaf.as_ptr());
             if let Some(new) = publish(core, table, index, word, new, place, guard) {
-                // SAFETY: the exchange took it out of its only slot, and its successor is settled.
+                // SAFETY: a writer takes a leaf out of its only slot; see "Who retires a leaf" of tables. What replaces it is settled.
                 unsafe { retire(leaf.as_ptr(), guard) };
                 if emptied {
-                    table.bury(index, Word::leaf(new, hash), new, guard);
+                    if table.bury(index, Word::leaf(new, hash), new, guard) == Buried::Elsewhere {
+                        self.trim(core, hash, guard);
+                    }
                     table.count_emptied(index);
                 }
                 return true;
@@ -168,7 +170,7 @@ impl<V: Clone + Send + 'static> Shape<V> {
         }
     }
 
-    /// Drops the history of a pattern if no snapshot needs it; false if one does.
+    /// Drops the history of a pattern if no snapshot needs it, and its leaf if the pattern was removed; false if a snapshot needs it.
     pub(crate) fn trim(&self, core: &Core, hash: u64, guard: &Guard) -> bool {
         loop {
             let Some(table) = self.writer_table(core, hash, guard) else { return true };
@@ -180,11 +182,12 @@ impl<V: Clone + Send + 'static> Shape<V> {
                     if !core.trim(leaf, guard) {
                         return false;
                     }
-                    table.bury(index, word, leaf, guard);
-                    if !had_history {
+                    let buried = table.bury(index, word, leaf, guard);
+                    if !had_history && buried != Buried::Elsewhere {
                         return true;
                     }
-                    // Once more: a writer may have replaced the leaf, relying on its history to be listed.
+                    // Once more: a writer may have replaced the leaf, relying on its history to be listed; or the leaf has been moved, and
+                    // moving buries nothing.
                 }
                 Seek::Migrating => {}
                 Seek::Vacant(_) | Seek::Collision | Seek::Full => return true,
@@ -200,7 +203,7 @@ impl<V: Clone + Send + 'static> Shape<V> {
         loop {
             match table.successor(guard) {
                 Some(next) => {
-                    table.migrate_run(core, self.key, hash, guard);
+                    table.migrate_run(core, hash, guard);
                     table = next;
                 }
                 None if !table.is_sealed() => return Some(table),
@@ -220,7 +223,7 @@ impl<V: Clone + Send + 'static> Shape<V> {
             return false;
         }
         // From here on it goes the way of any move: a pattern that is found or comes gives the sealed table a successor.
-        while !head.migrate_chunk(core, self.key, guard) {}
+        while !head.migrate_chunk(core, guard) {}
         self.help(core, guard);
         head.successor(guard).is_some_and(Table::retire_shape)
     }
@@ -240,7 +243,7 @@ impl<V: Clone + Send + 'static> Shape<V> {
         // SAFETY: as in `head`.
         let head = unsafe { &*old };
         let Some(next) = head.successor(guard) else { return };
-        if !head.migrate_chunk(core, self.key, guard) {
+        if !head.migrate_chunk(core, guard) {
             return;
         }
         next.filled();
@@ -315,7 +318,7 @@ impl<V: Clone + Send + 'static> Shape<V> {
         unsafe {
             let mut last = self.head.load(Ordering::SeqCst);
             while let Some(next) = (*last).successor(guard) {
-                (*last).migrate_all(core, self.key, guard);
+                (*last).migrate_all(core, guard);
                 last = std::ptr::from_ref(next).cast_mut();
             }
             (*last).free_leaves(guard);

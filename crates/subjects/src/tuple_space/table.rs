@@ -14,18 +14,35 @@
 //! A writer that meets a table with a successor moves first the run of slots of its own key, then one chunk of others.
 //! It changes the key only in the last table of the chain. A leaf is put into the successor before its slot says `Moved`, and nobody
 //! changes it there until then: so a reader may trust a leaf, frozen or not, and goes on to the successor when a run holds `Moved` or
-//! `End` and not its key. Any thread can take over any step from one that has stopped.
+//! `End` and not its key. Any thread can take over any step from one that has stopped. Moving takes every leaf along, removed ones too.
+//!
+//! # Who retires a leaf
+//! While it is moved, a leaf lies in the slots of two tables; of more, when a mover stops before its slot says `Moved` and the next table is moved
+//! too. So only a *writer of the key* takes a leaf away: it has moved the key's run in every table of the chain that has a
+//! successor, and then exchanges the word of an unfrozen leaf in the last table, for another leaf or for a mark. Then that slot was the only one:
+//! 1. A leaf comes into a slot when it is published, into one slot of the table of a writer of its key, or when it is moved from a frozen
+//!    slot into a later table.
+//! 2. *No earlier table holds it.* Those behind the head of the chain are moved wholly. In the others the writer has moved the run of
+//!    the key: up to its `End` all slots say `Moved`, for ever, and a key lies nowhere else.
+//! 3. *No later table holds it.* It is put there out of its frozen slot here, and this slot is not frozen, nor was: a frozen word becomes
+//!    `Moved` only. Or out of an earlier table, by somebody who passes this one by: who does that has moved the run here before.
+//! 4. *Nobody puts it back.* A helper has read the leaf in a slot that was frozen. It walks the run of the last table up to an empty slot, then looks
+//!    whether its slot is still frozen, then fills the empty slot by an exchange; see [`Table::adopt_into`]. If its slot is still frozen
+//!    then, no writer had taken the leaf away before, by 2, so that the leaf either lies where the helper has walked, or will be put into
+//!    the same empty slot by who comes first. A slot that was taken never becomes empty again, so the late exchange fails.
+//!
+//! Hence who pins after the exchange cannot reach the leaf, and it is taken away once. Tables that drop removed leaves while they are
+//! being filled break 2: that was so once, and a leaf was freed twice.
 #![expect(unsafe_code, reason = "leaves and tables are reached by raw pointers under a reclamation scheme")]
 
 use std::ptr;
 
 use super::clock::Time;
-use super::core::{Core, Place, retire};
+use super::core::{Core, retire};
 use super::epoch::{Guard, Life};
 use super::leaf::{Leaf, LeafRef, Meta};
 use super::slot::{Slot, Slots, Word};
 use super::sync::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, prefetch, zeros};
-use super::words::ShapeKey;
 
 /// The most slots that one write moves for others while a table grows, shrinks or is cleaned. It bounds the pause of an
 /// operation: 16 slots hold about 10 leaves.
@@ -81,6 +98,16 @@ pub(crate) enum Seek<'g, V> {
     /// The table has a successor.
     Migrating,
     Full,
+}
+
+/// What has become of a removed leaf.
+#[derive(PartialEq, Eq)]
+pub(crate) enum Buried {
+    Now,
+    /// It has subscribers, or a history, or its stamp is not decided.
+    NotYet,
+    /// Its slot holds something else by now, which may be the same leaf on its way to the next table.
+    Elsewhere,
 }
 
 impl<V: Clone + Send + 'static> Table<V> {
@@ -311,11 +338,11 @@ impl<V: Clone + Send + 'static> Table<V> {
     // ---- moving ----
 
     /// Moves the slots where a key may be. Afterwards the key can only be in the successor, or further on.
-    pub(crate) fn migrate_run(&self, core: &Core, shape: ShapeKey, hash: u64, guard: &Guard) {
+    pub(crate) fn migrate_run(&self, core: &Core, hash: u64, guard: &Guard) {
         let Some(next) = self.successor(guard) else { return };
         let home = self.home(hash);
         for index in home..home + self.slots.len() {
-            self.migrate_slot(index, next, core, shape, guard);
+            self.migrate_slot(index, next, core, guard);
             if matches!(self.load(index, guard).decode(), Slot::End) {
                 return;
             }
@@ -323,7 +350,7 @@ impl<V: Clone + Send + 'static> Table<V> {
     }
 
     /// Moves one chunk that is not moved yet; true once all are.
-    pub(crate) fn migrate_chunk(&self, core: &Core, shape: ShapeKey, guard: &Guard) -> bool {
+    pub(crate) fn migrate_chunk(&self, core: &Core, guard: &Guard) -> bool {
         let Some(next) = self.successor(guard) else { return false };
         let chunks = self.slots.len() / CHUNK;
         for _ in 0..4 {
@@ -347,7 +374,7 @@ impl<V: Clone + Send + 'static> Table<V> {
                 prefetch(self.load(index, guard).address());
             }
             for index in slots {
-                self.migrate_slot(index, next, core, shape, guard);
+                self.migrate_slot(index, next, core, guard);
             }
             if word.fetch_or(bit, Ordering::SeqCst) & bit == 0 {
                 self.moved.fetch_add(1, Ordering::SeqCst);
@@ -363,13 +390,13 @@ impl<V: Clone + Send + 'static> Table<V> {
     }
 
     /// Moves everything; only for who has the matcher alone.
-    pub(crate) fn migrate_all(&self, core: &Core, shape: ShapeKey, guard: &Guard) {
+    pub(crate) fn migrate_all(&self, core: &Core, guard: &Guard) {
         if let Some(next) = self.successor(guard) {
-            (0..self.slots.len()).for_each(|index| self.migrate_slot(index, next, core, shape, guard));
+            (0..self.slots.len()).for_each(|index| self.migrate_slot(index, next, core, guard));
         }
     }
 
-    fn migrate_slot(&self, index: usize, next: &Self, core: &Core, shape: ShapeKey, guard: &Guard) {
+    fn migrate_slot(&self, index: usize, next: &Self, core: &Core, guard: &Guard) {
         loop {
             let word = self.load(index, guard);
             match word.decode() {
@@ -383,47 +410,22 @@ impl<V: Clone + Send + 'static> Table<V> {
                     self.exchange(index, word, Word::MOVED);
                 }
                 Slot::Leaf(leaf)
-                    if leaf.view().is_none()
-                        && self.drop_removed(index, word, leaf, next, core, shape, guard) => {}
+                    if cfg!(tailrace_broken = "moved")
+                        && self.bury(index, word, leaf, guard) == Buried::Now => {}
                 Slot::Leaf(_) => {
                     self.exchange(index, word, word.frozen());
                 }
                 Slot::Frozen(leaf) => {
-                    self.adopt_into(next, index, word, leaf, core, shape, guard);
+                    self.adopt_into(next, index, word, leaf, core, guard);
                     self.exchange(index, word, Word::MOVED);
                 }
             }
         }
     }
 
-    /// Leaves a removed pattern behind; false if a snapshot still needs it.
-    #[expect(clippy::too_many_arguments, reason = "the state of a step of moving")]
-    fn drop_removed(
-        &self,
-        index: usize,
-        word: Word<'_, V>,
-        leaf: LeafRef<'_, V>,
-        next: &Self,
-        core: &Core,
-        shape: ShapeKey,
-        guard: &Guard,
-    ) -> bool {
-        let hash = core.hasher.hash(core.dialect, leaf.text());
-        let time = core.settle(leaf, Place::Table(shape, hash));
-        if !matches!(leaf.meta(), Meta::Stamped(_)) {
-            return false;
-        }
-        next.note_dropped(time);
-        if self.exchange(index, word, Word::MOVED) {
-            // SAFETY: the exchange took the leaf out of its only slot.
-            unsafe { retire(leaf.as_ptr(), guard) };
-        }
-        true
-    }
-
     /// Begins to move the leaf of a key, as a thread does that stops before its slot says `Moved`.
     #[cfg(shuttle)]
-    pub(crate) fn move_without_end(&self, core: &Core, shape: ShapeKey, hash: u64, guard: &Guard) {
+    pub(crate) fn move_without_end(&self, core: &Core, hash: u64, guard: &Guard) {
         let next = self.successor(guard).expect("a table that is being moved");
         for index in self.home(hash)..self.home(hash) + self.slots.len() {
             let word = self.load(index, guard);
@@ -431,7 +433,7 @@ impl<V: Clone + Send + 'static> Table<V> {
                 && core.hasher.hash(core.dialect, leaf.text()) == hash
             {
                 assert!(self.exchange(index, word, word.frozen()));
-                self.adopt_into(next, index, word.frozen(), leaf, core, shape, guard);
+                self.adopt_into(next, index, word.frozen(), leaf, core, guard);
                 return;
             }
         }
@@ -441,9 +443,9 @@ impl<V: Clone + Send + 'static> Table<V> {
     /// Puts the leaf of a frozen slot into the successor, or finds it there.
     ///
     /// Why a helper that comes late cannot bring back what was removed meanwhile: a leaf that was put into the successor lies there before
-    /// the first empty slot of its run, and is not changed before the frozen slot says `Moved`. So who has walked the run up to an empty
-    /// slot without meeting the leaf, and *then* still finds the slot frozen, knows that the leaf is not there yet or will contend
-    /// for that same empty slot.
+    /// the first empty slot of its run, and is not changed before the frozen slot says `Moved`, but for being moved on. So who has walked the
+    /// run up to an empty slot without meeting the leaf, and *then* still finds the slot frozen, knows that the leaf is not there yet
+    /// or will contend for that same empty slot.
     #[expect(clippy::too_many_arguments, reason = "the state of a step of moving")]
     fn adopt_into<'g>(
         &self,
@@ -452,13 +454,12 @@ impl<V: Clone + Send + 'static> Table<V> {
         frozen: Word<'g, V>,
         leaf: LeafRef<'_, V>,
         core: &Core,
-        shape: ShapeKey,
         guard: &'g Guard,
     ) {
         let hash = core.hasher.hash(core.dialect, leaf.text());
         'tables: loop {
             while let Some(next) = into.successor(guard) {
-                into.migrate_run(core, shape, hash, guard);
+                into.migrate_run(core, hash, guard);
                 into = next;
             }
             if into.is_sealed() {
@@ -493,13 +494,25 @@ impl<V: Clone + Send + 'static> Table<V> {
         }
     }
 
-    /// Turns a removed leaf into a mark that tells when it was removed, unless a snapshot still needs it.
-    pub(crate) fn bury(&self, index: usize, word: Word<'_, V>, leaf: LeafRef<'_, V>, guard: &Guard) {
-        let Meta::Stamped(time) = leaf.meta() else { return };
-        if leaf.view().is_none() && self.exchange(index, word, Word::deleted(time)) {
-            // SAFETY: the exchange took the leaf out of its only slot.
-            unsafe { retire(leaf.as_ptr(), guard) };
+    /// Turns a removed leaf into a mark that tells when it was removed, unless a snapshot still needs it. The table must be that of a writer
+    /// of this key, as for every exchange that takes a leaf out of its slot.
+    pub(crate) fn bury(
+        &self,
+        index: usize,
+        word: Word<'_, V>,
+        leaf: LeafRef<'_, V>,
+        guard: &Guard,
+    ) -> Buried {
+        let Meta::Stamped(time) = leaf.meta() else { return Buried::NotYet };
+        if !leaf.view().is_none() {
+            return Buried::NotYet;
         }
+        if !self.exchange(index, word, Word::deleted(time)) {
+            return Buried::Elsewhere;
+        }
+        // SAFETY: a writer takes a leaf out of its only slot; see "Who retires a leaf".
+        unsafe { retire(leaf.as_ptr(), guard) };
+        Buried::Now
     }
 
     /// The successor of a table that nobody else has, or null.

@@ -5,6 +5,8 @@
 #[path = "../../../tests/history/mod.rs"]
 mod history;
 #[cfg(shuttle)]
+mod memory;
+#[cfg(shuttle)]
 mod runs;
 #[cfg(not(shuttle))]
 mod steps;
