@@ -12,6 +12,12 @@ use std::time::{Duration, Instant};
 use tailrace_subjects::{Batch, Cache, Dialect, Limits, Pattern, Snapshot, Subscription, TupleSpace};
 
 const THREADS: u64 = 4;
+/// Steps of a thread between two looks at the time. Miri takes some ten thousand times as long for each.
+const WAVE: usize = if cfg!(miri) { 100 } else { 2_000 };
+/// How many patterns are fought over, wave by wave: few; or many, so that tables grow, and shrink when the wave is over.
+const KEYS: [usize; 3] = if cfg!(miri) { [3, 12, 40] } else { [3, 40, 4_000] };
+/// Shapes that come and go at once.
+const SHAPES: usize = if cfg!(miri) { 3 } else { 40 };
 
 fn seconds() -> u64 {
     let asked = std::env::var("TAILRACE_PROVE_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
@@ -70,9 +76,8 @@ impl<'a> Actor<'a> {
     fn run(mut self, until: Instant) -> u64 {
         let mut wave = 0;
         while Instant::now() < until {
-            // Few keys are fought over; many keys make tables grow, and shrink when the wave is over.
-            let keys = [3, 40, 4_000][wave % 3];
-            for _ in 0..2_000 {
+            let keys = KEYS[wave % 3];
+            for _ in 0..WAVE {
                 self.act(keys, [6, 2][wave / 3 % 2]);
             }
             wave += 1;
@@ -179,7 +184,7 @@ impl<'a> Actor<'a> {
             let words: Vec<_> = (0..10).map(|bit| if index >> bit & 1 == 1 { "*" } else { "w" }).collect();
             Pattern::parse(Dialect::Amqp, words.join("."), &Limits::default()).unwrap()
         };
-        let held: Vec<_> = (first..first + 40)
+        let held: Vec<_> = (first..first + SHAPES)
             .map(|index| self.space.subscribe(&pattern(index), u64::MAX).unwrap())
             .collect();
         held.into_iter().for_each(|held| assert!(self.space.unsubscribe(held)));

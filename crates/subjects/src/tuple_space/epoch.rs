@@ -44,7 +44,7 @@ mod modelled {
     use std::collections::{BTreeSet, VecDeque};
     use std::mem::MaybeUninit;
 
-    use super::super::sync::choose;
+    use super::super::sync::{choose, seen};
 
     type Task = Box<dyn FnOnce()>;
 
@@ -170,7 +170,9 @@ mod modelled {
         // What a run that failed has left belongs to nobody.
         let _ = (GUARDS.take(), DEFERRED.take(), LIVES.take());
         GRAVES.take().into_iter().for_each(|free| free());
+        seen::begin_run();
         model();
+        seen::end_run();
         assert_eq!(GUARDS.with_borrow(BTreeSet::len), 0, "guards at the end of a run");
         assert_eq!(DEFERRED.with_borrow(VecDeque::len), 0, "what is retired is freed");
         assert_eq!(LIVES.get(), 0, "pieces of memory are left at the end of a run");

@@ -357,6 +357,7 @@ impl<'g, V> LeafRef<'g, V> {
         done.then(|| meta.map_addr(|bits| bits & !STATE_MASK).cast())
     }
 
+    #[cfg_attr(shuttle, track_caller)]
     fn exchange(self, from: *mut (), to: *mut ()) -> bool {
         self.get().meta.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }

@@ -108,90 +108,124 @@ impl<V: Clone + Send + 'static> Shape<V> {
         value: &V,
         guard: &Guard,
     ) -> Result<SubscriberId, NotHere> {
-        let place = Place::Table(self.key, hash);
         loop {
             let Some(table) = self.writer_table(core, hash, guard) else { return Err(NotHere::Retired) };
-            match table.seek(core, hash, |leaf| leaf.text() == text, guard) {
-                Seek::Vacant(index) => {
-                    let new = Leaf::allocate(text, Subscribers::One(0, value.clone()), std::ptr::null_mut());
-                    if publish(core, table, index, Word::EMPTY, new, place, guard).is_some() {
-                        table.count_taken(index, true);
-                        return Ok(0);
-                    }
-                }
-                Seek::Found(index, word, leaf) => {
-                    core.settle(leaf, place);
-                    let (subscribers, id) = leaf.view().with(value.clone());
-                    let new = Leaf::allocate(text, subscribers, leaf.as_ptr());
-                    if publish(core, table, index, word, new, place, guard).is_some() {
-                        if leaf.view().is_none() {
-                            table.count_revived(index);
-                        }
-                        // SAFETY: a writer takes a leaf out of its only slot; see "Who retires a leaf" of tables. What replaces it is settled.
-                        unsafe { retire(leaf.as_ptr(), guard) };
-                        return Ok(id);
-                    }
-                }
-                Seek::Collision => return Err(NotHere::Collision),
-                Seek::Full => table.begin_migration(),
-                Seek::Migrating => {}
+            if let Some(result) = self.add_in(table, core, hash, text, value, guard) {
+                return result;
             }
+        }
+    }
+
+    /// One attempt in the table of a writer; `None` if something has come between.
+    pub(crate) fn add_in(
+        &self,
+        table: &Table<V>,
+        core: &Core,
+        hash: u64,
+        text: &[u8],
+        value: &V,
+        guard: &Guard,
+    ) -> Option<Result<SubscriberId, NotHere>> {
+        let place = Place::Table(self.key, hash);
+        match table.seek(core, hash, |leaf| leaf.text() == text, guard) {
+            Seek::Vacant(index) => {
+                let new = Leaf::allocate(text, Subscribers::One(0, value.clone()), std::ptr::null_mut());
+                publish(core, table, index, Word::EMPTY, new, place, guard)?;
+                table.count_taken(index, true);
+                Some(Ok(0))
+            }
+            Seek::Found(index, word, leaf) => {
+                core.settle(leaf, place);
+                let (subscribers, id) = leaf.view().with(value.clone());
+                let new = Leaf::allocate(text, subscribers, leaf.as_ptr());
+                publish(core, table, index, word, new, place, guard)?;
+                if leaf.view().is_none() {
+                    table.count_revived(index);
+                }
+                // SAFETY: a writer takes a leaf out of its only slot; see "Who retires a leaf" of tables. What replaces it is settled.
+                unsafe { retire(leaf.as_ptr(), guard) };
+                Some(Ok(id))
+            }
+            Seek::Collision => Some(Err(NotHere::Collision)),
+            Seek::Full => {
+                table.begin_migration();
+                None
+            }
+            Seek::Migrating => None,
         }
     }
 
     /// Removes a subscriber; false if it is not there. Its linearization point is that of the leaf without it.
     pub(crate) fn remove(&self, core: &Core, hash: u64, id: SubscriberId, guard: &Guard) -> bool {
-        let place = Place::Table(self.key, hash);
         loop {
             let Some(table) = self.writer_table(core, hash, guard) else { return false };
-            let is_it = |leaf: LeafRef<'_, V>| {
-                leaf.view().contains(id) && core.hasher.hash(core.dialect, leaf.text()) == hash
-            };
-            let (index, word, leaf) = match table.seek(core, hash, is_it, guard) {
-                Seek::Found(index, word, leaf) => (index, word, leaf),
-                Seek::Migrating => continue,
-                Seek::Vacant(_) | Seek::Collision | Seek::Full => return false,
-            };
-            core.settle(leaf, place);
-            let Some(rest) = leaf.view().without(id) else { return false };
-            let emptied = matches!(rest, Subscribers::None);
-            let new = Leaf::allocate(leaf.text(), rest, leaf.as_ptr());
-            if let Some(new) = publish(core, table, index, word, new, place, guard) {
-                // SAFETY: a writer takes a leaf out of its only slot; see "Who retires a leaf" of tables. What replaces it is settled.
-                unsafe { retire(leaf.as_ptr(), guard) };
-                if emptied {
-                    if table.bury(index, Word::leaf(new, hash), new, guard) == Buried::Elsewhere {
-                        self.trim(core, hash, guard);
-                    }
-                    table.count_emptied(index);
-                }
-                return true;
+            if let Some(removed) = self.remove_in(table, core, hash, id, guard) {
+                return removed;
             }
         }
+    }
+
+    /// One attempt in the table of a writer; `None` if something has come between.
+    pub(crate) fn remove_in(
+        &self,
+        table: &Table<V>,
+        core: &Core,
+        hash: u64,
+        id: SubscriberId,
+        guard: &Guard,
+    ) -> Option<bool> {
+        let place = Place::Table(self.key, hash);
+        let is_it = |leaf: LeafRef<'_, V>| {
+            leaf.view().contains(id) && core.hasher.hash(core.dialect, leaf.text()) == hash
+        };
+        let (index, word, leaf) = match table.seek(core, hash, is_it, guard) {
+            Seek::Found(index, word, leaf) => (index, word, leaf),
+            Seek::Migrating => return None,
+            Seek::Vacant(_) | Seek::Collision | Seek::Full => return Some(false),
+        };
+        core.settle(leaf, place);
+        let Some(rest) = leaf.view().without(id) else { return Some(false) };
+        let emptied = matches!(rest, Subscribers::None);
+        let new = Leaf::allocate(leaf.text(), rest, leaf.as_ptr());
+        let new = publish(core, table, index, word, new, place, guard)?;
+        // SAFETY: a writer takes a leaf out of its only slot; see "Who retires a leaf" of tables. What replaces it is settled.
+        unsafe { retire(leaf.as_ptr(), guard) };
+        if emptied {
+            if table.bury(index, Word::leaf(new, hash), new, guard) == Buried::Elsewhere {
+                self.trim(core, hash, guard);
+            }
+            table.count_emptied(index);
+        }
+        Some(true)
     }
 
     /// Drops the history of a pattern if no snapshot needs it, and its leaf if the pattern was removed; false if a snapshot needs it.
     pub(crate) fn trim(&self, core: &Core, hash: u64, guard: &Guard) -> bool {
         loop {
             let Some(table) = self.writer_table(core, hash, guard) else { return true };
-            let is_it = |leaf: LeafRef<'_, V>| core.hasher.hash(core.dialect, leaf.text()) == hash;
-            match table.seek(core, hash, is_it, guard) {
-                Seek::Found(index, word, leaf) => {
-                    core.settle(leaf, Place::Table(self.key, hash));
-                    let had_history = matches!(leaf.meta(), Meta::Kept(_));
-                    if !core.trim(leaf, guard) {
-                        return false;
-                    }
-                    let buried = table.bury(index, word, leaf, guard);
-                    if !had_history && buried != Buried::Elsewhere {
-                        return true;
-                    }
-                    // Once more: a writer may have replaced the leaf, relying on its history to be listed; or the leaf has been moved, and
-                    // moving buries nothing.
-                }
-                Seek::Migrating => {}
-                Seek::Vacant(_) | Seek::Collision | Seek::Full => return true,
+            if let Some(trimmed) = self.trim_in(table, core, hash, guard) {
+                return trimmed;
             }
+        }
+    }
+
+    /// One attempt in the table of a writer; `None` if it has to be looked at once more.
+    pub(crate) fn trim_in(&self, table: &Table<V>, core: &Core, hash: u64, guard: &Guard) -> Option<bool> {
+        let is_it = |leaf: LeafRef<'_, V>| core.hasher.hash(core.dialect, leaf.text()) == hash;
+        match table.seek(core, hash, is_it, guard) {
+            Seek::Found(index, word, leaf) => {
+                core.settle(leaf, Place::Table(self.key, hash));
+                let had_history = matches!(leaf.meta(), Meta::Kept(_));
+                if !core.trim(leaf, guard) {
+                    return Some(false);
+                }
+                // A writer may have replaced the leaf, relying on its history to be listed; or the leaf has been moved, and moving buries
+                // nothing.
+                let buried = table.bury(index, word, leaf, guard);
+                (!had_history && buried != Buried::Elsewhere).then_some(true)
+            }
+            Seek::Migrating => None,
+            Seek::Vacant(_) | Seek::Collision | Seek::Full => Some(true),
         }
     }
 

@@ -168,6 +168,11 @@ impl<V> Slots<V> {
         self.slot(index).compare_exchange(from.bits, to.bits, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
+    /// Empties a slot; only for who has the table alone.
+    pub(crate) fn clear(&self, index: usize) {
+        self.slot(index).store(ptr::null_mut(), Ordering::Relaxed);
+    }
+
     /// Makes all slots say that a table has ended; only for who has the table alone.
     pub(crate) fn end_all(&self) {
         self.0.iter().for_each(|slot| slot.store(Word::END.bits, Ordering::SeqCst));

@@ -5,7 +5,7 @@
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 #[cfg(shuttle)]
-pub(crate) use self::modelled::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, choose};
+pub(crate) use self::modelled::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, choose, seen};
 
 /// So many null pointers. The memory comes zeroed from the allocator, so that a large table costs no pause: its pages
 /// appear as they are touched.
@@ -46,11 +46,88 @@ pub(crate) fn null_pointers<T>(count: usize) -> Box<[AtomicPtr<T>]> {
 mod modelled {
     use std::sync::atomic as plain;
 
+    use self::seen::{lost, won};
+
     pub(crate) use plain::Ordering;
 
     /// Another thread may go on from here.
     pub(crate) fn choose() {
         shuttle::sync::atomic::AtomicBool::new(false).load(Ordering::SeqCst);
+        seen::step();
+    }
+
+    /// What the models have reached: which exchanges have succeeded, which have failed, and because of whom.
+    pub(crate) mod seen {
+        use std::cell::RefCell;
+        use std::collections::{BTreeMap, HashMap, HashSet};
+        use std::panic::Location;
+
+        type Site = &'static Location<'static>;
+
+        /// Of one model; a model has one thread of the system.
+        #[derive(Default)]
+        pub(crate) struct Seen {
+            pub(crate) runs: u64,
+            pub(crate) steps: u64,
+            /// Different schedules: by a hash of which thread made each step.
+            pub(crate) schedules: HashSet<u64>,
+            pub(crate) won: BTreeMap<Site, u64>,
+            /// By the exchange that failed, and the one that had changed the word before.
+            pub(crate) lost: BTreeMap<(Site, Option<Site>), u64>,
+            schedule: u64,
+            /// Of this run: who has changed a word last.
+            last: HashMap<usize, Site>,
+        }
+
+        thread_local! {
+            static SEEN: RefCell<Seen> = RefCell::default();
+        }
+
+        pub(super) fn step() {
+            let thread = usize::from(shuttle::current::me()) as u64;
+            SEEN.with_borrow_mut(|seen| {
+                seen.steps += 1;
+                seen.schedule = (seen.schedule ^ thread).wrapping_mul(0x0100_0000_01b3).rotate_left(5);
+            });
+        }
+
+        #[track_caller]
+        pub(super) fn won<T>(word: &T, is_exchange: bool) {
+            let site = Location::caller();
+            SEEN.with_borrow_mut(|seen| {
+                seen.last.insert(std::ptr::from_ref(word).addr(), site);
+                if is_exchange {
+                    *seen.won.entry(site).or_default() += 1;
+                }
+            });
+        }
+
+        #[track_caller]
+        pub(super) fn lost<T>(word: &T) {
+            let site = Location::caller();
+            SEEN.with_borrow_mut(|seen| {
+                let by = seen.last.get(&std::ptr::from_ref(word).addr()).copied();
+                *seen.lost.entry((site, by)).or_default() += 1;
+            });
+        }
+
+        pub(crate) fn begin_run() {
+            SEEN.with_borrow_mut(|seen| {
+                seen.last.clear();
+                seen.schedule = 0xcbf2_9ce4_8422_2325;
+            });
+        }
+
+        pub(crate) fn end_run() {
+            SEEN.with_borrow_mut(|seen| {
+                seen.runs += 1;
+                seen.schedules.insert(seen.schedule);
+            });
+        }
+
+        pub(crate) fn take() -> Seen {
+            SEEN.take()
+        }
     }
 
     macro_rules! modelled {
@@ -72,16 +149,21 @@ mod modelled {
                     self.0.load(order)
                 }
 
+                #[track_caller]
                 pub(crate) fn store(&self, value: $value, order: Ordering) {
                     choose();
+                    won(self, false);
                     self.0.store(value, order);
                 }
 
+                #[track_caller]
                 pub(crate) fn swap(&self, value: $value, order: Ordering) -> $value {
                     choose();
+                    won(self, false);
                     self.0.swap(value, order)
                 }
 
+                #[track_caller]
                 pub(crate) fn compare_exchange(
                     &self,
                     from: $value,
@@ -90,9 +172,12 @@ mod modelled {
                     failure: Ordering,
                 ) -> Result<$value, $value> {
                     choose();
-                    self.0.compare_exchange(from, to, success, failure)
+                    let result = self.0.compare_exchange(from, to, success, failure);
+                    if result.is_ok() { won(self, true) } else { lost(self) }
+                    result
                 }
 
+                #[track_caller]
                 pub(crate) fn fetch_update(
                     &self,
                     set: Ordering,
@@ -116,8 +201,10 @@ mod modelled {
         ($name:ident, $value:ty: $($method:ident)*) => {
             #[allow(dead_code, reason = "not all are used of each")]
             impl $name {
-                $(pub(crate) fn $method(&self, value: $value, order: Ordering) -> $value {
+                $(#[track_caller]
+                pub(crate) fn $method(&self, value: $value, order: Ordering) -> $value {
                     choose();
+                    won(self, false);
                     self.0.$method(value, order)
                 })*
             }

@@ -528,9 +528,8 @@ impl<V: Clone + Send + 'static> Table<V> {
     pub(crate) unsafe fn free_leaves(&self, guard: &Guard) {
         for index in 0..self.slots.len() {
             let word = self.load(index, guard);
-            if let Slot::Leaf(leaf) = word.decode()
-                && self.exchange(index, word, Word::EMPTY)
-            {
+            if let Slot::Leaf(leaf) = word.decode() {
+                self.slots.clear(index);
                 // SAFETY: nobody else has the matcher, and each leaf is in one slot of its last table.
                 unsafe { Leaf::free(leaf.as_ptr()) };
             }

@@ -5,6 +5,7 @@
 //! per matcher: who does not know them cannot choose words that collide.
 #![expect(unsafe_code, reason = "arrays on the path of every lookup are not cleared first")]
 
+#[cfg(not(shuttle))]
 use std::hash::{BuildHasher, RandomState};
 use std::mem::MaybeUninit;
 
@@ -25,8 +26,14 @@ pub(crate) struct Hasher {
 impl Hasher {
     /// With random keys.
     pub(crate) fn new() -> Self {
-        let random = RandomState::new();
-        let key = |index: usize| random.hash_one(index) | 1;
+        #[cfg(not(shuttle))]
+        let key = {
+            let random = RandomState::new();
+            move |index: usize| random.hash_one(index) | 1
+        };
+        // The model checker's own, so that a schedule that has failed can be run once more.
+        #[cfg(shuttle)]
+        let key = |_: usize| shuttle::rand::RngCore::next_u64(&mut shuttle::rand::thread_rng()) | 1;
         Self { word: key(1_000), finish: key(1_001), positions: std::array::from_fn(key) }
     }
 

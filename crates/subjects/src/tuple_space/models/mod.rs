@@ -2,6 +2,8 @@
 //! decides at every access to an atomic which thread goes on. `cargo xtask prove subjects` runs both.
 
 #[cfg(shuttle)]
+mod contention;
+#[cfg(shuttle)]
 #[path = "../../../tests/history/mod.rs"]
 mod history;
 #[cfg(shuttle)]

@@ -1,13 +1,21 @@
 //! How a model runs: its threads, the history of what they do, and the schedulers. Under `shuttle` a table begins with four slots, so that a few
 //! patterns meet in one slot, and the third one makes it move.
 
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use shuttle::rand::{RngCore, thread_rng};
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, MaxSteps, Runner, thread};
 
-use super::super::epoch;
-use super::super::{Batch, Cache, Subscription, TupleSpace};
+use super::super::counts::Outcome;
+use super::super::epoch::{self, Guard};
+use super::super::shape::Shape;
+use super::super::sync::{choose, seen};
+use super::super::table::Table;
+use super::super::words::ShapeKey;
+use super::super::{Batch, Cache, Subscription, SubscriptionPlace, TupleSpace};
 use super::history::{Call, Moments, Op, Set, is_linearizable, show};
 use crate::{Dialect, Limits, Pattern};
 
@@ -16,6 +24,11 @@ pub(crate) type Thread = Box<dyn FnOnce(&World) + Send>;
 
 pub(crate) fn does(thread: impl FnOnce(&World) + Send + 'static) -> Thread {
     Box::new(thread)
+}
+
+pub(crate) fn swap(world: &World, value: u32) {
+    world.add(value);
+    world.remove(value);
 }
 
 /// A matcher whose values are numbers below 32, with the history of what threads do to it.
@@ -81,14 +94,17 @@ impl World {
     }
 
     pub(crate) fn remove(&self, value: u32) {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let index = held.iter().position(|(own, _)| *own == value).expect("this thread added it");
-        let (_, subscription) = held.swap_remove(index);
-        drop(held);
+        let subscription = self.take(value);
         self.note(|| {
             assert!(self.space.unsubscribe(subscription), "{value} was subscribed");
             (Op::Remove(value), ())
         });
+    }
+
+    fn take(&self, value: u32) -> Subscription {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = held.iter().position(|(own, _)| *own == value).expect("it was added before");
+        held.swap_remove(index).1
     }
 
     pub(crate) fn look(&self) {
@@ -140,6 +156,117 @@ impl World {
                 last = next;
             }
             last.begin_migration();
+        }
+    }
+
+    /// Gives the last table of each shape a successor, and moves the run of a value's pattern there; drops its history if no snapshot needs it.
+    pub(crate) fn carry(&self, value: u32) {
+        self.grow();
+        self.trim(value);
+    }
+
+    /// Drops the history of a value's pattern, as a tidy does.
+    pub(crate) fn trim(&self, value: u32) {
+        let (inner, guard) = (&self.space.inner, &epoch::pin());
+        let (key, hash) = self.place(value);
+        if let Some(shape) = inner.directory(guard).get(key) {
+            shape.trim(&inner.core, hash, guard);
+        }
+    }
+
+    /// Lets others go ahead by some steps, so that threads whose ways to one word differ in length meet there.
+    pub(crate) fn pause(&self) {
+        (0..thread_rng().next_u32() % 24).for_each(|_| choose());
+    }
+
+    /// Moves the run of a value's pattern out of the head of its chain, if that is being moved.
+    pub(crate) fn move_run(&self, value: u32) {
+        let (inner, guard) = (&self.space.inner, &epoch::pin());
+        let (shape, hash) = self.place(value);
+        inner.directory(guard).get(shape).expect("its shape").head(guard).migrate_run(
+            &inner.core,
+            hash,
+            guard,
+        );
+    }
+
+    /// Gives the second table of a chain a successor, and moves the run of a value's pattern there.
+    pub(crate) fn carry_on(&self, value: u32) {
+        let (inner, guard) = (&self.space.inner, &epoch::pin());
+        let (shape, hash) = self.place(value);
+        let head = inner.directory(guard).get(shape).expect("its shape").head(guard);
+        if let Some(next) = head.successor(guard) {
+            self.pause();
+            next.begin_migration();
+            next.migrate_run(&inner.core, hash, guard);
+        }
+    }
+
+    /// As [`World::add`], by a thread that had got the head of the chain for its table before that was moved.
+    pub(crate) fn add_late(&self, value: u32) {
+        self.add_in(value, Shape::head);
+    }
+
+    /// As [`World::add`], by a thread that has got the second table of the chain for its table already. The run of its pattern must be moved
+    /// there.
+    pub(crate) fn add_next(&self, value: u32) {
+        self.add_in(value, |shape, guard| {
+            let head = shape.head(guard);
+            head.successor(guard).unwrap_or(head)
+        });
+    }
+
+    fn add_in(&self, value: u32, table: impl for<'g> Fn(&'g Shape<u32>, &'g Guard) -> &'g Table<u32>) {
+        let (inner, guard) = (&self.space.inner, &epoch::pin());
+        let ((key, hash), text) = (self.place(value), self.patterns[value as usize].as_bytes());
+        let shape = inner.directory(guard).get(key).expect("its shape");
+        let add = || {
+            let early = shape.add_in(table(shape, guard), &inner.core, hash, text, &value, guard);
+            let late = || shape.add(&inner.core, hash, text, &value, guard);
+            let Ok(id) = early.unwrap_or_else(late) else { panic!("there is room") };
+            (Subscription { place: SubscriptionPlace::Table(key, hash), id }, Outcome::Added)
+        };
+        assert!(inner.counts.reserve());
+        let subscription = self.note(|| (Op::Add(value), inner.counts.write(add)));
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).push((value, subscription));
+    }
+
+    /// As [`World::remove`], by a thread that had got the head of the chain for its table before that was moved.
+    pub(crate) fn remove_late(&self, value: u32) {
+        let (inner, guard) = (&self.space.inner, &epoch::pin());
+        let id = self.take(value).id;
+        let (key, hash) = self.place(value);
+        let shape = inner.directory(guard).get(key).expect("its shape");
+        let remove = || {
+            let early = shape.remove_in(shape.head(guard), &inner.core, hash, id, guard);
+            let removed = early.unwrap_or_else(|| shape.remove(&inner.core, hash, id, guard));
+            assert!(removed, "{value} was subscribed");
+            ((), Outcome::Removed)
+        };
+        self.note(|| (Op::Remove(value), inner.counts.write(remove)));
+        inner.counts.release();
+    }
+
+    /// Two values whose patterns have hashes that suit each other.
+    pub(crate) fn pair(&self, suits: impl Fn(u64, u64) -> bool) -> Option<(u32, u32)> {
+        let values = 0..self.patterns.len() as u32;
+        let pairs = values.clone().flat_map(|a| values.clone().map(move |b| (a, b)));
+        pairs.filter(|(a, b)| a != b).find(|(a, b)| suits(self.place(*a).1, self.place(*b).1))
+    }
+
+    /// The shape and the hash of a value's pattern.
+    fn place(&self, value: u32) -> (ShapeKey, u64) {
+        let text = self.patterns[value as usize].as_bytes();
+        let measured = self.space.inner.core.hasher.pattern(self.dialect, text);
+        (measured.key.expect("a pattern with a shape"), measured.hash)
+    }
+
+    /// Retires the shapes that have no patterns.
+    pub(crate) fn retire(&self) {
+        let (inner, guard) = (&self.space.inner, &epoch::pin());
+        let shapes = inner.directory(guard).shapes().iter();
+        if shapes.filter(|shape| shape.try_retire(&inner.core, guard)).count() > 0 {
+            inner.purge(guard);
         }
     }
 
@@ -199,11 +326,33 @@ pub(crate) fn check(model: impl Fn() + Send + Sync + Clone + 'static) {
     explore(RandomScheduler::new(runs), model.clone());
     explore(PctScheduler::new(2, runs / 2), model.clone());
     explore(PctScheduler::new(4, runs / 2), model);
+    tell();
+}
+
+/// Adds what the models of this thread have reached to the file of `TAILRACE_MODEL_REACHED`, for `cargo xtask prove subjects` to judge.
+fn tell() {
+    let seen = seen::take();
+    let Some(path) = std::env::var_os("TAILRACE_MODEL_REACHED") else { return };
+    let thread = std::thread::current();
+    let name = thread.name().and_then(|name| name.rsplit("::").next()).unwrap_or("unnamed").to_owned();
+    let mut lines = format!("model {name} {} {} {}\n", seen.runs, seen.schedules.len(), seen.steps);
+    for (site, count) in seen.won {
+        lines += &format!("won {}:{} {count}\n", site.file(), site.line());
+    }
+    for ((site, by), count) in seen.lost {
+        let by = by.map_or_else(|| "?".to_owned(), |by| format!("{}:{}", by.file(), by.line()));
+        lines += &format!("lost {}:{} {by} {count}\n", site.file(), site.line());
+    }
+    // In one write, since models run beside each other.
+    let mut file =
+        OpenOptions::new().append(true).create(true).open(path).expect("the file of what is reached");
+    file.write_all(lines.as_bytes()).expect("room for what is reached");
 }
 
 /// Runs a script of one thread.
 pub(crate) fn play(script: impl Fn() + Send + Sync + 'static) {
     explore(RandomScheduler::new(1), script);
+    tell();
 }
 
 fn explore(scheduler: impl Scheduler + 'static, model: impl Fn() + Send + Sync + 'static) {

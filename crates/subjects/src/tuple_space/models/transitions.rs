@@ -5,14 +5,9 @@ use super::super::clock::Clock;
 use super::super::counts::Counts;
 use super::super::directory::SHAPES_MAX;
 use super::super::{Batch, Cache, TupleSpace};
-use super::runs::{Thread, World, check, does};
+use super::runs::{Thread, World, check, does, swap};
 use crate::{Dialect, Limits, Pattern, SubscribeError};
 use std::sync::Arc;
-
-fn swap(world: &World, value: u32) {
-    world.add(value);
-    world.remove(value);
-}
 
 #[test]
 fn inserts_of_one_pattern() {
