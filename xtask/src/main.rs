@@ -18,8 +18,8 @@ const USAGE: &str = "usage: cargo xtask TASK
                            generate the Kafka messages from the definitions in kafka-clients
   fuzz [SECONDS]           run every fuzz target for so long (60); needs nightly Rust and cargo-fuzz
   prove subjects [--full | --miri]
-                           models, histories and broken variants of the matcher; full: more of it, and ThreadSanitizer (nightly
-                           Rust); miri: its tests under the interpreter that finds undefined behaviour (hours)
+                           models, histories and broken variants of the matcher; full: more of it, and its churn under ThreadSanitizer
+                           and Miri (nightly Rust); miri: all its tests under Miri, which finds undefined behaviour (hours)
   sim [--cluster | --group | --bugs] [--seeds N] [--seed FIRST] [--storm MS] [--without | --only NUMBERS]
                            a whole cluster, or a replicated partition, under faults; N seeds (200 of each) from FIRST (0), each twice; --seed alone
                            replays one, without some faults if so wanted; bugs: each deliberate one must be noticed. See docs/simulation.md

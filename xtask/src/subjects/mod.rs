@@ -1,6 +1,8 @@
 //! What shows that the subject matcher is right, beyond its ordinary tests: models, an interpreter that knows undefined behaviour, a detector of data
 //! races, long histories, and matchers that are broken on purpose, which the tests must find.
 
+mod reached;
+
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -36,25 +38,34 @@ pub(crate) fn prove(arguments: &[String]) -> Result<(), String> {
 }
 
 fn prove_with(effort: &Effort) -> Result<(), String> {
-    models(effort, "")?;
+    models(effort)?;
     histories(effort)?;
     broken_histories("conflict")?;
     broken_histories("stamp")?;
     if effort.full {
-        let models = |what: &str| broken(effort, "--cfg shuttle", what, "transitions");
-        ["conflict", "stamp"].into_iter().try_for_each(models)?;
+        let models = |(what, tests)| broken(effort, "--cfg shuttle", what, tests);
+        let all = [
+            ("conflict", "models::transitions"),
+            ("stamp", "models::transitions"),
+            ("moved", "models::memory"),
+        ];
+        all.into_iter().try_for_each(models)?;
         // What is dropped matters to a lookup that sleeps through two moves of a table: no schedule is likely to do that.
         broken(effort, "", "dropped", "steps")?;
         thread_sanitizer()?;
+        miri_churn()?;
     }
     Ok(())
+}
+
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
 /// Cargo with flags for the compiler, in a folder of its own so that nothing else is built anew.
 fn cargo(folder: &str, flags: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new("cargo");
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    command.current_dir(root()).args(arguments).env("CARGO_TARGET_DIR", target.join(folder));
+    command.current_dir(root()).args(arguments).env("CARGO_TARGET_DIR", target().join(folder));
     if !flags.is_empty() {
         command.env("RUSTFLAGS", flags);
     }
@@ -65,11 +76,17 @@ fn test<'a>(options: &[&'a str]) -> Vec<&'a str> {
     [&["test"], &PACKAGE[..], options].concat()
 }
 
-fn models(effort: &Effort, flags: &str) -> Result<(), String> {
+/// Runs all models, then looks what they have reached.
+fn models(effort: &Effort) -> Result<(), String> {
     println!("models, {} runs of each under each scheduler", effort.model_runs);
-    let arguments = test(&["--lib", "--quiet", "transitions", "--", "--test-threads=2"]);
-    let mut command = cargo("shuttle", &format!("--cfg shuttle {flags}"), &arguments);
-    run::run(command.env("TAILRACE_MODEL_RUNS", effort.model_runs))
+    let told = target().join("shuttle").join("reached.txt");
+    let _ = std::fs::remove_file(&told);
+    let arguments = test(&["--lib", "--quiet", "models::", "--", "--test-threads=2"]);
+    let mut command = cargo("shuttle", "--cfg shuttle", &arguments);
+    run::run(command.env("TAILRACE_MODEL_RUNS", effort.model_runs).env("TAILRACE_MODEL_REACHED", &told))?;
+    let text = std::fs::read_to_string(&told).map_err(|error| format!("{}: {error}", told.display()))?;
+    // Some meet in one run of a thousand.
+    reached::judge(&root(), &text, effort.full)
 }
 
 fn histories(effort: &Effort) -> Result<(), String> {
@@ -108,34 +125,51 @@ fn broken(effort: &Effort, flags: &str, what: &str, tests: &str) -> Result<(), S
     }
 }
 
-/// Whether the nightly toolchain has a component.
-fn has(component: &str) -> bool {
+/// An error unless the nightly toolchain has these components: what cannot be run proves nothing.
+fn need(components: &[&str]) -> Result<(), String> {
     let listed = Command::new("rustup").args(["+nightly", "component", "list", "--installed"]).output();
-    listed.is_ok_and(|listed| String::from_utf8_lossy(&listed.stdout).contains(component))
+    let listed = listed.map_err(|error| format!("rustup could not be started: {error}"))?;
+    let listed = String::from_utf8_lossy(&listed.stdout);
+    let is_there = |component: &&str| listed.lines().any(|line| line.starts_with(*component));
+    if components.iter().all(is_there) {
+        return Ok(());
+    }
+    let components = components.join(" ");
+    Err(format!("rustup toolchain install nightly; rustup component add --toolchain nightly {components}"))
 }
 
 fn miri() -> Result<(), String> {
-    if !has("miri") {
-        println!("SKIPPED Miri: rustup +nightly component add miri rust-src");
-        return Ok(());
-    }
-    // Leaks: crossbeam-epoch keeps its last garbage for ever; tests/memory.rs counts drops instead. Borrows and provenance: crossbeam-epoch
-    // 0.9 breaks the rules of stacked borrows and of strict provenance when a thread registers, before any code of ours.
-    let flags =
-        "-Zmiri-disable-isolation -Zmiri-ignore-leaks -Zmiri-permissive-provenance -Zmiri-tree-borrows";
     let tests = ["tuple_space", "memory", "linearizability", "linearizability_anomalies"];
     let tests = tests.iter().flat_map(|name| ["--test", name]);
-    let arguments: Vec<&str> =
-        ["+nightly", "miri", "test", "--lib"].into_iter().chain(PACKAGE).chain(tests).collect();
     println!("Miri");
-    run::run(cargo("miri", "", &arguments).env("MIRIFLAGS", flags))
+    run_miri(&["--lib"].into_iter().chain(tests).collect::<Vec<_>>(), "")
+}
+
+/// Threads that do everything at once, under the interpreter: it also lets a load see what an older store has written, where the language allows
+/// that, and each seed has another order of steps.
+fn miri_churn() -> Result<(), String> {
+    for seed in 0..MIRI_SEEDS {
+        println!("Miri, churn of seed {seed}, {MIRI_SECONDS} s");
+        run_miri(&["--test", "stress"], &format!("-Zmiri-seed={seed} -Zmiri-preemption-rate=0.05"))?;
+    }
+    Ok(())
+}
+
+const MIRI_SEEDS: u32 = 3;
+const MIRI_SECONDS: &str = "60";
+
+fn run_miri(tests: &[&str], flags: &str) -> Result<(), String> {
+    need(&["miri", "rust-src"])?;
+    // Leaks: crossbeam-epoch keeps its last garbage for ever; tests/memory.rs counts drops instead. Borrows and provenance: crossbeam-epoch
+    // 0.9 breaks the rules of stacked borrows and of strict provenance when a thread registers, before any code of ours.
+    let all = "-Zmiri-disable-isolation -Zmiri-ignore-leaks -Zmiri-permissive-provenance -Zmiri-tree-borrows";
+    let arguments = [&["+nightly", "miri", "test"], &PACKAGE[..], tests].concat();
+    let mut command = cargo("miri", "", &arguments);
+    run::run(command.env("MIRIFLAGS", format!("{all} {flags}")).env("TAILRACE_PROVE_SECONDS", MIRI_SECONDS))
 }
 
 fn thread_sanitizer() -> Result<(), String> {
-    if !has("rust-src") {
-        println!("SKIPPED ThreadSanitizer: rustup +nightly component add rust-src");
-        return Ok(());
-    }
+    need(&["rust-src"])?;
     println!("ThreadSanitizer");
     let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let target = ["--target", &triple, "-Zbuild-std", "--release"];
