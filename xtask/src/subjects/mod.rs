@@ -92,7 +92,7 @@ fn models(effort: &Effort) -> Result<(), String> {
 fn histories(effort: &Effort) -> Result<(), String> {
     println!("histories, {} lookups; {} s of stress", effort.lookups, effort.stress_seconds);
     let mut options = vec!["--release", "--quiet"];
-    for name in ["linearizability", "linearizability_anomalies", "memory", "stress"] {
+    for name in ["linearizability", "linearizability_anomalies", "memory", "churn", "stress"] {
         options.extend(["--test", name]);
     }
     options.extend(["--", "--nocapture", "--test-threads=1"]);
@@ -149,8 +149,11 @@ fn miri() -> Result<(), String> {
 /// that, and each seed has another order of steps.
 fn miri_churn() -> Result<(), String> {
     for seed in 0..MIRI_SEEDS {
-        println!("Miri, churn of seed {seed}, {MIRI_SECONDS} s");
-        run_miri(&["--test", "stress"], &format!("-Zmiri-seed={seed} -Zmiri-preemption-rate=0.05"))?;
+        println!("Miri, churn of seed {seed}, {MIRI_SECONDS} s of each test");
+        run_miri(
+            &["--test", "churn", "--test", "stress"],
+            &format!("-Zmiri-seed={seed} -Zmiri-preemption-rate=0.05"),
+        )?;
     }
     Ok(())
 }
@@ -173,8 +176,9 @@ fn thread_sanitizer() -> Result<(), String> {
     println!("ThreadSanitizer");
     let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let target = ["--target", &triple, "-Zbuild-std", "--release"];
-    let what = ["--test", "linearizability", "--test", "linearizability_anomalies", "--test", "stress"];
-    let arguments = [&["+nightly", "test"], &PACKAGE[..], &target, &what].concat();
+    let tests = ["linearizability", "linearizability_anomalies", "churn", "stress"];
+    let tests = tests.iter().flat_map(|name| ["--test", name]).collect::<Vec<_>>();
+    let arguments = [&["+nightly", "test"], &PACKAGE[..], &target, &tests].concat();
     let mut command = cargo("tsan", SANITIZER_FLAGS, &arguments);
     run::run(command.env("TAILRACE_PROVE_LOOKUPS", "1000000").env("TAILRACE_PROVE_SECONDS", "20"))
 }

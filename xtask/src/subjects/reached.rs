@@ -45,8 +45,8 @@ const MEETINGS: [(&str, &[&str]); 14] = [
     ("give a successor", &["give a successor", "retire a shape"]),
     ("retire a shape", &["give a successor"]),
     ("next head", &["next head"]),
-    ("decide", &["decide"]),
-    ("keep", &["keep"]),
+    ("decide", &["decide", "keep"]),
+    ("keep", &["decide", "keep"]),
     ("forget", &["forget"]),
     ("take a seat", &["take a seat"]),
 ];

@@ -47,9 +47,9 @@ use super::sync::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, prefe
 /// The most slots that one write moves for others while a table grows, shrinks or is cleaned. It bounds the pause of an
 /// operation: 16 slots hold about 10 leaves.
 pub const MIGRATION_SLOTS: usize = 16;
-/// Slots of the smallest table.
-const BITS_MIN: u32 = if cfg!(shuttle) { 2 } else { 4 };
-const CHUNK: usize = if cfg!(shuttle) { 2 } else { MIGRATION_SLOTS };
+/// Slots of the smallest table, as a power of two. Where little can be run they are few, so that tables move all the time.
+const BITS_MIN: u32 = if cfg!(any(shuttle, miri)) { 2 } else { 4 };
+const CHUNK: usize = if cfg!(any(shuttle, miri)) { 2 } else { MIGRATION_SLOTS };
 /// Counters per table: a power of two.
 const STRIPES: usize = 16;
 
@@ -423,21 +423,21 @@ impl<V: Clone + Send + 'static> Table<V> {
         }
     }
 
-    /// Begins to move the leaf of a key, as a thread does that stops before its slot says `Moved`.
+    /// Begins to move the leaf of a key, as a thread does that stops before its slot says `Moved`; false if somebody else moves it.
     #[cfg(shuttle)]
-    pub(crate) fn move_without_end(&self, core: &Core, hash: u64, guard: &Guard) {
-        let next = self.successor(guard).expect("a table that is being moved");
+    pub(crate) fn begin_to_move(&self, core: &Core, hash: u64, guard: &Guard) -> bool {
+        let Some(next) = self.successor(guard) else { return false };
         for index in self.home(hash)..self.home(hash) + self.slots.len() {
             let word = self.load(index, guard);
             if let Slot::Leaf(leaf) = word.decode()
                 && core.hasher.hash(core.dialect, leaf.text()) == hash
+                && self.exchange(index, word, word.frozen())
             {
-                assert!(self.exchange(index, word, word.frozen()));
                 self.adopt_into(next, index, word.frozen(), leaf, core, guard);
-                return;
+                return true;
             }
         }
-        panic!("no leaf of this hash");
+        false
     }
 
     /// Puts the leaf of a frozen slot into the successor, or finds it there.

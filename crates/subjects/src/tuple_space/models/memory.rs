@@ -29,7 +29,7 @@ fn a_removed_leaf_that_lies_in_two_tables() {
             };
             // That table is being moved, and who moves the leaf stops before its slot says so.
             first.begin_migration();
-            first.move_without_end(core, hash, &guard);
+            assert!(first.begin_to_move(core, hash, &guard));
             let second = first.successor(&guard).expect("the table that it is moved into");
             // The trim goes on, without effect on the slot.
             drop(snapshot.take());
@@ -48,6 +48,23 @@ fn a_removed_leaf_that_lies_in_two_tables() {
         assert_eq!((found.len(), space.len()), (0, 0));
         let again = space.subscribe(&pattern, 2).expect("below the limit");
         assert!(space.unsubscribe(again));
+    });
+}
+
+#[test]
+fn a_mover_that_stops_in_the_first_of_three_tables() {
+    check(|| {
+        let world = World::new(Dialect::Nats, &["a", "a"], &["a"]);
+        world.add(0);
+        let snapshot = world.space.snapshot();
+        world.remove(0);
+        world.grow();
+        world.run(vec![
+            does(|w| w.move_slowly(0)),
+            does(|w| w.carry_on(0)),
+            does(move |w| w.drop_late(snapshot, 0)),
+            does(|w| w.carry_on(0)),
+        ]);
     });
 }
 

@@ -13,9 +13,9 @@ use super::super::counts::Outcome;
 use super::super::epoch::{self, Guard};
 use super::super::shape::Shape;
 use super::super::sync::{choose, seen};
-use super::super::table::Table;
+use super::super::table::{Seek, Table};
 use super::super::words::ShapeKey;
-use super::super::{Batch, Cache, Subscription, SubscriptionPlace, TupleSpace};
+use super::super::{Batch, Cache, Snapshot, Subscription, SubscriptionPlace, TupleSpace};
 use super::history::{Call, Moments, Op, Set, is_linearizable, show};
 use crate::{Dialect, Limits, Pattern};
 
@@ -188,6 +188,36 @@ impl World {
             hash,
             guard,
         );
+    }
+
+    /// As [`World::move_run`], by a thread that is slow to say that it has moved the leaf.
+    pub(crate) fn move_slowly(&self, value: u32) {
+        let (inner, guard) = (&self.space.inner, &epoch::pin());
+        let (shape, hash) = self.place(value);
+        let head = inner.directory(guard).get(shape).expect("its shape").head(guard);
+        if head.begin_to_move(&inner.core, hash, guard) {
+            self.pause();
+            self.pause();
+        }
+        head.migrate_run(&inner.core, hash, guard);
+    }
+
+    /// Drops a snapshot. Then a value's pattern is trimmed by a thread that had got the head of the chain for its table before that was
+    /// moved, and has found the leaf there.
+    pub(crate) fn drop_late(&self, snapshot: Snapshot<u32>, value: u32) {
+        let (inner, guard) = (&self.space.inner, &epoch::pin());
+        let (key, hash) = self.place(value);
+        let shape = inner.directory(guard).get(key).expect("its shape");
+        let mut snapshot = Some(snapshot);
+        // While a place is being tidied it is not listed, so that the snapshot itself finds nothing to tidy.
+        inner.core.tidy(|_| {
+            let found = shape.head(guard).seek(&inner.core, hash, |_| true, guard);
+            drop(snapshot.take());
+            if let Seek::Found(_, _, leaf) = found {
+                inner.core.trim(leaf, guard);
+            }
+            shape.trim(&inner.core, hash, guard)
+        });
     }
 
     /// Gives the second table of a chain a successor, and moves the run of a value's pattern there.
