@@ -446,7 +446,6 @@ impl<V: Clone + Send + 'static> Table<V> {
     /// the first empty slot of its run, and is not changed before the frozen slot says `Moved`, but for being moved on. So who has walked the
     /// run up to an empty slot without meeting the leaf, and *then* still finds the slot frozen, knows that the leaf is not there yet
     /// or will contend for that same empty slot.
-    #[expect(clippy::too_many_arguments, reason = "the state of a step of moving")]
     fn adopt_into<'g>(
         &self,
         mut into: &'g Self,
