@@ -1,0 +1,126 @@
+"""Run by interop/attacks.sh: every cell, a line each, and the figures in target/figures.json.
+
+main.py [--quick] [--frame MIB]   plays
+main.py --table                   prints the figures of the last runs as Markdown
+main.py --list                    names the cells
+"""
+import argparse, json, os, platform, subprocess, sys, time
+from dataclasses import asdict, dataclass
+from typing import Callable
+import measure, table
+from measure import Attack, Failure, Server
+
+HERE = measure.HERE
+ONLY = os.environ.get("ONLY", "")
+FIGURES = HERE / "target/figures.json"
+
+
+@dataclass
+class Cell:
+    name: str
+    play: Callable
+    quick: bool = False
+    # Settings that the server needs beside its defaults.
+    settings: Callable = lambda: ()
+    # A server on which nothing was left may be used again by the next cell of this kind.
+    shares: bool = False
+
+
+class Bench:
+    """Hands out servers: a fresh one, or a shared one that is as clean as a fresh one."""
+
+    def __init__(self):
+        self.shared = None
+
+    def server(self, cell):
+        if cell.shares and self.shared and self.shared.is_clean:
+            return self.shared
+        self.end()
+        server = Server(cell.settings())
+        self.shared = server if cell.shares else None
+        return server
+
+    def back(self, server, spoilt):
+        if server is self.shared and not spoilt:
+            return
+        if server is self.shared:
+            self.shared = None
+        server.stop()
+
+    def end(self):
+        if self.shared:
+            self.shared.stop()
+            self.shared = None
+
+
+def once(bench, cell, quick):
+    """One try: the figures, and what is wrong with them."""
+    server = bench.server(cell)
+    attack, spoilt = Attack(server, quick), True
+    try:
+        try:
+            cell.play(attack)
+            faults = []
+        except Failure as failure:
+            faults = [str(failure)]
+        faults += attack.figures.faults()
+        spoilt = bool(faults)
+        return attack.figures, faults
+    finally:
+        bench.back(server, spoilt)
+
+
+def play(bench, cell, quick):
+    began = time.monotonic()
+    for last in (False,) * (measure.TRIES - 1) + (True,):
+        try:
+            figures, faults = once(bench, cell, quick)
+        except (OSError, RuntimeError, subprocess.SubprocessError, ValueError, KeyError, AssertionError, measure.wire.kproto.Closed) as error:
+            figures, faults = measure.Figures(), [f"could not be played: {error!r}"]
+        if not faults or last or figures.machine_ms <= measure.MACHINE_MS_MAX:
+            break
+    if faults and figures.machine_ms > measure.MACHINE_MS_MAX:
+        faults.append(f"the machine itself stood still for {figures.machine_ms:.0f} ms")
+    verdict = f"FAIL attacks: {cell.name}: {'; '.join(faults)}" if faults else f"PASS attacks: {cell.name}"
+    print(f"{verdict} | {figures.text()} ({time.monotonic() - began:.1f} s)", flush=True)
+    table.keep(FIGURES, cell.name, {**asdict(figures), "gap_ms": figures.gap_ms, "faults": faults, **machine()})
+    return not faults
+
+
+def machine():
+    commit = subprocess.run(["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
+    return {"commit": commit, "cpus": os.cpu_count(), "kernel": platform.release(), "when": time.strftime("%Y-%m-%d")}
+
+
+def cells(frame_mib, quick):
+    import rows, sweep
+    return rows.cells(Cell) + sweep.cells(Cell, frame_mib, quick)
+
+
+def main():
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--quick", action="store_true")
+    arguments.add_argument("--table", action="store_true")
+    arguments.add_argument("--list", action="store_true")
+    arguments.add_argument("--frame", type=int)
+    given = arguments.parse_args()
+    if given.table:
+        print(table.markdown(FIGURES))
+        return 0
+    frame_mib = given.frame or (2 if given.quick else 24)
+    chosen = [cell for cell in cells(frame_mib, given.quick) if ONLY in cell.name and (cell.quick or not given.quick)]
+    if given.list:
+        print(*(cell.name for cell in chosen), sep="\n")
+        return 0
+    bench, failed, began = Bench(), 0, time.monotonic()
+    try:
+        for cell in chosen:
+            failed += not play(bench, cell, given.quick)
+    finally:
+        bench.end()
+    print(f"attacks: {len(chosen)} cells, {failed} failed, {time.monotonic() - began:.0f} s")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,3 @@
+module tailrace.local/probe
+
+go 1.26.0

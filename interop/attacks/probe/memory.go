@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	residentInterval = 50 * time.Millisecond
+	metricInterval   = 200 * time.Millisecond
+	// /proc/PID/stat counts processor time in these (sysconf(_SC_CLK_TCK), 100 on every Linux).
+	ticksPerSecond = 100
+)
+
+// memory is what the server's process has taken, and what it says of that itself.
+type memory struct {
+	ResidentPeak int64 `json:"resident_peak"`
+	ResidentNow  int64 `json:"resident_now"`
+	// The most that the server's gauges of memory added up to.
+	MetricPeak int64 `json:"metric_peak"`
+	// Processor time since the window's begin.
+	CPUSeconds float64 `json:"cpu_s"`
+	// The process is gone; `Killed` if that was for the sake of the machine.
+	Gone   bool `json:"gone"`
+	Killed bool `json:"killed"`
+}
+
+type watch struct {
+	pid    int
+	guard  int64
+	status *os.File
+	stat   *os.File
+
+	mu       sync.Mutex
+	said     memory
+	cpuBegin float64
+}
+
+// A gauge of memory of the server: name, labels, value.
+var gauge = regexp.MustCompile(`(?m)^tailrace_(?:\w+_)?memory(?:_\w+)?_bytes(?:\{[^}]*\})? (\d+)`)
+
+func newWatch(pid int, address string, guard int64) *watch {
+	w := &watch{pid: pid, guard: guard}
+	var err error
+	if w.status, err = os.Open(fmt.Sprintf("/proc/%d/status", pid)); err != nil {
+		fmt.Fprintln(os.Stderr, "probe:", err)
+		os.Exit(2)
+	}
+	w.stat, _ = os.Open(fmt.Sprintf("/proc/%d/stat", pid))
+	w.sample()
+	go func() {
+		for {
+			time.Sleep(residentInterval)
+			w.sample()
+		}
+	}()
+	go func() {
+		client := http.Client{Timeout: 5 * time.Second}
+		for {
+			time.Sleep(metricInterval)
+			w.ask(&client, "http://"+address+"/metrics")
+		}
+	}()
+	return w
+}
+
+func (w *watch) sample() {
+	resident, ok := w.resident()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.said.Gone = !ok
+	w.said.ResidentNow = resident
+	w.said.ResidentPeak = max(w.said.ResidentPeak, resident)
+	if resident > w.guard && !w.said.Killed {
+		w.said.Killed = true
+		_ = syscall.Kill(w.pid, syscall.SIGKILL)
+	}
+}
+
+func (w *watch) resident() (int64, bool) {
+	buffer := make([]byte, 4096)
+	n, _ := w.status.ReadAt(buffer, 0)
+	_, rest, found := bytes.Cut(buffer[:n], []byte("VmRSS:"))
+	if !found {
+		return 0, false
+	}
+	fields := bytes.Fields(rest)
+	kib, err := strconv.ParseInt(string(fields[0]), 10, 64)
+	return kib << 10, err == nil
+}
+
+// cpu is the processor time that the process has used, in seconds.
+func (w *watch) cpu() float64 {
+	buffer := make([]byte, 1024)
+	n, _ := w.stat.ReadAt(buffer, 0)
+	at := bytes.LastIndexByte(buffer[:n], ')')
+	if at < 0 {
+		return 0
+	}
+	// utime and stime are fields 14 and 15; the first behind the name is 3.
+	fields := bytes.Fields(buffer[at+1 : n])
+	if len(fields) < 13 {
+		return 0
+	}
+	user, _ := strconv.ParseFloat(string(fields[11]), 64)
+	system, _ := strconv.ParseFloat(string(fields[12]), 64)
+	return (user + system) / ticksPerSecond
+}
+
+func (w *watch) ask(client *http.Client, url string) {
+	answer, err := client.Get(url)
+	if err != nil {
+		return
+	}
+	page, err := io.ReadAll(answer.Body)
+	answer.Body.Close()
+	if err != nil {
+		return
+	}
+	var sum int64
+	for _, found := range gauge.FindAllSubmatch(page, -1) {
+		value, _ := strconv.ParseInt(string(found[1]), 10, 64)
+		sum += value
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.said.MetricPeak = max(w.said.MetricPeak, sum)
+}
+
+func (w *watch) begin() {
+	w.sample()
+	cpu := w.cpu()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.said.ResidentPeak, w.said.MetricPeak, w.cpuBegin = w.said.ResidentNow, 0, cpu
+}
+
+func (w *watch) read() memory {
+	w.sample()
+	cpu := w.cpu()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	said := w.said
+	said.CPUSeconds = max(0, cpu-w.cpuBegin)
+	return said
+}

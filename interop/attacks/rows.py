@@ -1,0 +1,392 @@
+"""The attacks that were found by hand, each with the parameters with which it was found."""
+import json, os, random, re, resource, socket, struct, time, zlib
+from itertools import product
+import payloads, wire
+from measure import TOPIC, check
+from wire import MIB, Many
+
+# Connections that attack at once, where one request has one of its own: as many as the server's threads, by default one per processor.
+TWO = 2
+# An attack that has no end by itself ends after this.
+SECONDS = 20
+
+
+def produce_everywhere(attack, topic, batch, partitions, connections=TWO, version=9):
+    """A batch into each partition of a topic, by each connection in one request."""
+    data = [{"Name": topic, "PartitionData": [{"Index": p, "Records": batch} for p in range(partitions)]}]
+    body = {"Acks": 1, "TimeoutMs": 30_000, "TopicData": data}
+    request = wire.frame(attack.server.schema, "Produce", version, body)
+    all_at_once(attack, request, connections)
+
+
+def all_at_once(attack, request, connections=TWO, seconds=SECONDS):
+    """The same request on so many connections; until each has its answer."""
+    strangers = [attack.stranger() for _ in range(connections)]
+    with attack.watched():
+        for one in strangers:
+            attack.send(one, request)
+        attack.until(lambda: all(one.answers or one.closed for one in strangers), seconds)
+
+
+# ---- 1: batches that inflate ----
+
+def inflate(codec, batch_of, partitions=40):
+    def play(attack):
+        batch = batch_of()
+        attack.server.create("inflate", partitions)
+        produce_everywhere(attack, "inflate", batch, partitions)
+        attack.figures.more["a batch"] = f"{len(batch):,} B"
+    return play
+
+
+# ---- 2: frames that are announced ----
+
+def announced(attack):
+    """Lengths of huge frames on three connections, twelve bytes; then somebody produces 200 KB."""
+    server, value = attack.server, random.Random(1).randbytes(200_000)
+    body = {"Acks": 1, "TimeoutMs": 30_000, "TopicData": [{"Name": TOPIC, "PartitionData": [{"Index": 0, "Records": payloads.batch(value)}]}]}
+    request = wire.frame(server.schema, "Produce", 9, body)
+    limit = 5 if attack.quick else 100
+
+    def waited():
+        began = time.monotonic()
+        one = attack.stranger(seconds=limit)
+        one.send(request)
+        one.until(lambda s: s.answers, limit)
+        return (time.monotonic() - began) * 1000
+
+    before = max(waited() for _ in range(5))
+    with attack.watched(left=False):
+        for _ in range(3):
+            one = attack.stranger()
+            attack.send(one, struct.pack(">i", 100 * MIB))
+            time.sleep(0.05)
+        wait = waited()
+    attack.figures.more = {"a produce of 200 KB waited": f"{wait:.0f} ms", "before": f"{before:.0f} ms"}
+    check(wait <= 50 + before, f"a produce of 200 KB waited {wait:.0f} ms or more")
+
+
+# ---- 3: what is kept of a frame ----
+
+def kept_slices(api, version, count=20):
+    """Frames of 20 MB of which 100 bytes are wanted; their groups live for half an hour."""
+    def play(attack):
+        server = attack.server
+        trailing = bytes(20_000_000)
+        if api == "SyncGroup":
+            members = [join(server, f"kept-{number}") for number in range(count)]
+        with attack.watched():
+            for number in range(count):
+                body = {"GroupId": f"kept-{number}", "SessionTimeoutMs": 1_800_000, "RebalanceTimeoutMs": 1_800_000, "ProtocolType": "consumer",
+                        "Protocols": [{"Name": "range", "Metadata": bytes(100)}]}
+                if api == "SyncGroup":
+                    member, generation = members[number]
+                    body = {"GroupId": f"kept-{number}", "GenerationId": generation, "MemberId": member,
+                            "Assignments": [{"MemberId": member, "Assignment": bytes(100)}]}
+                one = attack.stranger()
+                attack.send(one, wire.frame(server.schema, api, version, body, trailing=trailing))
+                one.until(lambda s: s.answers, SECONDS)
+    return play
+
+
+def join(server, group):
+    """The only member of a group that lives for half an hour, and its generation."""
+    body = {"GroupId": group, "SessionTimeoutMs": 1_800_000, "RebalanceTimeoutMs": 1_800_000, "ProtocolType": "consumer",
+            "Protocols": [{"Name": "range", "Metadata": bytes(100)}]}
+    answer = server.call("JoinGroup", 3, body)
+    check(answer["ErrorCode"] == 0, f"join: {answer}")
+    return answer["MemberId"], answer["GenerationId"]
+
+
+# ---- 4 and 5: names repeated ----
+
+def fetch_repeated(frame_mib, connections, what):
+    """One partition, named a million times (16 bytes each): it is empty and waited for, or it has a batch of 108 bytes that is sent each time."""
+    def play(attack):
+        attack.server.create("repeated")
+        if what == "full":
+            attack.server.call("Produce", 9, {"Acks": 1, "TimeoutMs": 1000, "TopicData": [{"Name": "repeated", "PartitionData": [{"Index": 0, "Records": payloads.batch(bytes(38))}]}]})
+        body = {"MaxWaitMs": 500, "MinBytes": 1, "MaxBytes": (1 << 31) - 1,
+                "Topics": [{"Topic": "repeated", "Partitions": Many({"Partition": 0, "FetchOffset": 0, "PartitionMaxBytes": 1 << 20})}]}
+        all_at_once(attack, wire.frame(attack.server.schema, "Fetch", 4, body, frame_bytes=frame_mib * MIB), connections)
+    return play
+
+
+def delete_unknown(count, connections=TWO):
+    def play(attack):
+        body = {"TopicNames": Many("########", count), "TimeoutMs": 1000}
+        all_at_once(attack, wire.frame(attack.server.schema, "DeleteTopics", 5, body, frame_bytes=100 * MIB), connections)
+    return play
+
+
+def list_offsets(how, frame_bytes=45_000_000):
+    """One partition again and again, or each time another topic."""
+    def play(attack):
+        partition = {"PartitionIndex": 0, "Timestamp": -1}
+        topics = [{"Name": TOPIC, "Partitions": Many(partition)}] if how == "same" else Many({"Name": "########", "Partitions": [partition]})
+        all_at_once(attack, wire.frame(attack.server.schema, "ListOffsets", 1, {"ReplicaId": -1, "Topics": topics}, frame_bytes=frame_bytes), TWO)
+    return play
+
+
+# ---- 6 and 11: subscriptions ----
+
+def wide_subscriptions(words, publishes):
+    """Every mixture of `a` and `*` in so many words; then subjects that come to nothing at the last word."""
+    def play(attack):
+        lines = []
+        for number, choice in enumerate(product("a*", repeat=words)):
+            lines.append(f"SUB {'.'.join(choice)}.zz {number}\r\n")
+        one = attack.nats()
+        attack.send(one, "".join(lines).encode() + b"PING\r\n")
+        check(wire.nats_done(one, 60), "the subscriptions are not taken")
+        other = attack.nats()
+        with attack.watched():
+            subject = ".".join("a" * words)
+            attack.send(other, (f"PUB {subject}.zy 0\r\n\r\n" * publishes).encode() + b"PING\r\n")
+            check(wire.nats_done(other, 60), "the publishes are not taken within a minute")
+    return play
+
+
+def fan_out(reads):
+    """50,000 subscriptions of one client to one subject, then 800 messages of eight bytes."""
+    def play(attack):
+        one = attack.nats(reads=reads)
+        attack.send(one, "".join(f"SUB x {number}\r\n" for number in range(50_000)).encode())
+        one.sender.join(30)
+        time.sleep(1)
+        other = attack.nats()
+        with attack.watched():
+            attack.send(other, b"PUB x 8\r\n12345678\r\n" * 800 + b"PING\r\n")
+            wire.nats_done(other, SECONDS)
+    return play
+
+
+# ---- 7 and 12: expressions ----
+
+def expressions(members):
+    """Members of a group, each with a regular expression of its own that is dear to compile."""
+    def play(attack):
+        server, took = attack.server, []
+        with attack.watched():
+            for number in range(members):
+                body = {"GroupId": f"expressions-{number // 80}", "MemberId": payloads.member_id(number), "MemberEpoch": 0, "RebalanceTimeoutMs": 60_000,
+                        "SubscribedTopicNames": [], "SubscribedTopicRegex": payloads.expression(number), "TopicPartitions": []}
+                one = attack.stranger()
+                began = time.monotonic()
+                attack.send(one, wire.frame(server.schema, "ConsumerGroupHeartbeat", 1, body))
+                one.until(lambda s: s.answers, 60)
+                took.append(time.monotonic() - began)
+        quarter = max(1, min(members, 80) // 4)
+        first, last = sum(took[:quarter]) / quarter, sum(took[-quarter:]) / quarter
+        attack.figures.more = {"processor time": f"{attack.figures.cpu_seconds:.1f} s", "a heartbeat of the first quarter": f"{first * 1000:.0f} ms",
+                               "of the last": f"{last * 1000:.0f} ms"}
+        # What others have had compiled is not compiled again.
+        check(last <= 3 * first + 0.05, f"a heartbeat takes {last * 1000:.0f} ms where others have expressions, {first * 1000:.0f} where nobody has")
+    return play
+
+
+def patterns(each):
+    """ListTransactions with a pattern that is dear to compile, pipelined on eight connections."""
+    def play(attack):
+        request = wire.frame(attack.server.schema, "ListTransactions", 2, {"TransactionalIdPattern": payloads.expression(0), "DurationFilter": -1})
+        strangers = [attack.stranger() for _ in range(8)]
+        with attack.watched():
+            for one in strangers:
+                attack.send(one, request * each)
+            attack.until(lambda: all(one.answers == each or one.closed for one in strangers), SECONDS)
+        attack.figures.more = {"processor time": f"{attack.figures.cpu_seconds:.1f} s"}
+    return play
+
+
+# ---- 8: HTTP ----
+
+def silent_http(reconnecting):
+    """Connections that say nothing; a probe of /healthz is to be answered within a second."""
+    def play(attack):
+        count = 200 if reconnecting else 64
+        where, late, asked = attack.server.http, 0, 8 if attack.quick else 16
+        with attack.watched(left=False):
+            silent = []
+            for _ in range(count):
+                silent.append(attack.stranger(where))
+            end = time.monotonic() + (4 if attack.quick else 20)
+            slowest, probes = 0, 0
+            while time.monotonic() < end and probes < asked:
+                if reconnecting:
+                    for number, one in enumerate(silent):
+                        if one.closed:
+                            one.close()
+                            silent[number] = attack.stranger(where)
+                status, took = wire.http_get(where, seconds=1)
+                probes += 1
+                late += status != 200
+                slowest = max(slowest, took)
+        attack.figures.more = {"probes of /healthz": f"{probes}, {late} without an answer within 1 s", "slowest": f"{slowest * 1000:.0f} ms"}
+        check(not late, f"{late} of {probes} probes of /healthz had no answer within 1 s")
+    return play
+
+
+# ---- 9: what is logged ----
+
+USERS = """no_auth_user = "guest"
+[[users]]
+user = "guest"
+password = "of no importance"
+publish = { allow = ["probe.>"] }
+subscribe = { allow = ["probe.>"] }
+"""
+
+
+def users_file():
+    path = os.path.join(os.environ["ATTACKS_WORK"], "users.toml")
+    with open(path, "w") as file:
+        file.write(USERS)
+    return [f"tailrace.nats.users.file={path}"]
+
+
+def refused(line, what):
+    """Refused as fast as they can be sent, with control bytes in them."""
+    def play(attack):
+        seconds = 1 if attack.quick else 3
+        before = attack.server.log.stat().st_size
+        one = attack.nats()
+        with attack.watched():
+            began, sent, chunk = time.monotonic(), 0, line * 500
+            one.socket.settimeout(5)
+            while time.monotonic() - began < seconds:
+                one.socket.sendall(chunk)
+                sent += len(chunk)
+            one.socket.sendall(b"PING\r\n")
+            wire.nats_done(one, SECONDS)
+        attack.figures.sent = sent
+        with open(attack.server.log, "rb") as file:
+            file.seek(before)
+            logged = file.read()
+        raw = {name: logged.count(byte) for name, byte in (("ESC", b"\x1b"), ("CR", b"\r"), ("other control bytes", b"\x07")) if byte in logged}
+        attack.figures.more = {"log": f"{len(logged) / seconds / MIB:.1f} MiB/s for {sent / seconds / MIB:.1f} sent", "raw in the log": raw or "nothing"}
+        check(len(logged) <= sent / 10, f"{len(logged):,} bytes of log for {sent:,} {what}")
+        check(not raw, f"the log has raw {raw}")
+    return play
+
+
+# ---- 10 and 12: what is held for those who do not read, or send little ----
+
+def unread(attack):
+    """20 connections, 50 DescribeConfigs of 16 KB on each; an answer has some 20 MB, and nobody reads."""
+    topic = "d"
+    attack.server.create(topic)
+    body = {"Resources": Many({"ResourceType": 2, "ResourceName": topic, "ConfigurationKeys": None}), "IncludeSynonyms": True}
+    request = wire.frame(attack.server.schema, "DescribeConfigs", 1, body, frame_bytes=16 * 1024)
+    strangers = [attack.stranger(reads=False) for _ in range(20)]
+    with attack.watched():
+        for one in strangers:
+            attack.send(one, request * 50)
+        time.sleep(2 if attack.quick else 8)
+        said = attack.server.tell("peek")
+        held = (said["resident_now"] - attack.server.baseline) / MIB
+    metric = attack.figures.metric
+    attack.figures.more = {"held while unread": f"{held:.0f} MiB"}
+    check(held < 64 or metric > held / 2, f"{held:.0f} MiB are held, and the metric says {metric:.0f}")
+
+
+def small_frames(connections):
+    """So many connections that each hold nearly 64 KiB of a frame that does not end."""
+    def play(attack):
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        count = min(connections, soft - 500)
+        piece = struct.pack(">ihhih", 65_500, 18, 0, 1, -1) + bytes(65_000)
+        open_ones = []
+        try:
+            with attack.watched():
+                for _ in range(count):
+                    one = socket.create_connection(wire.address(attack.server.kafka), timeout=5)
+                    open_ones.append(one)
+                    try:
+                        one.sendall(piece)
+                    except OSError:
+                        pass
+                    attack.figures.sent += len(piece)
+                time.sleep(1)
+                for one in open_ones:
+                    one.close()
+        finally:
+            for one in open_ones:
+                one.close()
+        attack.figures.more = {"connections": count}
+    return play
+
+
+def per_address(which):
+    """max.connections.per.ip is 100: of 150 connections from one address, a third is refused."""
+    def play(attack):
+        where = getattr(attack.server, which)
+        served, seconds = 0, 3
+        greeting = {"nats": b"PING\r\n", "http": b"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+                    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n", "kafka": wire.frame(attack.server.schema, "ApiVersions", 0)}[which]
+        strangers = []
+        with attack.watched(left=False):
+            for _ in range(150):
+                one = attack.stranger(where)
+                strangers.append(one)
+                attack.send(one, greeting)
+            wanted = {"nats": b"PONG", "http": b"INFO", "kafka": b""}[which]
+            attack.until(lambda: all(wanted in one.tail and one.received or one.closed for one in strangers), seconds)
+            served = sum(bool(one.received) and not one.closed and wanted in one.tail for one in strangers)
+        attack.figures.more = {"served of 150": served}
+        check(served <= 100, f"{served} connections of one address are served; max.connections.per.ip is 100")
+    return play
+
+
+def rebound(attack):
+    """A page of a name that was rebound to this address: its origin is its host, and neither is ours."""
+    port = attack.server.http.rsplit(":", 1)[1]
+    said = {}
+    with attack.watched(left=False):
+        for host in ("attacker.example", "localhost", "127.0.0.1"):
+            one = attack.stranger(attack.server.http)
+            attack.send(one, f"GET / HTTP/1.1\r\nHost: {host}:{port}\r\nOrigin: http://{host}:{port}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+                        "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode())
+            one.until(lambda s: s.received, 2)
+            time.sleep(0.05)
+            said[host] = b"INFO" in one.tail or one.received > 200
+    attack.figures.more = {"admitted": ", ".join(host for host, admitted in said.items() if admitted) or "nobody"}
+    check(not said["attacker.example"], "a page of another name than this server's is admitted, though no origins are listed")
+    check(said["localhost"] and said["127.0.0.1"], f"pages of this server are refused: {said}")
+
+
+def cells(Cell):
+    noisy = b"PUB \x1b[31mred\x1b]0;title\x07\rover.##### 0\r\n\r\n"
+    return [
+        Cell("row 1: zstd, 2 KB to 64 MiB, 40 in each of 2 requests", inflate("zstd", payloads.zstd_bomb), quick=True),
+        Cell("row 1: gzip, 31 KB to 30 MiB, 40 in each of 2 requests", inflate("gzip", payloads.gzip_bomb)),
+        Cell("row 1: lz4, 31 KB to 7 MiB, 40 in each of 2 requests", inflate("lz4", payloads.lz4_bomb)),
+        Cell("row 2: 12 bytes announce three huge frames", announced, quick=True),
+        Cell("row 3: 20 JoinGroups of 20 MB with 100 useful bytes", kept_slices("JoinGroup", 3)),
+        Cell("row 3: 20 SyncGroups of 20 MB with 100 useful bytes", kept_slices("SyncGroup", 3)),
+        Cell("row 4: 4 Fetches of 16 MB, one partition a million times", fetch_repeated(16, 4, "empty")),
+        Cell("row 4: 2 Fetches of 8 MB, one partition that has a batch", fetch_repeated(8, 2, "full"), quick=True),
+        Cell("row 5: 2 DeleteTopics of 2.4 million unknown names, 24 MB", delete_unknown(2_400_000)),
+        Cell("row 5: 2 DeleteTopics of 200,000 unknown names, 2 MB", delete_unknown(200_000), quick=True),
+        Cell("row 5: 2 ListOffsets of 45 MB, the same partition", list_offsets("same")),
+        Cell("row 5: 2 ListOffsets of 45 MB, a topic each time", list_offsets("other")),
+        Cell("row 6: 65,536 subscriptions {a,*}^16.zz, 200 publishes", wide_subscriptions(16, 200)),
+        Cell("row 6: 262,144 subscriptions {a,*}^18.zz, 60 publishes", wide_subscriptions(18, 60)),
+        Cell("row 6: 4,096 subscriptions {a,*}^12.zz, 3,000 publishes", wide_subscriptions(12, 3000), quick=True),
+        Cell("row 7: 10 members with a regular expression each", expressions(10), quick=True),
+        Cell("row 7: 40 members with a regular expression each", expressions(40)),
+        Cell("row 7: 240 members with a regular expression each", expressions(240)),
+        Cell("row 8: 64 silent HTTP connections", silent_http(False), quick=True),
+        Cell("row 8: 200 silent HTTP connections that come again", silent_http(True)),
+        Cell("row 9: refused publishes with control bytes", refused(noisy, "refused publishes"), quick=True, settings=users_file),
+        Cell("row 9: refused subscriptions with control bytes", refused(b"SUB \x1b[31mred\x1b]0;title\x07\rover.##### 1\r\n", "refused subscriptions"), settings=users_file),
+        Cell("row 10: 20 connections, 50 DescribeConfigs each, unread", unread),
+        Cell("row 11: 50,000 subscriptions to one subject, 800 messages", fan_out(True), quick=True),
+        Cell("row 11: the same, and the subscriber does not read", fan_out(False)),
+        Cell("row 12: 10,000 connections with 64 KiB of a frame each", small_frames(10_000)),
+        Cell("row 12: NATS connections of one address", per_address("nats"), quick=True, settings=lambda: ["max.connections.per.ip=100"]),
+        Cell("row 12: WebSockets of one address", per_address("http"), settings=lambda: ["max.connections.per.ip=100"]),
+        Cell("row 12: Kafka connections of one address", per_address("kafka"), settings=lambda: ["max.connections.per.ip=100"]),
+        Cell("row 12: 80 ListTransactions with a pattern", patterns(10), quick=True),
+        Cell("row 12: 480 ListTransactions with a pattern", patterns(60)),
+        Cell("row 12: a page of a rebound name", rebound, quick=True),
+    ]

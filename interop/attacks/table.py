@@ -1,0 +1,24 @@
+"""The figures of the last runs, kept in a file and printed as Markdown."""
+import json
+
+
+def keep(path, name, figures):
+    path.parent.mkdir(exist_ok=True)
+    kept = json.loads(path.read_text()) if path.exists() else {}
+    kept[name] = figures
+    path.write_text(json.dumps(kept, indent=1))
+
+
+def markdown(path):
+    if not path.exists():
+        return "No figures yet: run the suite first."
+    kept = json.loads(path.read_text())
+    lines = ["| what is sent | bytes sent | longest wait of others, ms | resident above the baseline, MiB | left after 5 s, MiB | metric, MiB | other figures | verdict |",
+             "|---|---|---|---|---|---|---|---|"]
+    for name, one in kept.items():
+        waits = max(one["gaps"], key=one["gaps"].get, default="") if one["gaps"] else ""
+        more = ", ".join(f"{what} {value}" for what, value in one["more"].items())
+        verdict = "within bounds" if not one["faults"] else "; ".join(one["faults"])
+        lines.append(f"| {name} | {one['sent']:,} | {one['gap_ms']:.0f} ({waits}) | {one['resident']:.0f} | {one['left']:.0f} | {one['metric']:.0f} | {more} | {verdict} |")
+    runs = sorted({f"{one['commit']} on {one['cpus']} processors, {one['when']}" for one in kept.values()})
+    return "\n".join([*lines, "", "Measured at " + "; ".join(runs) + "."])
