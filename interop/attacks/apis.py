@@ -2,12 +2,15 @@
 entered here: a cell fails until it is. Usually `{}` is enough: fields, versions and arrays are read from the definitions.
 
 `versions`: the last one by default; one more where another version has other arrays, or another road.
-`values`: what fields have, where the usual value (`VALUES`) would be refused before the array is looked at.
-`without`: arrays that a stranger can't reach, and why.
+`values`: what fields have, where the usual value (`VALUES`) would be refused before the array is looked at; a list is an array as it is.
+`before`: what is there when the request comes, by a name in sweep.py's `BEFORE`; it yields values, too.
 """
+import payloads
 from measure import TOPIC
 from wire import MARK, MARK_INT32, MARK_INT64
 
+# A name that no other request has.
+UNIQUE = "unique"
 # What a field is given by its name, where it is not the default of the definition.
 VALUES = {
     "Topic": TOPIC, "TopicName": TOPIC, "Name": TOPIC, "ResourceName": TOPIC, "TopicNames": TOPIC, "SubscribedTopicNames": TOPIC,
@@ -19,6 +22,7 @@ VALUES = {
     # What would last is only tried out.
     "validateOnly": True, "ValidateOnly": True, "DryRun": True, "AllowAutoTopicCreation": False,
     "NumPartitions": 1, "ReplicationFactor": 1, "Count": 2, "Timestamp": -1, "ResponsePartitionLimit": 2000, "EndpointType": 1,
+    "StatesFilter": "Stable", "StateFilters": "Ongoing", "TypesFilter": "classic", "EntityType": "user", "Feature": "metadata.version",
     "GenerationIdOrMemberEpoch": -1, "GenerationId": -1, "ProducerId": 1, "Acks": 1, "ClientSoftwareName": "sweep", "ClientSoftwareVersion": "1",
 }
 # What it is given where every item is to be another one: marks are numbered. Names of what does not exist cost another way than names of what does.
@@ -31,30 +35,30 @@ KAFKA = {
     "Fetch": {"versions": (4, 12, 18)},
     "ListOffsets": {"versions": (1, 11)},
     "Metadata": {"versions": (9, 13)},
-    "OffsetCommit": {"versions": (2, 10)},
+    "OffsetCommit": {"versions": (2, 10), "values": {"GroupId": UNIQUE}},
     "OffsetFetch": {"versions": (7, 10)},
     "FindCoordinator": {},
-    "JoinGroup": {"versions": (3, 9)},
+    "JoinGroup": {"versions": (3, 9), "values": {"MemberId": "", "GroupId": UNIQUE}},
     "Heartbeat": {},
-    "LeaveGroup": {},
-    "SyncGroup": {"versions": (3, 5)},
+    "LeaveGroup": {"values": {"GroupId": "sweep"}},
+    "SyncGroup": {"versions": (3, 5), "before": "member"},
     "DescribeGroups": {},
     "ListGroups": {},
     "ApiVersions": {},
-    "CreateTopics": {},
-    "DeleteTopics": {"versions": (5, 6)},
+    "CreateTopics": {"values": {"Assignments": [], "Configs": []}},
+    "DeleteTopics": {"versions": (5, 6), "values": {"TopicId": bytes(16)}},
     "DeleteRecords": {},
     "InitProducerId": {"versions": (5,)},
     "OffsetForLeaderEpoch": {},
-    "AddPartitionsToTxn": {"versions": (3, 5)},
-    "AddOffsetsToTxn": {},
-    "EndTxn": {},
+    "AddPartitionsToTxn": {"versions": (3, 5), "before": "transaction"},
+    "AddOffsetsToTxn": {"before": "transaction"},
+    "EndTxn": {"before": "transaction"},
     "WriteTxnMarkers": {},
-    "TxnOffsetCommit": {},
+    "TxnOffsetCommit": {"before": "transaction"},
     "DescribeAcls": {},
     "CreateAcls": {},
     "DeleteAcls": {},
-    "DescribeConfigs": {"values": {"ConfigurationKeys": None}},
+    "DescribeConfigs": {},
     "AlterConfigs": {},
     "DescribeLogDirs": {},
     "CreatePartitions": {},
@@ -63,7 +67,7 @@ KAFKA = {
     "IncrementalAlterConfigs": {},
     "AlterPartitionReassignments": {},
     "ListPartitionReassignments": {},
-    "OffsetDelete": {},
+    "OffsetDelete": {"before": "committed"},
     "DescribeClientQuotas": {},
     "AlterClientQuotas": {},
     "DescribeUserScramCredentials": {},
@@ -75,17 +79,17 @@ KAFKA = {
     "UnregisterBroker": {"values": {"BrokerId": 99}},
     "DescribeTransactions": {},
     "ListTransactions": {"values": {"DurationFilter": -1}},
-    "ConsumerGroupHeartbeat": {},
+    "ConsumerGroupHeartbeat": {"values": {"TopicPartitions": [], "GroupId": UNIQUE}},
     "ConsumerGroupDescribe": {},
     "ListConfigResources": {"values": {"ResourceTypes": 2}},
     "DescribeTopicPartitions": {},
-    "ShareGroupHeartbeat": {},
+    "ShareGroupHeartbeat": {"values": {"GroupId": UNIQUE}},
     "ShareGroupDescribe": {},
-    "ShareFetch": {},
-    "ShareAcknowledge": {},
+    "ShareFetch": {"before": "sharer", "values": {"AcknowledgementBatches": []}},
+    "ShareAcknowledge": {"before": "sharer"},
     "DescribeShareGroupOffsets": {},
-    "AlterShareGroupOffsets": {},
-    "DeleteShareGroupOffsets": {},
+    "AlterShareGroupOffsets": {"before": "shared"},
+    "DeleteShareGroupOffsets": {"before": "shared"},
 }
 
 # What is repeated of each verb of NATS, as lines with a number in them; by the verbs' names in the parser (crates/nats-wire/src/client_op.rs).
@@ -109,4 +113,21 @@ NATS = {
     "+OK": {"same": b"+OK\r\n"},
     "INFO": {"same": b"INFO {}\r\n"},
     "-ERR": {"same": b"-ERR 'no'\r\n"},
+}
+
+# Frames of WebSocket; a function makes what inflates.
+WEBSOCKET = {
+    "messages that inflate": payloads.deflated,
+    "one byte each": b"".join(payloads.websocket_frame(bytes([byte])) for byte in b"PING\r\n"),
+    "empty": payloads.websocket_frame(b""),
+    "pings": payloads.websocket_frame(b"", 0x89),
+    "pongs": payloads.websocket_frame(b"", 0x8A),
+}
+
+# Every page that `/` lists, and what it is asked with.
+HTTP = {
+    **{path: ("",) for path in ("/healthz", "/metrics", "/clusterz", "/varz", "/routez", "/gatewayz", "/leafz", "/accountz", "/accstatz", "/jsz")},
+    "/connz": ("", "?subs=detail&limit=1000000"),
+    "/subsz": ("", "?subs=1&limit=1000000", "?subs=1&test=page.1.x"),
+    "/subscriptionsz": ("?subs=1&limit=1000000",),
 }

@@ -64,7 +64,7 @@ def once(bench, cell, quick):
         except Failure as failure:
             faults = [str(failure)]
         faults += attack.figures.faults()
-        spoilt = bool(faults)
+        spoilt = attack.figures.gone
         return attack.figures, faults
     finally:
         bench.back(server, spoilt)
@@ -92,9 +92,9 @@ def machine():
     return {"commit": commit, "cpus": os.cpu_count(), "kernel": platform.release(), "when": time.strftime("%Y-%m-%d")}
 
 
-def cells(frame_mib, quick):
+def cells(frame_mib):
     import rows, sweep
-    return rows.cells(Cell) + sweep.cells(Cell, frame_mib, quick)
+    return rows.cells(Cell) + sweep.cells(Cell, frame_mib)
 
 
 def main():
@@ -108,7 +108,7 @@ def main():
         print(table.markdown(FIGURES))
         return 0
     frame_mib = given.frame or (2 if given.quick else 24)
-    chosen = [cell for cell in cells(frame_mib, given.quick) if ONLY in cell.name and (cell.quick or not given.quick)]
+    chosen = [cell for cell in cells(frame_mib) if ONLY in cell.name and (cell.quick or not given.quick)]
     if given.list:
         print(*(cell.name for cell in chosen), sep="\n")
         return 0

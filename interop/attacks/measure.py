@@ -27,6 +27,11 @@ LEFT_MIB_NOTHING = 16
 KINDS = ("kafka", "produce", "nats", "pubsub", "http", "ws")
 
 
+# What is sent may make a tenth of its bytes of log; so much is nothing.
+LOG_SHARE_MAX = 0.1
+LOG_BYTES_NOTHING = 64 << 10
+
+
 class Failure(Exception):
     """What a cell demands does not hold."""
 
@@ -47,6 +52,10 @@ class Figures:
     cpu_seconds: float = 0
     sent: int = 0
     received: int = 0
+    logged: int = 0
+    # Connections that the server has closed without a whole answer, and how many there were.
+    closed: int = 0
+    connections: int = 0
     killed: bool = False
     gone: bool = False
     # Figures that only this cell has, by name, with their units.
@@ -57,11 +66,15 @@ class Figures:
         return max(self.gaps.values(), default=0)
 
     def text(self):
+        if not self.gaps:
+            return "; ".join(f"{name} {value}" for name, value in self.more.items())
         worst = " ".join(f"{kind} {ms:.0f}" for kind, ms in self.gaps.items())
         parts = [f"gap {self.gap_ms:.0f} ms ({worst}; machine {self.machine_ms:.0f})",
                  f"resident +{self.resident:.0f} MiB, left {self.left:.0f}, metric {self.metric:.0f}, cpu {self.cpu_seconds:.1f} s"]
         if self.sent:
-            parts.append(f"sent {size(self.sent)}, answered {size(self.received)}")
+            parts.append(f"sent {size(self.sent)}, answered {size(self.received)}, logged {size(self.logged)}")
+        if self.closed:
+            parts.append(f"{self.closed} of {self.connections} connections closed without an answer")
         return "; ".join(parts + [f"{name} {value}" for name, value in self.more.items()])
 
     def faults(self):
@@ -73,6 +86,8 @@ class Figures:
             yield f"others waited {self.gap_ms:.0f} ms, more than {GAP_MS_MAX:.0f}"
         if self.resident > BUDGET_MIB + BESIDE_MIB:
             yield f"{self.resident:.0f} MiB resident, more than {BUDGET_MIB + BESIDE_MIB}"
+        if self.logged > max(LOG_BYTES_NOTHING, self.sent * LOG_SHARE_MAX):
+            yield f"{size(self.logged)} of log for {size(self.sent)} sent"
 
 
 def size(count):
@@ -208,10 +223,13 @@ class Attack:
         """The window that is measured. Behind it the strangers are gone, and it is looked at what stays."""
         server, figures = self.server, self.figures
         server.tell("begin")
+        logged = server.log.stat().st_size
         try:
             yield
             self.take(server.tell("end"))
         finally:
+            figures.connections = len(self.strangers)
+            figures.closed += sum(one.closed and not one.received for one in self.strangers)
             figures.received += sum(one.received for one in self.strangers)
             for one in self.strangers:
                 one.close()
@@ -224,6 +242,7 @@ class Attack:
                 said = server.tell("peek")
             said = server.tell("end")
         self.take(said)
+        figures.logged = server.log.stat().st_size - logged
 
     def take(self, said):
         figures, above = self.figures, self.server.baseline

@@ -112,6 +112,29 @@ def xxh32(data, seed=0):
     return h ^ h >> 16
 
 
+# ---- WebSocket ----
+
+UPGRADE = (b"GET / HTTP/1.1\r\nHost: sweep\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+           b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Extensions: permessage-deflate\r\n\r\n")
+
+
+def websocket_frame(payload, first=0x82):
+    """Masked with zeros, which changes nothing."""
+    if len(payload) < 126:
+        return bytes([first, 0x80 | len(payload)]) + bytes(4) + payload
+    return bytes([first, 0x80 | 126]) + struct.pack(">H", len(payload)) + bytes(4) + payload
+
+
+@lru_cache
+def deflated(inflated=7 * MIB):
+    """A compressed message of 7 KB that becomes 7 MiB of PONGs, which mean nothing."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    packed = packer.compress(b"PING\r\n" + b"PONG\r\n" * (inflated // 6)) + packer.flush(zlib.Z_SYNC_FLUSH)
+    return websocket_frame(packed[:-4], 0xC2)
+
+
+# ---- expressions and names ----
+
 def member_id(number):
     return str(uuid.UUID(int=number + 1))
 

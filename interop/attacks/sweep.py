@@ -1,16 +1,17 @@
 """Every API of Kafka and every verb of NATS with items repeated up to the frame's size.
 
 The requests are made from the definitions by themselves: each array of each API is repeated, its ancestors have one element. `same` names one
-thing that exists again and again, `other` another one each time, which does not. Then what may stand in any frame: bytes behind the body, unknown tagged
-fields, a long text. What the table (apis.py) lacks is a failure of its own.
+thing that exists again and again, `other` another one each time, which does not. Then what may stand in any frame: bytes behind the body, and unknown
+tagged fields. What the table (apis.py) lacks is a failure of its own.
 """
-import re
+import itertools, re, time, urllib.request
 import apis, payloads, wire
 from measure import TOPIC, check
-from rows import SECONDS, TWO, all_at_once
+from rows import SECONDS, TWO, all_at_once, join
 from wire import MIB, Many
 
 SCALARS = set(wire.TYPES.values())
+NUMBERS = itertools.count()
 
 
 def inside(field, version):
@@ -27,11 +28,6 @@ def arrays(fields, version, above=()):
             yield path
         if field.get("fields"):
             yield from arrays(field["fields"], version, path)
-
-
-def texts(definition, version):
-    """The first text that has no bound of its own."""
-    return next((f["name"] for f in definition["fields"] if f["type"] == "string" and inside(f, version) and "tag" not in f), None)
 
 
 class Body:
@@ -53,9 +49,13 @@ class Body:
         if field["type"].startswith("[]"):
             if path == self.path:
                 return Many(self.one(field, kind, path))
-            if on_the_way:
+            if not on_the_way and isinstance(self.values.get(field["name"]), list):
+                return self.values[field["name"]]
+            nullable = field["nullableVersions"] != "none" and wire.kproto.inr(self.version, field["nullableVersions"])
+            # What is repeated has one of everything: else there is nothing to look up in it.
+            if on_the_way or path[:len(self.path)] == self.path != () and not nullable:
                 return [self.one(field, kind, path)]
-            return None if field["nullableVersions"] != "none" and wire.kproto.inr(self.version, field["nullableVersions"]) else []
+            return None if nullable else []
         if kind not in SCALARS and not on_the_way and field["nullableVersions"] != "none":
             return None
         return self.one(field, kind, path)
@@ -81,12 +81,56 @@ def fits(kind, value):
     return isinstance(value, bytes) and kind == "uuid" or isinstance(value, str) and kind == "string"
 
 
+# ---- what is there before ----
+
+def member(server, name):
+    """A classic group with one member, from whom the request comes."""
+    member_id, generation = join(server, name)
+    return {"GroupId": name, "MemberId": member_id, "GenerationId": generation}
+
+
+def committed(server, name):
+    """A group that has nothing but an offset."""
+    body = {"GroupId": name, "GenerationIdOrMemberEpoch": -1, "Topics": [{"Name": TOPIC, "Partitions": [{"PartitionIndex": 0}]}]}
+    server.call("OffsetCommit", 8, body)
+    return {"GroupId": name}
+
+
+def sharer(server, name, then=()):
+    """A share group with one member, from whom the request comes."""
+    member_id = payloads.member_id(next(NUMBERS))
+    for epoch in (0, *then):
+        answer = server.call("ShareGroupHeartbeat", 1, {"GroupId": name, "MemberId": member_id, "MemberEpoch": epoch, "SubscribedTopicNames": [TOPIC]})
+        check(answer["ErrorCode"] == 0, f"a share group: {answer}")
+    return {"GroupId": name, "MemberId": member_id}
+
+
+def shared(server, name):
+    """A share group whose member has gone."""
+    return {"GroupId": sharer(server, name, then=(-1,))["GroupId"]}
+
+
+def transaction(server, name):
+    """A producer that has begun nothing yet."""
+    answer = server.call("InitProducerId", 4, {"TransactionalId": name, "TransactionTimeoutMs": 10_000, "ProducerId": -1, "ProducerEpoch": -1})
+    check(answer["ErrorCode"] == 0, f"a producer: {answer}")
+    return {"TransactionalId": name, "V3AndBelowTransactionalId": name, "ProducerId": answer["ProducerId"], "V3AndBelowProducerId": answer["ProducerId"], "GroupId": name}
+
+
+BEFORE = {one.__name__: one for one in (member, committed, sharer, shared, transaction)}
+
+
+# ---- bodies ----
+
 def values_of(api, how, server):
+    entry = apis.KAFKA[api]
     values = dict(apis.VALUES if how == "same" else apis.DISTINCT)
-    values |= apis.KAFKA[api].get("values", {})
     values["#records"] = payloads.batch(b"v")
     if how == "same":
         values["TopicId"] = wire.kproto.uuid.UUID(server.topic_id).bytes
+    values |= {name: f"sweep-{next(NUMBERS)}" if value == apis.UNIQUE else value for name, value in entry.get("values", {}).items()}
+    if "before" in entry:
+        values |= BEFORE[entry["before"]](server, f"sweep-{next(NUMBERS)}")
     return values
 
 
@@ -116,27 +160,16 @@ def trailing(api, version, frame_bytes):
 
 
 def tags(api, version, frame_bytes):
-    """Unknown tagged fields without content, as many as fit: their numbers must rise, five bytes each and one for the length."""
+    """Unknown tagged fields, as many as fit: their numbers must rise. With four bytes each they stay below what decoding may take, 16 times the frame."""
     def play(attack):
-        count = frame_bytes // 6
-        first = 1 << 28
-        fields = b"".join([wire.kproto.uvarint(first + number) + b"\0" for number in range(count)])
+        count, first = frame_bytes // 10, 1 << 28
+        fields = b"".join([wire.kproto.uvarint(first + number) + b"\4tags" for number in range(count)])
         server = attack.server
         all_at_once(attack, wire.frame(server.schema, api, version, plain(server, api, version), tags=wire.kproto.uvarint(count) + fields))
     return play
 
 
-def long_text(api, version, name, frame_bytes):
-    def play(attack):
-        server = attack.server
-        body = plain(server, api, version)
-        flexible = wire.Codec(server.schema.request(api), version).flex
-        body[name] = "x" * (frame_bytes if flexible else 32_000)
-        all_at_once(attack, wire.frame(server.schema, api, version, body))
-    return play
-
-
-def kafka_cells(Cell, frame_bytes, quick):
+def kafka_cells(Cell, frame_bytes):
     schema = wire.Schema()
     for api, entry in apis.KAFKA.items():
         definition = schema.request(api)
@@ -153,12 +186,18 @@ def kafka_cells(Cell, frame_bytes, quick):
         yield Cell(f"sweep: {api} v{versions[-1]}, bytes behind the body", trailing(api, versions[-1], frame_bytes), quick=bare, shares=True)
         if wire.Codec(definition, versions[-1]).flex:
             yield Cell(f"sweep: {api} v{versions[-1]}, unknown tagged fields", tags(api, versions[-1], frame_bytes), shares=True)
-        text = texts(definition, versions[-1])
-        if text:
-            yield Cell(f"sweep: {api} v{versions[-1]}, a long {text}", long_text(api, versions[-1], text, frame_bytes), shares=True)
 
 
 # ---- NATS ----
+
+def quiet(stranger):
+    """Everything is sent, the last PING has its PONG, and nothing more comes."""
+    if stranger.sender.is_alive() or not wire.nats_done(stranger, 0):
+        return False
+    before = stranger.received
+    time.sleep(0.05)
+    return stranger.received == before
+
 
 def verb(what, total, connections=TWO):
     def play(attack):
@@ -170,7 +209,7 @@ def verb(what, total, connections=TWO):
         with attack.watched():
             for one in strangers:
                 attack.send(one, data, b"PING\r\n")
-            attack.until(lambda: all(one.closed or not one.sender.is_alive() and wire.nats_done(one, 0) for one in strangers), SECONDS)
+            attack.until(lambda: all(one.closed or quiet(one) for one in strangers), SECONDS)
     return play
 
 
@@ -178,6 +217,61 @@ def nats_cells(Cell, frame_bytes):
     for name, ways in apis.NATS.items():
         for number, (way, what) in enumerate(ways.items()):
             yield Cell(f"sweep: {name}, {way}", verb(what, frame_bytes), quick=number == 0, shares=True)
+
+
+# ---- WebSocket ----
+
+def websocket(what, total, connections=TWO):
+    def play(attack):
+        item = what() if callable(what) else what
+        strangers = []
+        for _ in range(connections):
+            one = attack.stranger(attack.server.http)
+            one.socket.sendall(payloads.UPGRADE)
+            check(one.until(lambda s: s.received, 5) and not one.closed, "no WebSocket")
+            strangers.append(one)
+        # What inflates is bounded by what it becomes.
+        data = item * max(1, min(total // len(item), 64 if callable(what) else total))
+        with attack.watched():
+            for one in strangers:
+                attack.send(one, data, payloads.websocket_frame(b"PING\r\n"))
+            attack.until(lambda: all(one.closed or quiet(one) for one in strangers), SECONDS)
+    return play
+
+
+def websocket_cells(Cell, frame_bytes):
+    for number, (way, what) in enumerate(apis.WEBSOCKET.items()):
+        yield Cell(f"sweep: WebSocket, {way}", websocket(what, frame_bytes), quick=number == 0, shares=True)
+
+
+# ---- HTTP ----
+
+def page(path):
+    """Asked for a hundred times on each of two connections, where one client has 20,000 subscriptions."""
+    def play(attack):
+        other = attack.nats()
+        other.send("".join(f"SUB page.{number}.* {number}\r\n" for number in range(20_000)).encode() + b"PING\r\n")
+        check(wire.nats_done(other, 20), "the subscriptions are not taken")
+        strangers = [attack.stranger(attack.server.http) for _ in range(TWO)]
+        with attack.watched():
+            for one in strangers:
+                attack.send(one, f"GET {path} HTTP/1.1\r\nHost: sweep\r\n\r\n".encode() * 99 + f"GET {path} HTTP/1.1\r\nHost: sweep\r\nConnection: close\r\n\r\n".encode())
+            attack.until(lambda: all(one.closed for one in strangers), SECONDS)
+    return play
+
+
+def http_cells(Cell):
+    for path, ways in apis.HTTP.items():
+        for number, way in enumerate(ways):
+            yield Cell(f"sweep: HTTP {path}{way}", page(path + way), quick=number == 0 and path == "/metrics", shares=True)
+
+
+def all_pages(attack):
+    server = attack.server
+    with urllib.request.urlopen(f"http://{server.http}/", timeout=10) as answer:
+        listed = set(re.findall(r'href="([^"?]+)', answer.read().decode()))
+    check(listed == apis.HTTP.keys(), f"pages: the server lists {sorted(listed)}, apis.py {sorted(apis.HTTP)}")
+    attack.figures.more = {"pages": len(listed)}
 
 
 # ---- the table is whole ----
@@ -196,6 +290,28 @@ def all_apis(attack):
     attack.figures.more = {"APIs": len(served)}
 
 
+def all_requests(attack):
+    """Each request with a few items is understood: what is played below is refused for its size, if it is, and not for a fault of the sweep."""
+    server, count, closed = attack.server, 0, []
+    for api, entry in apis.KAFKA.items():
+        definition = server.schema.request(api)
+        for version in entry.get("versions", wire.kproto.vrange(definition["validVersions"])[1:]):
+            for path in (*arrays(definition["fields"], version), ()):
+                for how in ("same", "other"):
+                    conn = wire.kproto.Conn(server.schema, server.kafka, 10)
+                    conn.corr = 1
+                    try:
+                        conn.s.sendall(request(server, api, version, path, how, 1024 + 150))
+                        conn.recv(api, version)
+                    except (wire.kproto.Closed, TimeoutError) as error:
+                        closed.append(f"{api} v{version} {'.'.join(path)} {how}: {error}")
+                    finally:
+                        conn.close()
+                    count += 1
+    attack.figures.more = {"requests": count}
+    check(not closed, f"no answer to {closed}")
+
+
 def all_verbs(attack):
     text = (wire.ROOT / "crates/nats-wire/src/client_op.rs").read_text()
     known = set(re.findall(r'\(b"([^"]+)", Self::\w+\)', text))
@@ -204,11 +320,15 @@ def all_verbs(attack):
     attack.figures.more = {"verbs": len(known)}
 
 
-def cells(Cell, frame_mib, quick):
+def cells(Cell, frame_mib):
     frame_bytes = frame_mib * MIB
     return [
         Cell("sweep: every API is in the table", all_apis, quick=True, shares=True),
+        Cell("sweep: every request is understood", all_requests, quick=True),
         Cell("sweep: every verb is in the table", all_verbs, quick=True, shares=True),
-        *kafka_cells(Cell, frame_bytes, quick),
+        Cell("sweep: every page is in the table", all_pages, quick=True, shares=True),
+        *kafka_cells(Cell, frame_bytes),
         *nats_cells(Cell, frame_bytes),
+        *websocket_cells(Cell, frame_bytes),
+        *http_cells(Cell),
     ]

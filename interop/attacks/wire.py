@@ -20,7 +20,7 @@ MARK_INT32, MARK_INT64 = 0x23232323, 0x2323232323232323
 
 HEAD = re.compile(r"//! `(\w+)`: API key (\d+), versions? (\d+)(?: to (\d+))?, (?:flexible from (\d+)|never flexible)\.")
 STRUCT = re.compile(r"pub struct (\w+) \{(.*?)\n\}", re.S)
-FIELD = re.compile(r"/// Field `(\w+)`([^\n]*)\.\n(?:\s*#\[[^\n]*\n)*\s*pub \w+: ([^\n]+),\n")
+FIELD = re.compile(r"/// Field `(\w+)`([^\n]*)\.\n(?:\s*#\[[^\n]*\n)*\s*pub (?:r#)?\w+: ([^\n]+),(?:\n|$)")
 TYPES = {"String": "string", "bool": "bool", "i8": "int8", "i16": "int16", "u16": "uint16", "i32": "int32", "u32": "uint32", "i64": "int64",
          "f64": "float64", "[u8; 16]": "uuid", "Bytes": "bytes", "Records": "records"}
 
