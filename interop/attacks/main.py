@@ -4,7 +4,7 @@ main.py [--quick] [--frame MIB]   plays
 main.py --table                   prints the figures of the last runs as Markdown
 main.py --list                    names the cells
 """
-import argparse, json, os, platform, subprocess, sys, time
+import argparse, os, platform, signal, subprocess, sys, time
 from dataclasses import asdict, dataclass
 from typing import Callable
 import measure, table
@@ -113,6 +113,8 @@ def main():
         print(*(cell.name for cell in chosen), sep="\n")
         return 0
     bench, failed, began = Bench(), 0, time.monotonic()
+    # Whoever ends this ends the server with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
         for cell in chosen:
             failed += not play(bench, cell, given.quick)

@@ -17,7 +17,7 @@ BUDGET_MIB = int(os.environ.get("ATTACKS_BUDGET_MIB", 100))
 BESIDE_MIB = 64
 # A cell whose machine kept its own prober waiting for longer says nothing of the server, and is played again.
 MACHINE_MS_MAX = 20
-TRIES = 3
+TRIES = int(os.environ.get("ATTACKS_TRIES", 3))
 # The server is killed when it takes more: the machine is not to suffer.
 GUARD_MIB = int(os.environ.get("ATTACKS_GUARD_MIB", 8192))
 # What stays is looked at after this time.

@@ -1,12 +1,17 @@
 """The figures of the last runs, kept in a file and printed as Markdown."""
-import json
+import fcntl, json
 
 
 def keep(path, name, figures):
     path.parent.mkdir(exist_ok=True)
-    kept = json.loads(path.read_text()) if path.exists() else {}
-    kept[name] = figures
-    path.write_text(json.dumps(kept, indent=1))
+    with open(path, "a+") as file:
+        # Two runs at once lose nothing.
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        kept = json.loads(file.read() or "{}")
+        kept[name] = figures
+        file.truncate(0)
+        file.write(json.dumps(kept, indent=1))
 
 
 def markdown(path):

@@ -138,9 +138,9 @@ func (p *prober) oldest() time.Time {
 	return p.next
 }
 
-// settled waits until all that was due by `at` is answered, or the deadline.
-func (p *prober) settled(at, deadline time.Time) {
-	for time.Now().Before(deadline) {
+// settled waits until all that was due by `at` is answered, or the deadline, or the server is gone.
+func (p *prober) settled(at, deadline time.Time, gone func() bool) {
+	for time.Now().Before(deadline) && !gone() {
 		p.mu.Lock()
 		done := p.oldest().After(at)
 		p.mu.Unlock()

@@ -75,7 +75,7 @@ func main() {
 			deadline := time.Now().Add(endMax)
 			now := time.Now()
 			for _, one := range kinds {
-				one.settled(now, deadline)
+				one.settled(now, deadline, watch.gone)
 			}
 		default:
 			fmt.Fprintf(os.Stderr, "probe: unknown word %q\n", in.Text())

@@ -85,6 +85,12 @@ func (w *watch) sample() {
 	}
 }
 
+func (w *watch) gone() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.said.Gone
+}
+
 func (w *watch) resident() (int64, bool) {
 	buffer := make([]byte, 4096)
 	n, _ := w.status.ReadAt(buffer, 0)
