@@ -112,7 +112,6 @@ class Codec(kproto.Codec):
     def __init__(self, definition, version, frame_bytes=MIB):
         super().__init__(definition, version)
         self.frame_bytes = frame_bytes
-        self.counts = []
 
     def _w(self, out, field, kind, value):
         if not isinstance(value, Many):
@@ -122,16 +121,15 @@ class Codec(kproto.Codec):
         # An item of no bytes is not legal anywhere.
         if value.count is None:
             value.count = max(1, (self.frame_bytes - self.REST_BYTES) // max(1, len(one)))
-        self.counts.append(value.count)
         self._len(out, value.count, self.flex and field.get("flexibleVersions") != "none", False)
         out += value.repeated(bytes(one))
 
 
-def frame(schema, name, version, body=None, *, trailing=b"", tags=b"", frame_bytes=MIB, raw=None):
+def frame(schema, name, version, body=None, *, trailing=b"", tags=b"", frame_bytes=MIB):
     """A request with its length in front. `tags`: instead of an empty list of tagged fields at the body's end."""
     definition = schema.request(name)
     codec = Codec(definition, version, frame_bytes)
-    content = codec.encode(body or {}) if raw is None else raw
+    content = codec.encode(body or {})
     if tags:
         assert codec.flex and content.endswith(b"\0"), name
         content = content[:-1] + tags
