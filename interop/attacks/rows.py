@@ -101,13 +101,17 @@ def join(server, group):
 # ---- 4 and 5: names repeated ----
 
 def fetch_repeated(frame_mib, connections, what):
-    """One partition, named a million times (16 bytes each): it is empty and waited for, or it has a batch of 108 bytes that is sent each time."""
+    """One partition, named a million times (16 bytes each): it is empty and waited for; or it has a batch of 108 bytes, which is sent each time; or it
+    is the one that the prober writes to."""
     def play(attack):
-        attack.server.create("repeated")
-        if what == "full":
-            attack.server.call("Produce", 9, {"Acks": 1, "TimeoutMs": 1000, "TopicData": [{"Name": "repeated", "PartitionData": [{"Index": 0, "Records": payloads.batch(bytes(38))}]}]})
+        topic = TOPIC if what == "written to" else "repeated"
+        if topic != TOPIC:
+            attack.server.create(topic)
+        if what == "one batch":
+            data = [{"Name": topic, "PartitionData": [{"Index": 0, "Records": payloads.batch(bytes(38))}]}]
+            attack.server.call("Produce", 9, {"Acks": 1, "TimeoutMs": 1000, "TopicData": data})
         body = {"MaxWaitMs": 500, "MinBytes": 1, "MaxBytes": (1 << 31) - 1,
-                "Topics": [{"Topic": "repeated", "Partitions": Many({"Partition": 0, "FetchOffset": 0, "PartitionMaxBytes": 1 << 20})}]}
+                "Topics": [{"Topic": topic, "Partitions": Many({"Partition": 0, "FetchOffset": 0, "PartitionMaxBytes": 1 << 20})}]}
         all_at_once(attack, wire.frame(attack.server.schema, "Fetch", 4, body, frame_bytes=frame_mib * MIB), connections)
     return play
 
@@ -367,8 +371,10 @@ def cells(Cell):
         Cell("row 2: 12 bytes announce three huge frames", announced, quick=True),
         Cell("row 3: 20 JoinGroups of 20 MB with 100 useful bytes", kept_slices("JoinGroup", 3)),
         Cell("row 3: 20 SyncGroups of 20 MB with 100 useful bytes", kept_slices("SyncGroup", 3)),
-        Cell("row 4: 4 Fetches of 16 MB, one partition a million times", fetch_repeated(16, 4, "empty")),
-        Cell("row 4: 2 Fetches of 8 MB, one partition that has a batch", fetch_repeated(8, 2, "full"), quick=True),
+        Cell("row 4: 4 Fetches of 16 MB, an empty partition a million times", fetch_repeated(16, 4, "empty")),
+        Cell("row 4: 4 Fetches of 16 MB, a partition that is written to", fetch_repeated(16, 4, "written to")),
+        Cell("row 4: 2 Fetches of 8 MB, a partition of one batch", fetch_repeated(8, 2, "one batch")),
+        Cell("row 4: 2 Fetches of 1 MB, a partition of one batch", fetch_repeated(1, 2, "one batch"), quick=True),
         Cell("row 5: 2 DeleteTopics of 2.6 million unknown names, 23 MB", delete_unknown(2_600_000)),
         Cell("row 5: 2 DeleteTopics of 200,000 unknown names, 2 MB", delete_unknown(200_000), quick=True),
         Cell("row 5: 2 ListOffsets of 45 MB, the same partition", list_offsets("same")),

@@ -2,14 +2,14 @@
 import fcntl, json
 
 
-def keep(path, name, figures):
+def keep(path, figures):
+    """Adds the figures of a run, by the names of its cells."""
     path.parent.mkdir(exist_ok=True)
     with open(path, "a+") as file:
         # Two runs at once lose nothing.
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
-        kept = json.loads(file.read() or "{}")
-        kept[name] = figures
+        kept = json.loads(file.read() or "{}") | figures
         file.truncate(0)
         file.write(json.dumps(kept, indent=1))
 
