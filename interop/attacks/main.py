@@ -109,7 +109,7 @@ def main():
     arguments.add_argument("--frame", type=int)
     given = arguments.parse_args()
     if given.table:
-        print(table.markdown(FIGURES))
+        print(table.markdown(FIGURES, {cell.name for cell in cells(1)}))
         return 0
     frame_mib = given.frame or (2 if given.quick else 24)
     chosen = [cell for cell in cells(frame_mib) if ONLY in cell.name and (cell.quick or not given.quick)]

@@ -14,10 +14,11 @@ def keep(path, figures):
         file.write(json.dumps(kept, indent=1))
 
 
-def markdown(path):
+def markdown(path, names):
+    """The cells of these names, in the order in which they were first played."""
     if not path.exists():
         return "No figures yet: run the suite first."
-    kept = json.loads(path.read_text())
+    kept = {name: one for name, one in json.loads(path.read_text()).items() if name in names}
     lines = ["| what is sent | bytes sent | longest wait of others, ms | resident above the baseline, MiB | left after 5 s, MiB | metric, MiB | other figures | verdict |",
              "|---|---|---|---|---|---|---|---|"]
     for name, one in kept.items():
