@@ -11,7 +11,6 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tailrace_kafka_wire::memory_budget_bytes;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -48,6 +47,9 @@ pub(crate) struct Panicked;
 /// What requests that are decided aside may take beside their frames.
 pub(crate) const ROOM_BYTES: usize = 128 << 20;
 
+/// Threads that there are at least.
+const THREADS_MIN: usize = 4;
+
 /// Threads of their own, and memory.
 pub(crate) struct Aside {
     /// `None` once it is dropped.
@@ -58,14 +60,18 @@ pub(crate) struct Aside {
 }
 
 impl Aside {
-    /// As many threads as there are processors, and `blocking` for what may block.
+    /// Two threads for each processor, so that a request that takes long does not keep the others waiting, and `blocking` for what may block.
     ///
     /// # Errors
     /// The operating system's, if it gives no threads.
     pub(crate) fn start(blocking: usize, metrics: &Metrics) -> std::io::Result<Self> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let mut builder = Builder::new_multi_thread();
-        builder.worker_threads(threads).max_blocking_threads(blocking).thread_name("aside").enable_all();
+        builder
+            .worker_threads((2 * threads).max(THREADS_MIN))
+            .max_blocking_threads(blocking)
+            .thread_name("aside")
+            .enable_all();
         let room = RequestBudget::new(ROOM_BYTES, metrics.request_aside_memory.clone());
         let working = Arc::new(Semaphore::new((threads / 2).max(1)));
         Ok(Self { runtime: Some(builder.build()?), room, working })
@@ -104,15 +110,10 @@ impl Aside {
         }
     }
 
-    /// Waits until there is room for what a frame of so many bytes may take when it is decoded.
-    pub(crate) async fn reserve(&self, frame_bytes: usize) -> Reservation {
+    /// Waits until there is room.
+    pub(crate) async fn reserve(&self, bytes: usize) -> Reservation {
         let mut ticket = self.room.ticket();
-        std::future::poll_fn(|cx| ticket.poll_reserve(memory_budget_bytes(frame_bytes), cx)).await
-    }
-
-    /// The same without waiting, for those who may not be kept waiting.
-    pub(crate) fn take(&self, frame_bytes: usize) -> Reservation {
-        self.room.take(memory_budget_bytes(frame_bytes))
+        std::future::poll_fn(|cx| ticket.poll_reserve(bytes, cx)).await
     }
 
     /// True if somebody waits for room.

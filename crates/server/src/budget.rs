@@ -139,12 +139,14 @@ impl Ticket {
         cx: &Context<'_>,
     ) -> Poll<()> {
         let mut state = self.budget.lock();
-        let is_first = match state.line.front() {
-            Some((first, _)) => Some(*first) == self.number,
-            None => true,
-        };
+        // Whoever is beyond the bound already waits for nobody: others may wait for it.
+        let is_first = reservation.is_guest
+            || match state.line.front() {
+                Some((first, _)) => Some(*first) == self.number,
+                None => true,
+            };
         let has_room = state.used + step - reservation.bytes <= self.budget.total;
-        if !is_first || (!has_room && state.has_guest) {
+        if !is_first || (!has_room && state.has_guest && !reservation.is_guest) {
             self.number = Some(state.stand_in_line(self.number, cx.waker()));
             return Poll::Pending;
         }
@@ -174,6 +176,12 @@ impl Drop for Ticket {
 }
 
 impl Reservation {
+    /// Raises it to `bytes`, when it is its turn.
+    pub(crate) async fn grow(&mut self, bytes: usize) {
+        let mut ticket = self.budget.ticket();
+        std::future::poll_fn(|cx| ticket.poll_grow(self, (bytes, bytes), cx)).await;
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -275,6 +283,19 @@ mod tests {
         assert!(grown(&mut tickets[2], &mut third, 10, 10));
         drop((second, third));
         assert_eq!(budget.gauge.get(), 0);
+        assert!(!budget.has_line());
+    }
+
+    #[test]
+    fn who_is_beyond_the_bound_waits_for_nobody() {
+        let budget = budget();
+        let (mut first, mut second) = (budget.ticket(), budget.ticket());
+        let (mut a, mut b) = (budget.take(0), budget.take(50));
+        assert!(grown(&mut first, &mut a, 60, 60));
+        assert!(!grown(&mut second, &mut b, 60, 60));
+        assert!(grown(&mut first, &mut a, 80, 80));
+        drop(a);
+        assert!(grown(&mut second, &mut b, 60, 60));
         assert!(!budget.has_line());
     }
 

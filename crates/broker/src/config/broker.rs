@@ -266,7 +266,7 @@ settings! {
         /// and a few KiB while idle.
         max_connections: u32 = K::new("max.connections", Int).default("10000").count("connections").between(1, 1_000_000)
             .dynamic();
-        /// Connections at most from one address. Further ones are closed at once.
+        /// Connections at most from one address, of Kafka clients and as many of NATS clients. Further ones are closed at once.
         max_connections_per_ip: u32 = K::new("max.connections.per.ip", Int).default("10000").count("connections")
             .between(1, 1_000_000).dynamic();
         /// Incremental fetch sessions that are remembered. When all are taken, further clients fetch without one.

@@ -21,6 +21,12 @@ use crate::kafka::lookup::legal_name;
 /// Resources after which other tasks get their turn: one takes some ten microseconds.
 const TURN: usize = 64;
 
+/// What one setting takes in an answer, about, without its documentation and synonyms.
+const SETTING_BYTES: usize = 512;
+
+/// The answer is charged in steps of so many bytes.
+const CHARGED_BYTES: usize = 256 * 1024;
+
 /// What is shown beside name and value.
 #[derive(Clone, Copy)]
 struct Detail {
@@ -35,6 +41,7 @@ pub(crate) async fn handle(
     let image = context.broker.image();
     let detail = Detail { synonyms: request.include_synonyms, documentation: request.include_documentation };
     let mut results = Vec::with_capacity(request.resources.len().min(ITEMS_MAX));
+    let (mut taken, mut charged) = (0, 0);
     for (number, wanted) in request.resources.into_iter().enumerate() {
         if number % TURN == TURN - 1 {
             tokio::task::yield_now().await;
@@ -44,7 +51,13 @@ pub(crate) async fn handle(
         } else {
             Err(Refusal::too_many("resources"))
         };
-        results.push(result(wanted, described, detail));
+        let result = result(wanted, described, detail);
+        taken += bytes_of(&result);
+        if taken > charged {
+            charged = taken + CHARGED_BYTES;
+            context.charge(charged).await;
+        }
+        results.push(result);
     }
     DescribeConfigsResponse { results, ..Default::default() }
 }
@@ -95,6 +108,14 @@ fn result(
         configs: shown.map(|config| entry(config, detail)).collect(),
         ..Default::default()
     }
+}
+
+fn bytes_of(result: &DescribeConfigsResult) -> usize {
+    let setting = |one: &DescribeConfigsResourceResult| {
+        let documentation = one.documentation.as_ref().map_or(0, String::len);
+        SETTING_BYTES * (1 + one.synonyms.len()) + documentation
+    };
+    SETTING_BYTES + result.configs.iter().map(setting).sum::<usize>()
 }
 
 fn entry(config: DescribedConfig, detail: Detail) -> DescribeConfigsResourceResult {

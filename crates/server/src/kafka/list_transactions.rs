@@ -17,8 +17,9 @@ use crate::connection::Closed;
 use crate::kafka::transactions::unexpected;
 use crate::kafka::{Context, Decided, answer_later, decode};
 
-/// Memory of a compiled pattern, in bytes. Matching takes time in proportion to the text, whatever the pattern.
-const PATTERN_BYTES_MAX: usize = 1 << 20;
+/// Memory of a compiled pattern, in bytes: compiling takes time in proportion to it. Matching takes time in proportion to the text, whatever
+/// the pattern.
+const PATTERN_BYTES_MAX: usize = 128 << 10;
 
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let request: ListTransactionsRequest = decode(&context, reader)?;

@@ -185,6 +185,16 @@ impl Context {
         self.header.api_version
     }
 
+    /// The answer takes so much memory by now, or is about to. Where too many such answers are made, this one waits. Of requests that are
+    /// decided on the event loop it is not counted.
+    pub(crate) async fn charge(&self, bytes: usize) {
+        let Some(mut room) = self.room().take() else { return };
+        if bytes > room.bytes() {
+            room.grow(bytes).await;
+        }
+        *self.room() = Some(room);
+    }
+
     fn room(&self) -> MutexGuard<'_, Option<Reservation>> {
         self.room.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -247,20 +257,16 @@ pub(crate) async fn decide(
     }
     let decided = match table::road(key, bytes) {
         Road::Loop => table::dispatch(context, reader).await,
-        Road::Aside { waits } => aside(context, reader, waits).await,
+        Road::Aside => aside(context, reader).await,
     };
     drop(reservation);
     decided
 }
 
 /// Decides a request on the threads for those that may take long.
-async fn aside(context: Context, reader: Reader, waits: bool) -> Result<Decided, Closed> {
+async fn aside(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let broker = Arc::clone(&context.broker);
-    let frame_bytes = reader.remaining();
-    let room = match waits {
-        true => broker.aside.reserve(frame_bytes).await,
-        false => broker.aside.take(frame_bytes),
-    };
+    let room = broker.aside.reserve(reader.remaining().min(DECODED_BYTES_MAX)).await;
     *context.room() = Some(room);
     let decided = broker.aside.run(table::dispatch(context, reader)).await?;
     Ok(match decided {

@@ -119,17 +119,17 @@ const LOOP_BYTES_WITH_RECORDS: usize = 2 * 1024 * 1024;
 pub(crate) enum Road {
     /// On the event loop of its connection.
     Loop,
-    /// On threads of its own ([`Aside`](crate::aside::Aside)); `waits` until there is room.
-    Aside { waits: bool },
+    /// On threads of its own ([`Aside`](crate::aside::Aside)), when there is room.
+    Aside,
 }
 
 /// Where a request of so many bytes is decided.
 pub(crate) fn road(key: ApiKey, bytes: usize) -> Road {
     match key {
         ApiKey::Produce if bytes <= LOOP_BYTES_WITH_RECORDS => Road::Loop,
-        // All topics have as long an answer as there are topics; but everybody needs it.
-        ApiKey::Metadata => Road::Aside { waits: bytes > LOOP_BYTES },
-        ApiKey::Fetch
+        // Metadata of all topics has as long an answer as there are topics; but everybody needs it, and it yields.
+        ApiKey::Metadata
+        | ApiKey::Fetch
         | ApiKey::ListOffsets
         | ApiKey::OffsetCommit
         | ApiKey::OffsetFetch
@@ -155,7 +155,7 @@ pub(crate) fn road(key: ApiKey, bytes: usize) -> Road {
             Road::Loop
         }
         // What tools ask, and whatever is large.
-        _ => Road::Aside { waits: true },
+        _ => Road::Aside,
     }
 }
 

@@ -43,7 +43,7 @@ fn admit(socket: TcpStream, peer: SocketAddr, broker: &Arc<Broker>) {
         return;
     }
     let front = &broker.nats;
-    let Some(place) = front.take_place() else {
+    let Some(place) = front.take_place(peer.ip(), broker.config().max_connections_per_ip) else {
         tokio::spawn(refuse(socket, Arc::clone(broker)));
         return;
     };

@@ -28,8 +28,9 @@ mod subscription;
 mod websocket;
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::collections::hash_map::Entry;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -120,7 +121,7 @@ pub(crate) struct NatsFront {
     next_client_id: AtomicU64,
     clients: Mutex<HashMap<u64, Arc<Client>>>,
     /// Places taken by connections, those whose TLS handshake is being made included.
-    places: Arc<AtomicUsize>,
+    places: Arc<Mutex<Taken>>,
     tls_first: bool,
     websocket: Option<WebSocketFront>,
     /// Connections ended with something waiting for them, since somebody last looked.
@@ -131,13 +132,30 @@ pub(crate) struct NatsFront {
     started: SystemTime,
 }
 
+/// How many places are taken.
+#[derive(Debug, Default)]
+struct Taken {
+    count: usize,
+    by_address: HashMap<IpAddr, u32>,
+}
+
 /// A connection's place among the allowed ones; given back when dropped.
 #[derive(Debug)]
-pub(crate) struct Place(Arc<AtomicUsize>);
+pub(crate) struct Place {
+    places: Arc<Mutex<Taken>>,
+    address: IpAddr,
+}
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+        let mut taken = lock(&self.places);
+        taken.count -= 1;
+        if let Entry::Occupied(mut of_address) = taken.by_address.entry(self.address) {
+            *of_address.get_mut() -= 1;
+            if *of_address.get() == 0 {
+                of_address.remove();
+            }
+        }
     }
 }
 
@@ -271,15 +289,24 @@ impl NatsFront {
         self.next_client_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A place for one more connection; `None`, and counted, if there are as many as allowed.
-    pub(crate) fn take_place(&self) -> Option<Place> {
-        let one_more = |taken: usize| (taken < self.limits.connections_max).then_some(taken + 1);
-        if self.places.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).is_ok() {
-            return Some(Place(Arc::clone(&self.places)));
+    /// A place for one more connection from an address that may have `per_address`; `None`, and counted, if there are as many as allowed.
+    pub(crate) fn take_place(&self, address: IpAddr, per_address: u32) -> Option<Place> {
+        let refused = |reason| {
+            self.metrics.connections_refused.get_or_create(&ReasonLabel { reason }).inc();
+            None
+        };
+        let mut taken = lock(&self.places);
+        if taken.count >= self.limits.connections_max {
+            return refused("tailrace.nats.max.connections");
         }
-        let reason = "tailrace.nats.max.connections";
-        self.metrics.connections_refused.get_or_create(&ReasonLabel { reason }).inc();
-        None
+        let of_address = taken.by_address.get(&address).copied().unwrap_or(0);
+        if of_address >= per_address {
+            return refused("max.connections.per.ip");
+        }
+        taken.count += 1;
+        taken.by_address.insert(address, of_address + 1);
+        drop(taken);
+        Some(Place { places: Arc::clone(&self.places), address })
     }
 
     /// Takes a connection into the list of open ones.

@@ -32,7 +32,7 @@ pub(super) async fn check(
     let heavy = count > RECORDS_INLINE || (is_work && bytes.len() > CHECK_INLINE_BYTES);
     if !heavy {
         let bound = rules.decompressed_bytes_max.min(EXPAND_INLINE_BYTES);
-        let quick = AppendRules { decompressed_bytes_max: bound, ..rules.clone() };
+        let quick = AppendRules { decompressed_bytes_max: bound, ..rules };
         match validate(bytes.clone(), &quick) {
             Err(BatchError::ExpandsTooLarge { .. }) if bound < rules.decompressed_bytes_max => {}
             outcome => return Ok(outcome),

@@ -75,7 +75,8 @@ impl WebSocketFront {
             });
         }
         let too_many = Refusal { status: StatusCode::SERVICE_UNAVAILABLE, reason: "too many connections" };
-        let place = nats.take_place().ok_or(too_many)?;
+        let per_address = broker.config().max_connections_per_ip;
+        let place = nats.take_place(peer.ip(), per_address).ok_or(too_many)?;
         let (limits, compression) = (self.limits, upgrade.compression);
         let (broker, upgraded) = (Arc::clone(broker), hyper::upgrade::on(request));
         tokio::spawn(async move {
