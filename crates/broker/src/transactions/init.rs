@@ -78,8 +78,9 @@ impl TransactionCoordinator {
                 if is_exhausted(transaction.producer.epoch) && init.fresh.is_none() {
                     return Ok(TransactionReply::FreshIdNeeded);
                 }
-                let fenced = transaction.fenced(init.fresh, moment.now);
-                self.change(&init.transactional_id, fenced, moment.now, effects);
+                // Whoever is another one gets the epoch after the one that this gives.
+                let aborted = transaction.aborted(init.fresh, moment.now);
+                self.change(&init.transactional_id, aborted, moment.now, effects);
                 Err(TransactionError::Concurrent)
             }
             TransactionState::Empty

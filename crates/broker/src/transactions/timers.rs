@@ -48,7 +48,7 @@ impl TransactionCoordinator {
         [abort.flatten(), forget.flatten(), give_up].into_iter().flatten().min()
     }
 
-    /// Aborts what has been open for longer than its client said, and fences that client off.
+    /// Aborts what has been open for longer than its client said.
     pub(super) fn abort_timed_out(&mut self, now: TimestampMs, effects: &mut Effects<Self>) {
         if self.timers.next_abort.is_some_and(|next| now < next) {
             return;
@@ -58,8 +58,8 @@ impl TransactionCoordinator {
             let transactional_id = transactional_id.clone();
             let transaction = self.get(&transactional_id).expect("the index names what is there");
             // Nobody is there to draw a producer id: if the epochs are used up, the next InitProducerId does.
-            let fenced = transaction.fenced(None, now);
-            self.change(&transactional_id, fenced, now, effects);
+            let aborted = transaction.aborted(None, now);
+            self.change(&transactional_id, aborted, now, effects);
             looked = true;
         }
         if looked {

@@ -158,20 +158,16 @@ impl Transaction {
         }
     }
 
-    /// Aborted against its producer, which is fenced off: because it took too long, or because another one came.
+    /// Aborted without its producer: because it took too long, or because InitProducerId came.
     ///
-    /// The epoch rises by two, as in Kafka: one would look as if the producer had ended the transaction itself.
-    pub(super) fn fenced(&self, fresh: Option<ProducerId>, now: TimestampMs) -> Self {
-        let TransactionalProducer { id, epoch } = self.producer;
-        Self {
-            state: TransactionState::PrepareAbort,
-            producer: TransactionalProducer { id, epoch: bumped(bumped(epoch)) },
-            previous_id: None,
-            next_id: if is_exhausted(epoch) { fresh } else { None },
-            last_epoch: None,
-            protocol: TransactionProtocol::EpochPerTransaction,
-            updated: now,
-            ..self.clone()
+    /// As in Kafka it looks as if the producer had done it: one that asks for the abort, or for a new epoch, is told that it was done, and
+    /// goes on. One that asks for the commit is told that it is too late.
+    /// Without an epoch to go on with it is fenced off, and needs a producer id.
+    pub(super) fn aborted(&self, fresh: Option<ProducerId>, now: TimestampMs) -> Self {
+        let aborted = self.ended_with_bump(false, fresh, now);
+        match is_exhausted(self.producer.epoch) && fresh.is_none() {
+            true => Self { previous_id: None, last_epoch: None, ..aborted },
+            false => aborted,
         }
     }
 
