@@ -229,7 +229,9 @@ impl<D: Disk> Patch<D> {
             };
             let mut bytes = Vec::new();
             let header = write(next, Offset(upto.0 - 1), epoch.max(self.last_epoch), &mut bytes);
-            self.take(&header, &bytes, row.map(|row| row.raft_index))?;
+            // Another copy may have given the beginning of what the row stands for.
+            let index = row.filter(|row| row.base_offset >= next).map(|row| row.raft_index);
+            self.take(&header, &bytes, index)?;
             next = upto;
         }
         Ok(())

@@ -3,7 +3,7 @@
 use std::io::IoSlice;
 
 use tailrace_records::BatchHeader;
-use tailrace_types::{Offset, RaftIndex, TimestampMs};
+use tailrace_types::{LeaderEpoch, Offset, RaftIndex, TimestampMs};
 
 use crate::disk::{Disk, DiskFile, OpenMode, read_full_at, sync_parent};
 use crate::entries::SideFile;
@@ -78,7 +78,9 @@ pub(crate) struct Suspect {
     pub(crate) reason: String,
 }
 
-/// Replaces the index of `segment`, and opens it. A batch that is damaged keeps the row that it had, if that is whole; it is named.
+/// Replaces the index of `segment`, and opens it. A batch that is damaged keeps the row that it had, if that is whole; it is named. So is one
+/// of which nothing tells at which offsets it lies: no checksum covers the offset and the epoch in a batch. It gets all the offsets that
+/// it may have.
 ///
 /// # Errors
 /// [`LogError::Damaged`] if neither the batch nor its row tells what lies at a place; the disk's.
@@ -115,29 +117,40 @@ impl<D: Disk> Rebuild<'_, D> {
         let (log_path, index_path) = (segment.path(Kind::Log), segment.path(Kind::Index));
         let len = self.log.len_of(&log_path)?.min(u64::from(segment.bytes()));
         let mut scanner = BatchScanner::new(self.log, 0, len);
+        let mut chain = Chain::new(segment);
         let mut writer = RowWriter::new(file, segment.base_offset, row_position(0));
         let (mut next, mut running_max) = (segment.first_raft_index, TimestampMs::NONE);
         let mut suspects = Vec::new();
-        for number in 0..segment.rows() {
-            let (position, reason) = match scanner.next_or_unreadable().context("read", &log_path)? {
-                Scanned::Batch { header, position, .. } => {
-                    next = self.side.next_free(next);
-                    let row = row_of(&header, next, position as u32, running_max, 0);
-                    writer.push(&row).context("write", &index_path)?;
-                    running_max = row.running_max_timestamp;
-                    next = RaftIndex(row.raft_index.0 + 1);
-                    continue;
-                }
-                Scanned::End => (len, "the file ends early".to_owned()),
-                Scanned::Bad { position, reason } => (position, reason),
-            };
-            let kept = self.old_row(number).filter(|row| u64::from(row.position) == position);
-            let row = kept.ok_or_else(|| LogError::damaged(&log_path, position, &*reason))?;
-            writer.push(&row).context("write", &index_path)?;
-            scanner.skip_to(u64::from(row.end_position()));
+        let mut write = |link: Link| {
+            let mut row = link.row;
+            if !link.keeps_index {
+                next = self.side.next_free(next);
+                row.raft_index = next;
+            }
+            row.running_max_timestamp = row.max_timestamp.max(running_max);
             (next, running_max) = (RaftIndex(row.raft_index.0 + 1), row.running_max_timestamp);
-            suspects.push(Suspect { row, reason });
+            suspects.extend(link.fault.map(|reason| Suspect { row, reason }));
+            writer.push(&row).context("write", &index_path)
+        };
+        for number in 0..segment.rows() {
+            let link = match scanner.next_or_unreadable().context("read", &log_path)? {
+                Scanned::Batch { header, position, .. } => self.link(number, &header, position),
+                found => {
+                    let (position, reason) = match found {
+                        Scanned::Bad { position, reason } => (position, reason),
+                        _ => (len, "the file ends early".to_owned()),
+                    };
+                    let kept = self.old_row(number).filter(|row| u64::from(row.position) == position);
+                    let row = kept.ok_or_else(|| LogError::damaged(&log_path, position, &*reason))?;
+                    scanner.skip_to(u64::from(row.end_position()));
+                    Link { row, trust: Trust::Certain, keeps_index: true, fault: Some(reason) }
+                }
+            };
+            chain.push(link).map_err(|position| no_room(&log_path, position))?;
+            chain.take_settled().into_iter().try_for_each(&mut write)?;
         }
+        chain.end().map_err(|position| no_room(&log_path, position))?;
+        chain.take_settled().into_iter().try_for_each(&mut write)?;
         writer.flush().context("write", &index_path)?;
         if scanner.position() != u64::from(segment.bytes()) {
             let reason = format!("{} batches do not reach its end", segment.rows());
@@ -146,9 +159,193 @@ impl<D: Disk> Rebuild<'_, D> {
         Ok(suspects)
     }
 
+    /// What the row of a whole batch says of its offset and its epoch.
+    fn link(&self, number: u32, header: &BatchHeader, position: u64) -> Link {
+        let row = row_of(header, RaftIndex(0), position as u32, TimestampMs::NONE, 0);
+        let fault = |trust| (trust == Trust::None).then(|| NOWHERE.to_owned());
+        let link = |trust| Link { row, trust, keeps_index: false, fault: fault(trust) };
+        if let Some(old) = self.old_row(number).filter(|old| u64::from(old.position) == position) {
+            return match old.describes(header) {
+                // Counting would not give its raft index where compaction has removed some.
+                true => Link {
+                    row: Row { raft_index: old.raft_index, ..row },
+                    keeps_index: true,
+                    ..link(Trust::Certain)
+                },
+                false => Link {
+                    row: old,
+                    trust: Trust::Certain,
+                    keeps_index: true,
+                    fault: Some("the batch is not the one its index row describes".to_owned()),
+                },
+            };
+        }
+        let places = |row: &Row| (row.base_offset, row.leader_epoch);
+        match self.old_bytes(number).map(|bytes| Row::decode_unchecked(&bytes, self.segment.base_offset)) {
+            // The row is damaged in another place.
+            Some(old) if old.batch_crc == row.batch_crc && places(&old) == places(&row) => {
+                link(Trust::Certain)
+            }
+            // One of the two is damaged there.
+            Some(old) if old.batch_crc == row.batch_crc => link(Trust::None),
+            _ => link(Trust::Plausible),
+        }
+    }
+
     fn old_row(&self, number: u32) -> Option<Row> {
+        Row::decode(&self.old_bytes(number)?, self.segment.base_offset)
+    }
+
+    fn old_bytes(&self, number: u32) -> Option<[u8; ROW_BYTES]> {
         let mut bytes = [0; ROW_BYTES];
         let read = read_full_at(self.old?, &mut bytes, row_position(number)).ok()?;
-        Row::decode(&bytes[..read], self.segment.base_offset)
+        (read == ROW_BYTES).then_some(bytes)
+    }
+}
+
+fn no_room(path: &std::path::Path, position: u32) -> LogError {
+    LogError::damaged(
+        path,
+        u64::from(position),
+        "neither the batch nor its row tells at which offset it lies",
+    )
+}
+
+/// What is wrong with a whole batch whose offset nobody knows.
+const NOWHERE: &str = "nothing tells at which offset it lies";
+
+/// Why the offset and the epoch of a row are believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trust {
+    /// The index had them, too.
+    Certain,
+    /// Only the batch has them.
+    Plausible,
+    /// They are not.
+    None,
+}
+
+/// The row of one batch, before it is known whether it fits between its neighbours.
+#[derive(Clone, Debug)]
+struct Link {
+    row: Row,
+    trust: Trust,
+    /// The row was there before, with its raft index.
+    keeps_index: bool,
+    /// Why the batch is damaged, if so.
+    fault: Option<String>,
+}
+
+impl Link {
+    fn doubt(&mut self) {
+        self.trust = Trust::None;
+        self.fault = Some(NOWHERE.to_owned());
+    }
+}
+
+/// The rows of a segment, in their order, each checked against its neighbours.
+struct Chain {
+    /// One past the last offset of those that are settled.
+    floor: Offset,
+    epoch: LeaderEpoch,
+    /// Of the segment.
+    end: Offset,
+    /// Those that wait for what comes behind them: some that are not believed, and then perhaps one that is plausible.
+    open: Vec<Link>,
+    settled: Vec<Link>,
+}
+
+impl Chain {
+    fn new<D: Disk>(segment: &Segment<D>) -> Self {
+        Self {
+            floor: segment.base_offset,
+            epoch: LeaderEpoch::UNKNOWN,
+            end: segment.end_offset(),
+            open: Vec::new(),
+            settled: Vec::new(),
+        }
+    }
+
+    /// # Errors
+    /// The position of a batch for which there are no offsets.
+    fn push(&mut self, mut link: Link) -> Result<(), u32> {
+        if link.trust == Trust::Plausible && !self.fits(&link.row) {
+            link.doubt();
+        }
+        // The one before may be the wrong one; where neither is certain, nobody can tell which.
+        if let Some(before) = self.open.last_mut().filter(|before| before.trust == Trust::Plausible)
+            && link.trust != Trust::None
+            && (link.row.base_offset < before.row.next_offset()
+                || link.row.leader_epoch < before.row.leader_epoch)
+        {
+            before.doubt();
+            if link.trust == Trust::Plausible {
+                link.doubt();
+            }
+        }
+        match link.trust {
+            Trust::Certain => {
+                self.close(link.row.base_offset)?;
+                self.settle(link);
+            }
+            Trust::Plausible if self.open.last().is_some_and(|before| before.trust == Trust::Plausible) => {
+                self.close(link.row.base_offset)?;
+                self.open.push(link);
+            }
+            Trust::Plausible | Trust::None => self.open.push(link),
+        }
+        Ok(())
+    }
+
+    /// True if a batch may lie behind the others, where it says. Compaction may have left holes.
+    fn fits(&self, row: &Row) -> bool {
+        let least = match self.open.last() {
+            Some(before) if before.trust == Trust::Plausible => self.floor,
+            // Each of them has one offset at least.
+            _ => self.floor.plus(self.open.len() as i64),
+        };
+        row.base_offset >= least && row.next_offset() <= self.end && row.leader_epoch >= self.epoch
+    }
+
+    fn end(&mut self) -> Result<(), u32> {
+        self.close(self.end)
+    }
+
+    /// Settles all that is open, below `upto`.
+    fn close(&mut self, upto: Offset) -> Result<(), u32> {
+        let open = std::mem::take(&mut self.open);
+        for (number, mut link) in open.iter().cloned().enumerate() {
+            if link.trust == Trust::None {
+                // All offsets up to the next one that is believed; of several that follow each other, the last has them.
+                let limit = match open.get(number + 1) {
+                    Some(next) if next.trust == Trust::None => self.floor.plus(1),
+                    Some(next) => next.row.base_offset,
+                    None => upto,
+                };
+                let length = limit.0 - self.floor.0;
+                let delta = u32::try_from(length - 1).map_err(|_| link.row.position)?;
+                let epoch = self.epoch.max(LeaderEpoch(0));
+                link.row = Row {
+                    base_offset: self.floor,
+                    last_offset_delta: delta,
+                    leader_epoch: epoch,
+                    ..link.row
+                };
+            }
+            if link.row.base_offset < self.floor || link.row.next_offset() > upto {
+                return Err(link.row.position);
+            }
+            self.settle(link);
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, link: Link) {
+        (self.floor, self.epoch) = (link.row.next_offset(), link.row.leader_epoch.max(self.epoch));
+        self.settled.push(link);
+    }
+
+    fn take_settled(&mut self) -> Vec<Link> {
+        std::mem::take(&mut self.settled)
     }
 }

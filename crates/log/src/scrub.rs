@@ -226,6 +226,8 @@ impl<'a, D: Disk> Walk<'a, D> {
         // More may have been appended than the rows tell of.
         let mut scanner = BatchScanner::new(log.as_ref(), 0, len.min(u64::from(self.segment.bytes())));
         let mut spent = 0;
+        // A whole batch of which nothing tells at which offsets it lies: they end where the next one begins.
+        let mut nowhere: Option<Damage> = None;
         for number in 0..self.rows {
             let row = self.row(number);
             let (position, reason) = match scanner.next_or_unreadable().context("read", &path)? {
@@ -235,8 +237,13 @@ impl<'a, D: Disk> Walk<'a, D> {
                 Scanned::Bad { position, reason } => (position, reason),
                 Scanned::Batch { header, position, .. } => {
                     match self.wrong(&header, position, row.as_ref()) {
+                        Some(reason) if row.is_none() => {
+                            nowhere.get_or_insert(Damage { file: path.clone(), position, reason });
+                            continue;
+                        }
                         Some(reason) => (position, reason),
                         None => {
+                            self.note_nowhere(nowhere.take(), header.base_offset);
                             (self.next_offset, self.last_epoch) = (header.next_offset(), header.leader_epoch);
                             self.batches += 1;
                             self.records += u64::try_from(header.record_count).unwrap_or(0);
@@ -249,6 +256,8 @@ impl<'a, D: Disk> Walk<'a, D> {
                 }
             };
             let damage = Damage { file: path.clone(), position, reason };
+            let limit = row.as_ref().map_or(self.next_offset, |row| row.base_offset);
+            self.note_nowhere(nowhere.take(), limit);
             let Some(row) = row.filter(|row| u64::from(row.end_position()) > position) else {
                 // Nothing tells where the next batch begins.
                 let (base_offset, end_offset) = (self.next_offset, self.segment.end_offset());
@@ -260,7 +269,13 @@ impl<'a, D: Disk> Walk<'a, D> {
             scanner.skip_to(u64::from(row.end_position()));
             (self.next_offset, self.last_index) = (row.next_offset(), row.raft_index);
         }
+        self.note_nowhere(nowhere, self.segment.end_offset());
         Ok(())
+    }
+
+    fn note_nowhere(&mut self, damage: Option<Damage>, upto: Offset) {
+        let Some(damage) = damage.filter(|_| upto > self.next_offset) else { return };
+        self.damaged.push(DamagedRange::found(self.next_offset, upto, damage));
     }
 
     /// Row `number`, if the index can be believed.

@@ -87,10 +87,13 @@ impl Row {
 
     /// `None` if the checksum is wrong. `row` has [`ROW_BYTES`] bytes.
     pub(crate) fn decode(row: &[u8], segment_base: Offset) -> Option<Self> {
-        if u32_at(row, CRC_AT) != row_crc(row, segment_base) {
-            return None;
-        }
-        Some(Self {
+        (row.len() >= ROW_BYTES && u32_at(row, CRC_AT) == row_crc(row, segment_base))
+            .then(|| Self::decode_unchecked(row, segment_base))
+    }
+
+    /// What the bytes say, whether they are what was written or not. `row` has [`ROW_BYTES`] bytes.
+    pub(crate) fn decode_unchecked(row: &[u8], segment_base: Offset) -> Self {
+        Self {
             raft_index: RaftIndex(u64_at(row, 0)),
             max_timestamp: TimestampMs(i64_at(row, 8)),
             running_max_timestamp: TimestampMs(i64_at(row, 16)),
@@ -103,7 +106,7 @@ impl Row {
             synced_bytes: u32_at(row, 48),
             attributes: Attributes(u16_at(row, 52).cast_signed()),
             batch_crc: u32_at(row, 56),
-        })
+        }
     }
 }
 

@@ -5,13 +5,15 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use tailrace_log::{
-    CompactionLimits, CompactionSettings, HashSecret, KeyMap, LogConfig, RepairOptions, Unhurried, repair_dir,
+    CompactionLimits, CompactionSettings, Disk, HashSecret, KeyMap, LogConfig, RepairOptions, Unhurried,
+    repair_dir,
 };
 use tailrace_records::{BatchBuilder, BatchOptions, DecodedBatch, split_batches};
 use tailrace_sim::SimDisk;
 use tailrace_types::{HighWatermark, Offset, ProducerEpoch, ProducerId, TimestampMs};
 
 use crate::common;
+use crate::common::damage::copy;
 use crate::common::{SimLog, append, dir, open, read_all};
 
 /// Each segment takes two batches or three.
@@ -162,4 +164,48 @@ fn a_tombstone_stays_until_a_whole_round_has_seen_to_what_it_deletes() {
     assert_eq!(offsets_of(&log, "k"), [1], "seen to only now");
     compact(&mut log, 3000, usize::MAX);
     assert_eq!(offsets_of(&log, "k"), [] as [i64; 0]);
+}
+
+/// Each takes more.
+fn medium() -> LogConfig {
+    LogConfig { segment_bytes: 1500, ..small() }
+}
+
+/// Compaction leaves holes: where a batch lies only its row tells, besides the bytes that no checksum covers. Both are damaged.
+#[test]
+fn a_compacted_batch_whose_offset_and_row_are_damaged_comes_back_from_a_copy() {
+    for (at, row_is_gone) in (0..8).chain(12..16).flat_map(|at| [(at, false), (at, true)]) {
+        let disk = common::disk(1);
+        let (mut log, _) = open(&disk, &medium()).unwrap();
+        for number in 0..60 {
+            let key = if number % 3 == 0 { 0 } else { number };
+            append(&mut log, &record(&format!("k{key}"), Some("value"))).unwrap();
+        }
+        compact(&mut log, 1000, 100);
+        let records =
+            |log: &SimLog| (0..60).map(|key| offsets_of(log, &format!("k{key}"))).collect::<Vec<_>>();
+        let expected = records(&log);
+        log.close(None).unwrap();
+        let source = copy(&disk);
+        let names = disk.read_dir(&dir()).unwrap().into_iter().map(|entry| entry.name);
+        let compacted = |name: &String| name.ends_with(".log") && name.matches('.').count() == 2;
+        let count = |name: &String| split_batches(&disk.content(&dir().join(name)).unwrap()).count();
+        let name = names.filter(compacted).max_by_key(count).unwrap();
+        assert!(count(&name) > 4, "{name}");
+        let file = dir().join(&name);
+        let before = disk.content(&file).unwrap();
+        let position: usize = split_batches(&before).take(2).map(|batch| batch.unwrap().1.len()).sum();
+        disk.damage(&file, |log| log[position + at] ^= 0x40);
+        let index = file.with_extension("index");
+        match row_is_gone {
+            true => disk.damage(&index, |rows| rows[64 + 2 * 64..64 + 3 * 64].fill(0)),
+            false => disk.damage(&index, |rows| rows[64 + 2 * 64 + 45] ^= 1),
+        }
+        let what = format!("byte {at}, row gone: {row_is_gone}");
+        let options = RepairOptions { sources: vec![source], give_up: false };
+        repair_dir(&disk, &dir(), &options).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let (log, _) = open(&disk, &medium()).unwrap();
+        assert_eq!(records(&log), expected, "{what}");
+        assert!(log.reader().damaged().is_empty(), "{what}: {:?}", log.reader().damaged());
+    }
 }
