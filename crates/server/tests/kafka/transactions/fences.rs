@@ -1,6 +1,8 @@
 //! Producers that are replaced or go away: what they left open is ended, and they are fenced off.
 
-use tailrace_kafka_wire::ErrorCode::{self, InvalidProducerEpoch, InvalidTransactionTimeout, ProducerFenced};
+use tailrace_kafka_wire::ErrorCode::{
+    self, InvalidProducerEpoch, InvalidTransactionTimeout, InvalidTxnState, ProducerFenced,
+};
 
 use super::client::{NEW, committed, describe, end, init, init_with, produce, started, until_committed};
 use crate::common::rig::eventually;
@@ -31,7 +33,7 @@ async fn a_second_producer_takes_over() {
 }
 
 #[tokio::test]
-async fn what_is_left_open_is_aborted_and_its_producer_fenced_off() {
+async fn what_is_left_open_is_aborted_and_its_producer_goes_on() {
     let server =
         TestServer::with(&[("transaction.abort.timed.out.transaction.cleanup.interval.ms", "10")]).await;
     let mut client = server.connect().await;
@@ -46,11 +48,16 @@ async fn what_is_left_open_is_aborted_and_its_producer_fenced_off() {
     })
     .await;
     assert_eq!(produce(&mut client, 12, "tx", who, (0, 1)).await, InvalidProducerEpoch);
-    assert_eq!(end(&mut client, NEW, "tx", who, true).await, Err(ProducerFenced));
+    assert_eq!(end(&mut client, NEW, "tx", who, true).await, Err(InvalidTxnState), "it is too late");
+    let next = (who.0, who.1 + 1);
+    assert_eq!(end(&mut client, NEW, "tx", who, false).await, Ok(next), "as if it had done it itself");
     assert_eq!(committed(&mut client, 0).await, [0; 0]);
     // What comes after is not held up.
     client.produce("t", 0, &[1]).await;
     until_committed(&mut client, 0, &[2]).await;
+    assert_eq!(produce(&mut client, 12, "tx", next, (0, 0)).await, OK);
+    end(&mut client, NEW, "tx", next, true).await.expect("it is committed");
+    until_committed(&mut client, 0, &[2, 3]).await;
 }
 
 #[tokio::test]
