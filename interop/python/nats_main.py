@@ -91,7 +91,7 @@ async def queue_groups(count):
         await flushed(member)
     await members[0].subscribe("py.queue.>", cb=single)
     sender = await connect()
-    await members[0].flush()
+    await flushed(members[0])
     for i in range(count):
         await sender.publish(f"py.queue.{i % 7}", b"work")
     await flushed(sender)
@@ -202,10 +202,10 @@ async def many_subscriptions(count):
         got.append(m.subject)
     for i in range(count):
         await nc.subscribe(f"py.many.{i}", cb=one)
-    await nc.flush(WAIT_S)
+    await flushed(nc)
     for i in range(count):
         await sender.publish(f"py.many.{i}", b"x")
-    await sender.flush(WAIT_S)
+    await flushed(sender)
     await until(lambda: len(got) >= count, "a message per subscription")
     same(sorted(got), sorted(f"py.many.{i}" for i in range(count)), "subjects")
     await nc.close()
@@ -220,7 +220,7 @@ async def in_order(count):
     async def send():
         for i in range(count):
             await sender.publish(f"py.order.{i % 5}", b"%d" % i)
-        await sender.flush(WAIT_S)
+        await flushed(sender)
     task = asyncio.create_task(send())
     for i in range(count):
         m = await inbox.next_msg(WAIT_S)
