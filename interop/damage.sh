@@ -11,6 +11,7 @@
 #
 # --soak: a cluster of three under load instead (cluster.sh): transactions into a compacted topic, kills, full disks (as root), and flipped
 # bytes in random files of one node at a time; in the end readers of committed records have what was committed, and the replicas are the same.
+# Segments of internal topics are small, so that their compaction is in the mix and their logs do not fill the disks.
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 SOAK='' SEED=${RANDOM}
@@ -18,9 +19,10 @@ while [ $# -gt 0 ]; do case $1 in
   --soak) SOAK=${2:?}; shift ;; --seed) SEED=${2:?}; shift ;;
   --help) sed -n '2,/^set/{s/^# \?//;/^set/d;p}' "$0"; exit 0 ;; *) die "unknown argument $1" ;;
 esac; shift; done
+SEGMENTS=offsets.topic.segment.bytes=8388608,transaction.state.log.segment.bytes=8388608
 # Full disks are file systems of their own: the right to mount is needed.
 DISK=,disk; [ "$(id -u)" = 0 ] || DISK=''
-[ -z "$SOAK" ] || exec "$INTEROP/cluster.sh" --minutes "$SOAK" --seed "$SEED" --faults "rot,rot,rot,kill,killall,term$DISK" --compact
+[ -z "$SOAK" ] || exec "$INTEROP/cluster.sh" --minutes "$SOAK" --seed "$SEED" --faults "rot,rot,rot,kill,killall,term$DISK" --set "$SEGMENTS" --compact
 install_python || die "the Python client cannot be installed"
 install_tailrace || die "tailrace does not build"
 export INTEROP_STATE INTEROP_SERVER=$INTEROP/server.sh

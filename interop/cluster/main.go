@@ -25,8 +25,10 @@ const (
 	franzProducers = 3
 	recoverMax     = 60 * time.Second
 	readMax        = 5 * time.Minute
-	diskBytes      = 512 << 20
-	notesMax       = 12
+	// A node's disk, where disks are filled: room for the records that are kept for the judge, which grow with time.
+	diskBytes          = 512 << 20
+	diskBytesPerMinute = 16 << 20
+	notesMax           = 12
 )
 
 type options struct {
@@ -72,7 +74,7 @@ func main() {
 func run(o options) error {
 	j := newJudge()
 	if slices.Contains(o.faults, "disk") {
-		if err := mountDisks(o.state); err != nil {
+		if err := mountDisks(o.state, o.minutes); err != nil {
 			return err
 		}
 	}
@@ -453,13 +455,14 @@ func verdict(o options, j *judge, h *chaos, compared int, took time.Duration) er
 
 // ---- disks that can be filled; the script unmounts them ----
 
-func mountDisks(state string) error {
+func mountDisks(state string, minutes float64) error {
+	size := diskBytes + int64(minutes*diskBytesPerMinute)
 	for n := 1; n <= nodeCount; n++ {
 		disk := filepath.Join(state, fmt.Sprintf("disk%d", n))
 		if err := os.MkdirAll(disk, 0o755); err != nil {
 			return err
 		}
-		if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, fmt.Sprintf("size=%d", diskBytes)); err != nil {
+		if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, fmt.Sprintf("size=%d", size)); err != nil {
 			return fmt.Errorf("faults of disks need the right to mount: %w", err)
 		}
 		if err := os.MkdirAll(filepath.Join(disk, "data"), 0o755); err != nil {
