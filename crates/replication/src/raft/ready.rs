@@ -1,14 +1,14 @@
 //! What the engine asks for is done: entries are written and cut off, votes kept, messages released when what they tell of is durable,
 //! and what is committed is published.
 
-use protobuf::Message as _;
-use raft::eraftpb::{ConfChangeV2, Entry, EntryType, Message};
+use raft::eraftpb::{Entry, EntryType, Message};
 use raft::{RawNode, StateRole};
 use tailrace_log::{Disk, LogError};
 use tailrace_records::BatchHeader;
 use tailrace_types::{HighWatermark, LogEnd, RaftIndex, TimestampMs};
 
 use super::ballot::Ballot;
+use super::members::MemberChange;
 use super::replica::{Replica, Role};
 use super::storage::{epoch_of, is_batch, log_start_of, side_payload};
 use crate::rebuild::note_batch;
@@ -153,10 +153,10 @@ impl<D: Disk> Replica<D> {
         }
         let dir = self.node.store().dir();
         let damaged = |reason: String| LogError::damaged(&dir, entry.index, reason);
-        let change =
-            ConfChangeV2::parse_from_bytes(&entry.data).map_err(|error| damaged(error.to_string()))?;
+        let change = MemberChange::decode(&entry.data)
+            .ok_or_else(|| damaged("a change of the members that no replica makes".to_owned()))?;
         self.ledger_mut().log.sync()?;
-        let Some(applied) = self.engine(|node| node.apply_conf_change(&change)) else { return Ok(()) };
+        let Some(applied) = self.engine(|node| node.apply_conf_change(&change.to_raft())) else { return Ok(()) };
         let members = applied.map_err(|error| damaged(error.to_string()))?;
         let is_out = !members.voters.contains(&self.options.id.0);
         self.save(|ballot| ballot.members = members)?;
