@@ -156,7 +156,9 @@ impl<D: Disk> Replica<D> {
         let change = MemberChange::decode(&entry.data)
             .ok_or_else(|| damaged("a change of the members that no replica makes".to_owned()))?;
         self.ledger_mut().log.sync()?;
-        let Some(applied) = self.engine(|node| node.apply_conf_change(&change.to_raft())) else { return Ok(()) };
+        let Some(applied) = self.engine(|node| node.apply_conf_change(&change.to_raft())) else {
+            return Ok(());
+        };
         let members = applied.map_err(|error| damaged(error.to_string()))?;
         let is_out = !members.voters.contains(&self.options.id.0);
         self.save(|ballot| ballot.members = members)?;
