@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tailrace_records::{BatchHeader, HEADER_BYTES, check, write_hole, write_lost};
+use tailrace_records::{BatchHeader, HEADER_BYTES, check, is_hole, write_hole, write_lost};
 use tailrace_types::{LeaderEpoch, Offset, RaftIndex, TimestampMs};
 
 use crate::compact::{Output, Rewritten, Unhurried};
@@ -185,10 +185,20 @@ impl<D: Disk> Patch<D> {
             // Without rows, or without the file beside which they are read, the indexes are counted.
             let own = self.row_from(header.base_offset).ok().flatten();
             let own = own.filter(|row| row.base_offset == header.base_offset);
-            self.take(&header, batch, own.map(|row| row.raft_index))?;
+            if own.is_none() && is_hole(&header) && self.may_end_in_hole(header.next_offset()) {
+                self.next_offset = header.next_offset();
+            } else {
+                self.take(&header, batch, own.map(|row| row.raft_index))?;
+            }
             bytes = &bytes[batch.len()..];
         }
         Ok(())
+    }
+
+    /// True if there may be a hole up to `upto`, as compaction leaves them. A batch without records in its place would need a raft index,
+    /// and there may be none between those of its neighbours. The end of a segment needs one all the same.
+    fn may_end_in_hole(&self, upto: Offset) -> bool {
+        !self.is_gapless && upto < self.source.end_offset()
     }
 
     /// True if the first of `batches` can be taken: it is checked, and belongs to what is wanted.
@@ -201,12 +211,17 @@ impl<D: Disk> Patch<D> {
         })
     }
 
-    /// Takes note that a copy that was compacted has nothing of what is wanted any more: a batch without records stands for it.
+    /// A copy that was compacted has nothing of what is wanted any more. Here it stays a hole, too, or a batch without records stands
+    /// for it.
     ///
     /// # Errors
     /// The disk's.
     pub fn push_hole(&mut self) -> Result<(), LogError> {
         match self.wanted() {
+            Some((_, end)) if self.may_end_in_hole(end) => {
+                self.next_offset = end;
+                Ok(())
+            }
             Some((_, end)) => self.push_empty(end, write_hole),
             None => Ok(()),
         }

@@ -180,6 +180,10 @@ impl<D: Disk> Rebuild<'_, D> {
                 },
             };
         }
+        let restored = |bytes: [u8; ROW_BYTES]| Row::restored(&bytes, self.segment.base_offset, &row);
+        if let Some(row) = self.old_bytes(number).and_then(restored) {
+            return Link { row, keeps_index: true, ..link(Trust::Certain) };
+        }
         let places = |row: &Row| (row.base_offset, row.leader_epoch);
         match self.old_bytes(number).map(|bytes| Row::decode_unchecked(&bytes, self.segment.base_offset)) {
             // The row is damaged in another place.

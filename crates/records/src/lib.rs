@@ -58,6 +58,6 @@ pub use header::*;
 pub use partition::partition_of_key;
 pub use raw::{RawRecord, RawRecords};
 pub use record::{Header, Headers, Record, RecordIter, Strictness};
-pub use rewrite::{BatchRewriter, is_lost, write_empty, write_hole, write_lost};
+pub use rewrite::{BatchRewriter, is_hole, is_lost, write_empty, write_hole, write_lost};
 pub use split::{Batches, check, split_batches, verify_crc};
 pub use validate::{AppendRules, SCRATCH_BYTES_MAX, Validated, validate};

@@ -154,6 +154,14 @@ pub fn write_hole(
     header
 }
 
+/// True for what [`write_hole`] writes: there is nothing to know of these offsets.
+pub fn is_hole(batch: &BatchHeader) -> bool {
+    batch.record_count == 0
+        && batch.producer_id == ProducerId(-1)
+        && batch.max_timestamp != TimestampMs::NONE
+        && !batch.attributes.is_control()
+}
+
 /// True for what [`write_lost`] writes: nobody knows what was in it, records, the ends of transactions, or both.
 pub fn is_lost(batch: &BatchHeader) -> bool {
     batch.record_count == 0

@@ -91,6 +91,21 @@ impl Row {
             .then(|| Self::decode_unchecked(row, segment_base))
     }
 
+    /// The row that was damaged only where its batch tells what stood there: with the batch's fields its checksum is right again.
+    /// `batch` is what the batch alone gives; raft index, running maximum and synced bytes are those of `row`, which has
+    /// [`ROW_BYTES`] bytes.
+    pub(crate) fn restored(row: &[u8], segment_base: Offset, batch: &Self) -> Option<Self> {
+        let old = Self::decode_unchecked(row, segment_base);
+        let restored = Self {
+            raft_index: old.raft_index,
+            running_max_timestamp: old.running_max_timestamp,
+            synced_bytes: old.synced_bytes,
+            ..*batch
+        };
+        let written = restored.encode(segment_base);
+        (u32_at(&written, CRC_AT) == u32_at(row, CRC_AT)).then_some(restored)
+    }
+
     /// What the bytes say, whether they are what was written or not. `row` has [`ROW_BYTES`] bytes.
     pub(crate) fn decode_unchecked(row: &[u8], segment_base: Offset) -> Self {
         Self {

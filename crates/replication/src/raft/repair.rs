@@ -17,7 +17,7 @@ use super::chunk::{CHUNK_BYTES_MAX, ChunkRequest, Part, RangeAnswer};
 use super::offers::IDLE_TIMEOUTS;
 use super::replica::{Replica, Role};
 
-/// Times that all others were asked in vain before the replica is beyond repair.
+/// Times that all others were asked in vain, or that what one gave did not fit, before the replica is beyond repair.
 const ROUNDS_MAX: usize = 3;
 
 /// Times the election timeout between two rounds, and between two tries to hand leadership over.
@@ -40,6 +40,8 @@ pub(super) struct Mending<D: Disk> {
     has_other_form: bool,
     /// How often all have refused.
     rounds: usize,
+    /// How often what another one gave did not go together with what is here.
+    misfits: usize,
     /// One of them has not said so, but nothing.
     unanswered: bool,
     pause_ticks: usize,
@@ -53,6 +55,8 @@ struct Repair<D: Disk> {
     patch: Patch<D>,
     from: ReplicaId,
     idle_ticks: usize,
+    /// Batches of another replica are in it.
+    took_others: bool,
     /// What is left out of it, since nobody has it.
     lost: Vec<DamagedRange>,
 }
@@ -79,6 +83,7 @@ impl<D: Disk> Mending<D> {
             lacking: BTreeMap::new(),
             has_other_form: false,
             rounds: 0,
+            misfits: 0,
             unanswered: false,
             pause_ticks: 0,
             hand_over_ticks: 0,
@@ -106,7 +111,8 @@ impl<D: Disk> Replica<D> {
             return self.halted().map(str::to_owned);
         }
         // What it holds must not be given up while nobody is known to have it whole.
-        let is_time = self.mending.rounds >= ROUNDS_MAX && self.mending.has_other_form;
+        let is_refused = self.mending.rounds >= ROUNDS_MAX && self.mending.has_other_form;
+        let is_time = is_refused || self.mending.misfits >= ROUNDS_MAX;
         let damaged = self.damaged().into_iter().find(|range| is_time && !range.is_lost)?;
         Some(format!(
             "{}; no other replica has this part in a form that could take its place",
@@ -203,9 +209,14 @@ impl<D: Disk> Replica<D> {
             Some(Ok(())) => {
                 // Who lacks one part may have another.
                 self.mending.forget_refusals();
+                self.mending.under_way.iter_mut().for_each(|repair| repair.took_others = true);
                 self.copy_own(now);
             }
-            None | Some(Err(LogError::Damaged { .. })) => self.refused(),
+            None => self.refused(),
+            Some(Err(LogError::Damaged { .. })) => {
+                self.mending.has_other_form = true;
+                self.refused();
+            }
             Some(Err(LogError::NoSpace { .. })) => self.pause(),
             Some(Err(error)) => self.fail(&error),
         }
@@ -270,7 +281,10 @@ impl<D: Disk> Replica<D> {
             Ok(false) if repair.patch.is_whole() => self.put_in_place(now),
             Ok(_) => {}
             Err(error) if error.is_no_space() => self.pause(),
-            Err(LogError::Damaged { .. }) => self.pause(),
+            Err(LogError::Damaged { .. }) => {
+                self.mending.misfits += usize::from(repair.took_others);
+                self.pause();
+            }
             Err(error) => self.fail(&error),
         }
     }
@@ -303,7 +317,7 @@ impl<D: Disk> Replica<D> {
                 let result = saved.and_then(|()| trim.run());
                 self.finish_trim(&trim, &result);
                 self.counters.segments_mended += 1;
-                self.mending.rounds = 0;
+                (self.mending.rounds, self.mending.misfits) = (0, 0);
                 self.mending.forget_refusals();
             }
             // It was removed meanwhile.
@@ -402,7 +416,8 @@ impl<D: Disk> Replica<D> {
         };
         match self.ledger_mut().log.begin_patch(base) {
             Ok(Some(patch)) => {
-                self.mending.under_way = Some(Repair { patch, from, idle_ticks: 0, lost: Vec::new() })
+                self.mending.under_way =
+                    Some(Repair { patch, from, idle_ticks: 0, took_others: false, lost: Vec::new() })
             }
             // Compaction is under way. It ends, or fails where it reads the segment.
             Ok(None) => {}

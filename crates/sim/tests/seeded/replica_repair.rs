@@ -259,17 +259,22 @@ fn compact(trio: &mut Trio, id: u64, hours: i64) {
     }
 }
 
+/// A batch of one record; `None` deletes the key.
+fn set(trio: &mut Trio, key: &str, value: Option<&str>) {
+    let mut builder = BatchBuilder::new(BatchOptions::default());
+    builder.push(NOW, Some(key.as_bytes()), value.map(str::as_bytes), &[]).unwrap();
+    let bytes = builder.build();
+    let header = BatchHeader::parse(&bytes).unwrap();
+    trio.at(1).append(&header, bytes, None, NOW).unwrap();
+    trio.talk(|_, _| false);
+}
+
 /// Sets some of 16 keys, by turns, and deletes one of them now and then.
 fn set_keys(trio: &mut Trio, numbers: std::ops::Range<u32>) {
     for number in numbers {
         let key = format!("key {}", number * 7 % 16);
         let value = (number % 5 != 4).then(|| format!("value {number}"));
-        let mut builder = BatchBuilder::new(BatchOptions::default());
-        builder.push(NOW, Some(key.as_bytes()), value.as_ref().map(String::as_bytes), &[]).unwrap();
-        let bytes = builder.build();
-        let header = BatchHeader::parse(&bytes).unwrap();
-        trio.at(1).append(&header, bytes, None, NOW).unwrap();
-        trio.talk(|_, _| false);
+        set(trio, &key, value.as_deref());
     }
     trio.beat(1, 3, |_, _| false);
 }
@@ -304,6 +309,45 @@ fn a_part_that_was_compacted_is_mended_from_one_that_has_compacted_further() {
         assert_eq!(last_of_keys(trio.at(2)), expected);
         assert_eq!(scrub(trio.at(2)), []);
     }
+}
+
+/// Found by a soak: what a batch may have is more than the others have, and for the rest of it no raft index was left. It was put
+/// together for ever.
+#[test]
+fn a_compacted_batch_whose_offset_nothing_tells_is_mended_with_the_hole_behind_it() {
+    let mut holes = 0;
+    for number in 0.. {
+        let mut trio = Trio::with(&LogConfig { segment_bytes: 1500, ..LogConfig::default() });
+        trio.lead(1);
+        for number in 0..60 {
+            // Each third one is replaced by the next such one.
+            let key = if number % 3 == 0 { 0 } else { number };
+            set(&mut trio, &format!("key {key}"), Some(&format!("value {number}")));
+        }
+        trio.beat(1, 3, |_, _| false);
+        (1..=3).for_each(|id| compact(&mut trio, id, 1));
+        let expected = last_of_keys(trio.at(1));
+        let disk = trio.disks[1].clone();
+        let segment = files(&disk, ".log").into_iter().min().unwrap();
+        let index = segment.with_extension("index");
+        // Without an index raft indexes are counted, so that there are none between two batches.
+        disk.damage(&index, |rows| rows.truncate(64));
+        scrub(trio.at(2));
+        let bytes = disk.content(&segment).unwrap();
+        let batches: Vec<_> = tailrace_records::split_batches(&bytes).map(|batch| batch.unwrap()).collect();
+        let Some(next) = batches.get(number + 1) else { break };
+        holes += usize::from(next.0.base_offset > batches[number].0.next_offset());
+        let position: usize = batches[..number].iter().map(|(_, batch)| batch.len()).sum();
+        disk.damage(&segment, |log| log[position + 5] ^= 0x40);
+        disk.damage(&index, |rows| rows[64 * (number + 1) + 45] ^= 1);
+        scrub(trio.at(2));
+        for _ in 0..4 {
+            mend(&mut trio);
+        }
+        assert_eq!((trio.at(2).damaged(), trio.at(2).beyond_repair()), (vec![], None), "batch {number}");
+        assert_eq!(last_of_keys(trio.at(2)), expected, "batch {number}");
+    }
+    assert!(holes > 3, "{holes} batches with a hole behind them");
 }
 
 /// How far a replica was compacted the ballot knows, too.
