@@ -30,6 +30,9 @@ pub enum ParseError {
         /// Allowed bytes.
         max: usize,
     },
+    /// HPUB of a client that did not say in CONNECT that it understands headers.
+    #[error("headers from a client that did not announce them")]
+    HeadersNotAllowed,
     /// Something else than the end of a line behind a payload.
     #[error("no line end behind the payload")]
     PayloadEnd,

@@ -269,7 +269,9 @@ impl Connection {
                         Ok(Ok(permissions)) => {
                             let user = permissions.principal().name().unwrap_or_default();
                             tracing::debug!(client = self.client.id, user, "a NATS client was let in");
-                            self.session.authenticated(*options, permissions);
+                            if let Err(reason) = self.session.authenticated(*options, permissions) {
+                                return Some(reason);
+                            }
                         }
                         Ok(Err(denied)) => {
                             let (client, peer) = (self.client.id, self.client.peer);

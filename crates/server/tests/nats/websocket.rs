@@ -330,7 +330,12 @@ async fn requests_that_are_no_good_are_refused() {
         (request(&[]).replace("dGhlIHNhbXBsZSBub25jZQ==", "short"), 400),
         (request(&[]).replace("Connection: Upgrade\r\n", ""), 400),
         (request(&[]).replace("GET", "POST"), 405),
-        (request(&[]).replace("GET /", "GET /other"), 404),
+        // Wherever there is no page, as in nats-server.
+        (request(&[]).replace("GET /", "GET /other/path?and=more"), 101),
+        (request(&[]).replace("GET /", "GET /healthz"), 200),
+        (request(&[]).replace("GET /", "GET /varz"), 200),
+        (request(&["Origin: http://evil.example"]).replace("GET /", "GET /other"), 403),
+        (request(&[]).replace("GET /", "GET /other").replace("Upgrade: websocket\r\n", ""), 404),
         (request(&[]).replace("Upgrade: websocket\r\n", ""), 200),
     ] {
         let found = answer(&server, &text).await;

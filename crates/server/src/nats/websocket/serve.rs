@@ -14,6 +14,7 @@ use super::WebSocketLimits;
 use super::handshake::{Policy, Refusal, Upgrade, is_upgrade};
 use super::stream::WebSocket;
 use crate::broker::Broker;
+use crate::http::is_page;
 use crate::nats::client::TransportKind;
 use crate::nats::connection::{Opening, Transport};
 use crate::nats::listener::serve_one;
@@ -43,14 +44,15 @@ impl WebSocketFront {
         self.policy.secure
     }
 
-    /// Answers a request for a WebSocket at `/`; `None` if this is none. With the answer, the connection goes on as a task
+    /// Answers a request for a WebSocket, at whatever path there is no page, as nats-server does; `None` if this is none. With the answer, the connection goes on as a task
     /// of its own.
     pub(crate) fn answer(
         broker: &Arc<Broker>,
         request: &mut Request<Incoming>,
         peer: SocketAddr,
     ) -> Option<Response<Full<Bytes>>> {
-        let front = broker.nats.websocket().filter(|_| request.uri().path() == "/" && is_upgrade(request))?;
+        let front =
+            broker.nats.websocket().filter(|_| is_upgrade(request) && !is_page(request.uri().path()))?;
         match front.begin(broker, request, peer) {
             Ok(response) => Some(response),
             Err(refusal) => {
