@@ -4,7 +4,7 @@ use serde::de::IgnoredAny;
 
 use crate::arguments::{Words, trim, without_leading_blanks, without_return};
 use crate::error::ParseError;
-use crate::number::{parse_decimal, parse_size};
+use crate::number::parse_size;
 use crate::{Message, Step};
 
 /// Bounds on one operation.
@@ -264,8 +264,8 @@ fn subscribe(arguments: &[u8]) -> Result<ClientOp<'_>, ParseError> {
 fn unsubscribe(arguments: &[u8]) -> Result<ClientOp<'_>, ParseError> {
     match *Words::split_at_any_blank(arguments).as_slice() {
         [sid] => Ok(ClientOp::Unsubscribe { sid, max: None }),
-        // nats-server takes what is no number, and 0, for "at once".
-        [sid, max] => Ok(ClientOp::Unsubscribe { sid, max: parse_decimal(max).filter(|&max| max > 0) }),
+        // nats-server takes what is no number, has more than nine digits, or is 0, for "at once".
+        [sid, max] => Ok(ClientOp::Unsubscribe { sid, max: parse_size(max).filter(|&max| max > 0) }),
         _ => Err(ParseError::arguments("UNSUB", arguments)),
     }
 }

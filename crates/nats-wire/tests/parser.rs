@@ -119,6 +119,9 @@ fn operations_are_read_as_nats_server_reads_them() {
         ClientOp::Subscribe { subject: b"a.>", queue: Some(b"workers"), sid: b"abc" }
     );
     assert_eq!(one(b"UNSUB 7 3\r\n"), ClientOp::Unsubscribe { sid: b"7", max: Some(3) });
+    for at_once in [&b"UNSUB 7 0\r\n"[..], b"UNSUB 7 -1\r\n", b"UNSUB 7 x\r\n", b"UNSUB 7 1234567890\r\n"] {
+        assert_eq!(one(at_once), ClientOp::Unsubscribe { sid: b"7", max: None });
+    }
     assert_eq!(one(b"CONNECT {}\r\n"), ClientOp::Connect(b"{}"));
 }
 

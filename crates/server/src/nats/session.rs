@@ -25,7 +25,7 @@ use crate::nats::close::CloseReason;
 use crate::nats::reserved;
 use crate::nats::router::{Route, Target, deliver_to};
 use crate::nats::subscription::{ClientSubscription, Sid};
-use crate::nats::trace::{self, DryRun};
+use crate::nats::trace::Trace;
 
 /// A client that had no PONG yet gets no PING before this time.
 const FIRST_PING_AFTER: Duration = Duration::from_secs(2);
@@ -289,7 +289,8 @@ impl Session {
 
     pub(super) fn send_pong(&mut self, front: &NatsFront) {
         self.client.out.append_control(|out| out.extend_from_slice(b"PONG\r\n"));
-        if self.options.protocol >= 1 && !std::mem::replace(&mut self.info_sent, true) {
+        // The first one after CONNECT: a client that asks for it later gets no more.
+        if self.connected && !std::mem::replace(&mut self.info_sent, true) {
             self.send_info(front, false);
         }
     }
@@ -358,26 +359,27 @@ impl Session {
         if self.options.pedantic && !is_literal(message.subject) {
             self.error(&ProtocolError::InvalidPublishSubject);
         }
+        let trace = message.headers.map_or(Trace::None, Trace::of);
+        match trace {
+            Trace::To { destination, .. } if !self.may_publish(destination) => {
+                self.refuse_publish(destination);
+                return None;
+            }
+            Trace::Nowhere => return None,
+            Trace::To { .. } | Trace::None => {}
+        }
         self.messages_in += 1;
         self.bytes_in += (message.payload.len() + message.headers.map_or(0, <[u8]>::len)) as u64;
-        let denied = self.permissions.as_ref().is_some_and(|user| !user.may_publish(message.subject));
-        if denied || reserved::is_subject(message.subject) {
-            let subject = String::from_utf8_lossy(message.subject).into_owned();
-            tracing::info!(client = self.client.id, %subject, "publish refused");
-            self.error(&ProtocolError::PublishPermission(subject));
+        if !self.may_publish(message.subject) {
+            self.refuse_publish(message.subject);
             return None;
         }
         if let Some(reply) = message.reply.filter(|reply| reserved::is_reply(reply)) {
-            self.error(&ProtocolError::ReplyPermission(String::from_utf8_lossy(reply).into_owned()));
+            self.error(&ProtocolError::reply_permission(reply));
             return None;
         }
-        let dry_run = match message.headers.map_or(DryRun::No, trace::dry_run) {
-            DryRun::Malformed => return None,
-            DryRun::Yes => true,
-            DryRun::No => false,
-        };
         self.ok();
-        if dry_run {
+        if matches!(trace, Trace::To { only: true, .. }) {
             self.dry_run(front, message);
             return None;
         }
@@ -390,6 +392,18 @@ impl Session {
             self.nobody_listens(front, message);
         }
         None
+    }
+
+    #[inline]
+    fn may_publish(&self, subject: &[u8]) -> bool {
+        self.permissions.as_ref().is_none_or(|user| user.may_publish(subject))
+            && !reserved::is_subject(subject)
+    }
+
+    fn refuse_publish(&self, subject: &[u8]) {
+        let error = ProtocolError::publish_permission(subject);
+        tracing::info!(client = self.client.id, %error, "publish refused");
+        self.error(&error);
     }
 
     /// What `nats trace` sends to see where it would go. Nobody gets it, and no topic keeps it.
@@ -432,13 +446,11 @@ impl Session {
         queue: Option<&[u8]>,
         sid: &[u8],
     ) -> Result<(), ProtocolError> {
-        let pattern = Pattern::parse(Dialect::Nats, subject, front.router().limits())
-            .map_err(|_| ProtocolError::InvalidSubject)?;
         let denied = self.permissions.as_ref().is_some_and(|user| !user.may_subscribe(subject, queue));
         if denied || queue.is_some_and(reserved::is_queue) {
-            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-            tracing::info!(client = self.client.id, subject = %text(subject), "subscription refused");
-            return Err(ProtocolError::SubscribePermission(text(subject), queue.map(text)));
+            let error = ProtocolError::subscribe_permission(subject, queue);
+            tracing::info!(client = self.client.id, %error, "subscription refused");
+            return Err(error);
         }
         let sid = Sid::new(sid);
         if self.subscriptions.len() >= front.limits().subscriptions_max
@@ -450,7 +462,10 @@ impl Session {
         if self.subscriptions.len() >= front.limits().subscriptions_max {
             return Err(ProtocolError::MaximumSubscriptions);
         }
+        // Of one that is there nobody looks at the subject, as in nats-server.
         let Entry::Vacant(place) = self.subscriptions.entry(sid.clone()) else { return Ok(()) };
+        let pattern = Pattern::parse(Dialect::Nats, subject, front.router().limits())
+            .map_err(|_| ProtocolError::InvalidSubject)?;
         self.next_number += 1;
         let filtered =
             self.permissions.as_ref().is_some_and(|permissions| permissions.filters(subject, queue));
@@ -525,10 +540,10 @@ fn refused(options: &ConnectOptions) -> Option<(ProtocolError, CloseReason)> {
         return Some((ProtocolError::AuthorizationViolation, CloseReason::Authorization));
     }
     if !(0..=1).contains(&options.protocol) {
-        return Some((ProtocolError::InvalidProtocol, CloseReason::Protocol));
+        return Some((ProtocolError::InvalidProtocol, CloseReason::ProtocolVersion));
     }
     let without = options.no_responders && !options.headers;
-    without.then_some((ProtocolError::NoRespondersNeedHeaders, CloseReason::Protocol))
+    without.then_some((ProtocolError::NoRespondersNeedHeaders, CloseReason::NoRespondersNeedHeaders))
 }
 
 /// True if a subject has no empty words and no wildcards. Long ones are fine here.

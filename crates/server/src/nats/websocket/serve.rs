@@ -11,6 +11,7 @@ use hyper_util::rt::TokioIo;
 use tailrace_broker::config::BrokerConfig;
 
 use super::WebSocketLimits;
+use super::closing::ClosingFrame;
 use super::handshake::{Policy, Refusal, Upgrade, is_upgrade};
 use super::stream::WebSocket;
 use crate::broker::Broker;
@@ -84,11 +85,12 @@ impl WebSocketFront {
         tokio::spawn(async move {
             // An error is the end of the HTTP connection before the answer was sent.
             let Ok(upgraded) = upgraded.await else { return };
-            let stream = WebSocket::new(TokioIo::new(upgraded), limits, compression);
+            let closing = ClosingFrame::default();
+            let stream = WebSocket::new(TokioIo::new(upgraded), limits, compression, closing.clone());
             let opening = Opening {
                 id: broker.nats.next_client_id(),
                 peer,
-                transport: Transport::Boxed(Box::new(stream), TransportKind::WebSocket),
+                transport: Transport::Boxed(Box::new(stream), TransportKind::WebSocket, Some(closing)),
                 nonce: broker.nats.nonce(),
                 info_sent: false,
                 place,
