@@ -8,7 +8,7 @@
 use libfuzzer_sys::fuzz_target;
 use tailrace_nats_wire::{
     ClientOp, ClientParser, ConnectOptions, Delivery, Limits, ServerOp, ServerParser, Step, header_lines,
-    write_delivery,
+    loose_lines, write_delivery,
 };
 
 const LIMITS: Limits = Limits { control_line_max: 128, payload_max: 512 };
@@ -24,6 +24,7 @@ fuzz_target!(|data: &[u8]| {
 /// The operations of `input`, of which the first `at` bytes come first.
 fn client(input: &[u8], at: usize) -> Vec<String> {
     let (mut parser, mut ops, mut from, mut wanted) = (ClientParser::new(LIMITS), Vec::new(), 0, 0);
+    parser.allow_headers(true);
     for upto in [at, input.len()] {
         while upto - from >= wanted && upto > from {
             match parser.next(&input[from..upto]) {
@@ -56,6 +57,7 @@ fn look(op: &ClientOp<'_>) {
             if let Some(Ok(lines)) = message.headers.map(header_lines) {
                 lines.count();
             }
+            message.headers.map(|block| loose_lines(block).count());
             let delivery = Delivery { message: *message, sid: b"1" };
             let mut out = Vec::new();
             write_delivery(&mut out, &delivery);

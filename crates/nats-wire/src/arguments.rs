@@ -14,11 +14,20 @@ impl<'a> Words<'a> {
     /// Splits at blanks and tabs. A line with more words than any operation has yields one too many.
     #[inline]
     pub(crate) fn split(line: &'a [u8]) -> Self {
+        Self::split_at(line, |byte| matches!(byte, b' ' | b'\t'))
+    }
+
+    /// Splits at blanks, tabs, and line ends that are none: what nats-server does with the words of SUB and UNSUB.
+    pub(crate) fn split_at_any_blank(line: &'a [u8]) -> Self {
+        Self::split_at(line, |byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'))
+    }
+
+    #[inline]
+    fn split_at(line: &'a [u8], is_blank: impl Fn(u8) -> bool) -> Self {
         let mut words: [&[u8]; WORDS_MAX] = [&[]; WORDS_MAX];
         let (mut count, mut start) = (0, None);
         for (at, &byte) in line.iter().enumerate() {
-            let blank = byte == b' ' || byte == b'\t';
-            match (start, blank) {
+            match (start, is_blank(byte)) {
                 (None, false) => start = Some(at),
                 (Some(from), true) => {
                     if count < WORDS_MAX {
@@ -50,6 +59,17 @@ impl<'a> Words<'a> {
 pub(crate) fn without_end(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// The arguments of a line of which `line` is all but its LF: what nats-server makes of a CR. It takes one byte from the end for any CR
+/// behind the first byte, be it there or in the middle: of `a\rb` followed by LF remains `a\r`.
+#[inline]
+pub(crate) fn without_return(arguments: &[u8]) -> &[u8] {
+    match arguments {
+        [rest @ .., b'\r'] if !rest.is_empty() => rest,
+        [_, rest @ .., _] if memchr::memchr(b'\r', rest).is_some() => &arguments[..arguments.len() - 1],
+        _ => arguments,
+    }
 }
 
 /// Leading blanks and tabs removed.

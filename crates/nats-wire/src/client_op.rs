@@ -1,8 +1,10 @@
 //! What clients send.
 
-use crate::arguments::{Words, trim, without_end, without_leading_blanks};
+use serde::de::IgnoredAny;
+
+use crate::arguments::{Words, trim, without_leading_blanks, without_return};
 use crate::error::ParseError;
-use crate::number::{parse_decimal, parse_size};
+use crate::number::parse_size;
 use crate::{Message, Step};
 
 /// Bounds on one operation.
@@ -61,15 +63,22 @@ pub enum ClientOp<'a> {
 #[derive(Clone, Debug)]
 pub struct ClientParser {
     limits: Limits,
+    /// The client may send HPUB.
+    headers: bool,
     searched: usize,
     /// The rest of this verb's line is being skipped.
     skipping: Option<Verb>,
 }
 
 impl ClientParser {
-    /// A parser at the beginning of a connection.
+    /// A parser at the beginning of a connection. HPUB is refused until [`ClientParser::allow_headers`].
     pub fn new(limits: Limits) -> Self {
-        Self { limits, searched: 0, skipping: None }
+        Self { limits, headers: false, searched: 0, skipping: None }
+    }
+
+    /// Whether HPUB is taken from now on, or refused by its line, before its payload has come.
+    pub fn allow_headers(&mut self, headers: bool) {
+        self.headers = headers;
     }
 
     /// The bounds in force.
@@ -91,18 +100,18 @@ impl ClientParser {
         if let Some(verb) = self.skipping.take() {
             return Ok(Step::Done(verb.without_arguments(), end + 1));
         }
-        let line = without_end(&input[..=end]);
+        let line = &input[..end];
         if end > self.line_max() && Verb::of(line).is_some_and(|(verb, _)| !verb.is_skipped()) {
             return Err(ParseError::ControlLine { max: self.limits.control_line_max });
         }
         match line {
             [b'P' | b'p', b'U' | b'u', b'B' | b'b', b' ' | b'\t', arguments @ ..] => {
                 self.searched = end;
-                self.publish(input, arguments, end + 1)
+                self.publish(input, self.arguments(arguments)?, end + 1)
             }
             [b'H' | b'h', b'P' | b'p', b'U' | b'u', b'B' | b'b', b' ' | b'\t', arguments @ ..] => {
                 self.searched = end;
-                self.publish_with_headers(input, arguments, end + 1)
+                self.publish_with_headers(input, self.arguments(arguments)?, end + 1)
             }
             _ => Ok(Step::Done(self.control(line)?, end + 1)),
         }
@@ -136,7 +145,6 @@ impl ClientParser {
         arguments: &'a [u8],
         payload_at: usize,
     ) -> Result<Step<ClientOp<'a>>, ParseError> {
-        self.check_line(arguments)?;
         let words = Words::split(arguments);
         let (subject, reply, size) = match *words.as_slice() {
             [subject, size] => (subject, None, size),
@@ -159,7 +167,9 @@ impl ClientParser {
         arguments: &'a [u8],
         body_at: usize,
     ) -> Result<Step<ClientOp<'a>>, ParseError> {
-        self.check_line(arguments)?;
+        if !self.headers {
+            return Err(ParseError::HeadersNotAllowed);
+        }
         let words = Words::split(arguments);
         let (subject, reply, headers, total) = match *words.as_slice() {
             [subject, headers, total] => (subject, None, headers, total),
@@ -184,17 +194,19 @@ impl ClientParser {
     }
 
     fn control<'a>(&self, line: &'a [u8]) -> Result<ClientOp<'a>, ParseError> {
-        let Some((verb, arguments)) = Verb::of(line) else {
+        let Some((verb, rest)) = Verb::of(line) else {
             return Err(ParseError::unknown(line));
         };
-        if !verb.is_skipped() {
-            self.check_line(arguments)?;
+        if verb.is_skipped() {
+            return Ok(verb.without_arguments());
         }
+        let arguments = self.arguments(rest)?;
         match verb {
-            Verb::Connect => Ok(ClientOp::Connect(trim(arguments))),
+            Verb::Connect => Ok(ClientOp::Connect(arguments)),
             Verb::Subscribe => subscribe(arguments),
             Verb::Unsubscribe => unsubscribe(arguments),
-            Verb::Ping | Verb::Pong | Verb::Ok | Verb::Info => Ok(verb.without_arguments()),
+            Verb::Ping | Verb::Pong | Verb::Ok => Ok(verb.without_arguments()),
+            Verb::Info => info(arguments),
             Verb::Error => Ok(ClientOp::Complaint(trim(arguments))),
             Verb::Publish => Err(ParseError::arguments("PUB", arguments)),
             Verb::PublishWithHeaders => Err(ParseError::arguments("HPUB", arguments)),
@@ -207,15 +219,11 @@ impl ClientParser {
         self.limits.control_line_max + Verb::BYTES_MAX + 2
     }
 
-    /// Blanks before the first argument do not count, as in nats-server.
+    /// What counts as arguments, and is not too long. Blanks before the first one do not count, as in nats-server.
     #[inline]
-    fn check_line(&self, arguments: &[u8]) -> Result<(), ParseError> {
-        let max = self.limits.control_line_max;
-        if arguments.len() > max && without_leading_blanks(arguments).len() > max {
-            Err(ParseError::ControlLine { max })
-        } else {
-            Ok(())
-        }
+    fn arguments<'a>(&self, rest: &'a [u8]) -> Result<&'a [u8], ParseError> {
+        let (arguments, max) = (without_return(without_leading_blanks(rest)), self.limits.control_line_max);
+        if arguments.len() > max { Err(ParseError::ControlLine { max }) } else { Ok(arguments) }
     }
 
     #[inline]
@@ -246,7 +254,7 @@ pub(crate) fn missing(input: &[u8], at: usize) -> usize {
 }
 
 fn subscribe(arguments: &[u8]) -> Result<ClientOp<'_>, ParseError> {
-    match *Words::split(arguments).as_slice() {
+    match *Words::split_at_any_blank(arguments).as_slice() {
         [subject, sid] => Ok(ClientOp::Subscribe { subject, queue: None, sid }),
         [subject, queue, sid] => Ok(ClientOp::Subscribe { subject, queue: Some(queue), sid }),
         _ => Err(ParseError::arguments("SUB", arguments)),
@@ -254,11 +262,21 @@ fn subscribe(arguments: &[u8]) -> Result<ClientOp<'_>, ParseError> {
 }
 
 fn unsubscribe(arguments: &[u8]) -> Result<ClientOp<'_>, ParseError> {
-    match *Words::split(arguments).as_slice() {
+    match *Words::split_at_any_blank(arguments).as_slice() {
         [sid] => Ok(ClientOp::Unsubscribe { sid, max: None }),
-        // nats-server takes what is no number, and 0, for "at once".
-        [sid, max] => Ok(ClientOp::Unsubscribe { sid, max: parse_decimal(max).filter(|&max| max > 0) }),
+        // nats-server takes what is no number, has more than nine digits, or is 0, for "at once".
+        [sid, max] => Ok(ClientOp::Unsubscribe { sid, max: parse_size(max).filter(|&max| max > 0) }),
         _ => Err(ParseError::arguments("UNSUB", arguments)),
+    }
+}
+
+/// INFO means nothing from a client, but it must be an object, or null.
+fn info(arguments: &[u8]) -> Result<ClientOp<'_>, ParseError> {
+    let is_object = matches!(trim(arguments).first(), Some(b'{' | b'n'));
+    if is_object && serde_json::from_slice::<IgnoredAny>(arguments).is_ok() {
+        Ok(ClientOp::Ignored)
+    } else {
+        Err(ParseError::arguments("INFO", arguments))
     }
 }
 
@@ -305,13 +323,13 @@ impl Verb {
         }
     }
 
-    /// The verb that the line begins with, and what follows it. CONNECT, PING, PONG and +OK may have anything behind them, as in
+    /// The verb that the line begins with, and what follows it. CONNECT, INFO, PING, PONG and +OK may have anything behind them, as in
     /// nats-server; the others need a blank.
     fn of(line: &[u8]) -> Option<(Self, &[u8])> {
         let (name, verb) = Self::ALL.iter().find(|(name, _)| begins(line, name))?;
         let rest = &line[name.len()..];
         match verb {
-            Self::Connect | Self::Ping | Self::Pong | Self::Ok => Some((*verb, rest)),
+            Self::Connect | Self::Info | Self::Ping | Self::Pong | Self::Ok => Some((*verb, rest)),
             _ => matches!(rest, [b' ' | b'\t', ..]).then(|| (*verb, &rest[1..])),
         }
     }

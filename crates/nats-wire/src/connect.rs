@@ -2,8 +2,10 @@
 
 use std::fmt;
 
-use serde::de::{IgnoredAny, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserializer, Serialize};
+
+use crate::json::{SubjectLists, Text, check, folded, set, skip};
 
 /// CONNECT's JSON is none, or a field has a type that it cannot have. Shows nothing of it: passwords are in there.
 #[derive(thiserror::Error)]
@@ -68,6 +70,14 @@ pub struct ConnectOptions {
     /// An account of the server. tailrace has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
+    /// The account is to be made. tailrace makes none.
+    #[serde(skip_serializing_if = "is_false")]
+    pub new_account: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_false(truth: &bool) -> bool {
+    !truth
 }
 
 impl Default for ConnectOptions {
@@ -91,41 +101,65 @@ impl Default for ConnectOptions {
             sig: None,
             jwt: None,
             account: None,
+            new_account: false,
         }
     }
 }
 
 impl ConnectOptions {
-    /// Reads the JSON of a CONNECT line.
+    /// Reads the JSON of a client's first CONNECT line.
     ///
     /// # Errors
     /// [`ConnectError`].
     pub fn parse(json: &[u8]) -> Result<Self, ConnectError> {
-        Ok(serde_json::from_slice(json)?)
+        Self::default().merged(json)
+    }
+
+    /// These options, changed by what a CONNECT line names: what it leaves out, or says to be null, stays as it is.
+    ///
+    /// Read as Go's decoder does it: names of fields count in any case, strings may hold bytes that are no Unicode, and the whole
+    /// may be null.
+    ///
+    /// # Errors
+    /// [`ConnectError`].
+    pub fn merged(mut self, json: &[u8]) -> Result<Self, ConnectError> {
+        check(json)?;
+        let mut deserializer = serde_json::Deserializer::from_slice(json);
+        Fields(&mut self).deserialize(&mut deserializer)?;
+        Ok(self)
+    }
+
+    /// Takes out what only the server must know.
+    pub fn forget_secrets(&mut self) {
+        (self.pass, self.auth_token, self.sig, self.jwt) = (None, None, None, None);
     }
 }
 
-/// Names of fields count in any case, and null leaves the default, as Go's JSON has it.
-impl<'de> Deserialize<'de> for ConnectOptions {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Fields)
+struct Fields<'a>(&'a mut ConnectOptions);
+
+impl<'de> DeserializeSeed<'de> for Fields<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
     }
 }
 
-struct Fields;
-
-impl<'de> Visitor<'de> for Fields {
-    type Value = ConnectOptions;
+impl<'de> Visitor<'de> for Fields<'_> {
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<ConnectOptions, M::Error> {
-        let mut options = ConnectOptions::default();
-        while let Some(mut name) = map.next_key::<String>()? {
-            name.make_ascii_lowercase();
-            match name.as_str() {
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<(), M::Error> {
+        let options = self.0;
+        while let Some(Text(name)) = map.next_key()? {
+            match folded(&name).as_str() {
                 "verbose" => set(&mut map, &mut options.verbose)?,
                 "pedantic" => set(&mut map, &mut options.pedantic)?,
                 "tls_required" => set(&mut map, &mut options.tls_required)?,
@@ -133,26 +167,37 @@ impl<'de> Visitor<'de> for Fields {
                 "headers" => set(&mut map, &mut options.headers)?,
                 "no_responders" => set(&mut map, &mut options.no_responders)?,
                 "protocol" => set(&mut map, &mut options.protocol)?,
-                "name" => set(&mut map, &mut options.name)?,
-                "lang" => set(&mut map, &mut options.lang)?,
-                "version" => set(&mut map, &mut options.version)?,
-                "user" => options.user = map.next_value()?,
-                "pass" => options.pass = map.next_value()?,
-                "auth_token" => options.auth_token = map.next_value()?,
-                "nkey" => options.nkey = map.next_value()?,
-                "sig" => options.sig = map.next_value()?,
-                "jwt" => options.jwt = map.next_value()?,
-                "account" => options.account = map.next_value()?,
+                "name" => set_text(&mut map, &mut options.name)?,
+                "lang" => set_text(&mut map, &mut options.lang)?,
+                "version" => set_text(&mut map, &mut options.version)?,
+                "user" => set_secret(&mut map, &mut options.user)?,
+                "pass" => set_secret(&mut map, &mut options.pass)?,
+                "auth_token" => set_secret(&mut map, &mut options.auth_token)?,
+                "nkey" => set_secret(&mut map, &mut options.nkey)?,
+                "sig" => set_secret(&mut map, &mut options.sig)?,
+                "jwt" => set_secret(&mut map, &mut options.jwt)?,
+                "account" => set_secret(&mut map, &mut options.account)?,
+                "new_account" => set(&mut map, &mut options.new_account)?,
+                "remote_account" | "proxy_sig" => skip::<Text, _>(&mut map)?,
+                "import" | "export" => skip::<SubjectLists, _>(&mut map)?,
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
-        Ok(options)
+        Ok(())
     }
 }
 
-fn set<'de, M: MapAccess<'de>, T: Deserialize<'de>>(map: &mut M, field: &mut T) -> Result<(), M::Error> {
-    if let Some(value) = map.next_value()? {
+fn set_text<'de, M: MapAccess<'de>>(map: &mut M, field: &mut String) -> Result<(), M::Error> {
+    if let Some(Text(value)) = map.next_value()? {
         *field = value;
+    }
+    Ok(())
+}
+
+/// A secret, or something else that may be absent.
+fn set_secret<'de, M: MapAccess<'de>>(map: &mut M, field: &mut Option<String>) -> Result<(), M::Error> {
+    if let Some(Text(value)) = map.next_value()? {
+        *field = Some(value);
     }
     Ok(())
 }
@@ -175,6 +220,46 @@ impl fmt::Debug for ConnectOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Each line was played against nats-server 2.15.2.
+    #[test]
+    fn json_is_read_as_go_reads_it() {
+        for (json, expected) in [
+            (&b"{\"name\":\"Andr\xe9\"}"[..], Some("Andr\u{fffd}")),
+            (b"{\"name\":\"a\\ud800b\"}", Some("a\u{fffd}b")),
+            (b"{\"name\":\"\\ud83d\\ude00\"}", Some("\u{1f600}")),
+            (b"{\"name\":\"\xe2\x82\"}", Some("\u{fffd}\u{fffd}")),
+            (b"{\"NAME\":\"x\"}", Some("x")),
+            (b"{\"name\":\"x\",\"name\":null}", Some("x")),
+            (b"{\"\xe9\":1,\"name\":\"x\",\"y\":\"\xe9\\udc00\"}", Some("x")),
+            (b"null", Some("")),
+            (b" {} ", Some("")),
+            (b"{\"import\":null,\"export\":{\"allow\":[\"a\",null],\"more\":1}}", Some("")),
+            (b"{\"import\":1}", None),
+            (b"{\"export\":{\"deny\":\"a\"}}", None),
+            (b"{\"remote_account\":1}", None),
+            (b"{\"name\":\"a\tb\"}", None),
+            (b"{\"name\":1}", None),
+            (b"{\"protocol\":1.0}", None),
+            (b"{\"echo\":\"true\"}", None),
+            (b"[]", None),
+            (b"\"\"", None),
+            (b"1", None),
+            (b"", None),
+            (b"{} {}", None),
+        ] {
+            let name = ConnectOptions::parse(json).ok().map(|options| options.name);
+            assert_eq!(name.as_deref(), expected, "{}", json.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn a_second_connect_changes_what_it_names() {
+        let first =
+            ConnectOptions::parse(br#"{"verbose":false,"echo":false,"headers":true,"user":"a"}"#).unwrap();
+        let second = first.clone().merged(br#"{"echo":true,"headers":null,"user":null,"lang":"x"}"#).unwrap();
+        assert_eq!(second, ConnectOptions { echo: true, lang: "x".to_owned(), ..first });
+    }
 
     #[test]
     fn errors_show_no_secret() {

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::quote::quoted;
+
 /// Why the bytes that arrived are not the protocol. The connection cannot go on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
@@ -30,6 +32,9 @@ pub enum ParseError {
         /// Allowed bytes.
         max: usize,
     },
+    /// HPUB of a client that did not say in CONNECT that it understands headers.
+    #[error("headers from a client that did not announce them")]
+    HeadersNotAllowed,
     /// Something else than the end of a line behind a payload.
     #[error("no line end behind the payload")]
     PayloadEnd,
@@ -82,12 +87,29 @@ pub enum ProtocolError {
     InvalidPublishSubject,
     /// Too many subscriptions on this connection.
     MaximumSubscriptions,
-    /// The user may not publish there.
+    /// The user may not publish there. The name is [`quoted`].
     PublishPermission(String),
-    /// Reply subjects that belong to servers.
+    /// Reply subjects that belong to servers. The name is [`quoted`].
     ReplyPermission(String),
-    /// The user may not subscribe to that, in that queue group if there is one.
+    /// The user may not subscribe to that, in that queue group if there is one. The names are [`quoted`].
     SubscribePermission(String, Option<String>),
+}
+
+impl ProtocolError {
+    /// The user may not publish there.
+    pub fn publish_permission(subject: &[u8]) -> Self {
+        Self::PublishPermission(quoted(subject))
+    }
+
+    /// The reply subject belongs to servers.
+    pub fn reply_permission(reply: &[u8]) -> Self {
+        Self::ReplyPermission(quoted(reply))
+    }
+
+    /// The user may not subscribe to that, in that queue group if there is one.
+    pub fn subscribe_permission(subject: &[u8], queue: Option<&[u8]>) -> Self {
+        Self::SubscribePermission(quoted(subject), queue.map(quoted))
+    }
 }
 
 impl fmt::Display for ProtocolError {
@@ -108,16 +130,16 @@ impl fmt::Display for ProtocolError {
             Self::InvalidPublishSubject => f.write_str("Invalid Publish Subject"),
             Self::MaximumSubscriptions => f.write_str("maximum subscriptions exceeded"),
             Self::PublishPermission(subject) => {
-                write!(f, "Permissions Violation for Publish to \"{subject}\"")
+                write!(f, "Permissions Violation for Publish to {subject}")
             }
             Self::ReplyPermission(reply) => {
-                write!(f, "Permissions Violation for Publish with Reply of \"{reply}\"")
+                write!(f, "Permissions Violation for Publish with Reply of {reply}")
             }
             Self::SubscribePermission(subject, None) => {
-                write!(f, "Permissions Violation for Subscription to \"{subject}\"")
+                write!(f, "Permissions Violation for Subscription to {subject}")
             }
             Self::SubscribePermission(subject, Some(queue)) => {
-                write!(f, "Permissions Violation for Subscription to \"{subject}\" using queue \"{queue}\"")
+                write!(f, "Permissions Violation for Subscription to {subject} using queue {queue}")
             }
         }
     }

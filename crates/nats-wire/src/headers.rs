@@ -91,6 +91,30 @@ impl<'a> Iterator for HeaderLines<'a> {
     }
 }
 
+/// True if the bytes of `name` are anywhere in a block: a quick look, before anybody takes it apart.
+#[inline]
+pub fn mentions(block: &[u8], name: &[u8]) -> bool {
+    memchr::memmem::find(block, name).is_some()
+}
+
+/// Names and values as nats-server looks for a single header: each line of a block behind its first one counts by itself, whatever the
+/// others are. Blanks before a value are left out, those behind it are a part of it. A line without a colon has no name.
+pub fn loose_lines(block: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let mut rest = Some(block);
+    let lines = std::iter::from_fn(move || {
+        let text = rest?;
+        let end = memchr::memmem::find(text, b"\r\n");
+        rest = end.map(|end| &text[end + 2..]);
+        Some(&text[..end.unwrap_or(text.len())])
+    });
+    lines.skip(1).filter_map(|line| {
+        let colon = memchr::memchr(b':', line)?;
+        let value = &line[colon + 1..];
+        let blanks = value.iter().take_while(|&&byte| byte == b' ').count();
+        Some((&line[..colon], &value[blanks..]))
+    })
+}
+
 /// Appends one line. The caller makes sure that neither part holds CR or LF, and that the name holds no colon.
 pub fn write_header(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(name);
@@ -114,6 +138,16 @@ mod tests {
         let expected = [("b", "1"), ("A", "2"), ("b", "3"), ("empty", ""), ("url", "a:b")];
         assert_eq!(lines(block).unwrap_or_default(), expected.map(|(n, v)| (n.to_owned(), v.to_owned())));
         assert_eq!(lines(b"NATS/1.0\r\n\r\n"), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn single_lines_are_found_whatever_the_others_are() {
+        let block = b"NATS/1.0 100\r\nno colon\r\na:  1 \r\n: x\r\nb:\tc:d\r\nend: 2";
+        let found: Vec<_> = loose_lines(block).collect();
+        let expected: [(&[u8], &[u8]); 4] = [(b"a", b"1 "), (b"", b"x"), (b"b", b"\tc:d"), (b"end", b"2")];
+        assert_eq!(found, expected);
+        assert_eq!(loose_lines(b"").count(), 0);
+        assert_eq!(loose_lines(b"NATS/1.0\r\n\r\n").count(), 0);
     }
 
     #[test]

@@ -63,6 +63,9 @@ pub struct ServerInfo {
     /// True in the INFO that answers CONNECT.
     #[serde(skip_serializing_if = "is_false")]
     pub connect_info: bool,
+    /// Level of JetStream's API.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub api_lvl: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]

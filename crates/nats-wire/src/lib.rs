@@ -12,16 +12,22 @@ mod connect;
 mod error;
 mod headers;
 mod info;
+mod json;
 mod number;
+mod quote;
 mod server_op;
 mod write;
 
 pub use client_op::{ClientOp, ClientParser, Limits};
 pub use connect::{ConnectError, ConnectOptions};
 pub use error::{ParseError, ProtocolError};
-pub use headers::{HEADER_LINE, HeaderError, HeaderLines, NO_RESPONDERS, Status, header_lines, write_header};
+pub use headers::{
+    HEADER_LINE, HeaderError, HeaderLines, NO_RESPONDERS, Status, header_lines, loose_lines, mentions,
+    write_header,
+};
 pub use info::ServerInfo;
 pub use number::{decimal_digits, push_decimal};
+pub use quote::quoted;
 pub use server_op::{ServerOp, ServerParser};
 pub use write::{
     Delivery, write_connect, write_delivery, write_error, write_info, write_publish, write_subscribe,

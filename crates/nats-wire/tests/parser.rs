@@ -7,14 +7,20 @@ use tailrace_nats_wire::{
     write_delivery, write_publish,
 };
 
+/// A parser of a client that may send headers.
+fn parser(limits: Limits) -> ClientParser {
+    let mut parser = ClientParser::new(limits);
+    parser.allow_headers(true);
+    parser
+}
+
 fn small() -> Limits {
     Limits { control_line_max: 64, payload_max: 32 }
 }
 
 /// What a parser makes of `input` when it sees one byte more at a time, as long as it asks for no more than there is.
 fn parse_growing(input: &[u8], limits: Limits) -> (Vec<String>, Option<ParseError>) {
-    let (mut parser, mut ops, mut from, mut upto, mut wanted) =
-        (ClientParser::new(limits), Vec::new(), 0, 0, 0);
+    let (mut parser, mut ops, mut from, mut upto, mut wanted) = (parser(limits), Vec::new(), 0, 0, 0);
     while upto < input.len() {
         upto += 1;
         while upto - from >= wanted && upto > from {
@@ -36,7 +42,7 @@ fn parse_growing(input: &[u8], limits: Limits) -> (Vec<String>, Option<ParseErro
 }
 
 fn parse_whole(input: &[u8], limits: Limits) -> (Vec<String>, Option<ParseError>) {
-    let (mut parser, mut ops, mut rest) = (ClientParser::new(limits), Vec::new(), input);
+    let (mut parser, mut ops, mut rest) = (parser(limits), Vec::new(), input);
     while !rest.is_empty() {
         match parser.next(rest) {
             Ok(Step::Done(op, bytes)) => {
@@ -51,7 +57,7 @@ fn parse_whole(input: &[u8], limits: Limits) -> (Vec<String>, Option<ParseError>
 }
 
 fn one(input: &[u8]) -> ClientOp<'_> {
-    match ClientParser::new(small()).next(input).unwrap() {
+    match parser(small()).next(input).unwrap() {
         Step::Done(op, bytes) => {
             assert_eq!(bytes, input.len());
             op
@@ -113,7 +119,53 @@ fn operations_are_read_as_nats_server_reads_them() {
         ClientOp::Subscribe { subject: b"a.>", queue: Some(b"workers"), sid: b"abc" }
     );
     assert_eq!(one(b"UNSUB 7 3\r\n"), ClientOp::Unsubscribe { sid: b"7", max: Some(3) });
+    for at_once in [&b"UNSUB 7 0\r\n"[..], b"UNSUB 7 -1\r\n", b"UNSUB 7 x\r\n", b"UNSUB 7 1234567890\r\n"] {
+        assert_eq!(one(at_once), ClientOp::Unsubscribe { sid: b"7", max: None });
+    }
     assert_eq!(one(b"CONNECT {}\r\n"), ClientOp::Connect(b"{}"));
+}
+
+/// Each was played against nats-server 2.15.2, in one write.
+#[test]
+fn a_return_within_a_line_is_what_nats_server_makes_of_it() {
+    let subscribe = |subject, queue, sid| ClientOp::Subscribe { subject, queue, sid };
+    assert_eq!(one(b"SUB a\rq\r1\r\n"), subscribe(b"a", Some(b"q"), b"1"));
+    assert_eq!(one(b"SUB a 1\r\r\n"), subscribe(b"a", None, b"1"));
+    assert_eq!(one(b"SUB \ra 1\r\n"), subscribe(b"a", None, b"1"));
+    // Without one at the end, it takes the last byte along.
+    assert_eq!(one(b"SUB a\r12\n"), subscribe(b"a", None, b"1"));
+    assert_eq!(one(b"SUB \ra 1\n"), subscribe(b"a", None, b"1"));
+    assert_eq!(one(b"UNSUB 1\r5\r\n"), ClientOp::Unsubscribe { sid: b"1", max: Some(5) });
+    // In PUB it is a letter.
+    let message = Message { subject: b"a\r", reply: None, headers: None, payload: b"x" };
+    assert_eq!(one(b"PUB a\r 1\r\nx\r\n"), ClientOp::Publish(message));
+    assert_eq!(one(b"PUB a\r 12\nx\r\n"), ClientOp::Publish(message));
+    assert!(matches!(refused(b"PUB a 1\r\r\nx\r\n"), ParseError::Arguments { .. }));
+}
+
+#[test]
+fn headers_that_were_not_announced_are_refused_by_their_line() {
+    for line in [&b"HPUB a 12 14\r\n"[..], b"HPUB a\r\n", b"hpub a 12 9999999\n"] {
+        assert_eq!(ClientParser::new(small()).next(line), Err(ParseError::HeadersNotAllowed));
+    }
+    let mut parser = parser(small());
+    assert!(matches!(parser.next(b"HPUB a 12 14\r\n"), Ok(Step::More(_))));
+    let long = [&b"HPUB "[..], &[b'x'; 70], b"\r\n"].concat();
+    assert_eq!(ClientParser::new(small()).next(&long), Err(ParseError::ControlLine { max: 64 }));
+}
+
+#[test]
+fn info_of_a_client_must_be_an_object() {
+    for line in [&b"INFO {}\r\n"[..], b"INFO{\"a\":[1]}\r\n", b"info\t null \n"] {
+        assert_eq!(one(line), ClientOp::Ignored);
+    }
+    for line in [&b"INFO x\r\n"[..], b"INFO []\r\n", b"INFO\r\n", b"INFO {\r\n"] {
+        assert!(
+            matches!(refused(line), ParseError::Arguments { verb: "INFO", .. }),
+            "{}",
+            line.escape_ascii()
+        );
+    }
 }
 
 #[test]
@@ -182,7 +234,7 @@ proptest! {
         let message = Message { subject: subject.as_bytes(), reply: reply.as_ref().map(String::as_bytes), headers, payload: &payload };
         let mut out = Vec::new();
         write_publish(&mut out, &message);
-        let mut parser = ClientParser::new(Limits::default());
+        let mut parser = parser(Limits::default());
         prop_assert_eq!(parser.next(&out), Ok(Step::Done(ClientOp::Publish(message), out.len())));
         out.clear();
         let delivery = Delivery { message, sid: b"12" };

@@ -1,4 +1,5 @@
-//! The HTTP listener: `/healthz`, `/metrics`, `/clusterz`, the pages that NATS tools read (`nats::monitor`), and NATS by WebSocket at `/`.
+//! The HTTP listener: `/healthz`, `/metrics`, `/clusterz`, the pages that NATS tools read (`nats::monitor`), and NATS by WebSocket at `/`
+//! and wherever there is no page.
 //!
 //! Deliberately small: GET and HEAD, HTTP/1.1, no request body is read, every connection has a time limit.
 
@@ -181,6 +182,7 @@ async fn respond(request: &Request<Incoming>, broker: &Arc<Broker>) -> Response<
         return response;
     }
     let uri = request.uri();
+    broker.nats.monitor().asked_for(uri.path());
     match uri.path() {
         "/healthz" => health(broker),
         "/metrics" => metrics(broker),
@@ -194,10 +196,19 @@ async fn respond(request: &Request<Incoming>, broker: &Arc<Broker>) -> Response<
     }
 }
 
+/// All pages but the one that lists them.
+fn pages() -> impl Iterator<Item = &'static str> {
+    ["/healthz", "/metrics", "/clusterz"].into_iter().chain(monitor::paths())
+}
+
+/// True if there is a page at this path, other than the list of pages.
+pub(crate) fn is_page(path: &str) -> bool {
+    pages().any(|page| page == path)
+}
+
 /// Links to all pages.
 fn index() -> Response<Full<Bytes>> {
-    let paths = ["/healthz", "/metrics", "/clusterz"].into_iter().chain(monitor::paths());
-    let links: String = paths.map(|path| format!("<li><a href=\"{path}\">{path}</a></li>\n")).collect();
+    let links: String = pages().map(|path| format!("<li><a href=\"{path}\">{path}</a></li>\n")).collect();
     let head =
         "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>tailrace</title></head>";
     let page = format!("{head}\n<body>\n<h1>tailrace</h1>\n<ul>\n{links}</ul>\n</body>\n</html>\n");

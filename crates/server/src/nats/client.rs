@@ -76,7 +76,7 @@ impl Client {
 
     pub(super) fn set_said(&self, mut options: ConnectOptions) {
         self.headers.store(options.headers, Ordering::Relaxed);
-        (options.pass, options.auth_token, options.sig, options.jwt) = (None, None, None, None);
+        options.forget_secrets();
         *lock(&self.said) = Some(Arc::new(options));
     }
 

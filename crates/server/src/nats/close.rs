@@ -13,6 +13,10 @@ pub(crate) enum CloseReason {
     WriteError,
     /// What arrived is not the protocol.
     Protocol,
+    /// CONNECT asks for a protocol that there is not.
+    ProtocolVersion,
+    /// CONNECT wants to be told that nobody listens, and no headers.
+    NoRespondersNeedHeaders,
     /// More waited for it than `tailrace.nats.max.pending.bytes`.
     SlowConsumerPending,
     /// It took nothing for `tailrace.nats.write.deadline.ms`.
@@ -47,6 +51,8 @@ impl CloseReason {
             Self::ReadError => "read_error",
             Self::WriteError => "write_error",
             Self::Protocol => "protocol_violation",
+            Self::ProtocolVersion => "bad_client_protocol_version",
+            Self::NoRespondersNeedHeaders => "no_responders_requires_headers",
             Self::SlowConsumerPending => "slow_consumer_pending_bytes",
             Self::SlowConsumerDeadline => "slow_consumer_write_deadline",
             Self::Stale => "stale_connection",
@@ -80,6 +86,8 @@ impl fmt::Display for CloseReason {
             Self::ReadError => "Read Error",
             Self::WriteError => "Write Error",
             Self::Protocol => "Protocol Violation",
+            Self::ProtocolVersion => "Bad Client Protocol Version",
+            Self::NoRespondersNeedHeaders => "No Responders Requires Headers",
             Self::SlowConsumerPending => "Slow Consumer (Pending Bytes)",
             Self::SlowConsumerDeadline => "Slow Consumer (Write Deadline)",
             Self::Stale => "Stale Connection",
@@ -88,7 +96,7 @@ impl fmt::Display for CloseReason {
             Self::MaximumPayload => "Maximum Message Payload Exceeded",
             Self::MaximumControlLine => "Maximum Control Line Exceeded",
             Self::MaximumConnections => "Maximum Connections Exceeded",
-            Self::Complaint => "Client Error",
+            Self::Complaint => "Parse Error",
             Self::TlsHandshake => "TLS Handshake Failure",
             Self::ServerShutdown => "Server Shutdown",
             Self::Internal => "Internal Error",

@@ -19,6 +19,7 @@ use crate::nats::close::CloseReason;
 use crate::nats::input::Input;
 use crate::nats::outbuf::{Batch, OWNERS_ROUNDS, OutBuffer, OwnersView};
 use crate::nats::session::{Next, Session};
+use crate::nats::websocket::ClosingFrame;
 use crate::nats::{NatsFront, Place};
 use crate::transport::ByteStream;
 
@@ -42,7 +43,8 @@ pub(crate) enum Transport {
     /// A bare socket: publishers write to it directly.
     Plain(TcpStream),
     /// Something that only the connection's own task may use.
-    Boxed(Box<dyn ByteStream>, TransportKind),
+    /// With a place for the reason that is told at the end, if the stream can tell one.
+    Boxed(Box<dyn ByteStream>, TransportKind, Option<ClosingFrame>),
 }
 
 enum Stream {
@@ -63,6 +65,7 @@ pub(super) struct Connection {
     client: Arc<Client>,
     session: Session,
     stream: Stream,
+    closing: Option<ClosingFrame>,
     input: Input,
     wanted: usize,
     sleep: Pin<Box<Sleep>>,
@@ -97,13 +100,15 @@ impl Connection {
     pub(super) fn new(broker: &Arc<Broker>, opening: Opening) -> Self {
         let front = &broker.nats;
         let limits = front.limits().out;
+        let mut closing = None;
         let (stream, out, kind) = match opening.transport {
             Transport::Plain(socket) => {
                 let (reader, writer) = socket.into_split();
                 let out = OutBuffer::new(limits, Some(Arc::new(writer)));
                 (Stream::Plain(reader), out, TransportKind::Plain)
             }
-            Transport::Boxed(stream, kind) => {
+            Transport::Boxed(stream, kind, frame) => {
+                closing = frame;
                 let stream = Stream::Boxed { stream, batch: Batch::default(), unflushed: false };
                 (stream, OutBuffer::new(limits, None), kind)
             }
@@ -120,6 +125,7 @@ impl Connection {
             broker: Arc::clone(broker),
             client,
             stream,
+            closing,
             input: Input::default(),
             wanted: 0,
             sleep: Box::pin(tokio::time::sleep(Duration::ZERO)),
@@ -269,7 +275,9 @@ impl Connection {
                         Ok(Ok(permissions)) => {
                             let user = permissions.principal().name().unwrap_or_default();
                             tracing::debug!(client = self.client.id, user, "a NATS client was let in");
-                            self.session.authenticated(*options, permissions);
+                            if let Err(reason) = self.session.authenticated(*options, permissions) {
+                                return Some(reason);
+                            }
                         }
                         Ok(Err(denied)) => {
                             let (client, peer) = (self.client.id, self.client.peer);
@@ -367,6 +375,9 @@ impl Connection {
     async fn say_goodbye(&mut self, reason: CloseReason) {
         if reason.is_slow_consumer() || matches!(reason, CloseReason::WriteError) {
             return;
+        }
+        if let Some(closing) = &self.closing {
+            closing.set(reason);
         }
         self.client.out.begin_goodbye();
         self.flush();

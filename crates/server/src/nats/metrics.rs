@@ -32,6 +32,7 @@ pub(crate) struct NatsMetrics {
     pub(crate) slow_consumers: Counter,
     pub(crate) stalls: Counter,
     pub(crate) no_responders: Counter,
+    pub(crate) dry_runs: Counter,
     pub(crate) capture: CaptureMetrics,
     pub(crate) live: LiveMetrics,
     response_seconds: Histogram,
@@ -55,6 +56,7 @@ impl NatsMetrics {
             slow_consumers: Counter::default(),
             stalls: Counter::default(),
             no_responders: Counter::default(),
+            dry_runs: Counter::default(),
             capture: CaptureMetrics::default(),
             live: LiveMetrics::default(),
             response_seconds: times(),
@@ -119,6 +121,11 @@ impl NatsMetrics {
             "nats_no_responders",
             "Requests answered with 503 because nobody listened",
             self.no_responders.clone(),
+        );
+        r.register(
+            "nats_trace_only_messages",
+            "Messages that were only to be traced, and were dropped",
+            self.dry_runs.clone(),
         );
         r.register_with_unit(
             "nats_response",

@@ -20,11 +20,13 @@ mod metrics;
 pub(crate) mod monitor;
 mod outbuf;
 mod queues;
+mod reserved;
 mod router;
 mod routes;
 mod secure;
 mod session;
 mod subscription;
+mod trace;
 mod websocket;
 
 use std::collections::HashMap;
@@ -63,6 +65,9 @@ use crate::peers::{NatsReceiver, Peers};
 
 /// The version of nats-server whose features clients may expect: they compare it.
 const NATS_VERSION: &str = "2.14.0";
+
+/// What nats-server 2.15 says, JetStream or not.
+const API_LEVEL: u64 = 5;
 
 /// Bytes of waiting output at which publishers are slowed: enough for a consumer to be busy with while its publishers wait, and
 /// little memory.
@@ -185,6 +190,7 @@ impl NatsFront {
             tls_verify: config.tailrace_nats_tls == NatsTls::Required
                 && config.tailrace_tls_client_auth == TlsClientAuth::Required,
             max_payload: limits.payload_max,
+            api_lvl: API_LEVEL,
             ..ServerInfo::default()
         };
         Self {

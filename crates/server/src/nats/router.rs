@@ -15,6 +15,7 @@ use tailrace_nats_wire::{Delivery, Message, decimal_digits, write_delivery};
 use tailrace_subjects::{
     Cache, Dialect, Limits, Pattern, PatternWord, SubscribeError, Subscription, TupleSpace,
 };
+use tailrace_types::TopicId;
 
 use crate::nats::burst::Burst;
 use crate::nats::capture::Binding;
@@ -200,6 +201,16 @@ impl Router {
         })
     }
 
+    /// True if a topic other than this one captures what is published on `subject`.
+    pub(super) fn is_bound_elsewhere(&self, subject: &[u8], topic: TopicId) -> bool {
+        self.with_local(|local| {
+            let targets = local.cache.matches(&self.space, subject).unwrap_or_default();
+            targets
+                .iter()
+                .any(|target| matches!(&**target, Target::Topic(other) if other.topic_id() != topic))
+        })
+    }
+
     /// Delivers a message of another node to clients of this one: to plain subscribers, if `plain`, and to a member of each of these
     /// queue groups. Returns the number of groups that were served.
     pub(super) fn deliver_here(
@@ -232,12 +243,20 @@ impl Router {
         })
     }
 
-    /// The subscription of `client` that would get a message on `subject`, for the answer that nobody listens.
+    /// True if a client, a node or a topic would get a message on `subject`.
+    pub(super) fn reaches_anybody(&self, subject: &[u8]) -> bool {
+        let mut found = Vec::new();
+        self.space.matches(subject, &mut found).is_ok() && !found.is_empty()
+    }
+
+    /// The plain subscription of `client` that would get a message on `subject`, for the answer that nobody listens.
     pub(super) fn own_subscription(&self, client: &Client, subject: &[u8]) -> Option<Arc<Target>> {
         let mut found = Vec::new();
         self.space.matches(subject, &mut found).ok()?;
         let own = found.into_iter().filter_map(|target| match &*target {
-            Target::Client(subscription) if subscription.client.id == client.id => {
+            Target::Client(subscription)
+                if subscription.client.id == client.id && subscription.queue.is_none() =>
+            {
                 Some((subscription.number, target.clone()))
             }
             _ => None,

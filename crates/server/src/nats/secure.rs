@@ -63,5 +63,5 @@ async fn handshake(
     let mut words = Vec::new();
     write_error(&mut words, &ProtocolError::TlsRequired);
     let stream = tls.accept_or_tell(socket, &words).await?;
-    Ok(Transport::Boxed(Box::new(stream), TransportKind::Tls))
+    Ok(Transport::Boxed(Box::new(stream), TransportKind::Tls, None))
 }

@@ -22,8 +22,10 @@ use crate::nats::burst::Burst;
 use crate::nats::capture::CaptureBurst;
 use crate::nats::client::Client;
 use crate::nats::close::CloseReason;
+use crate::nats::reserved;
 use crate::nats::router::{Route, Target, deliver_to};
 use crate::nats::subscription::{ClientSubscription, Sid};
+use crate::nats::trace::Trace;
 
 /// A client that had no PONG yet gets no PING before this time.
 const FIRST_PING_AFTER: Duration = Duration::from_secs(2);
@@ -37,6 +39,8 @@ pub(super) struct Session {
     asks_who: bool,
     /// They have not come.
     unauthenticated: bool,
+    /// There was a CONNECT.
+    connected: bool,
     info_sent: bool,
     permissions: Option<Arc<Permissions>>,
     subscriptions: HashMap<Sid, Owned>,
@@ -90,6 +94,7 @@ impl Session {
             options: ConnectOptions::default(),
             asks_who: front.auth().required(),
             unauthenticated: front.auth().required(),
+            connected: false,
             info_sent: false,
             permissions: None,
             subscriptions: HashMap::new(),
@@ -173,7 +178,7 @@ impl Session {
         }
         match op {
             ClientOp::Publish(message) => return self.publish(front, &message),
-            ClientOp::Connect(json) => return self.connect(json),
+            ClientOp::Connect(json) => return self.connect(front, json),
             ClientOp::Subscribe { subject, queue, sid } => self.subscribe(front, subject, queue, sid),
             ClientOp::Unsubscribe { sid, max } => self.unsubscribe(front, sid, max),
             // A client that gets PONG takes all before it for processed, captured messages included.
@@ -209,7 +214,6 @@ impl Session {
     fn refuse(&self, error: &ParseError) -> Next {
         tracing::debug!(client = self.client.id, %error, "not the protocol");
         match error {
-            ParseError::UnknownOperation(_) if self.unauthenticated => self.denied(),
             ParseError::UnknownOperation(_) | ParseError::PayloadEnd => {
                 self.fail(&ProtocolError::UnknownOperation, CloseReason::Protocol)
             }
@@ -220,40 +224,40 @@ impl Session {
                 self.fail(&ProtocolError::MaximumPayload, CloseReason::MaximumPayload)
             }
             // nats-server says nothing either.
-            ParseError::Arguments { .. } => Next::Close(CloseReason::Protocol),
+            ParseError::Arguments { .. } | ParseError::HeadersNotAllowed => {
+                Next::Close(CloseReason::Protocol)
+            }
         }
     }
 
     // ---- CONNECT, PING, PONG ----
 
-    fn connect(&mut self, json: &[u8]) -> Option<Next> {
-        let options = match ConnectOptions::parse(json) {
+    fn connect(&mut self, front: &NatsFront, json: &[u8]) -> Option<Next> {
+        let options = match self.options.clone().merged(json) {
             Ok(options) => options,
             Err(error) => {
                 tracing::debug!(client = self.client.id, %error, "bad CONNECT");
                 return Some(Next::Close(CloseReason::Protocol));
             }
         };
-        if !(0..=1).contains(&options.protocol) {
-            return Some(self.fail(&ProtocolError::InvalidProtocol, CloseReason::Protocol));
-        }
-        if options.no_responders && !options.headers {
-            return Some(self.fail(&ProtocolError::NoRespondersNeedHeaders, CloseReason::Protocol));
+        if std::mem::replace(&mut self.connected, true) {
+            // It may be somebody else from now on: nats-server drops them too.
+            self.remove_all(front);
         }
         if self.asks_who {
             return Some(Next::Authenticate(Box::new(options)));
         }
-        if options.account.as_ref().is_some_and(|account| !account.is_empty()) {
-            return Some(self.fail(&ProtocolError::AuthorizationViolation, CloseReason::Authorization));
-        }
-        self.take_over(options);
-        None
+        self.take_over(options).err().map(Next::Close)
     }
 
-    /// The client is who it says it is.
-    pub(super) fn authenticated(&mut self, options: ConnectOptions, permissions: Arc<Permissions>) {
+    /// The client is who it says it is. Fails, with everything said, if the rest of its CONNECT cannot be.
+    pub(super) fn authenticated(
+        &mut self,
+        options: ConnectOptions,
+        permissions: Arc<Permissions>,
+    ) -> Result<(), CloseReason> {
         self.become_user(permissions);
-        self.take_over(options);
+        self.take_over(options)
     }
 
     fn become_user(&mut self, permissions: Arc<Permissions>) {
@@ -270,16 +274,23 @@ impl Session {
         self.fail(&ProtocolError::AuthorizationViolation, CloseReason::Authorization)
     }
 
-    fn take_over(&mut self, options: ConnectOptions) {
+    fn take_over(&mut self, options: ConnectOptions) -> Result<(), CloseReason> {
+        if let Some((error, reason)) = refused(&options) {
+            self.error(&error);
+            return Err(reason);
+        }
         self.burst.echo = options.echo;
+        self.parser.allow_headers(options.headers);
         self.client.set_said(options.clone());
         self.options = options;
         self.ok();
+        Ok(())
     }
 
     pub(super) fn send_pong(&mut self, front: &NatsFront) {
         self.client.out.append_control(|out| out.extend_from_slice(b"PONG\r\n"));
-        if self.options.protocol >= 1 && !std::mem::replace(&mut self.info_sent, true) {
+        // The first one after CONNECT: a client that asks for it later gets no more.
+        if self.connected && !std::mem::replace(&mut self.info_sent, true) {
             self.send_info(front, false);
         }
     }
@@ -345,44 +356,71 @@ impl Session {
 
     #[inline]
     fn publish(&mut self, front: &NatsFront, message: &Message<'_>) -> Option<Next> {
-        if message.headers.is_some() && !self.options.headers {
-            // As nats-server: a client that does not speak of headers must not send them.
-            return Some(Next::Close(CloseReason::Protocol));
-        }
-        self.messages_in += 1;
-        self.bytes_in += (message.payload.len() + message.headers.map_or(0, <[u8]>::len)) as u64;
-        if let Some(permissions) = &self.permissions
-            && !permissions.may_publish(message.subject)
-        {
-            let subject = String::from_utf8_lossy(message.subject).into_owned();
-            tracing::info!(client = self.client.id, %subject, "publish refused");
-            self.error(&ProtocolError::PublishPermission(subject));
-            return None;
-        }
-        if let Some(reply) = message.reply.filter(|reply| is_reserved_reply(reply)) {
-            self.error(&ProtocolError::ReplyPermission(String::from_utf8_lossy(reply).into_owned()));
-            return None;
-        }
         if self.options.pedantic && !is_literal(message.subject) {
             self.error(&ProtocolError::InvalidPublishSubject);
         }
+        let trace = message.headers.map_or(Trace::None, Trace::of);
+        match trace {
+            Trace::To { destination, .. } if !self.may_publish(destination) => {
+                self.refuse_publish(destination);
+                return None;
+            }
+            Trace::Nowhere => return None,
+            Trace::To { .. } | Trace::None => {}
+        }
+        self.messages_in += 1;
+        self.bytes_in += (message.payload.len() + message.headers.map_or(0, <[u8]>::len)) as u64;
+        if !self.may_publish(message.subject) {
+            self.refuse_publish(message.subject);
+            return None;
+        }
+        if let Some(reply) = message.reply.filter(|reply| reserved::is_reply(reply)) {
+            self.error(&ProtocolError::reply_permission(reply));
+            return None;
+        }
         self.ok();
+        if matches!(trace, Trace::To { only: true, .. }) {
+            self.dry_run(front, message);
+            return None;
+        }
         let (router, capture, mut acknowledged) = (front.router(), &mut self.capture, false);
         let deliveries = router.publish(&mut self.burst, Some(&self.client), message, |binding| {
             acknowledged |= binding.acknowledges();
             capture.push(binding, message);
         });
-        if deliveries == 0
-            && !acknowledged
-            && self.options.no_responders
-            && let Some(reply) = message.reply
-        {
-            self.answer_no_responders(front, message.subject, reply);
+        if deliveries == 0 && !acknowledged {
+            self.nobody_listens(front, message);
         }
         None
     }
 
-    /// HMSG with status 503, to the client's own subscription that waits for the answer.
+    #[inline]
+    fn may_publish(&self, subject: &[u8]) -> bool {
+        self.permissions.as_ref().is_none_or(|user| user.may_publish(subject))
+            && !reserved::is_subject(subject)
+    }
+
+    fn refuse_publish(&self, subject: &[u8]) {
+        let error = ProtocolError::publish_permission(subject);
+        tracing::info!(client = self.client.id, %error, "publish refused");
+        self.error(&error);
+    }
+
+    /// What `nats trace` sends to see where it would go. Nobody gets it, and no topic keeps it.
+    fn dry_run(&mut self, front: &NatsFront, message: &Message<'_>) {
+        front.metrics().dry_runs.inc();
+        if !front.router().reaches_anybody(message.subject) {
+            self.nobody_listens(front, message);
+        }
+    }
+
+    fn nobody_listens(&mut self, front: &NatsFront, message: &Message<'_>) {
+        if let Some(reply) = message.reply.filter(|_| self.options.no_responders) {
+            self.answer_no_responders(front, message.subject, reply);
+        }
+    }
+
+    /// HMSG with status 503, to the client's own plain subscription that waits for the answer.
     fn answer_no_responders(&mut self, front: &NatsFront, subject: &[u8], reply: &[u8]) {
         let Some(target) = front.router().own_subscription(&self.client, reply) else { return };
         let Target::Client(subscription) = &*target else { return };
@@ -408,12 +446,11 @@ impl Session {
         queue: Option<&[u8]>,
         sid: &[u8],
     ) -> Result<(), ProtocolError> {
-        let pattern = Pattern::parse(Dialect::Nats, subject, front.router().limits())
-            .map_err(|_| ProtocolError::InvalidSubject)?;
-        if self.permissions.as_ref().is_some_and(|permissions| !permissions.may_subscribe(subject, queue)) {
-            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-            tracing::info!(client = self.client.id, subject = %text(subject), "subscription refused");
-            return Err(ProtocolError::SubscribePermission(text(subject), queue.map(text)));
+        let denied = self.permissions.as_ref().is_some_and(|user| !user.may_subscribe(subject, queue));
+        if denied || queue.is_some_and(reserved::is_queue) {
+            let error = ProtocolError::subscribe_permission(subject, queue);
+            tracing::info!(client = self.client.id, %error, "subscription refused");
+            return Err(error);
         }
         let sid = Sid::new(sid);
         if self.subscriptions.len() >= front.limits().subscriptions_max
@@ -425,7 +462,10 @@ impl Session {
         if self.subscriptions.len() >= front.limits().subscriptions_max {
             return Err(ProtocolError::MaximumSubscriptions);
         }
+        // Of one that is there nobody looks at the subject, as in nats-server.
         let Entry::Vacant(place) = self.subscriptions.entry(sid.clone()) else { return Ok(()) };
+        let pattern = Pattern::parse(Dialect::Nats, subject, front.router().limits())
+            .map_err(|_| ProtocolError::InvalidSubject)?;
         self.next_number += 1;
         let filtered =
             self.permissions.as_ref().is_some_and(|permissions| permissions.filters(subject, queue));
@@ -480,19 +520,30 @@ impl Session {
 
     /// The connection is over.
     pub(super) fn end(&mut self, front: &NatsFront) {
+        self.remove_all(front);
+    }
+
+    fn remove_all(&mut self, front: &NatsFront) {
         let count = self.subscriptions.len();
         for (_, owned) in self.subscriptions.drain() {
             front.router().remove(owned.route);
         }
+        self.limited.clear();
         self.client.counts.subscriptions.store(0, Ordering::Relaxed);
         front.metrics().subscriptions.dec_by(i64::try_from(count).unwrap_or(i64::MAX));
     }
 }
 
-/// True for the replies that servers make up for each other and for acknowledgements.
-fn is_reserved_reply(reply: &[u8]) -> bool {
-    const RESERVED: [&[u8]; 3] = [b"$JS.ACK.", b"_GR_.", b"_R_."];
-    RESERVED.iter().any(|prefix| reply.starts_with(prefix))
+/// What CONNECT asks for that there is not, in nats-server's order.
+fn refused(options: &ConnectOptions) -> Option<(ProtocolError, CloseReason)> {
+    if options.new_account || options.account.as_ref().is_some_and(|account| !account.is_empty()) {
+        return Some((ProtocolError::AuthorizationViolation, CloseReason::Authorization));
+    }
+    if !(0..=1).contains(&options.protocol) {
+        return Some((ProtocolError::InvalidProtocol, CloseReason::ProtocolVersion));
+    }
+    let without = options.no_responders && !options.headers;
+    without.then_some((ProtocolError::NoRespondersNeedHeaders, CloseReason::NoRespondersNeedHeaders))
 }
 
 /// True if a subject has no empty words and no wildcards. Long ones are fine here.

@@ -128,6 +128,68 @@ async fn header_lines_keep_their_order_and_odd_blocks_are_kept_whole() {
     assert_eq!((found[2].key(), found[2].headers()), ("t.3", forged.to_vec()));
 }
 
+/// Two writers with optimistic locking must not both be told that they won.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_publish_demands_and_is_not_done_is_refused_and_not_stored() {
+    let server = TestServer::start().await;
+    create(&server, "t.x", 1, &[("tailrace.subjects", "t.>")]).await.unwrap();
+    create(&server, "two", 2, &[("tailrace.subjects", "two.>")]).await.unwrap();
+    create(&server, "silent", 1, &[("tailrace.subjects", "silent.>"), ("tailrace.subjects.ack", "false")])
+        .await
+        .unwrap();
+    let mut plain = Plain::connect(&server).await;
+    plain.say("SUB in 1\r\nSUB t.> 2\r\n").await;
+    let refused = |code: u16, err_code: u16, words: &str| {
+        format!(
+            "{{\"error\":{{\"code\":{code},\"err_code\":{err_code},\"description\":\"{words}\"}},\"stream\":\"t_x\",\"seq\":0}}"
+        )
+    };
+    for (line, answer) in [
+        ("Nats-Expected-Last-Sequence: 1", refused(400, 10164, "wrong last sequence")),
+        ("Nats-Expected-Last-Subject-Sequence: 0", refused(400, 10164, "wrong last sequence")),
+        ("Nats-Expected-Last-Msg-Id: a", refused(400, 10070, "wrong last msg ID: ")),
+        ("Nats-Expected-Stream: other", refused(400, 10060, "expected stream does not match")),
+        ("Nats-Rollup: all", refused(500, 10111, "rollup not permitted")),
+        ("Nats-TTL: 5s", refused(400, 10166, "per-message TTL is disabled")),
+        ("Nats-Incr: 1", refused(400, 10168, "message counters is disabled")),
+        ("Nats-Batch-Id: a", refused(400, 10174, "atomic publish is disabled")),
+        ("Nats-Schedule: @every 5s", refused(400, 10188, "message schedules is disabled")),
+    ] {
+        let block = format!("NATS/1.0\r\n{line}\r\n\r\n");
+        plain.publish("t.1 in", &block, "no").await;
+        // Who is subscribed gets it all the same, as in nats-server.
+        plain.until("no\r\n").await;
+        let said = plain.until("}\r\n").await;
+        assert_eq!(said, format!("MSG in 1 {}\r\n{answer}\r\n", answer.len()), "{line}");
+        plain.publish("t.1", &block, "no").await;
+        plain.until("no\r\n").await;
+        plain.publish("silent.1 in", &block, "no").await;
+    }
+    // What is met, and what demands nothing.
+    for line in
+        ["Nats-Expected-Stream: t_x", "Nats-Msg-Id: 1", "Nats-Msg-Id: 1", "Nats-Expected-Last-Sequence:"]
+    {
+        plain.publish("t.1 in", &format!("NATS/1.0\r\n{line}\r\n\r\n"), "yes").await;
+        plain.until("\"seq\":").await;
+    }
+    // Of several partitions each is a stream of its own.
+    plain.publish("two.1 in", "NATS/1.0\r\nNats-Expected-Stream: two\r\n\r\n", "no").await;
+    let said = plain.until("\"seq\":0}\r\n").await;
+    assert!(said.contains("10060") && said.contains("\"stream\":\"two-"), "{said}");
+    plain.publish("silent.1", "NATS/1.0\r\n\r\n", "yes").await;
+    plain.say("PING\r\n").await;
+    plain.until("PONG\r\n").await;
+    for (topic, count) in [("t.x", 4), ("silent", 1)] {
+        let found = records(&server, topic, 1, count).await;
+        assert!(
+            found.iter().enumerate().all(|(at, r)| r.offset == at as i64 && r.value() == "yes"),
+            "{found:?}"
+        );
+    }
+    let counted = "tailrace_nats_capture_errors_total{reason=\"unmet_demand\"}";
+    assert_eq!(server.metric(counted).await, 28.0);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kafka_clients_put_the_same_key_into_the_same_partition() {
     const PARTITIONS: i32 = 7;

@@ -39,6 +39,44 @@ fn lines(lines: &[(&str, &str)]) -> Vec<(String, String)> {
     lines.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
+/// A topic that binds nothing, or something else, speaks under its own name. Not where another topic binds that subject.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_speaks_under_subjects_that_another_topic_binds() {
+    let server = TestServer::start().await;
+    create(&server, "orders", 1, &[("tailrace.subjects", "orders.>")]).await.unwrap();
+    create(&server, "orders.eu", 1, &[]).await.unwrap();
+    create(&server, "shop", 1, &[("tailrace.subjects", "sales.*")]).await.unwrap();
+    let (_client, mut all) = subscribed(&server, ">").await;
+    let producer = producer(&server);
+    let to = |topic| FutureRecord::<[u8], [u8]>::to(topic).payload(b"x");
+    let kept = "tailrace_nats_live_undeliverable_records_total{reason=\"bound_elsewhere\"}";
+    // Its name and a key, its name alone, and a header that it may not choose.
+    send(&producer, to("orders.eu").key(b"new")).await;
+    send(&producer, to("orders.eu")).await;
+    let given = OwnedHeaders::new().insert(Header { key: "Nats-Subject", value: Some("orders.1") });
+    send(&producer, to("orders.eu").headers(given)).await;
+    eventually("they are kept back", || async { server.metric(kept).await == 3.0 }).await;
+    // Others are heard as ever: the owner under the same subject, and whose subjects nobody else binds.
+    send(&producer, to("orders").key(b"eu.new")).await;
+    assert_eq!(message(&mut all).await.0, "orders.eu.new");
+    send(&producer, to("shop").key(b"1")).await;
+    assert_eq!(message(&mut all).await.0, "shop.1");
+    send(&producer, to("shop").key(b"sales.1")).await;
+    assert_eq!(message(&mut all).await.0, "sales.1");
+    // Once nobody binds them they are the topic's own.
+    alter(&server, "orders", &[("tailrace.subjects", "elsewhere.>")]).await;
+    let heard = async {
+        loop {
+            // The change of a setting takes a moment.
+            send(&producer, to("orders.eu").key(b"new")).await;
+            if let Ok(heard) = tokio::time::timeout(MEANWHILE, message(&mut all)).await {
+                break heard.0;
+            }
+        }
+    };
+    assert_eq!(tokio::time::timeout(PATIENCE, heard).await.expect("in time"), "orders.eu.new");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_records_subject_is_its_header_or_its_key_or_the_topic() {
     let server = TestServer::start().await;

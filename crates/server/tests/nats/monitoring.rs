@@ -57,7 +57,23 @@ async fn varz_counts_messages_both_ways() {
     assert!(varz["server_id"].as_str().unwrap().starts_with('N'));
     assert!(varz["mem"].as_u64().unwrap() > 0);
     assert_eq!(varz["jetstream"], serde_json::json!({}));
-    assert_eq!(page(&server, "/varz").await["http_req_stats"]["/varz"], 2);
+    for path in ["/", "/healthz", "/healthz", "/stacksz", "/ipqueuesz", "/metrics"] {
+        assert_eq!(server.get(path).await.0, 200, "{path}");
+    }
+    let varz = page(&server, "/varz").await;
+    assert_eq!(varz["http_req_stats"], serde_json::json!({ "/": 1, "/healthz": 2, "/varz": 2 }));
+    assert_eq!(varz["feature_flags"]["js_ack_fc_v2"], false);
+}
+
+#[tokio::test]
+async fn threads_stand_in_for_stacks_and_there_are_no_queues_between_parts() {
+    let server = TestServer::start().await;
+    let (status, threads) = server.get("/stacksz").await;
+    assert_eq!(status, 200);
+    let is_line = |line: &str| line.starts_with("thread ") && line.contains("]: ");
+    assert!(threads.lines().count() > 1 && threads.lines().all(is_line), "{threads}");
+    assert_eq!(page(&server, "/ipqueuesz?all=1").await, serde_json::json!({}));
+    assert_eq!(server.get("/ipqueuesz?all=x").await.0, 400);
 }
 
 #[tokio::test]

@@ -281,7 +281,11 @@ async fn hostile_frames_end_their_connection_and_no_other() {
     let mut garbage = Frames::connect(&server, false).await;
     garbage.frame(FINAL | TEXT, b"GET / HTTP/1.1\r\n\r\n").await;
     garbage.until("-ERR 'Unknown Protocol Operation'\r\n").await;
-    assert_eq!(garbage.closed().await.0, 1000);
+    assert_eq!(garbage.closed().await, (1002, "Protocol Violation".to_owned()));
+    let mut greedy = Frames::connect(&server, false).await;
+    greedy.send(b"PUB a 99999999\r\n").await;
+    greedy.until("-ERR 'Maximum Payload Violation'\r\n").await;
+    assert_eq!(greedy.closed().await, (1009, "Maximum Message Payload Exceeded".to_owned()));
     // Half a frame, and silence, and the end.
     let mut half = Frames::connect(&server, true).await;
     half.stream.write_all(&[0x82]).await.unwrap();
@@ -330,7 +334,12 @@ async fn requests_that_are_no_good_are_refused() {
         (request(&[]).replace("dGhlIHNhbXBsZSBub25jZQ==", "short"), 400),
         (request(&[]).replace("Connection: Upgrade\r\n", ""), 400),
         (request(&[]).replace("GET", "POST"), 405),
-        (request(&[]).replace("GET /", "GET /other"), 404),
+        // Wherever there is no page, as in nats-server.
+        (request(&[]).replace("GET /", "GET /other/path?and=more"), 101),
+        (request(&[]).replace("GET /", "GET /healthz"), 200),
+        (request(&[]).replace("GET /", "GET /varz"), 200),
+        (request(&["Origin: http://evil.example"]).replace("GET /", "GET /other"), 403),
+        (request(&[]).replace("GET /", "GET /other").replace("Upgrade: websocket\r\n", ""), 404),
         (request(&[]).replace("Upgrade: websocket\r\n", ""), 200),
     ] {
         let found = answer(&server, &text).await;
@@ -372,7 +381,7 @@ async fn users_are_asked_for_here_too() {
     frames.send(b"CONNECT {\"user\":\"alice\",\"pass\":\"q\"}\r\nSUB > 1\r\n").await;
     let said = frames.until("'\r\n").await;
     assert!(said.ends_with("-ERR 'Authorization Violation'\r\n"), "{said}");
-    assert_eq!(frames.closed().await.0, 1000);
+    assert_eq!(frames.closed().await, (1008, "Authentication Failure".to_owned()));
 }
 
 #[tokio::test]
@@ -383,7 +392,7 @@ async fn a_server_that_stops_closes_them_as_it_should() {
     frames.until("PONG\r\n").await;
     let closing = tokio::spawn(async move { frames.closed().await });
     server.stop().await;
-    assert_eq!(closing.await.unwrap().0, 1000);
+    assert_eq!(closing.await.unwrap(), (1001, "Server Shutdown".to_owned()));
 }
 
 #[tokio::test]

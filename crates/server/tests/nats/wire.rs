@@ -32,8 +32,8 @@ macro_rules! conversations {
 }
 
 conversations! {
-    auth_timeout auth_token auth_user bad_input connections control_line echo headers hello lame_duck limits
-    no_responders pedantic permissions publish queue request responses stale subjects tolerance unsubscribe verbose
+    auth_first auth_timeout auth_token auth_user bad_input connect_again connections control_line echo headers hello lame_duck limits
+    no_responders pedantic permissions publish queue request reserved responses stale subjects tolerance unsubscribe verbose
     wildcards
 }
 

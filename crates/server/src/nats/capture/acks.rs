@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use serde::Serialize;
 use tailrace_nats_wire::{Message, push_decimal};
 use tailrace_replication::Appended;
 use tailrace_types::Offset;
@@ -12,11 +13,27 @@ use tokio::sync::oneshot;
 
 use crate::broker::Broker;
 use crate::nats::burst::Burst;
+use crate::nats::capture::demands::Unmet;
 use crate::partitions::{AppendFailure, PartitionHandle, Topic, WaitOutcome};
 
 /// JetStream's codes of "the stream could not store it" and "the message is too large".
 const STORE_FAILED: (u16, u16) = (503, 10077);
 const TOO_LARGE: (u16, u16) = (400, 10054);
+
+/// A negative acknowledgement, its fields in nats-server's order.
+#[derive(Debug, Serialize)]
+struct PublishError<'a> {
+    error: ApiError<'a>,
+    stream: &'a str,
+    seq: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct ApiError<'a> {
+    code: u16,
+    err_code: u16,
+    description: &'a str,
+}
 
 /// Why a message was not stored, or not as durably as promised.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +58,8 @@ pub(super) enum Failure {
     TooLarge,
     #[error("the partition stopped before the record was on stable storage")]
     Halted,
+    #[error("{}", .0.description)]
+    Unmet(Unmet),
 }
 
 impl Failure {
@@ -57,6 +76,16 @@ impl Failure {
             Self::Refused(_) => "refused",
             Self::TooLarge => "too_large",
             Self::Halted => "halted",
+            Self::Unmet(_) => "unmet_demand",
+        }
+    }
+
+    /// JetStream's codes.
+    fn codes(&self) -> (u16, u16) {
+        match self {
+            Self::TooLarge => TOO_LARGE,
+            Self::Unmet(unmet) => (unmet.code, unmet.err_code),
+            _ => STORE_FAILED,
         }
     }
 }
@@ -85,6 +114,15 @@ impl Replies {
     pub(super) fn push(&mut self, index: usize, subject: &[u8]) {
         self.subjects.extend_from_slice(subject);
         self.places.push((index as u32, self.subjects.len() as u32));
+    }
+
+    /// Those of a single message.
+    pub(super) fn of_one(subject: Option<&[u8]>) -> Self {
+        let mut replies = Self::default();
+        if let Some(subject) = subject {
+            replies.push(0, subject);
+        }
+        replies
     }
 
     pub(super) fn len(&self) -> usize {
@@ -191,15 +229,14 @@ pub(super) fn answer_failure(
     if replies.is_empty() {
         return;
     }
-    let (code, err_code) = if matches!(failure, Failure::TooLarge) { TOO_LARGE } else { STORE_FAILED };
+    let (code, err_code) = failure.codes();
     let mut stream = Vec::new();
     write_stream(topic, partition, &mut stream);
-    let body = serde_json::json!({
-        "error": { "code": code, "err_code": err_code, "description": failure.to_string() },
-        "stream": String::from_utf8_lossy(&stream),
-        "seq": 0,
-    });
-    let body = body.to_string();
+    let description = failure.to_string();
+    let error = ApiError { code, err_code, description: &description };
+    let body = PublishError { error, stream: &String::from_utf8_lossy(&stream), seq: 0 };
+    // It is made of text and numbers.
+    let body = serde_json::to_string(&body).unwrap_or_default();
     answer(broker, replies, |_, payload| payload.extend_from_slice(body.as_bytes()));
 }
 
@@ -210,6 +247,13 @@ fn write_stream(topic: &Topic, partition: u32, out: &mut Vec<u8>) {
         out.push(b'-');
         push_decimal(out, partition.into());
     }
+}
+
+/// True if this is the name of the stream that the partition is.
+pub(super) fn is_stream(topic: &Topic, partition: u32, name: &[u8]) -> bool {
+    let mut stream = Vec::new();
+    write_stream(topic, partition, &mut stream);
+    stream == name
 }
 
 fn answer(broker: &Broker, replies: &Replies, mut write: impl FnMut(u32, &mut Vec<u8>)) {

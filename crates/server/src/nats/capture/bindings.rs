@@ -23,6 +23,11 @@ impl Binding {
         self.topic.load().config.tailrace_subjects_ack
     }
 
+    /// Whose patterns these are.
+    pub(crate) fn topic_id(&self) -> TopicId {
+        self.topic.load().id
+    }
+
     /// The topic with its settings and partitions.
     pub(super) fn topic(&self) -> Arc<Topic> {
         self.topic.load_full()

@@ -12,6 +12,7 @@
 
 mod acks;
 mod bindings;
+mod demands;
 pub(crate) mod forward;
 mod lanes;
 mod metrics;
@@ -31,7 +32,8 @@ pub(crate) use self::bindings::{Binding, Bindings};
 use self::lanes::{Lane, Lanes};
 pub(crate) use self::metrics::CaptureMetrics;
 use crate::broker::{Broker, wall_clock};
-use crate::nats::capture::acks::Failure;
+use crate::nats::capture::acks::{Failure, Replies};
+use crate::nats::capture::demands::{Unmet, unmet_of};
 use crate::nats::capture::forward::Forwards;
 use crate::nats::mapping::RecordScratch;
 use crate::partitions::{Onward, PartitionHandle, PartitionSlot, Topic, append};
@@ -77,10 +79,21 @@ impl Captures {
     }
 }
 
+/// A message that is not stored, since it demands more than that.
+struct Refused {
+    topic: Arc<Topic>,
+    partition: u32,
+    unmet: Unmet,
+    /// Who wants to be told.
+    replies: Replies,
+}
+
 /// What one connection has published to captured subjects since the last append.
 #[derive(Default)]
 pub(crate) struct CaptureBurst {
     lanes: Lanes,
+    /// Messages that demand what is not done.
+    refused: Vec<Refused>,
     scratch: RecordScratch,
     /// The last topic, so that a run of messages for one looks it up once.
     current: Option<(Arc<Binding>, Arc<Topic>)>,
@@ -102,19 +115,24 @@ impl CaptureBurst {
             self.current = Some((Arc::clone(binding), binding.topic()));
         }
         self.last = place;
-        let Self { lanes, scratch, current: Some((_, topic)), now, .. } = self else { return };
+        let Self { lanes, refused, scratch, current: Some((_, topic)), now, .. } = self else { return };
         let now = *now.get_or_insert_with(wall_clock);
         scratch.with(message, |record| {
             let partitions = u32::try_from(topic.partitions.len()).unwrap_or(u32::MAX);
             let partition = partition_of_key(record.key, partitions);
             let reply = message.reply.filter(|_| topic.config.tailrace_subjects_ack);
+            if let Some(unmet) = unmet_of(message, |name| acks::is_stream(topic, partition, name)) {
+                let replies = Replies::of_one(reply);
+                refused.push(Refused { topic: Arc::clone(topic), partition, unmet, replies });
+                return;
+            }
             lanes.push((topic, partition), now, &record, reply);
         });
     }
 
-    /// True if there is nothing to append.
+    /// True if there is nothing to append, and nobody to tell.
     pub(crate) fn is_empty(&self) -> bool {
-        self.lanes.is_empty()
+        self.lanes.is_empty() && self.refused.is_empty()
     }
 
     /// Appends everything, in order. What is to be acknowledged is so once it is as durable as its topic promises; that is waited
@@ -124,6 +142,9 @@ impl CaptureBurst {
         let now = self.now.take().unwrap_or_else(wall_clock);
         self.current = None;
         self.last = 0;
+        for Refused { topic, partition, unmet, replies } in std::mem::take(&mut self.refused) {
+            lost(broker, &topic, partition, (1, &replies), &Failure::Unmet(unmet));
+        }
         let mut forwarded = Vec::new();
         for lane in self.lanes.take() {
             forwarded.extend(append_lane(broker, lane, now).await);
@@ -203,7 +224,7 @@ fn lost(
     broker: &Broker,
     topic: &Topic,
     partition: u32,
-    (count, replies): (usize, &acks::Replies),
+    (count, replies): (usize, &Replies),
     failure: &Failure,
 ) {
     broker.nats.metrics().capture.errors(failure.label()).inc_by(count as u64);

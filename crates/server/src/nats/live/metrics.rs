@@ -15,6 +15,8 @@ pub(crate) struct LiveMetrics {
     undeliverable: Family<ReasonLabel, Counter>,
     pub(crate) too_large: Counter,
     pub(crate) reserved: Counter,
+    /// The subject is captured by another topic.
+    pub(crate) bound_elsewhere: Counter,
 }
 
 impl Default for LiveMetrics {
@@ -27,6 +29,7 @@ impl Default for LiveMetrics {
             skipped: Counter::default(),
             too_large: of("too_large"),
             reserved: of("reserved"),
+            bound_elsewhere: of("bound_elsewhere"),
             undeliverable,
         }
     }
@@ -51,7 +54,7 @@ impl LiveMetrics {
         );
         r.register(
             "nats_live_undeliverable_records",
-            "Records that no NATS message can carry, by reason",
+            "Records that are not delivered to NATS subscribers whoever they are, by reason",
             self.undeliverable.clone(),
         );
     }

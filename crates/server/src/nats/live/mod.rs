@@ -251,6 +251,10 @@ impl Publisher {
     fn publish(&mut self, broker: &Broker, topic: &Topic, record: &Record<'_>) {
         let (front, metrics) = (&broker.nats, &broker.nats.metrics().live);
         match topic.nats.message(record, &front.message_limits(), &mut self.scratch) {
+            // The topic does not bind it, and nobody else's subjects are its own to speak under.
+            Ok(message) if front.router().is_bound_elsewhere(message.subject, topic.id) => {
+                metrics.bound_elsewhere.inc();
+            }
             Ok(message) => {
                 let deliveries = front.publish(&mut self.burst, &message);
                 let headers = message.headers.map_or(0, <[u8]>::len);

@@ -46,6 +46,8 @@ enum Page {
     Accountz,
     Accstatz,
     Jsz,
+    Stacksz,
+    Ipqueuesz,
 }
 
 /// Paths of the pages.
@@ -60,7 +62,15 @@ const PATHS: &[(&str, Page)] = &[
     ("/accountz", Page::Accountz),
     ("/accstatz", Page::Accstatz),
     ("/jsz", Page::Jsz),
+    ("/stacksz", Page::Stacksz),
+    ("/ipqueuesz", Page::Ipqueuesz),
 ];
+
+/// Pages beside these whose requests are counted, as nats-server does.
+const COUNTED: &[&str] = &["/", "/healthz"];
+
+/// Pages that nats-server does not count.
+const UNCOUNTED: &[Page] = &[Page::Stacksz, Page::Ipqueuesz];
 
 /// What monitoring remembers between two requests.
 #[derive(Debug)]
@@ -69,6 +79,8 @@ pub(crate) struct Monitor {
     closed: ClosedList,
     /// Requests, in the order of [`PATHS`].
     requests: [AtomicU64; PATHS.len()],
+    /// The same of [`COUNTED`].
+    other_requests: [AtomicU64; COUNTED.len()],
     lists: Semaphore,
 }
 
@@ -87,6 +99,7 @@ impl Monitor {
             cpu: CpuMeter::new(),
             closed: ClosedList::default(),
             requests: std::array::from_fn(|_| AtomicU64::new(0)),
+            other_requests: std::array::from_fn(|_| AtomicU64::new(0)),
             lists: Semaphore::new(LISTS_MAX),
         }
     }
@@ -96,10 +109,18 @@ impl Monitor {
         self.closed.add(client, reason);
     }
 
+    /// Counts a request for `/` or `/healthz`, which are answered elsewhere.
+    pub(crate) fn asked_for(&self, path: &str) {
+        if let Some(at) = COUNTED.iter().position(|known| *known == path) {
+            self.other_requests[at].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     /// Paths that were asked for, and how often.
     fn request_counts(&self) -> BTreeMap<&'static str, u64> {
-        let counts = PATHS.iter().zip(&self.requests);
-        let counts = counts.map(|((path, _), count)| (*path, count.load(Ordering::Relaxed)));
+        let pages = PATHS.iter().map(|(path, _)| *path).zip(&self.requests);
+        let counts = pages.chain(COUNTED.iter().copied().zip(&self.other_requests));
+        let counts = counts.map(|(path, count)| (path, count.load(Ordering::Relaxed)));
         counts.filter(|(_, count)| *count > 0).collect()
     }
 }
@@ -113,7 +134,9 @@ pub(crate) fn paths() -> impl Iterator<Item = &'static str> {
 pub(crate) async fn respond(broker: &Arc<Broker>, path: &str, query: &str) -> Option<Answer> {
     let at = PATHS.iter().position(|(known, _)| *known == path)?;
     let monitor = broker.nats.monitor();
-    monitor.requests[at].fetch_add(1, Ordering::Relaxed);
+    if !UNCOUNTED.contains(&PATHS[at].1) {
+        monitor.requests[at].fetch_add(1, Ordering::Relaxed);
+    }
     let query = Query::parse(query);
     let front = &broker.nats;
     let made = match PATHS[at].1 {
@@ -137,6 +160,8 @@ pub(crate) async fn respond(broker: &Arc<Broker>, path: &str, query: &str) -> Op
         Page::Accountz => others::accountz(front, &query).and_then(|page| text(&page)),
         Page::Accstatz => others::accstatz(front, &query).and_then(|page| text(&page)),
         Page::Jsz => others::jsz(front, &query).and_then(|page| text(&page)),
+        Page::Stacksz => listed(broker, |_| Ok(process::threads())).await,
+        Page::Ipqueuesz => others::ipqueuesz(&query).and_then(|page| text(&page)),
     };
     Some(made.map_or_else(|BadQuery(reason)| Answer::BadQuery(reason), Answer::Page))
 }

@@ -99,6 +99,12 @@ pub(super) fn jsz(front: &NatsFront, query: &Query) -> Result<Value, BadQuery> {
     }))
 }
 
+/// nats-server's queues between its parts, of which tailrace has none. What waits where is in the metrics.
+pub(super) fn ipqueuesz(query: &Query) -> Result<Value, BadQuery> {
+    query.truth("all")?;
+    Ok(json!({}))
+}
+
 pub(super) fn accountz(front: &NatsFront, query: &Query) -> Result<Value, BadQuery> {
     let (server_id, now) = head(front);
     let account = query.text("acc");

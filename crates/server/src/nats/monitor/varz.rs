@@ -80,6 +80,16 @@ fn settings(broker: &Broker) -> Vec<(&'static str, Value)> {
     ]
 }
 
+/// nats-server's, all of which are about JetStream.
+fn feature_flags() -> Value {
+    json!({
+        "js_ack_fc_v2": false,
+        "js_api_reply_v2": false,
+        "js_raft_delete_range": false,
+        "js_snapshot_sources": false,
+    })
+}
+
 /// Empty of a node that is alone.
 fn cluster(broker: &Broker) -> Value {
     match &*broker.nats.addresses().cluster {
@@ -137,6 +147,7 @@ fn state(broker: &Broker, monitor: &Monitor) -> Vec<(&'static str, Value)> {
         ("http_req_stats", json!(monitor.request_counts())),
         ("config_load_time", started.into()),
         ("config_digest", "".into()),
+        ("feature_flags", feature_flags()),
         ("slow_consumer_stats", by_kind(slow)),
         ("stale_connection_stats", by_kind(stale)),
         ("tailrace", ours),

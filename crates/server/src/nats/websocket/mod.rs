@@ -9,12 +9,14 @@
 //!
 //! Deliberately not here: credentials in cookies, MQTT, a port of its own, and compression whose context outlives a message.
 
+mod closing;
 mod decoder;
 mod encoder;
 mod handshake;
 mod serve;
 mod stream;
 
+pub(super) use closing::ClosingFrame;
 pub(crate) use serve::WebSocketFront;
 
 /// RFC 6455, section 5.2.
@@ -42,9 +44,12 @@ const DEFLATE_END: [u8; 4] = [0, 0, 0xff, 0xff];
 /// RFC 6455, section 7.4.1.
 mod status {
     pub(super) const NORMAL: u16 = 1000;
+    pub(super) const GOING_AWAY: u16 = 1001;
     pub(super) const PROTOCOL_ERROR: u16 = 1002;
     pub(super) const INVALID_DATA: u16 = 1007;
+    pub(super) const POLICY_VIOLATION: u16 = 1008;
     pub(super) const TOO_BIG: u16 = 1009;
+    pub(super) const SERVER_ERROR: u16 = 1011;
 }
 
 /// Bounds of what one client sends.

@@ -11,9 +11,11 @@ use hyper_util::rt::TokioIo;
 use tailrace_broker::config::BrokerConfig;
 
 use super::WebSocketLimits;
+use super::closing::ClosingFrame;
 use super::handshake::{Policy, Refusal, Upgrade, is_upgrade};
 use super::stream::WebSocket;
 use crate::broker::Broker;
+use crate::http::is_page;
 use crate::nats::client::TransportKind;
 use crate::nats::connection::{Opening, Transport};
 use crate::nats::listener::serve_one;
@@ -43,14 +45,15 @@ impl WebSocketFront {
         self.policy.secure
     }
 
-    /// Answers a request for a WebSocket at `/`; `None` if this is none. With the answer, the connection goes on as a task
+    /// Answers a request for a WebSocket, at whatever path there is no page, as nats-server does; `None` if this is none. With the answer, the connection goes on as a task
     /// of its own.
     pub(crate) fn answer(
         broker: &Arc<Broker>,
         request: &mut Request<Incoming>,
         peer: SocketAddr,
     ) -> Option<Response<Full<Bytes>>> {
-        let front = broker.nats.websocket().filter(|_| request.uri().path() == "/" && is_upgrade(request))?;
+        let front =
+            broker.nats.websocket().filter(|_| is_upgrade(request) && !is_page(request.uri().path()))?;
         match front.begin(broker, request, peer) {
             Ok(response) => Some(response),
             Err(refusal) => {
@@ -82,11 +85,12 @@ impl WebSocketFront {
         tokio::spawn(async move {
             // An error is the end of the HTTP connection before the answer was sent.
             let Ok(upgraded) = upgraded.await else { return };
-            let stream = WebSocket::new(TokioIo::new(upgraded), limits, compression);
+            let closing = ClosingFrame::default();
+            let stream = WebSocket::new(TokioIo::new(upgraded), limits, compression, closing.clone());
             let opening = Opening {
                 id: broker.nats.next_client_id(),
                 peer,
-                transport: Transport::Boxed(Box::new(stream), TransportKind::WebSocket),
+                transport: Transport::Boxed(Box::new(stream), TransportKind::WebSocket, Some(closing)),
                 nonce: broker.nats.nonce(),
                 info_sent: false,
                 place,

@@ -6,8 +6,9 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::closing::ClosingFrame;
 use super::decoder::{Decoder, Event};
-use super::{WebSocketError, WebSocketLimits, encoder, status};
+use super::{WebSocketError, WebSocketLimits, encoder};
 
 /// Bytes read from the socket at once.
 const READ_BYTES: usize = 16 * 1024;
@@ -30,6 +31,8 @@ pub(super) struct WebSocket<S> {
     output: Vec<u8>,
     sent: usize,
     compression: bool,
+    /// What that says, if the server ends the connection.
+    closing: ClosingFrame,
     /// The closing frame was queued: nothing follows it.
     closed: bool,
     /// Nothing more is to be read.
@@ -37,7 +40,7 @@ pub(super) struct WebSocket<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
-    pub(super) fn new(inner: S, limits: WebSocketLimits, compression: bool) -> Self {
+    pub(super) fn new(inner: S, limits: WebSocketLimits, compression: bool, closing: ClosingFrame) -> Self {
         Self {
             inner,
             decoder: Decoder::new(limits, compression),
@@ -47,6 +50,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
             output: Vec::new(),
             sent: 0,
             compression,
+            closing,
             closed: false,
             input_ended: false,
         }
@@ -215,7 +219,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WebSocket<S> {
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        this.close(Some(status::NORMAL), "");
+        let (status, text) = this.closing.text();
+        this.close(Some(status), &text);
         ready!(this.poll_drain(cx))?;
         Pin::new(&mut this.inner).poll_shutdown(cx)
     }

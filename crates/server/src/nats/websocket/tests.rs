@@ -3,6 +3,7 @@ use std::io;
 use flate2::{Compress, Compression, FlushCompress};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
+use super::closing::ClosingFrame;
 use super::decoder::{Decoder, Event};
 use super::stream::WebSocket;
 use super::*;
@@ -194,7 +195,7 @@ fn inflated(payload: &[u8]) -> Vec<u8> {
 async fn the_stream_carries_bytes_both_ways_and_answers_for_itself() {
     for compression in [false, true] {
         let (mut client, server) = tokio::io::duplex(1 << 20);
-        let mut server = WebSocket::new(server, limits(), compression);
+        let mut server = WebSocket::new(server, limits(), compression, ClosingFrame::default());
         client.write_all(&frame(FINAL | opcode::BINARY, b"PING\r\n")).await.unwrap();
         let mut buffer = [0; 6];
         server.read_exact(&mut buffer).await.unwrap();
@@ -231,7 +232,7 @@ async fn the_stream_carries_bytes_both_ways_and_answers_for_itself() {
 #[tokio::test]
 async fn a_client_that_does_wrong_is_told_why_and_read_no_further() {
     let (mut client, server) = tokio::io::duplex(1 << 20);
-    let mut server = WebSocket::new(server, limits(), false);
+    let mut server = WebSocket::new(server, limits(), false, ClosingFrame::default());
     client.write_all(&[FINAL | opcode::BINARY, 1, b'x']).await.unwrap();
     let error = server.read(&mut [0; 9]).await.unwrap_err();
     assert_eq!(
@@ -250,7 +251,7 @@ async fn a_client_that_does_wrong_is_told_why_and_read_no_further() {
 #[tokio::test]
 async fn the_servers_own_end_is_a_normal_one_and_pings_of_who_does_not_read_are_not_hoarded() {
     let (mut client, server) = tokio::io::duplex(4096);
-    let mut server = WebSocket::new(server, limits(), false);
+    let mut server = WebSocket::new(server, limits(), false, ClosingFrame::default());
     let mut reading = Box::pin(async move {
         let mut rest = [0; 6];
         server.read_exact(&mut rest).await.map(|_| server)

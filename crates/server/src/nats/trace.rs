@@ -1,0 +1,97 @@
+//! Messages that ask to be traced (`nats trace`): headers `Nats-Trace-Dest` and `Nats-Trace-Only`.
+//!
+//! tailrace tells nobody the way of a message. But what is only to be traced must not be taken for one: it is dropped. And who may not
+//! publish where the trace is to go may not publish the message either, as in nats-server.
+
+use tailrace_nats_wire::{header_lines, mentions};
+
+/// Where the trace is to be sent.
+const DESTINATION: &[u8] = b"Nats-Trace-Dest";
+/// In its place where tracing has been switched off on the way.
+const DISABLED: &[u8] = b"trace disabled";
+/// `1`, `true` or `on`: nothing is to be delivered.
+const ONLY: &[u8] = b"Nats-Trace-Only";
+/// Of servers that are long gone. nats-server gives up tracing.
+const ORIGIN: &[u8] = b"Nats-Trace-Origin-Account";
+
+/// What a message asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trace<'a> {
+    /// No trace, or one that nats-server would not send either.
+    None,
+    /// Its way is to be told there. With `only` it is not to be delivered.
+    To { destination: &'a [u8], only: bool },
+    /// It is not to be delivered, and there is no place to send the trace to: nats-server drops it without a word.
+    Nowhere,
+}
+
+impl<'a> Trace<'a> {
+    /// What a header block says about it. A block with a status is none that nats-server looks into.
+    #[inline]
+    pub(super) fn of(block: &'a [u8]) -> Self {
+        let looked_into = mentions(block, DESTINATION) && block.starts_with(b"NATS/1.0\r\n");
+        if looked_into { Self::read(block) } else { Self::None }
+    }
+
+    fn read(block: &'a [u8]) -> Self {
+        let (mut destination, mut only, mut origin) = (None, None, None);
+        // What is wrong with a block ends the reading of it.
+        for (name, value) in header_lines(block).into_iter().flatten().map_while(Result::ok) {
+            let place = match name {
+                DESTINATION => &mut destination,
+                ONLY => &mut only,
+                ORIGIN => &mut origin,
+                _ => continue,
+            };
+            if !value.is_empty() {
+                place.get_or_insert(value);
+            }
+        }
+        let Some(destination) = destination.filter(|value| *value != DISABLED) else { return Self::None };
+        let says_yes =
+            |value: &[u8]| [&b"1"[..], b"true", b"on"].iter().any(|yes| value.eq_ignore_ascii_case(yes));
+        let only = only.is_some_and(says_yes);
+        match origin.is_none() && is_subject(destination) {
+            true => Self::To { destination, only },
+            false if only => Self::Nowhere,
+            false => Self::None,
+        }
+    }
+}
+
+/// True if a message may be published there.
+fn is_subject(subject: &[u8]) -> bool {
+    let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
+    subject
+        .split(|&byte| byte == b'.')
+        .all(|word| !matches!(word, b"" | b"*" | b">") && !word.iter().any(|byte| is_blank(byte)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Played against nats-server 2.15.2.
+    #[test]
+    fn only_what_says_so_is_dropped() {
+        let to = |destination: &'static str, only| Trace::To { destination: destination.as_bytes(), only };
+        for (lines, expected) in [
+            ("Nats-Trace-Dest: t\r\nNats-Trace-Only: 1\r\n", to("t", true)),
+            ("Nats-Trace-Only:ON\r\nNats-Trace-Dest: a.b\r\n", to("a.b", true)),
+            ("Nats-Trace-Dest: t\r\nNats-Trace-Only: True\r\nNats-Trace-Only: no\r\n", to("t", true)),
+            ("Nats-Trace-Dest: t\r\nNats-Trace-Only: yes\r\n", to("t", false)),
+            ("Nats-Trace-Dest: t\r\nNats-Trace-Only: \r\n", to("t", false)),
+            ("Nats-Trace-Dest: t\r\nnats-trace-only: 1\r\n", to("t", false)),
+            ("Nats-Trace-Only: 1\r\n", Trace::None),
+            ("Nats-Trace-Dest: trace disabled\r\nNats-Trace-Only: 1\r\n", Trace::None),
+            ("Nats-Trace-Dest: t..x\r\nNats-Trace-Only: 1\r\n", Trace::Nowhere),
+            ("Nats-Trace-Dest: t..x\r\n", Trace::None),
+            ("Nats-Trace-Dest: t\r\nNats-Trace-Only: 1\r\nNats-Trace-Origin-Account: A\r\n", Trace::Nowhere),
+        ] {
+            assert_eq!(Trace::of(format!("NATS/1.0\r\n{lines}\r\n").as_bytes()), expected, "{lines}");
+        }
+        let with_status = b"NATS/1.0 100 Idle\r\nNats-Trace-Dest: t\r\nNats-Trace-Only: 1\r\n\r\n";
+        assert_eq!(Trace::of(with_status), Trace::None);
+        assert_eq!(Trace::of(b"Nats-Trace-Dest: t\r\nNats-Trace-Only: 1\r\n\r\n"), Trace::None);
+    }
+}
