@@ -115,7 +115,7 @@ def classic(dice):
     return [
         (OFTEN, "join", lambda: {"g": 0, "ms": sorted(dice.sample(["m0", "m1", "m2"], dice.randint(1, 3))), "topics": sorted(dice.sample([0, 1], dice.randint(1, 2))),
                                  "protocol": dice.choice(["range"] * 6 + ["sticky"])}),
-        (OFTEN, "sync", lambda: {"g": 0, "role": dice.choice(["leader", "leader", "others"]), "parts": {"m0": "a", "m1": "b"}, "shift": dice.off()}),
+        (OFTEN, "sync", lambda: {"g": 0, "role": dice.choice(["leader", "leader", "others"]), "part": dice.choice("abc"), "shift": dice.off()}),
         (SOMETIMES, "heartbeat", lambda: {"g": 0, "m": m(), "shift": dice.off()}),
         (SOMETIMES, "leave", lambda: {"g": 0, "m": m()}),
         (OFTEN, "describe_group", lambda: {"g": dice.randint(0, 1), "version": dice.choice([0, 3, 5, 6])}),

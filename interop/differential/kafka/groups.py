@@ -18,6 +18,11 @@ def subscription(topics):
     return struct.pack(">hi", 0, len(topics)) + b"".join(map(text, topics)) + struct.pack(">i", -1)
 
 
+def settled(state):
+    """On the way to its assignment a group of KIP-848 goes through states at the server's pace. Where it gets to, `consumer_settle` compares."""
+    return "Stable" if state in ("Assigning", "Reconciling") else state
+
+
 class Groups:
     def group_name(self, g):
         return "" if g == "empty" else f"{self.prefix}-g{g}"
@@ -41,6 +46,10 @@ class Groups:
         for thread in threads:
             thread.join(JOIN_SECONDS_MAX + 4)
         answers = {m: found[0] if found else None for m, found in answers.items()}
+        joined = [answer["GenerationId"] for answer in answers.values() if answer and answer["ErrorCode"] == 0]
+        for (group, _), known in self.members.items():
+            if group == g and joined and known["generation"] < max(joined):
+                known["leads"] = False
         for m, answer in answers.items():
             if answer and answer["ErrorCode"] == 0:
                 leads = answer["Leader"] == answer["MemberId"]
@@ -86,15 +95,15 @@ class Groups:
         group = self.call("DescribeGroups", 5, {"Groups": [self.group_name(g)]})["Groups"][0]
         return group["GroupState"] == "PreparingRebalance" and member in [one["MemberId"] for one in group["Members"]]
 
-    def sync(self, g, role, parts, shift):
-        """The leader, or all the others one after another. Parts: what each member gets from the leader."""
+    def sync(self, g, role, part, shift):
+        """The leader, or all the others one after another. Part: what every member gets from the leader, whoever that is."""
         ours = sorted(m for (group, m), known in self.members.items() if group == g and known["id"] and "epoch" not in known)
-        return [self.sync_one(g, m, parts, shift) for m in ours if self.members[(g, m)].get("leads", False) == (role == "leader")]
+        return [self.sync_one(g, m, part, shift) for m in ours if self.members[(g, m)].get("leads", False) == (role == "leader")]
 
-    def sync_one(self, g, m, parts, shift):
+    def sync_one(self, g, m, part, shift):
         known = self.members[(g, m)]
-        assignments = [{"MemberId": self.members[(g, other)]["id"], "Assignment": value.encode()} for other, value in sorted(parts.items())
-                       if (g, other) in self.members and self.members[(g, other)]["id"]]
+        assignments = [{"MemberId": other["id"], "Assignment": part.encode()} for (group, _), other in sorted(self.members.items())
+                       if group == g and other["id"]]
         body = {"GroupId": self.group_name(g), "GenerationId": known["generation"] + shift, "MemberId": known["id"],
                 "Assignments": assignments}
         try:
@@ -129,7 +138,7 @@ class Groups:
     def list_groups(self, states, types):
         answer = self.call("ListGroups", 5, {"StatesFilter": states, "TypesFilter": types})
         own = [one for one in answer["Groups"] if one["GroupId"].startswith(self.prefix)]
-        return [answer["ErrorCode"], sorted([self.short(one["GroupId"]), one["ProtocolType"], one["GroupState"], one["GroupType"]] for one in own)]
+        return [answer["ErrorCode"], sorted([self.short(one["GroupId"]), one["ProtocolType"], settled(one["GroupState"]), one["GroupType"]] for one in own)]
 
     def delete_group(self, g):
         return self.call("DeleteGroups", 2, {"GroupsNames": [self.group_name(g)]})["Results"][0]["ErrorCode"]
@@ -211,10 +220,11 @@ class Groups:
         by_id = {str(value): f"t{key}" for key, value in self.topics.items()}
         all_ = sorted([by_id.get(one["TopicId"], "?"), p] for m in ours for one in self.members[(g, m)]["owned"] for p in one["Partitions"])
         sizes = sorted(sum(len(one["Partitions"]) for one in self.members[(g, m)]["owned"]) for m in ours)
-        return [sorted(codes - {0}), all_, sizes]
+        state = self.call("ConsumerGroupDescribe", 1, {"GroupIds": [self.group_name(g)]})["Groups"][0]["GroupState"]
+        return [sorted(codes - {0}), all_, sizes, state]
 
     def describe_consumer_group(self, g):
         group = self.call("ConsumerGroupDescribe", 1, {"GroupIds": [self.group_name(g)]})["Groups"][0]
         names = self.names_of(g, [one["MemberId"] for one in group["Members"]])
         topics = sorted({self.short(name) for one in group["Members"] for name in one["SubscribedTopicNames"]})
-        return [group["ErrorCode"], group["GroupState"], group["AssignorName"], names, topics]
+        return [group["ErrorCode"], settled(group["GroupState"]), group["AssignorName"], names, topics]

@@ -26,7 +26,8 @@ class Shares:
     def share_heartbeat(self, g, m, how, topics, shift):
         self.find(GROUP_KEY, self.group_name(g))
         if how == "join":
-            self.members[(g, m)] = {"id": str(uuid.uuid4()), "generation": -1, "epoch": JOIN_EPOCH, "owned": [], "share": True, "session": 0}
+            before = self.members.get((g, m), {})
+            self.members[(g, m)] = {"id": before["id"] if "share" in before else str(uuid.uuid4()), "generation": -1, "epoch": JOIN_EPOCH, "owned": [], "share": True, "session": 0}
         known = self.members.get((g, m))
         if known is None or "share" not in known:
             return "nobody"
