@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use tailrace_types::{ProducerEpoch, ProducerId, TimestampMs};
 
-use crate::{BatchBuilder, BatchError, BatchHeader, BatchOptions, DecodedBatch};
+use crate::{BatchBuilder, BatchError, BatchHeader, BatchOptions, DecodedBatch, TimestampType};
 
 /// The newest version known of key and value.
 const VERSION: i16 = 0;
@@ -79,12 +79,13 @@ impl EndTransactionMarker {
         Ok(Some(Self { committed, coordinator_epoch: i32::from_be_bytes(epoch) }))
     }
 
-    /// The control batch that ends the transaction of a producer, with its header. It carries no sequence.
+    /// The control batch that ends the transaction of a producer, with its header. It carries no sequence. The time is said to be of the
+    /// type that records of its topic have.
     pub fn build(
         &self,
         producer_id: ProducerId,
         producer_epoch: ProducerEpoch,
-        now: TimestampMs,
+        (now, timestamp_type): (TimestampMs, TimestampType),
     ) -> (BatchHeader, Bytes) {
         let mut key = [0; 4];
         let kind = if self.committed { COMMIT } else { ABORT };
@@ -98,6 +99,7 @@ impl EndTransactionMarker {
             producer_epoch,
             transactional: true,
             control: true,
+            log_append_time: (timestamp_type == TimestampType::LogAppendTime).then_some(now),
             ..BatchOptions::default()
         };
         let mut builder = BatchBuilder::new(options);
@@ -126,7 +128,8 @@ mod tests {
     fn a_marker_is_read_as_it_was_built() {
         for (committed, coordinator_epoch) in [(true, 0), (false, 7), (true, i32::MAX), (false, -1)] {
             let marker = EndTransactionMarker { committed, coordinator_epoch };
-            let (header, bytes) = marker.build(ProducerId(5), ProducerEpoch(3), NOW);
+            let (header, bytes) =
+                marker.build(ProducerId(5), ProducerEpoch(3), (NOW, TimestampType::CreateTime));
             assert_eq!(BatchHeader::parse(&bytes), Ok(header));
             assert!(crate::verify_crc(&bytes));
             assert!(header.attributes.is_control() && header.attributes.is_transactional());
@@ -140,11 +143,21 @@ mod tests {
     #[test]
     fn the_bytes_of_a_marker() {
         let marker = EndTransactionMarker { committed: true, coordinator_epoch: 9 };
-        let (_, bytes) = marker.build(ProducerId(1), ProducerEpoch(0), NOW);
+        let (_, bytes) = marker.build(ProducerId(1), ProducerEpoch(0), (NOW, TimestampType::CreateTime));
         assert_eq!(bytes.len(), 78, "61 of the header, 17 of the record");
         let record = [0x20, 0, 0, 0, 8, 0, 0, 0, 1, 12, 0, 0, 0, 0, 0, 9, 0];
         assert_eq!(bytes[61..], record);
         assert_eq!(bytes[21..23], [0, 0x30]);
+    }
+
+    #[test]
+    fn a_marker_says_of_which_type_its_time_is() {
+        let marker = EndTransactionMarker { committed: true, coordinator_epoch: 9 };
+        for (kind, attributes) in [(TimestampType::CreateTime, 0x30), (TimestampType::LogAppendTime, 0x38)] {
+            let (header, bytes) = marker.build(ProducerId(1), ProducerEpoch(0), (NOW, kind));
+            assert_eq!((bytes[22], header.max_timestamp), (attributes, NOW));
+            assert_eq!(EndTransactionMarker::read(&bytes), Ok(Some(marker)));
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use tailrace_records::{BatchHeader, NO_SEQUENCE};
 use tailrace_types::{DurableEnd, HighWatermark, LeaderEpoch, Offset, RaftIndex, TimestampMs};
 
 use crate::aborted::AbortedTransaction;
-use crate::producers::{Producers, RememberedBatch, SequenceCheck};
+use crate::producers::{ProducerError, Producers, RememberedBatch, SequenceCheck};
 use crate::reader::PartitionReader;
 #[cfg(feature = "raft")]
 use crate::rebuild::rebuild_producers;
@@ -101,15 +101,19 @@ impl<D: Disk> Ledger<D> {
             && !self.producers.has_transaction(header.producer_id, header.producer_epoch)
     }
 
-    /// Draws a guard if the batch would be refused for want of one.
+    /// Draws a guard if the batch begins a transaction here. Also for one that is refused for its epoch or its sequence: its coordinator
+    /// is asked all the same, as in Kafka, and knows better what became of the producer.
     pub(crate) fn begin_verification_if_needed(
         &mut self,
         header: &BatchHeader,
         epochs_are_bumped: bool,
         now: TimestampMs,
     ) -> Option<VerificationGuard> {
-        let is_next = matches!(self.producers.check(header), Ok(SequenceCheck::Append));
-        let needed = is_next && self.begins_transaction(header);
+        let is_decided = matches!(
+            self.producers.check(header),
+            Ok(SequenceCheck::Duplicate(_)) | Err(ProducerError::TooManyTransactions { .. })
+        );
+        let needed = !is_decided && self.begins_transaction(header);
         needed.then(|| self.verifications.begin(header, epochs_are_bumped, now))
     }
 

@@ -192,7 +192,11 @@ mod tests {
         }
         producers.remember(&BatchHeader::parse(&builder.build()).unwrap(), TimestampMs(1));
         let marker = EndTransactionMarker { committed: false, coordinator_epoch: 3 };
-        let (mut header, _) = marker.build(ProducerId(1), ProducerEpoch(0), TimestampMs(1));
+        let (mut header, _) = marker.build(
+            ProducerId(1),
+            ProducerEpoch(0),
+            (TimestampMs(1), tailrace_records::TimestampType::CreateTime),
+        );
         header.base_offset = Offset(2);
         producers.remember_marker(&header, marker, TimestampMs(1));
         producers

@@ -6,7 +6,7 @@ use tailrace_log::{
     CheckpointPlan, Compaction, CompactionSettings, Damage, Discarded, Disk, Log, LogConfig, LogError,
     LogStore, PartitionIdentity, Patch, Recovery, Rewritten, SyncPlan, Trim,
 };
-use tailrace_records::{BatchHeader, EndTransactionMarker};
+use tailrace_records::{BatchHeader, EndTransactionMarker, TimestampType};
 use tailrace_types::{HighWatermark, LeaderEpoch, LogEnd, Offset, TimestampMs};
 
 use crate::compaction::CompactionPolicy;
@@ -37,6 +37,8 @@ pub struct Policy {
     pub durability: Durability,
     /// Milliseconds after which a silent producer is forgotten (`producer.id.expiration.ms`).
     pub producer_expiration_ms: i64,
+    /// What the timestamps of markers are, as those of records are (`message.timestamp.type`).
+    pub timestamp_type: TimestampType,
 }
 
 /// Where a batch ended up.
@@ -281,7 +283,8 @@ impl<D: Disk> Solo<D> {
         self.ledger.producers.check_marker(marker)?;
         let (committed, coordinator_epoch) = (marker.committed, marker.coordinator_epoch);
         let end = EndTransactionMarker { committed, coordinator_epoch };
-        let (header, bytes) = end.build(marker.producer_id, marker.producer_epoch, now);
+        let kind = self.ledger.policy.timestamp_type;
+        let (header, bytes) = end.build(marker.producer_id, marker.producer_epoch, (now, kind));
         let aborted = self.ledger.producers.aborted().len();
         let reader = self.ledger.reader.clone();
         self.write(&header, &bytes, now, |producers, stamped| {

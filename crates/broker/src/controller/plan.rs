@@ -199,7 +199,11 @@ fn create_partitions(
 }
 
 fn alter_topic(image: &MetadataImage, name: &str, change: &ConfigChange) -> Records {
-    let topic = existing(image, name)?;
+    let topic = existing(image, name).or_else(|unknown| {
+        // What is illegal in any topic is said first, as in Kafka.
+        change::changed(ConfigScope::Topic, &BTreeMap::new(), change, &image.broker)?;
+        Err(unknown)
+    })?;
     let configs = change::changed(ConfigScope::Topic, &topic.overrides, change, &image.broker)?;
     if configs == topic.overrides {
         return Ok(Vec::new());

@@ -144,7 +144,7 @@ impl Group {
         }
     }
 
-    /// May some of its offsets be deleted? Those of topics that it reads may not in any case: see [`Group::reads`].
+    /// May some of its offsets be deleted? Those of topics that it reads may not in any case: see [`Group::may_read`].
     pub(crate) fn check_offset_delete(&self, id: &Arc<str>) -> Result<(), GroupError> {
         match self {
             Self::Classic(group) => group.check_offset_delete(id),
@@ -153,10 +153,10 @@ impl Group {
         }
     }
 
-    /// True if members are known to read the topic.
-    pub(crate) fn reads(&self, topic: &str) -> bool {
+    /// True if members read the topic, or if nobody can tell.
+    pub(crate) fn may_read(&self, topic: &str) -> bool {
         match self {
-            Self::Classic(group) => group.reads(topic),
+            Self::Classic(group) => group.may_read(topic),
             Self::Consumer(group) => group.reads(topic),
             Self::Share(_) => false,
         }

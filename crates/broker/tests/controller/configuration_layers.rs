@@ -132,6 +132,35 @@ fn the_broker_is_described_with_what_is_set_and_what_is_not() {
     );
 }
 
+/// File, environment and command line end in one map: whatever stands there comes from STATIC_BROKER_CONFIG, also if it says what is the
+/// default anyway.
+#[test]
+fn whatever_was_set_at_the_start_is_said_to_be_static() {
+    let mut described_keys = 0;
+    for key in broker_keys() {
+        let default = key.default_value().text();
+        let values = [default.as_deref().unwrap_or_default(), "7", "PLAINTEXT://10.0.0.1:7", "10.0.0.1:7"];
+        let mut legal = values.into_iter().filter(|text| !text.is_empty() || key.default.is_some());
+        let Some((text, config)) = legal.find_map(|text| Some((text, broker(&[(key.name, text)]).ok()?)))
+        else {
+            panic!("no value for {}", key.name);
+        };
+        let described = describe_broker(&config);
+        let entry = described.iter().find(|entry| entry.name == key.name).unwrap();
+        assert_eq!(entry.source, ConfigSource::StaticBroker, "{} = {text:?}", key.name);
+        let own: Vec<_> = entry.synonyms.iter().filter(|synonym| synonym.name == key.name).collect();
+        let sources: Vec<_> = own.iter().map(|synonym| synonym.source).collect();
+        let expected = [ConfigSource::StaticBroker, ConfigSource::Default];
+        assert_eq!(sources, expected[..1 + usize::from(default.is_some())], "{} = {text:?}", key.name);
+        assert_eq!(own[0].value.is_none(), key.sensitive, "{} = {text:?}", key.name);
+        // And nothing else is.
+        let others = described.iter().filter(|entry| entry.name != key.name);
+        assert!(others.clone().all(|entry| entry.source == ConfigSource::Default), "{} = {text:?}", key.name);
+        described_keys += 1;
+    }
+    assert_eq!(described_keys, broker_keys().len());
+}
+
 #[test]
 fn durability_is_strict_unless_records_may_wait() {
     let durability =

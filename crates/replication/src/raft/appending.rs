@@ -97,7 +97,8 @@ impl<D: Disk> Replica<D> {
         checked.map_err(AppendError::from)?;
         let (committed, coordinator_epoch) = (marker.committed, marker.coordinator_epoch);
         let end = EndTransactionMarker { committed, coordinator_epoch };
-        let (header, bytes) = end.build(marker.producer_id, marker.producer_epoch, now);
+        let kind = self.ledger().policy.timestamp_type;
+        let (header, bytes) = end.build(marker.producer_id, marker.producer_epoch, (now, kind));
         let appended = self.propose(&header, bytes, now, |producers, stamped| {
             producers.remember_marker(stamped, end, now);
         })?;

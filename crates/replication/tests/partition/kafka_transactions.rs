@@ -21,7 +21,11 @@ fn markers_of_kafka_are_understood() {
     let (log, _) = Log::import(&store, dir.path(), &identity, config.clone(), NOW).unwrap();
     log.close(None).unwrap();
 
-    let policy = Policy { durability: Durability::Strict, producer_expiration_ms: i64::MAX };
+    let policy = Policy {
+        durability: Durability::Strict,
+        producer_expiration_ms: i64::MAX,
+        timestamp_type: tailrace_records::TimestampType::CreateTime,
+    };
     let (core, recovery) = Solo::open(&store, dir.path(), &identity, config, policy, NOW).unwrap();
     assert!(recovery.notes.is_empty(), "{:?}", recovery.notes);
     let (id, producer) = core.producers().iter().next().unwrap();

@@ -3,7 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
 
-use tailrace_records::{BatchBuilder, BatchHeader, BatchOptions, EndTransactionMarker};
+use tailrace_records::{BatchBuilder, BatchHeader, BatchOptions, EndTransactionMarker, TimestampType};
 use tailrace_replication::{
     ABORTED_TRANSACTIONS_MAX, PRODUCERS_MAX, ProducerError, Producers, SequenceCheck, SnapshotError,
     TransactionMarker,
@@ -45,7 +45,8 @@ impl Partition {
         self.table.check_marker(&marker)?;
         let (committed, coordinator_epoch) = (marker.committed, marker.coordinator_epoch);
         let written = EndTransactionMarker { committed, coordinator_epoch };
-        let (header, _) = written.build(marker.producer_id, marker.producer_epoch, NOW);
+        let (header, _) =
+            written.build(marker.producer_id, marker.producer_epoch, (NOW, TimestampType::CreateTime));
         self.table.remember_marker(&BatchHeader { base_offset: Offset(self.end), ..header }, written, NOW);
         self.end += 1;
         Ok(())

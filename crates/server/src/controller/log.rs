@@ -172,7 +172,11 @@ pub(crate) fn open_replica(
     Ok(replica)
 }
 
-const POLICY: Policy = Policy { durability: Durability::Strict, producer_expiration_ms: i64::MAX };
+const POLICY: Policy = Policy {
+    durability: Durability::Strict,
+    producer_expiration_ms: i64::MAX,
+    timestamp_type: tailrace_records::TimestampType::CreateTime,
+};
 
 fn config() -> LogConfig {
     LogConfig {

@@ -1,4 +1,5 @@
-//! AlterShareGroupOffsets (91): share groups without members begin anew at other offsets.
+//! AlterShareGroupOffsets (91): share groups without members begin again at other offsets. A group that does not exist is made, without
+//! members, if one of the topics exists: as in Kafka.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use tailrace_types::Offset;
 use crate::kafka::Context;
 use crate::kafka::commands::{ITEMS_MAX, Refusal};
 use crate::kafka::ends::high_watermark;
-use crate::kafka::share_group_states::{check_unused, tell_initialized};
+use crate::kafka::share_group_states::{open, tell_initialized};
 use crate::partitions::Topic;
 use crate::share::state;
 
@@ -23,7 +24,9 @@ pub(crate) async fn handle(
     request: AlterShareGroupOffsetsRequest,
 ) -> AlterShareGroupOffsetsResponse {
     let group: Arc<str> = request.group_id.as_str().into();
-    if let Err(Refusal { code, message }) = check_unused(&context, &group).await {
+    let make =
+        request.topics.iter().any(|wanted| context.broker.topics().by_name(&wanted.topic_name).is_some());
+    if let Err(Refusal { code, message }) = open(&context, &group, make).await {
         let error_message = Some(message);
         return AlterShareGroupOffsetsResponse {
             error_code: code.code(),

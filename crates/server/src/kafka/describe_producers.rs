@@ -9,7 +9,8 @@ use tailrace_kafka_wire::messages::describe_producers_request::DescribeProducers
 use tailrace_kafka_wire::messages::describe_producers_response::{
     DescribeProducersResponse, PartitionResponse, ProducerState, TopicResponse,
 };
-use tailrace_types::{Offset, ProducerId};
+use tailrace_replication::NO_COORDINATOR_EPOCH;
+use tailrace_types::{Offset, ProducerId, TimestampMs};
 
 use crate::kafka::Context;
 use crate::kafka::commands::Refusal;
@@ -52,12 +53,23 @@ async fn producers(context: &Context, name: &str, index: i32) -> Result<Vec<Prod
     Ok(core.producers().iter().map(|(id, producer)| state(id, producer)).collect())
 }
 
+/// The time of what came last: of a batch the largest of its records, of a marker its own.
+fn last_timestamp(producer: &tailrace_replication::ProducerState) -> TimestampMs {
+    let was_ended = producer.coordinator_epoch != NO_COORDINATOR_EPOCH;
+    match producer.batches.back() {
+        // A batch of a transaction would have opened one: what came last is the marker.
+        _ if was_ended && producer.current_transaction.is_none() => producer.last_append,
+        Some(batch) => batch.timestamp,
+        None => producer.last_append,
+    }
+}
+
 fn state(id: ProducerId, producer: &tailrace_replication::ProducerState) -> ProducerState {
     ProducerState {
         producer_id: id.get(),
         producer_epoch: producer.epoch.get().into(),
         last_sequence: producer.last_sequence(),
-        last_timestamp: producer.batches.back().map_or(producer.last_append.0, |batch| batch.timestamp.0),
+        last_timestamp: last_timestamp(producer).0,
         coordinator_epoch: producer.coordinator_epoch,
         current_txn_start_offset: producer.current_transaction.map_or(-1, Offset::get),
         ..Default::default()

@@ -43,12 +43,16 @@ async fn describe(
     let mut group =
         DescribeShareGroupOffsetsResponseGroup { group_id: wanted.group_id, ..Default::default() };
     let name: Arc<str> = group.group_id.as_str().into();
+    let all = wanted.topics.is_none();
     if let Err(Refusal { code, message }) = has_members(context, &name).await {
+        // What there is of a group that does not exist is nothing, as in Kafka.
+        if all && code == ErrorCode::GroupIdNotFound {
+            return group;
+        }
         group.error_code = code.code();
         group.error_message = Some(message);
         return group;
     }
-    let all = wanted.topics.is_none();
     let named = wanted.topics.map(|topics| {
         topics.into_iter().map(|topic| (topic.topic_name, topic.partitions)).collect::<Vec<_>>()
     });
@@ -75,10 +79,7 @@ async fn describe(
                 break;
             }
             *left -= 1;
-            let partition = describe_partition(context, &name, topic.as_deref(), index).await;
-            if !(all && partition.start_offset == UNKNOWN) {
-                answer.partitions.push(partition);
-            }
+            answer.partitions.push(describe_partition(context, &name, topic.as_deref(), index).await);
         }
         group.topics.push(answer);
     }

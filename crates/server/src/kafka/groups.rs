@@ -2,16 +2,30 @@
 
 use std::sync::Arc;
 
+use tailrace_broker::MetadataImage;
 use tailrace_broker::coordinator::Token;
 use tailrace_broker::groups::{
     ClassicEvent, ClassicReply, ClientIdentity, ConsumerEvent, ConsumerReply, GroupCoordinator, GroupError,
-    GroupEvent, GroupReply, OffsetsEvent, OffsetsReply, ShareEvent, ShareReply,
+    GroupEvent, GroupReply, OffsetsEvent, OffsetsReply, ShareEvent, ShareReply, TopicReference,
 };
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_types::{LeaderEpoch, ProducerId};
 
 use crate::coordinators::{CoordinatorFailure, Pending};
 use crate::kafka::Context;
+
+/// What is told of a partition in a commit that does not exist, whoever commits: Kafka asks for that before it asks the group.
+pub(super) fn unknown_code(image: &MetadataImage, topic: &TopicReference, index: i32) -> Option<ErrorCode> {
+    let (known, unknown) = match topic {
+        TopicReference::Name(name) => (image.topic(name), ErrorCode::UnknownTopicOrPartition),
+        TopicReference::Id(id) => (image.topic_by_id(*id), ErrorCode::UnknownTopicId),
+    };
+    match known {
+        None => Some(unknown),
+        Some(topic) if !(0..topic.partitions).contains(&index) => Some(ErrorCode::UnknownTopicOrPartition),
+        Some(_) => None,
+    }
+}
 
 /// An answer of a group's coordinator that is due, or the reason why none will come.
 pub(crate) struct PendingGroup(Result<Pending<GroupReply>, CoordinatorFailure>);

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use tailrace_broker::TopicRef;
 use tailrace_broker::groups::{
     CommitPartition, CommitRequest, CommitTopic, CommittedTopic, Committer, OffsetsEvent, OffsetsReply,
 };
+use tailrace_broker::{MetadataImage, TopicRef};
 use tailrace_kafka_wire::messages::offset_commit_request::{OffsetCommitRequest, OffsetCommitRequestTopic};
 use tailrace_kafka_wire::messages::offset_commit_response::{
     OffsetCommitResponse, OffsetCommitResponsePartition, OffsetCommitResponseTopic,
@@ -14,7 +14,7 @@ use tailrace_kafka_wire::{ErrorCode, Reader};
 use tailrace_types::TopicId;
 
 use crate::connection::Closed;
-use crate::kafka::groups::group_code;
+use crate::kafka::groups::{group_code, unknown_code};
 use crate::kafka::{Context, Decided, answer_later, decode};
 
 /// First version whose clients know of member epochs (KIP-848).
@@ -47,6 +47,8 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         topics,
     };
     let pending = context.submit_offsets(request.group_id, OffsetsEvent::Commit(commit)).await;
+    let image = context.broker.image();
+    let all = move |asked, code| all(&image, asked, code);
     Ok(answer_later(context, async move {
         match pending.offsets().await {
             Ok(OffsetsReply::Commit(Ok(topics))) => committed(topics),
@@ -82,10 +84,13 @@ fn committed(topics: Vec<CommittedTopic>) -> OffsetCommitResponse {
     OffsetCommitResponse { topics: topics.collect(), ..Default::default() }
 }
 
-fn all(asked: Vec<(TopicRef, Vec<i32>)>, code: ErrorCode) -> OffsetCommitResponse {
-    let topics = asked
-        .into_iter()
-        .map(|(topic, partitions)| response_topic(topic, partitions.into_iter().map(|index| (index, code))));
+/// The same code for every partition that there is.
+fn all(image: &MetadataImage, asked: Vec<(TopicRef, Vec<i32>)>, code: ErrorCode) -> OffsetCommitResponse {
+    let topics = asked.into_iter().map(|(topic, partitions)| {
+        let code_of = |index| (index, unknown_code(image, &topic, index).unwrap_or(code));
+        let codes: Vec<_> = partitions.into_iter().map(code_of).collect();
+        response_topic(topic, codes.into_iter())
+    });
     OffsetCommitResponse { topics: topics.collect(), ..Default::default() }
 }
 

@@ -30,9 +30,22 @@ pub(super) async fn has_members(context: &Context, group: &str) -> Result<bool, 
 /// Refuses groups that do not exist or are in use: by members, or by clients that have a session without being one.
 pub(super) async fn check_unused(context: &Context, group: &str) -> Result<(), Refusal> {
     if has_members(context, group).await? || context.broker.share.sessions.has_group(group) {
-        return Err(Refusal::new(ErrorCode::NonEmptyGroup, "The group is in use."));
+        return Err(in_use());
     }
     Ok(())
+}
+
+/// Refuses groups in use, as [`check_unused`] does, and what is no share group. One that does not exist is made if `make` says so.
+pub(super) async fn open(context: &Context, group: &str, make: bool) -> Result<(), Refusal> {
+    changed(ask(context, group, ShareEvent::Opened { make }).await?)?;
+    if context.broker.share.sessions.has_group(group) {
+        return Err(in_use());
+    }
+    Ok(())
+}
+
+fn in_use() -> Refusal {
+    Refusal::new(ErrorCode::NonEmptyGroup, "The group is in use.")
 }
 
 /// The group's coordinator may assign these partitions: they have a state.

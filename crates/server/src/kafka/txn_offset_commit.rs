@@ -1,5 +1,6 @@
 //! TxnOffsetCommit (28): offsets that become part of a transaction, and count when it is committed.
 
+use tailrace_broker::MetadataImage;
 use tailrace_broker::coordinator::TransactionalProducer;
 use tailrace_broker::groups::{
     CommitPartition, CommitRequest, CommitTopic, CommittedTopic, Committer, GroupCoordinator, GroupError,
@@ -16,7 +17,7 @@ use tailrace_types::{ProducerEpoch, ProducerId};
 
 use crate::connection::Closed;
 use crate::kafka::commands::Refusal;
-use crate::kafka::groups::{PendingGroup, group_code};
+use crate::kafka::groups::{PendingGroup, group_code, unknown_code};
 use crate::kafka::transactions::{group_partition, verify_partition};
 use crate::kafka::{Context, Decided, answer_later, decode};
 
@@ -47,6 +48,19 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         retention_ms: None,
         topics: request.topics.into_iter().map(commit_topic).collect(),
     };
+    // Nothing comes into a transaction that has nothing to write there.
+    let image = context.broker.image();
+    let all = move |topics, code| all(&image, topics, code);
+    let refused = match &commit.topics[..] {
+        topics if !topics.iter().any(|topic| has_known_partition(&context, topic)) => {
+            Some(ErrorCode::UnknownTopicOrPartition)
+        }
+        _ if request.group_id.is_empty() => Some(ErrorCode::InvalidGroupId),
+        _ => None,
+    };
+    if let Some(code) = refused {
+        return Ok(Decided::Reply(context.reply(&response(all(skeleton, code)))?));
+    }
     let transaction = (request.transactional_id.as_str(), producer);
     let pending = match submit(&context, transaction, &request.group_id, commit).await {
         Ok(pending) => pending,
@@ -64,6 +78,11 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
             Err(code) => all(skeleton, code),
         })
     }))
+}
+
+fn has_known_partition(context: &Context, wanted: &CommitTopic) -> bool {
+    let image = context.broker.image();
+    wanted.partitions.iter().any(|partition| unknown_code(&image, &wanted.topic, partition.index).is_none())
 }
 
 /// Asks the transaction's coordinator, then submits the commit.
@@ -133,10 +152,18 @@ fn skeleton(topic: &TxnOffsetCommitRequestTopic) -> TxnOffsetCommitResponseTopic
     }
 }
 
-/// The same code for every partition.
-fn all(mut topics: Vec<TxnOffsetCommitResponseTopic>, code: ErrorCode) -> Vec<TxnOffsetCommitResponseTopic> {
-    for partition in topics.iter_mut().flat_map(|topic| &mut topic.partitions) {
-        partition.error_code = code.code();
+/// The same code for every partition that there is.
+fn all(
+    image: &MetadataImage,
+    mut topics: Vec<TxnOffsetCommitResponseTopic>,
+    code: ErrorCode,
+) -> Vec<TxnOffsetCommitResponseTopic> {
+    for topic in &mut topics {
+        let name = TopicReference::Name(topic.name.clone());
+        for partition in &mut topic.partitions {
+            let unknown = unknown_code(image, &name, partition.partition_index);
+            partition.error_code = unknown.unwrap_or(code).code();
+        }
     }
     topics
 }

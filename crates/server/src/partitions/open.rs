@@ -3,12 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tailrace_broker::config::{BrokerConfig, Durability as TopicDurability, TopicConfig};
+use tailrace_broker::config::{
+    BrokerConfig, Durability as TopicDurability, MessageTimestampType, TopicConfig,
+};
 use tailrace_broker::{METADATA_TOPIC, MetadataImage, TopicImage};
 use tailrace_log::{
     Disk as _, LogConfig, LogError, LogStore, PartitionIdentity, Recovery, aside_of, delete_partition,
     holds_data, read_identity, set_aside,
 };
+use tailrace_records::TimestampType;
 use tailrace_replication::raft::{Replica, ReplicaOptions, owner};
 use tailrace_replication::{Durability, Partition, Policy, Solo};
 use tailrace_types::{GroupId, NodeId, PartitionId, ReplicaId, TimestampMs, TopicPartition};
@@ -424,7 +427,11 @@ pub(crate) fn policy(topic: &TopicConfig, broker: &BrokerConfig) -> Policy {
             Durability::Relaxed { flush_messages, flush_ms }
         }
     };
-    Policy { durability, producer_expiration_ms: broker.producer_id_expiration_ms }
+    let timestamp_type = match topic.message_timestamp_type {
+        MessageTimestampType::LogAppendTime => TimestampType::LogAppendTime,
+        MessageTimestampType::CreateTime => TimestampType::CreateTime,
+    };
+    Policy { durability, producer_expiration_ms: broker.producer_id_expiration_ms, timestamp_type }
 }
 
 #[cfg(test)]

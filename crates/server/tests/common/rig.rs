@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tailrace_kafka_wire::messages::fetch_request::{FetchPartition, FetchRequest, FetchTopic};
 use tailrace_kafka_wire::messages::fetch_response::{FetchResponse, PartitionData};
+use tailrace_kafka_wire::messages::list_offsets_request::{
+    ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic,
+};
 use tailrace_kafka_wire::messages::produce_request::{
     PartitionProduceData, ProduceRequest, TopicProduceData,
 };
@@ -214,6 +217,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         batch: Bytes,
     ) -> PartitionProduceResponse {
         only_answer(self.call(9, &produce_request(topic, partition, acks, batch)).await)
+    }
+
+    /// The log start, as ListOffsets tells it.
+    pub async fn earliest(&mut self, topic: &str, partition_index: i32) -> i64 {
+        let partition = ListOffsetsPartition { partition_index, timestamp: -2, ..Default::default() };
+        let topic =
+            ListOffsetsTopic { name: topic.to_owned(), partitions: vec![partition], ..Default::default() };
+        let request = ListOffsetsRequest { replica_id: -1, topics: vec![topic], ..Default::default() };
+        self.call(5, &request).await.topics[0].partitions[0].offset
     }
 
     /// Fetches from `offset` on, waiting up to 5 seconds for a first byte.

@@ -494,10 +494,7 @@ async fn append_and_delete(address: std::net::SocketAddr, base: i64) {
 }
 
 async fn log_start(client: &mut Client) -> i64 {
-    only_partition(client.call(12, &fetch_of(&[(0, i64::MAX)])).await);
-    // Errors carry no log start, so it is looked for from the end.
-    let data = client.produce_to("t", 0, 1, Bytes::new()).await;
-    data.log_start_offset
+    client.earliest("t", 0).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

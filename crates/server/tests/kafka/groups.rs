@@ -287,6 +287,58 @@ async fn administrators_list_describe_and_delete() {
     }
 }
 
+/// Nobody knows what such members read: their offsets are not deleted under them. What does not exist is said to be so before that.
+#[tokio::test]
+async fn offsets_of_members_that_are_not_understood_are_kept() {
+    let (_server, mut client, _) = started(&[AT_ONCE]).await;
+    let strange = |member: &str| {
+        let mut request = join("strange", member);
+        request.protocols[0].metadata = Bytes::from_static(b"?");
+        request
+    };
+    let named = client.call(9, &strange("")).await.member_id;
+    let member = client.call(9, &strange(&named)).await;
+    assert_eq!(client.call(5, &sync("strange", &member, b"a")).await.error_code, 0);
+    let topic = |name: &str, partitions: &[i32]| OffsetDeleteRequestTopic {
+        name: name.to_owned(),
+        partitions: partitions
+            .iter()
+            .map(|&partition_index| OffsetDeleteRequestPartition { partition_index })
+            .collect(),
+    };
+    let topics = vec![topic(TOPIC, &[0, 2, -1]), topic("nothing", &[0])];
+    let delete = OffsetDeleteRequest { group_id: "strange".to_owned(), topics };
+    let answer = client.call(0, &delete).await;
+    let codes: Vec<_> =
+        answer.topics.iter().flat_map(|topic| &topic.partitions).map(|one| one.error_code).collect();
+    let unknown = ErrorCode::UnknownTopicOrPartition.code();
+    assert_eq!(codes, [ErrorCode::GroupSubscribedToTopic.code(), unknown, unknown, unknown]);
+}
+
+/// While a group waits for its members to join again, it is shown what they have, and not what they read.
+#[tokio::test]
+async fn a_group_that_is_rebalanced_shows_what_its_members_have() {
+    let (server, mut client, _) = started(&[AT_ONCE]).await;
+    let member = joined(&mut client, 9, "g").await;
+    client.call(5, &sync("g", &member, b"what it has")).await;
+    let mut second = server.connect().await;
+    let named = second.call(9, &join("g", "")).await.member_id;
+    second.send(9, &join("g", &named)).await;
+    let request = DescribeGroupsRequest { groups: vec!["g".to_owned()], ..Default::default() };
+    let group = loop {
+        let group = client.call(6, &request).await.groups.remove(0);
+        if group.members.len() == 2 {
+            break group;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    assert_eq!((group.group_state.as_str(), group.protocol_data.as_str()), ("PreparingRebalance", ""));
+    let shown = group.members.iter().map(|one| (&one.member_metadata[..], &one.member_assignment[..]));
+    let mut shown: Vec<_> = shown.collect();
+    shown.sort_unstable();
+    assert_eq!(shown, [(&b""[..], &b""[..]), (b"", b"what it has")]);
+}
+
 #[tokio::test]
 async fn groups_and_offsets_survive_a_restart() {
     let (mut server, mut client, id) = started(&[AT_ONCE]).await;

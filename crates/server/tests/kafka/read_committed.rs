@@ -22,7 +22,11 @@ use tailrace_replication::{Durability, Policy, Solo, TransactionMarker};
 use tailrace_server::ServerDisk;
 use tailrace_types::{Offset, ProducerEpoch, ProducerId};
 
-const POLICY: Policy = Policy { durability: Durability::Strict, producer_expiration_ms: i64::MAX };
+const POLICY: Policy = Policy {
+    durability: Durability::Strict,
+    producer_expiration_ms: i64::MAX,
+    timestamp_type: tailrace_records::TimestampType::CreateTime,
+};
 
 struct Writer(Solo<RealDisk>);
 
@@ -217,13 +221,13 @@ async fn markers_of_clients_are_refused_and_transactional_batches_need_an_id() {
         producer_id: ProducerId(9),
         producer_epoch: ProducerEpoch(0),
         base_sequence: 0,
-        transactional: true,
+        transactional: false,
         control: true,
         ..BatchOptions::default()
     };
     let refused = client.produce_to("t", 0, -1, numbered_with(control, 1, 1, 50)).await;
     assert_eq!(error(refused.error_code), ErrorCode::InvalidRecord);
-    let transactional = BatchOptions { control: false, ..control };
+    let transactional = BatchOptions { control: false, transactional: true, ..control };
     let refused = client.produce_to("t", 0, -1, numbered_with(transactional, 1, 1, 50)).await;
     assert_eq!(error(refused.error_code), ErrorCode::TransactionalIdAuthorizationFailed);
     // Producer 4 has a transaction open here.

@@ -59,7 +59,7 @@ async fn config_of(client: &mut Client, topic: &str, key: &str) -> Option<String
 
 /// Log start and high watermark.
 async fn ends(client: &mut Client, topic: &str) -> (i64, i64) {
-    let start = client.produce_to(topic, 0, 1, bytes::Bytes::new()).await.log_start_offset;
+    let start = client.earliest(topic, 0).await;
     let data = client.fetch_from(topic, 0, start).await;
     (data.log_start_offset, data.high_watermark)
 }

@@ -17,10 +17,10 @@ use tailrace_kafka_wire::messages::incremental_alter_configs_request::{
 };
 use tailrace_kafka_wire::messages::share_fetch_response::PartitionData;
 use tailrace_kafka_wire::messages::{
-    AlterShareGroupOffsetsRequest, DeleteShareGroupOffsetsRequest, DeleteTopicsRequest,
-    DescribeShareGroupOffsetsRequest, IncrementalAlterConfigsRequest, ShareAcknowledgeRequest,
-    ShareFetchRequest, ShareFetchResponse, ShareGroupHeartbeatRequest, share_acknowledge_request,
-    share_fetch_request,
+    AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse, DeleteShareGroupOffsetsRequest,
+    DeleteTopicsRequest, DescribeShareGroupOffsetsRequest, IncrementalAlterConfigsRequest,
+    ShareAcknowledgeRequest, ShareFetchRequest, ShareFetchResponse, ShareGroupDescribeRequest,
+    ShareGroupHeartbeatRequest, share_acknowledge_request, share_fetch_request,
 };
 use tailrace_kafka_wire::{ErrorCode, Records};
 use tailrace_records::{BatchBuilder, BatchOptions, DecodedBatch, split_batches};
@@ -601,8 +601,8 @@ async fn describe(client: &mut Client, group: &str) -> Vec<(i32, i64, i64)> {
 async fn offsets_are_described_altered_and_deleted() {
     let (server, mut client, topic) = rig(LONG).await;
     client.produce("jobs", 0, &[1, 2, 3, 4, 5]).await;
-    let unknown = described(&mut client, "strangers").await;
-    assert_eq!(error(unknown.error_code), ErrorCode::GroupIdNotFound);
+    // Nothing is there of a group that does not exist, as in Kafka.
+    assert_eq!(describe(&mut client, "strangers").await, []);
     let mut anna = Member::new(&server, "anna", topic).await;
     assert_eq!(anna.fetch(0).await, [(0, 4, 1)]);
     assert_eq!(describe(&mut client, GROUP).await, [(0, 0, 5)]);
@@ -645,6 +645,69 @@ async fn offsets_are_described_altered_and_deleted() {
     let deleted = client.call(0, &delete).await;
     assert_eq!((deleted.error_code, deleted.responses[0].error_code), (0, 0));
     assert_eq!(describe(&mut client, GROUP).await, []);
+}
+
+/// As Kafka 4.3.1 does: a group that does not exist is made, without members, if one of the topics exists.
+#[tokio::test]
+async fn offsets_that_are_set_make_the_group() {
+    let mut server = TestServer::start().await;
+    let mut client = server.connect().await;
+    client.create_topic("jobs", 2, &[]).await;
+    client.produce("jobs", 0, &[1, 2, 3, 4, 5]).await;
+    let alter = |group: &str, topics: &[(&str, i32)]| AlterShareGroupOffsetsRequest {
+        group_id: group.to_owned(),
+        topics: topics
+            .iter()
+            .map(|(name, partition_index)| AlterShareGroupOffsetsRequestTopic {
+                topic_name: (*name).to_owned(),
+                partitions: vec![AlterShareGroupOffsetsRequestPartition {
+                    partition_index: *partition_index,
+                    start_offset: 3,
+                    ..Default::default()
+                }],
+                ..Default::default()
+            })
+            .collect(),
+        ..Default::default()
+    };
+    let codes = |answer: AlterShareGroupOffsetsResponse| {
+        let partitions = answer.responses.iter().flat_map(|topic| &topic.partitions);
+        (error(answer.error_code), partitions.map(|one| error(one.error_code)).collect::<Vec<_>>())
+    };
+    let (ok, unknown) = (ErrorCode::None, ErrorCode::UnknownTopicOrPartition);
+    let answer = client.call(0, &alter("made", &[("jobs", 0), ("nothing", 0)])).await;
+    assert_eq!(codes(answer), (ok, vec![ok, unknown]));
+    assert_eq!(codes(client.call(0, &alter("made-for-nothing", &[("jobs", 7)])).await), (ok, vec![unknown]));
+    assert_eq!(codes(client.call(0, &alter("not-made", &[("nothing", 0)])).await), (ok, vec![unknown]));
+    assert_eq!(codes(client.call(0, &alter("", &[("jobs", 0)])).await).0, ErrorCode::InvalidGroupId);
+
+    let group =
+        |name: &str| ShareGroupDescribeRequest { group_ids: vec![name.to_owned()], ..Default::default() };
+    for restarted in [false, true] {
+        for (name, code) in [("made", ok), ("made-for-nothing", ok), ("not-made", ErrorCode::GroupIdNotFound)]
+        {
+            let described = client.call(1, &group(name)).await.groups.remove(0);
+            assert_eq!(error(described.error_code), code, "{name}, restarted: {restarted}");
+            if code == ok {
+                assert_eq!((described.group_epoch, described.assignment_epoch), (1, 1), "{name}");
+                assert_eq!((described.group_state.as_str(), described.members.len()), ("Empty", 0), "{name}");
+            }
+        }
+        assert_eq!(describe(&mut client, "made").await, [(0, 3, 2)], "restarted: {restarted}");
+        server.restart().await;
+        client = server.connect().await;
+    }
+
+    let join = ShareGroupHeartbeatRequest {
+        group_id: "made".to_owned(),
+        member_id: "anna".to_owned(),
+        subscribed_topic_names: Some(vec!["jobs".to_owned()]),
+        ..Default::default()
+    };
+    assert_eq!(error(client.call(1, &join).await.error_code), ok);
+    let busy = client.call(0, &alter("made", &[("jobs", 0)])).await;
+    assert_eq!(codes(busy).0, ErrorCode::NonEmptyGroup);
+    assert_eq!(describe(&mut client, "made").await[0], (0, 3, 2));
 }
 
 #[tokio::test]

@@ -212,6 +212,41 @@ async fn who_is_refused_changes_nothing() {
     until_offset(&server, 5).await;
 }
 
+/// A commit of which nothing can be stored opens no transaction, as in Kafka.
+#[tokio::test]
+async fn what_is_not_there_brings_nothing_into_the_transaction() {
+    let (_server, mut client) = started().await;
+    let who = init(&mut client).await;
+    let state = async |client: &mut Client| {
+        let asked =
+            DescribeTransactionsRequest { transactional_ids: vec!["tx".to_owned()], ..Default::default() };
+        client.call(0, &asked).await.transaction_states.remove(0).transaction_state
+    };
+    let named = |mut request: TxnOffsetCommitRequest, name: &str| {
+        request.topics[0].name = name.to_owned();
+        request
+    };
+    for version in 0..=5 {
+        let unknown = named(request(who, 0, 1), "nothing");
+        assert_eq!(send(&mut client, version, &unknown).await, UnknownTopicOrPartition, "version {version}");
+        assert_eq!(send(&mut client, version, &request(who, 77, 1)).await, UnknownTopicOrPartition);
+        let nameless = TxnOffsetCommitRequest { group_id: String::new(), ..request(who, 0, 1) };
+        assert_eq!(send(&mut client, version, &nameless).await, ErrorCode::InvalidGroupId);
+        assert_eq!(state(&mut client).await, "Empty", "version {version}");
+    }
+    let mut both = request(who, 0, 1);
+    both.topics.push(named(request(who, 0, 1), "nothing").topics.remove(0));
+    let codes: Vec<_> = client
+        .call(5, &both)
+        .await
+        .topics
+        .iter()
+        .map(|topic| error(topic.partitions[0].error_code))
+        .collect();
+    assert_eq!(codes, [OK, UnknownTopicOrPartition]);
+    assert_eq!(state(&mut client).await, "Ongoing");
+}
+
 #[tokio::test]
 async fn a_transaction_with_offsets_survives_restarts_and_crashes() {
     let (mut server, mut client) = started().await;

@@ -16,7 +16,11 @@ use super::upkeep::Upkeep;
 use super::{Bug, CONTROLLER, World};
 use crate::SimDisk;
 
-const STRICT: Policy = Policy { durability: Durability::Strict, producer_expiration_ms: i64::MAX };
+const STRICT: Policy = Policy {
+    durability: Durability::Strict,
+    producer_expiration_ms: i64::MAX,
+    timestamp_type: tailrace_records::TimestampType::CreateTime,
+};
 /// How long a command waits for other nodes, in milliseconds.
 const PATIENCE_MS: u64 = 5_000;
 

@@ -29,7 +29,11 @@ use upkeep::{Cleanup, Upkeep};
 const REPLICAS: u64 = 3;
 const PRODUCERS: i64 = 3;
 const TICK_MS: u64 = 10;
-const STRICT: Policy = Policy { durability: Durability::Strict, producer_expiration_ms: i64::MAX };
+const STRICT: Policy = Policy {
+    durability: Durability::Strict,
+    producer_expiration_ms: i64::MAX,
+    timestamp_type: tailrace_records::TimestampType::CreateTime,
+};
 const STORM: Weather = Weather {
     lost_percent: 5,
     doubled_percent: 3,

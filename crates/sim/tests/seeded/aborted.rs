@@ -18,7 +18,11 @@ use crate::common;
 use crate::common::committed::{Isolation, consume};
 
 const NOW: i64 = 1_000_000;
-const POLICY: Policy = Policy { durability: Durability::Strict, producer_expiration_ms: i64::MAX };
+const POLICY: Policy = Policy {
+    durability: Durability::Strict,
+    producer_expiration_ms: i64::MAX,
+    timestamp_type: tailrace_records::TimestampType::CreateTime,
+};
 
 struct Partition {
     disk: SimDisk,

@@ -24,7 +24,11 @@ use crate::common::committed::{Consumed, Isolation, consume};
 
 const SEEDS: u64 = 200;
 const STEPS: usize = 150;
-const POLICY: Policy = Policy { durability: Durability::Strict, producer_expiration_ms: i64::MAX };
+const POLICY: Policy = Policy {
+    durability: Durability::Strict,
+    producer_expiration_ms: i64::MAX,
+    timestamp_type: tailrace_records::TimestampType::CreateTime,
+};
 /// Has no transactions; the ids above have nothing else.
 const IDEMPOTENT: i64 = 5;
 const TRANSACTIONAL: std::ops::RangeInclusive<i64> = 11..=14;

@@ -12,7 +12,11 @@ use crate::common;
 use crate::common::committed::{Isolation, consume};
 use crate::common::trio::Trio;
 
-const POLICY: Policy = Policy { durability: Durability::Strict, producer_expiration_ms: i64::MAX };
+const POLICY: Policy = Policy {
+    durability: Durability::Strict,
+    producer_expiration_ms: i64::MAX,
+    timestamp_type: tailrace_records::TimestampType::CreateTime,
+};
 const LAG_MS: i64 = 1000;
 const COMPACTION: CompactionPolicy =
     CompactionPolicy { min_lag_ms: 0, max_lag_ms: LAG_MS, delete_retention_ms: 500, io_bytes: 1000 };

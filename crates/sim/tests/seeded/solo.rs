@@ -16,7 +16,11 @@ use tailrace_types::{
 };
 
 const SEEDS: u64 = 300;
-const STRICT: Policy = Policy { durability: Durability::Strict, producer_expiration_ms: i64::MAX };
+const STRICT: Policy = Policy {
+    durability: Durability::Strict,
+    producer_expiration_ms: i64::MAX,
+    timestamp_type: tailrace_records::TimestampType::CreateTime,
+};
 
 struct World {
     rng: Rng,

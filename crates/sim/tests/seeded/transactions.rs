@@ -445,7 +445,11 @@ fn run(seed: u64) {
     } else {
         Durability::Relaxed { flush_messages: None, flush_ms: None }
     };
-    let policy = Policy { durability, producer_expiration_ms: i64::MAX };
+    let policy = Policy {
+        durability,
+        producer_expiration_ms: i64::MAX,
+        timestamp_type: tailrace_records::TimestampType::CreateTime,
+    };
     let mut world =
         World { rng, disk, now: 1000, policy, log: Vec::new(), stable: 0, log_start: 0, forgetful: false };
     let disk = world.disk.clone();

@@ -162,6 +162,6 @@ pub struct ClassicMemberDescription {
     pub client: ClientIdentity,
     /// Its subscription, empty unless the group is stable.
     pub subscription: Bytes,
-    /// Its assignment, empty unless the group is stable.
+    /// The assignment that it was given last.
     pub assignment: Bytes,
 }

@@ -390,8 +390,12 @@ impl ClassicGroup {
         Err(GroupError::NonEmptyGroup { group: Arc::clone(group) })
     }
 
-    pub(in crate::groups) fn reads(&self, topic: &str) -> bool {
-        self.subscribed.as_ref().is_some_and(|topics| topics.contains(topic))
+    /// True if members read the topic, or if nobody can tell: consumers whose subscriptions are not understood, or not yet decided.
+    pub(in crate::groups) fn may_read(&self, topic: &str) -> bool {
+        match &self.subscribed {
+            Some(topics) => topics.contains(topic),
+            None => self.protocol_type() == Some(CONSUMER_PROTOCOL),
+        }
     }
 
     pub(in crate::groups) fn offsets_expire(&self) -> OffsetsExpire {
@@ -404,7 +408,8 @@ impl ClassicGroup {
         }
     }
 
-    /// As DescribeGroups shows it. What members read and were given is shown while the group is stable.
+    /// As DescribeGroups shows it. What members read is shown while the group is stable. What they were given last is
+    /// shown in any state, as in Kafka.
     pub(in crate::groups) fn describe(&self) -> ClassicDescription {
         let stable = self.state == GroupState::Stable;
         let protocol = self.protocol.as_deref().filter(|_| stable).unwrap_or_default();
@@ -413,7 +418,7 @@ impl ClassicGroup {
             instance: member.instance.clone(),
             client: member.client.clone(),
             subscription: if stable { member.subscription(protocol) } else { Bytes::new() },
-            assignment: if stable { member.assignment.clone() } else { Bytes::new() },
+            assignment: member.assignment.clone(),
         };
         ClassicDescription {
             state: self.state,

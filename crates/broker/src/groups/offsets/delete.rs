@@ -24,20 +24,23 @@ impl GroupCoordinator {
         let mut records = Vec::new();
         let mut answers = Vec::with_capacity(topics.len());
         for TopicPartitions { topic, partitions } in topics {
-            let result = if group.reads(topic) {
-                Err(GroupError::SubscribedToTopic)
-            } else if moment.image.topic(topic).is_none() {
-                Err(GroupError::UnknownTopicOrPartition)
-            } else {
-                Ok(())
-            };
+            // What does not exist is said first, as in Kafka.
+            let known = 0..moment.image.topic(topic).map_or(0, |topic| topic.partitions);
+            let allowed = if group.may_read(topic) { Err(GroupError::SubscribedToTopic) } else { Ok(()) };
+            let mut fates = Vec::with_capacity(partitions.len());
             for partition in partitions {
-                if result.is_ok() && self.offsets.get(id, topic, *partition).is_some() {
+                let fate = if known.contains(partition) {
+                    allowed.clone()
+                } else {
+                    Err(GroupError::UnknownTopicOrPartition)
+                };
+                if fate.is_ok() && self.offsets.get(id, topic, *partition).is_some() {
                     self.offsets.remove(id, topic, *partition);
                     records.push(tombstone(id, topic, *partition));
                 }
+                fates.push(fate);
             }
-            answers.push(vec![result; partitions.len()]);
+            answers.push(fates);
         }
         self.counts.offset_deletions += records.len() as u64;
         append_in_batches(effects, None, records);

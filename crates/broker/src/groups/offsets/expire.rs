@@ -62,7 +62,7 @@ impl GroupCoordinator {
         let mut expired = Vec::new();
         for (topic, partitions) in self.offsets.of_group(id) {
             let exists = moment.image.topic(topic).is_some();
-            if exists && group.reads(topic) {
+            if exists && group.may_read(topic) {
                 continue;
             }
             for (index, offset) in partitions {

@@ -280,6 +280,19 @@ impl<'a> Turn<'a> {
         }
     }
 
+    /// An administrator sets offsets. A group that was made for that begins without members, and with nothing to assign.
+    pub(super) fn open(&mut self) -> Result<(), GroupError> {
+        if !self.group.members.is_empty() {
+            return Err(GroupError::NonEmptyGroup { group: Arc::clone(self.id) });
+        }
+        if self.group.is_blank() {
+            self.bump_if(true);
+            let (epoch, now) = (self.group.epoch, self.moment.now.0);
+            self.group.set_target_epoch(epoch, now, &mut self.journal);
+        }
+        Ok(())
+    }
+
     /// States of topics go.
     pub(super) fn states_deleted(&mut self, topics: &[TopicId]) -> Result<(), GroupError> {
         if !self.group.members.is_empty() {

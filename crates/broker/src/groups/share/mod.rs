@@ -39,6 +39,11 @@ pub enum ShareEvent {
     /// States of whole topics are being deleted by an administrator: the topics are not assigned until they have states
     /// again. Refused while the group has members.
     StatesDeleted(Vec<TopicId>),
+    /// An administrator sets offsets: the group must have no members. One that does not exist is made, without members, if `make` says so.
+    Opened {
+        /// Whether it is made.
+        make: bool,
+    },
     /// The partitions of the group that have a state.
     InitializedStates,
 }
@@ -50,7 +55,7 @@ pub enum ShareReply {
     Heartbeat(Result<HeartbeatAnswer, GroupError>),
     /// To [`ShareEvent::Describe`].
     Describe(Result<ShareDescription, GroupError>),
-    /// To [`ShareEvent::StatesInitialized`] and [`ShareEvent::StatesDeleted`].
+    /// To [`ShareEvent::StatesInitialized`], [`ShareEvent::StatesDeleted`] and [`ShareEvent::Opened`].
     StatesChanged(Result<(), GroupError>),
     /// To [`ShareEvent::InitializedStates`].
     InitializedStates(Result<Partitions, GroupError>),
@@ -134,6 +139,9 @@ impl GroupCoordinator {
                 let changed = self.share_turn(id, moment, effects, |turn| turn.states_deleted(&topics));
                 ShareReply::StatesChanged(changed.unwrap_or_else(|| Err(missing())))
             }
+            ShareEvent::Opened { make } => {
+                ShareReply::StatesChanged(self.open_share_group(id, make, moment, effects))
+            }
             ShareEvent::InitializedStates => ShareReply::InitializedStates(match self.groups.get(id) {
                 Some(Group::Share(group)) => Ok(group.initialized_partitions()),
                 _ => Err(missing()),
@@ -156,11 +164,7 @@ impl GroupCoordinator {
         }
         heartbeat::check(beat)?;
         if beat.epoch == EPOCH_JOIN {
-            let is_simple = matches!(self.groups.get(id), Some(Group::Classic(group))
-                if group.state() == GroupState::Empty && group.protocol_type().is_none());
-            if is_simple && !self.offsets.has_any(id) {
-                self.close_classic(id, moment, effects);
-            }
+            self.close_if_blank(id, moment, effects);
             let fresh = || Group::Share(ShareGroup::default());
             self.groups.entry(Arc::clone(id)).or_insert_with(fresh);
         }
@@ -174,6 +178,33 @@ impl GroupCoordinator {
             self.groups.remove(id);
         }
         answer.unwrap_or_else(|| Err(not_found(id)))
+    }
+
+    /// A classic group without members, offsets and a protocol is nothing: it makes room.
+    fn close_if_blank(&mut self, id: &Arc<str>, moment: &Moment<'_>, effects: &mut Effects<Self>) {
+        let is_simple = matches!(self.groups.get(id), Some(Group::Classic(group))
+            if group.state() == GroupState::Empty && group.protocol_type().is_none());
+        if is_simple && !self.offsets.has_any(id) {
+            self.close_classic(id, moment, effects);
+        }
+    }
+
+    fn open_share_group(
+        &mut self,
+        id: &Arc<str>,
+        make: bool,
+        moment: &Moment<'_>,
+        effects: &mut Effects<Self>,
+    ) -> Result<(), GroupError> {
+        check_group_id(id, false)?;
+        if make {
+            self.close_if_blank(id, moment, effects);
+            let fresh = || Group::Share(ShareGroup::default());
+            self.groups.entry(Arc::clone(id)).or_insert_with(fresh);
+        } else if !self.groups.contains_key(id) {
+            return Ok(());
+        }
+        self.share_turn(id, moment, effects, |turn| turn.open()).unwrap_or_else(|| Err(not_found(id)))
     }
 
     /// One decision about a group that is there, and what follows from it.

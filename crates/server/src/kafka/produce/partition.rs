@@ -10,7 +10,7 @@ use tailrace_types::{PartitionId, TimestampMs};
 
 use super::check::{check, is_zstd};
 use super::refusal::PartitionRefusal;
-use super::transaction::Transaction;
+use super::transaction::{Transaction, header};
 use crate::broker::Broker;
 use crate::kafka::Context;
 use crate::partitions::{Onward, PartitionHandle, PartitionSlot, Topic, append};
@@ -45,6 +45,14 @@ pub(super) async fn append_to_partition(
     if context.version() < ZSTD_FROM && is_zstd(&data.records) {
         return Err(ErrorCode::UnsupportedCompressionType.into());
     }
+    let batch_of = header(&data).filter(|header| header.attributes.is_transactional());
+    let guard = match (batch_of, transaction) {
+        (Some(header), Some(transaction)) => {
+            transaction.enter_partition(context, handle, &header, now).await?
+        }
+        (Some(_), None) => return Err(without_transaction()),
+        (None, _) => None,
+    };
     let rules = topic.append_rules(now, broker.limits.decompressed_bytes_max);
     let batch = check(data.records, rules, &broker.aside).await.map_err(|error| {
         tracing::error!(partition = %handle.id, %error, "checking a batch panicked");
@@ -56,12 +64,12 @@ pub(super) async fn append_to_partition(
     // Those who listen get the records from the log, later: only whether anybody might is looked at here.
     let onward = if broker.nats.listens_to(topic) { Onward::ToNats } else { Onward::Nowhere };
     let appended = match (batch.header.attributes.is_transactional(), transaction) {
-        (false, _) => append(broker, handle, batch, now, onward).await?,
-        (true, Some(transaction)) => transaction.append(context, handle, batch, now, onward).await?,
-        (true, None) => {
-            let message = "a transactional batch needs a transactional id";
-            return Err(PartitionRefusal::new(ErrorCode::TransactionalIdAuthorizationFailed, message));
+        (false, _) => {
+            let appended = append(broker, handle, batch, now, onward).await;
+            appended.map_err(|failure| PartitionRefusal::of_append(failure, handle.reader.log_start()))?
         }
+        (true, Some(transaction)) => transaction.append(context, handle, (batch, guard), now, onward).await?,
+        (true, None) => return Err(without_transaction()),
     };
     if appended.duplicate.is_none() {
         broker.metrics.records_produced.inc_by(records.into());
@@ -78,6 +86,11 @@ pub(super) async fn append_to_partition(
         ..Default::default()
     };
     Ok(Written { handle: Arc::clone(handle), appended, answer, replicas })
+}
+
+fn without_transaction() -> PartitionRefusal {
+    let message = "a transactional batch needs a transactional id";
+    PartitionRefusal::new(ErrorCode::TransactionalIdAuthorizationFailed, message)
 }
 
 /// How many replicas have to have what is acknowledged (`min.insync.replicas`), if a majority is not enough.

@@ -5,6 +5,7 @@ use std::fmt::Display;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::produce_response::{BatchIndexAndErrorMessage, PartitionProduceResponse};
 use tailrace_records::BatchError;
+use tailrace_replication::AppendError;
 use tailrace_types::Offset;
 
 use crate::kafka::Context;
@@ -17,7 +18,7 @@ use crate::partitions::AppendFailure;
 pub(super) struct PartitionRefusal {
     code: ErrorCode,
     message: Option<String>,
-    /// Told only with batches that break the topic's rules.
+    /// Told if it is the log that refuses what could be read of the batch, as in Kafka.
     log_start: Option<Offset>,
     record_errors: Vec<BatchIndexAndErrorMessage>,
 }
@@ -44,7 +45,15 @@ impl PartitionRefusal {
             })
             .collect();
         let refusal = Self::new(batch_code(error), error.to_string());
-        Self { log_start: Some(log_start), record_errors, ..refusal }
+        let log_start = refused_by_log(error).then_some(log_start);
+        Self { log_start, record_errors, ..refusal }
+    }
+
+    /// Of a batch that is legal and out of its order, or that cannot be written.
+    pub(super) fn of_append(failure: AppendFailure, log_start: Offset) -> Self {
+        let log_start =
+            matches!(failure, AppendFailure::Refused(AppendError::Producer(_))).then_some(log_start);
+        Self { log_start, ..Self::from(failure) }
     }
 
     /// The same, noted in the metrics, and in the log for those who look for its cause.
@@ -67,6 +76,32 @@ impl PartitionRefusal {
             error_message: self.message,
             ..Default::default()
         }
+    }
+}
+
+/// Whether the error is one that Kafka finds when it has a log at hand. Before that it asks whether there is one batch of the present
+/// form, whether that is whole, and of which size.
+fn refused_by_log(error: &BatchError) -> bool {
+    match error {
+        BatchError::Incomplete { .. }
+        | BatchError::OldMagic { .. }
+        | BatchError::SecondBatch { .. }
+        | BatchError::Length { .. }
+        | BatchError::UnknownMagic { .. }
+        | BatchError::Checksum { .. }
+        | BatchError::TooLarge { .. }
+        | BatchError::ExpandsTooLarge { .. }
+        | BatchError::Full { .. } => false,
+        BatchError::UnknownCompression { .. }
+        | BatchError::Decompression { .. }
+        | BatchError::BaseOffset { .. }
+        | BatchError::Count { .. }
+        | BatchError::Control
+        | BatchError::Sequence { .. }
+        | BatchError::Record { .. }
+        | BatchError::TrailingBytes { .. }
+        | BatchError::InvalidRecords(_)
+        | BatchError::InvalidTimestamps(_) => true,
     }
 }
 

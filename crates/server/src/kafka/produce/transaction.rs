@@ -86,7 +86,28 @@ impl Transaction {
         by.filter(|_| !self.guards.is_empty())
     }
 
-    /// Appends a batch. Before the first one here, the coordinator is asked.
+    /// Asks the coordinator before the first batch here. That comes before the batch is looked at, as in Kafka: a producer that is fenced off
+    /// shall learn of that, and of nothing else that it could mend.
+    pub(super) async fn enter_partition(
+        &self,
+        context: &Context,
+        handle: &PartitionHandle,
+        header: &BatchHeader,
+        now: TimestampMs,
+    ) -> Result<Option<VerificationGuard>, Refusal> {
+        if let Some(guard) = self.guard(handle)? {
+            return Ok(Some(guard));
+        }
+        let adds_partition = context.version() >= ADDS_PARTITIONS_FROM;
+        let guard = begin_verification_if_needed(handle, header, adds_partition, now).await;
+        if guard.is_some() {
+            let who = (self.id.as_str(), producer(header));
+            verify_partition(context, who, handle.id.clone(), adds_partition, ABORTABLE_FROM).await?;
+        }
+        Ok(guard)
+    }
+
+    /// Appends a batch, with the guard of [`Self::enter_partition`].
     ///
     /// A producer begins its next transaction while the markers of the one before are being written. The coordinator's
     /// answer waits for these, and the marker that comes meanwhile makes the guard worthless: then it is asked again.
@@ -94,12 +115,13 @@ impl Transaction {
         &self,
         context: &Context,
         handle: &Arc<PartitionHandle>,
-        batch: Validated,
+        (batch, guard): (Validated, Option<VerificationGuard>),
         now: TimestampMs,
         onward: Onward,
     ) -> Result<Appended, PartitionRefusal> {
         let broker = &context.broker;
-        let mut result = match self.guard(handle)? {
+        let refusal = |failure| PartitionRefusal::of_append(failure, handle.reader.log_start());
+        let mut result = match guard {
             Some(guard) => append_verified(broker, handle, (batch.clone(), guard), now, onward).await,
             None => append(broker, handle, batch.clone(), now, onward).await,
         };
@@ -108,12 +130,13 @@ impl Transaction {
             if !is_unverified(&result) {
                 break;
             }
-            let guard = begin_verification(handle, &batch.header, adds_partition, now).await?;
+            let guard =
+                begin_verification(handle, &batch.header, adds_partition, now).await.map_err(refusal)?;
             let who = (self.id.as_str(), producer(&batch.header));
             verify_partition(context, who, handle.id.clone(), adds_partition, ABORTABLE_FROM).await?;
             result = append_verified(broker, handle, (batch.clone(), guard), now, onward).await;
         }
-        Ok(result?)
+        result.map_err(refusal)
     }
 
     /// The guard of a partition that the coordinator was asked about for the whole request.
@@ -128,9 +151,10 @@ impl Transaction {
     }
 }
 
-fn header(data: &PartitionProduceData) -> Option<BatchHeader> {
+/// The header of the batch, if there is one batch, and all of it. Nothing in it is vouched for.
+pub(super) fn header(data: &PartitionProduceData) -> Option<BatchHeader> {
     let Records::Bytes(bytes) = &data.records else { return None };
-    BatchHeader::parse(bytes).ok()
+    BatchHeader::parse(bytes).ok().filter(|header| header.total_bytes() == bytes.len())
 }
 
 fn producer(header: &BatchHeader) -> TransactionalProducer {

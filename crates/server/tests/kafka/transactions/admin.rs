@@ -1,14 +1,20 @@
 //! What administrators see of transactions, and how they end them.
 
 use tailrace_kafka_wire::ErrorCode::{self, TransactionalIdNotFound};
+use tailrace_kafka_wire::Records;
+use tailrace_kafka_wire::messages::describe_producers_request::{DescribeProducersRequest, TopicRequest};
 use tailrace_kafka_wire::messages::find_coordinator_request::FindCoordinatorRequest;
 use tailrace_kafka_wire::messages::list_transactions_request::ListTransactionsRequest;
+use tailrace_kafka_wire::messages::produce_request::{
+    PartitionProduceData, ProduceRequest, TopicProduceData,
+};
 use tailrace_kafka_wire::messages::write_txn_markers_request::{
     WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest,
 };
 
-use super::client::{describe, init, produce, started, until_committed};
-use crate::common::{Client, OK, error};
+use super::client::{OLD, describe, end, init, produce, produced, started, transactional, until_committed};
+use crate::common::rig::{fetch_request, now, only_partition};
+use crate::common::{Client, OK, batch, error};
 
 async fn list(client: &mut Client, request: ListTransactionsRequest) -> Vec<(String, String)> {
     let answer = client.call(2, &request).await;
@@ -61,6 +67,60 @@ async fn transactions_are_listed_and_described() {
     };
     let found = client.call(6, &find).await.coordinators.remove(0);
     assert_eq!((error(found.error_code), found.port), (OK, i32::from(server.kafka().port())));
+}
+
+/// A marker is the last that was written for its producer, also if the epoch stays the same. Its time is of the topic's type.
+#[tokio::test]
+async fn a_marker_is_the_last_that_a_producer_wrote() {
+    let (_server, mut client) = started().await;
+    client.create_topic("stamped", 1, &[("message.timestamp.type", "LogAppendTime")]).await;
+    let began = now().0;
+    for (topic, attributes) in [("t", 0x30), ("stamped", 0x38)] {
+        let who = init(&mut client, topic).await.expect("a producer");
+        let written = began - 5000;
+        let data = PartitionProduceData {
+            index: 0,
+            records: Records::Bytes(batch(transactional(who, 0), &[written])),
+            ..Default::default()
+        };
+        let request = ProduceRequest {
+            transactional_id: Some(topic.to_owned()),
+            acks: -1,
+            timeout_ms: 10_000,
+            topic_data: vec![TopicProduceData {
+                name: topic.to_owned(),
+                partition_data: vec![data],
+                ..Default::default()
+            }],
+            ..Default::default()
+        };
+        assert_eq!(produced(&client.call(12, &request).await), OK);
+        let asked = DescribeProducersRequest {
+            topics: vec![TopicRequest {
+                name: topic.to_owned(),
+                partition_indexes: vec![0],
+                ..Default::default()
+            }],
+            ..Default::default()
+        };
+        let last = async |client: &mut Client| {
+            let producers =
+                client.call(0, &asked).await.topics.remove(0).partitions.remove(0).active_producers;
+            producers.iter().find(|one| one.producer_id == who.0).expect("it is known").last_timestamp
+        };
+        let is_stamped = attributes & 0x08 != 0;
+        assert!(last(&mut client).await >= if is_stamped { began } else { written });
+        assert_eq!(last(&mut client).await < began, !is_stamped, "{topic}");
+        // By a client of the protocol in which the epoch stays.
+        end(&mut client, OLD, topic, who, true).await.expect("it is committed");
+        while describe(&mut client, topic).await.transaction_state != "CompleteCommit" {
+            tokio::task::yield_now().await;
+        }
+        assert!(last(&mut client).await >= began, "{topic}");
+        let data = only_partition(client.call(12, &fetch_request(topic, 0, 1)).await);
+        let Records::Bytes(bytes) = data.records else { panic!("records in memory") };
+        assert_eq!(bytes[22], attributes, "{topic}");
+    }
 }
 
 #[tokio::test]

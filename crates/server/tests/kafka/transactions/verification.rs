@@ -119,3 +119,91 @@ async fn one_request_for_several_partitions_costs_one_record_of_the_coordinator(
         until_committed(&mut client, partition, &[0, 1]).await;
     }
 }
+
+/// The answer to one batch: its code, and the log start that is told with it.
+async fn answer_of(client: &mut Client, version: i16, id: &str, records: bytes::Bytes) -> (ErrorCode, i64) {
+    let data = PartitionProduceData { index: 0, records: Records::Bytes(records), ..Default::default() };
+    let topic =
+        TopicProduceData { name: "small".to_owned(), partition_data: vec![data], ..Default::default() };
+    let request = ProduceRequest {
+        transactional_id: Some(id.to_owned()),
+        acks: -1,
+        timeout_ms: 10_000,
+        topic_data: vec![topic],
+        ..Default::default()
+    };
+    let answer = call_until_done(client, version, &request, produced).await;
+    (produced(&answer), answer.responses[0].partition_responses[0].log_start_offset)
+}
+
+fn large() -> Vec<i64> {
+    vec![now().0; 100]
+}
+
+fn damaged(batch: &bytes::Bytes) -> bytes::Bytes {
+    let mut bytes = batch.to_vec();
+    *bytes.last_mut().expect("a batch") ^= 1;
+    bytes.into()
+}
+
+/// Kafka asks the coordinator first: the partition is in the transaction, whatever is wrong with the batch. Unless it is none.
+#[tokio::test]
+async fn a_partition_is_in_the_transaction_before_its_first_batch_is_looked_at() {
+    let (_server, mut client) = started().await;
+    client.create_topic("small", 1, &[("max.message.bytes", "1000")]).await;
+    let fine = |who| batch(transactional(who, 0), &[now().0]);
+    type Make<'a> = &'a dyn Fn(Who) -> bytes::Bytes;
+    let cases: [(&str, Make<'_>, (ErrorCode, i64), bool); 6] = [
+        ("large", &|who| batch(transactional(who, 0), &large()), (ErrorCode::MessageTooLarge, -1), true),
+        ("damaged", &|who| damaged(&fine(who)), (ErrorCode::CorruptMessage, -1), true),
+        (
+            "gap",
+            &|who| batch(transactional(who, 5), &[now().0]),
+            (ErrorCode::OutOfOrderSequenceNumber, 0),
+            true,
+        ),
+        (
+            "future",
+            &|who| batch(transactional(who, 0), &[now().0 * 2]),
+            (ErrorCode::InvalidTimestamp, 0),
+            true,
+        ),
+        ("cut", &|who| fine(who).slice(..70), (ErrorCode::InvalidRecord, -1), false),
+        ("two", &|who| [fine(who), fine(who)].concat().into(), (ErrorCode::InvalidRecord, -1), false),
+    ];
+    for (id, make, expected, is_in) in cases {
+        let who = init(&mut client, id).await.expect("a producer");
+        assert_eq!(answer_of(&mut client, 12, id, make(who)).await, expected, "{id}");
+        let state = describe(&mut client, id).await;
+        assert_eq!(state.transaction_state, if is_in { "Ongoing" } else { "Empty" }, "{id}");
+        assert_eq!(state.topics.len(), usize::from(is_in), "{id}");
+        // It can be ended, as any other.
+        if is_in {
+            end(&mut client, NEW, id, who, false).await.expect("it is aborted");
+        }
+    }
+}
+
+/// What else is wrong with its batch, a producer that was fenced off has no use for.
+#[tokio::test]
+async fn a_fenced_producer_learns_that_first() {
+    let (_server, mut client) = started().await;
+    client.create_topic("small", 1, &[("max.message.bytes", "1000")]).await;
+    let old = init(&mut client, "tx").await.expect("a producer");
+    let first = batch(transactional(old, 0), &[now().0]);
+    assert_eq!(answer_of(&mut client, 12, "tx", first.clone()).await, (OK, 0));
+    let next = init(&mut client, "tx").await.expect("another producer");
+    assert!(next.1 > old.1);
+    for version in [9, 12] {
+        for records in [
+            batch(transactional(old, 1), &[now().0]),
+            batch(transactional(old, 1), &large()),
+            batch(transactional(old, 1), &[now().0 * 2]),
+            batch(transactional(old, 9), &[now().0]),
+            damaged(&first),
+        ] {
+            let answer = answer_of(&mut client, version, "tx", records).await;
+            assert_eq!(answer, (InvalidProducerEpoch, -1), "version {version}");
+        }
+    }
+}

@@ -13,7 +13,11 @@ use tailrace_sim::SimDisk;
 use tailrace_types::{PartitionId, TimestampMs, TopicId, TopicName, TopicPartition};
 
 pub(crate) const NOW: TimestampMs = TimestampMs(1000);
-pub(crate) const STRICT: Policy = Policy { durability: Durability::Strict, producer_expiration_ms: i64::MAX };
+pub(crate) const STRICT: Policy = Policy {
+    durability: Durability::Strict,
+    producer_expiration_ms: i64::MAX,
+    timestamp_type: tailrace_records::TimestampType::CreateTime,
+};
 
 pub(crate) fn disk() -> SimDisk {
     let disk = SimDisk::new(1);

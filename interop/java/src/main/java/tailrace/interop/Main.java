@@ -6,6 +6,7 @@ public final class Main {
         RecordTests.all();
         AdminTests.all();
         ShareTests.all();
+        TransactionTests.all();
         System.exit(Check.failed == 0 ? 0 : 1);
     }
 }

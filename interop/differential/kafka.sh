@@ -1,0 +1,22 @@
+#!/bin/bash
+# Random conversations with real Kafka 4.3.1 and with tailrace, side by side: interop/differential/kafka.sh [--minutes N] [--seed N]
+#
+# Topics, records, live settings, producers, transactions, classic groups, groups of KIP-848, share groups and restarts, out of a seed. Answers are
+# compared: error codes, offsets, records at both isolation levels, states. Ids have names instead, times are left out. What differs and is known
+# is listed in kafka/known.py. A difference that is not known ends the run with its seed and a shortened list of operations.
+#
+# Without --minutes it is the quick run, 60 seconds with the start of both servers. --only N plays one conversation of a seed and tells of each
+# operation; --keep-going goes on behind differences. Needs Java, Maven (Kafka's jars) and Python. TAILRACE_BIN: the server, else a debug build.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+install_java || die "Kafka's jars cannot be installed"
+if [ -z "${TAILRACE_BIN:-}" ]; then
+  (cd "$ROOT" && cargo build -q -p tailrace) || die "tailrace does not build"
+  export TAILRACE_BIN=${CARGO_TARGET_DIR:-$ROOT/target}/debug/tailrace
+fi
+# One partition of offsets, as server.sh gives Kafka: groups that share it share their place in transactions.
+export TAILRACE_ARGS="--set offsets.topic.num.partitions=1 ${TAILRACE_ARGS:-}"
+export DIFFERENTIAL_FOLDER
+DIFFERENTIAL_FOLDER=$(mktemp -d "${TMPDIR:-/tmp}/differential-kafka.XXXXXX")
+trap '[ -n "${KEEP:-}" ] || rm -rf "$DIFFERENTIAL_FOLDER"' EXIT
+python3 "$INTEROP/differential/kafka/main.py" "$@"

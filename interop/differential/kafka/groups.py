@@ -1,0 +1,230 @@
+"""Operations on classic groups, groups of KIP-848, and offsets.
+
+Members are m0, m1, ...; a member's id is whatever the server gave it or, with the new protocol, what it was told to use.
+"""
+import struct, threading, time
+from side import GROUP_KEY, Gone, kproto
+
+JOIN_SECONDS_MAX, REBALANCE_MS = 8, 3000
+SETTLE_ROUNDS_MAX = 40
+LEAVE_EPOCH, JOIN_EPOCH = -1, 0
+
+
+def text(value):
+    return struct.pack(">h", len(value)) + value.encode()
+
+
+def subscription(topics):
+    return struct.pack(">hi", 0, len(topics)) + b"".join(map(text, topics)) + struct.pack(">i", -1)
+
+
+def settled(state):
+    """On the way to its assignment a group of KIP-848 goes through states at the server's pace. Where it gets to, `consumer_settle` compares."""
+    return "Stable" if state in ("Assigning", "Reconciling") else state
+
+
+class Groups:
+    def group_name(self, g):
+        return "" if g == "empty" else f"{self.prefix}-g{g}"
+
+    def short(self, name):
+        return name[len(self.prefix) + 1:] if name.startswith(self.prefix) else name
+
+    def names_of(self, g, ids):
+        """Members' names instead of their ids."""
+        known = {member["id"]: m for (group, m), member in self.members.items() if group == g}
+        return sorted(known.get(one, "somebody") for one in ids)
+
+    # ---- classic ----
+
+    def join(self, g, ms, topics, protocol):
+        """Members join one after another, and all of them wait for each other. Then the leader hands out what it is told to."""
+        self.find(GROUP_KEY, self.group_name(g))
+        answers, threads = {}, []
+        for m in ms:
+            answers[m] = self.join_begun(g, m, topics, protocol, threads)
+        for thread in threads:
+            thread.join(JOIN_SECONDS_MAX + 4)
+        answers = {m: found[0] if found else None for m, found in answers.items()}
+        joined = [answer["GenerationId"] for answer in answers.values() if answer and answer["ErrorCode"] == 0]
+        for (group, _), known in self.members.items():
+            if group == g and joined and known["generation"] < max(joined):
+                known["leads"] = False
+        for m, answer in answers.items():
+            if answer and answer["ErrorCode"] == 0:
+                leads = answer["Leader"] == answer["MemberId"]
+                self.members[(g, m)] |= {"id": answer["MemberId"], "generation": answer["GenerationId"], "leads": leads}
+        shown, led = [], []
+        for m, answer in answers.items():
+            if answer is None:
+                shown.append([m, "no answer"])
+                continue
+            shown.append([m, answer["ErrorCode"], answer["GenerationId"], answer["ProtocolName"], answer["ProtocolType"]])
+            if answer["Members"]:
+                led.append([answer["GenerationId"], self.names_of(g, [one["MemberId"] for one in answer["Members"]])])
+        # Who leads when the leader before has gone is the server's choice. That somebody does, and whom, is compared.
+        return [shown, led]
+
+    def join_begun(self, g, m, topics, protocol, threads):
+        known = self.members.setdefault((g, m), {"id": "", "generation": -1})
+        names = [self.topic_name(t) for t in topics]
+        body = {"GroupId": self.group_name(g), "SessionTimeoutMs": 30_000, "RebalanceTimeoutMs": REBALANCE_MS, "MemberId": known["id"],
+                "GroupInstanceId": None, "ProtocolType": "consumer", "Protocols": [{"Name": protocol, "Metadata": subscription(names)}]}
+        if not known["id"]:
+            first = self.call("JoinGroup", 7, body)
+            if first["ErrorCode"] != 79:  # MEMBER_ID_REQUIRED
+                return [first]
+            body["MemberId"] = known["id"] = first["MemberId"]
+        result = []
+
+        def run():
+            try:
+                connection = self.side.connect()
+                result.append(connection.call("JoinGroup", 7, body))
+                connection.close()
+            except (OSError, kproto.Closed):
+                pass
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        threads.append(thread)
+        # The next one joins when this one is answered or waits: the first who joins leads.
+        self.until(lambda: result or self.waits(g, known["id"]), 3)
+        return result
+
+    def waits(self, g, member):
+        group = self.call("DescribeGroups", 5, {"Groups": [self.group_name(g)]})["Groups"][0]
+        return group["GroupState"] == "PreparingRebalance" and member in [one["MemberId"] for one in group["Members"]]
+
+    def sync(self, g, role, part, shift):
+        """The leader, or all the others one after another. Part: what every member gets from the leader, whoever that is."""
+        ours = sorted(m for (group, m), known in self.members.items() if group == g and known["id"] and "epoch" not in known)
+        return [self.sync_one(g, m, part, shift) for m in ours if self.members[(g, m)].get("leads", False) == (role == "leader")]
+
+    def sync_one(self, g, m, part, shift):
+        known = self.members[(g, m)]
+        assignments = [{"MemberId": other["id"], "Assignment": part.encode()} for (group, _), other in sorted(self.members.items())
+                       if group == g and other["id"]]
+        body = {"GroupId": self.group_name(g), "GenerationId": known["generation"] + shift, "MemberId": known["id"],
+                "Assignments": assignments}
+        try:
+            # A follower waits for its leader, who may never come.
+            answer = self.call("SyncGroup", 4, body, seconds=1)
+        except Gone:
+            return "waits"
+        return [answer["ErrorCode"], answer["Assignment"].decode(errors="replace")]
+
+    def heartbeat(self, g, m, shift):
+        known = self.members.get((g, m))
+        if known is None:
+            return "nobody"
+        body = {"GroupId": self.group_name(g), "GenerationId": known["generation"] + shift, "MemberId": known["id"]}
+        return self.call("Heartbeat", 4, body)["ErrorCode"]
+
+    def leave(self, g, m):
+        known = self.members.get((g, m))
+        if known is None:
+            return "nobody"
+        answer = self.call("LeaveGroup", 4, {"GroupId": self.group_name(g), "Members": [{"MemberId": known["id"]}]})
+        if answer["ErrorCode"] == 0:
+            self.members[(g, m)] = {"id": "", "generation": -1}
+        return [answer["ErrorCode"], [one["ErrorCode"] for one in answer["Members"]]]
+
+    def describe_group(self, g, version):
+        answer = self.call("DescribeGroups", version, {"Groups": [self.group_name(g)]})["Groups"][0]
+        members = sorted([self.names_of(g, [one["MemberId"]])[0], len(one["MemberMetadata"]), one["MemberAssignment"].decode(errors="replace")]
+                         for one in answer["Members"])
+        return [answer["ErrorCode"], answer["GroupState"], answer["ProtocolType"], answer["ProtocolData"], members]
+
+    def list_groups(self, states, types):
+        answer = self.call("ListGroups", 5, {"StatesFilter": states, "TypesFilter": types})
+        own = [one for one in answer["Groups"] if one["GroupId"].startswith(self.prefix)]
+        return [answer["ErrorCode"], sorted([self.short(one["GroupId"]), one["ProtocolType"], settled(one["GroupState"]), one["GroupType"]] for one in own)]
+
+    def delete_group(self, g):
+        return self.call("DeleteGroups", 2, {"GroupsNames": [self.group_name(g)]})["Results"][0]["ErrorCode"]
+
+    # ---- offsets ----
+
+    def commit(self, g, m, places, offset, shift, version):
+        """By a member, or by nobody. The generation, or the epoch, is off by so much."""
+        self.find(GROUP_KEY, self.group_name(g))
+        known = self.members.get((g, m)) if m else None
+        stage = -1 if known is None else known.get("epoch", known["generation"]) + shift
+        topics = [{"Name": self.topic_name(t), "TopicId": self.topics.get(t, bytes(16)), "Partitions": [{"PartitionIndex": p, "CommittedOffset": offset}]}
+                  for t, p in places]
+        topics = [{k: v for k, v in one.items() if k != ("Name" if version >= 10 else "TopicId")} for one in topics]
+        body = {"GroupId": self.group_name(g), "GenerationIdOrMemberEpoch": stage, "MemberId": known["id"] if known else "", "Topics": topics}
+        answer = self.call("OffsetCommit", version, body)
+        return sorted([p["PartitionIndex"], p["ErrorCode"]] for topic in answer["Topics"] for p in topic["Partitions"])
+
+    def fetch_offsets(self, g, stable):
+        body = {"Groups": [{"GroupId": self.group_name(g), "MemberId": None, "MemberEpoch": -1, "Topics": None}], "RequireStable": stable}
+        group = self.call("OffsetFetch", 9, body)["Groups"][0]
+        found = sorted([self.short(topic["Name"]), p["PartitionIndex"], p["CommittedOffset"], p["ErrorCode"]]
+                       for topic in group["Topics"] for p in topic["Partitions"])
+        return [group["ErrorCode"], found]
+
+    def delete_offsets(self, g, places):
+        topics = [{"Name": self.topic_name(t), "Partitions": [{"PartitionIndex": p}]} for t, p in places]
+        answer = self.call("OffsetDelete", 0, {"GroupId": self.group_name(g), "Topics": topics})
+        return [answer["ErrorCode"], sorted([self.short(topic["Name"]), p["PartitionIndex"], p["ErrorCode"]]
+                                            for topic in answer["Topics"] for p in topic["Partitions"])]
+
+    # ---- KIP-848 ----
+
+    def consumer_body(self, g, m, epoch, topics, owned):
+        return {"GroupId": self.group_name(g), "MemberId": self.members[(g, m)]["id"], "MemberEpoch": epoch, "InstanceId": None, "RackId": None,
+                "RebalanceTimeoutMs": 30_000 if topics is not None else -1, "SubscribedTopicNames": topics, "SubscribedTopicRegex": None,
+                "ServerAssignor": None, "TopicPartitions": owned}
+
+    def consumer_heartbeat(self, g, m, how, topics, shift):
+        """how: join, stay or leave. The epoch is off by so much."""
+        self.find(GROUP_KEY, self.group_name(g))
+        if how == "join":
+            self.members[(g, m)] = {"id": f"{self.prefix}-{g}-{m}-member", "generation": -1, "epoch": JOIN_EPOCH, "owned": []}
+        known = self.members.get((g, m))
+        if known is None or "epoch" not in known:
+            return "nobody"
+        epoch = {"join": JOIN_EPOCH, "leave": LEAVE_EPOCH}.get(how, known["epoch"] + shift)
+        names = [self.topic_name(t) for t in topics] if how == "join" else None
+        answer = self.call("ConsumerGroupHeartbeat", 0, self.consumer_body(g, m, epoch, names, [] if how == "join" else None))
+        if answer["ErrorCode"] == 0:
+            if how == "leave":
+                del self.members[(g, m)]
+            else:
+                self.taken(known, answer)
+        return [answer["ErrorCode"], "moves" if how != "leave" and answer["MemberEpoch"] else answer["MemberEpoch"]]
+
+    def taken(self, known, answer):
+        known["epoch"] = answer["MemberEpoch"]
+        if answer["Assignment"] is not None:
+            known["owned"] = [{"TopicId": one["TopicId"], "Partitions": sorted(one["Partitions"])} for one in answer["Assignment"]["TopicPartitions"]]
+
+    def consumer_settle(self, g):
+        """All members beat until each has what it shall have. What they then have is compared: which partitions, and how evenly."""
+        ours = sorted(m for (group, m), known in self.members.items() if group == g and "epoch" in known and "share" not in known)
+        codes, quiet = set(), 0
+        for _ in range(SETTLE_ROUNDS_MAX):
+            before = [(self.members[(g, m)]["epoch"], self.members[(g, m)]["owned"]) for m in ours]
+            for m in ours:
+                known = self.members[(g, m)]
+                answer = self.call("ConsumerGroupHeartbeat", 0, self.consumer_body(g, m, known["epoch"], None, known["owned"]))
+                codes.add(answer["ErrorCode"])
+                if answer["ErrorCode"] == 0:
+                    self.taken(known, answer)
+            after = [(self.members[(g, m)]["epoch"], self.members[(g, m)]["owned"]) for m in ours]
+            quiet = quiet + 1 if before == after else 0
+            if quiet >= 3:
+                break
+            time.sleep(0.03)
+        by_id = {str(value): f"t{key}" for key, value in self.topics.items()}
+        all_ = sorted([by_id.get(one["TopicId"], "?"), p] for m in ours for one in self.members[(g, m)]["owned"] for p in one["Partitions"])
+        sizes = sorted(sum(len(one["Partitions"]) for one in self.members[(g, m)]["owned"]) for m in ours)
+        state = self.call("ConsumerGroupDescribe", 1, {"GroupIds": [self.group_name(g)]})["Groups"][0]["GroupState"]
+        return [sorted(codes - {0}), all_, sizes, state]
+
+    def describe_consumer_group(self, g):
+        group = self.call("ConsumerGroupDescribe", 1, {"GroupIds": [self.group_name(g)]})["Groups"][0]
+        names = self.names_of(g, [one["MemberId"] for one in group["Members"]])
+        topics = sorted({self.short(name) for one in group["Members"] for name in one["SubscribedTopicNames"]})
+        return [group["ErrorCode"], settled(group["GroupState"]), group["AssignorName"], names, topics]

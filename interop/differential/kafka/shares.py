@@ -1,0 +1,131 @@
+"""Operations on share groups (KIP-932)."""
+import time, uuid
+from records import seen
+from side import GROUP_KEY, Gone
+from groups import JOIN_EPOCH, LEAVE_EPOCH
+
+ACCEPT, RELEASE, REJECT = 1, 2, 3
+GROUP_RESOURCE, SETTLE_SECONDS_MAX = 32, 8
+
+
+class Shares:
+    """`members[(g, m)]` of a share group have "share", and the epoch of their session."""
+
+    def share_configure(self, g, name, value):
+        change = {"Name": name, "ConfigOperation": 0, "Value": value}
+        body = {"Resources": [{"ResourceType": GROUP_RESOURCE, "ResourceName": self.group_name(g), "Configs": [change]}]}
+        code = self.call("IncrementalAlterConfigs", 1, body)["Responses"][0]["ErrorCode"]
+        if code == 0:
+            self.until(lambda: any(c["Name"] == name and c["Value"] == value for c in self.group_configs(g)))
+        return code
+
+    def group_configs(self, g):
+        body = {"Resources": [{"ResourceType": GROUP_RESOURCE, "ResourceName": self.group_name(g), "ConfigurationKeys": None}]}
+        return self.call("DescribeConfigs", 4, body)["Results"][0]["Configs"]
+
+    def share_heartbeat(self, g, m, how, topics, shift):
+        self.find(GROUP_KEY, self.group_name(g))
+        if how == "join":
+            before = self.members.get((g, m), {})
+            self.members[(g, m)] = {"id": before["id"] if "share" in before else str(uuid.uuid4()), "generation": -1, "epoch": JOIN_EPOCH, "owned": [], "share": True, "session": 0}
+        known = self.members.get((g, m))
+        if known is None or "share" not in known:
+            return "nobody"
+        epoch = {"join": JOIN_EPOCH, "leave": LEAVE_EPOCH}.get(how, known["epoch"] + shift)
+        names = [self.topic_name(t) for t in topics] if how == "join" else None
+        answer = self.share_beat(g, known, epoch, names)
+        if answer["ErrorCode"] == 0:
+            if how == "leave":
+                del self.members[(g, m)]
+            else:
+                self.taken(known, answer)
+        return [answer["ErrorCode"], "moves" if how != "leave" and answer["MemberEpoch"] else answer["MemberEpoch"]]
+
+    def share_beat(self, g, known, epoch, names):
+        body = {"GroupId": self.group_name(g), "MemberId": known["id"], "MemberEpoch": epoch, "RackId": None, "SubscribedTopicNames": names}
+        return self.call("ShareGroupHeartbeat", 1, body)
+
+    def share_settle(self, g):
+        """All members beat until the partitions of what they read are initialised and assigned."""
+        ours = sorted(m for (group, m), known in self.members.items() if group == g and "share" in known)
+        codes, quiet, began = set(), 0, time.monotonic()
+        while time.monotonic() - began < SETTLE_SECONDS_MAX:
+            before = [(self.members[(g, m)]["epoch"], self.members[(g, m)]["owned"]) for m in ours]
+            for m in ours:
+                answer = self.share_beat(g, self.members[(g, m)], self.members[(g, m)]["epoch"], None)
+                codes.add(answer["ErrorCode"])
+                if answer["ErrorCode"] == 0:
+                    self.taken(self.members[(g, m)], answer)
+            after = [(self.members[(g, m)]["epoch"], self.members[(g, m)]["owned"]) for m in ours]
+            quiet = quiet + 1 if before == after else 0
+            # States of share-partitions are made behind the heartbeats: a member that has nothing may get something yet.
+            if quiet >= (3 if all(owned for _, owned in after) else 40):
+                break
+            time.sleep(0.05)
+        by_id = {str(value): f"t{key}" for key, value in self.topics.items()}
+        all_ = sorted({(by_id.get(one["TopicId"], "?"), p) for m in ours for one in self.members[(g, m)]["owned"] for p in one["Partitions"]})
+        return [sorted(codes - {0}), [list(one) for one in all_]]
+
+    def share_fetch(self, g, m, t, p, says):
+        """Takes records, then says of each batch of them what it is told to. Which records come is compared, and how often they came."""
+        known = self.members.get((g, m))
+        if known is None or "share" not in known or t not in self.topics:
+            return "nobody"
+        for _ in range(20):
+            # A session that is there goes on; a partition may be added to it at any time.
+            partition = {"PartitionIndex": p, "AcknowledgementBatches": []}
+            body = {"GroupId": self.group_name(g), "MemberId": known["id"], "ShareSessionEpoch": known["session"], "MaxWaitMs": 300, "MinBytes": 1,
+                    "MaxBytes": 1 << 22, "MaxRecords": 500, "BatchSize": 500, "Topics": [{"TopicId": self.topics[t], "Partitions": [partition]}],
+                    "ForgottenTopicsData": []}
+            answer = self.call("ShareFetch", 1, body)
+            if answer["ErrorCode"]:
+                # SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH: begun again, as clients do.
+                if answer["ErrorCode"] in (122, 123) and known["session"]:
+                    known["session"] = 0
+                    continue
+                return [answer["ErrorCode"]]
+            known["session"] += 1
+            rows = [row for topic in answer["Responses"] for row in topic["Partitions"] if topic["TopicId"] == self.topics[t] and row["PartitionIndex"] == p]
+            if rows and (rows[0]["ErrorCode"] or rows[0]["AcquiredRecords"]):
+                break
+            if _ >= 2:
+                break
+        if not rows:
+            return [0, []]
+        row = rows[0]
+        acquired = [[one["FirstOffset"], one["LastOffset"], one["DeliveryCount"]] for one in row["AcquiredRecords"] or []]
+        took = sorted([offset, count] for first, last, count in acquired for offset in range(first, last + 1))
+        codes = [self.share_acknowledge(g, known, t, p, first, last, says) for first, last, _ in acquired] if says else []
+        return [row["ErrorCode"], took, sorted(set(codes))]
+
+    def share_acknowledge(self, g, known, t, p, first, last, says):
+        partition = {"PartitionIndex": p, "AcknowledgementBatches": [{"FirstOffset": first, "LastOffset": last, "AcknowledgeTypes": [says]}]}
+        body = {"GroupId": self.group_name(g), "MemberId": known["id"], "ShareSessionEpoch": known["session"],
+                "Topics": [{"TopicId": self.topics[t], "Partitions": [partition]}]}
+        answer = self.call("ShareAcknowledge", 1, body)
+        if answer["ErrorCode"] == 0:
+            known["session"] += 1
+        return answer["ErrorCode"] or max(row["ErrorCode"] for topic in answer["Responses"] for row in topic["Partitions"])
+
+    def share_alter(self, g, places, offset):
+        self.find(GROUP_KEY, self.group_name(g))
+        topics = [{"TopicName": self.topic_name(t), "Partitions": [{"PartitionIndex": p, "StartOffset": offset}]} for t, p in places]
+        answer = self.call("AlterShareGroupOffsets", 0, {"GroupId": self.group_name(g), "Topics": topics})
+        return [answer["ErrorCode"], sorted([self.short(topic["TopicName"]), p["PartitionIndex"], p["ErrorCode"]]
+                                            for topic in answer["Responses"] for p in topic["Partitions"])]
+
+    def share_delete(self, g, ts):
+        topics = [{"TopicName": self.topic_name(t)} for t in ts]
+        answer = self.call("DeleteShareGroupOffsets", 0, {"GroupId": self.group_name(g), "Topics": topics})
+        return [answer["ErrorCode"], sorted([self.short(topic["TopicName"]), topic["ErrorCode"]] for topic in answer["Responses"])]
+
+    def share_offsets(self, g):
+        group = self.call("DescribeShareGroupOffsets", 1, {"Groups": [{"GroupId": self.group_name(g), "Topics": None}]})["Groups"][0]
+        found = sorted([self.short(topic["TopicName"]), p["PartitionIndex"], p["StartOffset"], p["Lag"], p["ErrorCode"]]
+                       for topic in group["Topics"] for p in topic["Partitions"])
+        return [group["ErrorCode"], found]
+
+    def describe_share_group(self, g):
+        group = self.call("ShareGroupDescribe", 1, {"GroupIds": [self.group_name(g)]})["Groups"][0]
+        names = self.names_of(g, [one["MemberId"] for one in group["Members"]])
+        return [group["ErrorCode"], group["GroupState"], group["AssignorName"], names]

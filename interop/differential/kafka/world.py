@@ -1,0 +1,38 @@
+"""One conversation at one of the servers: the names that it uses, and what its clients remember."""
+import uuid
+from groups import Groups
+from shares import Shares
+from side import PASSING, Gone
+from topics import Topics
+from transactions import Transactions
+
+# Asked again while the servers differ: they follow their own changes at their own pace.
+READS = {"metadata", "describe_configs", "list_offsets", "fetch", "describe_transaction", "list_transactions", "describe_producers", "describe_group",
+         "list_groups", "fetch_offsets", "describe_consumer_group", "share_offsets", "describe_share_group"}
+
+
+class World(Topics, Transactions, Groups, Shares):
+    def __init__(self, side, prefix):
+        self.side, self.prefix = side, prefix
+        self.topics, self.producers, self.members = {}, {}, {}
+
+    def call(self, name, version, body, seconds=None, passing=PASSING):
+        return self.side.call(name, version, body, seconds, passing)
+
+    def find(self, kind, key):
+        return self.side.find(kind, key)
+
+    def restart(self, signal):
+        self.side.restart(signal)
+        return "restarted"
+
+    def do(self, operation):
+        name, arguments = operation
+        try:
+            return getattr(self, name)(**arguments)
+        except Gone as gone:
+            return f"gone: {gone}"
+
+
+def fresh_prefix():
+    return f"d{uuid.uuid4().hex[:10]}"
