@@ -67,7 +67,7 @@ def once(bench, cell, quick):
             faults = []
         except Failure as failure:
             faults = [str(failure)]
-        faults += attack.figures.faults()
+        faults += attack.figures.faults(quick)
         spoilt = attack.figures.gone
         return attack.figures, faults
     finally:

@@ -77,7 +77,7 @@ impl Drop for Connection {
     /// Whatever ended it, a bug included: nothing is delivered to it any more, and its subscriptions are gone.
     fn drop(&mut self) {
         self.client.out.release(CloseReason::Internal);
-        self.session.end(&self.broker.nats);
+        while self.session.leave(&self.broker.nats) {}
     }
 }
 
@@ -147,6 +147,9 @@ impl Connection {
         if self.client.out.dropped() >= DROPPED_MUCH {
             self.front().freed_much();
         }
+        while self.session.leave(&self.broker.nats) {
+            tokio::task::yield_now().await;
+        }
         reason
     }
 
@@ -155,7 +158,7 @@ impl Connection {
             let event = std::future::poll_fn(|cx| self.poll_event(cx)).await;
             let reason = match event {
                 Event::Read(next) => self.after_read(next).await,
-                Event::View(view) => self.look(view),
+                Event::View(view) => self.look(view).await,
                 Event::Tick => self.tick(),
             };
             if let Some(reason) = reason {
@@ -188,9 +191,9 @@ impl Connection {
         Poll::Ready(Event::Tick)
     }
 
-    fn look(&mut self, view: OwnersView) -> Option<CloseReason> {
-        if view.signals.expired {
-            self.session.remove_expired(&self.broker.nats);
+    async fn look(&mut self, view: OwnersView) -> Option<CloseReason> {
+        while view.signals.expired && self.session.remove_expired(&self.broker.nats) {
+            tokio::task::yield_now().await;
         }
         if view.signals.lame_duck {
             self.session.send_info(&self.broker.nats, true);

@@ -16,13 +16,16 @@ use tailrace_nats_wire::{
 use tailrace_subjects::{Dialect, Pattern, SubscribeError};
 
 use crate::aside::TURN;
+use crate::metrics::ReasonLabel;
 use crate::nats::NatsFront;
 use crate::nats::auth::Permissions;
 use crate::nats::burst::Burst;
 use crate::nats::capture::CaptureBurst;
 use crate::nats::client::Client;
 use crate::nats::close::CloseReason;
-use crate::nats::router::{Route, Target, deliver_to};
+use crate::nats::fan_out::{FanOut, Turn};
+use crate::nats::router::{Begun, Route, Target, deliver_to};
+use crate::nats::shapes::{Held, Shapes};
 use crate::nats::subscription::{ClientSubscription, Sid};
 
 /// A client that had no PONG yet gets no PING before this time.
@@ -40,11 +43,14 @@ pub(super) struct Session {
     info_sent: bool,
     permissions: Option<Arc<Permissions>>,
     subscriptions: HashMap<Sid, Owned>,
+    shapes: Shapes,
     next_number: u64,
     /// Sids by number, for subscriptions that end by themselves.
     limited: HashMap<u64, Sid>,
     pub(super) burst: Burst,
     pub(super) capture: CaptureBurst,
+    /// The message at the beginning of the input is on its way to very many.
+    fan_out: Option<Wide>,
     messages_in: u64,
     bytes_in: u64,
     pub(super) pings_unanswered: u32,
@@ -54,6 +60,13 @@ pub(super) struct Session {
 struct Owned {
     target: Arc<Target>,
     route: Route,
+    shape: Held,
+}
+
+struct Wide {
+    fan_out: Box<FanOut>,
+    /// Some topic acknowledges the message.
+    acknowledged: bool,
 }
 
 /// What the connection is to do after some input.
@@ -74,6 +87,9 @@ pub(super) enum Next {
 /// Operations after which the clock is looked at.
 const OPERATIONS_AT_ONCE: usize = 8;
 
+/// Subscriptions that are removed before others have their turn.
+const REMOVED_AT_ONCE: usize = 128;
+
 /// The same of messages that were delivered.
 const WORK_AT_ONCE: u64 = 64;
 
@@ -93,10 +109,12 @@ impl Session {
             info_sent: false,
             permissions: None,
             subscriptions: HashMap::new(),
+            shapes: Shapes::default(),
             next_number: 0,
             limited: HashMap::new(),
             burst: Burst::default(),
             capture: CaptureBurst::default(),
+            fan_out: None,
             messages_in: 0,
             bytes_in: 0,
             pings_unanswered: 0,
@@ -129,10 +147,12 @@ impl Session {
             match self.parser.next(&input[used..]) {
                 Ok(Step::More(bytes)) => break Next::Read(bytes),
                 Ok(Step::Done(op, bytes)) => {
-                    used += bytes;
-                    if let Some(next) = self.carry_out(front, op) {
+                    if let Some(next) = self.carry_out(front, op, began) {
+                        // What is not done yet is read again.
+                        used += if self.fan_out.is_none() { bytes } else { 0 };
                         break next;
                     }
+                    used += bytes;
                     operations += 1;
                     let work = self.burst.work();
                     if operations >= OPERATIONS_AT_ONCE || work - work_before >= WORK_AT_ONCE {
@@ -160,7 +180,7 @@ impl Session {
     }
 
     #[inline]
-    fn carry_out(&mut self, front: &NatsFront, op: ClientOp<'_>) -> Option<Next> {
+    fn carry_out(&mut self, front: &NatsFront, op: ClientOp<'_>, began: Instant) -> Option<Next> {
         if self.unauthenticated && !matches!(op, ClientOp::Connect(_) | ClientOp::Ignored) {
             match front.auth().guest() {
                 Some(permissions) => self.become_user(permissions),
@@ -172,7 +192,7 @@ impl Session {
             }
         }
         match op {
-            ClientOp::Publish(message) => return self.publish(front, &message),
+            ClientOp::Publish(message) => return self.publish(front, &message, began + TURN),
             ClientOp::Connect(json) => return self.connect(json),
             ClientOp::Subscribe { subject, queue, sid } => self.subscribe(front, subject, queue, sid),
             ClientOp::Unsubscribe { sid, max } => self.unsubscribe(front, sid, max),
@@ -344,7 +364,10 @@ impl Session {
     // ---- PUB ----
 
     #[inline]
-    fn publish(&mut self, front: &NatsFront, message: &Message<'_>) -> Option<Next> {
+    fn publish(&mut self, front: &NatsFront, message: &Message<'_>, until: Instant) -> Option<Next> {
+        if let Some(wide) = self.fan_out.take() {
+            return self.fan_out(front, message, wide, until);
+        }
         if message.headers.is_some() && !self.options.headers {
             // As nats-server: a client that does not speak of headers must not send them.
             return Some(Next::Close(CloseReason::Protocol));
@@ -368,10 +391,43 @@ impl Session {
         }
         self.ok();
         let (router, capture, mut acknowledged) = (front.router(), &mut self.capture, false);
-        let deliveries = router.publish(&mut self.burst, Some(&self.client), message, |binding| {
+        let begun = router.begin_publish(&mut self.burst, &self.client, message, |binding| {
             acknowledged |= binding.acknowledges();
             capture.push(binding, message);
         });
+        match begun {
+            Begun::Done(deliveries) => self.published(front, message, deliveries, acknowledged),
+            Begun::Wide(fan_out) => {
+                return self.fan_out(front, message, Wide { fan_out, acknowledged }, until);
+            }
+        }
+        None
+    }
+
+    /// Delivers to some of very many, and to the others in the turns that follow.
+    fn fan_out(
+        &mut self,
+        front: &NatsFront,
+        message: &Message<'_>,
+        mut wide: Wide,
+        until: Instant,
+    ) -> Option<Next> {
+        let turn = Turn { burst: &mut self.burst, origin: Some(&self.client), message, until };
+        let (capture, acknowledged) = (&mut self.capture, &mut wide.acknowledged);
+        let done = wide.fan_out.go_on(front.router(), turn, |binding| {
+            *acknowledged |= binding.acknowledges();
+            capture.push(binding, message);
+        });
+        let Some(deliveries) = done else {
+            self.fan_out = Some(wide);
+            return Some(Next::Rest);
+        };
+        self.published(front, message, deliveries, wide.acknowledged);
+        None
+    }
+
+    #[inline]
+    fn published(&mut self, front: &NatsFront, message: &Message<'_>, deliveries: usize, acknowledged: bool) {
         if deliveries == 0
             && !acknowledged
             && self.options.no_responders
@@ -379,7 +435,6 @@ impl Session {
         {
             self.answer_no_responders(front, message.subject, reply);
         }
-        None
     }
 
     /// HMSG with status 503, to the client's own subscription that waits for the answer.
@@ -416,16 +471,19 @@ impl Session {
             return Err(ProtocolError::SubscribePermission(text(subject), queue.map(text)));
         }
         let sid = Sid::new(sid);
-        if self.subscriptions.len() >= front.limits().subscriptions_max
-            || self.subscriptions.contains_key(&sid)
-        {
-            // Those that have had their last message are still there.
+        // Those that have had their last message may still be there.
+        if self.subscriptions.get(&sid).is_some_and(Owned::has_ended) {
+            self.remove(front, &sid);
+        }
+        if self.subscriptions.len() >= front.limits().subscriptions_max {
             self.remove_expired(front);
         }
         if self.subscriptions.len() >= front.limits().subscriptions_max {
-            return Err(ProtocolError::MaximumSubscriptions);
+            return Err(refused(front, "subscriptions"));
         }
         let Entry::Vacant(place) = self.subscriptions.entry(sid.clone()) else { return Ok(()) };
+        let shape = self.shapes.take(&pattern, front.limits().shapes_max);
+        let Ok(shape) = shape else { return Err(refused(front, "shapes")) };
         self.next_number += 1;
         let filtered =
             self.permissions.as_ref().is_some_and(|permissions| permissions.filters(subject, queue));
@@ -433,10 +491,15 @@ impl Session {
         let subscription = ClientSubscription::new(&self.client, sid, self.next_number, queue, filtered);
         let (target, route) = match front.router().subscribe(&pattern, subscription) {
             Ok(subscribed) => subscribed,
-            Err(SubscribeError::Text(_)) => return Err(ProtocolError::InvalidSubject),
-            Err(_) => return Err(ProtocolError::MaximumSubscriptions),
+            Err(error) => {
+                self.shapes.release(shape);
+                return Err(match error {
+                    SubscribeError::Text(_) => ProtocolError::InvalidSubject,
+                    _ => refused(front, "server"),
+                });
+            }
         };
-        place.insert(Owned { target, route });
+        place.insert(Owned { target, route, shape });
         self.client.counts.subscriptions.fetch_add(1, Ordering::Relaxed);
         front.metrics().subscriptions.inc();
         front.metrics().subscriptions_made.inc();
@@ -465,28 +528,42 @@ impl Session {
             self.limited.remove(&subscription.number);
         }
         front.router().remove(owned.route);
+        self.shapes.release(owned.shape);
         self.client.counts.subscriptions.fetch_sub(1, Ordering::Relaxed);
         front.metrics().subscriptions.dec();
     }
 
-    /// Removes subscriptions that had as many messages as they wanted.
-    pub(super) fn remove_expired(&mut self, front: &NatsFront) {
-        for number in self.client.take_expired() {
-            if let Some(sid) = self.limited.remove(&number) {
+    /// Removes some of the subscriptions that had as many messages as they wanted. True if there may be more.
+    pub(super) fn remove_expired(&mut self, front: &NatsFront) -> bool {
+        let expired = self.client.take_expired(REMOVED_AT_ONCE);
+        for number in &expired {
+            if let Some(sid) = self.limited.remove(number) {
                 self.remove(front, &sid);
             }
         }
+        expired.len() == REMOVED_AT_ONCE
     }
 
-    /// The connection is over.
-    pub(super) fn end(&mut self, front: &NatsFront) {
-        let count = self.subscriptions.len();
-        for (_, owned) in self.subscriptions.drain() {
-            front.router().remove(owned.route);
+    /// The connection is over: some of its subscriptions go. True if there are more.
+    pub(super) fn leave(&mut self, front: &NatsFront) -> bool {
+        let sids: Vec<_> = self.subscriptions.keys().take(REMOVED_AT_ONCE).cloned().collect();
+        for sid in sids {
+            self.remove(front, &sid);
         }
-        self.client.counts.subscriptions.store(0, Ordering::Relaxed);
-        front.metrics().subscriptions.dec_by(i64::try_from(count).unwrap_or(i64::MAX));
+        !self.subscriptions.is_empty()
     }
+}
+
+impl Owned {
+    fn has_ended(&self) -> bool {
+        matches!(&*self.target, Target::Client(subscription) if subscription.has_ended())
+    }
+}
+
+/// One subscription too many.
+fn refused(front: &NatsFront, reason: &'static str) -> ProtocolError {
+    front.metrics().subscriptions_refused.get_or_create(&ReasonLabel { reason }).inc();
+    ProtocolError::MaximumSubscriptions
 }
 
 /// True for the replies that servers make up for each other and for acknowledgements.
