@@ -4,7 +4,7 @@
 # Each cell attacks a server of its own with a few connections, by frames that no client sends, while a prober (attacks/probe) asks it on every
 # protocol, every 5 ms: nobody may wait longer than 50 ms, and the process may not take more than queued.max.request.bytes and 64 MiB above what it
 # had. "row N" are the attacks that were found by hand, with their parameters; "sweep" goes through all APIs and verbs, with items repeated up to
-# --frame MIB (24; quick: 2), by the table in attacks/apis.py.
+# --frame MIB (24; quick: a quarter), by the table in attacks/apis.py.
 #
 # --quick: those that take a second or two, for a debug build on a machine that is not quiet, as .ci/run has it: nobody may wait for a second
 # longer than the machine itself kept its prober waiting, and what is to be answered at once has some seconds. What was found by hand cost

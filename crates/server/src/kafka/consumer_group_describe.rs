@@ -29,7 +29,11 @@ pub(crate) async fn handle(
     let mut groups = Vec::new();
     let mut charges = context.charges();
     for group_id in request.group_ids.into_iter().take(ITEMS_MAX) {
-        let described = describe(&context, &group_id).await;
+        let described = if charges.is_full() {
+            DescribedGroup { error_code: ErrorCode::PolicyViolation.code(), ..Default::default() }
+        } else {
+            describe(&context, &group_id).await
+        };
         charges.add(bytes_of(&described)).await;
         groups.push(DescribedGroup { group_id, authorized_operations: operations, ..described });
     }

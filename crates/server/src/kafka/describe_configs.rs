@@ -43,7 +43,9 @@ pub(crate) async fn handle(
         if number % TURN == TURN - 1 {
             tokio::task::yield_now().await;
         }
-        let described = if number < ITEMS_MAX {
+        let described = if charges.is_full() {
+            Err(Refusal::too_long())
+        } else if number < ITEMS_MAX {
             describe(&context, &image, &wanted)
         } else {
             Err(Refusal::too_many("resources"))

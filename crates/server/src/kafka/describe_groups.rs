@@ -31,6 +31,10 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         let mut charges = context.charges();
         // One after the other: what is asked for lies in memory, and may be named again and again.
         for group_id in request.groups.into_iter().take(ITEMS_MAX) {
+            if charges.is_full() {
+                groups.push(refused(group_id, ErrorCode::PolicyViolation, None));
+                continue;
+            }
             let named = vec![Arc::<str>::from(group_id.as_str())];
             let event = move |token| GroupEvent::Describe { token, groups: named };
             let asked = context.submit_group(&group_id, event).await;

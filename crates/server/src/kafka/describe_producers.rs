@@ -34,7 +34,11 @@ pub(crate) async fn handle(
         let mut partitions = Vec::with_capacity(indexes.len());
         for partition_index in indexes {
             let answer = PartitionResponse { partition_index, ..Default::default() };
-            let producers = producers(&context, &name, partition_index).await;
+            let producers = if charges.is_full() {
+                Err(Refusal::too_long())
+            } else {
+                producers(&context, &name, partition_index).await
+            };
             charges
                 .add(PARTITION_BYTES + producers.as_ref().map_or(0, |found| found.len() * PRODUCER_BYTES))
                 .await;

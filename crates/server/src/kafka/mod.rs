@@ -238,6 +238,9 @@ impl Context {
 /// What an answer may take that is made on the event loop, before it is charged: a few topics' partitions, and what every client asks.
 const UNCHARGED_BYTES: usize = 1024 * 1024;
 
+/// An answer that takes so much gets no further groups, resources or partitions: they are refused. One alone may take more.
+const ANSWER_BYTES_MAX: usize = 32 * 1024 * 1024;
+
 /// Answers are charged in steps of so many bytes, from the second step on: who asks for little waits for nobody.
 const CHARGED_BYTES: usize = 256 * 1024;
 
@@ -249,6 +252,11 @@ pub(crate) struct Charges<'a> {
 }
 
 impl Charges<'_> {
+    /// True if nothing more is to be put into the answer.
+    pub(crate) fn is_full(&self) -> bool {
+        self.taken >= ANSWER_BYTES_MAX
+    }
+
     /// Another part takes so many bytes. Waits where too many answers are being made, or wait to be read.
     pub(crate) async fn add(&mut self, bytes: usize) {
         self.taken += bytes;

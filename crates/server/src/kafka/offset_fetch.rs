@@ -31,7 +31,7 @@ const GROUPS_FROM: i16 = 8;
 const IDS_FROM: i16 = 10;
 
 /// Groups whose positions are gathered at the same time. Further ones are asked one after the other, as their answers are made.
-const GROUPS_AT_ONCE: usize = 16;
+const GROUPS_AT_ONCE: usize = 4;
 
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let request: OffsetFetchRequest = decode(&context, reader)?;
@@ -72,7 +72,7 @@ async fn several(context: Arc<Context>, request: OffsetFetchRequest) -> Result<D
             } else if let Some((number, group)) = rest.next() {
                 let group_id = group.group_id.clone();
                 // Each answer may be longer than its question.
-                let fetched = if number >= ITEMS_MAX {
+                let fetched = if number >= ITEMS_MAX || charges.is_full() {
                     Err(ErrorCode::PolicyViolation)
                 } else {
                     let fetch = OffsetsEvent::Fetch(fetch_request(group, version, require_stable));
