@@ -67,7 +67,7 @@ def once(bench, cell, quick):
             faults = []
         except Failure as failure:
             faults = [str(failure)]
-        faults += attack.figures.faults()
+        faults += attack.figures.faults(quick)
         spoilt = attack.figures.gone
         return attack.figures, faults
     finally:
@@ -106,12 +106,12 @@ def main():
     arguments.add_argument("--quick", action="store_true")
     arguments.add_argument("--table", action="store_true")
     arguments.add_argument("--list", action="store_true")
-    arguments.add_argument("--frame", type=int)
+    arguments.add_argument("--frame", type=float)
     given = arguments.parse_args()
     if given.table:
         print(table.markdown(FIGURES, {cell.name for cell in cells(1)}))
         return 0
-    frame_mib = given.frame or (2 if given.quick else 24)
+    frame_mib = given.frame or (0.25 if given.quick else 24)
     chosen = [cell for cell in cells(frame_mib) if ONLY in cell.name and (cell.quick or not given.quick)]
     if given.list:
         print(*(cell.name for cell in chosen), sep="\n")

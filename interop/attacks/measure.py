@@ -12,6 +12,9 @@ PROBE = HERE / "target/probe"
 TOPIC = "probe"
 # What one connection may cost the others: the longest wait of a probe on another connection, on two cores.
 GAP_MS_MAX = float(os.environ.get("ATTACKS_GAP_MS", 50))
+# What is quick is to be judged on machines that are not: beside what the machine itself was kept waiting it fails from here on. What was found
+# first cost seconds with a release build, and ten times as much with a debug build.
+QUICK_GAP_MS_MAX = float(os.environ.get("ATTACKS_QUICK_GAP_MS", 1000))
 # The documented budget (queued.max.request.bytes, by default), and what the goal allows beside it.
 BUDGET_MIB = int(os.environ.get("ATTACKS_BUDGET_MIB", 100))
 BESIDE_MIB = 64
@@ -77,13 +80,14 @@ class Figures:
             parts.append(f"{self.closed} of {self.connections} connections closed without an answer")
         return "; ".join(parts + [f"{name} {value}" for name, value in self.more.items()])
 
-    def faults(self):
+    def faults(self, quick):
+        gap_ms_max = QUICK_GAP_MS_MAX + self.machine_ms if quick else GAP_MS_MAX
         if self.killed:
             yield f"the server took {GUARD_MIB} MiB and was killed"
         elif self.gone:
             yield "the server has ended"
-        if self.gap_ms > GAP_MS_MAX:
-            yield f"others waited {self.gap_ms:.0f} ms, more than {GAP_MS_MAX:.0f}"
+        if self.gap_ms > gap_ms_max:
+            yield f"others waited {self.gap_ms:.0f} ms, more than {gap_ms_max:.0f}"
         if self.resident > BUDGET_MIB + BESIDE_MIB:
             yield f"{self.resident:.0f} MiB resident, more than {BUDGET_MIB + BESIDE_MIB}"
         if self.logged > max(LOG_BYTES_NOTHING, self.sent * LOG_SHARE_MAX):

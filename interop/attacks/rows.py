@@ -63,7 +63,7 @@ def announced(attack):
             time.sleep(0.05)
         wait = waited()
     attack.figures.more = {"a produce of 200 KB waited": f"{wait:.0f} ms", "before": f"{before:.0f} ms"}
-    check(wait <= 50 + before, f"a produce of 200 KB waited {wait:.0f} ms or more")
+    check(wait <= (1000 if attack.quick else 50) + before, f"a produce of 200 KB waited {wait:.0f} ms or more")
 
 
 # ---- 3: what is kept of a frame ----
@@ -148,14 +148,29 @@ def wide_subscriptions(words, publishes):
     return play
 
 
+def shapes_of_many(connections, shapes, publishes):
+    """Each connection has other mixtures of `a` and `*` in sixteen words; together they are more than the server has tables for."""
+    def play(attack):
+        strangers = [attack.nats() for _ in range(connections)]
+        for number, one in enumerate(strangers):
+            choices = (number * shapes + own for own in range(shapes))
+            words = ["*" if choice >> place & 1 else "a" for choice in choices for place in range(16)]
+            lines = [f"SUB {'.'.join(words[at:at + 16])}.zz {at}\r\n" for at in range(0, len(words), 16)]
+            attack.send(one, "".join(lines).encode() + b"PING\r\n")
+        check(attack.until(lambda: all(wire.nats_done(one, 0) for one in strangers), 60), "the subscriptions are not taken")
+        subject = ".".join("a" * 16)
+        publish(attack, [f"PUB {subject}.{number} 0\r\n\r\n".encode() for number in range(publishes)])
+    return play
+
+
 def fan_out(reads):
-    """50,000 subscriptions of one client to one subject, then 800 messages of eight bytes."""
+    """50,000 subscriptions of one client to one subject, then 800 messages of eight bytes; quick: 40."""
     def play(attack):
         one = attack.nats(reads=reads)
         attack.send(one, "".join(f"SUB x {number}\r\n" for number in range(50_000)).encode())
         one.sender.join(30)
         time.sleep(1)
-        publish(attack, [b"PUB x 8\r\n12345678\r\n"] * 800)
+        publish(attack, [b"PUB x 8\r\n12345678\r\n"] * (40 if attack.quick else 800))
     return play
 
 
@@ -189,7 +204,7 @@ def expressions(members):
         attack.figures.more = {"processor time": f"{attack.figures.cpu_seconds:.1f} s", "a heartbeat of the first quarter": f"{first * 1000:.0f} ms",
                                "of the last": f"{last * 1000:.0f} ms"}
         # What others have had compiled is not compiled again.
-        check(last <= 3 * first + 0.05, f"a heartbeat takes {last * 1000:.0f} ms where others have expressions, {first * 1000:.0f} where nobody has")
+        check(last <= 3 * first + (1 if attack.quick else 0.05), f"a heartbeat takes {last * 1000:.0f} ms where others have expressions, {first * 1000:.0f} where nobody has")
     return play
 
 
@@ -209,8 +224,9 @@ def patterns(each):
 # ---- 8: HTTP ----
 
 def silent_http(reconnecting):
-    """Connections that say nothing; a probe of /healthz is to be answered within a second."""
+    """Connections that say nothing; a probe of /healthz is to be answered within a second, on a machine that may be noisy within five."""
     def play(attack):
+        within = 5 if attack.quick else 1
         count = 200 if reconnecting else 64
         where, late, asked = attack.server.http, 0, 8 if attack.quick else 16
         with attack.watched(left=False):
@@ -225,12 +241,12 @@ def silent_http(reconnecting):
                         if one.closed:
                             one.close()
                             silent[number] = attack.stranger(where)
-                status, took = wire.http_get(where, seconds=1)
+                status, took = wire.http_get(where, seconds=within)
                 probes += 1
                 late += status != 200
                 slowest = max(slowest, took)
-        attack.figures.more = {"probes of /healthz": f"{probes}, {late} without an answer within 1 s", "slowest": f"{slowest * 1000:.0f} ms"}
-        check(not late, f"{late} of {probes} probes of /healthz had no answer within 1 s")
+        attack.figures.more = {"probes of /healthz": f"{probes}, {late} without an answer within {within} s", "slowest": f"{slowest * 1000:.0f} ms"}
+        check(not late, f"{late} of {probes} probes of /healthz had no answer within {within} s")
     return play
 
 
@@ -278,22 +294,53 @@ def refused(line):
 
 # ---- 10 and 12: what is held for those who do not read, or send little ----
 
+def unread_offsets(connections, each):
+    """A group's 200 positions with 4 KB of metadata each, named again and again in a frame of 8 KB; nobody reads."""
+    def play(attack):
+        server, topic, group = attack.server, "o", "g"
+        server.create(topic, 200)
+        note = "n" * 4000
+        for begin in range(0, 200, 50):
+            partitions = [{"PartitionIndex": begin + at, "CommittedOffset": 1, "CommittedMetadata": note} for at in range(50)]
+            body = {"GroupId": group, "GenerationIdOrMemberEpoch": -1, "Topics": [{"Name": topic, "Partitions": partitions}]}
+            server.call("OffsetCommit", 8, body)
+        body = {"Groups": Many({"GroupId": group, "Topics": None}), "RequireStable": False}
+        request = wire.frame(server.schema, "OffsetFetch", 8, body, frame_bytes=8 * 1024)
+        unread_answers(attack, request * each, connections)
+    return play
+
+
+def unread_groups(connections, each):
+    """A group whose only member has 500 KB of metadata, described again and again; nobody reads."""
+    def play(attack):
+        server, group = attack.server, "m"
+        protocols = [{"Name": "range", "Metadata": bytes(500_000)}]
+        body = {"GroupId": group, "SessionTimeoutMs": 1_800_000, "RebalanceTimeoutMs": 1_800_000, "ProtocolType": "consumer", "Protocols": protocols}
+        answer = server.call("JoinGroup", 3, body)
+        check(answer["ErrorCode"] == 0, f"join: {answer['ErrorCode']}")
+        request = wire.frame(server.schema, "DescribeGroups", 5, {"Groups": Many(group)}, frame_bytes=8 * 1024)
+        unread_answers(attack, request * each, connections)
+    return play
+
+
+def unread_answers(attack, requests, connections):
+    strangers = [attack.stranger(reads=False) for _ in range(connections)]
+    with attack.watched():
+        for one in strangers:
+            attack.send(one, requests)
+        time.sleep(2 if attack.quick else 8)
+        held = (attack.server.tell("peek")["resident_now"] - attack.server.baseline) / MIB
+    metric = attack.figures.metric
+    attack.figures.more = {"held while unread": f"{held:.0f} MiB"}
+    check(held < 64 or metric > held / 2, f"{held:.0f} MiB are held, and the metric says {metric:.0f}")
+
+
 def unread(attack):
     """20 connections, 50 DescribeConfigs of 16 KB on each; an answer has some tens of MB, and nobody reads."""
     topic = "d"
     attack.server.create(topic)
     body = {"Resources": Many({"ResourceType": 2, "ResourceName": topic, "ConfigurationKeys": None}), "IncludeSynonyms": True, "IncludeDocumentation": True}
-    request = wire.frame(attack.server.schema, "DescribeConfigs", 3, body, frame_bytes=16 * 1024)
-    strangers = [attack.stranger(reads=False) for _ in range(20)]
-    with attack.watched():
-        for one in strangers:
-            attack.send(one, request * 50)
-        time.sleep(2 if attack.quick else 8)
-        said = attack.server.tell("peek")
-        held = (said["resident_now"] - attack.server.baseline) / MIB
-    metric = attack.figures.metric
-    attack.figures.more = {"held while unread": f"{held:.0f} MiB"}
-    check(held < 64 or metric > held / 2, f"{held:.0f} MiB are held, and the metric says {metric:.0f}")
+    unread_answers(attack, wire.frame(attack.server.schema, "DescribeConfigs", 3, body, frame_bytes=16 * 1024) * 50, 20)
 
 
 def small_frames(connections):
@@ -354,7 +401,7 @@ def rebound(attack):
             one = attack.stranger(attack.server.http)
             attack.send(one, f"GET / HTTP/1.1\r\nHost: {host}:{port}\r\nOrigin: http://{host}:{port}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
                         "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode())
-            one.until(lambda s: s.received, 2)
+            one.until(lambda s: s.received, 10)
             time.sleep(0.05)
             said[host] = b"INFO" in one.tail or one.received > 200
     attack.figures.more = {"admitted": ", ".join(host for host, admitted in said.items() if admitted) or "nobody"}
@@ -382,6 +429,7 @@ def cells(Cell):
         Cell("row 6: 65,536 subscriptions {a,*}^16.zz, 200 publishes", wide_subscriptions(16, 200)),
         Cell("row 6: 262,144 subscriptions {a,*}^18.zz, 60 publishes", wide_subscriptions(18, 60)),
         Cell("row 6: 4,096 subscriptions {a,*}^12.zz, 1,000 publishes", wide_subscriptions(12, 1000), quick=True),
+        Cell("row 6: 150 connections with 64 shapes each, 1,000 publishes", shapes_of_many(150, 64, 1000)),
         Cell("row 7: 10 members with a regular expression each", expressions(10), quick=True),
         Cell("row 7: 40 members with a regular expression each", expressions(40)),
         Cell("row 7: 240 members with a regular expression each", expressions(240)),
@@ -390,6 +438,9 @@ def cells(Cell):
         Cell("row 9: refused publishes with control bytes", refused(noisy), quick=True, settings=users_file),
         Cell("row 9: refused subscriptions with control bytes", refused(b"SUB \x1b[31mred\x1b]0;title\x07\rover.##### 1\r\n"), settings=users_file),
         Cell("row 10: 20 connections, 50 DescribeConfigs each, unread", unread),
+        Cell("row 10: 20 connections, a group's 200 positions again and again, unread", unread_offsets(20, 50)),
+        Cell("row 10: 2 connections, a group's 200 positions again and again, unread", unread_offsets(2, 2), quick=True),
+        Cell("row 10: 20 connections, a group of 500 KB described again and again, unread", unread_groups(20, 50)),
         Cell("row 11: 50,000 subscriptions to one subject, 800 messages", fan_out(True), quick=True),
         Cell("row 11: the same, and the subscriber does not read", fan_out(False)),
         Cell("row 12: 10,000 connections with 64 KiB of a frame each", small_frames(10_000)),

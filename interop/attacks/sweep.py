@@ -321,7 +321,7 @@ def all_verbs(attack):
 
 
 def cells(Cell, frame_mib):
-    frame_bytes = frame_mib * MIB
+    frame_bytes = int(frame_mib * MIB)
     return [
         Cell("sweep: every API is in the table", all_apis, quick=True, shares=True),
         Cell("sweep: every request is understood", all_requests, quick=True),

@@ -88,6 +88,16 @@ pub enum DecodeError {
         /// Where its size says that it ends.
         expected_end: usize,
     },
+    /// More tagged fields of a frame have no meaning than [`UNKNOWN_TAGS_MAX`](crate::UNKNOWN_TAGS_MAX).
+    #[error("{field} at byte {position}: expected at most {max} unknown tagged fields in a frame")]
+    TooManyUnknownTags {
+        /// Field that was being read.
+        field: &'static str,
+        /// Where the first one too many lies.
+        position: usize,
+        /// The limit.
+        max: usize,
+    },
     /// Decoding would take more memory than a frame of this size justifies, see
     /// [`memory_budget_bytes`](crate::memory_budget_bytes).
     #[error(

@@ -47,6 +47,7 @@ pub use header::{RequestHeader, ResponseHeader};
 pub use message::{Element, Message, Request, RequestVisitor, Response, Structure, VersionRange};
 pub use messages::api_key::ApiKey;
 pub use reader::{
-    MEMORY_BYTES_FREE, MEMORY_BYTES_PER_FRAME_BYTE, Reader, STRING_BYTES_MAX, Tag, memory_budget_bytes,
+    MEMORY_BYTES_FREE, MEMORY_BYTES_PER_FRAME_BYTE, Reader, STRING_BYTES_MAX, Tag, UNKNOWN_TAGS_MAX,
+    memory_budget_bytes,
 };
 pub use writer::{LINK_BYTES_MIN, OpenTag, Part, Writer, required};

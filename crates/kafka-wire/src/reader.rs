@@ -28,6 +28,10 @@ pub const fn memory_budget_bytes(frame_bytes: usize) -> usize {
     frame_bytes.saturating_mul(MEMORY_BYTES_PER_FRAME_BYTE).saturating_add(MEMORY_BYTES_FREE)
 }
 
+/// Most tagged fields of one frame that have no meaning here. Clients of later versions may send some; a frame full of them costs more
+/// to take apart than anything that it could ask for.
+pub const UNKNOWN_TAGS_MAX: usize = 1024;
+
 /// Position within a frame, and what its decoding may still cost.
 #[derive(Clone, Debug)]
 pub struct Reader {
@@ -35,6 +39,7 @@ pub struct Reader {
     position: usize,
     memory_budget: usize,
     memory_left: usize,
+    unknown_tags_left: usize,
 }
 
 /// A tagged field whose number and size were read, and whose content comes next.
@@ -62,7 +67,13 @@ impl Reader {
     /// Starts at the first byte of `frame`, which has no length prefix, with the budget that its length justifies.
     pub fn new(frame: Bytes) -> Self {
         let memory_budget = memory_budget_bytes(frame.len());
-        Self { frame, position: 0, memory_budget, memory_left: memory_budget }
+        Self {
+            frame,
+            position: 0,
+            memory_budget,
+            memory_left: memory_budget,
+            unknown_tags_left: UNKNOWN_TAGS_MAX,
+        }
     }
 
     /// Lets decoding take at most `bytes` of memory, however long the frame is. To be called before anything is read that takes some.
@@ -309,13 +320,18 @@ impl Reader {
     /// Reads the content of a tagged field that has no meaning here and keeps it in `fields`.
     ///
     /// # Errors
-    /// Keeping it exceeds the memory budget.
+    /// There are too many of them, or keeping it exceeds the memory budget.
     pub fn unknown_tag(
         &mut self,
         tag: Tag,
         fields: &mut TaggedFields,
         field: &'static str,
     ) -> Result<(), DecodeError> {
+        let position = self.position;
+        self.unknown_tags_left = self
+            .unknown_tags_left
+            .checked_sub(1)
+            .ok_or(DecodeError::TooManyUnknownTags { field, position, max: UNKNOWN_TAGS_MAX })?;
         self.charge(TaggedFields::PUSH_BYTES_MAX, field)?;
         let data = self.slice(tag.end.saturating_sub(self.position), field)?;
         fields.push(TaggedField { tag: tag.number, data });

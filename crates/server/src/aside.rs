@@ -116,6 +116,21 @@ impl Aside {
         std::future::poll_fn(|cx| ticket.poll_reserve(bytes, cx)).await
     }
 
+    /// Takes room without waiting.
+    pub(crate) fn take(&self, bytes: usize) -> Reservation {
+        self.room.take(bytes)
+    }
+
+    /// Bytes of it that are taken.
+    pub(crate) fn used(&self) -> usize {
+        self.room.used()
+    }
+
+    /// The most that were taken since this was asked last.
+    pub(crate) fn take_most(&self) -> usize {
+        self.room.take_most()
+    }
+
     /// True if somebody waits for room.
     pub(crate) fn is_short_of_room(&self) -> bool {
         self.room.has_line()

@@ -18,6 +18,7 @@ use crate::cluster::{Links, Receiver};
 use crate::controller::{ControllerShell, ProducerIdBlock};
 use crate::coordinators::Coordinators;
 use crate::dirty::DirtyPages;
+use crate::half_read::HalfRead;
 use crate::kafka::FetchSessions;
 use crate::metrics::Metrics;
 use crate::nats::NatsFront;
@@ -66,6 +67,7 @@ pub(crate) struct Broker {
     pub(crate) limits: Limits,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) budget: Arc<RequestBudget>,
+    pub(crate) half_read: Arc<HalfRead>,
     /// Where requests are decided that may take long.
     pub(crate) aside: Aside,
     pub(crate) links: Arc<Links>,

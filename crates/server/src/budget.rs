@@ -26,6 +26,8 @@ pub(crate) struct RequestBudget {
 #[derive(Debug, Default)]
 struct State {
     used: usize,
+    /// The most that was used since somebody asked.
+    most: usize,
     /// One frame goes beyond the bound.
     has_guest: bool,
     /// Those who wait, first come first served. At most one per connection.
@@ -63,7 +65,7 @@ impl RequestBudget {
     pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Reservation {
         let mut state = self.lock();
         state.used += bytes;
-        self.show(&state);
+        self.show(&mut state);
         Reservation { budget: Arc::clone(self), bytes, is_guest: false }
     }
 
@@ -77,7 +79,20 @@ impl RequestBudget {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn show(&self, state: &State) {
+    /// Bytes that are reserved.
+    pub(crate) fn used(&self) -> usize {
+        self.lock().used
+    }
+
+    /// The most bytes that were reserved since this was asked last.
+    pub(crate) fn take_most(&self) -> usize {
+        let mut state = self.lock();
+        let used = state.used;
+        std::mem::replace(&mut state.most, used)
+    }
+
+    fn show(&self, state: &mut State) {
+        state.most = state.most.max(state.used);
         self.gauge.set(i64::try_from(state.used).unwrap_or(i64::MAX));
     }
 }
@@ -126,7 +141,7 @@ impl Ticket {
         }
         // There may be room for the next one too.
         state.wake_first();
-        self.budget.show(&state);
+        self.budget.show(&mut state);
         Poll::Ready(Reservation { budget: Arc::clone(&self.budget), bytes, is_guest: false })
     }
 
@@ -160,7 +175,7 @@ impl Ticket {
         }
         // There may be room for the next one too.
         state.wake_first();
-        self.budget.show(&state);
+        self.budget.show(&mut state);
         Poll::Ready(())
     }
 }
@@ -191,7 +206,7 @@ impl Reservation {
         let mut state = self.budget.lock();
         state.used = state.used - self.bytes + bytes;
         self.bytes = bytes;
-        self.budget.show(&state);
+        self.budget.show(&mut state);
         state.wake_first();
     }
 }
@@ -201,7 +216,7 @@ impl Drop for Reservation {
         let mut state = self.budget.lock();
         state.used -= self.bytes;
         state.has_guest &= !self.is_guest;
-        self.budget.show(&state);
+        self.budget.show(&mut state);
         state.wake_first();
     }
 }

@@ -24,6 +24,7 @@ use tokio::time::Sleep;
 use crate::aside::TURN;
 use crate::broker::Broker;
 use crate::budget::{Reservation, SMALL_FRAME_BYTES, Ticket};
+use crate::half_read::Held;
 use crate::kafka::{self, Decided, RequestFrame};
 use crate::outbox::{Outbox, ReplyPart};
 use crate::tls::HandshakeError;
@@ -35,6 +36,9 @@ const READ_BYTES: usize = 16 * 1024;
 /// No further request is read while more than this waits to be sent, be it for the socket or for an earlier answer.
 /// Record batches count too, though they are in files, because they say how far the client lags.
 const OUTBOX_BYTES_MAX: u64 = 1024 * 1024;
+
+/// A frame of which less has arrived takes no more memory than that while it waits.
+const FEW_BYTES: usize = 2 * 1024;
 
 /// So many times what has arrived of a large frame is admitted.
 const ADMITTED_TIMES: usize = 4;
@@ -49,8 +53,11 @@ const LIMITS_INTERVAL: Duration = Duration::from_secs(1);
 /// altogether looks the same until something is sent to it.
 const HALF_CLOSED_MAX: Duration = Duration::from_secs(5);
 
-/// While others wait for room, an answer of which nothing was read for so long costs its connection.
-const SLOW_WHEN_SHORT: Duration = Duration::from_secs(2);
+/// Bytes of an answer that must be read between two looks at the limits, while others wait for room.
+const LEAST_ANSWER_BYTES: u64 = 1024 * 1024;
+
+/// So many looks in a row at which less was read cost the connection.
+const SLOW_LOOKS: u32 = 2;
 
 /// How every TLS client begins. As a frame's length it is beyond the default limit.
 const TLS_HANDSHAKE: [u8; 2] = [0x16, 0x03];
@@ -82,6 +89,8 @@ pub(crate) enum Closed {
         "a request did not arrive within tailrace.request.read.timeout.ms, or too slowly while others waited for memory"
     )]
     SlowRequest,
+    #[error("a request stopped half-way while others needed the memory")]
+    HalfRead,
     #[error("answers were not read within tailrace.response.write.timeout.ms")]
     SlowReader,
     #[error("{0}")]
@@ -98,6 +107,7 @@ impl Closed {
             Self::Handshake(_) => Some("tls_handshake"),
             Self::TlsOnPlain => Some("tls_on_plain"),
             Self::SlowRequest => Some("slow_request"),
+            Self::HalfRead => Some("half_read"),
             Self::SlowReader => Some("slow_reader"),
             Self::Protocol(_) => Some("protocol"),
         }
@@ -129,6 +139,9 @@ pub(crate) struct Connection {
     input: BytesMut,
     /// Bytes in `input` at the last look at the limits.
     input_before: usize,
+    /// Bytes that the client had taken at the last look, and looks in a row at which it took too few.
+    taken_before: u64,
+    slow_looks: u32,
     /// Arrival of the first byte of the frame in `input`.
     frame_started: Option<Instant>,
     /// Since when the client has had the time to send the frame in `input`.
@@ -141,6 +154,8 @@ pub(crate) struct Connection {
     ticket: Ticket,
     /// Memory for the frame being read, if it is a large one.
     reservation: Option<Reservation>,
+    /// A small frame that has stopped half-way.
+    half_read: Option<Held>,
     deciding: Option<Deciding>,
     replies: VecDeque<PendingReply>,
     /// Of answers that are ready and wait for an earlier one.
@@ -165,12 +180,15 @@ impl Connection {
             transport,
             input: BytesMut::new(),
             input_before: 0,
+            taken_before: 0,
+            slow_looks: 0,
             frame_started: None,
             frame_clock: None,
             paused: false,
             input_ended: None,
             ticket: broker.budget.ticket(),
             reservation: None,
+            half_read: None,
             deciding: None,
             replies: VecDeque::new(),
             replies_bytes: 0,
@@ -295,6 +313,9 @@ impl Connection {
 
     /// Takes the next frame out of the buffer, or reads more into it. True if either happened.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Result<bool, Closed> {
+        if self.half_read.as_ref().is_some_and(Held::is_given_up) {
+            return Err(Closed::HalfRead);
+        }
         let missing = match self.frame_bytes()? {
             Some(frame) if self.input.len() >= frame => {
                 self.begin_frame(frame);
@@ -308,6 +329,7 @@ impl Connection {
         };
         let room = missing.max(READ_BYTES);
         let Poll::Ready(count) = self.transport.poll_read(&mut self.input, room, cx)? else {
+            self.count_half_read(cx);
             return Ok(false);
         };
         let now = Instant::now();
@@ -319,6 +341,23 @@ impl Connection {
         self.frame_clock.get_or_insert(now);
         self.broker.metrics.bytes_received.inc_by(count as u64);
         Ok(true)
+    }
+
+    /// Nothing more comes for now: what there is of a small frame takes memory that was not asked for.
+    fn count_half_read(&mut self, cx: &Context<'_>) {
+        if self.input.is_empty() || self.reservation.as_ref().is_some_and(|held| held.bytes() > 0) {
+            self.half_read = None;
+            return;
+        }
+        if self.input.len() < FEW_BYTES && self.input.capacity() > 2 * FEW_BYTES {
+            self.input = BytesMut::from(&self.input[..]);
+        }
+        let bytes = self.input.capacity();
+        if self.half_read.as_ref().is_none_or(|held| held.bytes() != bytes) {
+            self.half_read = None;
+            let address = self.session.peer.ip();
+            self.half_read = Some(self.broker.half_read.hold(address, bytes, (Instant::now(), cx.waker())));
+        }
     }
 
     /// Length of the frame in front of the buffer with its length field, `None` while that has not arrived, or not enough of the frame to
@@ -377,6 +416,7 @@ impl Connection {
     fn begin_frame(&mut self, frame: usize) {
         let now = Instant::now();
         let started = self.frame_started.take().unwrap_or(now);
+        self.half_read = None;
         let mut bytes = self.input.split_to(frame).freeze();
         let next_started = (!self.input.is_empty()).then_some(now);
         (self.frame_started, self.frame_clock) = (next_started, next_started);
@@ -414,8 +454,12 @@ impl Connection {
         if self.outbox.stalled_since().is_some_and(|since| since.elapsed() >= limits.response_write_timeout) {
             return Err(Closed::SlowReader);
         }
-        let is_slow = self.outbox.stalled_since().is_some_and(|since| since.elapsed() >= SLOW_WHEN_SHORT);
-        if is_slow && self.outbox.holds_room() && self.broker.aside.is_short_of_room() {
+        let taken =
+            self.outbox.taken_bytes() - std::mem::replace(&mut self.taken_before, self.outbox.taken_bytes());
+        let is_slow =
+            taken < LEAST_ANSWER_BYTES && self.outbox.holds_room() && self.broker.aside.is_short_of_room();
+        self.slow_looks = if is_slow { self.slow_looks + 1 } else { 0 };
+        if self.slow_looks > SLOW_LOOKS {
             return Err(Closed::SlowReader);
         }
         if self.input_ended.is_some_and(|since| since.elapsed() >= HALF_CLOSED_MAX) {

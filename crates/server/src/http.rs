@@ -14,7 +14,7 @@ use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -181,14 +181,23 @@ async fn respond(request: &Request<Incoming>, broker: &Arc<Broker>) -> Response<
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return response;
     }
-    let uri = request.uri();
-    broker.nats.monitor().asked_for(uri.path());
+    broker.nats.monitor().asked_for(request.uri().path());
+    // A client may ask for many pages at once: others have their turn between two of them.
+    tokio::task::yield_now().await;
+    let (broker, uri) = (Arc::clone(broker), request.uri().clone());
     match uri.path() {
-        "/healthz" => health(broker),
-        "/metrics" => metrics(broker),
-        "/clusterz" => typed(StatusCode::OK, "application/json", cluster::page(broker).await),
+        "/healthz" => health(&broker),
         "/" => index(),
-        path => match monitor::respond(broker, path, uri.query().unwrap_or_default()).await {
+        _ => broker.aside.run(page(Arc::clone(&broker), uri)).await,
+    }
+}
+
+/// A page that may be long. It is made beside the event loops.
+async fn page(broker: Arc<Broker>, uri: Uri) -> Response<Full<Bytes>> {
+    match uri.path() {
+        "/metrics" => metrics(&broker),
+        "/clusterz" => typed(StatusCode::OK, "application/json", cluster::page(&broker).await),
+        path => match monitor::respond(&broker, path, uri.query().unwrap_or_default()).await {
             Some(Answer::Page(page)) => typed(StatusCode::OK, "application/json", page),
             Some(Answer::BadQuery(reason)) => text(StatusCode::BAD_REQUEST, reason),
             None => text(StatusCode::NOT_FOUND, "not found: / lists what there is\n".into()),

@@ -21,6 +21,7 @@ mod damaged;
 mod dirty;
 mod disk;
 mod group_collector;
+mod half_read;
 mod http;
 mod kafka;
 mod listener;

@@ -3,7 +3,8 @@
 //! Under load, requests and batches of up to some MiB come and go all the time. By itself glibc gets each of them from the system
 //! and gives it back, and the kernel clears every page again: a quarter of the CPU of three nodes under full load.
 //!
-//! What waits for slow consumers of NATS lies in many buffers of 64 KiB that several threads allocate. glibc keeps such memory for the
+//! What waits for slow consumers of NATS lies in many buffers of 64 KiB that several threads allocate; requests and answers of Kafka
+//! lie in pieces of any size. glibc keeps such memory for the
 //! arena it came from, for ever: after one bad hour a server would hold gigabytes that nobody uses.
 
 use std::sync::Arc;
@@ -46,13 +47,16 @@ fn set_thresholds() {
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 fn set_thresholds() {}
 
-/// Gives memory back after slow consumers held much of it. Runs until the task is dropped.
+/// Gives memory back after slow consumers, requests or answers held much of it. Runs until the task is dropped.
 pub(crate) async fn give_back(broker: Arc<Broker>) {
     let mut most = 0;
     loop {
         tokio::time::sleep(LOOK_INTERVAL).await;
         let front = &broker.nats;
         let waiting: usize = front.clients().iter().map(|client| client.pending_bytes()).sum();
+        let waiting = waiting + broker.budget.used() + broker.aside.used();
+        let most_since = broker.budget.take_most() + broker.aside.take_most();
+        most = most.max(most_since);
         most = most.max(waiting);
         let freed = front.take_freed_much();
         if freed || most - waiting >= MUCH_BYTES {

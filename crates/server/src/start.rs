@@ -239,6 +239,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
     let broker = Arc::new(Broker {
         links,
         limits: Limits::of(&config),
+        half_read: Arc::default(),
         budget: RequestBudget::new(
             usize::try_from(config.queued_max_request_bytes).unwrap_or(usize::MAX),
             metrics.request_memory.clone(),

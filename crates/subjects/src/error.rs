@@ -122,6 +122,13 @@ pub enum SubscribeError {
         /// The limit.
         subscriptions_max: usize,
     },
+    /// The pattern's shape has no table, and the trie holds shapes of [`Limits::trie_words_max`](crate::Limits::trie_words_max) words.
+    /// Patterns of shapes that are there already are still taken.
+    #[error("no room for another shape of pattern: those without a table have {words_max} words at most")]
+    TooManyShapes {
+        /// The limit.
+        words_max: usize,
+    },
     /// The algorithm cannot hold such a pattern.
     #[error("{algorithm} does not support {feature}")]
     Unsupported {

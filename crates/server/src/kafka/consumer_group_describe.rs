@@ -27,11 +27,34 @@ pub(crate) async fn handle(
     let operations =
         if request.include_authorized_operations { GROUP_OPERATIONS } else { OPERATIONS_NOT_ASKED };
     let mut groups = Vec::new();
+    let mut charges = context.charges();
     for group_id in request.group_ids.into_iter().take(ITEMS_MAX) {
-        let described = describe(&context, &group_id).await;
+        let described = if charges.is_full() {
+            DescribedGroup { error_code: ErrorCode::PolicyViolation.code(), ..Default::default() }
+        } else {
+            describe(&context, &group_id).await
+        };
+        charges.add(bytes_of(&described)).await;
         groups.push(DescribedGroup { group_id, authorized_operations: operations, ..described });
     }
     ConsumerGroupDescribeResponse { groups, ..Default::default() }
+}
+
+/// What a group takes in the answer, about.
+fn bytes_of(group: &DescribedGroup) -> usize {
+    const MEMBER_BYTES: usize = 1024;
+    const TOPIC_BYTES: usize = 128;
+    let of_assignment = |assignment: &Assignment| {
+        let partitions = assignment.topic_partitions.iter().map(|topic| 4 * topic.partitions.len());
+        partitions.map(|bytes| TOPIC_BYTES + bytes).sum::<usize>()
+    };
+    let of_member = |member: &Member| {
+        MEMBER_BYTES
+            + TOPIC_BYTES * member.subscribed_topic_names.len()
+            + of_assignment(&member.assignment)
+            + of_assignment(&member.target_assignment)
+    };
+    MEMBER_BYTES + group.members.iter().map(of_member).sum::<usize>()
 }
 
 async fn describe(context: &Context, group: &str) -> DescribedGroup {

@@ -24,9 +24,6 @@ const TURN: usize = 64;
 /// What one setting takes in an answer, about, without its documentation and synonyms.
 const SETTING_BYTES: usize = 512;
 
-/// The answer is charged in steps of so many bytes.
-const CHARGED_BYTES: usize = 256 * 1024;
-
 /// What is shown beside name and value.
 #[derive(Clone, Copy)]
 struct Detail {
@@ -41,22 +38,20 @@ pub(crate) async fn handle(
     let image = context.broker.image();
     let detail = Detail { synonyms: request.include_synonyms, documentation: request.include_documentation };
     let mut results = Vec::with_capacity(request.resources.len().min(ITEMS_MAX));
-    let (mut taken, mut charged) = (0, 0);
+    let mut charges = context.charges();
     for (number, wanted) in request.resources.into_iter().enumerate() {
         if number % TURN == TURN - 1 {
             tokio::task::yield_now().await;
         }
-        let described = if number < ITEMS_MAX {
+        let described = if charges.is_full() {
+            Err(Refusal::too_long())
+        } else if number < ITEMS_MAX {
             describe(&context, &image, &wanted)
         } else {
             Err(Refusal::too_many("resources"))
         };
         let result = result(wanted, described, detail);
-        taken += bytes_of(&result);
-        if taken > charged {
-            charged = taken + CHARGED_BYTES;
-            context.charge(charged).await;
-        }
+        charges.add(bytes_of(&result)).await;
         results.push(result);
     }
     DescribeConfigsResponse { results, ..Default::default() }

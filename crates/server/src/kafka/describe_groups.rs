@@ -25,17 +25,20 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     let version = context.version();
     let operations =
         if request.include_authorized_operations { GROUP_OPERATIONS } else { OPERATIONS_NOT_ASKED };
-    let mut asked = Vec::new();
-    for group_id in request.groups.into_iter().take(ITEMS_MAX) {
-        let groups = vec![Arc::<str>::from(group_id.as_str())];
-        let answer =
-            context.submit_group(&group_id, move |token| GroupEvent::Describe { token, groups }).await;
-        asked.push((group_id, answer));
-    }
-    Ok(answer_later(context, async move {
-        let mut groups = Vec::with_capacity(asked.len());
-        for (group_id, asked) in asked {
-            groups.push(match asked.reply().await {
+    let context = Arc::new(context);
+    Ok(answer_later(Arc::clone(&context), async move {
+        let mut groups = Vec::new();
+        let mut charges = context.charges();
+        // One after the other: what is asked for lies in memory, and may be named again and again.
+        for group_id in request.groups.into_iter().take(ITEMS_MAX) {
+            if charges.is_full() {
+                groups.push(refused(group_id, ErrorCode::PolicyViolation, None));
+                continue;
+            }
+            let named = vec![Arc::<str>::from(group_id.as_str())];
+            let event = move |token| GroupEvent::Describe { token, groups: named };
+            let asked = context.submit_group(&group_id, event).await;
+            let group = match asked.reply().await {
                 Ok(GroupReply::Describe(described)) => match described.into_iter().next() {
                     Some(Ok(description)) => described_group(group_id, description, operations),
                     Some(Err(error)) => missing(group_id, &error, version),
@@ -43,10 +46,21 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
                 },
                 Ok(_) => refused(group_id, ErrorCode::UnknownServerError, None),
                 Err(code) => refused(group_id, code, None),
-            });
+            };
+            charges.add(bytes_of(&group)).await;
+            groups.push(group);
         }
         DescribeGroupsResponse { groups, ..Default::default() }
     }))
+}
+
+/// What a group takes in the answer, about.
+fn bytes_of(group: &DescribedGroup) -> usize {
+    const MEMBER_BYTES: usize = 512;
+    let of_member = |member: &DescribedGroupMember| {
+        MEMBER_BYTES + member.member_metadata.len() + member.member_assignment.len()
+    };
+    MEMBER_BYTES + group.members.iter().map(of_member).sum::<usize>()
 }
 
 fn described_group(group_id: String, group: ClassicDescription, operations: i32) -> DescribedGroup {

@@ -16,6 +16,10 @@ use crate::kafka::Context;
 use crate::kafka::commands::Refusal;
 use crate::kafka::lookup::{legal_name, replica_by_name};
 
+/// What a partition, and a producer, take in the answer, about.
+const PARTITION_BYTES: usize = 128;
+const PRODUCER_BYTES: usize = 128;
+
 pub(crate) async fn handle(
     context: Arc<Context>,
     request: DescribeProducersRequest,
@@ -26,11 +30,20 @@ pub(crate) async fn handle(
         wanted.entry(topic.name).or_default().extend(topic.partition_indexes);
     }
     let mut topics = Vec::with_capacity(wanted.len());
+    let mut charges = context.charges();
     for (name, indexes) in wanted {
         let mut partitions = Vec::with_capacity(indexes.len());
         for partition_index in indexes {
             let answer = PartitionResponse { partition_index, ..Default::default() };
-            partitions.push(match producers(&context, &name, partition_index).await {
+            let producers = if charges.is_full() {
+                Err(Refusal::too_long())
+            } else {
+                producers(&context, &name, partition_index).await
+            };
+            charges
+                .add(PARTITION_BYTES + producers.as_ref().map_or(0, |found| found.len() * PRODUCER_BYTES))
+                .await;
+            partitions.push(match producers {
                 Ok(active_producers) => PartitionResponse { active_producers, ..answer },
                 Err(refusal) => PartitionResponse {
                     error_code: refusal.code.code(),

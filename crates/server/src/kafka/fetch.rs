@@ -26,7 +26,7 @@ use crate::damaged;
 use crate::disk::ServerDisk;
 use crate::kafka::errors::log_code;
 use crate::kafka::fetch_session::{Admission, FetchTurn, TopicKey, Wanted};
-use crate::kafka::{Context, Decided, decode, leader_hints, nearby};
+use crate::kafka::{Context, Decided, carry_on_aside, decode, leader_hints, nearby};
 use crate::outbox::{FileSlice, ReplyPart};
 use crate::partitions::{PartitionHandle, PartitionSlot, TopicTable};
 
@@ -41,7 +41,7 @@ const VERSION_WITH_ENDS: i16 = 12;
 const WANTED_ON_LOOP: usize = 512;
 
 /// The same where up to a MiB of each is checked.
-const WANTED_ON_LOOP_WHEN_CHECKED: usize = 4;
+const WANTED_ON_LOOP_WHEN_CHECKED: usize = 1;
 
 /// Longest time that a fetch waits, whatever it asks for: its connection must notice the server's stop.
 const WAIT_MAX: Duration = Duration::from_secs(300);
@@ -140,11 +140,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     if turn.wanted.len() <= wanted_max {
         return decide_turn(context, turn, terms, rack).await;
     }
-    let broker = Arc::clone(broker);
-    Ok(match broker.aside.run(decide_turn(context, turn, terms, rack)).await? {
-        Decided::Later(promise) => Decided::Later(Box::pin(async move { broker.aside.run(promise).await })),
-        decided => decided,
-    })
+    carry_on_aside(Arc::clone(broker), decide_turn(context, turn, terms, rack)).await
 }
 
 async fn decide_turn(

@@ -71,8 +71,11 @@ pub(crate) async fn handle(context: Arc<Context>, request: MetadataRequest) -> M
 async fn all_topics(context: &Context) -> Vec<MetadataResponseTopic> {
     let table = Arc::clone(&context.broker.topics());
     let mut topics = Vec::with_capacity(table.iter().len());
+    let mut charges = context.charges();
     for topic in table.iter() {
-        topics.push(known(context, topic));
+        let topic = known(context, topic);
+        charges.add(bytes_of(&topic)).await;
+        topics.push(topic);
         if topics.len() % TURN == 0 {
             tokio::task::yield_now().await;
         }
@@ -87,16 +90,25 @@ async fn some_topics(
 ) -> Vec<MetadataResponseTopic> {
     let mut seen = HashSet::new();
     let mut topics = Vec::new();
+    let mut charges = context.charges();
     for (number, topic) in wanted.into_iter().enumerate() {
         if number % TURN == TURN - 1 {
             tokio::task::yield_now().await;
         }
         // As in Kafka a topic that is named twice is answered once.
         if seen.insert((topic.name.clone(), topic.topic_id)) {
-            topics.push(one_topic(context, topic, may_create).await);
+            let topic = one_topic(context, topic, may_create).await;
+            charges.add(bytes_of(&topic)).await;
+            topics.push(topic);
         }
     }
     topics
+}
+
+/// What a topic takes in the answer, about.
+fn bytes_of(topic: &MetadataResponseTopic) -> usize {
+    const PARTITION_BYTES: usize = 256;
+    PARTITION_BYTES * (1 + topic.partitions.len())
 }
 
 async fn one_topic(

@@ -185,14 +185,24 @@ impl Context {
         self.header.api_version
     }
 
-    /// The answer takes so much memory by now, or is about to. Where too many such answers are made, this one waits. Of requests that are
-    /// decided on the event loop it is not counted.
+    /// The answer takes so much memory by now, or is about to. Where too many such answers are made, this one waits. What is decided on
+    /// the event loop is counted once it has grown beyond [`UNCHARGED_BYTES`].
     pub(crate) async fn charge(&self, bytes: usize) {
-        let Some(mut room) = self.room().take() else { return };
+        let room = self.room().take();
+        let mut room = match room {
+            Some(room) => room,
+            None if bytes <= UNCHARGED_BYTES => return,
+            None => self.broker.aside.reserve(0).await,
+        };
         if bytes > room.bytes() {
             room.grow(bytes).await;
         }
         *self.room() = Some(room);
+    }
+
+    /// Charges an answer part by part.
+    pub(crate) fn charges(&self) -> Charges<'_> {
+        Charges { context: self, taken: 0, charged: CHARGED_BYTES }
     }
 
     fn room(&self) -> MutexGuard<'_, Option<Reservation>> {
@@ -222,6 +232,38 @@ impl Context {
             parts.push(ReplyPart::Room(Arc::new(room)));
         }
         Ok(parts)
+    }
+}
+
+/// What an answer may take that is made on the event loop, before it is charged: a few topics' partitions, and what every client asks.
+const UNCHARGED_BYTES: usize = 1024 * 1024;
+
+/// An answer that takes so much gets no further groups, resources or partitions: they are refused. One alone may take more.
+const ANSWER_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+/// Answers are charged in steps of so many bytes, from the second step on: who asks for little waits for nobody.
+const CHARGED_BYTES: usize = 256 * 1024;
+
+/// The parts of one answer, as they are made.
+pub(crate) struct Charges<'a> {
+    context: &'a Context,
+    taken: usize,
+    charged: usize,
+}
+
+impl Charges<'_> {
+    /// True if nothing more is to be put into the answer.
+    pub(crate) fn is_full(&self) -> bool {
+        self.taken >= ANSWER_BYTES_MAX
+    }
+
+    /// Another part takes so many bytes. Waits where too many answers are being made, or wait to be read.
+    pub(crate) async fn add(&mut self, bytes: usize) {
+        self.taken += bytes;
+        if self.taken > self.charged {
+            self.charged = self.taken + CHARGED_BYTES;
+            self.context.charge(self.charged).await;
+        }
     }
 }
 
@@ -266,10 +308,21 @@ pub(crate) async fn decide(
 /// Decides a request on the threads for those that may take long.
 async fn aside(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let broker = Arc::clone(&context.broker);
-    let room = broker.aside.reserve(reader.remaining().min(DECODED_BYTES_MAX)).await;
+    let room = match reader.remaining() {
+        // Nor does who asks with little.
+        bytes @ ..=table::LOOP_BYTES => broker.aside.take(bytes),
+        bytes => broker.aside.reserve(bytes.min(DECODED_BYTES_MAX)).await,
+    };
     *context.room() = Some(room);
-    let decided = broker.aside.run(table::dispatch(context, reader)).await?;
-    Ok(match decided {
+    carry_on_aside(broker, table::dispatch(context, reader)).await
+}
+
+/// Goes on with a request on the threads for those that may take long, because its answer may.
+async fn carry_on_aside(
+    broker: Arc<Broker>,
+    decision: impl Future<Output = Result<Decided, Closed>> + Send + 'static,
+) -> Result<Decided, Closed> {
+    Ok(match broker.aside.run(decision).await? {
         Decided::Later(promise) => Decided::Later(Box::pin(async move { broker.aside.run(promise).await })),
         decided => decided,
     })

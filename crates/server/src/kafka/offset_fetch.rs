@@ -19,7 +19,7 @@ use tailrace_types::TopicId;
 use crate::connection::Closed;
 use crate::kafka::commands::ITEMS_MAX;
 use crate::kafka::groups::{PendingGroup, group_code};
-use crate::kafka::{Context, Decided, answer_later, decode};
+use crate::kafka::{Context, Decided, answer_later, carry_on_aside, decode};
 
 /// First version whose answer has a code for the group; before, each partition tells.
 const GROUP_CODE_FROM: i16 = 2;
@@ -30,36 +30,59 @@ const GROUPS_FROM: i16 = 8;
 /// First version in which topics are named by id.
 const IDS_FROM: i16 = 10;
 
+/// Groups whose positions are gathered at the same time. Further ones are asked one after the other, as their answers are made.
+const GROUPS_AT_ONCE: usize = 4;
+
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let request: OffsetFetchRequest = decode(&context, reader)?;
-    if context.version() >= GROUPS_FROM {
-        several(context, request).await
-    } else {
-        one(context, request).await
-    }
+    let context = Arc::new(context);
+    let version = context.version();
+    let is_long = match version {
+        GROUPS_FROM.. => {
+            request.groups.len() > 1 || request.groups.iter().any(|group| group.topics.is_none())
+        }
+        _ => request.topics.is_none(),
+    };
+    let decision = {
+        let context = Arc::clone(&context);
+        async move {
+            if version >= GROUPS_FROM { several(context, request).await } else { one(context, request).await }
+        }
+    };
+    // A consumer asks for its own partitions; all that a group has may be a million.
+    if is_long { carry_on_aside(Arc::clone(&context.broker), decision).await } else { decision.await }
 }
 
-async fn several(context: Context, request: OffsetFetchRequest) -> Result<Decided, Closed> {
+async fn several(context: Arc<Context>, request: OffsetFetchRequest) -> Result<Decided, Closed> {
     let (version, require_stable) = (context.version(), request.require_stable);
-    let mut pending = Vec::with_capacity(request.groups.len().min(ITEMS_MAX));
-    for (number, group) in request.groups.into_iter().enumerate() {
+    let mut rest = request.groups.into_iter().enumerate();
+    let mut pending = Vec::with_capacity(GROUPS_AT_ONCE);
+    for (_, group) in rest.by_ref().take(GROUPS_AT_ONCE) {
         let group_id = group.group_id.clone();
-        if number >= ITEMS_MAX {
-            // Each answer may be longer than its question.
-            pending.push((group_id, None));
-            continue;
-        }
         let fetch = fetch_request(group, version, require_stable);
-        let asked = context.submit_offsets(group_id.clone(), OffsetsEvent::Fetch(fetch)).await;
-        pending.push((group_id, Some(asked)));
+        pending.push((group_id.clone(), context.submit_offsets(group_id, OffsetsEvent::Fetch(fetch)).await));
     }
-    Ok(answer_later(context, async move {
-        let mut groups = Vec::with_capacity(pending.len());
-        for (group_id, pending) in pending {
-            let fetched = match pending {
-                Some(pending) => fetched(pending).await,
-                None => Err(ErrorCode::PolicyViolation),
+    Ok(answer_later(Arc::clone(&context), async move {
+        let mut groups = Vec::new();
+        let mut charges = context.charges();
+        let mut pending = pending.into_iter();
+        loop {
+            let (group_id, fetched) = if let Some((group_id, pending)) = pending.next() {
+                (group_id, fetched(pending).await)
+            } else if let Some((number, group)) = rest.next() {
+                let group_id = group.group_id.clone();
+                // Each answer may be longer than its question.
+                let fetched = if number >= ITEMS_MAX || charges.is_full() {
+                    Err(ErrorCode::PolicyViolation)
+                } else {
+                    let fetch = OffsetsEvent::Fetch(fetch_request(group, version, require_stable));
+                    fetched(context.submit_offsets(group_id.clone(), fetch).await).await
+                };
+                (group_id, fetched)
+            } else {
+                break;
             };
+            charges.add(group_id.len() + fetched.as_ref().map_or(0, |topics| bytes_of(topics))).await;
             let group = OffsetFetchResponseGroup { group_id, ..Default::default() };
             groups.push(match fetched {
                 Ok(topics) => OffsetFetchResponseGroup {
@@ -71,6 +94,22 @@ async fn several(context: Context, request: OffsetFetchRequest) -> Result<Decide
         }
         OffsetFetchResponse { groups, ..Default::default() }
     }))
+}
+
+/// What the answer takes in memory, about, twice: as it is, and encoded.
+fn bytes_of(topics: &[FetchedTopic]) -> usize {
+    const PARTITION_BYTES: usize = 128;
+    let of_partition = |partition: &FetchedPartition| {
+        let metadata = match &partition.offset {
+            Ok(Some(committed)) => committed.metadata.len(),
+            _ => 0,
+        };
+        PARTITION_BYTES + 2 * metadata
+    };
+    let of_topic = |topic: &FetchedTopic| {
+        PARTITION_BYTES + topic.name.len() + topic.partitions.iter().map(of_partition).sum::<usize>()
+    };
+    topics.iter().map(of_topic).sum()
 }
 
 fn fetch_request(group: OffsetFetchRequestGroup, version: i16, require_stable: bool) -> FetchRequest {
@@ -90,7 +129,7 @@ fn fetch_request(group: OffsetFetchRequestGroup, version: i16, require_stable: b
     }
 }
 
-async fn one(context: Context, request: OffsetFetchRequest) -> Result<Decided, Closed> {
+async fn one(context: Arc<Context>, request: OffsetFetchRequest) -> Result<Decided, Closed> {
     let version = context.version();
     let wanted = |topic: &OffsetFetchRequestTopic| FetchTopic {
         topic: TopicRef::Name(topic.name.clone()),
@@ -103,12 +142,15 @@ async fn one(context: Context, request: OffsetFetchRequest) -> Result<Decided, C
         ..FetchRequest::default()
     };
     let pending = context.submit_offsets(request.group_id, OffsetsEvent::Fetch(fetch)).await;
-    Ok(answer_later(context, async move {
+    Ok(answer_later(Arc::clone(&context), async move {
         match fetched(pending).await {
-            Ok(topics) => OffsetFetchResponse {
-                topics: topics.into_iter().map(topic_of_one).collect(),
-                ..Default::default()
-            },
+            Ok(topics) => {
+                context.charges().add(bytes_of(&topics)).await;
+                OffsetFetchResponse {
+                    topics: topics.into_iter().map(topic_of_one).collect(),
+                    ..Default::default()
+                }
+            }
             Err(code) if version >= GROUP_CODE_FROM => {
                 OffsetFetchResponse { error_code: code.code(), ..Default::default() }
             }

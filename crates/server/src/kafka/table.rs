@@ -109,7 +109,7 @@ pub(crate) fn api_name(code: i16) -> Option<&'static str> {
 }
 
 /// Requests of every client's every second are decided on the event loop up to this size.
-const LOOP_BYTES: usize = 8 * 1024;
+pub(super) const LOOP_BYTES: usize = 8 * 1024;
 
 /// So are requests with records, most of whose bytes nobody looks into there.
 const LOOP_BYTES_WITH_RECORDS: usize = 2 * 1024 * 1024;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::aside::TURN;
 use crate::nats::client::Client;
 use crate::nats::metrics::NatsMetrics;
 use crate::nats::outbuf::PUBLISHERS_ROUNDS;
@@ -64,6 +65,12 @@ impl Burst {
     #[inline]
     pub(super) fn work(&self) -> u64 {
         self.messages_out + (self.lookups - self.cache_hits) * WORK_OF_LOOKUP
+    }
+
+    /// True if it has lasted for a turn.
+    #[inline]
+    pub(super) fn is_due(&self) -> bool {
+        self.work() >= WORK_OF_LOOKUP && self.read_at.elapsed() >= TURN
     }
 
     /// Takes note of a lookup, and whether a cache had the answer (1 or 0).

@@ -95,8 +95,11 @@ impl Client {
         self.out.signal(|signals| signals.expired = true);
     }
 
-    pub(super) fn take_expired(&self) -> VecDeque<u64> {
-        std::mem::take(&mut lock(&self.expired))
+    /// The oldest of them, so many at most.
+    pub(super) fn take_expired(&self, most: usize) -> Vec<u64> {
+        let mut expired = lock(&self.expired);
+        let most = most.min(expired.len());
+        expired.drain(..most).collect()
     }
 
     pub(super) fn active(&self, now: Instant) {

@@ -80,7 +80,7 @@ impl Drop for Connection {
     /// Whatever ended it, a bug included: nothing is delivered to it any more, and its subscriptions are gone.
     fn drop(&mut self) {
         self.client.out.release(CloseReason::Internal);
-        self.session.end(&self.broker.nats);
+        while self.session.leave(&self.broker.nats) {}
     }
 }
 
@@ -153,6 +153,9 @@ impl Connection {
         if self.client.out.dropped() >= DROPPED_MUCH {
             self.front().freed_much();
         }
+        while self.session.leave(&self.broker.nats) {
+            tokio::task::yield_now().await;
+        }
         reason
     }
 
@@ -161,7 +164,7 @@ impl Connection {
             let event = std::future::poll_fn(|cx| self.poll_event(cx)).await;
             let reason = match event {
                 Event::Read(next) => self.after_read(next).await,
-                Event::View(view) => self.look(view),
+                Event::View(view) => self.look(view).await,
                 Event::Tick => self.tick(),
             };
             if let Some(reason) = reason {
@@ -194,9 +197,9 @@ impl Connection {
         Poll::Ready(Event::Tick)
     }
 
-    fn look(&mut self, view: OwnersView) -> Option<CloseReason> {
-        if view.signals.expired {
-            self.session.remove_expired(&self.broker.nats);
+    async fn look(&mut self, view: OwnersView) -> Option<CloseReason> {
+        while view.signals.expired && self.session.remove_expired(&self.broker.nats) {
+            tokio::task::yield_now().await;
         }
         if view.signals.lame_duck {
             self.session.send_info(&self.broker.nats, true);
@@ -245,7 +248,7 @@ impl Connection {
         loop {
             self.finish_burst();
             // What was captured waits for the end of the burst: it is one batch for each partition.
-            if !matches!(next, Next::Rest) && self.session.has_to_wait() {
+            if !matches!(next, Next::Rest | Next::Again) && self.session.has_to_wait() {
                 self.settle().await;
             }
             match next {
@@ -259,7 +262,7 @@ impl Connection {
                     return None;
                 }
                 Next::Close(reason) => return Some(reason),
-                Next::Rest => {
+                Next::Rest | Next::Again => {
                     tokio::task::yield_now().await;
                     next = self.process();
                 }

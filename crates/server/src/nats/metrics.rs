@@ -23,6 +23,7 @@ pub(crate) struct NatsMetrics {
     pub(crate) connections_cut: Family<ReasonLabel, Counter>,
     pub(crate) subscriptions: Gauge,
     pub(crate) subscriptions_made: Counter,
+    pub(crate) subscriptions_refused: Family<ReasonLabel, Counter>,
     pub(crate) lookups: Counter,
     pub(crate) cache_hits: Counter,
     pub(crate) messages_in: Counter,
@@ -47,6 +48,7 @@ impl NatsMetrics {
             connections_cut: Family::default(),
             subscriptions: Gauge::default(),
             subscriptions_made: Counter::default(),
+            subscriptions_refused: Family::default(),
             lookups: Counter::default(),
             cache_hits: Counter::default(),
             messages_in: Counter::default(),
@@ -85,6 +87,11 @@ impl NatsMetrics {
         );
         r.register("nats_subscriptions", "Live NATS subscriptions", self.subscriptions.clone());
         r.register("nats_subscriptions_made", "NATS subscriptions made", self.subscriptions_made.clone());
+        r.register(
+            "nats_subscriptions_refused",
+            "NATS subscriptions refused because there were too many, by reason",
+            self.subscriptions_refused.clone(),
+        );
         r.register(
             "nats_matcher_lookups",
             "Published subjects that subscriptions were looked up for",

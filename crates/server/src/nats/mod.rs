@@ -12,6 +12,7 @@ pub(crate) mod capture;
 mod client;
 mod close;
 mod connection;
+mod fan_out;
 mod input;
 mod listener;
 pub(crate) mod live;
@@ -25,6 +26,7 @@ mod router;
 mod routes;
 mod secure;
 mod session;
+mod shapes;
 mod subscription;
 mod trace;
 mod websocket;
@@ -80,6 +82,8 @@ pub(crate) struct NatsLimits {
     pub(crate) payload_max: usize,
     pub(crate) connections_max: usize,
     pub(crate) subscriptions_max: usize,
+    /// Shapes of pattern of one connection.
+    pub(crate) shapes_max: usize,
     pub(crate) ping_interval: Duration,
     pub(crate) pings_max: u32,
     pub(crate) auth_timeout: Duration,
@@ -98,6 +102,7 @@ impl NatsLimits {
             payload_max,
             connections_max: size(config.tailrace_nats_max_connections.into()),
             subscriptions_max: size(config.tailrace_nats_max_subscriptions.into()),
+            shapes_max: size(config.tailrace_nats_max_subscription_shapes.into()),
             ping_interval: Duration::from_millis(config.tailrace_nats_ping_interval_ms),
             pings_max: config.tailrace_nats_ping_max,
             auth_timeout: Duration::from_millis(config.tailrace_nats_auth_timeout_ms),
@@ -342,7 +347,7 @@ impl NatsFront {
 
     /// Delivers a message of the server's own to subscribers. Topics do not capture it.
     pub(crate) fn publish(&self, burst: &mut Burst, message: &Message<'_>) -> usize {
-        self.router.publish(burst, None, message, |_| {})
+        self.router.publish(burst, message, |_| {})
     }
 
     /// Registers everything that this front counts.

@@ -1,6 +1,7 @@
 //! Queue groups: of each group that matches, one member gets the message.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::nats::router::Target;
@@ -49,19 +50,40 @@ impl QueuePicker {
         wanted: impl Fn(&[u8]) -> bool,
         mut deliver: impl FnMut(&ClientSubscription) -> bool,
     ) -> usize {
-        self.gather(targets, wanted);
-        let mut deliveries = 0;
-        for group in &mut self.groups {
-            let mut done = deliver(member(targets, group.picked));
-            let mut other = group.last;
-            while !done && other != NONE {
-                done = other != group.picked && deliver(member(targets, other));
-                other = self.before[other];
-            }
-            group.served = done;
-            deliveries += usize::from(done);
+        self.begin(targets.len());
+        self.gather(targets, 0..targets.len(), wanted);
+        (0..self.groups.len()).filter(|number| self.serve(targets, *number, &mut deliver)).count()
+    }
+
+    /// Forgets the groups of the message before. The next one has so many targets.
+    pub(super) fn begin(&mut self, targets: usize) {
+        self.groups.clear();
+        self.by_name.clear();
+        self.before.clear();
+        self.before.resize(targets, NONE);
+    }
+
+    /// Groups that were found.
+    pub(super) fn groups(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// Delivers to a member of one group. True if somebody has it.
+    pub(super) fn serve(
+        &mut self,
+        targets: &[Arc<Target>],
+        number: usize,
+        deliver: &mut impl FnMut(&ClientSubscription) -> bool,
+    ) -> bool {
+        let group = &mut self.groups[number];
+        let mut done = deliver(member(targets, group.picked));
+        let mut other = group.last;
+        while !done && other != NONE {
+            done = other != group.picked && deliver(member(targets, other));
+            other = self.before[other];
         }
-        deliveries
+        group.served = done;
+        done
     }
 
     /// True if the last message was delivered to a member of this group, which is told by the place of its name.
@@ -69,12 +91,15 @@ impl QueuePicker {
         self.find(name).is_some_and(|number| self.groups[number].served)
     }
 
-    fn gather(&mut self, targets: &[Arc<Target>], wanted: impl Fn(&[u8]) -> bool) {
-        self.groups.clear();
-        self.by_name.clear();
-        self.before.clear();
-        self.before.resize(targets.len(), NONE);
-        for (index, target) in targets.iter().enumerate() {
+    /// Puts the members among these targets into their groups, picking one of each.
+    pub(super) fn gather(
+        &mut self,
+        targets: &[Arc<Target>],
+        range: Range<usize>,
+        wanted: impl Fn(&[u8]) -> bool,
+    ) {
+        for index in range {
+            let target = &targets[index];
             let Target::Client(subscription) = &**target else { continue };
             let Some(queue) = &subscription.queue else { continue };
             if subscription.client.out.is_closed() || !wanted(queue) {

@@ -6,7 +6,7 @@
 //! recent subjects matched is kept by each thread and used while no subscription changes.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,6 +20,7 @@ use tailrace_types::TopicId;
 use crate::nats::burst::Burst;
 use crate::nats::capture::Binding;
 use crate::nats::client::Client;
+use crate::nats::fan_out::{FanOut, WIDE};
 use crate::nats::outbuf::{Appended, SHARED_BYTES_MIN};
 use crate::nats::queues::QueuePicker;
 use crate::nats::routes::{Key, Matches, NodeInterest, NodePicker, Routes};
@@ -39,8 +40,8 @@ pub(crate) enum Target {
 }
 
 /// What a lookup found besides plain subscriptions of clients and topics.
-const QUEUES: u8 = 1;
-const NODES: u8 = 2;
+pub(super) const QUEUES: u8 = 1;
+pub(super) const NODES: u8 = 2;
 
 /// Where messages go.
 pub(crate) struct Router {
@@ -166,15 +167,45 @@ impl Router {
     pub(super) fn publish(
         &self,
         burst: &mut Burst,
+        message: &Message<'_>,
+        captured: impl FnMut(&Arc<Binding>),
+    ) -> usize {
+        match self.begin(burst, None, message, usize::MAX, captured) {
+            Begun::Done(deliveries) => deliveries,
+            Begun::Wide(_) => unreachable!("nothing is as wide as that"),
+        }
+    }
+
+    /// As [`Router::publish`], for a client. A message for very many is left to the caller, who delivers it in several turns.
+    pub(super) fn begin_publish(
+        &self,
+        burst: &mut Burst,
+        origin: &Client,
+        message: &Message<'_>,
+        captured: impl FnMut(&Arc<Binding>),
+    ) -> Begun {
+        self.begin(burst, Some(origin), message, WIDE, captured)
+    }
+
+    #[inline]
+    fn begin(
+        &self,
+        burst: &mut Burst,
         origin: Option<&Client>,
         message: &Message<'_>,
+        wide: usize,
         mut captured: impl FnMut(&Arc<Binding>),
-    ) -> usize {
+    ) -> Begun {
         self.with_local(|local| {
             let hits = local.cache.hits();
             let Ok(targets) = local.cache.matches(&self.space, message.subject) else {
-                return 0;
+                return Begun::Done(0);
             };
+            if targets.len() > wide {
+                let targets = local.cache.take();
+                burst.looked_up(0);
+                return Begun::Wide(Box::new(FanOut::new(targets)));
+            }
             let mut outgoing = Outgoing { burst, origin, message, shared: None };
             let (mut deliveries, mut others) = (0, 0);
             for target in targets {
@@ -197,7 +228,7 @@ impl Router {
                 }
             }
             burst.looked_up(local.cache.hits() - hits);
-            deliveries
+            Begun::Done(deliveries)
         })
     }
 
@@ -249,6 +280,17 @@ impl Router {
         self.space.matches(subject, &mut found).is_ok() && !found.is_empty()
     }
 
+    /// Sends a message to the nodes among these targets. Returns how many get it.
+    pub(super) fn send_to_nodes(
+        &self,
+        targets: &[Arc<Target>],
+        queues: &QueuePicker,
+        message: &Message<'_>,
+    ) -> usize {
+        let matches = Matches { targets, is_served: |queue| queues.has_served(queue) };
+        self.with_local(|local| local.nodes.send(&self.routes, &matches, message))
+    }
+
     /// The plain subscription of `client` that would get a message on `subject`, for the answer that nobody listens.
     pub(super) fn own_subscription(&self, client: &Client, subject: &[u8]) -> Option<Arc<Target>> {
         let mut found = Vec::new();
@@ -277,18 +319,26 @@ impl Router {
     }
 }
 
+/// What became of a message.
+pub(super) enum Begun {
+    /// So many got it.
+    Done(usize),
+    /// Nobody has it yet.
+    Wide(Box<FanOut>),
+}
+
 /// A message on its way to several clients.
-struct Outgoing<'a, 'm> {
-    burst: &'a mut Burst,
-    origin: Option<&'a Client>,
-    message: &'a Message<'m>,
+pub(super) struct Outgoing<'a, 'm> {
+    pub(super) burst: &'a mut Burst,
+    pub(super) origin: Option<&'a Client>,
+    pub(super) message: &'a Message<'m>,
     /// Headers and payload, once they were copied for all.
-    shared: Option<Bytes>,
+    pub(super) shared: Option<Bytes>,
 }
 
 impl Outgoing<'_, '_> {
     /// True if the client gets it.
-    fn deliver(&mut self, subscription: &ClientSubscription) -> bool {
+    pub(super) fn deliver(&mut self, subscription: &ClientSubscription) -> bool {
         let client = &subscription.client;
         if let Some(origin) = self.origin
             && origin.id == client.id
@@ -413,22 +463,30 @@ impl Interest {
 
 /// Names of queue groups, each kept once.
 #[derive(Debug, Default)]
-struct QueueNames(Mutex<HashMap<Arc<[u8]>, ()>>);
+struct QueueNames(Mutex<NamesInUse>);
+
+#[derive(Debug, Default)]
+struct NamesInUse {
+    names: HashSet<Arc<[u8]>>,
+    /// At so many they are looked through next.
+    tidy_at: usize,
+}
 
 impl QueueNames {
-    /// At so many names, those that nobody uses are dropped.
+    /// At so many names, and whenever there are twice as many as nobody could drop, those that nobody uses are dropped.
     const TIDY_AT: usize = 1024;
 
     fn get(&self, name: &[u8]) -> Arc<[u8]> {
-        let mut names = lock(&self.0);
-        if let Some((known, ())) = names.get_key_value(name) {
+        let mut in_use = lock(&self.0);
+        if let Some(known) = in_use.names.get(name) {
             return Arc::clone(known);
         }
-        if names.len() >= Self::TIDY_AT && names.len().is_power_of_two() {
-            names.retain(|name, ()| Arc::strong_count(name) > 1);
+        if in_use.names.len() >= in_use.tidy_at.max(Self::TIDY_AT) {
+            in_use.names.retain(|name| Arc::strong_count(name) > 1);
+            in_use.tidy_at = 2 * in_use.names.len();
         }
         let name: Arc<[u8]> = name.into();
-        names.insert(Arc::clone(&name), ());
+        in_use.names.insert(Arc::clone(&name));
         name
     }
 }

@@ -16,14 +16,17 @@ use tailrace_nats_wire::{
 use tailrace_subjects::{Dialect, Pattern, SubscribeError};
 
 use crate::aside::TURN;
+use crate::metrics::ReasonLabel;
 use crate::nats::NatsFront;
 use crate::nats::auth::Permissions;
 use crate::nats::burst::Burst;
 use crate::nats::capture::CaptureBurst;
 use crate::nats::client::Client;
 use crate::nats::close::CloseReason;
+use crate::nats::fan_out::{FanOut, Turn};
 use crate::nats::reserved;
-use crate::nats::router::{Route, Target, deliver_to};
+use crate::nats::router::{Begun, Route, Target, deliver_to};
+use crate::nats::shapes::{Held, Shapes};
 use crate::nats::subscription::{ClientSubscription, Sid};
 use crate::nats::trace::Trace;
 
@@ -44,11 +47,14 @@ pub(super) struct Session {
     info_sent: bool,
     permissions: Option<Arc<Permissions>>,
     subscriptions: HashMap<Sid, Owned>,
+    shapes: Shapes,
     next_number: u64,
     /// Sids by number, for subscriptions that end by themselves.
     limited: HashMap<u64, Sid>,
     pub(super) burst: Burst,
     pub(super) capture: CaptureBurst,
+    /// The message at the beginning of the input is on its way to very many.
+    fan_out: Option<Wide>,
     messages_in: u64,
     bytes_in: u64,
     pub(super) pings_unanswered: u32,
@@ -58,6 +64,13 @@ pub(super) struct Session {
 struct Owned {
     target: Arc<Target>,
     route: Route,
+    shape: Held,
+}
+
+struct Wide {
+    fan_out: Box<FanOut>,
+    /// Some topic acknowledges the message.
+    acknowledged: bool,
 }
 
 /// What the connection is to do after some input.
@@ -71,12 +84,17 @@ pub(super) enum Next {
     Authenticate(Box<ConnectOptions>),
     /// Let others have their turn, then go on with the rest of the input.
     Rest,
+    /// The same, but the operation in front is not done: it is read again.
+    Again,
     /// Send what there is, and close.
     Close(CloseReason),
 }
 
 /// Operations after which the clock is looked at.
 const OPERATIONS_AT_ONCE: usize = 8;
+
+/// Subscriptions that are removed before others have their turn.
+const REMOVED_AT_ONCE: usize = 128;
 
 /// The same of messages that were delivered.
 const WORK_AT_ONCE: u64 = 64;
@@ -98,10 +116,12 @@ impl Session {
             info_sent: false,
             permissions: None,
             subscriptions: HashMap::new(),
+            shapes: Shapes::default(),
             next_number: 0,
             limited: HashMap::new(),
             burst: Burst::default(),
             capture: CaptureBurst::default(),
+            fan_out: None,
             messages_in: 0,
             bytes_in: 0,
             pings_unanswered: 0,
@@ -134,10 +154,11 @@ impl Session {
             match self.parser.next(&input[used..]) {
                 Ok(Step::More(bytes)) => break Next::Read(bytes),
                 Ok(Step::Done(op, bytes)) => {
-                    used += bytes;
-                    if let Some(next) = self.carry_out(front, op) {
+                    if let Some(next) = self.carry_out(front, op, began) {
+                        used += if matches!(next, Next::Again) { 0 } else { bytes };
                         break next;
                     }
+                    used += bytes;
                     operations += 1;
                     let work = self.burst.work();
                     if operations >= OPERATIONS_AT_ONCE || work - work_before >= WORK_AT_ONCE {
@@ -165,7 +186,7 @@ impl Session {
     }
 
     #[inline]
-    fn carry_out(&mut self, front: &NatsFront, op: ClientOp<'_>) -> Option<Next> {
+    fn carry_out(&mut self, front: &NatsFront, op: ClientOp<'_>, began: Instant) -> Option<Next> {
         if self.unauthenticated && !matches!(op, ClientOp::Connect(_) | ClientOp::Ignored) {
             match front.auth().guest() {
                 Some(permissions) => self.become_user(permissions),
@@ -177,7 +198,7 @@ impl Session {
             }
         }
         match op {
-            ClientOp::Publish(message) => return self.publish(front, &message),
+            ClientOp::Publish(message) => return self.publish(front, &message, began + TURN),
             ClientOp::Connect(json) => return self.connect(front, json),
             ClientOp::Subscribe { subject, queue, sid } => self.subscribe(front, subject, queue, sid),
             ClientOp::Unsubscribe { sid, max } => self.unsubscribe(front, sid, max),
@@ -240,10 +261,11 @@ impl Session {
                 return Some(Next::Close(CloseReason::Protocol));
             }
         };
-        if std::mem::replace(&mut self.connected, true) {
-            // It may be somebody else from now on: nats-server drops them too.
-            self.remove_all(front);
+        // It may be somebody else from now on: nats-server drops the subscriptions, too.
+        if self.connected && self.leave(front) {
+            return Some(Next::Again);
         }
+        self.connected = true;
         if self.asks_who {
             return Some(Next::Authenticate(Box::new(options)));
         }
@@ -355,7 +377,10 @@ impl Session {
     // ---- PUB ----
 
     #[inline]
-    fn publish(&mut self, front: &NatsFront, message: &Message<'_>) -> Option<Next> {
+    fn publish(&mut self, front: &NatsFront, message: &Message<'_>, until: Instant) -> Option<Next> {
+        if let Some(wide) = self.fan_out.take() {
+            return self.fan_out(front, message, wide, until);
+        }
         if self.options.pedantic && !is_literal(message.subject) {
             self.error(&ProtocolError::InvalidPublishSubject);
         }
@@ -384,14 +409,46 @@ impl Session {
             return None;
         }
         let (router, capture, mut acknowledged) = (front.router(), &mut self.capture, false);
-        let deliveries = router.publish(&mut self.burst, Some(&self.client), message, |binding| {
+        let begun = router.begin_publish(&mut self.burst, &self.client, message, |binding| {
             acknowledged |= binding.acknowledges();
             capture.push(binding, message);
         });
+        match begun {
+            Begun::Done(deliveries) => self.published(front, message, deliveries, acknowledged),
+            Begun::Wide(fan_out) => {
+                return self.fan_out(front, message, Wide { fan_out, acknowledged }, until);
+            }
+        }
+        None
+    }
+
+    /// Delivers to some of very many, and to the others in the turns that follow.
+    fn fan_out(
+        &mut self,
+        front: &NatsFront,
+        message: &Message<'_>,
+        mut wide: Wide,
+        until: Instant,
+    ) -> Option<Next> {
+        let turn = Turn { burst: &mut self.burst, origin: Some(&self.client), message, until };
+        let (capture, acknowledged) = (&mut self.capture, &mut wide.acknowledged);
+        let done = wide.fan_out.go_on(front.router(), turn, |binding| {
+            *acknowledged |= binding.acknowledges();
+            capture.push(binding, message);
+        });
+        let Some(deliveries) = done else {
+            self.fan_out = Some(wide);
+            return Some(Next::Again);
+        };
+        self.published(front, message, deliveries, wide.acknowledged);
+        None
+    }
+
+    #[inline]
+    fn published(&mut self, front: &NatsFront, message: &Message<'_>, deliveries: usize, acknowledged: bool) {
         if deliveries == 0 && !acknowledged {
             self.nobody_listens(front, message);
         }
-        None
     }
 
     #[inline]
@@ -453,19 +510,22 @@ impl Session {
             return Err(error);
         }
         let sid = Sid::new(sid);
-        if self.subscriptions.len() >= front.limits().subscriptions_max
-            || self.subscriptions.contains_key(&sid)
-        {
-            // Those that have had their last message are still there.
+        // Those that have had their last message may still be there.
+        if self.subscriptions.get(&sid).is_some_and(Owned::has_ended) {
+            self.remove(front, &sid);
+        }
+        if self.subscriptions.len() >= front.limits().subscriptions_max {
             self.remove_expired(front);
         }
         if self.subscriptions.len() >= front.limits().subscriptions_max {
-            return Err(ProtocolError::MaximumSubscriptions);
+            return Err(too_many(front, "subscriptions"));
         }
         // Of one that is there nobody looks at the subject, as in nats-server.
         let Entry::Vacant(place) = self.subscriptions.entry(sid.clone()) else { return Ok(()) };
         let pattern = Pattern::parse(Dialect::Nats, subject, front.router().limits())
             .map_err(|_| ProtocolError::InvalidSubject)?;
+        let shape = self.shapes.take(&pattern, front.limits().shapes_max);
+        let Ok(shape) = shape else { return Err(too_many(front, "shapes")) };
         self.next_number += 1;
         let filtered =
             self.permissions.as_ref().is_some_and(|permissions| permissions.filters(subject, queue));
@@ -473,10 +533,15 @@ impl Session {
         let subscription = ClientSubscription::new(&self.client, sid, self.next_number, queue, filtered);
         let (target, route) = match front.router().subscribe(&pattern, subscription) {
             Ok(subscribed) => subscribed,
-            Err(SubscribeError::Text(_)) => return Err(ProtocolError::InvalidSubject),
-            Err(_) => return Err(ProtocolError::MaximumSubscriptions),
+            Err(error) => {
+                self.shapes.release(shape);
+                return Err(match error {
+                    SubscribeError::Text(_) => ProtocolError::InvalidSubject,
+                    _ => too_many(front, "server"),
+                });
+            }
         };
-        place.insert(Owned { target, route });
+        place.insert(Owned { target, route, shape });
         self.client.counts.subscriptions.fetch_add(1, Ordering::Relaxed);
         front.metrics().subscriptions.inc();
         front.metrics().subscriptions_made.inc();
@@ -505,33 +570,42 @@ impl Session {
             self.limited.remove(&subscription.number);
         }
         front.router().remove(owned.route);
+        self.shapes.release(owned.shape);
         self.client.counts.subscriptions.fetch_sub(1, Ordering::Relaxed);
         front.metrics().subscriptions.dec();
     }
 
-    /// Removes subscriptions that had as many messages as they wanted.
-    pub(super) fn remove_expired(&mut self, front: &NatsFront) {
-        for number in self.client.take_expired() {
-            if let Some(sid) = self.limited.remove(&number) {
+    /// Removes some of the subscriptions that had as many messages as they wanted. True if there may be more.
+    pub(super) fn remove_expired(&mut self, front: &NatsFront) -> bool {
+        let expired = self.client.take_expired(REMOVED_AT_ONCE);
+        for number in &expired {
+            if let Some(sid) = self.limited.remove(number) {
                 self.remove(front, &sid);
             }
         }
+        expired.len() == REMOVED_AT_ONCE
     }
 
-    /// The connection is over.
-    pub(super) fn end(&mut self, front: &NatsFront) {
-        self.remove_all(front);
-    }
-
-    fn remove_all(&mut self, front: &NatsFront) {
-        let count = self.subscriptions.len();
-        for (_, owned) in self.subscriptions.drain() {
-            front.router().remove(owned.route);
+    /// Removes some of the subscriptions. True if there are more.
+    pub(super) fn leave(&mut self, front: &NatsFront) -> bool {
+        let sids: Vec<_> = self.subscriptions.keys().take(REMOVED_AT_ONCE).cloned().collect();
+        for sid in sids {
+            self.remove(front, &sid);
         }
-        self.limited.clear();
-        self.client.counts.subscriptions.store(0, Ordering::Relaxed);
-        front.metrics().subscriptions.dec_by(i64::try_from(count).unwrap_or(i64::MAX));
+        !self.subscriptions.is_empty()
     }
+}
+
+impl Owned {
+    fn has_ended(&self) -> bool {
+        matches!(&*self.target, Target::Client(subscription) if subscription.has_ended())
+    }
+}
+
+/// One subscription too many.
+fn too_many(front: &NatsFront, reason: &'static str) -> ProtocolError {
+    front.metrics().subscriptions_refused.get_or_create(&ReasonLabel { reason }).inc();
+    ProtocolError::MaximumSubscriptions
 }
 
 /// What CONNECT asks for that there is not, in nats-server's order.

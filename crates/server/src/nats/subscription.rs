@@ -99,6 +99,11 @@ impl ClientSubscription {
         if max > 0 && delivered + 1 >= max { Count::Last } else { Count::Counted }
     }
 
+    /// True if it has had its last message. May miss the one that is being delivered.
+    pub(super) fn has_ended(&self) -> bool {
+        self.max().is_some_and(|max| self.delivered() >= max)
+    }
+
     /// Ends it after `max` messages counted from its beginning. True if it has had them. To be called under the lock of the client's
     /// out-buffer.
     pub(super) fn limit(&self, max: u64) -> bool {

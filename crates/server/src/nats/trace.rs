@@ -64,7 +64,7 @@ fn is_subject(subject: &[u8]) -> bool {
     let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
     subject
         .split(|&byte| byte == b'.')
-        .all(|word| !matches!(word, b"" | b"*" | b">") && !word.iter().any(|byte| is_blank(byte)))
+        .all(|word| !matches!(word, b"" | b"*" | b">") && !word.iter().any(is_blank))
 }
 
 #[cfg(test)]

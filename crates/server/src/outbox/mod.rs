@@ -68,6 +68,8 @@ enum Item {
 pub(crate) struct Outbox {
     items: VecDeque<Item>,
     pending_bytes: u64,
+    /// Bytes that the socket has taken so far.
+    taken_bytes: u64,
     warming: Option<JoinHandle<io::Result<()>>>,
     metrics: Arc<Metrics>,
     /// What TLS is given next; stays empty on a plain connection.
@@ -80,12 +82,25 @@ impl Outbox {
     pub(crate) fn new(metrics: Arc<Metrics>) -> Self {
         let items = VecDeque::new();
         let staged = tls::Staged::default();
-        Self { items, pending_bytes: 0, warming: None, metrics, staged, last_progress: Instant::now() }
+        Self {
+            items,
+            pending_bytes: 0,
+            taken_bytes: 0,
+            warming: None,
+            metrics,
+            staged,
+            last_progress: Instant::now(),
+        }
     }
 
     /// Bytes not yet taken by the socket.
     pub(crate) fn pending_bytes(&self) -> u64 {
         self.pending_bytes
+    }
+
+    /// Bytes that the socket has taken so far.
+    pub(crate) fn taken_bytes(&self) -> u64 {
+        self.taken_bytes
     }
 
     /// True if everything was handed to the kernel.
@@ -268,6 +283,7 @@ impl Outbox {
 
     fn took(&mut self, bytes: u64) {
         self.pending_bytes -= bytes;
+        self.taken_bytes += bytes;
         self.metrics.bytes_sent.inc_by(bytes);
         self.last_progress = Instant::now();
     }

@@ -106,6 +106,40 @@ async fn headers_that_make_no_sense_end_the_connection() {
 
 /// KIP-511: error 35 in the layout of version 0; the connection goes on.
 #[tokio::test]
+async fn a_header_full_of_unknown_tagged_fields_ends_the_connection() {
+    let server = server().await;
+    // ApiVersions version 3, in whose header and body tagged fields may stand: names of the software in the body.
+    let request = |tags: usize| {
+        let mut body = header(18, 3);
+        body.extend(varint(tags));
+        for tag in 0..tags {
+            body.extend(varint(1000 + tag));
+            body.push(0);
+        }
+        body.extend([2, b'a', 2, b'1', 0]);
+        framed(&body)
+    };
+    let mut stream = server.stream().await;
+    stream.write_all(&request(1024)).await.unwrap();
+    let mut length = [0; 4];
+    stream.read_exact(&mut length).await.expect("an answer");
+    assert!(is_cut(&server, &request(1025)).await);
+    assert!(is_cut(&server, &request(200_000)).await);
+    server.is_healthy("t").await;
+}
+
+/// An unsigned variable-length integer.
+fn varint(mut value: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while value >= 0x80 {
+        bytes.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+    bytes
+}
+
+#[tokio::test]
 async fn an_unknown_version_of_api_versions_is_answered() {
     let server = server().await;
     let mut client = server.connect().await;

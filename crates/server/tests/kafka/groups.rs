@@ -228,6 +228,19 @@ async fn offsets_of_every_version_are_stored_and_found() {
         assert_eq!(found[1].expect("a topic").partitions.len(), 2);
         assert!(found[2].is_none() && answer.groups.iter().all(|group| group.error_code == 0));
     }
+    // More than are asked at the same time, in the order in which they are named.
+    let group = |number: usize| OffsetFetchRequestGroup {
+        group_id: if number % 2 == 0 { "group-4".to_owned() } else { format!("nobody-{number}") },
+        topics: None,
+        ..Default::default()
+    };
+    let groups: Vec<_> = (0..50).map(group).collect();
+    let answer = client.call(8, &OffsetFetchRequest { groups, ..Default::default() }).await;
+    assert_eq!(answer.groups.len(), 50);
+    for (number, found) in answer.groups.iter().enumerate() {
+        assert_eq!(found.group_id, group(number).group_id);
+        assert_eq!(found.topics.len(), usize::from(number % 2 == 0), "{number}");
+    }
 }
 
 #[tokio::test]

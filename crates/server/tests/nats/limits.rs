@@ -99,7 +99,7 @@ async fn a_slow_reader_that_keeps_reading_gets_everything() {
 
 #[tokio::test]
 async fn a_hundred_thousand_subscriptions_on_one_connection() {
-    let server = TestServer::start().await;
+    let server = TestServer::with(&[("tailrace.nats.max.subscriptions", "100000")]).await;
     let mut many = server.raw().await;
     let mut text = Vec::new();
     for number in 0..100_000 {
@@ -290,4 +290,126 @@ async fn a_burst_of_connections_gets_no_more_places_than_there_are() {
     })
     .await;
     Raw::to(address).await.sync().await;
+}
+
+/// The longest time between two turns of a task that asks for one all the time.
+struct Gap {
+    ticking: tokio::task::JoinHandle<Duration>,
+    stop: tokio::sync::oneshot::Sender<()>,
+}
+
+impl Gap {
+    fn measure() -> Self {
+        let (stop, mut stopped) = tokio::sync::oneshot::channel();
+        let ticking = tokio::spawn(async move {
+            let (mut longest, mut last) = (Duration::ZERO, Instant::now());
+            while stopped.try_recv().is_err() {
+                tokio::task::yield_now().await;
+                longest = longest.max(last.elapsed());
+                last = Instant::now();
+            }
+            longest
+        });
+        Self { ticking, stop }
+    }
+
+    async fn end(self) -> Duration {
+        let _ = self.stop.send(());
+        self.ticking.await.expect("the ticking task")
+    }
+}
+
+/// Server and test share one thread: what takes long in one turn keeps the ticking task from its own.
+#[tokio::test]
+async fn a_message_for_very_many_subscriptions_is_delivered_in_turns() {
+    const SUBSCRIPTIONS: usize = 60_000;
+    let server = TestServer::start().await;
+    let (mut many, mut publisher) = (server.raw().await, server.raw().await);
+    let mut text = String::new();
+    for number in 0..SUBSCRIPTIONS {
+        let queue = if number % 3 == 0 { format!("q{} ", number % 300) } else { String::new() };
+        text += &format!("SUB crowd {queue}{number}\r\n");
+    }
+    many.send(&text).await;
+    assert_eq!(many.sync().await, []);
+    let (gap, began) = (Gap::measure(), Instant::now());
+    // Nothing of what follows is carried out before the message is with all.
+    publisher.send("PUB crowd 1\r\nx\r\nPUB last 0\r\n\r\n").await;
+    publisher.sync().await;
+    let (longest, whole) = (gap.end().await, began.elapsed());
+    assert!(2 * longest < whole, "others waited {longest:?} of {whole:?}");
+    let said = many.sync().await;
+    let mut sids: Vec<usize> = said
+        .iter()
+        .map(|said| match said {
+            Said::Message { sid, .. } => sid.parse().unwrap(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    sids.sort_unstable();
+    assert!(sids.windows(2).all(|pair| pair[0] < pair[1]), "some subscription has it twice");
+    let (queued, plain): (Vec<_>, Vec<_>) = sids.into_iter().partition(|sid| sid % 3 == 0);
+    assert_eq!(plain.len(), SUBSCRIPTIONS / 3 * 2);
+    assert_eq!(queued.len(), 100, "one member of each group");
+}
+
+#[tokio::test]
+async fn very_many_subscriptions_end_in_turns() {
+    const SUBSCRIPTIONS: usize = 60_000;
+    let server = TestServer::start().await;
+    for by_themselves in [false, true] {
+        let mut many = server.raw().await;
+        let mut text = String::new();
+        for number in 0..SUBSCRIPTIONS {
+            text += &format!("SUB end.{number} {number}\r\n");
+            if by_themselves {
+                text += &format!("SUB all {number}x\r\nUNSUB {number}x 1\r\nUNSUB {number}\r\n");
+            }
+        }
+        many.send(&text).await;
+        many.sync().await;
+        assert_eq!(server.metric("tailrace_nats_subscriptions").await, SUBSCRIPTIONS as f64);
+        let (gap, began) = (Gap::measure(), Instant::now());
+        if by_themselves {
+            let mut publisher = server.raw().await;
+            publisher.send("PUB all 1\r\nx\r\n").await;
+            publisher.sync().await;
+            assert_eq!(count(&many.sync().await), SUBSCRIPTIONS);
+        } else {
+            drop(many);
+        }
+        eventually("they are gone", || async { server.metric("tailrace_nats_subscriptions").await == 0.0 })
+            .await;
+        let (longest, whole) = (gap.end().await, began.elapsed());
+        assert!(2 * longest < whole, "others waited {longest:?} of {whole:?}");
+    }
+}
+
+#[tokio::test]
+async fn one_connection_has_so_many_shapes_of_pattern_and_leaves_the_others_theirs() {
+    let server = TestServer::start().await;
+    let (mut one, mut other) = (server.raw().await, server.raw().await);
+    let shape = |number: usize| {
+        let words: Vec<_> = (0..8).map(|bit| if number >> bit & 1 == 1 { "*" } else { "a" }).collect();
+        words.join(".")
+    };
+    let mut text = String::new();
+    for number in 1..=64 {
+        text += &format!("SUB {} {number}\r\n", shape(number));
+    }
+    one.send(&text).await;
+    assert_eq!(one.sync().await, []);
+    one.send(format!("SUB {} 65\r\n", shape(65))).await;
+    let refused = Said::Error("maximum subscriptions exceeded".to_owned());
+    assert_eq!(one.sync().await, [refused]);
+    let metric = "tailrace_nats_subscriptions_refused_total{reason=\"shapes\"}";
+    assert_eq!(server.metric(metric).await, 1.0);
+    // What has the shape of another one, no wildcard, or the shape of one that has gone, has room.
+    one.send(format!("SUB *.b.b.b.b.b.b.b 66\r\nSUB a.b.c 67\r\nUNSUB 2\r\nSUB {} 65\r\n", shape(65))).await;
+    assert_eq!(one.sync().await, []);
+    other.send(format!("SUB {} 1\r\nSUB {} 2\r\n", shape(128), shape(200))).await;
+    assert_eq!(other.sync().await, []);
+    other.send("PUB a.a.a.a.a.a.a.a 0\r\n\r\n").await;
+    other.sync().await;
+    assert_eq!(count(&one.sync().await), 64);
 }

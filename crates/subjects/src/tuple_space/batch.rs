@@ -4,7 +4,7 @@
 use super::Inner;
 use super::clock::Time;
 use super::core::Place;
-use super::directory::{Entry, SHAPES_MAX};
+use super::directory::Entry;
 use super::epoch::{self, Guard};
 use super::leaf::LeafRef;
 use super::lookup::is_late;
@@ -16,6 +16,8 @@ use crate::TextError;
 
 /// Subjects whose memory accesses overlap.
 const GROUP: usize = 16;
+/// Probes for which there is room at once, before more memory is asked for.
+const PROBES: usize = 64 * GROUP;
 /// Subjects for which a thread pins once.
 const PART: usize = 256;
 
@@ -96,7 +98,7 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
         for part in subjects.chunks(PART) {
             let guard = &epoch::pin();
             let mut words: [Words<'_>; GROUP] = std::array::from_fn(|_| self.no_words());
-            let mut probes = Vec::with_capacity(GROUP * SHAPES_MAX);
+            let mut probes = Vec::with_capacity(PROBES);
             for group in part.chunks(GROUP) {
                 self.match_group(group, &mut words, &mut probes, batch, guard);
             }
@@ -117,7 +119,7 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
         let directory = self.directory(guard);
         let simple = !is_late(directory.dropped(), time) && self.trie_is_empty(time, guard);
         let mut errors = [const { None }; GROUP];
-        let mut counts = [0_u8; GROUP];
+        let mut counts = [0_u16; GROUP];
         probes.clear();
         for (index, subject) in group.iter().enumerate() {
             let words = &mut words[index];
@@ -136,7 +138,7 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
                 table.prefetch_home(hash);
                 probes.push(Probe { entry, table, hash, state: State::Absent });
             }
-            counts[index] = (probes.len() - before) as u8;
+            counts[index] = (probes.len() - before) as u16;
         }
         for probe in probes.iter_mut() {
             probe.state = peek(probe.table, probe.hash, time, guard);

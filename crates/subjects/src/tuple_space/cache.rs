@@ -142,6 +142,12 @@ impl<V: Clone + Send + Sync + 'static> Cache<V> {
         self.hits
     }
 
+    /// Takes over what the last lookup has found, if that was too much to be kept; else nothing.
+    #[must_use]
+    pub fn take(&mut self) -> Vec<V> {
+        std::mem::take(&mut self.spare)
+    }
+
     /// The values of all matching subscriptions. A cache belongs to one matcher: use another one for another matcher.
     ///
     /// # Errors

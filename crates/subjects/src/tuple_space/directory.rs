@@ -10,11 +10,13 @@ use super::words::{SHAPE_WORDS_MAX, ShapeKey, Words};
 use crate::Dialect;
 
 /// Most shapes that have tables. Each one that fits a subject costs its lookup one probe; patterns of further shapes are
-/// kept in the trie.
-pub const SHAPES_MAX: usize = 64;
+/// kept in the trie. Models have fewer, so that they get there.
+pub const SHAPES_MAX: usize = if cfg!(shuttle) { 16 } else { 256 };
 
 pub(crate) struct Directory<V: Clone + Send + 'static> {
     shapes: Vec<Arc<Shape<V>>>,
+    /// Their keys, in the same order: every write looks for one.
+    keys: Vec<ShapeKey>,
     /// By number of words, the last for all above: the shapes that fit, as positions in `shapes`.
     plans: Vec<Box<[Entry<V>]>>,
     /// The newest removal among shapes that were retired.
@@ -41,7 +43,7 @@ impl<V: Clone + Send + 'static> Entry<V> {
 
 impl<V: Clone + Send + 'static> Directory<V> {
     pub(crate) fn empty() -> Self {
-        Self { shapes: Vec::new(), plans: Vec::new(), dropped: 0 }
+        Self { shapes: Vec::new(), keys: Vec::new(), plans: Vec::new(), dropped: 0 }
     }
 
     pub(crate) fn is_full(&self) -> bool {
@@ -57,7 +59,8 @@ impl<V: Clone + Send + 'static> Directory<V> {
     }
 
     pub(crate) fn get(&self, key: ShapeKey) -> Option<&Shape<V>> {
-        self.shapes.iter().map(|shape| &**shape).find(|shape| shape.key == key)
+        let index = self.keys.iter().position(|own| *own == key)?;
+        Some(&self.shapes[index])
     }
 
     /// The shapes that fit a subject of so many words.
@@ -98,6 +101,7 @@ impl<V: Clone + Send + 'static> Directory<V> {
             fitting.map(entry).collect()
         };
         let plans = (0..longest + 2).map(plan).collect();
-        Self { shapes, plans, dropped }
+        let keys = shapes.iter().map(|shape| shape.key).collect();
+        Self { shapes, keys, plans, dropped }
     }
 }

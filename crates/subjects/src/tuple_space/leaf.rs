@@ -20,7 +20,7 @@ use super::clock::Time;
 use super::epoch::{Guard, Life, free_box};
 use super::sync::{AtomicPtr, Ordering};
 use super::tree::Tree;
-use super::trie::TrieNode;
+use super::trie::Trie;
 
 /// Number of a subscription among those of its pattern.
 pub(crate) type SubscriberId = u64;
@@ -32,7 +32,7 @@ pub(crate) enum Subscribers<V> {
     One(SubscriberId, V),
     Many(Arc<Tree<SubscriberId, V>>),
     /// All patterns that are kept in the trie; see [`super::trie`].
-    Trie(Arc<TrieNode<V>>),
+    Trie(Arc<Trie<V>>),
 }
 
 /// Who subscribes to a pattern, borrowed.
@@ -40,7 +40,7 @@ pub(crate) enum View<'a, V> {
     None,
     One(SubscriberId, &'a V),
     Many(&'a Arc<Tree<SubscriberId, V>>),
-    Trie(&'a Arc<TrieNode<V>>),
+    Trie(&'a Arc<Trie<V>>),
 }
 
 impl<V> Clone for View<'_, V> {
@@ -57,7 +57,7 @@ impl<V> Subscribers<V> {
             Self::None => View::None,
             Self::One(id, value) => View::One(*id, value),
             Self::Many(tree) => View::Many(tree),
-            Self::Trie(root) => View::Trie(root),
+            Self::Trie(trie) => View::Trie(trie),
         }
     }
 }
@@ -68,7 +68,7 @@ impl<'a, V: Clone> View<'a, V> {
             Self::None => Subscribers::None,
             Self::One(id, value) => Subscribers::One(id, value.clone()),
             Self::Many(tree) => Subscribers::Many(tree.clone()),
-            Self::Trie(root) => Subscribers::Trie(root.clone()),
+            Self::Trie(trie) => Subscribers::Trie(trie.clone()),
         }
     }
 
@@ -165,7 +165,7 @@ union Body<V> {
     none: (),
     one: ManuallyDrop<V>,
     many: ManuallyDrop<Arc<Tree<SubscriberId, V>>>,
-    trie: ManuallyDrop<Arc<TrieNode<V>>>,
+    trie: ManuallyDrop<Arc<Trie<V>>>,
 }
 
 const KIND_NONE: u64 = 0;
@@ -213,7 +213,7 @@ impl<V: 'static> Leaf<V> {
             Subscribers::None => (KIND_NONE, 0, Body { none: () }),
             Subscribers::One(id, value) => (KIND_ONE, id, Body { one: ManuallyDrop::new(value) }),
             Subscribers::Many(tree) => (KIND_MANY, 0, Body { many: ManuallyDrop::new(tree) }),
-            Subscribers::Trie(root) => (KIND_TRIE, 0, Body { trie: ManuallyDrop::new(root) }),
+            Subscribers::Trie(trie) => (KIND_TRIE, 0, Body { trie: ManuallyDrop::new(trie) }),
         };
         assert!(text.len() >> LENGTH_BITS == 0, "a pattern has at most 65,535 bytes");
         assert!(id <= ID_MAX, "a subscriber id has at most 46 bits");

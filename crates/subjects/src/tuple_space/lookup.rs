@@ -77,9 +77,9 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
         if is_late(core.settle(root, Place::Trie), time) {
             return Err(Conflict);
         }
-        if let View::Trie(root) = root.view() {
+        if let View::Trie(trie) = root.view() {
             let mut go_on = true;
-            root.for_each_match(words.subject, |view| go_on = go_on && found(view));
+            trie.for_each_match(words.subject, |view| go_on = go_on && found(view));
         }
         Ok(())
     }
@@ -135,9 +135,9 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
             }
         }
         if let Some(root) = self.trie_root(guard)
-            && let View::Trie(root) = self.version(root, Place::Trie, time)
+            && let View::Trie(trie) = self.version(root, Place::Trie, time)
         {
-            root.for_each_match(words.subject, found);
+            trie.for_each_match(words.subject, found);
         }
     }
 

@@ -342,26 +342,33 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
         }
         let place = Reserved(&self.counts);
         let guard = &epoch::pin();
-        let subscription = self.counts.write(|| (self.add(text, &measured, &value, guard), Outcome::Added));
+        let subscription = self.counts.write(|| {
+            let added = self.add(text, &measured, &value, guard);
+            let outcome = if added.is_some() { Outcome::Added } else { Outcome::Failed };
+            (added, outcome)
+        });
+        let words_max = limits.trie_words_max;
+        let subscription = subscription.ok_or(SubscribeError::TooManyShapes { words_max })?;
         std::mem::forget(place);
         self.tidy_if_due(guard);
         Ok(subscription)
     }
 
-    fn add(&self, text: &[u8], measured: &Measured, value: &V, guard: &Guard) -> Subscription {
+    /// `None` if the pattern's shape has no table, and the trie no room for it.
+    fn add(&self, text: &[u8], measured: &Measured, value: &V, guard: &Guard) -> Option<Subscription> {
         let hash = measured.hash;
         while let Some(key) = measured.key {
             let Some(shape) = self.shape(key, guard) else { break };
             match shape.add(&self.core, hash, text, value, guard) {
-                Ok(id) => return Subscription { place: SubscriptionPlace::Table(key, hash), id },
+                Ok(id) => return Some(Subscription { place: SubscriptionPlace::Table(key, hash), id }),
                 Err(NotHere::Collision) => break,
                 Err(NotHere::Retired) => self.purge(guard),
             }
         }
-        let dialect = self.core.dialect;
-        let id = self.trie.update(&self.core, |root| Some(root.with(dialect, text, value.clone())), guard);
-        let id = id.expect("a subscriber can always be added");
-        Subscription { place: SubscriptionPlace::Trie(text.into(), self.core.hasher.text(text)), id }
+        let Core { dialect, limits, .. } = &self.core;
+        let with = |trie: &trie::Trie<V>| trie.with(*dialect, text, value.clone(), limits.trie_words_max);
+        let id = self.trie.update(&self.core, with, guard)?;
+        Some(Subscription { place: SubscriptionPlace::Trie(text.into(), self.core.hasher.text(text)), id })
     }
 
     /// The shape with this key, made if there is room for it.
@@ -406,7 +413,7 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
                 SubscriptionPlace::Trie(text, hash) if hash != self.core.hasher.text(&text) => false,
                 SubscriptionPlace::Trie(text, _) => {
                     let dialect = self.core.dialect;
-                    let without = |root: &trie::TrieNode<V>| Some((root.without(dialect, &text, id)?, id));
+                    let without = |trie: &trie::Trie<V>| Some((trie.without(dialect, &text, id)?, id));
                     self.trie.update(&self.core, without, guard).is_some()
                 }
             };

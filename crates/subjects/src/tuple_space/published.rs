@@ -8,7 +8,7 @@ use super::core::{Core, Place, retire};
 use super::epoch::{Guard, free_box};
 use super::leaf::{Leaf, LeafRef, Subscribers, View};
 use super::sync::{AtomicPtr, Ordering};
-use super::trie::TrieNode;
+use super::trie::Trie;
 
 /// An immutable value that can be replaced by another.
 pub(crate) struct Published<T: Send + 'static>(AtomicPtr<T>);
@@ -67,22 +67,22 @@ impl<V: Clone + Send + Sync + 'static> TrieRoot<V> {
     pub(crate) fn update<R>(
         &self,
         core: &Core,
-        change: impl Fn(&TrieNode<V>) -> Option<(TrieNode<V>, R)>,
+        change: impl Fn(&Trie<V>) -> Option<(Trie<V>, R)>,
         guard: &Guard,
     ) -> Option<R> {
-        let empty = TrieNode::default();
+        let empty = Trie::default();
         loop {
             let old = self.get(guard);
-            let root = match old.map(LeafRef::view) {
-                Some(View::Trie(root)) => root,
+            let trie = match old.map(LeafRef::view) {
+                Some(View::Trie(trie)) => trie,
                 _ => &empty,
             };
-            let (root, result) = change(root)?;
+            let (trie, result) = change(trie)?;
             if let Some(old) = old {
                 core.settle(old, Place::Trie);
             }
             let old = old.map_or(ptr::null_mut(), LeafRef::as_ptr);
-            let new = Leaf::allocate(b"", Subscribers::Trie(Arc::new(root)), old);
+            let new = Leaf::allocate(b"", Subscribers::Trie(Arc::new(trie)), old);
             if self.0.compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst).is_err() {
                 // SAFETY: the failed exchange has not published it.
                 unsafe { Leaf::free(new) };

@@ -131,9 +131,9 @@ impl<V: Clone + Send + Sync + 'static> Snapshot<V> {
         }
         let guard = &epoch::pin();
         if let Some(root) = inner.trie_root(guard)
-            && let Subscribers::Trie(root) = inner.version(root, Place::Trie, time)
+            && let Subscribers::Trie(trie) = inner.version(root, Place::Trie, time)
         {
-            root.for_each(inner.core.dialect, f);
+            trie.for_each(inner.core.dialect, f);
         }
     }
 }

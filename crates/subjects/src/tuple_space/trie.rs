@@ -1,8 +1,13 @@
 //! The patterns that no hash table holds: with `#` before the last word, with very many words, or of a shape beyond the
 //! directory's limit. They form one persistent trie under one versioned root.
 //!
-//! A lookup walks all trie nodes that agree with the words so far, level by level: at most one visit of each node per word,
-//! whatever the patterns. An update copies one path and must be the only one to replace the root, so that writers here contend;
+//! A lookup walks all trie nodes that agree with the words so far, level by level. Of the patterns whose first words have the same
+//! wildcards at the same places, one node agrees with a subject: so a level has no more such nodes than there are shapes that
+//! begin differently up to there, and a lookup of NATS or MQTT visits no more nodes than the shapes have words. That is what is
+//! bounded ([`crate::Limits::trie_words_max`]): patterns as `{a,*}.{a,*}.{a,*}...` would double the nodes with each word. With `#` in
+//! the middle (AMQP) a lookup visits each node once per word at most.
+//!
+//! An update copies one path and must be the only one to replace the root, so that writers here contend;
 //! the hash tables have no such bottleneck. Nothing recurses by word.
 #![expect(unsafe_code, reason = "the scratch memory of a lookup outlives the types of one matcher")]
 
@@ -11,11 +16,73 @@ use std::sync::Arc;
 
 use super::leaf::{SubscriberId, Subscribers, View};
 use super::tree::Tree;
-use crate::pattern::{PatternWord, words};
+use crate::pattern::{PatternWord, shape, words};
 use crate::{Dialect, Subject};
 
+/// The trie, and what its lookups cost.
+pub(crate) struct Trie<V> {
+    root: TrieNode<V>,
+    /// How many subscriptions have each shape.
+    shapes: Tree<Arc<[u8]>, usize>,
+    /// Words of all shapes.
+    words: usize,
+}
+
+impl<V> Default for Trie<V> {
+    fn default() -> Self {
+        Self { root: TrieNode::default(), shapes: Tree::default(), words: 0 }
+    }
+}
+
+impl<V: Clone> Trie<V> {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.root.is_empty()
+    }
+
+    /// The trie with one more subscriber, whose id comes back too; `None` if its shape is new and the shapes would have more words than
+    /// `words_max`.
+    pub(crate) fn with(
+        &self,
+        dialect: Dialect,
+        text: &[u8],
+        value: V,
+        words_max: usize,
+    ) -> Option<(Self, SubscriberId)> {
+        let shape: Arc<[u8]> = shape(dialect, text).into();
+        let count = self.shapes.get(&shape).copied().unwrap_or(0);
+        let words = self.words + if count == 0 { words(dialect, text).count() } else { 0 };
+        if count == 0 && words > words_max {
+            return None;
+        }
+        let (root, id) = self.root.with(dialect, text, value);
+        Some((Self { root, shapes: self.shapes.with(shape, count + 1), words }, id))
+    }
+
+    /// The trie without one subscriber; `None` if it is not there.
+    pub(crate) fn without(&self, dialect: Dialect, text: &[u8], id: SubscriberId) -> Option<Self> {
+        let root = self.root.without(dialect, text, id)?;
+        let shape: Arc<[u8]> = shape(dialect, text).into();
+        let count = self.shapes.get(&shape).copied().unwrap_or(0);
+        if count > 1 {
+            return Some(Self { root, shapes: self.shapes.with(shape, count - 1), words: self.words });
+        }
+        let shapes = self.shapes.without(&shape)?;
+        Some(Self { root, shapes, words: self.words - words(dialect, text).count() })
+    }
+
+    /// Calls `f` for the subscribers of each pattern that matches.
+    pub(crate) fn for_each_match<'a>(&'a self, subject: Subject<'_>, f: impl FnMut(View<'a, V>)) {
+        self.root.for_each_match(subject, f);
+    }
+
+    /// Calls `f` with each pattern's text and its subscribers.
+    pub(crate) fn for_each<'a>(&'a self, dialect: Dialect, f: impl FnMut(&[u8], View<'a, V>)) {
+        self.root.for_each(dialect, f);
+    }
+}
+
 /// One node; the root stands for the beginning of every pattern.
-pub(crate) struct TrieNode<V> {
+struct TrieNode<V> {
     children: Tree<Arc<[u8]>, Arc<Self>>,
     one: Option<Arc<Self>>,
     many: Option<Arc<Self>>,
@@ -63,12 +130,17 @@ impl<V: Clone> TrieNode<V> {
         copy
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.here.view().is_none() && self.one.is_none() && self.many.is_none() && self.children.is_empty()
+    fn is_empty(&self) -> bool {
+        self.here.view().is_none() && self.is_last()
     }
 
-    /// The trie with one more subscriber, whose id comes back too.
-    pub(crate) fn with(&self, dialect: Dialect, text: &[u8], value: V) -> (Self, SubscriberId) {
+    /// No pattern goes on from here.
+    fn is_last(&self) -> bool {
+        self.one.is_none() && self.many.is_none() && self.children.is_empty()
+    }
+
+    /// The node with one more subscriber below it, whose id comes back too.
+    fn with(&self, dialect: Dialect, text: &[u8], value: V) -> (Self, SubscriberId) {
         let words: Vec<_> = words(dialect, text).collect();
         let path = self.path(&words);
         let empty = Self::default();
@@ -79,8 +151,8 @@ impl<V: Clone> TrieNode<V> {
         (rebuild(&path, &words, node), id)
     }
 
-    /// The trie without one subscriber; `None` if it is not there.
-    pub(crate) fn without(&self, dialect: Dialect, text: &[u8], id: SubscriberId) -> Option<Self> {
+    /// The node without one subscriber below it; `None` if it is not there.
+    fn without(&self, dialect: Dialect, text: &[u8], id: SubscriberId) -> Option<Self> {
         let words: Vec<_> = words(dialect, text).collect();
         let path = self.path(&words);
         let last = path.get(words.len())?;
@@ -100,19 +172,22 @@ impl<V: Clone> TrieNode<V> {
     }
 
     /// Calls `f` for the subscribers of each pattern that matches.
-    pub(crate) fn for_each_match<'a>(&'a self, subject: Subject<'_>, mut f: impl FnMut(View<'a, V>)) {
+    fn for_each_match<'a>(&'a self, subject: Subject<'_>, mut f: impl FnMut(View<'a, V>)) {
         let mut front = Front::<'a, V>::take(subject.dialect());
         front.enter(self, !subject.is_hidden());
         for (index, word) in subject.words().enumerate() {
             front.step(word, index > 0 || !subject.is_hidden());
         }
-        for active in front.now.iter().filter(|active| !active.node().here.view().is_none()) {
+        front.part_ends();
+        for active in
+            front.now.iter().chain(&front.ends).filter(|active| !active.node().here.view().is_none())
+        {
             f(active.node().here.view());
         }
     }
 
     /// Calls `f` with each pattern's text and its subscribers.
-    pub(crate) fn for_each<'a>(&'a self, dialect: Dialect, mut f: impl FnMut(&[u8], View<'a, V>)) {
+    fn for_each<'a>(&'a self, dialect: Dialect, mut f: impl FnMut(&[u8], View<'a, V>)) {
         /// What is left to visit: a node, its word, and the bytes and words of its parent's text.
         struct Todo<'a, V>(&'a TrieNode<V>, Vec<u8>, usize, usize);
         let mut text = Vec::new();
@@ -195,11 +270,15 @@ struct Front<'a, V> {
     dialect: Dialect,
     now: Vec<Active<'a, V>>,
     next: Vec<Active<'a, V>>,
+    /// Wildcards of any number of words that end their patterns: whatever follows, they match.
+    ends: Vec<Active<'a, V>>,
+    /// Some node may be there several times.
+    repeats: bool,
 }
 
 thread_local! {
     /// Memory of the last lookup's front, so that a lookup allocates nothing.
-    static SCRATCH: Cell<[Vec<Erased>; 2]> = const { Cell::new([Vec::new(), Vec::new()]) };
+    static SCRATCH: Cell<[Vec<Erased>; 3]> = const { Cell::new([Vec::new(), Vec::new(), Vec::new()]) };
 }
 
 /// An [`Active`] without its types.
@@ -208,51 +287,74 @@ struct Erased(#[expect(dead_code, reason = "gives the memory its size")] (*const
 impl<'a, V: Clone> Front<'a, V> {
     fn take(dialect: Dialect) -> Self {
         // When a thread ends, its scratch memory may have gone before a value or another local that still looks something up.
-        let [now, next] = SCRATCH.try_with(Cell::take).unwrap_or_default();
-        Self { dialect, now: recast(now), next: recast(next) }
+        let [now, next, ends] = SCRATCH.try_with(Cell::take).unwrap_or_default();
+        Self { dialect, now: recast(now), next: recast(next), ends: recast(ends), repeats: false }
     }
 
     fn enter(&mut self, node: &'a TrieNode<V>, wildcards: bool) {
-        self.now.push(Active { node, stays: false });
+        self.next.push(Active { node, stays: false });
         if self.dialect.many_min() == 0 && wildcards {
-            self.now.extend(node.many.as_deref().map(|node| Active { node, stays: true }));
+            self.enter_many(node);
+        }
+        std::mem::swap(&mut self.now, &mut self.next);
+    }
+
+    /// Enters the wildcard of any number of words below a node.
+    fn enter_many(&mut self, above: &'a TrieNode<V>) {
+        let Some(node) = above.many.as_deref() else { return };
+        let active = Active { node, stays: true };
+        if node.is_last() { self.ends.push(active) } else { self.next.push(active) }
+    }
+
+    /// Takes care that none of the ends is there twice.
+    fn part_ends(&mut self) {
+        if self.repeats {
+            once_each(&mut self.ends);
         }
     }
 
     /// Goes on by one word. `wildcards`: whether wildcards may stand for it.
     fn step(&mut self, word: &[u8], wildcards: bool) {
         let mut several = false;
-        for active in self.now.drain(..) {
+        let mut now = std::mem::take(&mut self.now);
+        for active in now.drain(..) {
             let node = active.node;
             let one = node.one.as_deref().filter(|_| wildcards);
             for child in node.children.get(word).map(|child| &**child).into_iter().chain(one) {
                 self.next.push(Active { node: child, stays: false });
                 if self.dialect.many_min() == 0 {
-                    self.next.extend(child.many.as_deref().map(|node| Active { node, stays: true }));
+                    self.enter_many(child);
                 }
             }
             if self.dialect.many_min() == 1 && wildcards {
-                self.next.extend(node.many.as_deref().map(|node| Active { node, stays: true }));
+                self.enter_many(node);
             }
             if active.stays {
                 self.next.push(active);
                 several = true;
             }
         }
-        std::mem::swap(&mut self.now, &mut self.next);
+        self.now = std::mem::replace(&mut self.next, now);
         if several {
             // Only below a wildcard of any number of words can a node be reached in several ways.
-            self.now.sort_unstable_by_key(|active| std::ptr::from_ref(active.node));
-            self.now.dedup_by_key(|active| std::ptr::from_ref(active.node));
+            once_each(&mut self.now);
+            self.repeats = true;
         }
     }
 }
 
+/// Each node once.
+fn once_each<V>(nodes: &mut Vec<Active<'_, V>>) {
+    nodes.sort_unstable_by_key(|active| std::ptr::from_ref(active.node));
+    nodes.dedup_by_key(|active| std::ptr::from_ref(active.node));
+}
+
 impl<V> Drop for Front<'_, V> {
     fn drop(&mut self) {
-        let (now, next) = (std::mem::take(&mut self.now), std::mem::take(&mut self.next));
+        let vectors =
+            [&mut self.now, &mut self.next, &mut self.ends].map(|vector| recast(std::mem::take(vector)));
         // Without the scratch memory the vectors are simply freed.
-        let _ = SCRATCH.try_with(|scratch| scratch.set([recast(now), recast(next)]));
+        let _ = SCRATCH.try_with(|scratch| scratch.set(vectors));
     }
 }
 
@@ -270,7 +372,7 @@ fn recast<A, B>(mut from: Vec<A>) -> Vec<B> {
 mod tests {
     use super::*;
 
-    fn found(trie: &TrieNode<u32>, dialect: Dialect, subject: &str) -> Vec<u32> {
+    fn found(trie: &Trie<u32>, dialect: Dialect, subject: &str) -> Vec<u32> {
         let subject = Subject::parse(dialect, subject.as_bytes(), &crate::Limits::widest()).expect("valid");
         let mut found = Vec::new();
         trie.for_each_match(subject, |view| view.for_each(|value| found.push(*value)));
@@ -278,12 +380,16 @@ mod tests {
         found
     }
 
+    fn with(trie: &Trie<u32>, dialect: Dialect, text: &str, value: u32) -> (Trie<u32>, SubscriberId) {
+        trie.with(dialect, text.as_bytes(), value, usize::MAX).expect("no limit")
+    }
+
     #[test]
     fn wildcards_match_anywhere_once() {
         let patterns = ["a.#.b", "#", "#.b", "a.*.b", "", "*.#", "x.#.b", "#.a.#.b.#"];
-        let mut trie = TrieNode::default();
+        let mut trie = Trie::default();
         for (value, pattern) in (0..).zip(patterns) {
-            trie = trie.with(Dialect::Amqp, pattern.as_bytes(), value).0;
+            trie = with(&trie, Dialect::Amqp, pattern, value).0;
         }
         assert_eq!(found(&trie, Dialect::Amqp, "a.b"), [0, 1, 2, 5, 7]);
         assert_eq!(found(&trie, Dialect::Amqp, "a.x.b"), [0, 1, 2, 3, 5, 7]);
@@ -298,9 +404,9 @@ mod tests {
 
     #[test]
     fn empty_words_are_kept() {
-        let mut trie = TrieNode::default();
+        let mut trie = Trie::default();
         for (value, pattern) in (0..).zip(["/", "//", "a/", "/a", "+/"]) {
-            trie = trie.with(Dialect::Mqtt, pattern.as_bytes(), value).0;
+            trie = with(&trie, Dialect::Mqtt, pattern, value).0;
         }
         assert_eq!(found(&trie, Dialect::Mqtt, "/"), [0, 4]);
         assert_eq!(found(&trie, Dialect::Mqtt, "//"), [1]);
@@ -315,13 +421,13 @@ mod tests {
         let text = vec!["w"; if cfg!(miri) { 200 } else { 10_000 }].join(".");
         let small = std::thread::Builder::new().stack_size(64 << 10);
         let work = move || {
-            let (trie, id) = TrieNode::default().with(Dialect::Amqp, text.as_bytes(), 1);
+            let (trie, id) = with(&Trie::default(), Dialect::Amqp, &text, 1);
             assert_eq!(found(&trie, Dialect::Amqp, &text), [1]);
             let mut shown = Vec::new();
             trie.for_each(Dialect::Amqp, |own, _| shown = own.to_vec());
             assert!(shown == text.as_bytes());
             let rest = trie.without(Dialect::Amqp, text.as_bytes(), id).expect("it is there");
-            assert!(rest.is_empty());
+            assert!(rest.is_empty() && rest.shapes.is_empty() && rest.words == 0);
         };
         small.spawn(work).expect("a thread").join().expect("no overflow");
     }
@@ -329,8 +435,69 @@ mod tests {
     #[test]
     fn many_hashes_do_not_explode() {
         let pattern = ["#.a"; 30].join(".");
-        let (trie, _) = TrieNode::default().with(Dialect::Amqp, pattern.as_bytes(), 1);
+        let (trie, _) = with(&Trie::default(), Dialect::Amqp, &pattern, 1);
         let subject = vec!["a"; if cfg!(miri) { 40 } else { 250 }].join(".");
         assert_eq!(found(&trie, Dialect::Amqp, &subject), [1]);
+    }
+
+    /// All mixtures of `a` and `*` in so many words.
+    fn mixtures(words: usize) -> impl Iterator<Item = String> {
+        let word = |number: usize, place: usize| if number >> place & 1 == 1 { "*" } else { "a" };
+        (0..1 << words)
+            .map(move |number| (0..words).map(|place| word(number, place)).collect::<Vec<_>>().join("."))
+    }
+
+    #[test]
+    fn a_lookup_visits_no_more_nodes_than_the_shapes_have_words() {
+        const WORDS_MAX: usize = 1_000;
+        let (mut trie, mut taken) = (Trie::default(), 0);
+        for (value, pattern) in (0..).zip(mixtures(10)) {
+            if let Some((more, _)) =
+                trie.with(Dialect::Nats, format!("{pattern}.z").as_bytes(), value, WORDS_MAX)
+            {
+                (trie, taken) = (more, taken + 1);
+            }
+        }
+        assert_eq!((taken, trie.words), (WORDS_MAX / 11, WORDS_MAX / 11 * 11));
+        // What is there already has its shape.
+        trie = trie.with(Dialect::Nats, b"b.b.b.b.b.b.b.b.b.b.z", 7, WORDS_MAX).expect("a known shape").0;
+        let subject = Subject::parse(Dialect::Nats, b"a.a.a.a.a.a.a.a.a.a.x", &crate::Limits::default());
+        let subject = subject.expect("valid");
+        let (mut front, mut visited) = (Front::take(Dialect::Nats), 0);
+        front.enter(&trie.root, true);
+        for word in subject.words() {
+            visited += front.now.len();
+            front.step(word, true);
+        }
+        assert!(visited <= WORDS_MAX, "{visited} nodes were visited");
+    }
+
+    #[test]
+    fn what_has_gone_leaves_room() {
+        let trie = Trie::default();
+        let (one, first) = trie.with(Dialect::Nats, b"a.*.b", 1, 5).expect("three words");
+        let (two, second) = one.with(Dialect::Nats, b"c.*.d", 2, 5).expect("the same shape");
+        assert!(two.with(Dialect::Nats, b"*.b.c", 3, 5).is_none());
+        let one = two.without(Dialect::Nats, b"a.*.b", first).expect("it is there");
+        assert!(one.with(Dialect::Nats, b"*.b.c", 3, 5).is_none());
+        let none = one.without(Dialect::Nats, b"c.*.d", second).expect("it is there");
+        assert!(none.is_empty() && none.with(Dialect::Nats, b"*.b.c", 3, 5).is_some());
+    }
+
+    #[test]
+    fn wildcards_that_end_their_patterns_are_not_carried_along() {
+        let mut trie = Trie::default();
+        for (value, pattern) in (0..).zip(["a.>", "*.>", "a.b.>", "a.*.>", ">"]) {
+            trie = with(&trie, Dialect::Nats, pattern, value).0;
+        }
+        let mut front = Front::take(Dialect::Nats);
+        front.enter(&trie.root, true);
+        for word in [&b"a"[..], b"b", b"c", b"d", b"e"] {
+            front.step(word, true);
+        }
+        assert!(front.now.is_empty());
+        drop(front);
+        assert_eq!(found(&trie, Dialect::Nats, "a.b.c.d.e"), [0, 1, 2, 3, 4]);
+        assert_eq!(found(&trie, Dialect::Nats, "a"), [4]);
     }
 }

@@ -315,8 +315,12 @@ fn another_matchers_subscription_is_not_known() {
 #[test]
 fn limits_at_the_edges_hold() {
     for max in [0, 1, 2, 65] {
-        let limits =
-            Limits { bytes_max: usize::MAX, words_max: usize::MAX, subscriptions_max: max, any_bytes: false };
+        let limits = Limits {
+            bytes_max: usize::MAX,
+            words_max: usize::MAX,
+            subscriptions_max: max,
+            ..Limits::default()
+        };
         let space = TupleSpace::with_limits(Dialect::Nats, limits);
         assert_eq!((space.limits().bytes_max, space.limits().words_max), (65_535, 10_000));
         for _ in 0..3 {
@@ -327,7 +331,7 @@ fn limits_at_the_edges_hold() {
             held.into_iter().for_each(|held| assert!(space.unsubscribe(held)));
         }
     }
-    let none = Limits { bytes_max: 0, words_max: 0, subscriptions_max: usize::MAX, any_bytes: false };
+    let none = Limits { bytes_max: 0, words_max: 0, subscriptions_max: usize::MAX, ..Limits::default() };
     let space = TupleSpace::with_limits(Dialect::Amqp, none);
     space.subscribe(&pattern(Dialect::Amqp, ""), 1).unwrap().forget();
     assert!(space.subscribe(&pattern(Dialect::Amqp, "#"), 1).is_err());
@@ -424,7 +428,7 @@ fn wide_and_empty_values_lie_where_they_should() {
 
 #[test]
 fn every_error_says_where() {
-    let limits = Limits { bytes_max: 20, words_max: 4, subscriptions_max: 1, any_bytes: false };
+    let limits = Limits { bytes_max: 20, words_max: 4, subscriptions_max: 1, ..Limits::default() };
     let parse = |dialect, text: &[u8]| Pattern::parse(dialect, text, &limits).unwrap_err();
     let (nats, amqp, mqtt) = (Dialect::Nats, Dialect::Amqp, Dialect::Mqtt);
     assert_eq!(parse(nats, b""), TextError::Empty(nats));

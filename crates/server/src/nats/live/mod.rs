@@ -241,7 +241,7 @@ impl Publisher {
             if record.offset >= from {
                 self.publish(broker, topic, &record);
             }
-            if self.bytes >= ROUND_BYTES {
+            if self.bytes >= ROUND_BYTES || self.burst.is_due() {
                 self.give_way(broker).await;
             }
         }

@@ -1,5 +1,7 @@
 //! The HTTP request that becomes a WebSocket: RFC 6455, section 4, with the answers of nats-server.
 
+use std::net::IpAddr;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hyper::header::{
@@ -25,6 +27,8 @@ pub(super) struct Policy {
     pub(super) compression: bool,
     /// Origins whose pages may connect; empty: only pages of this very server.
     pub(super) origins: Vec<String>,
+    /// The name by which the listener is set to be reached, in lower case; empty if it has none.
+    pub(super) own_host: String,
     /// The listener speaks TLS.
     pub(super) secure: bool,
 }
@@ -108,10 +112,18 @@ impl Policy {
         if self.origins.is_empty() {
             let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
             let scheme = if self.secure { "https" } else { "http" };
-            return Origin::parse(&format!("{scheme}://{host}")) == Some(origin);
+            // With TLS the certificate has shown that the name is this server's. Without, anybody can let a name of his own lead here.
+            let is_ours = self.secure || cannot_be_rebound(&origin.host) || self.own_host == origin.host;
+            return is_ours && Origin::parse(&format!("{scheme}://{host}")) == Some(origin);
         }
         self.origins.iter().any(|allowed| allowed == "*" || Origin::parse(allowed).as_ref() == Some(&origin))
     }
+}
+
+/// True of hosts that no name server has a say in: addresses, and this machine's own name for itself.
+fn cannot_be_rebound(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || host.ends_with(".localhost") || address.parse::<IpAddr>().is_ok()
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -189,7 +201,8 @@ mod tests {
     }
 
     fn policy(origins: &[&str], secure: bool) -> Policy {
-        Policy { compression: true, origins: origins.iter().map(|&text| text.to_owned()).collect(), secure }
+        let origins = origins.iter().map(|&text| text.to_owned()).collect();
+        Policy { compression: true, origins, secure, own_host: String::new() }
     }
 
     #[test]
@@ -225,10 +238,12 @@ mod tests {
     #[test]
     fn origins_are_this_servers_own_or_those_that_are_listed() {
         for (origins, secure, origin, expected) in [
-            (&[][..], false, "http://a.example:8222", true),
-            (&[], false, "http://A.EXAMPLE:8222", true),
+            (&[][..], true, "https://a.example:8222", true),
+            (&[], true, "https://A.EXAMPLE:8222", true),
+            (&[], true, "http://a.example:8222", false),
+            // A name that leads here need not be this server's.
+            (&[], false, "http://a.example:8222", false),
             (&[], false, "https://a.example:8222", false),
-            (&[], true, "https://a.example:8222", true),
             (&[], false, "http://a.example", false),
             (&[], false, "null", false),
             (&[], false, "http://a.example:8222.evil.example", false),
@@ -239,10 +254,34 @@ mod tests {
             (&["https://b.example"], false, "https://b.example:444", false),
             (&["https://b.example"], false, "http://a.example:8222", false),
             (&["http://[::1]:80"], false, "http://[::1]", true),
+            (&["http://a.example:8222"], false, "http://a.example:8222", true),
         ] {
             let found = Upgrade::of(&request(&[("origin", origin)]), &policy(origins, secure));
             assert_eq!(found.is_ok(), expected, "{origins:?} {origin}");
         }
+    }
+
+    #[test]
+    fn without_tls_a_page_comes_from_an_address_or_a_name_that_is_known_to_be_ours() {
+        let admits = |own_host: &str, host: &str| {
+            let own_host = own_host.to_owned();
+            let policy = Policy { own_host, ..policy(&[], false) };
+            let mut request = request(&[("origin", &format!("http://{host}"))]);
+            request.headers_mut().insert(HOST, HeaderValue::from_str(host).unwrap());
+            Upgrade::of(&request, &policy).is_ok()
+        };
+        for host in ["127.0.0.1:8222", "10.1.2.3", "[::1]:8222", "localhost:8222", "app.localhost"] {
+            assert!(admits("", host), "{host}");
+        }
+        for host in [
+            "attacker.example:8222",
+            "127.0.0.1.attacker.example",
+            "localhost.attacker.example",
+            "notlocalhost",
+        ] {
+            assert!(!admits("", host), "{host}");
+        }
+        assert!(admits("mq.example", "MQ.example:8222") && !admits("mq.example", "other.example"));
     }
 
     #[test]

@@ -33,6 +33,7 @@ impl WebSocketFront {
         let policy = Policy {
             compression: config.tailrace_nats_websocket_compression,
             origins: config.tailrace_nats_websocket_origins.clone(),
+            own_host: config.http.rsplit_once(':').map_or("", |(host, _)| host).to_ascii_lowercase(),
             secure: config.tailrace_http_tls,
         };
         let payload_max = usize::try_from(config.tailrace_nats_max_payload_bytes).unwrap_or(usize::MAX);

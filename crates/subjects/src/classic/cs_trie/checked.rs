@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn it_accepts_what_the_slow_check_accepts_and_splits_alike() {
-        let limits = Limits { words_max: 60, bytes_max: 300, subscriptions_max: 1, any_bytes: false };
+        let limits = Limits { words_max: 60, bytes_max: 300, subscriptions_max: 1, ..Limits::default() };
         let texts = [
             b"".as_slice(),
             b"a",

@@ -78,7 +78,8 @@ impl World {
         let subject = subject.expect("a valid subject");
         let mut of = 0;
         for (value, text) in self.patterns.iter().enumerate() {
-            let trie = super::super::trie::TrieNode::default().with(self.dialect, text.as_bytes(), ()).0;
+            let none = super::super::trie::Trie::default();
+            let (trie, _) = none.with(self.dialect, text.as_bytes(), (), usize::MAX).expect("no limit");
             trie.for_each_match(subject, |_| of |= 1 << value);
         }
         of

@@ -305,6 +305,38 @@ fn shapes_are_retired_and_come_back() {
 }
 
 #[test]
+fn the_trie_has_room_for_one_of_two_shapes() {
+    check(|| {
+        let limits = Limits { trie_words_max: 3, ..Limits::default() };
+        let space = Arc::new(TupleSpace::<u32>::with_limits(Dialect::Amqp, limits));
+        let threads = ["a.#.b", "#.a.b", "c.#.d"].map(|text| {
+            let space = space.clone();
+            shuttle::thread::spawn(move || {
+                let pattern = Pattern::parse(Dialect::Amqp, text, &Limits::default()).expect("valid");
+                match space.subscribe(&pattern, 0) {
+                    Ok(subscription) => {
+                        assert!(
+                            space
+                                .has_interest(&text.replace(".#", "").replace("#.", "").into_bytes())
+                                .expect("valid")
+                        );
+                        assert!(space.unsubscribe(subscription));
+                        true
+                    }
+                    Err(SubscribeError::TooManyShapes { words_max: 3 }) => false,
+                    Err(error) => panic!("{error}"),
+                }
+            })
+        });
+        let taken = threads.map(|thread| thread.join().expect("a thread"));
+        assert!(taken[1] || (taken[0] && taken[2]), "{taken:?}");
+        assert!(space.is_empty());
+        let pattern = Pattern::parse(Dialect::Amqp, "#.z", &Limits::default()).expect("valid");
+        space.subscribe(&pattern, 0).expect("what has gone leaves room").forget();
+    });
+}
+
+#[test]
 fn a_clock_parts_writes_from_looks() {
     check(|| {
         let clock = Arc::new(Clock::new());
