@@ -5,7 +5,8 @@ from conversation import Conversation, Step
 
 PATHS = ("/", "/nats", "/a/b?c=d", "/%7e")
 SIDS = (b"1", b"2", b"3", b"x", b"-1", b"0001", b"a-name-that-is-longer-than-fourteen-bytes")
-QUEUES = (b"q", b"r", b"q.*")
+# A sid is used for one queue only: it tells which group got a message.
+QUEUES = ((b"q", b"q1"), (b"q", b"q2"), (b"r", b"q3"), (b"q.*", b"q4"))
 WORDS = (b"a", b"b", b"c", b"foo")
 ODD_SUBJECTS = (
     b"a..b", b".a", b"a.", b"..", b"*", b">", b"a.*", b"a.>", b"a.>.b", b">.a", b"a*", b"*a.b", b"a>", "é.ü".encode(), b"a.\xff\xfe", b"a\x00b.c",
@@ -27,7 +28,7 @@ ODD_LINES = (
     b"SUB a _sys_ 9\r\n", b"UNSUB 1 0\r\n", b"UNSUB 1 -1\r\n", b"UNSUB 1 x\r\n", b"UNSUB 1 99999999999\r\n", b"UNSUB nobody\r\n", b"UNSUB nobody 1\r\n",
 )
 HEADERS = (
-    b"", b"a: b\r\n", b"A:b\r\na:  c \r\n", b"no colon\r\n", b": empty\r\n", b"Nats-Msg-Id: %d\r\n", b"Nats-Expected-Stream: S\r\n", b"Nats-Expected-Stream: T\r\n", b"nats-rollup: all\r\n",
+    b"", b"a: b\r\n", b"A:b\r\na:  c \r\n", b"no colon\r\n", b": empty\r\n", b"Nats-Msg-Id: 00000000-%d\r\n", b"Nats-Expected-Stream: S\r\n", b"Nats-Expected-Stream: T\r\n", b"nats-rollup: all\r\n",
     b"Nats-Rollup: sub\r\n", b"Nats-Rollup:\r\n", b"Nats-TTL: 5\r\n", b"Nats-TTL: 1m\r\n", b"Nats-TTL: 0\r\n", b"Nats-TTL: 00\r\n", b"Nats-TTL: x\r\n", b"Nats-TTL: never\r\nNats-Rollup: x\r\n", b"Nats-Incr: 1\r\n",
     b"Nats-Incr: x\r\n", b"Nats-Batch-Id: b\r\n", b"Nats-Batch-Sequence: 1\r\n", b"Nats-Schedule: @every 5s\r\n", b"Nats-Schedule-Target: cap.b\r\n", b"Nats-Scheduler: cap.s\r\n",
     b"Nats-Schedule-Next: purge\r\nNats-Scheduler: cap.s\r\n", b"Nats-Stream-Source: x\r\n", b"Nats-Expected-Last-Subject-Sequence-Subject: cap.a\r\n", b"Nats-Expected-Last-Msg-Id: never-said\r\n",
@@ -140,7 +141,7 @@ class Draw:
             self.hears.discard(who)
             return self.connect(first=False)
         if draw < odd + 0.03:
-            return b"".join(b"UNSUB %s\r\n" % sid for sid in (*SIDS, b"q1", b"q2", b"in"))
+            return b"".join(b"UNSUB %s\r\n" % sid for sid in (*SIDS, *(sid for _, sid in QUEUES), b"in"))
         if draw < 0.32:
             return self.subscribe()
         if draw < 0.40:
@@ -183,12 +184,12 @@ class Draw:
         subject = self.subject(wildcards=0.4)
         self.is_wide |= subject[:1] in (b"*", b">")
         if self.chance(0.25):
-            return self.line([b"SUB", subject, self.pick(*QUEUES), self.pick(b"q1", b"q2")])
+            return self.line([b"SUB", subject, *self.pick(*QUEUES)])
         return self.line([b"SUB", subject, self.pick(*SIDS)])
 
     def unsubscribe(self):
         if self.chance(0.2):
-            return self.line([b"UNSUB", self.pick(b"q1", b"q2")])
+            return self.line([b"UNSUB", self.pick(*QUEUES)[1]])
         more = [self.pick(b"1", b"2", b"3")] if self.chance(0.5) else []
         return self.line([b"UNSUB", self.pick(*SIDS), *more])
 
@@ -230,6 +231,7 @@ class Draw:
         lines = self.pick(*(HEADERS if self.is_wide or self.chance(0.95) else TRACES))
         if b"%d" in lines:
             self.message += 1
+            # The player puts its own number into the zeros: what is played again must not be a duplicate.
             lines %= self.message * 1_000_000 + self.seed
         if self.chance(0.05):
             return self.pick(b"abc", b"NATS/1.0", b"NATS/1.0\r\n", b"NATS/1.0\r\n" + lines, b"HTTP/1.1\r\n" + lines + b"\r\n", b"nats/1.0\r\n\r\n")

@@ -30,7 +30,7 @@ def transcript(people, play):
         for verb, text in person.found:
             if verb == "PING":
                 continue
-            text = text.replace(b"ack%d." % play, b"ack.")
+            text = text.replace(b"ack%d." % play, b"ack.").replace(b"Nats-Msg-Id: %08d-" % play, b"Nats-Msg-Id: 00000000-")
             if verb == "INFO":
                 own.append(info(text))
                 continue

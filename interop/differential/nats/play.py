@@ -172,7 +172,9 @@ def take_step(person, step, number):
 
 
 def with_number(data, number):
-    return re.sub(rb"\back\.", b"ack%d." % number, data)
+    """Names of acknowledgements and ids of messages belong to this play, as those of nats-server's duplicate window must."""
+    data = re.sub(rb"\back\.", b"ack%d." % number, data)
+    return data.replace(b"Nats-Msg-Id: 00000000-", b"Nats-Msg-Id: %08d-" % number)
 
 
 SUB = re.compile(rb"SUB[ \t\r]+([^ \t\r\n]+)[ \t\r]+(?:([^ \t\r\n]+)[ \t\r]+)?([^ \t\r\n]+)[ \t\r]*\r?\n", re.I)

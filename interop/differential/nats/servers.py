@@ -13,7 +13,12 @@ START_SECONDS_MAX = 60
 STOP_SECONDS_MAX = 30
 KINDS = ("plain", "small", "users")
 STREAM, CAPTURED = "S", "cap.>"
-LIMITS = {"max_payload": 64, "max_control_line": 128, "max_subscriptions": 6}
+# The word of nats-server: that of tailrace, and the value.
+LIMITS = {
+    "max_payload": ("tailrace.nats.max.payload.bytes", 64),
+    "max_control_line": ("tailrace.nats.max.control.line.bytes", 128),
+    "max_subscriptions": ("tailrace.nats.max.subscriptions", 6),
+}
 # name: password, publish allow, publish deny, subscribe allow, subscribe deny
 USERS = {
     "root": ("r00t", [], [], [], []),
@@ -84,7 +89,7 @@ class NatsServer(Server):
         lines = [f'listen: "127.0.0.1:{self.port}"', f'http: "127.0.0.1:{self.http}"']
         lines += [f'websocket {{ listen: "127.0.0.1:{self.ws}", no_tls: true }}', "ping_interval: 600"]
         lines += [f"jetstream {{ store_dir: {folder} }}"] if kind == "plain" else []
-        lines += [f"{name}: {value}" for name, value in LIMITS.items()] if kind == "small" else []
+        lines += [f"{name}: {value}" for name, (_, value) in LIMITS.items()] if kind == "small" else []
         if kind == "users":
             lines += ["authorization { users: [", *map(nats_user, USERS.items()), "] }"]
         config = folder / "nats.conf"
@@ -124,9 +129,7 @@ class Tailrace(Server):
         folder.mkdir()
         settings = {"tailrace.nats.ping.interval.ms": 600_000}
         if kind == "small":
-            words = {name: f"tailrace.nats.{name.replace('_', '.')}" for name in LIMITS}
-            words |= {"max_payload": "tailrace.nats.max.payload.bytes", "max_control_line": "tailrace.nats.max.control.line.bytes"}
-            settings |= {words[name]: value for name, value in LIMITS.items()}
+            settings |= dict(LIMITS.values())
         if kind == "users":
             users = folder / "users.toml"
             users.write_text("".join(map(tailrace_user, USERS.items())))

@@ -3,7 +3,7 @@
 //! tailrace tells nobody the way of a message. But what is only to be traced must not be taken for one: it is dropped. And who may not
 //! publish where the trace is to go may not publish the message either, as in nats-server.
 
-use tailrace_nats_wire::{header_lines, mentions};
+use tailrace_nats_wire::mentions;
 
 /// Where the trace is to be sent.
 const DESTINATION: &[u8] = b"Nats-Trace-Dest";
@@ -35,8 +35,7 @@ impl<'a> Trace<'a> {
 
     fn read(block: &'a [u8]) -> Self {
         let (mut destination, mut only, mut origin) = (None, None, None);
-        // What is wrong with a block ends the reading of it.
-        for (name, value) in header_lines(block).into_iter().flatten().map_while(Result::ok) {
+        for (name, value) in lines(block) {
             let place = match name {
                 DESTINATION => &mut destination,
                 ONLY => &mut only,
@@ -59,12 +58,29 @@ impl<'a> Trace<'a> {
     }
 }
 
+/// Names and values as nats-server looks for these headers: a line without a colon belongs to the name in the next one, and a line
+/// without an end is none.
+fn lines(block: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let (mut rest, mut is_whole) = (block, true);
+    let lines = std::iter::from_fn(move || {
+        let end = rest.windows(2).position(|two| two == b"\r\n")?;
+        let line = &rest[..end];
+        rest = &rest[end + 2..];
+        Some(line)
+    });
+    lines.skip(1).filter_map(move |line| {
+        let colon = line.iter().position(|&byte| byte == b':');
+        let begins = std::mem::replace(&mut is_whole, colon.is_some());
+        let (name, value) = line.split_at(colon.filter(|_| begins)?);
+        Some((name, value[1..].trim_ascii()))
+    })
+}
+
 /// True if a message may be published there.
 fn is_subject(subject: &[u8]) -> bool {
-    let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
     subject
         .split(|&byte| byte == b'.')
-        .all(|word| !matches!(word, b"" | b"*" | b">") && !word.iter().any(is_blank))
+        .all(|word| !matches!(word, b"" | b"*" | b">") && !word.iter().any(u8::is_ascii_whitespace))
 }
 
 #[cfg(test)]
@@ -90,6 +106,11 @@ mod tests {
         ] {
             assert_eq!(Trace::of(format!("NATS/1.0\r\n{lines}\r\n").as_bytes()), expected, "{lines}");
         }
+        let without_end = b"NATS/1.0\r\nNats-Trace-Dest: t\r\nNats-Trace-Only: 1\r\n";
+        assert_eq!(Trace::of(without_end), to("t", true));
+        assert_eq!(Trace::of(&without_end[..without_end.len() - 1]), to("t", false));
+        let glued = b"NATS/1.0\r\nno colon\r\nNats-Trace-Dest: t\r\nNats-Trace-Only: 1\r\n\r\n";
+        assert_eq!(Trace::of(glued), Trace::None);
         let with_status = b"NATS/1.0 100 Idle\r\nNats-Trace-Dest: t\r\nNats-Trace-Only: 1\r\n\r\n";
         assert_eq!(Trace::of(with_status), Trace::None);
         assert_eq!(Trace::of(b"Nats-Trace-Dest: t\r\nNats-Trace-Only: 1\r\n\r\n"), Trace::None);
