@@ -161,6 +161,11 @@ BEGINNINGS = {
 }
 
 
+# What a coordinator has not written is gone after a restart: a rebalance is done first.
+BEFORE_RESTARTS = {"classic": [["join", {"g": 0, "ms": ["m0", "m1", "m2"], "topics": [0, 1], "protocol": "range"}],
+                               ["sync", {"g": 0, "role": "leader", "part": "a", "shift": 0}]]}
+
+
 def conversation(seed, length, restarts, themes):
     """A theme, and its operations."""
     dice = Dice(seed)
@@ -173,5 +178,6 @@ def conversation(seed, length, restarts, themes):
         _, name, arguments = dice.choices(table, weights)[0]
         operations.append([name, arguments()])
     if restarts:
-        operations.insert(dice.randint(len(operations) // 2, len(operations) - 2), ["restart", {"signal": dice.choice(["TERM", "KILL"])}])
+        at = dice.randint(len(operations) // 2, len(operations) - 2)
+        operations[at:at] = BEFORE_RESTARTS.get(theme, []) + [["restart", {"signal": dice.choice(["TERM", "KILL"])}]]
     return theme, operations

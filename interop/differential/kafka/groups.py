@@ -5,7 +5,7 @@ Members are m0, m1, ...; a member's id is whatever the server gave it or, with t
 import struct, threading, time
 from side import GROUP_KEY, Gone, kproto
 
-JOIN_SECONDS_MAX, REBALANCE_MS = 8, 3000
+JOIN_SECONDS_MAX, JOIN_ROUNDS_MAX, REBALANCE_MS = 8, 5, 2000
 SETTLE_ROUNDS_MAX = 40
 LEAVE_EPOCH, JOIN_EPOCH = -1, 0
 
@@ -14,8 +14,8 @@ def text(value):
     return struct.pack(">h", len(value)) + value.encode()
 
 
-def subscription(topics):
-    return struct.pack(">hi", 0, len(topics)) + b"".join(map(text, topics)) + struct.pack(">i", -1)
+def subscription(topics, data):
+    return struct.pack(">hi", 0, len(topics)) + b"".join(map(text, topics)) + struct.pack(">i", len(data)) + data
 
 
 def settled(state):
@@ -38,38 +38,52 @@ class Groups:
     # ---- classic ----
 
     def join(self, g, ms, topics, protocol):
-        """Members join one after another, and all of them wait for each other. Then the leader hands out what it is told to."""
+        """Members join, and again until all of those who may are in one generation, as clients do. Who leads is the server's choice."""
         self.find(GROUP_KEY, self.group_name(g))
-        answers, threads = {}, []
-        for m in ms:
-            answers[m] = self.join_begun(g, m, topics, protocol, threads)
-        for thread in threads:
-            thread.join(JOIN_SECONDS_MAX + 4)
-        answers = {m: found[0] if found else None for m, found in answers.items()}
-        joined = [answer["GenerationId"] for answer in answers.values() if answer and answer["ErrorCode"] == 0]
+        shown, led, left = {}, [], list(ms)
+        for _ in range(JOIN_ROUNDS_MAX):
+            answers, threads = {}, []
+            for m in left:
+                answers[m] = self.join_begun(g, m, topics, protocol, threads)
+            # Those who were answered before the last one came are waited for.
+            for m in [m for m, found in answers.items() if len(answers) > 1 and found and found[0]["ErrorCode"] == 0]:
+                answers[m] = self.join_begun(g, m, topics, protocol, threads)
+            for thread in threads:
+                thread.join(JOIN_SECONDS_MAX)
+            for m, found in answers.items():
+                shown[m] = self.joined(g, m, found[0] if found else None, led)
+            newest = max([self.members[(g, m)]["generation"] for m in ms], default=-1)
+            left = [m for m in ms if shown[m][0] == 0 and self.members[(g, m)]["generation"] < newest]
+            if not left:
+                break
+            left = [m for m in ms if shown[m][0] == 0]
         for (group, _), known in self.members.items():
-            if group == g and joined and known["generation"] < max(joined):
+            if group == g and known["generation"] < newest:
                 known["leads"] = False
-        for m, answer in answers.items():
-            if answer and answer["ErrorCode"] == 0:
-                leads = answer["Leader"] == answer["MemberId"]
-                self.members[(g, m)] |= {"id": answer["MemberId"], "generation": answer["GenerationId"], "leads": leads}
-        shown, led = [], []
-        for m, answer in answers.items():
-            if answer is None:
-                shown.append([m, "no answer"])
-                continue
-            shown.append([m, answer["ErrorCode"], answer["GenerationId"], answer["ProtocolName"], answer["ProtocolType"]])
-            if answer["Members"]:
-                led.append([answer["GenerationId"], self.names_of(g, [one["MemberId"] for one in answer["Members"]])])
-        # Who leads when the leader before has gone is the server's choice. That somebody does, and whom, is compared.
-        return [shown, led]
+        return [[m, *shown[m]] for m in ms] + led[-1:]
+
+    def joined(self, g, m, answer, led):
+        """What is compared of one answer. The leader's names the members."""
+        if answer is None:
+            return ["no answer"]
+        if answer["ErrorCode"] == 25:  # UNKNOWN_MEMBER_ID
+            self.members[(g, m)] |= {"id": "", "leads": False}
+        if answer["ErrorCode"]:
+            return [answer["ErrorCode"]]
+        leads = answer["Leader"] == answer["MemberId"]
+        self.members[(g, m)] |= {"id": answer["MemberId"], "generation": answer["GenerationId"], "leads": leads}
+        if leads:
+            led.append(self.names_of(g, [one["MemberId"] for one in answer["Members"]]))
+        return [0, answer["ProtocolName"], answer["ProtocolType"]]
 
     def join_begun(self, g, m, topics, protocol, threads):
         known = self.members.setdefault((g, m), {"id": "", "generation": -1})
         names = [self.topic_name(t) for t in topics]
+        # Each join brings something else, and so a new generation: what follows when nothing is new depends on who leads.
+        known["joins"] = known.get("joins", 0) + 1
+        metadata = subscription(names, struct.pack(">i", known["joins"]))
         body = {"GroupId": self.group_name(g), "SessionTimeoutMs": 30_000, "RebalanceTimeoutMs": REBALANCE_MS, "MemberId": known["id"],
-                "GroupInstanceId": None, "ProtocolType": "consumer", "Protocols": [{"Name": protocol, "Metadata": subscription(names)}]}
+                "GroupInstanceId": None, "ProtocolType": "consumer", "Protocols": [{"Name": protocol, "Metadata": metadata}]}
         if not known["id"]:
             first = self.call("JoinGroup", 7, body)
             if first["ErrorCode"] != 79:  # MEMBER_ID_REQUIRED

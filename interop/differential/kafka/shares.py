@@ -27,7 +27,8 @@ class Shares:
         self.find(GROUP_KEY, self.group_name(g))
         if how == "join":
             before = self.members.get((g, m), {})
-            self.members[(g, m)] = {"id": before["id"] if "share" in before else str(uuid.uuid4()), "generation": -1, "epoch": JOIN_EPOCH, "owned": [], "share": True, "session": 0}
+            self.members[(g, m)] = {"id": before["id"] if "share" in before else str(uuid.uuid4()), "generation": -1, "epoch": JOIN_EPOCH, "owned": [], "share": True,
+                                    "session": before.get("session", 0), "fetches": before.get("fetches", [])}
         known = self.members.get((g, m))
         if known is None or "share" not in known:
             return "nobody"
@@ -58,8 +59,10 @@ class Shares:
                     self.taken(self.members[(g, m)], answer)
             after = [(self.members[(g, m)]["epoch"], self.members[(g, m)]["owned"]) for m in ours]
             quiet = quiet + 1 if before == after else 0
-            # States of share-partitions are made behind the heartbeats: a member that has nothing may get something yet.
-            if quiet >= (3 if all(owned for _, owned in after) else 40):
+            # States of share-partitions are made behind the heartbeats, and a group is assigned once in a second.
+            everything = sum(self.counts.values())
+            had = {(one["TopicId"], p) for _, owned in after for one in owned for p in one["Partitions"]}
+            if quiet >= (3 if len(had) == everything else 40):
                 break
             time.sleep(0.05)
         by_id = {str(value): f"t{key}" for key, value in self.topics.items()}
@@ -71,12 +74,15 @@ class Shares:
         known = self.members.get((g, m))
         if known is None or "share" not in known or t not in self.topics:
             return "nobody"
-        for _ in range(20):
-            # A session that is there goes on; a partition may be added to it at any time.
+        for _ in range(3):
+            # A session goes on with this partition alone: what else it had would be taken unseen.
+            others = [one for one in known["fetches"] if one != [self.topics[t], p]]
+            forgotten = [{"TopicId": topic, "Partitions": [index]} for topic, index in others] if known["session"] else []
+            known["fetches"] = [[self.topics[t], p]]
             partition = {"PartitionIndex": p, "AcknowledgementBatches": []}
             body = {"GroupId": self.group_name(g), "MemberId": known["id"], "ShareSessionEpoch": known["session"], "MaxWaitMs": 300, "MinBytes": 1,
                     "MaxBytes": 1 << 22, "MaxRecords": 500, "BatchSize": 500, "Topics": [{"TopicId": self.topics[t], "Partitions": [partition]}],
-                    "ForgottenTopicsData": []}
+                    "ForgottenTopicsData": forgotten}
             answer = self.call("ShareFetch", 1, body)
             if answer["ErrorCode"]:
                 # SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH: begun again, as clients do.
@@ -87,8 +93,6 @@ class Shares:
             known["session"] += 1
             rows = [row for topic in answer["Responses"] for row in topic["Partitions"] if topic["TopicId"] == self.topics[t] and row["PartitionIndex"] == p]
             if rows and (rows[0]["ErrorCode"] or rows[0]["AcquiredRecords"]):
-                break
-            if _ >= 2:
                 break
         if not rows:
             return [0, []]

@@ -23,7 +23,7 @@ class Topics:
                   "Configs": [{"Name": name, "Value": value} for name, value in sorted(configs.items())]}
         answer = self.call("CreateTopics", 7, {"Topics": [wanted], "timeoutMs": 10_000})["Topics"][0]
         if answer["ErrorCode"] == 0:
-            self.topics[t] = answer["TopicId"]
+            self.topics[t], self.counts[t] = answer["TopicId"], partitions
             self.forget_sequences(t)
             for p in range(partitions):
                 self.until(lambda p=p: self.offset(t, p, LATEST, 0)[0] == 0)

@@ -14,7 +14,7 @@ READS = {"metadata", "describe_configs", "list_offsets", "fetch", "describe_tran
 class World(Topics, Transactions, Groups, Shares):
     def __init__(self, side, prefix):
         self.side, self.prefix = side, prefix
-        self.topics, self.producers, self.members = {}, {}, {}
+        self.topics, self.counts, self.producers, self.members = {}, {}, {}, {}
 
     def call(self, name, version, body, seconds=None, passing=PASSING):
         return self.side.call(name, version, body, seconds, passing)

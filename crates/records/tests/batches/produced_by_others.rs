@@ -125,7 +125,8 @@ fn transactions_and_their_markers() {
         let read = EndTransactionMarker::read(bytes).unwrap().unwrap();
         assert_eq!(read.committed, kind == 1);
         let header = batch.header();
-        let (_, built) = read.build(header.producer_id, header.producer_epoch, header.max_timestamp);
+        let time = (header.max_timestamp, TimestampType::CreateTime);
+        let (_, built) = read.build(header.producer_id, header.producer_epoch, time);
         assert_eq!(built[PREFIX_BYTES..], bytes[PREFIX_BYTES..]);
     }
 }

@@ -7,7 +7,9 @@ use tailrace_kafka_wire::ErrorCode::{
     self, IllegalGeneration, InvalidProducerEpoch, InvalidTxnState, TransactionAbortable, UnknownMemberId,
     UnknownTopicOrPartition, UnstableOffsetCommit,
 };
+use tailrace_kafka_wire::messages::DeleteTopicsRequest;
 use tailrace_kafka_wire::messages::add_offsets_to_txn_request::AddOffsetsToTxnRequest;
+use tailrace_kafka_wire::messages::delete_topics_request::DeleteTopicState;
 use tailrace_kafka_wire::messages::describe_transactions_request::DescribeTransactionsRequest;
 use tailrace_kafka_wire::messages::end_txn_request::EndTxnRequest;
 use tailrace_kafka_wire::messages::init_producer_id_request::InitProducerIdRequest;
@@ -217,11 +219,6 @@ async fn who_is_refused_changes_nothing() {
 async fn what_is_not_there_brings_nothing_into_the_transaction() {
     let (_server, mut client) = started().await;
     let who = init(&mut client).await;
-    let state = async |client: &mut Client| {
-        let asked =
-            DescribeTransactionsRequest { transactional_ids: vec!["tx".to_owned()], ..Default::default() };
-        client.call(0, &asked).await.transaction_states.remove(0).transaction_state
-    };
     let named = |mut request: TxnOffsetCommitRequest, name: &str| {
         request.topics[0].name = name.to_owned();
         request
@@ -232,7 +229,7 @@ async fn what_is_not_there_brings_nothing_into_the_transaction() {
         assert_eq!(send(&mut client, version, &request(who, 77, 1)).await, UnknownTopicOrPartition);
         let nameless = TxnOffsetCommitRequest { group_id: String::new(), ..request(who, 0, 1) };
         assert_eq!(send(&mut client, version, &nameless).await, ErrorCode::InvalidGroupId);
-        assert_eq!(state(&mut client).await, "Empty", "version {version}");
+        assert_eq!(describe(&mut client).await, "Empty", "version {version}");
     }
     let mut both = request(who, 0, 1);
     both.topics.push(named(request(who, 0, 1), "nothing").topics.remove(0));
@@ -244,7 +241,40 @@ async fn what_is_not_there_brings_nothing_into_the_transaction() {
         .map(|topic| error(topic.partitions[0].error_code))
         .collect();
     assert_eq!(codes, [OK, UnknownTopicOrPartition]);
-    assert_eq!(state(&mut client).await, "Ongoing");
+    assert_eq!(describe(&mut client).await, "Ongoing");
+}
+
+/// What is committed in a transaction for a topic that goes before its end counts for nobody, nor for a topic of the same name.
+#[tokio::test]
+async fn offsets_of_a_topic_that_goes_before_the_end_are_forgotten() {
+    let (mut server, mut client) = started().await;
+    let mut who = init(&mut client).await;
+    for created_again in [false, true] {
+        assert_eq!(commit(&mut client, 5, who, 7).await, OK);
+        let topic = DeleteTopicState { name: Some("t".to_owned()), ..Default::default() };
+        let delete = DeleteTopicsRequest { topics: vec![topic], timeout_ms: 10_000, ..Default::default() };
+        assert_eq!(error(client.call(6, &delete).await.responses[0].error_code), OK);
+        if created_again {
+            client.create_topic("t", 1, &[]).await;
+        }
+        who = end(&mut client, NEW, who, true).await;
+        while describe(&mut client).await != "CompleteCommit" {
+            tokio::task::yield_now().await;
+        }
+        until_offset(&server, -1).await;
+        server.restart().await;
+        client = server.connect().await;
+        assert_eq!(offset(&mut client, true).await, Ok(-1), "created again: {created_again}");
+        if !created_again {
+            client.create_topic("t", 1, &[]).await;
+        }
+    }
+}
+
+async fn describe(client: &mut Client) -> String {
+    let asked =
+        DescribeTransactionsRequest { transactional_ids: vec!["tx".to_owned()], ..Default::default() };
+    client.call(0, &asked).await.transaction_states.remove(0).transaction_state
 }
 
 #[tokio::test]

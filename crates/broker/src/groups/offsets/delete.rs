@@ -1,5 +1,6 @@
 //! Forgetting offsets: OffsetDelete, with their group, or with their topic.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tailrace_types::TopicId;
@@ -53,30 +54,36 @@ impl GroupCoordinator {
         let committed =
             committed.flat_map(|(topic, partitions)| partitions.map(move |(index, _)| (topic, index)));
         let all = committed.chain(self.offsets.pending_of_group(id));
-        let all: std::collections::BTreeSet<_> =
-            all.map(|(topic, index)| (Arc::clone(topic), index)).collect();
+        let all: BTreeSet<_> = all.map(|(topic, index)| (Arc::clone(topic), index)).collect();
         let records = self.forget(id, all.into_iter());
         append_in_batches(effects, None, records);
     }
 
-    /// Forgets the offsets of topics that are gone, or that were created anew under the same name.
+    /// Forgets the offsets of topics that are gone, or that were created again under the same name, also those that transactions are about
+    /// to give to groups.
     pub(in crate::groups) fn forget_lost_topics(&mut self, moment: &Moment<'_>, effects: &mut Effects<Self>) {
         let is_lost = |name: &str, id: TopicId| match moment.image.topic(name) {
             Some(topic) => !id.is_zero() && topic.id != id,
             None => true,
         };
-        let topics = self.offsets.topics();
-        if !topics.into_iter().any(|(name, id)| is_lost(name, id)) {
+        let mut lost: BTreeMap<Arc<str>, BTreeSet<(Arc<str>, i32)>> = BTreeMap::new();
+        for (group, topic, index, id) in self.offsets.pending() {
+            if is_lost(topic, id) {
+                lost.entry(Arc::clone(group)).or_default().insert((Arc::clone(topic), index));
+            }
+        }
+        if lost.is_empty() && !self.offsets.topics().any(|(name, id)| is_lost(name, id)) {
             return;
         }
-        let lost_of = |id: &Arc<str>| {
+        for id in self.offsets.group_ids() {
             let offsets = self.offsets.of_group(id);
             let offsets = offsets.flat_map(|(topic, rows)| rows.map(move |row| (topic, row)));
-            let lost = offsets.filter(|(topic, (_, offset))| is_lost(topic, offset.topic_id));
-            let lost: Vec<_> = lost.map(|(topic, (index, _))| (Arc::clone(topic), index)).collect();
-            (Arc::clone(id), lost)
-        };
-        let lost: Vec<_> = self.offsets.group_ids().map(lost_of).collect();
+            let gone = offsets.filter(|(topic, (_, offset))| is_lost(topic, offset.topic_id));
+            let mut gone = gone.map(|(topic, (index, _))| (Arc::clone(topic), index)).peekable();
+            if gone.peek().is_some() {
+                lost.entry(Arc::clone(id)).or_default().extend(gone);
+            }
+        }
         let mut records = Vec::new();
         for (id, partitions) in lost {
             records.extend(self.forget(&id, partitions.into_iter()));

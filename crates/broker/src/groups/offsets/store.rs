@@ -140,6 +140,15 @@ impl Offsets {
         topics.flat_map(|(topic, partitions)| partitions.keys().map(move |partition| (topic, *partition)))
     }
 
+    /// All offsets in open transactions: group, topic, partition, and the topic as it was known when they were committed.
+    pub(super) fn pending(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>, i32, TopicId)> {
+        let groups = self.transactions.values().flatten();
+        let topics = groups.flat_map(|(group, topics)| topics.iter().map(move |topic| (group, topic)));
+        topics.flat_map(|(group, (topic, partitions))| {
+            partitions.iter().map(move |(index, stored)| (group, topic, *index, stored.offset.topic_id))
+        })
+    }
+
     fn stamp(&mut self, offset: CommittedOffset) -> Stored {
         self.next_order += 1;
         Stored { order: self.next_order, offset }
