@@ -182,8 +182,6 @@ async fn respond(request: &Request<Incoming>, broker: &Arc<Broker>) -> Response<
         return response;
     }
     broker.nats.monitor().asked_for(request.uri().path());
-    // A client may ask for many pages at once: others have their turn between two of them.
-    tokio::task::yield_now().await;
     let (broker, uri) = (Arc::clone(broker), request.uri().clone());
     match uri.path() {
         "/healthz" => health(&broker),
@@ -192,7 +190,7 @@ async fn respond(request: &Request<Incoming>, broker: &Arc<Broker>) -> Response<
     }
 }
 
-/// A page that may be long. It is made beside the event loops.
+/// A page that may be long. It is made beside the event loops: a client may ask for a hundred at once.
 async fn page(broker: Arc<Broker>, uri: Uri) -> Response<Full<Bytes>> {
     match uri.path() {
         "/metrics" => metrics(&broker),

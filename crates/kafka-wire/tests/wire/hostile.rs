@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use tailrace_kafka_wire::messages::{MetadataRequest, OffsetForLeaderEpochRequest, ProduceRequest};
 use tailrace_kafka_wire::{
-    ApiKey, DecodeError, Reader, RequestHeader, Writer, decode_body, memory_budget_bytes,
+    ApiKey, DecodeError, Reader, RequestHeader, UNKNOWN_TAGS_MAX, Writer, decode_body, memory_budget_bytes,
 };
 
 use super::allocations::peak_bytes;
@@ -177,7 +177,9 @@ fn a_frame_has_so_many_unknown_tagged_fields_at_most() {
         writer.varint(u32::try_from(fields).expect("few"));
         for tag in 0..fields {
             writer.varint(1000 + u32::try_from(tag).expect("few"));
-            writer.varint(0);
+            // Smaller ones meet the memory budget first.
+            writer.varint(4);
+            writer.i32(7);
         }
         any::joined(&writer.into_parts())
     };

@@ -114,7 +114,8 @@ async fn a_header_full_of_unknown_tagged_fields_ends_the_connection() {
         body.extend(varint(tags));
         for tag in 0..tags {
             body.extend(varint(1000 + tag));
-            body.push(0);
+            // Smaller ones meet the bound of what decoding may take first.
+            body.extend(b"\x04tags");
         }
         body.extend([2, b'a', 2, b'1', 0]);
         framed(&body)
@@ -124,7 +125,7 @@ async fn a_header_full_of_unknown_tagged_fields_ends_the_connection() {
     let mut length = [0; 4];
     stream.read_exact(&mut length).await.expect("an answer");
     assert!(is_cut(&server, &request(1025)).await);
-    assert!(is_cut(&server, &request(200_000)).await);
+    assert!(is_cut(&server, &request(100_000)).await);
     server.is_healthy("t").await;
 }
 
