@@ -230,7 +230,7 @@ async fn offsets_of_every_version_are_stored_and_found() {
     }
     // More than are asked at the same time, in the order in which they are named.
     let group = |number: usize| OffsetFetchRequestGroup {
-        group_id: if number % 2 == 0 { "group-4".to_owned() } else { format!("nobody-{number}") },
+        group_id: if number.is_multiple_of(2) { "group-4".to_owned() } else { format!("nobody-{number}") },
         topics: None,
         ..Default::default()
     };
