@@ -7,6 +7,7 @@ use super::closing::ClosingFrame;
 use super::decoder::{Decoder, Event};
 use super::stream::WebSocket;
 use super::*;
+use crate::nats::close::CloseReason;
 
 const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 
@@ -249,9 +250,10 @@ async fn a_client_that_does_wrong_is_told_why_and_read_no_further() {
 }
 
 #[tokio::test]
-async fn the_servers_own_end_is_a_normal_one_and_pings_of_who_does_not_read_are_not_hoarded() {
+async fn the_servers_own_end_says_why_and_pings_of_who_does_not_read_are_not_hoarded() {
     let (mut client, server) = tokio::io::duplex(4096);
-    let mut server = WebSocket::new(server, limits(), false, ClosingFrame::default());
+    let closing = ClosingFrame::default();
+    let mut server = WebSocket::new(server, limits(), false, closing.clone());
     let mut reading = Box::pin(async move {
         let mut rest = [0; 6];
         server.read_exact(&mut rest).await.map(|_| server)
@@ -279,7 +281,12 @@ async fn the_servers_own_end_is_a_normal_one_and_pings_of_who_does_not_read_are_
         }
         last
     });
+    closing.set(CloseReason::Stale);
+    closing.set(CloseReason::Client);
     server.shutdown().await.unwrap();
     drop(server);
-    assert_eq!(drain.await.unwrap(), (FINAL | opcode::CLOSE, vec![3, 0xe8]));
+    assert_eq!(
+        drain.await.unwrap(),
+        (FINAL | opcode::CLOSE, [&[3, 0xe9], &b"Stale Connection"[..]].concat())
+    );
 }
