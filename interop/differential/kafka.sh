@@ -21,4 +21,9 @@ export KAFKA_EXTRA="group.consumer.session.timeout.ms=60000" TAILRACE_ARGS="$TAI
 export DIFFERENTIAL_FOLDER
 DIFFERENTIAL_FOLDER=$(mktemp -d "${TMPDIR:-/tmp}/differential-kafka.XXXXXX")
 trap '[ -n "${KEEP:-}" ] || rm -rf "$DIFFERENTIAL_FOLDER"' EXIT
-python3 "$INTEROP/differential/kafka/main.py" "$@"
+python3 "$INTEROP/differential/kafka/main.py" "$@" &
+trap 'kill "$!" 2>/dev/null' TERM INT
+status=0; wait "$!" || status=$?
+# A signal ends the first wait, not the run.
+while kill -0 "$!" 2>/dev/null; do wait "$!" || true; done
+exit $status

@@ -5,8 +5,8 @@ Members are m0, m1, ...; a member's id is whatever the server gave it or, with t
 import struct, threading, time
 from side import GROUP_KEY, Gone, kproto
 
-JOIN_SECONDS_MAX, JOIN_ROUNDS_MAX, REBALANCE_MS = 8, 5, 2000
-SETTLE_ROUNDS_MAX = 40
+JOIN_SECONDS_MAX, JOIN_ROUNDS_MAX, REBALANCE_MS = 8, 8, 2000
+SETTLE_SECONDS_MAX = 10
 LEAVE_EPOCH, JOIN_EPOCH = -1, 0
 
 
@@ -44,23 +44,25 @@ class Groups:
         for _ in range(JOIN_ROUNDS_MAX):
             answers, threads = {}, []
             for m in left:
+                early = [m for m, found in answers.items() if found and found[0]["ErrorCode"] == 0]
                 answers[m] = self.join_begun(g, m, topics, protocol, threads)
             # Those who were answered before the last one came are waited for.
-            for m in [m for m, found in answers.items() if len(answers) > 1 and found and found[0]["ErrorCode"] == 0]:
+            for m in early:
                 answers[m] = self.join_begun(g, m, topics, protocol, threads)
             for thread in threads:
                 thread.join(JOIN_SECONDS_MAX)
             for m, found in answers.items():
                 shown[m] = self.joined(g, m, found[0] if found else None, led)
             newest = max([self.members[(g, m)]["generation"] for m in ms], default=-1)
-            left = [m for m in ms if shown[m][0] == 0 and self.members[(g, m)]["generation"] < newest]
-            if not left:
+            # Who was too late for a rebalance, or was taken for gone, joins again, and the others with it.
+            left = [m for m in ms if shown[m][0] in (0, 25)]
+            if not any(shown[m][0] == 25 or self.members[(g, m)]["generation"] < newest for m in left):
                 break
-            left = [m for m in ms if shown[m][0] == 0]
         for (group, _), known in self.members.items():
             if group == g and known["generation"] < newest:
                 known["leads"] = False
-        return [[m, *shown[m]] for m in ms] + led[-1:]
+        # Synced at once: who waits longer than the rebalance may take is removed, and how long that is, is the machine's choice.
+        return [[m, *shown[m]] for m in ms] + led[-1:] + self.sync(g, "first", 0)
 
     def joined(self, g, m, answer, led):
         """What is compared of one answer. The leader's names the members."""
@@ -109,10 +111,11 @@ class Groups:
         group = self.call("DescribeGroups", 5, {"Groups": [self.group_name(g)]})["Groups"][0]
         return group["GroupState"] == "PreparingRebalance" and member in [one["MemberId"] for one in group["Members"]]
 
-    def sync(self, g, role, part, shift):
-        """The leader, or all the others one after another. Part: what every member gets from the leader, whoever that is."""
+    def sync(self, g, part, shift):
+        """All members, the leader first. Part: what every member gets from the leader, whoever that is."""
         ours = sorted(m for (group, m), known in self.members.items() if group == g and known["id"] and "epoch" not in known)
-        return [self.sync_one(g, m, part, shift) for m in ours if self.members[(g, m)].get("leads", False) == (role == "leader")]
+        first = sorted(ours, key=lambda m: not self.members[(g, m)].get("leads", False))
+        return sorted([m, *self.sync_one(g, m, part, shift)] for m in first)
 
     def sync_one(self, g, m, part, shift):
         known = self.members[(g, m)]
@@ -124,7 +127,7 @@ class Groups:
             # A follower waits for its leader, who may never come.
             answer = self.call("SyncGroup", 4, body, seconds=1)
         except Gone:
-            return "waits"
+            return ["waits"]
         return [answer["ErrorCode"], answer["Assignment"].decode(errors="replace")]
 
     def heartbeat(self, g, m, shift):
@@ -217,8 +220,8 @@ class Groups:
     def consumer_settle(self, g):
         """All members beat until each has what it shall have. What they then have is compared: which partitions, and how evenly."""
         ours = sorted(m for (group, m), known in self.members.items() if group == g and "epoch" in known and "share" not in known)
-        codes, quiet = set(), 0
-        for _ in range(SETTLE_ROUNDS_MAX):
+        codes, quiet, end = set(), 0, time.monotonic() + SETTLE_SECONDS_MAX
+        while time.monotonic() < end:
             before = [(self.members[(g, m)]["epoch"], self.members[(g, m)]["owned"]) for m in ours]
             for m in ours:
                 known = self.members[(g, m)]
@@ -228,14 +231,16 @@ class Groups:
                     self.taken(known, answer)
             after = [(self.members[(g, m)]["epoch"], self.members[(g, m)]["owned"]) for m in ours]
             quiet = quiet + 1 if before == after else 0
-            if quiet >= 3:
+            if quiet >= 3 and self.consumer_state(g) in ("Stable", "Empty", "Dead", ""):
                 break
             time.sleep(0.03)
         by_id = {str(value): f"t{key}" for key, value in self.topics.items()}
         all_ = sorted([by_id.get(one["TopicId"], "?"), p] for m in ours for one in self.members[(g, m)]["owned"] for p in one["Partitions"])
         sizes = sorted(sum(len(one["Partitions"]) for one in self.members[(g, m)]["owned"]) for m in ours)
-        state = self.call("ConsumerGroupDescribe", 1, {"GroupIds": [self.group_name(g)]})["Groups"][0]["GroupState"]
-        return [sorted(codes - {0}), all_, sizes, state]
+        return [sorted(codes - {0}), all_, sizes, self.consumer_state(g)]
+
+    def consumer_state(self, g):
+        return self.call("ConsumerGroupDescribe", 1, {"GroupIds": [self.group_name(g)]})["Groups"][0]["GroupState"]
 
     def describe_consumer_group(self, g):
         group = self.call("ConsumerGroupDescribe", 1, {"GroupIds": [self.group_name(g)]})["Groups"][0]

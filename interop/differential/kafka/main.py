@@ -1,5 +1,5 @@
 """Random conversations with real Kafka and with tailrace, side by side: see ../kafka.sh."""
-import argparse, json, random, sys, time
+import argparse, json, random, signal, sys, time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 import generate, known
@@ -84,6 +84,8 @@ def arguments():
 
 
 def main():
+    # The servers are stopped then, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     wanted, began = arguments(), time.monotonic()
     mode = "long" if wanted.minutes else "quick"
     end = began + (wanted.minutes * 60 if wanted.minutes else wanted.seconds)

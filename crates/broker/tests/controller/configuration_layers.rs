@@ -147,8 +147,8 @@ fn whatever_was_set_at_the_start_is_said_to_be_static() {
         } else {
             Vec::new()
         };
-        let resolve = |text: &&str| Some((*text, broker(&[&[(key.name, *text)], &with[..]].concat()).ok()?));
-        let mut legal = values.iter().filter(|text| !text.is_empty() || key.default.is_some());
+        let resolve = |text| Some((text, broker(&[&[(key.name, text)], &with[..]].concat()).ok()?));
+        let mut legal = values.into_iter().filter(|text| !text.is_empty() || key.default.is_some());
         let (text, config) = legal.find_map(resolve).unwrap_or_else(|| panic!("no value for {}", key.name));
         let described = describe_broker(&config);
         let entry = described.iter().find(|entry| entry.name == key.name).unwrap();
