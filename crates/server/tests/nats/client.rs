@@ -135,13 +135,15 @@ async fn a_subscription_ends_after_so_many_messages() {
 #[tokio::test]
 async fn draining_loses_nothing() {
     let server = TestServer::start().await;
-    let (publisher, subscriber) = (server.client().await, server.client().await);
+    let (mut publisher, subscriber) = (server.raw().await, server.client().await);
     let mut subscription = subscriber.subscribe("drain.*").await.unwrap();
     subscriber.flush().await.unwrap();
     for number in 0..500_u32 {
-        publisher.publish("drain.x", number.to_string().into()).await.unwrap();
+        let payload = number.to_string();
+        publisher.send(format!("PUB drain.x {}\r\n{payload}\r\n", payload.len())).await;
     }
-    publisher.flush().await.unwrap();
+    // What async-nats calls flush only sends.
+    publisher.sync().await;
     subscriber.drain().await.unwrap();
     let mut count = 0_u32;
     while let Some(message) = subscription.next().await {

@@ -140,7 +140,8 @@ async fn storms_of_subscriptions_from_a_thousand_connections() {
         let before = Instant::now();
         steady.send(format!("PUB steady.{number} 1\r\nx\r\n")).await;
         assert_eq!(count(&steady.sync().await), 1);
-        assert!(before.elapsed() < Duration::from_secs(5), "others were held up");
+        // Far more than a slow machine needs, and far less than the storm.
+        assert!(before.elapsed() < Duration::from_secs(20), "others were held up");
     }
     let mut stormers = Vec::new();
     for storm in storms {
