@@ -315,7 +315,7 @@ impl Gap {
 
     async fn end(self) -> Duration {
         let _ = self.stop.send(());
-        self.ticking.await.unwrap()
+        self.ticking.await.expect("it ticks to the end")
     }
 }
 
