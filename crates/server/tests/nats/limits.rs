@@ -316,7 +316,7 @@ impl Gap {
 
     async fn end(self) -> Duration {
         let _ = self.stop.send(());
-        self.ticking.await.expect("the ticking task")
+        self.ticking.await.expect("it ticks to the end")
     }
 }
 
