@@ -28,11 +28,26 @@ pub(crate) async fn handle(
             ..Default::default()
         };
     }
+    let kept = match state::partitions_of(&context.broker, &group).await {
+        Ok(keys) => keys,
+        Err(failure) => {
+            return DeleteShareGroupOffsetsResponse {
+                error_code: failure.code().code(),
+                error_message: Some(failure.to_string()),
+                ..Default::default()
+            };
+        }
+    };
     let mut responses = Vec::new();
     for (number, wanted) in request.topics.into_iter().enumerate() {
         let topic = context.broker.topics().by_name(&wanted.topic_name);
         let outcome = match &topic {
             _ if number >= ITEMS_MAX => Err(Refusal::too_many("topics")),
+            // In these words, and with this code, by Kafka.
+            Some(topic) if kept.iter().all(|key| key.topic != topic.id) => Err(Refusal::new(
+                ErrorCode::UnknownTopicOrPartition,
+                "There is no offset information to delete.",
+            )),
             Some(topic) => delete(&context, &group, topic).await,
             None => Err(Refusal::new(ErrorCode::UnknownTopicOrPartition, "There is no such topic.")),
         };

@@ -645,6 +645,11 @@ async fn offsets_are_described_altered_and_deleted() {
     let deleted = client.call(0, &delete).await;
     assert_eq!((deleted.error_code, deleted.responses[0].error_code), (0, 0));
     assert_eq!(describe(&mut client, GROUP).await, []);
+    // As Kafka 4.3.1 says it of a topic that the group knows nothing of.
+    let again = client.call(0, &delete).await;
+    let answer = &again.responses[0];
+    assert_eq!((again.error_code, error(answer.error_code)), (0, ErrorCode::UnknownTopicOrPartition));
+    assert_eq!(answer.error_message.as_deref(), Some("There is no offset information to delete."));
 }
 
 /// As Kafka 4.3.1 does: a group that does not exist is made, without members, if one of the topics exists.
