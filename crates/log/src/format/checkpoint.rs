@@ -3,7 +3,7 @@
 use tailrace_types::{LeaderEpoch, Offset, RaftIndex, TimestampMs, TopicId};
 
 use super::bytes::{Writer, i32_at, i64_at, u32_at, u64_at};
-use super::{FormatError, check_lead};
+use super::{FormatError, check_lead, told_from_newer};
 
 const MAGIC: &[u8; 8] = b"TRCKPNT\n";
 const FIXED_BYTES: usize = 60;
@@ -81,6 +81,10 @@ impl Checkpoint {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
+        told_from_newer(bytes, Self::decode_known)
+    }
+
+    fn decode_known(bytes: &[u8]) -> Result<Self, FormatError> {
         check_lead(bytes, MAGIC)?;
         let version = u32_at(bytes, 8);
         let (fixed, each) = widths(version);

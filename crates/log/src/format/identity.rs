@@ -3,7 +3,7 @@
 use tailrace_types::{PartitionId, TopicId, TopicName, TopicPartition};
 
 use super::bytes::{Writer, i32_at, u16_at, u32_at};
-use super::{FormatError, check_lead};
+use super::{FormatError, check_lead, told_from_newer};
 use crate::PartitionIdentity;
 
 const MAGIC: &[u8; 8] = b"TRPARTN\n";
@@ -24,6 +24,10 @@ pub(crate) fn encode(identity: &PartitionIdentity) -> Vec<u8> {
 }
 
 pub(crate) fn decode(bytes: &[u8]) -> Result<PartitionIdentity, FormatError> {
+    told_from_newer(bytes, decode_known)
+}
+
+fn decode_known(bytes: &[u8]) -> Result<PartitionIdentity, FormatError> {
     check_lead(bytes, MAGIC)?;
     if bytes.len() < FIXED_BYTES + 4 {
         return Err(FormatError::damaged(0, format!("{} bytes, too short", bytes.len())));

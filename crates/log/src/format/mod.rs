@@ -51,6 +51,28 @@ impl std::fmt::Display for FormatError {
 /// No version is ever above: what says so is damaged.
 const VERSIONS_MAX: u32 = 255;
 
+/// Reads `bytes` with `decode`. Where the version is one that nobody knows and all is right with a known one in its place, a bit of the
+/// version was flipped: the file is damaged, and not of a newer tailrace.
+pub(crate) fn told_from_newer<T>(
+    bytes: &[u8],
+    decode: impl Fn(&[u8]) -> Result<T, FormatError>,
+) -> Result<T, FormatError> {
+    let result = decode(bytes);
+    let Err(FormatError::Newer(found)) = result else { return result };
+    let mut copy = bytes.to_vec();
+    let is_whole_with = |version: u32| {
+        copy[8..12].copy_from_slice(&version.to_le_bytes());
+        decode(&copy).is_ok()
+    };
+    if (1..=FORMAT_VERSION).any(is_whole_with) {
+        return Err(FormatError::damaged(
+            8,
+            format!("format version {found}, and the checksum of an older one"),
+        ));
+    }
+    result
+}
+
 /// Checks magic and version, which lead every file.
 pub(crate) fn check_lead(bytes: &[u8], magic: &[u8; 8]) -> Result<(), FormatError> {
     let Some(found) = bytes.get(..12) else {

@@ -3,7 +3,7 @@
 use tailrace_types::{Offset, RaftIndex, TimestampMs};
 
 use super::bytes::{Writer, i64_at, u32_at, u64_at};
-use super::{FormatError, check_lead};
+use super::{FormatError, check_lead, told_from_newer};
 
 const MAGIC: &[u8; 8] = b"TRSEGMT\n";
 const CRC_AT: usize = 60;
@@ -45,6 +45,10 @@ impl SegmentHeader {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
+        told_from_newer(bytes, Self::decode_known)
+    }
+
+    fn decode_known(bytes: &[u8]) -> Result<Self, FormatError> {
         check_lead(bytes, MAGIC)?;
         if bytes.len() as u64 != BYTES || u32_at(bytes, CRC_AT) != crc32c::crc32c(&bytes[..CRC_AT]) {
             return Err(FormatError::damaged(0, "wrong length or checksum"));

@@ -310,16 +310,49 @@ fn another_identity_is_refused() {
     assert!(matches!(error, LogError::IdentityMismatch { .. }), "{error}");
 }
 
+/// Files that begin with a version, and where the checksum over all before it lies; `None` at the end.
+const VERSIONED: [(&str, Option<usize>); 4] = [
+    ("partition.meta", None),
+    ("checkpoint", None),
+    ("entries", Some(12)),
+    ("00000000000000000000.index", Some(60)),
+];
+
 #[test]
 fn a_newer_format_is_refused_by_every_file_that_has_a_version() {
-    for name in ["partition.meta", "checkpoint", "entries", "00000000000000000000.index"] {
+    for (name, crc_at) in VERSIONED {
         let disk = common::disk(1);
         closed_log(&disk);
-        disk.damage(&file(name), |bytes| bytes[8] = 9);
+        disk.damage(&file(name), |bytes| {
+            bytes[8] = 9;
+            let crc_at = crc_at.unwrap_or(bytes.len() - 4);
+            let crc = crc32c::crc32c(&bytes[..crc_at]);
+            bytes[crc_at..crc_at + 4].copy_from_slice(&crc.to_le_bytes());
+        });
         let result = open(&disk, &small_segments()).and_then(|(log, _)| read_all(&log, Offset(0)));
         let error = result.err().unwrap();
         assert!(matches!(error, LogError::NewerFormat { found: 9, supported: 2, .. }), "{name}: {error}");
         assert!(error.to_string().contains("format version 9"), "{error}");
+    }
+}
+
+/// Found by a soak: a flipped bit of a version kept the partition offline, as if a newer tailrace had written it.
+#[test]
+fn a_flipped_bit_of_a_version_is_damage_and_no_newer_format() {
+    for (name, _) in VERSIONED {
+        for bit in 0..32 {
+            let disk = common::disk(1);
+            let content = closed_log(&disk);
+            disk.damage(&file(name), |bytes| bytes[8 + bit / 8] ^= 1 << (bit % 8));
+            match open(&disk, &small_segments()) {
+                Ok((mut log, _)) => {
+                    scrub(&mut log);
+                    assert_eq!(read_all(&log, Offset(0)).unwrap(), content, "{name}, bit {bit}");
+                }
+                Err(LogError::Damaged { file: found, .. }) => assert_eq!(found, file(name), "bit {bit}"),
+                Err(error) => panic!("{name}, bit {bit}: {error}"),
+            }
+        }
     }
 }
 
