@@ -99,8 +99,13 @@ fn a_folder_of_a_newer_format_is_refused() {
             true => {
                 bytes = String::from_utf8(bytes).unwrap().replace("\"format\": 1", "\"format\": 3").into()
             }
-            // The version follows the magic.
-            false => bytes[8] = version,
+            // The version follows the magic, and a checksum ends the file: without it this would be a flipped bit.
+            false => {
+                bytes[8] = version;
+                let crc_at = bytes.len() - 4;
+                let crc = crc32c::crc32c(&bytes[..crc_at]);
+                bytes[crc_at..].copy_from_slice(&crc.to_le_bytes());
+            }
         }
         std::fs::write(&path, &bytes).unwrap();
         let error = last_line(&failure(&run(&start_in(newer.to_str().unwrap())), 1));
