@@ -126,7 +126,8 @@ WEBSOCKET = {
 
 # Every page that `/` lists, and what it is asked with.
 HTTP = {
-    **{path: ("",) for path in ("/healthz", "/metrics", "/clusterz", "/varz", "/routez", "/gatewayz", "/leafz", "/accountz", "/accstatz", "/jsz")},
+    **{path: ("",) for path in ("/healthz", "/metrics", "/clusterz", "/varz", "/routez", "/gatewayz", "/leafz", "/accountz", "/accstatz", "/jsz", "/stacksz",
+                                "/ipqueuesz")},
     "/connz": ("", "?subs=detail&limit=1000000"),
     "/subsz": ("", "?subs=1&limit=1000000", "?subs=1&test=page.1.x"),
     "/subscriptionsz": ("?subs=1&limit=1000000",),
