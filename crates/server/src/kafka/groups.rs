@@ -14,7 +14,7 @@ use tailrace_types::{LeaderEpoch, ProducerId};
 use crate::coordinators::{CoordinatorFailure, Pending};
 use crate::kafka::Context;
 
-/// What is told of a partition in a commit that does not exist, whoever commits: Kafka asks for that before it asks the group.
+/// What is told of a partition that does not exist, in a commit by any member: Kafka asks for that before it asks the group.
 pub(super) fn unknown_code(image: &MetadataImage, topic: &TopicReference, index: i32) -> Option<ErrorCode> {
     let (known, unknown) = match topic {
         TopicReference::Name(name) => (image.topic(name), ErrorCode::UnknownTopicOrPartition),

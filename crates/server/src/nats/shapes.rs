@@ -1,6 +1,6 @@
 //! The shapes of pattern that one connection is subscribed to.
 //!
-//! A published subject costs a step for each shape that there is, whoever made it, so that one connection may make only so many. What
+//! A published subject costs a step for each shape that there is, of any client, so that one connection may make only so many. What
 //! has no wildcard and few words is of a shape that all clients share, and is not counted.
 
 use std::collections::HashSet;
