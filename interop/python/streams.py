@@ -1,5 +1,5 @@
 """Kafka Streams and Kafka Connect, each in processes of their own. Run by interop/run.sh."""
-import json, os, shutil, signal, socket, subprocess, sys, tempfile, time, urllib.error, urllib.request
+import json, os, random, shutil, signal, socket, subprocess, sys, tempfile, time, urllib.error, urllib.request
 import harness, wordcount
 from fleet import in_parallel
 from groups import admin
@@ -66,9 +66,15 @@ def wanted(count):
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """Below those that the kernel gives to connections, so that none of them takes it before the server does."""
+    while True:
+        port = random.randrange(10_000, 32_000)
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return port
 
 
 def standalone():

@@ -5,7 +5,7 @@ plain      everything as it comes, and a topic (a stream) `S` that captures `cap
 small      small limits, so that conversations come to them
 users      users with passwords and permissions
 """
-import http.client, json, os, signal, socket, subprocess, time
+import http.client, json, os, random, signal, socket, subprocess, time
 from pathlib import Path
 
 # A start of a debug build on a busy machine.
@@ -29,9 +29,15 @@ USERS = {
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """Below those that the kernel gives to connections, so that none of them takes it before the server does."""
+    while True:
+        port = random.randrange(10_000, 32_000)
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return port
 
 
 class Server:

@@ -179,7 +179,8 @@ fn pattern(seed: usize, bytes: usize) -> Vec<u8> {
 
 #[tokio::test]
 async fn clients_come_back_after_a_restart() {
-    let mut server = TestServer::start().await;
+    // Connections within the machine come from 127.0.0.1, so that none of them takes the port meanwhile.
+    let mut server = TestServer::with(&[("nats", "127.0.0.2:0")]).await;
     let address = server.nats().to_string();
     server.stop().await;
     // The same port again, so that the client finds it.

@@ -421,8 +421,9 @@ impl Proxy {
 async fn three_behind_proxies() -> (Vec<TestServer>, Vec<Proxy>) {
     let (mut nodes, mut proxies): (Vec<TestServer>, Vec<Proxy>) = (Vec::new(), Vec::new());
     for number in 1..=3 {
-        // A port that is free; where the node listens has to be known before it does.
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        // Where the node listens has to be known before it does. Connections within the machine come from 127.0.0.1, so that
+        // none of them takes the port meanwhile.
+        let free = std::net::TcpListener::bind("127.0.0.2:0").unwrap().local_addr().unwrap();
         let proxy = Proxy::before(free).await;
         let (id, listen, advertised) = (number.to_string(), free.to_string(), proxy.address.to_string());
         let own = [

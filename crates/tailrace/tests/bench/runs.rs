@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{Server, command, failure, run, success};
+use crate::support::{Server, command, failure, free_addresses, run, success};
 use serde_json::Value;
 use tailrace_bench::systems::{EchoProtocol, EchoServer};
 
@@ -12,7 +12,7 @@ const SHORT: [&str; 8] = ["--duration", "1s", "--warm-up", "200ms", "--rate", "5
 /// An echo server, and the lines of a plan that start a proxy before it as the server under test, with the proxy's address.
 fn proxied_echo() -> (EchoServer, String, String) {
     let echo = EchoServer::start(EchoProtocol::Tcp).unwrap();
-    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let address = free_addresses(1).remove(0);
     let (program, to) = (crate::support::TAILRACE, echo.address());
     let server = format!(
         "address = '{address}'\nstart = ['{program}', 'bench', 'proxy', '--listen', '{address}', '--to', '{to}']\n"

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::support::{Server, copy_dir, failure, run};
+use crate::support::{Server, copy_dir, failure, free_addresses, run};
 
 /// Longest wait for anything that has to happen.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -187,10 +187,8 @@ pub(crate) fn members_changed(dir: &Path, how: &str) -> usize {
 #[test]
 fn one_list_of_seeds_for_all_begins_one_cluster() {
     let dir = tempfile::tempdir().unwrap();
-    // Free ports, for a list that is known before any of them runs.
-    let listeners: Vec<_> = (0..3).map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-    let addresses: Vec<_> = listeners.iter().map(|l| l.local_addr().unwrap().to_string()).collect();
-    drop(listeners);
+    // A list that is known before any of them runs.
+    let addresses = free_addresses(3);
     let started: Vec<_> = std::thread::scope(|scope| {
         let start = |number: usize| {
             let (dir, addresses) = (dir.path(), &addresses);

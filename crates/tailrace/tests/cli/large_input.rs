@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::process::Stdio;
 
-use crate::support::{Server, command, until};
+use crate::support::{LASTING, Server, command, until};
 
 /// Lines of very different lengths, no two the same.
 fn lines(bytes: usize) -> Vec<u8> {
@@ -62,7 +62,7 @@ fn a_crash_of_the_server_loses_and_doubles_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let input = lines(6_000_000);
-    let mut server = Server::start(&data, &[]);
+    let mut server = Server::start_at(&data, LASTING, &[]);
     let address = server.kafka.clone();
     server.create("t", 1);
     let mut producer = command(&["produce", "t", "-q", "--batch-bytes", "8KiB", "-b", &address])

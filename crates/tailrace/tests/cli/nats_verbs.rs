@@ -4,7 +4,7 @@
 use std::io::{BufRead, Read};
 
 use crate::support;
-use crate::support::{Server, failure, success};
+use crate::support::{LASTING, Server, failure, success};
 use serde_json::{Value, json};
 
 fn start() -> (tempfile::TempDir, Server) {
@@ -206,7 +206,9 @@ fn a_reader_that_leaves_ends_a_subscription_quietly() {
 
 #[test]
 fn a_subscription_survives_a_restart_of_the_server() {
-    let (dir, server) = start();
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let server = Server::start_on(&data, LASTING, LASTING, &[]);
     let mut listener = server.listen(&["sub", "s", "--raw", "-c", "2"]);
     let (kafka, nats) = (server.kafka.clone(), server.nats.clone());
     success(server.nats(&["pub", "s", "before"], b""));
@@ -214,7 +216,6 @@ fn a_subscription_survives_a_restart_of_the_server() {
     let mut line = String::new();
     output.read_line(&mut line).unwrap();
     assert_eq!(line, "before\n");
-    let data = dir.path().join("data");
     let lost = ["sub", "s", "--no-reconnect"];
     let without = server.listen(&lost);
     server.kill();

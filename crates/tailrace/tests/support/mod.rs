@@ -17,6 +17,17 @@ pub(crate) const TAILRACE: &str = env!("CARGO_BIN_EXE_tailrace");
 /// Longest wait for a server to be ready. The slowest machine has many of them at once.
 const READY_MAX: Duration = Duration::from_secs(120);
 
+/// For a listener whose port is known before it listens, or that comes back at the same port.
+///
+/// Connections within the machine come from 127.0.0.1, so that none of them takes the port meanwhile.
+pub(crate) const LASTING: &str = "127.0.0.2:0";
+
+/// So many addresses that nobody listens on.
+pub(crate) fn free_addresses(count: usize) -> Vec<String> {
+    let listeners: Vec<_> = (0..count).map(|_| std::net::TcpListener::bind(LASTING).unwrap()).collect();
+    listeners.iter().map(|listener| listener.local_addr().unwrap().to_string()).collect()
+}
+
 /// Longest wait for anything that has to happen.
 const PATIENCE: Duration = Duration::from_secs(30);
 
