@@ -13,15 +13,24 @@ use bytes::Bytes;
 use crate::message::{Element, Structure};
 use crate::{DecodeError, Records, TaggedField, TaggedFields};
 
-/// Bytes of memory that decoding may take for each byte of the frame. An ordinary request takes 1 to 6; one that
-/// names topics of three letters about 10. Byte and record fields cost nothing, being slices of the frame.
-pub const MEMORY_BYTES_PER_FRAME_BYTE: usize = 16;
+/// Bytes of memory that decoding may take for each byte of the frame. An ordinary request takes 1 to 8; one that
+/// names things of one letter 28. Byte and record fields cost nothing, being slices of the frame.
+pub const MEMORY_BYTES_PER_FRAME_BYTE: usize = 32;
 
 /// Bytes of memory that decoding may take in addition, so that small requests of odd shape never meet the limit.
 pub const MEMORY_BYTES_FREE: usize = 64 * 1024;
 
 /// Longest string in bytes. Kafka refuses longer ones even where the length prefix could express them.
 pub const STRING_BYTES_MAX: usize = i16::MAX as usize;
+
+/// What `bytes` in a piece of their own take of the heap: allocators keep a length beside them, and no piece is smaller than 32 bytes.
+const fn heap_bytes(bytes: usize) -> usize {
+    if bytes == 0 {
+        return 0;
+    }
+    let piece = bytes.saturating_add(8).saturating_add(15) & !15;
+    if piece < 32 { 32 } else { piece }
+}
 
 /// Memory in bytes that decoding a frame of `frame_bytes` may take, beyond the frame itself.
 pub const fn memory_budget_bytes(frame_bytes: usize) -> usize {
@@ -179,7 +188,7 @@ impl Reader {
             return Err(DecodeError::StringTooLong { field, position, bytes });
         }
         self.need(bytes, field)?;
-        self.charge(bytes, field)?;
+        self.charge(heap_bytes(bytes), field)?;
         let text = std::str::from_utf8(&self.frame[position..position + bytes])
             .map_err(|error| DecodeError::NotUtf8 { field, position: position + error.valid_up_to() })?
             .to_owned();
@@ -255,7 +264,7 @@ impl Reader {
         if count > fitting {
             return Err(DecodeError::ArrayTooLong { field, position, count, fitting, remaining });
         }
-        self.charge(count.saturating_mul(size_of::<E>()), field)?;
+        self.charge(heap_bytes(count.saturating_mul(size_of::<E>())), field)?;
         let mut elements = Vec::with_capacity(count);
         for _ in 0..count {
             elements.push(E::read(self, version, flexible, field)?);
@@ -359,7 +368,7 @@ impl Reader {
         let Some(bytes) = self.length_i16(field)? else { return Ok(None) };
         let raw = self.slice(bytes, field)?;
         // A replacement character takes three bytes for one, and a string that grows holds up to three times that.
-        self.charge(bytes.saturating_mul(9), field)?;
+        self.charge(heap_bytes(bytes.saturating_mul(9)), field)?;
         Ok(Some(String::from_utf8_lossy(&raw).into_owned()))
     }
 

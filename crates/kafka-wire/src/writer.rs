@@ -45,6 +45,9 @@ impl Part {
     }
 }
 
+/// So much spare room in a buffer is no loss.
+const KEPT_SPARE_BYTES: usize = 16 * 1024;
+
 /// Collects encoded values.
 #[derive(Debug, Default)]
 pub struct Writer {
@@ -102,7 +105,11 @@ impl Writer {
 
     /// What was written, in order. No part is empty.
     pub fn into_parts(self) -> Vec<Part> {
-        let Self { own, links, .. } = self;
+        let Self { mut own, links, .. } = self;
+        if own.len() > KEPT_SPARE_BYTES && own.capacity() - own.len() > KEPT_SPARE_BYTES {
+            // It may wait for a slow reader.
+            own.shrink_to_fit();
+        }
         let mut own = Bytes::from(own);
         let mut parts = Vec::with_capacity(2 * links.len() + 1);
         let mut taken = 0;

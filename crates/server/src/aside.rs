@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 
 use crate::budget::{RequestBudget, Reservation};
 use crate::metrics::Metrics;
+use crate::runtime::task;
 
 /// A turn of an event loop takes no longer, but for one item.
 pub(crate) const TURN: Duration = Duration::from_millis(1);
@@ -45,7 +46,7 @@ impl Turn {
 pub(crate) struct Panicked;
 
 /// What requests that are decided aside may take beside their frames.
-pub(crate) const ROOM_BYTES: usize = 128 << 20;
+pub(crate) const ROOM_BYTES: usize = 64 << 20;
 
 /// Threads that there are at least.
 const THREADS_MIN: usize = 4;
@@ -99,7 +100,7 @@ impl Aside {
     /// If `work` does.
     pub(crate) async fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
         let runtime = self.runtime.as_ref().expect("it is there until it is dropped");
-        let mut running = Running(runtime.spawn(work));
+        let mut running = Running(runtime.spawn(task(work)));
         match (&mut running.0).await {
             Ok(done) => done,
             Err(error) => match error.try_into_panic() {

@@ -37,6 +37,10 @@ const READ_BYTES: usize = 16 * 1024;
 /// Record batches count too, though they are in files, because they say how far the client lags.
 const OUTBOX_BYTES_MAX: u64 = 1024 * 1024;
 
+/// No further request is read while those that wait for their answers take more than that, once decoded: some bytes of a frame become
+/// many of memory.
+const WAITING_BYTES_MAX: usize = 256 * 1024;
+
 /// A frame of which less has arrived takes no more memory than that while it waits.
 const FEW_BYTES: usize = 2 * 1024;
 
@@ -124,6 +128,8 @@ struct PendingReply {
     api_key: i16,
     started: Instant,
     waiting: Waiting,
+    /// What the request takes beyond its frame while it waits.
+    request_bytes: usize,
 }
 
 /// A request whose road through the broker is not decided yet.
@@ -160,6 +166,8 @@ pub(crate) struct Connection {
     replies: VecDeque<PendingReply>,
     /// Of answers that are ready and wait for an earlier one.
     replies_bytes: u64,
+    /// Of requests that wait.
+    waiting_bytes: usize,
     outbox: Outbox,
     limits: Pin<Box<Sleep>>,
     last_request: Instant,
@@ -192,6 +200,7 @@ impl Connection {
             deciding: None,
             replies: VecDeque::new(),
             replies_bytes: 0,
+            waiting_bytes: 0,
             outbox,
             limits: Box::pin(tokio::time::sleep(LIMITS_INTERVAL)),
             last_request: Instant::now(),
@@ -226,19 +235,13 @@ impl Connection {
         loop {
             let decided = self.poll_deciding(cx)?;
             self.poll_replies(cx)?;
+            let was_full = self.outbox_is_full();
             if let Poll::Ready(Err(error)) = self.outbox.poll_send(&mut self.transport, cx) {
                 return Poll::Ready(Err(error.into()));
             }
-            if !self.may_read() {
-                self.paused = true;
-                break;
-            }
-            if std::mem::take(&mut self.paused) && self.frame_clock.is_some() {
-                // What was left in the socket meanwhile is not late.
-                self.frame_clock = Some(Instant::now());
-            }
-            let read = self.poll_read(cx)?;
-            if !decided && !read {
+            let has_room_again = was_full && !self.outbox_is_full();
+            let read = self.poll_read_if_allowed(cx)?;
+            if !decided && !read && !has_room_again {
                 break;
             }
             if began.elapsed() >= TURN {
@@ -268,6 +271,12 @@ impl Connection {
             && self.deciding.is_none()
             && self.replies.len() < self.broker.limits.in_flight_max
             && self.outbox.pending_bytes() + self.replies_bytes < OUTBOX_BYTES_MAX
+            && self.waiting_bytes < WAITING_BYTES_MAX
+    }
+
+    /// True if so much waits for the socket that no further answer is made.
+    fn outbox_is_full(&self) -> bool {
+        self.outbox.pending_bytes() >= OUTBOX_BYTES_MAX
     }
 
     /// True if a request was decided.
@@ -276,6 +285,8 @@ impl Connection {
         let Poll::Ready(decided) = deciding.decision.as_mut().poll(cx) else { return Ok(false) };
         let (api_key, started) = (deciding.api_key, deciding.started);
         self.deciding = None;
+        let decoded = self.session.take_decoded_bytes();
+        let mut request_bytes = 0;
         let waiting = match decided? {
             Decided::NoReply => {
                 self.broker.metrics.answered(api_key, started.elapsed());
@@ -285,22 +296,33 @@ impl Connection {
                 self.replies_bytes += bytes_of(&parts);
                 Waiting::Ready(parts)
             }
-            Decided::Later(promise) => Waiting::Later(promise),
+            Decided::Later(promise) => {
+                request_bytes = decoded;
+                self.waiting_bytes += decoded;
+                Waiting::Later(promise)
+            }
         };
-        self.replies.push_back(PendingReply { api_key, started, waiting });
+        self.replies.push_back(PendingReply { api_key, started, waiting, request_bytes });
         Ok(true)
     }
 
-    /// Moves answers that are ready, and that no earlier one holds up, to the outbox.
+    /// Moves answers that are ready, and that no earlier one holds up, to the outbox. What is to be made later is not made before there is
+    /// room for it.
     fn poll_replies(&mut self, cx: &mut Context<'_>) -> Result<(), Closed> {
-        while let Some(head) = self.replies.front_mut() {
+        loop {
+            let outbox_is_full = self.outbox_is_full();
+            let Some(head) = self.replies.front_mut() else { return Ok(()) };
             if let Waiting::Later(promise) = &mut head.waiting {
+                if outbox_is_full {
+                    return Ok(());
+                }
                 let Poll::Ready(parts) = promise.as_mut().poll(cx) else { return Ok(()) };
                 let parts = parts?;
                 self.replies_bytes += bytes_of(&parts);
+                self.waiting_bytes -= std::mem::take(&mut head.request_bytes);
                 head.waiting = Waiting::Ready(parts);
             }
-            let Some(PendingReply { api_key, started, waiting: Waiting::Ready(parts) }) =
+            let Some(PendingReply { api_key, started, waiting: Waiting::Ready(parts), .. }) =
                 self.replies.pop_front()
             else {
                 return Ok(());
@@ -308,7 +330,19 @@ impl Connection {
             self.replies_bytes -= bytes_of(&parts);
             self.outbox.push(api_key, started, parts);
         }
-        Ok(())
+    }
+
+    /// True if a frame began or something was read.
+    fn poll_read_if_allowed(&mut self, cx: &mut Context<'_>) -> Result<bool, Closed> {
+        if !self.may_read() {
+            self.paused = true;
+            return Ok(false);
+        }
+        if std::mem::take(&mut self.paused) && self.frame_clock.is_some() {
+            // What was left in the socket meanwhile is not late.
+            self.frame_clock = Some(Instant::now());
+        }
+        self.poll_read(cx)
     }
 
     /// Takes the next frame out of the buffer, or reads more into it. True if either happened.

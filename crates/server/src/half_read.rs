@@ -12,10 +12,10 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 /// Memory that half-read small frames may take.
-pub(crate) const HALF_READ_BYTES_MAX: usize = 64 << 20;
+pub(crate) const HALF_READ_BYTES_MAX: usize = 32 << 20;
 
 /// Time that a frame has in any case for its rest to come.
-const GRACE: Duration = Duration::from_millis(100);
+const GRACE: Duration = Duration::from_millis(50);
 
 /// All of them.
 #[derive(Debug, Default)]
@@ -24,6 +24,8 @@ pub(crate) struct HalfRead(Mutex<Table>);
 #[derive(Debug, Default)]
 struct Table {
     bytes: usize,
+    /// The most since somebody asked.
+    most: usize,
     next_number: u64,
     addresses: HashMap<IpAddr, Address>,
 }
@@ -70,8 +72,21 @@ impl HalfRead {
         let of_address = table.addresses.entry(address).or_default();
         of_address.bytes += bytes;
         of_address.held.insert(number, entry);
+        table.most = table.most.max(table.bytes);
         while table.bytes > HALF_READ_BYTES_MAX && table.give_up_one(now) {}
         Held { table: Arc::clone(self), address, number, bytes, given_up }
+    }
+
+    /// Bytes that are held.
+    pub(crate) fn used(&self) -> usize {
+        self.lock().bytes
+    }
+
+    /// The most bytes that were held since this was asked last.
+    pub(crate) fn take_most(&self) -> usize {
+        let mut table = self.lock();
+        let bytes = table.bytes;
+        std::mem::replace(&mut table.most, bytes)
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
@@ -141,7 +156,7 @@ mod tests {
         let began = Instant::now();
         let hold = |last, now| table.hold(address(last), MIB, (now, Waker::noop()));
         let honest = hold(1, began);
-        let mut strangers: Vec<_> = (0..64).map(|_| hold(2, began)).collect();
+        let mut strangers: Vec<_> = (0..HALF_READ_BYTES_MAX / MIB).map(|_| hold(2, began)).collect();
         assert!(strangers.iter().all(|held| !held.is_given_up()), "their rest may come yet");
         let other = hold(3, began + GRACE);
         strangers.push(hold(2, began + GRACE));

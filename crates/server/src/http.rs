@@ -23,6 +23,7 @@ use crate::broker::Broker;
 use crate::cluster;
 use crate::nats::WebSocketFront;
 use crate::nats::monitor::{self, Answer};
+use crate::runtime::task;
 use crate::tls::HandshakeError;
 use crate::transport::ByteStream;
 
@@ -51,13 +52,13 @@ pub(crate) async fn serve(listener: TcpListener, broker: Arc<Broker>) {
         places.make_room().await;
         let place = places.take();
         let broker = Arc::clone(&broker);
-        tokio::spawn(async move {
+        tokio::spawn(task(async move {
             let evicted = Arc::clone(&place.0);
             tokio::select! {
                 () = serve_one(stream, peer, &place, broker) => {}
                 () = evicted.evicted.notified() => tracing::debug!(%peer, "an idle HTTP connection made way for another one"),
             }
-        });
+        }));
     }
 }
 

@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 use crate::broker::Broker;
 use crate::connection::{Closed, Connection};
 use crate::metrics::ReasonLabel;
+use crate::runtime::task;
 use crate::transport::Transport;
 
 /// Pause after accept failed, so that a lack of descriptors does not become a busy loop.
@@ -62,7 +63,7 @@ fn admit(
     }
     broker.metrics.connections_accepted.inc();
     let broker = Arc::clone(broker);
-    connections.spawn(async move {
+    connections.spawn(task(async move {
         let _place = place;
         let closed = match secure(stream, &broker).await {
             Ok(transport) => Connection::new(transport, peer, local, Arc::clone(&broker)).run().await,
@@ -75,7 +76,7 @@ fn admit(
                 tracing::info!(%peer, reason = %closed, "connection cut");
             }
         }
-    });
+    }));
 }
 
 /// Makes the TLS handshake, if this listener demands it. A server that stops waits for none.

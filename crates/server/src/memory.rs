@@ -16,7 +16,7 @@ use crate::broker::Broker;
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// So much less waiting than before is much.
-const MUCH_BYTES: usize = 64 * 1024 * 1024;
+const MUCH_BYTES: usize = 16 * 1024 * 1024;
 
 /// Larger pieces come from the system, and go back at once. Four times the largest message between nodes with one batch of 1 MiB.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
@@ -54,8 +54,8 @@ pub(crate) async fn give_back(broker: Arc<Broker>) {
         tokio::time::sleep(LOOK_INTERVAL).await;
         let front = &broker.nats;
         let waiting: usize = front.clients().iter().map(|client| client.pending_bytes()).sum();
-        let waiting = waiting + broker.budget.used() + broker.aside.used();
-        let most_since = broker.budget.take_most() + broker.aside.take_most();
+        let waiting = waiting + broker.budget.used() + broker.aside.used() + broker.half_read.used();
+        let most_since = broker.budget.take_most() + broker.aside.take_most() + broker.half_read.take_most();
         most = most.max(most_since);
         most = most.max(waiting);
         let freed = front.take_freed_much();

@@ -1,8 +1,21 @@
 //! The one place that decides what connections run on, so that another runtime can be tried and measured.
 
+use std::future::Future;
+use std::pin::Pin;
+
 use tailrace_broker::config::BrokerConfig;
 
 use crate::memory;
+
+/// A task as tokio is to be given it where tasks come and go all the time: its content in a piece of memory of its own.
+///
+/// tokio aligns its own piece to a cache line or two, and what glibc before 2.38 frees of aligned pieces leaves holes into which no
+/// further one fits (its bug 14581). Small ones cost little. A server whose requests held 35 MiB took 220 MiB without this.
+pub(crate) fn task<T>(
+    work: impl Future<Output = T> + Send + 'static,
+) -> Pin<Box<dyn Future<Output = T> + Send>> {
+    Box::pin(work)
+}
 
 /// tokio's multi-thread runtime with `tailrace.worker.threads` event loops and `tailrace.io.threads` threads for work
 /// that may block. For the whole process, and once for all: the system's allocator is told to keep buffers that are used again and

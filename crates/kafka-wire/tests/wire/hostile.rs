@@ -1,9 +1,12 @@
 //! Bytes from an enemy: decoding says what is wrong, never panics, and takes no more memory than its budget.
 
 use bytes::Bytes;
-use tailrace_kafka_wire::messages::{MetadataRequest, OffsetForLeaderEpochRequest, ProduceRequest};
+use tailrace_kafka_wire::messages::{
+    DescribeGroupsRequest, MetadataRequest, OffsetForLeaderEpochRequest, ProduceRequest,
+};
 use tailrace_kafka_wire::{
-    ApiKey, DecodeError, Reader, RequestHeader, UNKNOWN_TAGS_MAX, Writer, decode_body, memory_budget_bytes,
+    ApiKey, DecodeError, Message, Reader, RequestHeader, UNKNOWN_TAGS_MAX, Writer, decode_body,
+    memory_budget_bytes,
 };
 
 use super::allocations::peak_bytes;
@@ -132,9 +135,10 @@ fn headers_of_garbage_never_panic() {
 }
 
 #[test]
-fn many_tiny_elements_meet_the_memory_budget() {
+fn many_tiny_elements_meet_the_limit_of_memory() {
     // MetadataRequest v9: each topic is an empty name and an empty list of tagged fields.
     const TOPICS: u32 = 500_000;
+    const LIMIT: usize = 8 << 20;
     let mut writer = Writer::new();
     writer.varint(TOPICS + 1);
     for _ in 0..TOPICS {
@@ -143,12 +147,36 @@ fn many_tiny_elements_meet_the_memory_budget() {
     writer.i32(0);
     let bytes = any::joined(&writer.into_parts());
     let budget = memory_budget_bytes(bytes.len());
-    let (result, peak) = peak_bytes(|| decode_body::<MetadataRequest>(Reader::new(bytes), 9));
+    let (result, peak) = peak_bytes(|| decode_body::<MetadataRequest>(Reader::new(bytes.clone()), 9));
+    assert!(result.is_ok() && peak <= budget, "{peak} bytes");
+    let (result, peak) = peak_bytes(|| {
+        let mut reader = Reader::new(bytes);
+        reader.limit_memory(LIMIT);
+        decode_body::<MetadataRequest>(reader, 9)
+    });
     assert!(
         matches!(result, Err(DecodeError::MemoryBudget { field: "MetadataRequest.topics", .. })),
         "{result:?}"
     );
-    assert!(peak <= budget, "{peak} bytes");
+    assert!(peak <= LIMIT, "{peak} bytes");
+}
+
+/// Allocators give no piece of fewer than 32 bytes, and keep a length beside each.
+#[test]
+fn short_strings_are_counted_as_the_pieces_that_they_take() {
+    // DescribeGroupsRequest v5: names of one letter.
+    const GROUPS: usize = 4_000;
+    let mut writer = Writer::new();
+    writer.varint(u32::try_from(GROUPS + 1).expect("few"));
+    for _ in 0..GROUPS {
+        writer.string("m", true, "group").expect("short");
+    }
+    writer.i16(0);
+    let bytes = any::joined(&writer.into_parts());
+    let mut reader = Reader::new(bytes);
+    let request = DescribeGroupsRequest::decode(&mut reader, 5).expect("it is legal");
+    assert_eq!(request.groups.len(), GROUPS);
+    assert!(reader.memory_bytes() >= GROUPS * (size_of::<String>() + 32), "{}", reader.memory_bytes());
 }
 
 #[test]

@@ -18,6 +18,7 @@ use crate::broker::Broker;
 use crate::partitions::{
     AppendFailure, Awaited, PartitionHandle, PartitionSlot, WaitOutcome, append_in_epoch, append_marker,
 };
+use crate::runtime::task;
 
 /// How long a core waits for the newest metadata before it is loaded; who asks for it tries again.
 const METADATA_MAX: Duration = Duration::from_secs(5);
@@ -232,7 +233,7 @@ impl<C: Coordinator> Shard<C> {
             shard.put_back(&mut state, loaded);
             Ok((&appended.map_err(MarkerFailure::Refused)?).into())
         };
-        tokio::spawn(work).await.unwrap_or_else(|_| Err(CoordinatorFailure::Reloaded.into()))
+        tokio::spawn(task(work)).await.unwrap_or_else(|_| Err(CoordinatorFailure::Reloaded.into()))
     }
 
     /// Runs one step in a task of its own, so that a client that goes away cannot leave it half done.
@@ -243,7 +244,7 @@ impl<C: Coordinator> Shard<C> {
     ) -> Result<(), CoordinatorFailure> {
         let (shard, broker) = (Arc::clone(self), Arc::clone(broker));
         let (decided, wait) = oneshot::channel();
-        tokio::spawn(async move {
+        tokio::spawn(task(async move {
             match shard.act_locked(&broker, step).await {
                 Ok(release) => {
                     let _ = decided.send(Ok(()));
@@ -251,7 +252,7 @@ impl<C: Coordinator> Shard<C> {
                 }
                 Err(failure) => drop(decided.send(Err(failure))),
             }
-        });
+        }));
         wait.await.unwrap_or(Err(CoordinatorFailure::Reloaded))
     }
 

@@ -11,6 +11,7 @@ use crate::cluster::known_to_all;
 use crate::controller::CommandError;
 use crate::kafka::Context;
 use crate::kafka::errors::command_code;
+use crate::runtime::task;
 
 /// Items of one request that are answered one by one with more bytes than they arrived in. More are refused, so that
 /// an answer cannot outgrow its request without bound. Kafka's controller stops at the same number.
@@ -88,7 +89,7 @@ impl Context {
                 }
             }
         };
-        match tokio::spawn(work).await {
+        match tokio::spawn(task(work)).await {
             Ok(outcome) => Ok(outcome?),
             Err(error) => {
                 tracing::error!(%error, "a controller command panicked");

@@ -80,11 +80,14 @@ mod write_txn_markers;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
-use tailrace_kafka_wire::{ApiKey, Frame, Part, Reader, Request, RequestHeader, Response, response_frame};
+use tailrace_kafka_wire::{
+    ApiKey, Frame, MEMORY_BYTES_PER_FRAME_BYTE, Part, Reader, Request, RequestHeader, Response,
+    response_frame,
+};
 
 pub(crate) use errors::{log_code, share_state_code};
 pub(crate) use fetch_session::FetchSessions;
@@ -135,6 +138,8 @@ pub(crate) struct ClientSession {
     pub(crate) software: OnceLock<(String, String)>,
     /// Share sessions were opened or continued here.
     share_sessions: AtomicBool,
+    /// Memory that the request decoded last takes beyond its frame.
+    decoded_bytes: AtomicUsize,
 }
 
 impl ClientSession {
@@ -148,6 +153,7 @@ impl ClientSession {
             principal: Arc::default(),
             software: OnceLock::new(),
             share_sessions: AtomicBool::new(false),
+            decoded_bytes: AtomicUsize::new(0),
         }
     }
 
@@ -162,6 +168,11 @@ impl ClientSession {
         self.share_sessions.store(true, Ordering::Relaxed);
     }
 
+    /// Memory that the request decided last took beyond its frame, once decoded. A connection decides one after the other.
+    pub(crate) fn take_decoded_bytes(&self) -> usize {
+        self.decoded_bytes.swap(0, Ordering::Relaxed)
+    }
+
     pub(crate) fn has_share_sessions(&self) -> bool {
         self.share_sessions.load(Ordering::Relaxed)
     }
@@ -172,7 +183,7 @@ pub(crate) struct Context {
     pub(crate) broker: Arc<Broker>,
     pub(crate) session: Arc<ClientSession>,
     pub(crate) header: RequestHeader,
-    /// Of a request that is decided aside: what it takes beyond its frame.
+    /// Of a request that is decided aside, or takes much: what it takes beyond its frame.
     room: Mutex<Option<Reservation>>,
 }
 
@@ -202,7 +213,8 @@ impl Context {
 
     /// Charges an answer part by part.
     pub(crate) fn charges(&self) -> Charges<'_> {
-        Charges { context: self, taken: 0, charged: CHARGED_BYTES }
+        let request = self.room().as_ref().map_or(0, Reservation::bytes);
+        Charges { context: self, request, taken: 0, charged: CHARGED_BYTES }
     }
 
     fn room(&self) -> MutexGuard<'_, Option<Reservation>> {
@@ -247,6 +259,8 @@ const CHARGED_BYTES: usize = 256 * 1024;
 /// The parts of one answer, as they are made.
 pub(crate) struct Charges<'a> {
     context: &'a Context,
+    /// What the request takes beside them.
+    request: usize,
     taken: usize,
     charged: usize,
 }
@@ -262,7 +276,7 @@ impl Charges<'_> {
         self.taken += bytes;
         if self.taken > self.charged {
             self.charged = self.taken + CHARGED_BYTES;
-            self.context.charge(self.charged).await;
+            self.context.charge(self.request + self.charged).await;
         }
     }
 }
@@ -311,7 +325,10 @@ async fn aside(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let room = match reader.remaining() {
         // Nor does who asks with little.
         bytes @ ..=table::LOOP_BYTES => broker.aside.take(bytes),
-        bytes => broker.aside.reserve(bytes.min(DECODED_BYTES_MAX)).await,
+        bytes => {
+            let at_most = bytes.saturating_mul(MEMORY_BYTES_PER_FRAME_BYTE);
+            broker.aside.reserve(at_most.min(decoded_bytes_max(context.header.api_key))).await
+        }
     };
     *context.room() = Some(room);
     carry_on_aside(broker, table::dispatch(context, reader)).await
@@ -355,16 +372,30 @@ fn answer_later<R: Response + Send + 'static>(
 }
 
 /// Most bytes of memory that a decoded request may take beyond its frame.
-const DECODED_BYTES_MAX: usize = 64 << 20;
+const DECODED_BYTES_MAX: usize = 32 << 20;
+
+/// Of a Produce, whose records stay in the frame: some ten thousand partitions.
+const DECODED_PRODUCE_BYTES_MAX: usize = 8 << 20;
+
+/// A request that takes more than that once it is decoded is charged, also where it is decided on the event loop.
+const UNCHARGED_DECODED_BYTES: usize = 64 * 1024;
+
+fn decoded_bytes_max(key: ApiKey) -> usize {
+    if key == ApiKey::Produce { DECODED_PRODUCE_BYTES_MAX } else { DECODED_BYTES_MAX }
+}
 
 /// Decodes a body. Bytes behind it are ignored, as Kafka ignores them.
 fn decode<R: Request>(context: &Context, mut reader: Reader) -> Result<R, Closed> {
-    reader.limit_memory(DECODED_BYTES_MAX);
+    reader.limit_memory(decoded_bytes_max(context.header.api_key));
     let request = R::decode(&mut reader, context.version()).map_err(|error| {
         Closed::Protocol(format!("bad {} request: {error}", context.header.api_key.name()))
     })?;
-    if let Some(room) = context.room().as_mut() {
-        room.set(reader.memory_bytes());
+    let bytes = reader.memory_bytes();
+    context.session.decoded_bytes.store(bytes, Ordering::Relaxed);
+    match &mut *context.room() {
+        Some(room) => room.set(bytes),
+        room if bytes > UNCHARGED_DECODED_BYTES => *room = Some(context.broker.aside.take(bytes)),
+        _ => {}
     }
     Ok(request)
 }

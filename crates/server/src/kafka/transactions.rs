@@ -22,6 +22,7 @@ use crate::coordinators::{CoordinatorFailure, Pending};
 use crate::kafka::Context;
 use crate::kafka::commands::Refusal;
 use crate::kafka::errors::{command_code, transaction_code};
+use crate::runtime::task;
 
 /// First version of Produce whose producers raise their epoch with each transaction, and whose batches add their partition
 /// to the transaction by themselves (`transaction.version` 2, KIP-890).
@@ -93,7 +94,7 @@ pub(crate) async fn fresh_id(broker: &Arc<Broker>) -> Result<ProducerId, Refusal
     let broker = Arc::clone(broker);
     // Spawned, so that a block of ids that was reserved is noted even if the client goes away meanwhile.
     let work = async move { broker.controller.next_producer_id(&broker.producer_ids, broker.now()).await };
-    match tokio::spawn(work).await {
+    match tokio::spawn(task(work)).await {
         Ok(Ok(id)) => Ok(id),
         Ok(Err(error)) => {
             tracing::error!(%error, "no producer id could be handed out");

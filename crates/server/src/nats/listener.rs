@@ -13,6 +13,7 @@ use crate::metrics::ReasonLabel;
 use crate::nats::close::CloseReason;
 use crate::nats::connection::{Connection, Opening, Transport};
 use crate::nats::secure;
+use crate::runtime::task;
 
 /// Pause after accept failed, so that a lack of descriptors does not become a busy loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -48,7 +49,7 @@ fn admit(socket: TcpStream, peer: SocketAddr, broker: &Arc<Broker>) {
         return;
     };
     if let Some(tls) = broker.tls.clone().filter(|_| front.demands_tls()) {
-        tokio::spawn(secure::serve(socket, (peer, place), Arc::clone(broker), tls));
+        tokio::spawn(task(secure::serve(socket, (peer, place), Arc::clone(broker), tls)));
         return;
     }
     let opening = Opening {
@@ -59,7 +60,7 @@ fn admit(socket: TcpStream, peer: SocketAddr, broker: &Arc<Broker>) {
         info_sent: false,
         place,
     };
-    tokio::spawn(serve_one(Arc::clone(broker), opening));
+    tokio::spawn(task(serve_one(Arc::clone(broker), opening)));
 }
 
 /// Serves one connection, whatever it came by.

@@ -258,7 +258,8 @@ impl Server<'_> {
             self.send(id, Err(RequestError::NotServed));
             return Ok(());
         };
-        let task = served.tasks.spawn(self.receiver.request(self.standing.from, kind, body));
+        let task =
+            served.tasks.spawn(crate::runtime::task(self.receiver.request(self.standing.from, kind, body)));
         served.ids.insert(task.id(), id);
         served.by_id.insert(id, Serving { task, bytes });
         served.bytes += bytes;
