@@ -32,7 +32,8 @@ pub use link::Break;
 pub use listener::{Listening, Sent, listen};
 pub use options::{Load, LoadOptions, Mode, Reconnect};
 pub use span::Span;
-pub use verdict::{LATENESS_NS_ALLOWED, QUANTILES, Verdict};
+pub use crate::verdict::Verdict;
+pub use verdict::{LATENESS_NS_ALLOWED, QUANTILES};
 
 use crate::clock::{Clock, MonotonicClock};
 use crate::error::BenchError;

@@ -1,38 +1,14 @@
 //! Whether a run may be believed: was the generator on time?
 
-use serde::Serialize;
-
 use super::options::Mode;
 use crate::recorder::{Distribution, Recorder};
+use crate::verdict::{DECISIVE, Verdict};
 
 /// Lateness up to which nobody asks whose fault it was, in nanoseconds: 1 ms.
 pub const LATENESS_NS_ALLOWED: u64 = 1_000_000;
 
 /// Percentiles of a report, as shares; the last is the maximum.
 pub const QUANTILES: [f64; 9] = [0.5, 0.75, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999_999, 1.0];
-
-/// Percentiles at which a run must hold to be valid.
-const DECISIVE: [f64; 3] = [0.5, 0.9, 0.99];
-
-/// The judgement about a run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Verdict {
-    /// Why the run is invalid; empty if it is not.
-    pub invalid: Vec<String>,
-    /// Why nothing was measured, if nothing was; that is nobody's fault.
-    pub nothing_measured: Option<String>,
-    /// Percentiles (as shares) at which more than half of the latency may be the generator's own lateness.
-    pub doubtful_quantiles: Vec<f64>,
-    /// What else the reader must know.
-    pub remarks: Vec<String>,
-}
-
-impl Verdict {
-    /// Whether the run may be believed, doubtful percentiles apart.
-    pub fn is_valid(&self) -> bool {
-        self.invalid.is_empty() && self.nothing_measured.is_none()
-    }
-}
 
 /// What is known of how a run ended.
 #[derive(Clone, Copy, Debug, Default)]
