@@ -256,9 +256,11 @@ impl Lane {
         }
     }
 
-    /// Sends no more; what is due already counts as given up.
+    /// Sends no more. What waits because there is no room for it counts as given up: users would wait for it. What could have been sent
+    /// in this very moment does not count at all: it was not asked for any more.
     pub(super) fn stop(&mut self, now: u64, recorder: &mut Recorder) {
-        while self.next_due_ns.is_some_and(|due| due <= now) {
+        let has_room = !self.blocked && self.link.is_up();
+        while !has_room && self.next_due_ns.is_some_and(|due| due <= now) {
             self.give_up_next(now, recorder);
         }
         self.next_due_ns = None;

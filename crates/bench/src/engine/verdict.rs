@@ -1,7 +1,7 @@
 //! Whether a run may be believed: was the generator on time?
 
 use super::options::Mode;
-use crate::recorder::{Distribution, Recorder};
+use crate::recorder::{Distribution, Outcomes, Recorder};
 use crate::verdict::{DECISIVE, Verdict};
 
 /// Lateness up to which nobody asks whose fault it was, in nanoseconds: 1 ms.
@@ -11,7 +11,7 @@ pub const LATENESS_NS_ALLOWED: u64 = 1_000_000;
 pub const QUANTILES: [f64; 9] = [0.5, 0.75, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999_999, 1.0];
 
 /// What is known of how a run ended.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Ending {
     /// Messages that could have been sent and were not.
     pub(super) neglected: u64,
@@ -19,6 +19,8 @@ pub(super) struct Ending {
     pub(super) messages_all_sent: Option<u64>,
     /// Somebody stopped it in its warm-up.
     pub(super) stopped_in_warm_up: bool,
+    /// How far it came, if it was stopped or a part of it was lost.
+    pub(super) interrupted: Option<String>,
 }
 
 /// Judges a run by its lateness.
@@ -47,12 +49,14 @@ pub(super) fn judge(mode: Mode, total: &Recorder, ending: Ending) -> Verdict {
             None => "nothing was due in the measured time".to_owned(),
         });
     }
+    verdict.interrupted = ending.interrupted;
     if total.held.count() > 0 {
         verdict.remarks.push(format!(
             "{} messages waited because too many were in flight or the client had no room; they count from when they were due",
             total.held.count()
         ));
     }
+    verdict.remarks.extend(failed(total));
     verdict.doubtful_quantiles.sort_by(f64::total_cmp);
     verdict.doubtful_quantiles.dedup();
     verdict
@@ -76,9 +80,23 @@ fn judge_latency(lateness: &Distribution, latency: &Distribution, verdict: &mut 
     }
 }
 
+/// Percentiles of successes say nothing of those that failed.
+fn failed(total: &Recorder) -> Option<String> {
+    let of = |outcomes: &Outcomes| (outcomes.error.count(), outcomes.timeout.count());
+    let (receipt, acknowledgement) = (of(&total.receipt), of(&total.acknowledgement));
+    let (errors, timeouts) = (receipt.0.max(acknowledgement.0), receipt.1.max(acknowledgement.1));
+    (errors + timeouts > 0).then(|| {
+        format!(
+            "{errors} messages failed and {timeouts} timed out: they are in distributions of their own, and in no percentile of those that \
+             succeeded"
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::verdict::VerdictKind;
 
     #[test]
     fn a_run_of_nothing_is_not_valid() {
@@ -100,17 +118,48 @@ mod tests {
         total.lateness.record_n(10_000, 990);
         total.lateness.record_n(50_000_000, 10);
         let quiet = Ending::default();
-        let verdict = judge(Mode::OpenLoop, &total, quiet);
+        let verdict = judge(Mode::OpenLoop, &total, quiet.clone());
         assert!(verdict.is_valid() && verdict.remarks.is_empty(), "{verdict:?}");
         assert_eq!(verdict.doubtful_quantiles, [0.999, 0.9999, 0.99999, 0.999_999, 1.0]);
+        assert_eq!(verdict.kind(), VerdictKind::Valid);
+        assert!(
+            verdict.headline().starts_with("valid up to p99: at p99.9, p99.99"),
+            "{}",
+            verdict.headline()
+        );
         total.lateness.record_n(3_000_000, 600);
-        assert!(!judge(Mode::OpenLoop, &total, quiet).is_valid());
-        assert!(judge(Mode::ClosedLoop, &total, quiet).is_valid());
+        assert!(!judge(Mode::OpenLoop, &total, quiet.clone()).is_valid());
+        assert!(judge(Mode::ClosedLoop, &total, quiet.clone()).is_valid());
         assert!(
             judge(Mode::OpenLoop, &total, Ending { neglected: 5, ..quiet })
                 .invalid
                 .iter()
                 .any(|reason| reason.contains("5 messages were never sent"))
         );
+    }
+
+    #[test]
+    fn a_target_that_takes_no_time_is_doubtful_and_nothing_else() {
+        let mut total = Recorder::default();
+        total.counts.due = 1000;
+        total.acknowledgement.success.record_n(60_000, 1000);
+        total.lateness.record_n(50_000, 1000);
+        let verdict = judge(Mode::OpenLoop, &total, Ending::default());
+        assert_eq!(verdict.kind(), VerdictKind::Doubtful);
+        assert!(verdict.headline().starts_with("doubtful: at p50, p75, p90, p99,"), "{}", verdict.headline());
+        assert_eq!(verdict.reasons().len(), 1);
+    }
+
+    #[test]
+    fn what_failed_is_told() {
+        let mut total = Recorder::default();
+        total.counts.due = 1000;
+        total.receipt.success.record_n(4_000_000, 968);
+        total.receipt.error.record_n(4_000_000, 30);
+        total.receipt.timeout.record_n(4_000_000, 2);
+        let verdict = judge(Mode::OpenLoop, &total, Ending::default());
+        assert!(verdict.remarks[0].starts_with("30 messages failed and 2 timed out"), "{verdict:?}");
+        let stopped = Ending { interrupted: Some("it was stopped".to_owned()), ..Ending::default() };
+        assert_eq!(judge(Mode::OpenLoop, &total, stopped).kind(), VerdictKind::Interrupted);
     }
 }

@@ -3,6 +3,7 @@
 //! A [`Recorder`] belongs to one thread. Those of several threads, intervals or machines are added, never averaged.
 //! Interval logs are in [`interval_log`]. Nothing here knows the time.
 
+pub mod confidence;
 mod distribution;
 pub mod interval_log;
 

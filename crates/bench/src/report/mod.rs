@@ -4,6 +4,7 @@
 
 mod chart;
 mod csv;
+mod described;
 mod drawing;
 mod hgrm;
 mod html;
@@ -15,12 +16,13 @@ mod summary;
 
 pub use chart::{Chart, Horizontal, Line, Stroke, latency_points};
 pub use csv::{percentiles_csv, timeline_header, timeline_row};
+pub use described::{Described, Told, Untold};
 pub use hgrm::{HgrmRow, read_hgrm, write_hgrm};
 pub use html::{Section, Series, charts, html};
 pub use machine::Machine;
 pub use origin::Origin;
 pub use resources::{ResourceSample, Resources};
-pub use summary::{Described, Summary};
+pub use summary::Summary;
 
 /// Text as HTML and SVG can hold it.
 fn escape(text: &str) -> String {
