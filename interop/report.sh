@@ -39,7 +39,8 @@ warm-up = "200ms"
 PLAN
   "$TAILRACE_BIN" bench run "$WORK/plan.toml" --out "$WORK/results" -q; local rc=$?
   kill "$ECHO"; wait "$ECHO" 2> /dev/null
-  [ $rc = 0 ] && "$TAILRACE_BIN" bench report "$WORK/results" --html "$WORK/report.html"
+  # On a busy machine rounds are invalid, and are drawn as that.
+  [ $rc -le 1 ] && "$TAILRACE_BIN" bench report "$WORK/results" --html "$WORK/report.html"
 }
 free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 browse() { # PAGE: leaves PAGE.dom, PAGE.log and PAGE.png

@@ -120,16 +120,26 @@ impl Verdict {
 
     /// Word and reasons in one line, for a page's top, a legend or a log. With many reasons only the first one stands here.
     pub fn headline(&self) -> String {
-        let (word, reasons) = (self.kind().word(), self.reasons());
+        match self.lines().as_slice() {
+            [only] => only.clone(),
+            [first, others @ ..] => format!("{first} (and {} more)", others.len()),
+            [] => String::new(),
+        }
+    }
+
+    /// The word with the first reason, and each other reason on a line of its own.
+    pub fn lines(&self) -> Vec<String> {
+        let word = self.kind().word();
         let word = match self.valid_up_to() {
             Some(quantile) => format!("{word} up to {}", percentile(quantile)),
             None => word.to_owned(),
         };
-        match reasons.as_slice() {
-            [] => word,
-            [only] => format!("{word}: {only}"),
-            [first, others @ ..] => format!("{word}: {first} (and {} more)", others.len()),
+        let mut lines = self.reasons();
+        match lines.first_mut() {
+            Some(first) => *first = format!("{word}: {first}"),
+            None => lines.push(word),
         }
+        lines
     }
 
     /// The last percentile before the first doubtful one, if the run is valid and not at every percentile.

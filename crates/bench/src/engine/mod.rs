@@ -26,7 +26,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-pub use crate::verdict::Verdict;
+pub use crate::verdict::{Verdict, VerdictKind};
 pub(crate) use collector::Collector;
 pub use collector::{Interval, Observer};
 pub use link::Break;

@@ -105,7 +105,7 @@ mod tests {
         let stopped = Ending { stopped_in_warm_up: true, ..Ending::default() };
         assert_eq!(reason(stopped), "the run was stopped within its warm-up");
         let sent = Ending { messages_all_sent: Some(7), ..Ending::default() };
-        assert_eq!(reason(sent), "the 7 messages were sent within the warm-up");
+        assert_eq!(reason(sent.clone()), "the 7 messages were sent within the warm-up");
         assert!(!judge(Mode::OpenLoop, &Recorder::default(), sent).is_valid());
     }
 

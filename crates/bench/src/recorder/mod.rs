@@ -6,11 +6,13 @@
 pub mod confidence;
 mod distribution;
 pub mod interval_log;
+mod mishaps;
 
 use crate::windowed::Arrival;
 use serde::{Deserialize, Serialize};
 
 pub use distribution::{DIGITS, Distribution, LATENCY_NS_MAX};
+pub use mishaps::Mishaps;
 
 /// Latencies by how the request ended.
 #[derive(Clone, Debug, Default)]

@@ -14,11 +14,11 @@ use tailrace_bench::recorder::{Distribution, interval_log};
 use tailrace_bench::report::{Chart, Horizontal, Line, Stroke, latency_points, read_hgrm};
 use tailrace_bench::schedule::{Rate, Schedule};
 use tailrace_bench::systems::{self, EchoProtocol, EchoServer, Settings, Target};
+use tailrace_bench::verdict::percentile;
 
 use super::arguments::nanoseconds;
 use super::live::successes;
 use super::run::stop_on_interrupt;
-use super::table::percentile;
 use crate::args::Output;
 use crate::failure::{Failure, plain};
 use crate::output::{print, print_json};
@@ -27,8 +27,8 @@ use crate::text::units::parse_duration;
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The system under test is an echo server within this program, frozen for the second half of the run. What must\n\
-    come out is computed by hand: with 100 s of 200 s frozen, p50 is the service time, p75 is 50 s and p99.99 is 100 s.\n\
+    after_help = "The system under test is an echo server within this program, frozen for the second half of the run. What must \
+    come out is computed by hand: with 100 s of 200 s frozen, p50 is the service time, p75 is 50 s and p99.99 is 100 s. \
     The open loop must show it; a closed loop is run beside it, to show how it hides it.\n\n\
     Examples:\n  \
     tailrace bench calibrate --svg stall.svg\n  \

@@ -1,7 +1,1 @@
-//! `tailrace bench` as people and scripts use it.
 
-mod agents;
-mod runs;
-#[path = "../support/mod.rs"]
-mod support;
-mod trouble;
