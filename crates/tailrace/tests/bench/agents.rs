@@ -236,7 +236,10 @@ fn apart_publishers_and_subscribers_have_two_clocks() {
     }
     let is_unknown = small.contains(&Value::from(0.5));
     assert!(!is_unknown || result["verdict"]["kind"] == "invalid", "{result}");
-    assert!(!is_unknown || result["verdict"]["reasons"].to_string().contains("--placement together"), "{result}");
+    assert!(
+        !is_unknown || result["verdict"]["reasons"].to_string().contains("--placement together"),
+        "{result}"
+    );
 }
 
 /// The way to the second agent takes 20 ms and the way back nothing, so its clock is known to 10 ms, and taken to be wrong by as much.

@@ -1,1 +1,9 @@
+//! `tailrace bench` as people and scripts use it.
 
+mod agents;
+mod plans;
+mod runs;
+#[path = "../support/mod.rs"]
+mod support;
+mod trouble;
+mod verdicts;

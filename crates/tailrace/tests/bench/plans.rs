@@ -7,7 +7,8 @@ use std::process::Output;
 use serde_json::Value;
 
 /// The least that a plan needs beside a system.
-pub(crate) const WORKLOAD: &str = "[[workload]]\nname = 'w'\nrate = 100\nduration = '200ms'\nwarm-up = '0s'\n";
+pub(crate) const WORKLOAD: &str =
+    "[[workload]]\nname = 'w'\nrate = 100\nduration = '200ms'\nwarm-up = '0s'\n";
 
 /// Standard output of a plan that came to its end. That a busy machine made the generator late is no fault of what is tested.
 #[track_caller]

@@ -308,7 +308,10 @@ fn a_signal_that_was_not_sent_makes_the_run_invalid() {
     // Once more by itself, and no more than that.
     assert_eq!(text.matches("repeats echo/w/round-1, which was INVALID: trouble").count(), 1, "{text}");
     let shown = String::from_utf8(output.stdout).unwrap();
-    assert!(shown.contains(" 0 of 1") && shown.contains("not made: SIGSTOP not sent: the run ended before"), "{shown}");
+    assert!(
+        shown.contains(" 0 of 1") && shown.contains("not made: SIGSTOP not sent: the run ended before"),
+        "{shown}"
+    );
     let result = plan.result("echo/w/round-1");
     assert_eq!((&result["valid"], &result["verdict"]["kind"]), (&false.into(), &"invalid".into()));
     assert_eq!(result["trouble_not_made"][0], "SIGSTOP not sent: the run ended before");

@@ -20,24 +20,45 @@ fn verdicts(shown: &str) -> Vec<&str> {
 /// A target that takes no time: all that is seen is the instrument.
 #[test]
 fn no_op_has_one_verdict_and_the_floor_beside_it() {
-    let (shown, _) = text(&run(&["bench", "run", "--system", "noop", "--rate", "500", "--duration", "1s", "--warm-up", "0s"]));
+    let (shown, _) = text(&run(&[
+        "bench",
+        "run",
+        "--system",
+        "noop",
+        "--rate",
+        "500",
+        "--duration",
+        "1s",
+        "--warm-up",
+        "0s",
+    ]));
     let found = verdicts(&shown);
     assert_eq!(found.len(), 1, "{shown}");
-    assert!(found[0].starts_with("doubtful: at p50, p75, p90, p99") || found[0].starts_with("INVALID: "), "{shown}");
+    assert!(
+        found[0].starts_with("doubtful: at p50, p75, p90, p99") || found[0].starts_with("INVALID: "),
+        "{shown}"
+    );
     let floor = shown.lines().find(|line| line.starts_with("floor: ")).unwrap();
-    assert!(floor.contains("p50 0.") && floor.contains(", max ") && floor.ends_with(" ms here (lateness)"), "{floor}");
+    assert!(
+        floor.contains("p50 0.") && floor.contains(", max ") && floor.ends_with(" ms here (lateness)"),
+        "{floor}"
+    );
 }
 
 /// p99.9 of 500 messages is the longest but none, and nothing that could be told.
 #[test]
 fn percentiles_that_the_messages_do_not_carry_are_not_printed() {
-    let words = ["bench", "run", "--system", "tcp-echo", "--rate", "500", "--duration", "1s", "--warm-up", "0s"];
+    let words =
+        ["bench", "run", "--system", "tcp-echo", "--rate", "500", "--duration", "1s", "--warm-up", "0s"];
     let (shown, _) = text(&run(&words));
     let lines: Vec<&str> = shown.lines().collect();
     let at = lines.iter().position(|line| line.starts_with("reply ")).unwrap();
     let cells: Vec<&str> = lines[at].split_whitespace().collect();
     assert_eq!(cells[5..9], ["-"; 4], "{shown}");
-    assert!(cells[4].parse::<f64>().is_ok() && cells[9].parse::<f64>().is_ok() && cells[10] == "500", "{shown}");
+    assert!(
+        cells[4].parse::<f64>().is_ok() && cells[9].parse::<f64>().is_ok() && cells[10] == "500",
+        "{shown}"
+    );
     // Each percentile that is printed has its interval: p50, p75, p90 and p99.
     let intervals: Vec<&str> = lines[at + 1].split_whitespace().collect();
     assert_eq!((intervals[0], intervals.len()), ("95", 6), "{shown}");
@@ -49,9 +70,15 @@ fn percentiles_that_the_messages_do_not_carry_are_not_printed() {
     assert!(shown.contains("-: too few messages to tell; p99.9 takes 3688, p99.99 takes 36887, "), "{shown}");
     let result: Value = serde_json::from_slice(&run(&[&words[..], &["-o", "json"]].concat()).stdout).unwrap();
     let receipt = &result["latency"]["receipt"];
-    assert!(receipt["quantiles_ns"]["0.999"].is_null() && receipt["quantiles_ns"]["0.99"].is_u64(), "{result}");
+    assert!(
+        receipt["quantiles_ns"]["0.999"].is_null() && receipt["quantiles_ns"]["0.99"].is_u64(),
+        "{result}"
+    );
     assert_eq!(receipt["untold"]["0.999"], json!({"reason": "too-few", "needed": 3688}));
-    assert!(receipt["intervals_ns"]["0.99"].is_array() && receipt["intervals_ns"]["0.999"].is_null(), "{result}");
+    assert!(
+        receipt["intervals_ns"]["0.99"].is_array() && receipt["intervals_ns"]["0.999"].is_null(),
+        "{result}"
+    );
     // A screen and a program read the same verdict.
     let headline = result["verdict"]["headline"].as_str().unwrap();
     assert!(headline.starts_with(result["verdict"]["word"].as_str().unwrap()), "{result}");
@@ -84,11 +111,17 @@ fn force_names_what_it_repeats() {
     ["noop/w/round-1", "noop/w/round-2"].map(|run| plan.put(run, &kept));
     let words = |force: &'static str| [&["bench", "run", force], &plan.words()[..]].concat();
     let said = failure(&run(&words("--force=nats")), 1);
-    assert!(said.contains("--force=nats: the plan has no such run: expected for instance noop/w/round-1"), "{said}");
+    assert!(
+        said.contains("--force=nats: the plan has no such run: expected for instance noop/w/round-1"),
+        "{said}"
+    );
     let output = run(&words("--force=noop/w/round-2"));
     plans::ran(&output);
     let (_, said) = text(&output);
-    assert!(said.contains("repeats noop/w/round-2, which was valid\n") && !said.contains("noop/w/round-1,"), "{said}");
+    assert!(
+        said.contains("repeats noop/w/round-2, which was valid\n") && !said.contains("noop/w/round-1,"),
+        "{said}"
+    );
     assert_eq!(plan.result("noop/w/round-1"), kept);
     assert_eq!(plan.result("noop/w/round-2")["earlier_attempts"][0], "valid");
     // All of them, each by its name.
@@ -129,7 +162,9 @@ fn losses_errors_and_breaks_are_columns() {
     assert_eq!((cell("BROKEN"), cell("ODD")), (1, 0), "{shown}");
     assert!(row.contains("1 (0 back)") && head.ends_with("VALID"), "{shown}");
     assert!(shown.contains("errors and timeouts are in no percentile"), "{shown}");
-    let all = serde_json::from_slice::<Value>(&run(&[&["bench", "run", "-o", "json"], &plan.words()[..]].concat()).stdout);
+    let all = serde_json::from_slice::<Value>(
+        &run(&[&["bench", "run", "-o", "json"], &plan.words()[..]].concat()).stdout,
+    );
     assert_eq!(all.unwrap()[0]["mishaps"]["broken_connections"], 1);
 }
 
@@ -158,13 +193,18 @@ fn a_comparison_says_what_went_wrong_and_refuses_with_the_reason() {
     let output = run(&["bench", "compare", &a, &b]);
     let (shown, said) = text(&output);
     assert!(output.status.success(), "{said}");
-    let row = |name: &str| shown.lines().rfind(|line| line.starts_with(name)).unwrap().split_whitespace().collect::<Vec<_>>();
+    let row = |name: &str| {
+        shown.lines().rfind(|line| line.starts_with(name)).unwrap().split_whitespace().collect::<Vec<_>>()
+    };
     let head = shown.lines().find(|line| line.contains("LOST")).unwrap();
     assert!(head.ends_with("VALID"), "{shown}");
     assert_eq!(shown.lines().filter(|line| line.starts_with("A   ")).count(), 1, "{shown}");
     assert!(shown.contains("all, 1 doubtful") && shown.contains("B: doubtful: a clock jumped\n"), "{shown}");
     assert_eq!(row("receipt")[1], "p50", "{shown}");
-    assert!(shown.contains("left out, as not every run tells it: receipt p90, receipt p99, receipt p99.9"), "{shown}");
+    assert!(
+        shown.contains("left out, as not every run tells it: receipt p90, receipt p99, receipt p99.9"),
+        "{shown}"
+    );
     let ratio = row("receipt")[5];
     assert!(ratio.starts_with("1.3") && ratio.contains("..1.3"), "{shown}");
     std::fs::write(dir.path().join("b/2/result.json"), invalid("it was late").to_string()).unwrap();
