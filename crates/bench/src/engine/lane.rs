@@ -279,6 +279,16 @@ impl Lane {
         self.books.flight.open()
     }
 
+    /// How long the oldest message that is measured, was due and has not ended had waited at `at_ns`; 0 if none waits. What only an open
+    /// loop knows to be due counts from then; other loads count from the sending.
+    pub(super) fn oldest_waiting_ns(&self, at_ns: u64) -> u64 {
+        let unsent = self
+            .next_due_ns
+            .filter(|due_ns| matches!(self.pace, Pace::Open(_)) && self.books.span.measures(*due_ns));
+        let oldest = unsent.into_iter().chain(self.books.oldest_due_ns()).min();
+        oldest.map_or(0, |due_ns| at_ns.saturating_sub(due_ns))
+    }
+
     /// When this lane has something to do again, answers apart.
     pub(super) fn next_event_ns(&mut self, now: u64) -> u64 {
         let due = match self.next_due_ns {

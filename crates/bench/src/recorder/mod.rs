@@ -136,6 +136,9 @@ pub struct Recorder {
     pub held: Distribution,
     /// Counts beside the distributions.
     pub counts: Counts,
+    /// How long the oldest message that still waited at the end of the stretch had waited then, in nanoseconds since it was due; 0 if
+    /// none waited. Of several stretches, threads or machines the longest. Messages of the warm-up are left out.
+    pub oldest_waiting_ns: u64,
 }
 
 impl Recorder {
@@ -146,6 +149,7 @@ impl Recorder {
         self.lateness.add(&other.lateness);
         self.held.add(&other.held);
         self.counts.add(&other.counts);
+        self.oldest_waiting_ns = self.oldest_waiting_ns.max(other.oldest_waiting_ns);
     }
 
     /// Forgets everything and keeps the memory.
@@ -155,6 +159,7 @@ impl Recorder {
         self.lateness.clear();
         self.held.clear();
         self.counts = Counts::default();
+        self.oldest_waiting_ns = 0;
     }
 
     /// All distributions with something in them, each with the name that it has in files.
