@@ -247,6 +247,7 @@ impl RunArguments {
             system_commit: self.commit_command_output.clone().or(told.commit),
             version_command_output: self.version_command_output.clone(),
             trouble: self.trouble.clone(),
+            ..Origin::default()
         }
     }
 

@@ -171,7 +171,7 @@ fn measure(arguments: &CalibrateArguments, open: bool) -> Result<(Judged, Vec<Li
 }
 
 fn line(label: &str, points: Vec<(f64, f64)>, closed: bool, stroke: Stroke) -> Line {
-    Line { label: label.to_owned(), points, colour: usize::from(closed), stroke }
+    Line { label: label.to_owned(), points, colour: usize::from(closed), stroke, ..Line::default() }
 }
 
 /// The picture, if one is asked for.
@@ -187,6 +187,7 @@ fn draw(arguments: &CalibrateArguments, measured: &[(Judged, Vec<Line>)]) -> Res
         logarithmic: true,
         horizontal: Horizontal::Percentile,
         lines: measured.iter().flat_map(|(_, lines)| lines).cloned().collect(),
+        ..Chart::default()
     };
     if let Some(path) = &arguments.svg {
         std::fs::write(path, chart.svg())

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use tailrace_bench::clock::{Clock, MonotonicClock};
 use tailrace_bench::engine::{Interval, LoadOptions, Outcome};
 use tailrace_bench::error::BenchError;
-use tailrace_bench::report::Summary;
+use tailrace_bench::report::{Summary, rfc3339};
 use tailrace_bench::requester::Requester;
 use tailrace_bench::sampler::Sampler;
 use tailrace_bench::systems::{self, Target};
@@ -48,7 +48,13 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
     let status = status(&finished.summary);
     match finished.unwritten {
         Some(error) => Err(error),
-        None => Ok(status),
+        None => {
+            arguments
+                .out
+                .as_deref()
+                .map_or(Ok(()), |out| super::report::leave_page(out, arguments.output))?;
+            Ok(status)
+        }
     }
 }
 
@@ -79,7 +85,9 @@ pub(super) fn execute(arguments: &RunArguments, stop: &Arc<AtomicBool>) -> Resul
     let signals =
         server.as_ref().map(|server| Signals::start(Arc::clone(server), arguments.signals.clone(), lead));
     let address = driver.address().map(str::to_owned);
+    let started = SystemTime::now();
     let driven = driver.run(&options, &clock, stop, &mut observer);
+    let ended = SystemTime::now();
     let signals = signals.map(Signals::finish).unwrap_or_default();
     let mut resources = sampler.map(Sampler::finish).unwrap_or_default();
     live.clear();
@@ -101,6 +109,7 @@ pub(super) fn execute(arguments: &RunArguments, stop: &Arc<AtomicBool>) -> Resul
     }
     summary.lack_trouble(not_made(arguments, &signals, &outcome), arguments.without_trouble_if_impossible);
     summary.earlier_attempts.clone_from(&arguments.earlier_attempts);
+    (summary.origin.started_at, summary.origin.ended_at) = (rfc3339(started), rfc3339(ended));
     let unwritten = files.and_then(|files| files.finish(&summary, &outcome.total, &resources).err());
     Ok(Finished { summary, unwritten })
 }

@@ -203,18 +203,20 @@ fn chart(fit: &Fit, system: &str, load: LoadKind) -> Chart {
     let seen = fit.residuals.iter().map(|row| (row.point.load, row.point.throughput));
     Chart {
         title: format!("{system}: throughput by load ({})", load.name()),
+        across: load.name().to_owned(),
         vertical: "messages per second".to_owned(),
-        logarithmic: false,
         horizontal: Horizontal::Number,
         lines: vec![
+            Line { label: "fitted law".to_owned(), points: curve.collect(), ..Line::default() },
             Line {
-                label: "fitted law".to_owned(),
-                points: curve.collect(),
-                colour: 0,
-                stroke: Stroke::Solid,
+                label: "runs".to_owned(),
+                points: seen.collect(),
+                colour: 1,
+                stroke: Stroke::Dots,
+                ..Line::default()
             },
-            Line { label: "runs".to_owned(), points: seen.collect(), colour: 1, stroke: Stroke::Dots },
         ],
+        ..Chart::default()
     }
 }
 

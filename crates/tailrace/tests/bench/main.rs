@@ -2,6 +2,7 @@
 
 mod agents;
 mod plans;
+mod reports;
 mod runs;
 #[path = "../support/mod.rs"]
 mod support;

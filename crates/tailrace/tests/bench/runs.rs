@@ -309,10 +309,11 @@ fn a_plan_takes_turns_starts_servers_and_goes_on_where_it_stopped() {
     ];
     success(run(&report));
     let text_of_page = std::fs::read_to_string(&page).unwrap();
-    assert!(text_of_page.contains("<h2>w</h2>") && text_of_page.matches("<svg").count() == 11);
-    // Each of them as SVG and as PNG.
-    assert_eq!(std::fs::read_dir(&svg).unwrap().count(), 22);
-    assert!(std::fs::read(svg.join("chart-11.png")).unwrap().starts_with(b"\x89PNG"));
+    // Four charts of messages and those of resources that are not all 0; each of them as SVG and as PNG, with an index.
+    let charts = text_of_page.matches("<div class=\"wide\">").count();
+    assert!(text_of_page.contains("<h2>w <span") && (7..=11).contains(&charts), "{charts}");
+    assert_eq!(std::fs::read_dir(&svg).unwrap().count(), 2 * charts + 1);
+    assert!(std::fs::read(svg.join(format!("chart-{charts}.png"))).unwrap().starts_with(b"\x89PNG"));
     let version = format!("tailrace {}", env!("CARGO_PKG_VERSION"));
     let result: Value = serde_json::from_slice(&std::fs::read(folder.join("result.json")).unwrap()).unwrap();
     assert_eq!(result["version_command_output"], version.as_str());
@@ -323,7 +324,7 @@ fn a_plan_takes_turns_starts_servers_and_goes_on_where_it_stopped() {
     // Three curves of resources: two generators, one server.
     let memory = text_of_page.split("<svg").find(|chart| chart.contains("w: memory in RAM")).unwrap();
     assert_eq!(memory.matches("<polyline").count(), 3, "{memory}");
-    assert!(memory.contains("echo, server") && memory.contains(">MiB<"), "{memory}");
+    assert!(memory.contains("echo: server") && memory.contains(">MiB<"), "{memory}");
     // What is there and valid is not run again; what is missing is.
     let valid = serde_json::json!({"valid": true, "interrupted": false, "system": "kept"}).to_string();
     std::fs::write(folder.join("result.json"), &valid).unwrap();

@@ -54,6 +54,7 @@ pub(super) fn run(path: &Path, arguments: &RunArguments) -> Result<ExitCode, Fai
         Output::Json => print_json(&results)?,
         Output::Text => print(&table::render(&results, plan.rounds))?,
     }
+    crate::bench::report::leave_page(out, arguments.output)?;
     if stop.load(Ordering::Relaxed) {
         return Err("interrupted: the same command goes on from here".into());
     }
