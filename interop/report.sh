@@ -60,12 +60,12 @@ json.dump(result, open(sys.argv[1], "w"))
 PY
   "$TAILRACE_BIN" bench report "$WORK/late" --html "$WORK/invalid.html" --svg "$WORK/pictures" --png "$WORK/pictures"
 }
-browse() { # PAGE WIDTH: leaves PAGE.WIDTH.dom, PAGE.WIDTH.log and PAGE.WIDTH.png
+browse() { # PAGE WIDTH: leaves PAGE.WIDTH.dom, PAGE.WIDTH.log and PAGE.WIDTH.png (of the first screens: decoding takes its time)
   local flags=(--headless --no-sandbox --disable-gpu --no-first-run --hide-scrollbars "--user-data-dir=$WORK/profile" --enable-logging=stderr)
   local height=14000 out=$1.$2
   python3 "$INTEROP/tools/frame.py" "$1" "$2" "$height" > "$out.html" &&
     timeout 240 "$CHROMIUM" "${flags[@]}" "--window-size=$2,$height" --dump-dom "file://$out.html" > "$out.dom" 2> "$out.log" &&
-    timeout 240 "$CHROMIUM" "${flags[@]}" "--window-size=$2,$height" "--screenshot=$out.png" "file://$out.html" > /dev/null 2>> "$out.log"
+    timeout 240 "$CHROMIUM" "${flags[@]}" "--window-size=$2,2600" "--screenshot=$out.png" "file://$out.html" > /dev/null 2>> "$out.log"
 }
 check() { # PAGE WIDTH EXPECTED [SYSTEM...]
   browse "$1" "$2" || { tail -5 "$1.$2.log"; return 1; }

@@ -9,6 +9,7 @@ import re
 import struct
 import sys
 import zlib
+from collections import Counter
 
 LATENCY = ["latency by percentile", "the longest wait over time", "messages that ended, over time", "lateness of the generator by percentile"]
 RESOURCES = ["processor time, first round", "memory in RAM, first round", "context switches, first round"]
@@ -31,26 +32,33 @@ def colours(path):
     width, height, depth, kind = header
     step = {2: 3, 6: 4}[kind]
     assert depth == 8, depth
-    raw, line, counts = zlib.decompress(packed), bytearray(width * step), {}
+    raw, line, counts, row_counts = zlib.decompress(packed), bytearray(width * step), Counter(), None
     for row in range(height):
         begin = row * (width * step + 1)
         way, now = raw[begin], bytearray(raw[begin + 1:begin + 1 + width * step])
-        if way:
-            for i in range(len(now)):
-                left = now[i - step] if i >= step else 0
-                up, corner = line[i], line[i - step] if i >= step else 0
-                if way == 4:
-                    guess = left + up - corner
-                    near = min((abs(guess - left), 0, left), (abs(guess - up), 1, up), (abs(guess - corner), 2, corner))
-                    add = near[2]
-                else:
-                    add = (left, up, (left + up) // 2)[way - 1]
-                now[i] = (now[i] + add) & 255
-        line = now
-        for x in range(0, len(now), step):
-            pixel = bytes(now[x:x + 3])
-            counts[pixel] = counts.get(pixel, 0) + 1
+        if way == 2 and not any(now) and row_counts is not None:
+            counts.update(row_counts)  # the row above again
+            continue
+        unfilter(way, now, line, step)
+        line, row_counts = now, Counter(zip(now[0::step], now[1::step], now[2::step]))
+        counts.update(row_counts)
     return counts
+
+
+def unfilter(way, now, line, step):
+    """A row of a PNG picture as it is, out of what was written instead; `line` is the row above."""
+    if way == 0:
+        return
+    for i in range(len(now)):
+        left = now[i - step] if i >= step else 0
+        up, corner = line[i], line[i - step] if i >= step else 0
+        if way == 4:
+            guess = left + up - corner
+            near = min((abs(guess - left), 0, left), (abs(guess - up), 1, up), (abs(guess - corner), 2, corner))
+            add = near[2]
+        else:
+            add = (left, up, (left + up) // 2)[way - 1]
+        now[i] = (now[i] + add) & 255
 
 
 def curve(charts, title, label):
@@ -128,7 +136,7 @@ def wrong(page, width, expected, systems):
             return reason, ""
         counts = colours(f"{page}.{width}.png")
         for colour in COLOURS[:len(systems)]:
-            if counts.get(bytes.fromhex(colour), 0) < PIXELS_MIN:
+            if counts[tuple(bytes.fromhex(colour))] < PIXELS_MIN:
                 return f"the screenshot does not show #{colour}", ""
     return None, f"{len(seen['charts'])} pictures, {count} curves, {len(expected)} phrases at {width} columns"
 
