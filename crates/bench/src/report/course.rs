@@ -96,8 +96,11 @@ pub(super) fn longest(series: &Series, kind: Kind) -> Vec<(f64, f64)> {
     level(all.into_values().map(|(step, wait)| (step, value(wait))))
 }
 
+/// When, the least, and the greatest.
+type Extremes = (f64, f64, f64);
+
 /// Messages that ended per second in each step, on average over the rounds; with the least and the greatest of them.
-pub(super) fn throughput(series: &Series, kind: Kind) -> (Vec<(f64, f64)>, Vec<(f64, f64, f64)>) {
+pub(super) fn throughput(series: &Series, kind: Kind) -> (Vec<(f64, f64)>, Vec<Extremes>) {
     let mut all: BTreeMap<u64, (Step, Vec<f64>)> = BTreeMap::new();
     for round in &series.rounds {
         for step in of_round(round, kind) {

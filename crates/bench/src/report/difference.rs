@@ -149,7 +149,7 @@ pub(super) fn table(section: &Section) -> String {
     table.push_str("</tbody></table>\n");
     let remark = "Medians over runs. The ratio is that of geometric means, below it what holds the true one with about 95 % (a bootstrap over four runs or more); noise is the largest run over the smallest. p: how often runs \
                   that are dealt to two sets at random would differ as much.";
-    let _ = write!(text, "{}<p class=\"remark\">{remark}</p>\n", scrolled(&table));
+    let _ = writeln!(text, "{}<p class=\"remark\">{remark}</p>", scrolled(&table));
     text
 }
 

@@ -262,7 +262,7 @@ mod tests {
         let (good, late) =
             (json!({"valid": true}), json!({"valid": false, "verdict": {"invalid": ["late"]}}));
         assert_eq!(series(&[good.clone(), good.clone()]).verdict(), "valid");
-        assert_eq!(series(&[late.clone()]).verdict(), "INVALID: late");
+        assert_eq!(series(std::slice::from_ref(&late)).verdict(), "INVALID: late");
         assert_eq!(series(&[late.clone(), late.clone()]).verdict(), "INVALID: late");
         assert_eq!(series(&[good.clone(), late.clone(), good.clone()]).verdict(), "INVALID: 1 of 3 rounds");
         let stopped = json!({"valid": true, "interrupted": true});
@@ -297,7 +297,7 @@ mod tests {
         let apart =
             |bound: Value| json!({"remote": {"offsets_in_latencies": true, "receipt_bound_ns": bound}});
         let together = json!({"remote": {"offsets_in_latencies": false}});
-        assert_eq!(series(&[together.clone()]).clocks("receipt"), Clocks::One);
+        assert_eq!(series(std::slice::from_ref(&together)).clocks("receipt"), Clocks::One);
         let two = series(&[apart(json!(100)), together.clone(), apart(json!(300))]);
         assert_eq!(
             (two.clocks("receipt"), two.clocks("acknowledgement")),
