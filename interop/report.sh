@@ -1,9 +1,11 @@
 #!/bin/bash
 # The page of `tailrace bench report` in a headless Chromium: interop/report.sh
 #
-# Measures three systems for some seconds, opens the report, takes a screenshot (KEEP=1 keeps it), and fails if a script error was logged, a
-# curve of a system is missing from the document or its colour from the screenshot. Then it must fail on the same page with a curve
-# removed, and with a script that fails: this proves it. Skipped where no Chromium is.
+# Measures three systems for some seconds, one of which stands still for two, and a load that waits for answers. Opens the page that the
+# run left, and that of the same runs with one called invalid, at 1,280 and 390 columns, and reads what a person reads: verdicts, labels,
+# seconds without a message. It fails if a script error was logged, a curve is missing from the document or its colour from the
+# screenshot, a label is too small to be read, or the page is wider than the screen. Then it must fail on pages with a curve or a verdict
+# removed, and with a script that fails: this proves it. KEEP=1 keeps pages and screenshots. Skipped where no Chromium is.
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 CHROMIUM=${CHROMIUM:-$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)}
@@ -13,6 +15,7 @@ WORK=$(mktemp -d "${TMPDIR:-/tmp}/report.XXXXXX")
 cleanup() { if [ -n "${KEEP:-}" ]; then echo "kept in $WORK"; else rm -rf "$WORK"; fi; }
 trap cleanup EXIT
 trap 'exit 130' INT TERM
+SYSTEMS="noop tcp-echo proxied"
 
 measure() { # the server under test of the third system is a proxy before an echo server, so that a server is sampled too
   local port echo_port
@@ -29,36 +32,110 @@ system = "tcp-echo"
 name = "proxied"
 system = "tcp-echo"
 address = "127.0.0.1:$port"
-start = ["$TAILRACE_BIN", "bench", "proxy", "--listen", "127.0.0.1:$port", "--to", "127.0.0.1:$echo_port", "--to-client", "latency=2ms"]
+start = ["$TAILRACE_BIN", "bench", "proxy", "--listen", "127.0.0.1:$port", "--to", "127.0.0.1:$echo_port", "--to-client", "latency=2ms,stall=2s:2s"]
 version = ["$TAILRACE_BIN", "--version"]
 [[workload]]
 name = "short"
 rate = 500
-duration = "3s"
+duration = "6s"
 warm-up = "200ms"
 PLAN
-  "$TAILRACE_BIN" bench run "$WORK/plan.toml" --out "$WORK/results" -q; local rc=$?
+  # A run on a busy machine may be invalid: the page must say so then, and is no worse for this check.
+  "$TAILRACE_BIN" bench run "$WORK/plan.toml" --out "$WORK/results" -q > "$WORK/said"
   kill "$ECHO"; wait "$ECHO" 2> /dev/null
-  [ $rc = 0 ] && "$TAILRACE_BIN" bench report "$WORK/results" --html "$WORK/report.html"
+  grep -q "$WORK/results/report.html" "$WORK/said" || { echo "the plan does not name the page"; return 1; }
+  cp "$WORK/results/report.html" "$WORK/report.html" || return 1
+  "$TAILRACE_BIN" bench run --system tcp-echo --mode closed --rate 200 --duration 2s --warm-up 0s --out "$WORK/closed" -q > /dev/null
+  cp "$WORK/closed/report.html" "$WORK/closed.html"
 }
 free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
-browse() { # PAGE: leaves PAGE.dom, PAGE.log and PAGE.png
-  local flags=(--headless --no-sandbox --disable-gpu --no-first-run --hide-scrollbars "--user-data-dir=$WORK/profile" --enable-logging=stderr)
-  timeout 120 "$CHROMIUM" "${flags[@]}" --dump-dom "file://$1" > "$1.dom" 2> "$1.log" &&
-    timeout 120 "$CHROMIUM" "${flags[@]}" --window-size=1200,6000 "--screenshot=$1.png" "file://$1" > /dev/null 2>> "$1.log"
+invalid() { # the same runs, but one is invalid, and no other
+  cp -r "$WORK/results" "$WORK/late" || return 1
+  python3 - "$WORK"/late/*/*/*/result.json <<'PY' || return 1
+import json, sys
+for path in sys.argv[1:]:
+    result = json.load(open(path))
+    result["valid"] = not path.endswith("/tcp-echo/short/round-2/result.json")
+    result["verdict"] = {} if result["valid"] else {"invalid": ["the generator was late, by hand"]}
+    json.dump(result, open(path, "w"))
+PY
+  "$TAILRACE_BIN" bench report "$WORK/late" --html "$WORK/invalid.html" --svg "$WORK/pictures" --png "$WORK/pictures"
 }
-check() { browse "$1" || { tail -5 "$1.log"; return 1; }; python3 "$INTEROP/tools/page.py" "$1" noop tcp-echo proxied; }
-must_fail() { # NAME PAGE WORDS: the check must fail, and say this
-  local said; said=$(check "$2") && { echo "FAIL $1: the check passed"; return 1; }
-  case $said in *"$3"*) echo "PASS $1" ;; *) echo "FAIL $1: $said"; return 1 ;; esac
+browse() { # PAGE WIDTH: leaves PAGE.WIDTH.dom, PAGE.WIDTH.log and PAGE.WIDTH.png (of the first screens: decoding takes its time)
+  local flags=(--headless --no-sandbox --disable-gpu --no-first-run --hide-scrollbars "--user-data-dir=$WORK/profile" --enable-logging=stderr)
+  local height=14000 out=$1.$2
+  python3 "$INTEROP/tools/frame.py" "$1" "$2" "$height" > "$out.html" &&
+    timeout 240 "$CHROMIUM" "${flags[@]}" "--window-size=$2,$height" --dump-dom "file://$out.html" > "$out.dom" 2> "$out.log" &&
+    timeout 240 "$CHROMIUM" "${flags[@]}" "--window-size=$2,2600" "--screenshot=$out.png" "file://$out.html" > /dev/null 2>> "$out.log"
+}
+check() { # PAGE WIDTH EXPECTED [SYSTEM...]
+  browse "$1" "$2" || { tail -5 "$1.$2.log"; return 1; }
+  python3 "$INTEROP/tools/page.py" "$@"
+}
+must_pass() { # NAME PAGE WIDTH EXPECTED [SYSTEM...]
+  local name=$1 said; shift
+  if said=$(check "$@"); then echo "PASS $name: $said"; else echo "FAIL $name: $said"; return 1; fi
+}
+must_fail() { # NAME WORDS PAGE WIDTH EXPECTED [SYSTEM...]: the check must fail, and say this
+  local name=$1 words=$2 said; shift 2
+  said=$(check "$@") && { echo "FAIL $name: the check passed"; return 1; }
+  case $said in *"$words"*) echo "PASS $name" ;; *) echo "FAIL $name: $said"; return 1 ;; esac
 }
 
 measure > "$WORK/log" 2>&1 || { tail -20 "$WORK/log"; echo "FAIL report in Chromium: no results"; exit 1; }
+invalid > "$WORK/log" 2>&1 || { tail -20 "$WORK/log"; echo "FAIL report in Chromium: no pictures"; exit 1; }
 FAILED=0
-if said=$(check "$WORK/report.html"); then echo "PASS report in Chromium: $said"; else echo "FAIL report in Chromium: $said"; FAILED=1; fi
-sed '0,/<polyline data-label="proxied" /{/<polyline data-label="proxied" /d}' "$WORK/report.html" > "$WORK/removed.html"
+cat > "$WORK/phrases" <<'PHRASES'
+Latency of
+proxied: reply
+noop: acknowledgement
+share of messages that waited no longer
+milliseconds
+seconds since the first message was due
+messages per second
+open loop, 500 messages per second, constant
+UTC
+how late the generator itself sent: the error of the ruler
+from when a request was due until its answer had come
+reconnections
+cut off
+PHRASES
+# Whatever the verdicts of these runs are, a person reads them.
+python3 - "$WORK"/results/*/*/*/result.json >> "$WORK/phrases" <<'PY'
+import json, sys
+for path in sys.argv[1:]:
+    print(json.load(open(path))["verdict"]["word"])
+PY
+cat > "$WORK/late-phrases" <<'PHRASES'
+INVALID: 1 of 6 runs
+tcp-echo, round-2: the generator was late, by hand
+tcp-echo, 2 rounds INVALID: 1 of 2 rounds
+No result: what was measured says nothing about tcp-echo.
+chart: tcp-echo: INVALID: 1 of 2 rounds
+chart: (INVALID
+PHRASES
+cat > "$WORK/closed-phrases" <<'PHRASES'
+CLOSED LOOP (waits for answers: hides stalls)
+closed: reply, corrected
+from the sending of a request until its answer had come
+but a closed loop asks nothing while it waits
+chart: CLOSED LOOP, waits for answers: hides stalls
+PHRASES
+for width in 1280 390; do
+  must_pass "report in Chromium" "$WORK/report.html" $width "$WORK/phrases" $SYSTEMS || FAILED=1
+  must_pass "report of an invalid run" "$WORK/invalid.html" $width "$WORK/late-phrases" $SYSTEMS || FAILED=1
+  must_pass "report of a closed loop" "$WORK/closed.html" $width "$WORK/closed-phrases" || FAILED=1
+done
+for picture in "$WORK"/pictures/chart-*.svg; do
+  grep -q '>INVALID' "$picture" || { echo "FAIL a picture without the verdict: $picture"; FAILED=1; }
+done
+grep -q 'href="chart-1.svg"' "$WORK/pictures/index.html" || { echo "FAIL the pictures have no index"; FAILED=1; }
+sed '0,/<polyline data-label="proxied: reply/{/<polyline data-label="proxied: reply/d}' "$WORK/report.html" > "$WORK/removed.html"
 cmp -s "$WORK/report.html" "$WORK/removed.html" && { echo "FAIL report without a curve: nothing was removed"; FAILED=1; }
-must_fail "report without a curve is noticed" "$WORK/removed.html" "latency by percentile: no curve of proxied" || FAILED=1
+sed -i '0,/<polyline data-label="proxied: reply/{/<polyline data-label="proxied: reply/d}' "$WORK/removed.html" # its dotted end
+must_fail "report without a curve is noticed" "latency by percentile: no curve of proxied" "$WORK/removed.html" 1280 "$WORK/phrases" $SYSTEMS || FAILED=1
+sed 's|tcp-echo: INVALID: 1 of 2 rounds||' "$WORK/invalid.html" > "$WORK/cropped.html"
+must_fail "a picture without its verdict is noticed" "the picture does not say" "$WORK/cropped.html" 1280 "$WORK/late-phrases" $SYSTEMS || FAILED=1
 sed 's|</body>|<script>missing()</script></body>|' "$WORK/report.html" > "$WORK/script.html"
-must_fail "report with a script that fails is noticed" "$WORK/script.html" "script error" || FAILED=1
+must_fail "report with a script that fails is noticed" "script error" "$WORK/script.html" 1280 "$WORK/phrases" $SYSTEMS || FAILED=1
 exit $FAILED

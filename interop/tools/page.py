@@ -1,38 +1,21 @@
-"""Judges a page of `tailrace bench report` that Chromium has opened: page.py PAGE SYSTEM...
+"""Judges a page of `tailrace bench report` as Chromium draws it: page.py PAGE WIDTH EXPECTED [SYSTEM...]
 
-Reads PAGE.dom (the document), PAGE.log (what Chromium logged) and PAGE.png (the screenshot). The first two systems have no server of their own.
+Reads PAGE.WIDTH.dom (the document, with what tools/seen.js saw in it), PAGE.WIDTH.log (what Chromium logged) and PAGE.WIDTH.png (the
+screenshot). EXPECTED has a phrase per line that a person must read somewhere on the page; `chart: PHRASE` must be in the picture of
+every chart. With SYSTEM: each must have its curves; the last one has a server of its own, and stood still for two seconds.
 """
+import json
 import re
 import struct
 import sys
 import zlib
-from html.parser import HTMLParser
+from collections import Counter
 
-LATENCY = ["latency by percentile", "longest latency of each second, first round",
-           "messages that ended in each second, first round", "lateness of the generator by percentile"]
-RESOURCES = ["processor time", "memory in RAM", "context switches", "read by calls", "written by calls",
-             "page cache: read in", "page cache: made dirty"]
+LATENCY = ["latency by percentile", "the longest wait over time", "messages that ended, over time", "lateness of the generator by percentile"]
+RESOURCES = ["processor time, first round", "memory in RAM, first round", "context switches, first round"]
 PIXELS_MIN = 200  # of a curve's colour in the screenshot; a legend alone has fewer than 100
-
-
-class Charts(HTMLParser):
-    """Titles of charts, in each the curves by label with their points and colours."""
-
-    def __init__(self):
-        super().__init__()
-        self.found, self.chart = {}, None
-
-    def handle_starttag(self, tag, attributes):
-        attributes = dict(attributes)
-        if tag == "svg":
-            self.chart = self.found.setdefault(attributes.get("data-title", ""), {})
-        elif tag == "polyline" and self.chart is not None:
-            points = attributes.get("points", "").split()
-            self.chart[attributes.get("data-label", "")] = (points, attributes.get("stroke", ""))
-
-    def handle_endtag(self, tag):
-        if tag == "svg":
-            self.chart = None
+HEIGHT_MIN = 9  # pixels of a label in a picture, so that it can be read
+COLOURS = ["0072b2", "d55e00", "009e73", "cc79a7", "e69f00", "56b4e9", "000000"]
 
 
 def colours(path):
@@ -49,55 +32,117 @@ def colours(path):
     width, height, depth, kind = header
     step = {2: 3, 6: 4}[kind]
     assert depth == 8, depth
-    raw, line, counts = zlib.decompress(packed), bytearray(width * step), {}
+    raw, line, counts, row_counts = zlib.decompress(packed), bytearray(width * step), Counter(), None
     for row in range(height):
         begin = row * (width * step + 1)
         way, now = raw[begin], bytearray(raw[begin + 1:begin + 1 + width * step])
-        if way:
-            for i in range(len(now)):
-                left = now[i - step] if i >= step else 0
-                up, corner = line[i], line[i - step] if i >= step else 0
-                if way == 4:
-                    guess = left + up - corner
-                    near = min((abs(guess - left), 0, left), (abs(guess - up), 1, up), (abs(guess - corner), 2, corner))
-                    add = near[2]
-                else:
-                    add = (left, up, (left + up) // 2)[way - 1]
-                now[i] = (now[i] + add) & 255
-        line = now
-        for x in range(0, len(now), step):
-            pixel = bytes(now[x:x + 3])
-            counts[pixel] = counts.get(pixel, 0) + 1
+        if way == 2 and not any(now) and row_counts is not None:
+            counts.update(row_counts)  # the row above again
+            continue
+        unfilter(way, now, line, step)
+        line, row_counts = now, Counter(zip(now[0::step], now[1::step], now[2::step]))
+        counts.update(row_counts)
     return counts
 
 
-def wrong(page, systems):
-    """The first thing that is wrong, or None, and how many curves there are."""
-    log = open(page + ".log", errors="replace").read()
+def unfilter(way, now, line, step):
+    """A row of a PNG picture as it is, out of what was written instead; `line` is the row above."""
+    if way == 0:
+        return
+    for i in range(len(now)):
+        left = now[i - step] if i >= step else 0
+        up, corner = line[i], line[i - step] if i >= step else 0
+        if way == 4:
+            guess = left + up - corner
+            near = min((abs(guess - left), 0, left), (abs(guess - up), 1, up), (abs(guess - corner), 2, corner))
+            add = near[2]
+        else:
+            add = (left, up, (left + up) // 2)[way - 1]
+        now[i] = (now[i] + add) & 255
+
+
+def curve(charts, title, label):
+    """The points of a curve whose label begins so, and its chart; None where there is none."""
+    for chart in charts:
+        if chart["title"].endswith(title):
+            for name, points in chart["curves"].items():
+                if name.startswith(label) and len(points) > 1:
+                    return points, chart
+    return None, None
+
+
+def missing(charts, systems):
+    """What is wrong with the curves, if anything, and how many there are."""
+    wanted = [(title, f"{system}: ") for title in LATENCY for system in systems]
+    wanted += [(title, f"{system}: generator") for title in RESOURCES for system in systems]
+    wanted += [(title, f"{systems[-1]}: server") for title in RESOURCES]
+    for title, label in wanted:
+        if curve(charts, title, label)[0] is None:
+            return f"{title}: no curve of {label.rstrip(': ')}", 0
+    # A second without a message is a second at the bottom, from its begin to its end.
+    points, chart = curve(charts, "messages that ended, over time", f"{systems[-1]}: ")
+    zero = sum(abs(y - chart["bottom"]) < 0.2 for _, y in points)
+    if zero < 2:
+        return f"the stall of {systems[-1]} is not at zero messages", 0
+    points, chart = curve(charts, "the longest wait over time", f"{systems[-1]}: ")
+    plain, _ = curve(charts, "the longest wait over time", f"{systems[0]}: ")
+    highest = min(y for _, y in points)
+    level = [x for x, y in points if y < highest + (chart["bottom"] - highest) / 5]
+    if max(level) - min(level) < (max(x for x, _ in points) - min(x for x, _ in points)) * 0.25:
+        return f"the stall of {systems[-1]} is no plateau: {level}", 0
+    return None, len(wanted)
+
+
+def unread(seen, expected):
+    """The first phrase that nobody can read, or None."""
+    everything = seen["text"] + "\n" + "\n".join(text["text"] for chart in seen["charts"] for text in chart["texts"])
+    everything = re.sub(r"\s+", " ", everything)
+    for phrase in expected:
+        if phrase.startswith("chart: "):
+            phrase = phrase[len("chart: "):]
+            for chart in seen["charts"]:
+                if phrase not in " ".join(text["text"] for text in chart["texts"]):
+                    return f"{chart['title']}: the picture does not say '{phrase}'"
+        elif phrase not in everything:
+            return f"nobody reads '{phrase}'"
+    return None
+
+
+def wrong(page, width, expected, systems):
+    """The first thing that is wrong, or None; and what was seen."""
+    log = open(f"{page}.{width}.log", errors="replace").read()
     errors = [line for line in log.splitlines() if "CONSOLE" in line and re.search(r"Uncaught|Error|error", line)]
     if errors:
-        return "script error: " + errors[0], 0
-    charts = Charts()
-    charts.feed(open(page + ".dom").read())
-    seen, strokes = 0, set()
-    for titles, labels in ((LATENCY, systems), (RESOURCES, [f"{system}, generator" for system in systems] + [f"{systems[-1]}, server"])):
-        for title in titles:
-            chart = next((chart for name, chart in charts.found.items() if name.endswith(": " + title)), None)
-            if chart is None:
-                return f"no chart '{title}'", seen
-            for label in labels:
-                points, stroke = chart.get(label, ((), ""))
-                if len(points) < 2:
-                    return f"{title}: no curve of {label}", seen
-                seen += 1
-                strokes.add(stroke)
-    counts = colours(page + ".png")
-    for stroke in strokes:
-        if counts.get(bytes.fromhex(stroke[1:]), 0) < PIXELS_MIN:
-            return f"the screenshot does not show {stroke}", seen
-    return None, seen
+        return "script error: " + errors[0], ""
+    found = re.search(r'<script type="application/json" id="seen">(.*?)</script>', open(f"{page}.{width}.dom").read(), re.S)
+    if not found:
+        return "Chromium did not draw the page", ""
+    seen = json.loads(found.group(1))
+    if seen["box"]["wanted"] > seen["box"]["width"]:
+        return f"the page is {seen['box']['wanted']} wide on a screen of {seen['box']['width']}", ""
+    labels = [text for chart in seen["charts"] for text in chart["texts"] if text["upright"]]
+    if not labels:
+        return "no picture has labels", ""
+    small = min(labels, key=lambda text: text["height"])
+    if small["height"] < HEIGHT_MIN:
+        return f"'{small['text']}' is {small['height']:.1f} pixels high", ""
+    reason = unread(seen, expected)
+    if reason:
+        return reason, ""
+    count = 0
+    if systems:
+        reason, count = missing(seen["charts"], systems)
+        if reason:
+            return reason, ""
+        # On a narrow screen words cover much of a curve.
+        counts = colours(f"{page}.{width}.png") if int(width) > 1000 else {}
+        for colour in COLOURS[:len(systems)] if counts else []:
+            if counts[tuple(bytes.fromhex(colour))] < PIXELS_MIN:
+                return f"the screenshot does not show #{colour}", ""
+    return None, f"{len(seen['charts'])} pictures, {count} curves, {len(expected)} phrases at {width} columns"
 
 
-found, seen = wrong(sys.argv[1], sys.argv[2:])
-print(found or f"{seen} curves in document and screenshot")
-sys.exit(1 if found else 0)
+phrases = [line.rstrip("\n") for line in open(sys.argv[3]) if line.strip()]
+reason, said = wrong(sys.argv[1], sys.argv[2], phrases, sys.argv[4:])
+print(reason or said)
+sys.exit(1 if reason else 0)

@@ -27,7 +27,16 @@ pub struct Comparison {
     pub ratio: f64,
     /// Share of random deals that differ at least as much. 1 if there are too few runs to tell anything.
     pub p_value: f64,
+    /// What holds the true ratio with about 95 %: a bootstrap over runs (B. Efron and R. J. Tibshirani, *An Introduction to the Bootstrap*,
+    /// 1993, chapter 13). `None` where a set has fewer than four runs, which it cannot be made of.
+    pub ratio_interval: Option<(f64, f64)>,
 }
+
+/// Fewer runs than this are too alike when they are drawn again.
+const BOOTSTRAP_RUNS_MIN: usize = 4;
+
+/// How often runs are drawn again.
+const BOOTSTRAP_DRAWS: usize = 4_000;
 
 impl Comparison {
     /// The smallest share that this many runs can give at all.
@@ -52,7 +61,25 @@ pub fn compare(a: &[f64], b: &[f64]) -> Option<Comparison> {
         spread_b: spread(b),
         ratio: difference.exp(),
         p_value: p_value(&logarithms, a.len(), difference.abs()),
+        ratio_interval: ratio_interval(&logarithms, a.len()),
     })
+}
+
+/// The middle 95 % of the ratios that come out if runs are drawn again and again out of each set.
+fn ratio_interval(logarithms: &[f64], a: usize) -> Option<(f64, f64)> {
+    let (a, b) = logarithms.split_at(a);
+    if a.len().min(b.len()) < BOOTSTRAP_RUNS_MIN {
+        return None;
+    }
+    let mut random = Random::new(1, 1);
+    let mut drawn = |from: &[f64]| {
+        let sum: f64 = (0..from.len()).map(|_| from[random.below(from.len() as u64) as usize]).sum();
+        sum / from.len() as f64
+    };
+    let mut differences: Vec<f64> = (0..BOOTSTRAP_DRAWS).map(|_| drawn(b) - drawn(a)).collect();
+    differences.sort_by(f64::total_cmp);
+    let outside = BOOTSTRAP_DRAWS / 40;
+    Some((differences[outside].exp(), differences[BOOTSTRAP_DRAWS - 1 - outside].exp()))
 }
 
 fn p_value(logarithms: &[f64], a: usize, observed: f64) -> f64 {
@@ -113,7 +140,11 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-fn median(values: &[f64]) -> f64 {
+/// The value in the middle; of an even number the mean of the two in the middle. These are observations of runs, not messages.
+///
+/// # Panics
+/// There are no values.
+pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;
@@ -137,6 +168,8 @@ mod tests {
         // 252 ways to deal; this one and its mirror image are the most extreme.
         assert!((found.p_value - 2.0 / 252.0).abs() < 1e-12, "{}", found.p_value);
         assert!((Comparison::p_value_least(5, 5) - found.p_value).abs() < 1e-12);
+        let (low, high) = found.ratio_interval.unwrap();
+        assert!(1.75 < low && low < found.ratio && found.ratio < high && high < 2.3, "{low} {high}");
     }
 
     #[test]
@@ -144,11 +177,14 @@ mod tests {
         let found = compare(&[1.0, 2.0, 3.0, 4.0], &[1.1, 1.9, 3.2, 3.9]).unwrap();
         assert!(found.p_value > 0.5, "{}", found.p_value);
         assert!((found.spread_a - 4.0).abs() < 1e-9);
+        let (low, high) = found.ratio_interval.unwrap();
+        assert!(low < 0.9 && high > 1.1, "{low} {high}");
     }
 
     #[test]
     fn single_runs_tell_nothing() {
-        assert_eq!(compare(&[1.0], &[100.0]).unwrap().p_value, 1.0);
+        let found = compare(&[1.0], &[100.0]).unwrap();
+        assert_eq!((found.p_value, found.ratio_interval), (1.0, None));
         assert!(compare(&[], &[1.0]).is_none() && compare(&[0.0], &[1.0]).is_none());
     }
 

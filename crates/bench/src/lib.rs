@@ -19,5 +19,6 @@ pub mod sampler;
 pub mod scalability;
 pub mod schedule;
 pub mod systems;
+pub mod verdict;
 pub mod version;
 pub mod windowed;

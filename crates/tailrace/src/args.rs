@@ -127,3 +127,36 @@ pub(crate) enum Output {
     Text,
     Json,
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    /// Columns that help is wrapped at where the terminal is as wide or its width is not known.
+    const COLUMNS: usize = 100;
+
+    /// Help is wrapped to the terminal. A paragraph with line ends of its own would break in the middle of lines.
+    fn check(command: &clap::Command, path: &str, wrong: &mut Vec<String>) {
+        let path = format!("{path} {}", command.get_name());
+        let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        let is_prose = |line: &str| !line.is_empty() && !line.starts_with(' ');
+        for pair in lines.windows(2).filter(|pair| is_prose(pair[0]) && is_prose(pair[1])) {
+            wrong.push(format!("{path}: a line end behind {:?}", pair[0]));
+        }
+        // Examples are not to be wrapped.
+        for line in lines.iter().filter(|line| line.starts_with(' ') && line.chars().count() > COLUMNS) {
+            wrong.push(format!("{path}: longer than {COLUMNS} columns: {line:?}"));
+        }
+        command.get_subcommands().for_each(|verb| check(verb, &path, wrong));
+    }
+
+    #[test]
+    fn help_breaks_its_lines_where_the_terminal_does() {
+        let mut wrong = Vec::new();
+        check(&Arguments::command(), "", &mut wrong);
+        assert!(wrong.is_empty(), "{wrong:#?}");
+    }
+}

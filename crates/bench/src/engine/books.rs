@@ -101,6 +101,12 @@ impl Books {
         self.flight.oldest_sent_ns().into_iter().chain(self.orphans.oldest_sent_ns()).min()
     }
 
+    /// When the oldest message that is measured and of which something is awaited was due.
+    pub(super) fn oldest_due_ns(&self) -> Option<u64> {
+        let from_ns = self.span.measured_ns;
+        self.flight.oldest_due_ns(from_ns).into_iter().chain(self.orphans.oldest_due_ns(from_ns)).min()
+    }
+
     /// Whether anything is awaited.
     pub(super) fn awaits_something(&self) -> bool {
         self.flight.open() > 0 || self.orphans.oldest_sent_ns().is_some()

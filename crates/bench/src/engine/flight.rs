@@ -124,6 +124,16 @@ impl Flight {
         (self.base < self.end).then(|| self.ring[self.slot(self.base)].sent_ns)
     }
 
+    /// When the oldest message in flight of those that were due at `from_ns` or later was due.
+    ///
+    /// Messages are sent in the order in which they are due, so this looks at the oldest ones only.
+    pub(super) fn oldest_due_ns(&self, from_ns: u64) -> Option<u64> {
+        let behind = self.left_behind.values().copied();
+        let in_ring = (self.base..self.end).map(|sequence| self.ring[self.slot(sequence)]);
+        let mut open = behind.chain(in_ring.filter(|entry| entry.awaits != 0));
+        open.find(|entry| entry.due_ns >= from_ns).map(|entry| entry.due_ns)
+    }
+
     fn skip_closed(&mut self) {
         while self.base < self.end && self.ring[self.slot(self.base)].awaits == 0 {
             self.base += 1;
@@ -170,6 +180,21 @@ mod tests {
         assert_eq!(flight.pop().map(|(sequence, _)| sequence), Some(0));
         assert_eq!(flight.pop().map(|(sequence, _)| sequence), Some(100));
         assert_eq!((flight.pop(), flight.open()), (None, 0));
+    }
+
+    #[test]
+    fn the_oldest_that_waits_is_known() {
+        let mut flight = Flight::new(4);
+        assert_eq!(flight.oldest_due_ns(0), None);
+        (0..9).for_each(|sent| flight.push(entry(sent * 10)));
+        assert_eq!(
+            (flight.oldest_due_ns(0), flight.oldest_due_ns(15), flight.oldest_due_ns(81)),
+            (Some(0), Some(20), None)
+        );
+        for sequence in [0, 2, 5] {
+            flight.came(sequence, PAYLOAD | ACKNOWLEDGEMENT);
+        }
+        assert_eq!((flight.oldest_due_ns(0), flight.oldest_due_ns(41)), (Some(10), Some(60)));
     }
 
     #[test]

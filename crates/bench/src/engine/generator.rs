@@ -106,7 +106,10 @@ impl Generator {
         self.span.begin_ns.saturating_add((interval + 1).saturating_mul(self.interval_ns))
     }
 
-    fn report(&self, interval: u64, recorder: Recorder, last: bool) {
+    fn report(&self, interval: u64, mut recorder: Recorder, last: bool) {
+        let end_ns = self.interval_end(interval);
+        recorder.oldest_waiting_ns =
+            self.lanes.iter().map(|lane| lane.oldest_waiting_ns(end_ns)).max().unwrap_or(0);
         let in_flight = self.lanes.iter().map(Lane::in_flight).sum();
         // Nobody listens only when the run is being given up.
         let _ = self.reports.send(Report { thread: self.thread, interval, recorder, in_flight, last });

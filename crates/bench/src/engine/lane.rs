@@ -256,9 +256,11 @@ impl Lane {
         }
     }
 
-    /// Sends no more; what is due already counts as given up.
+    /// Sends no more. What waits because there is no room for it counts as given up: users would wait for it. What could have been sent
+    /// in this very moment does not count at all: it was not asked for any more.
     pub(super) fn stop(&mut self, now: u64, recorder: &mut Recorder) {
-        while self.next_due_ns.is_some_and(|due| due <= now) {
+        let has_room = !self.blocked && self.link.is_up();
+        while !has_room && self.next_due_ns.is_some_and(|due| due <= now) {
             self.give_up_next(now, recorder);
         }
         self.next_due_ns = None;
@@ -275,6 +277,16 @@ impl Lane {
 
     pub(super) fn in_flight(&self) -> usize {
         self.books.flight.open()
+    }
+
+    /// How long the oldest message that is measured, was due and has not ended had waited at `at_ns`; 0 if none waits. What only an open
+    /// loop knows to be due counts from then; other loads count from the sending.
+    pub(super) fn oldest_waiting_ns(&self, at_ns: u64) -> u64 {
+        let unsent = self
+            .next_due_ns
+            .filter(|due_ns| matches!(self.pace, Pace::Open(_)) && self.books.span.measures(*due_ns));
+        let oldest = unsent.into_iter().chain(self.books.oldest_due_ns()).min();
+        oldest.map_or(0, |due_ns| at_ns.saturating_sub(due_ns))
     }
 
     /// When this lane has something to do again, answers apart.

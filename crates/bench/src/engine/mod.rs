@@ -26,13 +26,14 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+pub use crate::verdict::{Verdict, VerdictKind};
 pub(crate) use collector::Collector;
 pub use collector::{Interval, Observer};
 pub use link::Break;
 pub use listener::{Listening, Sent, listen};
 pub use options::{Load, LoadOptions, Mode, Reconnect};
 pub use span::Span;
-pub use verdict::{LATENESS_NS_ALLOWED, QUANTILES, Verdict};
+pub use verdict::{LATENESS_NS_ALLOWED, QUANTILES};
 
 use crate::clock::{Clock, MonotonicClock};
 use crate::error::BenchError;
@@ -262,14 +263,15 @@ pub(crate) fn conclude(options: &LoadOptions, connections: usize, whole: PartOut
     breaks.sort_by_key(|found| (found.at_ns, found.connection));
     breaks.truncate(BREAKS_LISTED);
     let sent = whole.sent.iter().map(|(_, sent)| sent).sum();
+    let measured_ns = whole.stopped_ns.min(span.end_ns).saturating_sub(span.measured_ns).max(1);
     let ending = Ending {
         neglected: whole.neglected,
         messages_all_sent: (sent == options.messages_max).then_some(sent),
         stopped_in_warm_up: interrupted && whole.stopped_ns < span.measured_ns,
+        interrupted: interrupted.then(|| stopped_after(measured_ns, options.duration_ns)),
     };
     let mode = options.load.mode();
     let verdict = verdict::judge(mode, &total, ending);
-    let measured_ns = whole.stopped_ns.min(span.end_ns).saturating_sub(span.measured_ns).max(1);
     let interval_expected_ns = expected_interval(options, connections, &total, measured_ns);
     Outcome {
         total,
@@ -284,6 +286,15 @@ pub(crate) fn conclude(options: &LoadOptions, connections: usize, whole: PartOut
         refusals,
         interval_expected_ns,
     }
+}
+
+/// How far a run came that was stopped.
+fn stopped_after(measured_ns: u64, duration_ns: u64) -> String {
+    if measured_ns >= duration_ns {
+        return "it was stopped while the last answers were awaited".to_owned();
+    }
+    let (measured, duration) = (measured_ns as f64 / 1e9, duration_ns as f64 / 1e9);
+    format!("it was stopped after {measured:.1} s of {duration:.1} s, and says nothing of the rest")
 }
 
 fn expected_interval(

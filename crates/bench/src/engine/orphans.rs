@@ -71,6 +71,12 @@ impl Orphans {
         self.entries.range(self.open_from..).next().map(|(_, entry)| entry.sent_ns)
     }
 
+    /// When the oldest that is awaited, of those that were due at `from_ns` or later, was due.
+    pub(super) fn oldest_due_ns(&self, from_ns: u64) -> Option<u64> {
+        let awaited = self.entries.range(self.open_from..).map(|(_, entry)| entry.due_ns);
+        awaited.into_iter().find(|due_ns| *due_ns >= from_ns)
+    }
+
     /// Messages that were cut off and did not come.
     pub(super) fn cut_off(&self) -> u64 {
         self.cut_off

@@ -1,9 +1,8 @@
 //! Whether a run may be believed: was the generator on time?
 
-use serde::Serialize;
-
 use super::options::Mode;
-use crate::recorder::{Distribution, Recorder};
+use crate::recorder::{Distribution, Outcomes, Recorder};
+use crate::verdict::{DECISIVE, Verdict};
 
 /// Lateness up to which nobody asks whose fault it was, in nanoseconds: 1 ms.
 pub const LATENESS_NS_ALLOWED: u64 = 1_000_000;
@@ -11,31 +10,8 @@ pub const LATENESS_NS_ALLOWED: u64 = 1_000_000;
 /// Percentiles of a report, as shares; the last is the maximum.
 pub const QUANTILES: [f64; 9] = [0.5, 0.75, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999_999, 1.0];
 
-/// Percentiles at which a run must hold to be valid.
-const DECISIVE: [f64; 3] = [0.5, 0.9, 0.99];
-
-/// The judgement about a run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Verdict {
-    /// Why the run is invalid; empty if it is not.
-    pub invalid: Vec<String>,
-    /// Why nothing was measured, if nothing was; that is nobody's fault.
-    pub nothing_measured: Option<String>,
-    /// Percentiles (as shares) at which more than half of the latency may be the generator's own lateness.
-    pub doubtful_quantiles: Vec<f64>,
-    /// What else the reader must know.
-    pub remarks: Vec<String>,
-}
-
-impl Verdict {
-    /// Whether the run may be believed, doubtful percentiles apart.
-    pub fn is_valid(&self) -> bool {
-        self.invalid.is_empty() && self.nothing_measured.is_none()
-    }
-}
-
 /// What is known of how a run ended.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Ending {
     /// Messages that could have been sent and were not.
     pub(super) neglected: u64,
@@ -43,6 +19,8 @@ pub(super) struct Ending {
     pub(super) messages_all_sent: Option<u64>,
     /// Somebody stopped it in its warm-up.
     pub(super) stopped_in_warm_up: bool,
+    /// How far it came, if it was stopped or a part of it was lost.
+    pub(super) interrupted: Option<String>,
 }
 
 /// Judges a run by its lateness.
@@ -71,12 +49,14 @@ pub(super) fn judge(mode: Mode, total: &Recorder, ending: Ending) -> Verdict {
             None => "nothing was due in the measured time".to_owned(),
         });
     }
+    verdict.interrupted = ending.interrupted;
     if total.held.count() > 0 {
         verdict.remarks.push(format!(
             "{} messages waited because too many were in flight or the client had no room; they count from when they were due",
             total.held.count()
         ));
     }
+    verdict.remarks.extend(failed(total));
     verdict.doubtful_quantiles.sort_by(f64::total_cmp);
     verdict.doubtful_quantiles.dedup();
     verdict
@@ -100,9 +80,23 @@ fn judge_latency(lateness: &Distribution, latency: &Distribution, verdict: &mut 
     }
 }
 
+/// Percentiles of successes say nothing of those that failed.
+fn failed(total: &Recorder) -> Option<String> {
+    let of = |outcomes: &Outcomes| (outcomes.error.count(), outcomes.timeout.count());
+    let (receipt, acknowledgement) = (of(&total.receipt), of(&total.acknowledgement));
+    let (errors, timeouts) = (receipt.0.max(acknowledgement.0), receipt.1.max(acknowledgement.1));
+    (errors + timeouts > 0).then(|| {
+        format!(
+            "{errors} messages failed and {timeouts} timed out: they are in distributions of their own, and in no percentile of those that \
+             succeeded"
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::verdict::VerdictKind;
 
     #[test]
     fn a_run_of_nothing_is_not_valid() {
@@ -111,7 +105,7 @@ mod tests {
         let stopped = Ending { stopped_in_warm_up: true, ..Ending::default() };
         assert_eq!(reason(stopped), "the run was stopped within its warm-up");
         let sent = Ending { messages_all_sent: Some(7), ..Ending::default() };
-        assert_eq!(reason(sent), "the 7 messages were sent within the warm-up");
+        assert_eq!(reason(sent.clone()), "the 7 messages were sent within the warm-up");
         assert!(!judge(Mode::OpenLoop, &Recorder::default(), sent).is_valid());
     }
 
@@ -124,17 +118,48 @@ mod tests {
         total.lateness.record_n(10_000, 990);
         total.lateness.record_n(50_000_000, 10);
         let quiet = Ending::default();
-        let verdict = judge(Mode::OpenLoop, &total, quiet);
+        let verdict = judge(Mode::OpenLoop, &total, quiet.clone());
         assert!(verdict.is_valid() && verdict.remarks.is_empty(), "{verdict:?}");
         assert_eq!(verdict.doubtful_quantiles, [0.999, 0.9999, 0.99999, 0.999_999, 1.0]);
+        assert_eq!(verdict.kind(), VerdictKind::Valid);
+        assert!(
+            verdict.headline().starts_with("valid up to p99: at p99.9, p99.99"),
+            "{}",
+            verdict.headline()
+        );
         total.lateness.record_n(3_000_000, 600);
-        assert!(!judge(Mode::OpenLoop, &total, quiet).is_valid());
-        assert!(judge(Mode::ClosedLoop, &total, quiet).is_valid());
+        assert!(!judge(Mode::OpenLoop, &total, quiet.clone()).is_valid());
+        assert!(judge(Mode::ClosedLoop, &total, quiet.clone()).is_valid());
         assert!(
             judge(Mode::OpenLoop, &total, Ending { neglected: 5, ..quiet })
                 .invalid
                 .iter()
                 .any(|reason| reason.contains("5 messages were never sent"))
         );
+    }
+
+    #[test]
+    fn a_target_that_takes_no_time_is_doubtful_and_nothing_else() {
+        let mut total = Recorder::default();
+        total.counts.due = 1000;
+        total.acknowledgement.success.record_n(60_000, 1000);
+        total.lateness.record_n(50_000, 1000);
+        let verdict = judge(Mode::OpenLoop, &total, Ending::default());
+        assert_eq!(verdict.kind(), VerdictKind::Doubtful);
+        assert!(verdict.headline().starts_with("doubtful: at p50, p75, p90, p99,"), "{}", verdict.headline());
+        assert_eq!(verdict.reasons().len(), 1);
+    }
+
+    #[test]
+    fn what_failed_is_told() {
+        let mut total = Recorder::default();
+        total.counts.due = 1000;
+        total.receipt.success.record_n(4_000_000, 968);
+        total.receipt.error.record_n(4_000_000, 30);
+        total.receipt.timeout.record_n(4_000_000, 2);
+        let verdict = judge(Mode::OpenLoop, &total, Ending::default());
+        assert!(verdict.remarks[0].starts_with("30 messages failed and 2 timed out"), "{verdict:?}");
+        let stopped = Ending { interrupted: Some("it was stopped".to_owned()), ..Ending::default() };
+        assert_eq!(judge(Mode::OpenLoop, &total, stopped).kind(), VerdictKind::Interrupted);
     }
 }

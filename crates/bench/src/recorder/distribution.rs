@@ -83,6 +83,25 @@ impl Distribution {
         if self.above_range > 0 && value >= LATENCY_NS_MAX { self.max_ns } else { value.min(self.max_ns) }
     }
 
+    /// The latencies at two ranks, counted from 1 from the shortest on: the least that the first can have been and the most that the second
+    /// can, to three digits. A rank beyond the count is that of the longest.
+    pub fn between_ranks_ns(&self, low: u64, high: u64) -> (u64, u64) {
+        let Some(histogram) = &self.histogram else { return (0, 0) };
+        let (mut count, mut from, mut to) = (0, None, self.max_ns);
+        for value in histogram.iter_recorded() {
+            count += value.count_at_value();
+            if from.is_none() && count >= low {
+                from = Some(histogram.lowest_equivalent(value.value_iterated_to()));
+            }
+            if count >= high {
+                let is_last_bucket = self.above_range > 0 && value.value_iterated_to() >= LATENCY_NS_MAX;
+                to = if is_last_bucket { self.max_ns } else { value.value_iterated_to().min(self.max_ns) };
+                break;
+            }
+        }
+        (from.unwrap_or(self.max_ns).min(to), to)
+    }
+
     /// The same distribution as HdrHistogram corrects it for coordinated omission: each latency above `interval_ns` stands
     /// also for those that should have begun meanwhile, one per interval.
     ///
@@ -158,6 +177,18 @@ mod tests {
         assert_eq!(distribution.max_ns(), 1_000_000);
         assert!((499_500..=500_500).contains(&distribution.at_quantile_ns(0.5)));
         assert_eq!(distribution.at_quantile_ns(1.0), 1_000_000);
+    }
+
+    #[test]
+    fn latencies_have_ranks() {
+        let mut distribution = Distribution::default();
+        (1..=1000).for_each(|latency| distribution.record(latency));
+        assert_eq!(distribution.between_ranks_ns(1, 1000), (1, 1000));
+        assert_eq!(distribution.between_ranks_ns(470, 532), (470, 532));
+        assert_eq!(distribution.between_ranks_ns(5, 5000), (5, 1000));
+        distribution.record(u64::MAX);
+        assert_eq!(distribution.between_ranks_ns(1000, 1001), (1000, u64::MAX));
+        assert_eq!(Distribution::default().between_ranks_ns(1, 2), (0, 0));
     }
 
     #[test]

@@ -86,14 +86,24 @@ pub struct LoggedInterval {
     pub distribution: Distribution,
 }
 
-/// Reads a log that this module or another HdrHistogram tool wrote. `path` is for error messages.
+/// Reads a log that this module or another HdrHistogram tool wrote. `path` is for error messages. Each interval takes 230 KiB: see [`each`]
+/// for logs of hours.
 ///
 /// # Errors
 /// A line is not in the format.
 pub fn read(path: &str, text: &[u8]) -> Result<Vec<LoggedInterval>, BenchError> {
+    let mut intervals = Vec::new();
+    each(path, text, |interval| intervals.push(interval))?;
+    Ok(intervals)
+}
+
+/// Reads a log, and keeps nothing of an interval that `visit` has seen.
+///
+/// # Errors
+/// A line is not in the format.
+pub fn each(path: &str, text: &[u8], mut visit: impl FnMut(LoggedInterval)) -> Result<(), BenchError> {
     let wrong = |reason: String| BenchError::Format { path: path.to_owned(), reason };
     let mut deserializer = Deserializer::new();
-    let mut intervals = Vec::new();
     for entry in IntervalLogIterator::new(text) {
         let entry = entry.map_err(|error| wrong(format!("no interval log of HdrHistogram: {error:?}")))?;
         let LogEntry::Interval(interval) = entry else { continue };
@@ -103,25 +113,30 @@ pub fn read(path: &str, text: &[u8]) -> Result<Vec<LoggedInterval>, BenchError> 
         let histogram = deserializer
             .deserialize(&mut bytes.as_slice())
             .map_err(|error| wrong(format!("a histogram cannot be read: {error:?}")))?;
-        intervals.push(LoggedInterval {
+        visit(LoggedInterval {
             tag: interval.tag().map(|tag| tag.as_str().to_owned()).unwrap_or_default(),
             begin: interval.start_timestamp(),
             length: interval.duration(),
             distribution: Distribution::from_histogram(&histogram),
         });
     }
-    Ok(intervals)
+    Ok(())
 }
 
 /// Adds up the intervals of a log that this module wrote. Tags of others are left out.
 pub fn total(intervals: &[LoggedInterval]) -> Recorder {
     let mut recorder = Recorder::default();
-    for interval in intervals {
-        if let Some(distribution) = recorder.by_name_mut(&interval.tag) {
+    intervals.iter().for_each(|interval| recorder.add_logged(interval));
+    recorder
+}
+
+impl Recorder {
+    /// Adds an interval of a log that this module wrote. One with a tag of others is left out.
+    pub fn add_logged(&mut self, interval: &LoggedInterval) {
+        if let Some(distribution) = self.by_name_mut(&interval.tag) {
             distribution.add(&interval.distribution);
         }
     }
-    recorder
 }
 
 #[cfg(test)]

@@ -3,13 +3,16 @@
 //! A [`Recorder`] belongs to one thread. Those of several threads, intervals or machines are added, never averaged.
 //! Interval logs are in [`interval_log`]. Nothing here knows the time.
 
+pub mod confidence;
 mod distribution;
 pub mod interval_log;
+mod mishaps;
 
 use crate::windowed::Arrival;
 use serde::{Deserialize, Serialize};
 
 pub use distribution::{DIGITS, Distribution, LATENCY_NS_MAX};
+pub use mishaps::Mishaps;
 
 /// Latencies by how the request ended.
 #[derive(Clone, Debug, Default)]
@@ -133,6 +136,9 @@ pub struct Recorder {
     pub held: Distribution,
     /// Counts beside the distributions.
     pub counts: Counts,
+    /// How long the oldest message that still waited at the end of the stretch had waited then, in nanoseconds since it was due; 0 if
+    /// none waited. Of several stretches, threads or machines the longest. Messages of the warm-up are left out.
+    pub oldest_waiting_ns: u64,
 }
 
 impl Recorder {
@@ -143,6 +149,7 @@ impl Recorder {
         self.lateness.add(&other.lateness);
         self.held.add(&other.held);
         self.counts.add(&other.counts);
+        self.oldest_waiting_ns = self.oldest_waiting_ns.max(other.oldest_waiting_ns);
     }
 
     /// Forgets everything and keeps the memory.
@@ -152,6 +159,7 @@ impl Recorder {
         self.lateness.clear();
         self.held.clear();
         self.counts = Counts::default();
+        self.oldest_waiting_ns = 0;
     }
 
     /// All distributions with something in them, each with the name that it has in files.

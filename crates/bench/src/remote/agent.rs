@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -35,8 +35,9 @@ pub struct AgentOptions {
     pub listen: String,
     /// The key that coordinators must have.
     pub key: Key,
-    /// Makes the agent's clock wrong by so many nanoseconds, to try the estimate of offsets.
-    pub clock_shift_ns: i64,
+    /// Makes the agent's clock wrong by so many nanoseconds, to try the estimate of offsets. It may change at any time: then the clock drifts
+    /// or jumps.
+    pub clock_shift_ns: Arc<AtomicI64>,
 }
 
 /// A running agent. Dropping it stops a load that runs, takes it down, and waits for that.
@@ -162,7 +163,7 @@ impl Door {
             Err(error) => return (self.log)(&format!("refused {peer}: {error}")),
         };
         (self.log)(&format!("serving {peer}"));
-        let ended = serve(&mut link, self.options.clock_shift_ns, &self.stop);
+        let ended = serve(&mut link, &self.options.clock_shift_ns, &self.stop);
         drop(place);
         match ended {
             Ok(()) => (self.log)(&format!("served {peer}")),

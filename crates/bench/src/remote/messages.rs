@@ -97,6 +97,7 @@ pub(super) struct Final {
 pub(super) struct RecorderForm {
     distributions: BTreeMap<String, DistributionForm>,
     counts: Counts,
+    oldest_waiting_ns: u64,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -124,7 +125,7 @@ impl RecorderForm {
             };
             distributions.insert(name.to_owned(), form);
         }
-        Self { distributions, counts: recorder.counts }
+        Self { distributions, counts: recorder.counts, oldest_waiting_ns: recorder.oldest_waiting_ns }
     }
 
     pub(super) fn recorder(&self) -> Result<Recorder, RemoteError> {
@@ -132,7 +133,8 @@ impl RecorderForm {
             expected: "the histograms of an agent",
             found: found.to_owned(),
         };
-        let mut recorder = Recorder { counts: self.counts, ..Recorder::default() };
+        let (counts, oldest_waiting_ns) = (self.counts, self.oldest_waiting_ns);
+        let mut recorder = Recorder { counts, oldest_waiting_ns, ..Recorder::default() };
         let mut deserializer = Deserializer::new();
         for (name, form) in &self.distributions {
             let bytes = STANDARD.decode(&form.histogram).map_err(|_| wrong("something not in Base64"))?;
@@ -170,9 +172,10 @@ mod tests {
         }
         recorder.acknowledgement.timeout.record(u64::MAX);
         recorder.counts.received = 7;
+        recorder.oldest_waiting_ns = 3_000_000;
         let text = encode(&RecorderForm::new(&recorder)).unwrap();
         let elsewhere = decode::<RecorderForm>(&text).unwrap().recorder().unwrap();
-        assert_eq!(elsewhere.counts, recorder.counts);
+        assert_eq!((elsewhere.counts, elsewhere.oldest_waiting_ns), (recorder.counts, 3_000_000));
         let all = |recorder: &Recorder| {
             let described =
                 |found: &Distribution| (found.histogram().cloned(), found.above_range(), found.max_ns());
@@ -183,11 +186,10 @@ mod tests {
 
     #[test]
     fn rubbish_is_no_recorder() {
-        let good =
-            r#"{"distributions": {"held": {"histogram": "", "above_range": 0, "max_ns": 1}}, "counts": {}}"#;
+        let good = r#"{"distributions": {"held": {"histogram": "", "above_range": 0, "max_ns": 1}}, "counts": {}, "oldest_waiting_ns": 0}"#;
         assert!(decode::<RecorderForm>(good.as_bytes()).is_err(), "counts are missing");
         let counts = serde_json::to_string(&Counts::default()).unwrap();
-        let good = good.replace("{}}", &format!("{counts}}}"));
+        let good = good.replace("{},", &format!("{counts},"));
         for text in [good.clone(), good.replace("\"\"", "\"!\""), good.replace("\"\"", "\"AAAA\"")] {
             assert!(decode::<RecorderForm>(text.as_bytes()).unwrap().recorder().is_err(), "{text}");
         }

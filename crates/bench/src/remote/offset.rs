@@ -321,6 +321,25 @@ mod tests {
         assert!(wrong >= 80_000_000, "{wrong}");
     }
 
+    /// A clock that is disciplined anew: 400 ppm faster from the tenth second on. What is used is renewed every second.
+    #[test]
+    fn a_change_of_rate_is_noticed_and_followed() {
+        let mut estimator = Estimator::default();
+        let truth = |second: u64| second.saturating_sub(10) as i64 * 400_000;
+        let mut used = 0;
+        for second in 0..30 {
+            // The rate within a probe is nothing to see.
+            estimator.add(&[probe(second * SECOND, truth(second), 0.0, 40_000, 60_000)]);
+            let wrong = estimator.deviation_ns(used, second * SECOND, second * SECOND).unwrap();
+            assert!(wrong >= used.abs_diff(truth(second)), "second {second}: {wrong}");
+            used = estimator.at(second * SECOND).unwrap().offset_ns;
+            assert!(used.abs_diff(truth(second)) < 1_000_000, "second {second}: {used}");
+            assert_eq!(estimator.steps() > 0, second >= 11, "second {second}: {}", estimator.steps());
+        }
+        let (drift, bound) = estimator.drift().unwrap();
+        assert!((drift - 400_000.0).abs() <= bound + 1.0 && bound < 20_000.0, "{drift} {bound}");
+    }
+
     proptest! {
         /// Whatever the ways take, the truth is never outside of what is said, at any time in between.
         #[test]

@@ -75,6 +75,7 @@ pub(super) fn put_together(
     }
     let receipt = outcome.total.receipt.together();
     let report = RemoteReport::new(placement, agents, pairs.into_iter(), &receipt);
+    report.judge(&receipt, &mut outcome.verdict);
     RemoteOutcome { outcome, report, resources, complaints }
 }
 

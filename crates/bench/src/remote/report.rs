@@ -8,6 +8,7 @@ use crate::engine::QUANTILES;
 use crate::recorder::{Counts, Distribution};
 use crate::report::Machine;
 use crate::systems::Role;
+use crate::verdict::{Verdict, percentile};
 
 /// An agent's clock, compared with the coordinator's.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -71,7 +72,8 @@ pub struct RemoteReport {
     pub placement: Placement,
     /// Whether an offset between two clocks is a part of each receipt. If not, each latency is the difference of two times of one clock.
     pub offsets_in_latencies: bool,
-    /// How wrong the offset between the two clocks of a receipt can have been: the greatest sum of two agents' bounds. Only if it is a part.
+    /// How wrong the offset between the two clocks of a receipt can have been: the greatest sum of two agents' bounds. Only if it is a part,
+    /// and the clocks of all agents are known.
     pub receipt_bound_ns: Option<u64>,
     /// Percentiles (as shares) of receipts that are smaller than that.
     pub receipt_doubtful_quantiles: Vec<f64>,
@@ -92,7 +94,8 @@ impl RemoteReport {
         let apart = placement == Placement::Apart;
         let bound = |agent: usize| agents[agent].clock.as_ref().map(|clock| clock.bound_ns);
         let sum = |(one, other)| Some(bound(one)?.saturating_add(bound(other)?));
-        let receipt_bound_ns = if apart { pairs.filter_map(sum).max() } else { None };
+        let sums: Option<Vec<u64>> = pairs.map(sum).collect();
+        let receipt_bound_ns = sums.filter(|_| apart).and_then(|sums| sums.into_iter().max());
         let small =
             |quantile: &f64| receipt_bound_ns.is_some_and(|bound| receipt.at_quantile_ns(*quantile) < bound);
         let doubtful = QUANTILES.into_iter().filter(|quantile| receipt.count() > 0 && small(quantile));
@@ -109,11 +112,58 @@ impl RemoteReport {
             agents,
         }
     }
+
+    /// What the clocks and the loss of agents mean for the run.
+    pub(super) fn judge(&self, receipt: &Distribution, verdict: &mut Verdict) {
+        if !self.lost_agents.is_empty() {
+            let lost = self.lost_agents.join(", ");
+            verdict.interrupted =
+                Some(format!("{lost} was lost, and what it had not reported yet is missing"));
+        }
+        for agent in &self.agents {
+            let Some(clock) = agent.clock.as_ref().filter(|clock| clock.steps > 0) else { continue };
+            verdict.doubts.push(format!(
+                "the clock of agent {} jumped or changed its rate during the run (times: {}), so latencies about then are wrong by up to {} ms",
+                agent.address,
+                clock.steps,
+                milliseconds(clock.bound_ns)
+            ));
+        }
+        if !self.offsets_in_latencies || receipt.count() == 0 {
+            return;
+        }
+        let Some(bound_ns) = self.receipt_bound_ns else {
+            let reason = "the clocks of publishers and subscribers could not be compared, so no receipt means anything";
+            return verdict.invalid.push(reason.to_owned());
+        };
+        let bound = milliseconds(bound_ns);
+        if receipt.at_quantile_ns(0.5) < bound_ns {
+            return verdict.invalid.push(format!(
+                "the clocks of publishers and subscribers are known to ±{bound} ms, and half of the receipts or more took less: measure with \
+                 --placement together, or from agents and a coordinator that are closer to each other than this"
+            ));
+        }
+        let rough = QUANTILES
+            .into_iter()
+            .filter(|quantile| receipt.at_quantile_ns(*quantile) < bound_ns.saturating_mul(2));
+        let rough: Vec<String> = rough.map(percentile).collect();
+        if !rough.is_empty() {
+            verdict.doubts.push(format!(
+                "receipt at {} may be wrong by half of it or more: the clocks of publishers and subscribers are known to ±{bound} ms",
+                rough.join(", ")
+            ));
+        }
+    }
+}
+
+fn milliseconds(ns: u64) -> String {
+    format!("{:.3}", ns as f64 / 1e6)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::verdict::VerdictKind;
 
     fn agent(bound_ns: u64, lost: Option<&str>) -> AgentReport {
         let clock = ClockReport {
@@ -152,5 +202,49 @@ mod tests {
         let together = RemoteReport::new(Placement::Together, agents(), pairs(), &receipt);
         assert_eq!((together.receipt_bound_ns, together.offsets_in_latencies), (None, false));
         assert!(together.receipt_doubtful_quantiles.is_empty());
+    }
+
+    /// What is said of publishers and subscribers on two agents whose receipts all took so long.
+    fn judged(receipt_ns: u64, agents: Vec<AgentReport>, placement: Placement) -> Verdict {
+        let mut receipt = Distribution::default();
+        receipt.record_n(receipt_ns, 3_000);
+        let mut verdict = Verdict::default();
+        RemoteReport::new(placement, agents, [(0, 1)].into_iter(), &receipt).judge(&receipt, &mut verdict);
+        verdict
+    }
+
+    fn two(bound_ns: u64) -> Vec<AgentReport> {
+        vec![agent(bound_ns / 2, None), agent(bound_ns / 2, None)]
+    }
+
+    #[test]
+    fn what_the_clocks_cannot_tell_is_invalid() {
+        let apart = |receipt_ns, agents| judged(receipt_ns, agents, Placement::Apart);
+        // 3,000 of 3,000 came before they were due.
+        let nothing = apart(0, two(10_300_000));
+        assert_eq!(nothing.kind(), VerdictKind::Invalid);
+        let headline = nothing.headline();
+        assert!(
+            headline.contains("known to ±10.300 ms") && headline.contains("--placement together"),
+            "{headline}"
+        );
+        assert_eq!(apart(15_000_000, two(10_000_000)).kind(), VerdictKind::Doubtful);
+        assert_eq!(apart(20_100_000, two(10_000_000)).kind(), VerdictKind::Valid);
+        let unknown = vec![agent(1, None), AgentReport { clock: None, ..agent(1, None) }];
+        assert!(apart(20_000_000, unknown).headline().contains("could not be compared"));
+        // One clock needs no comparison.
+        assert_eq!(judged(0, two(10_300_000), Placement::Together), Verdict::default());
+    }
+
+    #[test]
+    fn a_clock_that_jumped_and_an_agent_that_was_lost_are_told() {
+        let mut agents = two(2_000_000);
+        agents[1].clock.as_mut().unwrap().steps = 2;
+        let jumped = judged(50_000_000, agents.clone(), Placement::Together);
+        assert_eq!(jumped.kind(), VerdictKind::Doubtful);
+        assert!(jumped.headline().contains("h:1000000 jumped or changed its rate"), "{}", jumped.headline());
+        agents[0].lost = Some("gone".to_owned());
+        let lost = judged(50_000_000, agents, Placement::Together);
+        assert_eq!((lost.kind(), lost.reasons().len()), (VerdictKind::Interrupted, 2));
     }
 }

@@ -1,7 +1,7 @@
 //! One coordinator at an agent: answers probes at once, passes orders on, and sends what the work says.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use super::RemoteError;
@@ -23,9 +23,13 @@ const WAITING_MAX: usize = 256;
 /// Serves a coordinator until it says goodbye, goes away, or the agent ends.
 ///
 /// When this returns, the load has stopped and everything is taken down.
-pub(super) fn serve(link: &mut Link, shift_ns: i64, stop: &AtomicBool) -> Result<(), RemoteError> {
+pub(super) fn serve(
+    link: &mut Link,
+    shift_ns: &Arc<AtomicI64>,
+    stop: &AtomicBool,
+) -> Result<(), RemoteError> {
     let (said, messages) = mpsc::sync_channel(WAITING_MAX);
-    let work = Work::start(shift_ns, said)?;
+    let work = Work::start(Arc::clone(shift_ns), said)?;
     let clock = ShiftedClock::new(Waiting::Sleep, shift_ns);
     let ended = converse(link, &clock, &work, &messages, stop);
     // Or the work would wait for room.
@@ -79,7 +83,6 @@ fn converse(
 #[cfg(test)]
 mod tests {
     use std::net::{TcpListener, TcpStream};
-    use std::sync::Arc;
     use std::thread;
 
     use super::super::handshake::FRAME_BYTES_MAX;
@@ -98,7 +101,7 @@ mod tests {
             let stream = listener.accept().unwrap().0;
             let mut link = Link::server(stream, &Arc::clone(&config), MESSAGE_BYTES_MAX).unwrap();
             link.shake_hands(Instant::now() + SILENCE_MAX).unwrap();
-            serve(&mut link, 0, &AtomicBool::new(false))
+            serve(&mut link, &Arc::default(), &AtomicBool::new(false))
         });
         coordinator.shake_hands(Instant::now() + SILENCE_MAX).unwrap();
         coordinator.allow(MESSAGE_BYTES_MAX);

@@ -57,7 +57,10 @@ pub(super) struct Work {
 }
 
 impl Work {
-    pub(super) fn start(shift_ns: i64, said: SyncSender<ToCoordinator>) -> Result<Self, RemoteError> {
+    pub(super) fn start(
+        shift_ns: Arc<AtomicI64>,
+        said: SyncSender<ToCoordinator>,
+    ) -> Result<Self, RemoteError> {
         let shared = Arc::new(Shared::default());
         let (orders, heard) = mpsc::sync_channel(ORDERS_MAX);
         let its = Arc::clone(&shared);
@@ -113,7 +116,7 @@ struct Ready {
 
 struct Worker {
     shared: Arc<Shared>,
-    shift_ns: i64,
+    shift_ns: Arc<AtomicI64>,
     said: SyncSender<ToCoordinator>,
     ready: Option<Ready>,
 }
@@ -140,7 +143,7 @@ impl Worker {
     }
 
     fn clock(&self, assignment: &Assignment) -> Arc<dyn Clock> {
-        Arc::new(ShiftedClock::new(assignment.waiting(), self.shift_ns))
+        Arc::new(ShiftedClock::new(assignment.waiting(), &self.shift_ns))
     }
 
     fn prepare(&mut self, assignment: Assignment) -> Result<(), RemoteError> {
@@ -176,7 +179,7 @@ impl Worker {
     /// Each publisher, on another agent, has tried a message.
     fn await_probes(&mut self) -> Result<(), RemoteError> {
         let Some(ready) = &mut self.ready else { return Err(out_of_turn("an assignment", "none")) };
-        let clock = ShiftedClock::new(ready.assignment.waiting(), self.shift_ns);
+        let clock = ShiftedClock::new(ready.assignment.waiting(), &self.shift_ns);
         for (connection, requester) in ready.assignment.connections.iter().zip(&mut ready.requesters) {
             let mut sink = ProbeSink { run: ready.options.run, connection: *connection as u16, came: false };
             let deadline = clock.now_ns().saturating_add(PROBE_TIMEOUT_NS);

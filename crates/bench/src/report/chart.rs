@@ -1,27 +1,36 @@
 //! Line charts: latency by percentile on logarithmic axes, the course of a run over time, throughput by load.
 //!
-//! Laid out by hand: three kinds of axes and a legend need no plotting library, and nothing is loaded from anywhere.
+//! Laid out by hand: three kinds of axes and a legend need no plotting library, and nothing is loaded from anywhere. What must not be
+//! cropped away stands in the picture: under the title, in the legend, and along the curve itself.
 
 use std::path::Path;
 
-use super::drawing::{self, Anchor, Colour, GREY, HEIGHT, Shape, WIDTH};
+use super::axis::{Axis, linear_ticks, nines, percentile_ticks};
+use super::drawing::{Anchor, Dash, Ink, Picture, Shape, Words};
+use super::letters::{letters_width, spread_along, wrapped};
 use super::png;
 use crate::error::BenchError;
 use crate::recorder::Distribution;
 
-const LEFT: f64 = 80.0;
-const RIGHT: f64 = 200.0;
-const TOP: f64 = 40.0;
-const BOTTOM: f64 = 50.0;
+/// How large a picture is; its height follows from what stands above and below the plot.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Size {
+    width: f64,
+    plot_height: f64,
+    left: f64,
+}
 
-/// Colours that people with the usual kinds of colour blindness can tell apart (Okabe and Ito), in turn.
-const COLOURS: [Colour; 7] =
-    [(0, 114, 178), (213, 94, 0), (0, 158, 115), (204, 121, 167), (230, 159, 0), (86, 180, 233), (0, 0, 0)];
+const RIGHT: f64 = 24.0;
+/// Between the plot and the legend: numbers and name of the horizontal axis.
+const BELOW: f64 = 58.0;
+const TITLE: f64 = 15.0;
+const LINE: f64 = 17.0;
 
 /// What lies along the horizontal axis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Horizontal {
     /// Shares from 0 to 1, spread out towards 1: each nine takes the same room.
+    #[default]
     Percentile,
     /// Seconds.
     Seconds,
@@ -30,9 +39,10 @@ pub enum Horizontal {
 }
 
 /// How a line is drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stroke {
     /// As a curve.
+    #[default]
     Solid,
     /// As a broken curve.
     Dashed,
@@ -41,26 +51,57 @@ pub enum Stroke {
 }
 
 /// A line of a chart.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Line {
     /// Its name in the legend.
     pub label: String,
-    /// Horizontal and vertical values.
+    /// Horizontal and vertical values. A value that is not finite, or 0 on a logarithmic axis, breaks the line.
     pub points: Vec<(f64, f64)>,
     /// Number of its colour; colours repeat after seven.
     pub colour: usize,
     /// How it is drawn.
     pub stroke: Stroke,
+    /// Between which values the line may lie: horizontal, least and greatest vertical values.
+    pub band: Vec<(f64, f64, f64)>,
+    /// Horizontal value beyond which the line is not known well; it is dotted there. Absent if it is known everywhere.
+    pub known_to: Option<f64>,
+    /// What stands along the line, so that it cannot be shown without it.
+    pub word: Option<String>,
+}
+
+/// A sentence under a chart's title.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// The sentence.
+    pub text: String,
+    /// Whether it must not be overlooked.
+    pub alarm: bool,
+}
+
+impl Note {
+    /// What must not be overlooked.
+    pub fn alarm(text: impl Into<String>) -> Self {
+        Self { text: text.into(), alarm: true }
+    }
+
+    /// What is good to know.
+    pub fn plain(text: impl Into<String>) -> Self {
+        Self { text: text.into(), alarm: false }
+    }
 }
 
 /// A chart with a logarithmic or linear vertical axis.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Chart {
     /// What is shown.
     pub title: String,
+    /// Sentences under the title.
+    pub notes: Vec<Note>,
+    /// What the horizontal axis measures; empty where [`Chart::horizontal`] says it.
+    pub across: String,
     /// What the vertical axis measures, with its unit.
     pub vertical: String,
-    /// Whether the vertical axis is logarithmic. Values of 0 are then left out.
+    /// Whether the vertical axis is logarithmic. Values of 0 cannot be shown then.
     pub logarithmic: bool,
     /// What lies along the horizontal axis.
     pub horizontal: Horizontal,
@@ -78,23 +119,42 @@ pub fn latency_points(distribution: &Distribution) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// An axis: the values at its ends, as they are placed.
-#[derive(Clone, Copy)]
-struct Axis {
-    from: f64,
-    to: f64,
+/// The plot's place in the picture, and its axes.
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    left: f64,
+    right: f64,
+    top: f64,
+    bottom: f64,
+    across: Axis,
+    up: Axis,
 }
 
-impl Axis {
-    fn place(self, value: f64) -> f64 {
-        (value - self.from) / (self.to - self.from).max(f64::MIN_POSITIVE)
+impl Frame {
+    fn at(&self, (x, y): (f64, f64)) -> (f64, f64) {
+        (self.x(x), self.y(y))
+    }
+
+    fn x(&self, value: f64) -> f64 {
+        self.left + self.across.place(value) * (self.right - self.left)
+    }
+
+    fn y(&self, value: f64) -> f64 {
+        self.bottom - self.up.place(value) * (self.bottom - self.top)
     }
 }
 
 impl Chart {
+    /// As wide as a page.
+    pub(super) const WIDE: Size = Size { width: 980.0, plot_height: 340.0, left: 78.0 };
+    /// For two side by side.
+    pub(super) const HALF: Size = Size { width: 520.0, plot_height: 220.0, left: 70.0 };
+    /// For the screen of a telephone.
+    pub(super) const NARROW: Size = Size { width: 380.0, plot_height: 240.0, left: 62.0 };
+
     /// The chart as an SVG element.
     pub fn svg(&self) -> String {
-        drawing::svg(&self.title, &self.shapes())
+        self.picture(Self::WIDE).svg()
     }
 
     /// Draws the chart into a PNG file, two pixels for each of the SVG.
@@ -102,221 +162,250 @@ impl Chart {
     /// # Errors
     /// The name does not end in `.png`, or the file cannot be written.
     pub fn write_png(&self, path: &Path) -> Result<(), BenchError> {
-        png::write(path, &self.shapes())
+        png::write(path, &self.picture(Self::WIDE))
     }
 
-    pub(super) fn shapes(&self) -> Vec<Shape> {
-        let mut shapes = vec![text((LEFT, 24.0), self.title.clone(), Anchor::Start)];
-        if let Some(Shape::Text { size, .. }) = shapes.first_mut() {
-            *size = 15.0;
-        }
-        let placed: Vec<Vec<(f64, f64)>> = self.lines.iter().map(|line| self.placed(line)).collect();
-        let all = || placed.iter().flatten();
-        if all().next().is_none() {
-            shapes.push(text((LEFT, 80.0), "no data".to_owned(), Anchor::Start));
-            return shapes;
-        }
-        let across = Axis { from: 0.0, to: all().map(|(x, _)| *x).fold(f64::MIN_POSITIVE, f64::max) };
-        let up = self.vertical_axis(all().map(|(_, y)| *y));
-        self.draw_horizontal(&mut shapes, across);
-        self.draw_vertical(&mut shapes, up);
-        for (number, (line, points)) in self.lines.iter().zip(&placed).enumerate() {
-            let points = points.iter().map(|(x, y)| (horizontal(across, *x), vertical(up, *y))).collect();
-            draw_line(&mut shapes, number, line, points);
-        }
-        shapes
+    /// Whether there is no value that could be shown.
+    pub fn is_empty(&self) -> bool {
+        !self.lines.iter().flat_map(|line| &line.points).any(|(_, y)| self.can_show(*y))
     }
 
-    /// Where points lie before the axes are scaled.
-    fn placed(&self, line: &Line) -> Vec<(f64, f64)> {
-        let usable = line.points.iter().filter(|(_, y)| y.is_finite() && (!self.logarithmic || *y > 0.0));
-        usable
-            .map(|(x, y)| {
-                let x = match self.horizontal {
-                    Horizontal::Percentile => nines(*x),
-                    Horizontal::Seconds | Horizontal::Number => *x,
-                };
-                (x, if self.logarithmic { y.log10() } else { *y })
-            })
+    /// Whether all values are 0.
+    pub(super) fn is_zero(&self) -> bool {
+        !self.logarithmic && !self.lines.iter().flat_map(|line| &line.points).any(|(_, y)| *y > 0.0)
+    }
+
+    fn can_show(&self, value: f64) -> bool {
+        value.is_finite() && (!self.logarithmic || value > 0.0)
+    }
+
+    pub(super) fn picture(&self, size: Size) -> Picture {
+        let (title, width) = (self.title.clone(), size.width);
+        let mut shapes = Vec::new();
+        let top = self.draw_head(&mut shapes, size);
+        if self.is_empty() {
+            shapes.push(Shape::Words(Words::new(
+                (size.left, top + 30.0),
+                "no data",
+                Anchor::Start,
+                Ink::Quiet,
+            )));
+            return Picture { title, width, height: top + 60.0, shapes };
+        }
+        let (left, right, bottom) = (size.left, width - RIGHT, top + size.plot_height);
+        let (across, up) = (self.horizontal_axis(), self.vertical_axis());
+        let frame = Frame { left, right, top, bottom, across, up };
+        self.draw_horizontal(&mut shapes, &frame);
+        self.draw_vertical(&mut shapes, &frame);
+        for line in &self.lines {
+            self.draw_band(&mut shapes, &frame, line);
+        }
+        for line in &self.lines {
+            self.draw_line(&mut shapes, &frame, line);
+        }
+        for line in &self.lines {
+            self.draw_word(&mut shapes, &frame, line);
+        }
+        let height = self.draw_legend(&mut shapes, &frame, bottom + BELOW) + 8.0;
+        Picture { title, width, height, shapes }
+    }
+
+    /// Title and notes; returns where the plot begins.
+    fn draw_head(&self, shapes: &mut Vec<Shape>, size: Size) -> f64 {
+        let (mut y, room) = (8.0, size.width - 24.0);
+        for text in wrapped(&self.title, TITLE, room) {
+            y += 19.0;
+            let words = Words::new((12.0, y), text, Anchor::Start, Ink::Strong);
+            shapes.push(Shape::Words(Words { size: TITLE, bold: true, ..words }));
+        }
+        for note in &self.notes {
+            let ink = if note.alarm { Ink::Alarm } else { Ink::Quiet };
+            for text in wrapped(&note.text, 12.0, room) {
+                y += LINE;
+                let words = Words::new((12.0, y), text, Anchor::Start, ink);
+                shapes.push(Shape::Words(Words { bold: note.alarm, ..words }));
+            }
+        }
+        y + 18.0
+    }
+
+    fn place_x(&self, x: f64) -> f64 {
+        match self.horizontal {
+            Horizontal::Percentile => nines(x),
+            Horizontal::Seconds | Horizontal::Number => x,
+        }
+    }
+
+    fn place_y(&self, y: f64) -> f64 {
+        if self.logarithmic { y.log10() } else { y }
+    }
+
+    /// The pieces of a line as they are placed, before axes are scaled.
+    fn pieces(&self, line: &Line) -> Vec<Vec<(f64, f64)>> {
+        let split = line.points.split(|(_, y)| !self.can_show(*y));
+        split
+            .filter(|piece| !piece.is_empty())
+            .map(|piece| piece.iter().map(|(x, y)| (self.place_x(*x), self.place_y(*y))).collect())
             .collect()
     }
 
-    fn vertical_axis(&self, values: impl Iterator<Item = f64> + Clone) -> Axis {
-        let greatest = values.clone().fold(f64::NEG_INFINITY, f64::max);
-        if !self.logarithmic {
-            return Axis { from: 0.0, to: if greatest > 0.0 { greatest * 1.05 } else { 1.0 } };
-        }
-        let (from, to) = (values.fold(f64::INFINITY, f64::min).floor(), greatest.ceil());
-        Axis { from, to: if to > from { to } else { from + 1.0 } }
+    fn horizontal_axis(&self) -> Axis {
+        let all = self.lines.iter().flat_map(|line| &line.points);
+        let shown = all.filter(|(_, y)| self.can_show(*y)).map(|(x, _)| self.place_x(*x));
+        Axis { from: 0.0, to: shown.fold(f64::MIN_POSITIVE, f64::max) }
     }
 
-    fn draw_horizontal(&self, shapes: &mut Vec<Shape>, axis: Axis) {
-        let ticks: Vec<(f64, String)> = match self.horizontal {
-            Horizontal::Percentile => {
-                (0..=axis.to.floor() as i32).map(|count| (f64::from(count), percent(count))).collect()
-            }
-            Horizontal::Seconds => {
-                linear_ticks(axis.to).into_iter().map(|at| (at, format!("{at} s"))).collect()
-            }
-            Horizontal::Number => linear_ticks(axis.to).into_iter().map(|at| (at, at.to_string())).collect(),
-        };
-        let bottom = HEIGHT - BOTTOM;
-        for (at, label) in ticks {
-            let x = horizontal(axis, at);
-            shapes.push(Shape::Straight { from: (x, TOP), to: (x, bottom), colour: GREY, width: 1.0 });
-            shapes.push(text((x, bottom + 18.0), label, Anchor::Middle));
-        }
-    }
-
-    fn draw_vertical(&self, shapes: &mut Vec<Shape>, axis: Axis) {
-        let ticks: Vec<(f64, String)> = if self.logarithmic {
-            (axis.from as i32..=axis.to as i32).map(|power| (f64::from(power), power_of_ten(power))).collect()
+    fn vertical_axis(&self) -> Axis {
+        let values = self.lines.iter().flat_map(|line| line.points.iter().map(|(_, y)| *y));
+        let bands =
+            self.lines.iter().flat_map(|line| line.band.iter().flat_map(|(_, low, high)| [*low, *high]));
+        let shown =
+            || values.clone().chain(bands.clone()).filter(|y| self.can_show(*y)).map(|y| self.place_y(y));
+        let greatest = shown().fold(f64::NEG_INFINITY, f64::max);
+        if self.logarithmic {
+            Axis::logarithmic(shown().fold(f64::INFINITY, f64::min), greatest)
         } else {
-            linear_ticks(axis.to).into_iter().map(|at| (at, at.to_string())).collect()
+            Axis::linear(greatest)
+        }
+    }
+
+    fn across_name(&self) -> &str {
+        match self.horizontal {
+            _ if !self.across.is_empty() => &self.across,
+            Horizontal::Percentile => "share of messages that waited no longer",
+            Horizontal::Seconds => "seconds since the first message was due",
+            Horizontal::Number => "",
+        }
+    }
+
+    fn draw_horizontal(&self, shapes: &mut Vec<Shape>, frame: &Frame) {
+        let ticks = match self.horizontal {
+            Horizontal::Percentile => percentile_ticks(frame.across.to),
+            Horizontal::Seconds | Horizontal::Number => linear_ticks(frame.across.to),
         };
-        for (at, label) in ticks {
-            let y = vertical(axis, at);
-            let (from, to) = ((LEFT, y), (WIDTH - RIGHT, y));
-            shapes.push(Shape::Straight { from, to, colour: GREY, width: 1.0 });
-            shapes.push(text((LEFT - 6.0, y + 4.0), label, Anchor::End));
+        let mut free_from = f64::NEG_INFINITY;
+        for (at, name) in ticks {
+            let x = frame.x(at);
+            let (from, to) = ((x, frame.top), (x, frame.bottom));
+            shapes.push(Shape::Straight { from, to, ink: Ink::Grid, width: 1.0 });
+            let half = letters_width(&name, 12.0) / 2.0;
+            if x - half > free_from {
+                free_from = x + half + 4.0;
+                shapes.push(Shape::Words(Words::new(
+                    (x, frame.bottom + 18.0),
+                    name,
+                    Anchor::Middle,
+                    Ink::Quiet,
+                )));
+            }
         }
-        let mut unit = text((18.0, HEIGHT / 2.0), self.vertical.clone(), Anchor::Middle);
-        if let Shape::Text { upwards, .. } = &mut unit {
-            *upwards = true;
+        let (from, to) = ((frame.left, frame.bottom), (frame.right, frame.bottom));
+        shapes.push(Shape::Straight { from, to, ink: Ink::Edge, width: 1.0 });
+        let at = ((frame.left + frame.right) / 2.0, frame.bottom + 37.0);
+        shapes.push(Shape::Words(Words::new(at, self.across_name(), Anchor::Middle, Ink::Quiet)));
+    }
+
+    fn draw_vertical(&self, shapes: &mut Vec<Shape>, frame: &Frame) {
+        let ticks = if self.logarithmic { frame.up.logarithmic_ticks() } else { linear_ticks(frame.up.to) };
+        for (at, name) in ticks {
+            let y = frame.y(at);
+            let (from, to) = ((frame.left, y), (frame.right, y));
+            shapes.push(Shape::Straight { from, to, ink: Ink::Grid, width: 1.0 });
+            shapes.push(Shape::Words(Words::new((frame.left - 7.0, y + 4.0), name, Anchor::End, Ink::Quiet)));
         }
-        shapes.push(unit);
+        let at = (18.0, (frame.top + frame.bottom) / 2.0);
+        let unit = Words::new(at, self.vertical.as_str(), Anchor::Middle, Ink::Quiet);
+        shapes.push(Shape::Words(Words { upwards: true, ..unit }));
     }
-}
 
-fn text(at: (f64, f64), text: String, anchor: Anchor) -> Shape {
-    Shape::Text { at, text, size: 12.0, anchor, upwards: false }
-}
-
-fn draw_line(shapes: &mut Vec<Shape>, number: usize, line: &Line, points: Vec<(f64, f64)>) {
-    let colour = COLOURS[line.colour % COLOURS.len()];
-    let (x, y) = (WIDTH - RIGHT + 12.0, TOP + 8.0 + 20.0 * number as f64);
-    let label = line.label.clone();
-    let sample =
-        |from: f64, to: f64| Shape::Straight { from: (x + from, y), to: (x + to, y), colour, width: 3.0 };
-    match line.stroke {
-        Stroke::Solid => {
-            shapes.push(Shape::Curve { label, points, colour, dashed: false });
-            shapes.push(sample(0.0, 18.0));
+    fn draw_band(&self, shapes: &mut Vec<Shape>, frame: &Frame, line: &Line) {
+        let known = line.band.iter().filter(|(x, ..)| line.known_to.is_none_or(|known| *x <= known));
+        let shown = known.filter(|(_, low, high)| self.can_show(*low) && self.can_show(*high));
+        let placed: Vec<(f64, f64, f64)> = shown
+            .map(|(x, low, high)| {
+                (frame.x(self.place_x(*x)), frame.y(self.place_y(*low)), frame.y(self.place_y(*high)))
+            })
+            .collect();
+        if placed.len() < 2 {
+            return;
         }
-        Stroke::Dashed => {
-            shapes.push(Shape::Curve { label, points, colour, dashed: true });
-            shapes.extend([sample(0.0, 7.0), sample(11.0, 18.0)]);
-        }
-        Stroke::Dots => {
-            shapes.push(Shape::Dots { label, points, colour });
-            shapes.push(sample(6.0, 12.0));
-        }
-    }
-    shapes.push(text((x + 24.0, y + 4.0), line.label.clone(), Anchor::Start));
-}
-
-fn horizontal(axis: Axis, value: f64) -> f64 {
-    LEFT + axis.place(value) * (WIDTH - LEFT - RIGHT)
-}
-
-fn vertical(axis: Axis, value: f64) -> f64 {
-    HEIGHT - BOTTOM - axis.place(value) * (HEIGHT - TOP - BOTTOM)
-}
-
-/// How many nines a share has: 0.9 has one, 0.99 two. A share of 1 is left at seven.
-fn nines(share: f64) -> f64 {
-    -(1.0 - share).max(1e-7).log10()
-}
-
-fn percent(count: i32) -> String {
-    match count {
-        0 => "0 %".to_owned(),
-        1 => "90 %".to_owned(),
-        2 => "99 %".to_owned(),
-        more => format!("99.{} %", "9".repeat(more as usize - 2)),
-    }
-}
-
-fn power_of_ten(power: i32) -> String {
-    if power >= 0 {
-        format!("1{}", "0".repeat(power as usize))
-    } else {
-        format!("0.{}1", "0".repeat((-power) as usize - 1))
-    }
-}
-
-/// Round numbers from 0 to `greatest`, about six.
-fn linear_ticks(greatest: f64) -> Vec<f64> {
-    let rough = greatest / 6.0;
-    let power = 10_f64.powf(rough.log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|factor| factor * power).find(|step| *step >= rough);
-    let step = step.unwrap_or(power * 10.0);
-    let count = (greatest / step).floor().clamp(0.0, 100.0) as u32;
-    // Rounded to what the step can mean, so that labels stay short.
-    (0..=count).map(|n| (f64::from(n) * step * 1e6).round() / 1e6).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_line_is_drawn() {
-        let line = |label: &str, factor: f64| Line {
-            label: label.to_owned(),
-            points: vec![(0.5, factor), (0.99, 10.0 * factor), (1.0, 100.0 * factor)],
-            colour: 0,
-            stroke: Stroke::Solid,
-        };
-        let chart = Chart {
-            title: "a < b".to_owned(),
-            vertical: "milliseconds".to_owned(),
-            logarithmic: true,
-            horizontal: Horizontal::Percentile,
-            lines: vec![line("one", 0.1), line("two & three", 3.0)],
-        };
-        let svg = chart.svg();
-        assert_eq!(svg.matches("<polyline").count(), 2);
-        assert!(svg.contains("a &lt; b") && svg.contains("two &amp; three") && svg.contains("99.999 %"));
-        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+        let upper = placed.iter().map(|(x, _, high)| (*x, *high));
+        let lower = placed.iter().rev().map(|(x, low, _)| (*x, *low));
+        shapes.push(Shape::Area { points: upper.chain(lower).collect(), ink: Ink::Curve(line.colour) });
     }
 
-    #[test]
-    fn strokes_differ() {
-        let line =
-            |stroke| Line { label: "x".to_owned(), points: vec![(1.0, 2.0), (2.0, 3.0)], colour: 8, stroke };
-        let chart = Chart {
-            title: String::new(),
-            vertical: "MiB".to_owned(),
-            logarithmic: false,
-            horizontal: Horizontal::Number,
-            lines: vec![line(Stroke::Solid), line(Stroke::Dashed), line(Stroke::Dots)],
-        };
-        let svg = chart.svg();
-        assert_eq!((svg.matches("<polyline").count(), svg.matches("stroke-dasharray").count()), (2, 1));
-        assert_eq!(svg.matches("<circle").count(), 2);
-        // The eighth colour is the second.
-        assert!(svg.contains("#d55e00") && !svg.contains("#0072b2"), "{svg}");
-    }
-
-    #[test]
-    fn nothing_is_no_reason_to_fail() {
-        for points in [vec![], vec![(0.0, 0.0)], vec![(1.0, f64::NAN)]] {
-            for logarithmic in [true, false] {
-                let (label, points) = (String::new(), points.clone());
-                let lines = vec![Line { label, points, colour: 0, stroke: Stroke::Solid }];
-                let (title, vertical) = (String::new(), String::new());
-                let chart = Chart { title, vertical, logarithmic, horizontal: Horizontal::Seconds, lines };
-                let svg = chart.svg();
-                assert!(svg.ends_with("</svg>\n") && !svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+    fn draw_line(&self, shapes: &mut Vec<Shape>, frame: &Frame, line: &Line) {
+        let (ink, label) = (Ink::Curve(line.colour), &line.label);
+        let known_to = line.known_to.map(|known| self.place_x(known));
+        for piece in self.pieces(line) {
+            if line.stroke == Stroke::Dots || piece.len() == 1 {
+                let points = piece.iter().map(|point| frame.at(*point)).collect();
+                shapes.push(Shape::Dots { label: label.clone(), points, ink });
+                continue;
+            }
+            let dash = if line.stroke == Stroke::Dashed { Dash::Dashed } else { Dash::Whole };
+            let known =
+                known_to.map_or(piece.len(), |known| piece.iter().filter(|(x, _)| *x <= known).count());
+            let parts =
+                [(&piece[..known], 2.0, dash), (&piece[known.saturating_sub(1)..], 1.5, Dash::Dotted)];
+            for (part, width, dash) in parts.into_iter().filter(|(part, ..)| part.len() > 1) {
+                let points = part.iter().map(|point| frame.at(*point)).collect();
+                shapes.push(Shape::Curve { label: label.clone(), points, ink, width, dash });
             }
         }
     }
 
-    #[test]
-    fn ticks_are_round() {
-        assert_eq!(linear_ticks(30.0), [0.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0]);
-        assert_eq!(linear_ticks(0.7), [0.0, 0.2, 0.4, 0.6]);
-        assert_eq!((power_of_ten(-2), power_of_ten(3)), ("0.01".to_owned(), "1000".to_owned()));
+    fn draw_word(&self, shapes: &mut Vec<Shape>, frame: &Frame, line: &Line) {
+        let Some(word) = &line.word else { return };
+        let half = letters_width(word, 12.0) / 2.0;
+        for piece in self.pieces(line) {
+            let points: Vec<(f64, f64)> = piece.iter().map(|point| frame.at(*point)).collect();
+            for (x, y) in spread_along(&points, 2.0 * half + 50.0) {
+                let x = x.clamp(frame.left + half, (frame.right - half).max(frame.left + half));
+                let words = Words::new(
+                    (x, (y + 4.0).max(frame.top + 10.0)),
+                    word.as_str(),
+                    Anchor::Middle,
+                    Ink::Alarm,
+                );
+                shapes.push(Shape::Words(Words { bold: true, halo: true, ..words }));
+            }
+        }
+    }
+
+    /// Below the plot, in as many columns as fit; returns where it ends.
+    fn draw_legend(&self, shapes: &mut Vec<Shape>, frame: &Frame, top: f64) -> f64 {
+        let (left, room) = (12.0, frame.right - 12.0);
+        let widest = self.lines.iter().map(|line| letters_width(&line.label, 12.0)).fold(0.0, f64::max);
+        let column = (widest + 52.0).min(room);
+        let columns = ((room / column) as usize).max(1);
+        let (mut y, mut bottom) = (top, top);
+        for (number, line) in self.lines.iter().enumerate() {
+            let place = number % columns;
+            if place == 0 {
+                y = bottom;
+            }
+            let x = left + column * place as f64;
+            draw_sample(shapes, (x, y + 8.0), line);
+            for (row, text) in wrapped(&line.label, 12.0, room - 30.0).into_iter().enumerate() {
+                let at = (x + 30.0, y + 12.0 + LINE * row as f64);
+                let ink = if line.word.is_some() { Ink::Alarm } else { Ink::Strong };
+                shapes.push(Shape::Words(Words::new(at, text, Anchor::Start, ink)));
+                bottom = bottom.max(y + LINE * (row + 1) as f64 + 3.0);
+            }
+        }
+        bottom
+    }
+}
+
+fn draw_sample(shapes: &mut Vec<Shape>, (x, y): (f64, f64), line: &Line) {
+    let ink = Ink::Curve(line.colour);
+    let pieces: &[(f64, f64)] = match line.stroke {
+        Stroke::Solid => &[(0.0, 22.0)],
+        Stroke::Dashed => &[(0.0, 9.0), (13.0, 22.0)],
+        Stroke::Dots => &[(8.0, 14.0)],
+    };
+    for (from, to) in pieces {
+        shapes.push(Shape::Straight { from: (x + from, y), to: (x + to, y), ink, width: 3.0 });
     }
 }

@@ -1,8 +1,9 @@
-//! Percentiles and the course of a run as CSV, in microseconds.
+//! Percentiles and the course of a run as CSV, in microseconds. What was not measured is an empty cell, not a 0.
 
 use std::fmt::Write as _;
 
 use crate::engine::{Interval, QUANTILES};
+use crate::error::BenchError;
 use crate::recorder::{Distribution, Recorder};
 
 /// One row per distribution and percentile.
@@ -19,23 +20,37 @@ pub fn percentiles_csv(total: &Recorder) -> String {
 
 /// The first line of the course of a run.
 pub fn timeline_header() -> &'static str {
-    "second,sent,acknowledged,received,errors,timeouts,in_flight,distribution,p50_us,p99_us,p999_us,max_us,lateness_p99_us\n"
+    "second,sent,acknowledged,received,errors,timeouts,in_flight,distribution,p50_us,p99_us,p999_us,max_us,lateness_p99_us,\
+     oldest_waiting_us\n"
 }
 
+/// Where the age of the oldest message that waits stands in a row.
+const WAITING_COLUMN: usize = 13;
+
 /// One interval of the course of a run.
+///
+/// Where nothing ended there are no latencies, and their cells are empty: 0 would be the best of all.
 pub fn timeline_row(interval: &Interval<'_>) -> String {
     let recorder = interval.recorder;
     let counts = &recorder.counts;
-    let received = recorder.receipt.count() > 0;
-    let (name, felt) = if received {
+    // What the run is about does not change with a second in which nothing came.
+    let (name, felt) = if interval.total.receipt.count() > 0 {
         ("receipt", &recorder.receipt)
-    } else {
+    } else if interval.total.acknowledgement.count() > 0 {
         ("acknowledgement", &recorder.acknowledgement)
+    } else {
+        ("", &recorder.receipt)
     };
     let all = felt.together();
-    let at = |distribution: &Distribution, quantile| microseconds(distribution.at_quantile_ns(quantile));
+    let at = |distribution: &Distribution, quantile| {
+        if distribution.count() == 0 {
+            String::new()
+        } else {
+            microseconds(distribution.at_quantile_ns(quantile))
+        }
+    };
     format!(
-        "{:.3},{},{},{},{},{},{},{name},{},{},{},{},{}\n",
+        "{:.3},{},{},{},{},{},{},{name},{},{},{},{},{},{}\n",
         interval.begin_ns as f64 / 1e9,
         counts.sent,
         counts.acknowledged,
@@ -46,11 +61,94 @@ pub fn timeline_row(interval: &Interval<'_>) -> String {
         at(&all, 0.5),
         at(&all, 0.99),
         at(&all, 0.999),
-        microseconds(all.max_ns()),
+        at(&all, 1.0),
         at(&recorder.lateness, 0.99),
+        microseconds(recorder.oldest_waiting_ns),
     )
+}
+
+/// What a report needs of an interval beside its histograms, which `intervals.hlog` has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TimelineRow {
+    /// When it began, in seconds since the first message was due.
+    pub second: f64,
+    /// How long the oldest message that waited at its end had waited then; absent in files of versions that did not write it.
+    pub oldest_waiting_ns: Option<u64>,
+}
+
+/// Reads what was written with [`timeline_row`]. `path` is for error messages.
+///
+/// # Errors
+/// A line is not in the format; which one is named.
+pub fn read_timeline(path: &str, text: &str) -> Result<Vec<TimelineRow>, BenchError> {
+    let wrong = |reason: String| BenchError::Format { path: path.to_owned(), reason };
+    let mut lines = text.lines();
+    if lines.next().is_none_or(|head| !head.starts_with("second,")) {
+        return Err(wrong("the first line does not name the columns of a timeline".to_owned()));
+    }
+    let mut rows = Vec::new();
+    for (number, line) in (2..).zip(lines) {
+        let row = parse(line).ok_or_else(|| wrong(format!("line {number} is no interval: '{line}'")))?;
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+fn parse(line: &str) -> Option<TimelineRow> {
+    let cells: Vec<&str> = line.split(',').collect();
+    let second: f64 = cells.first()?.parse().ok()?;
+    let waiting = cells.get(WAITING_COLUMN).map(|cell| cell.parse::<f64>()).transpose().ok()?;
+    let plausible = second.is_finite() && waiting.is_none_or(|waiting| waiting.is_finite() && waiting >= 0.0);
+    let oldest_waiting_ns = waiting.map(|microseconds| (microseconds * 1000.0).round() as u64);
+    plausible.then_some(TimelineRow { second, oldest_waiting_ns })
 }
 
 fn microseconds(ns: u64) -> String {
     format!("{}.{:03}", ns / 1000, ns % 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(recorder: &Recorder, total: &Recorder) -> String {
+        let (begin_ns, length_ns) = (2_000_000_000, 1_000_000_000);
+        timeline_row(&Interval { begin_ns, length_ns, recorder, total, in_flight: 3 })
+    }
+
+    #[test]
+    fn a_second_without_an_end_has_no_latencies() {
+        let mut total = Recorder::default();
+        total.receipt.success.record(5_000_000);
+        let stalled = Recorder { oldest_waiting_ns: 1_500_000_000, ..Recorder::default() };
+        assert_eq!(row(&stalled, &total), "2.000,0,0,0,0,0,3,receipt,,,,,,1500000.000\n");
+        assert_eq!(
+            row(&total, &total),
+            "2.000,0,0,0,0,0,3,receipt,5000.000,5000.000,5000.000,5000.000,,0.000\n"
+        );
+        assert_eq!(row(&stalled, &stalled), "2.000,0,0,0,0,0,3,,,,,,,1500000.000\n");
+        let columns = timeline_header().trim_end().split(',').count();
+        assert_eq!(row(&stalled, &total).split(',').count(), columns);
+        assert_eq!(timeline_header().trim_end().split(',').nth(WAITING_COLUMN), Some("oldest_waiting_us"));
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let stalled = Recorder { oldest_waiting_ns: 1_500_000_250, ..Recorder::default() };
+        let text = format!("{}{}", timeline_header(), row(&stalled, &stalled));
+        let expected = TimelineRow { second: 2.0, oldest_waiting_ns: Some(1_500_000_250) };
+        assert_eq!(read_timeline("x", &text).unwrap(), [expected]);
+        // Files of older versions end with the lateness.
+        let old = "second,sent\n1.000,1,2,3,4,5,6,receipt,1.0,1.0,1.0,1.0,1.0\n";
+        let expected = TimelineRow { second: 1.0, oldest_waiting_ns: None };
+        assert_eq!(read_timeline("x", old).unwrap(), [expected]);
+        for (text, words) in [
+            ("hello\n", "first line"),
+            ("second,sent\nsoon,1\n", "line 2 is no interval: 'soon,1'"),
+            ("second,sent\n1,,,,,,,,,,,,,-1\n", "line 2 is no interval"),
+        ] {
+            let error = read_timeline("x.csv", text).unwrap_err().to_string();
+            assert!(error.starts_with("x.csv: ") && error.contains(words), "{error}");
+        }
+    }
 }

@@ -1,19 +1,78 @@
-//! What a chart is made of, and how it becomes SVG.
+//! What a picture is made of, and how it becomes SVG.
+//!
+//! Each part names its ink, not a colour: a page may give inks other colours on a dark screen, by their classes. The colours for paper
+//! stand beside them as attributes, for whoever shows the picture alone.
 
 use std::fmt::Write as _;
 
 use super::escape;
 
-/// Width of a chart, in pixels.
-pub(super) const WIDTH: f64 = 960.0;
-/// Height of a chart, in pixels.
-pub(super) const HEIGHT: f64 = 440.0;
-
 /// Red, green, blue.
 pub(super) type Colour = (u8, u8, u8);
 
-/// Lines of the grid.
-pub(super) const GREY: Colour = (221, 221, 221);
+/// Colours that people with the usual kinds of colour blindness can tell apart (Okabe and Ito), in turn.
+pub(super) const COLOURS: [Colour; 7] =
+    [(0, 114, 178), (213, 94, 0), (0, 158, 115), (204, 121, 167), (230, 159, 0), (86, 180, 233), (0, 0, 0)];
+
+/// What a part is drawn with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ink {
+    /// Titles.
+    Strong,
+    /// Names of axes, numbers beside them, remarks.
+    Quiet,
+    /// Lines of the grid.
+    Grid,
+    /// The edge of the plot.
+    Edge,
+    /// What must not be overlooked.
+    Alarm,
+    /// One of [`COLOURS`], which repeat.
+    Curve(usize),
+}
+
+impl Ink {
+    pub(super) fn colour(self) -> Colour {
+        match self {
+            Self::Strong => (26, 26, 26),
+            Self::Quiet => (90, 90, 90),
+            Self::Grid => (228, 228, 228),
+            Self::Edge => (150, 150, 150),
+            Self::Alarm => (179, 0, 27),
+            Self::Curve(number) => COLOURS[number % COLOURS.len()],
+        }
+    }
+
+    fn class(self) -> String {
+        match self {
+            Self::Strong => "strong".to_owned(),
+            Self::Quiet => "quiet".to_owned(),
+            Self::Grid => "grid".to_owned(),
+            Self::Edge => "edge".to_owned(),
+            Self::Alarm => "alarm".to_owned(),
+            Self::Curve(number) => format!("curve{}", number % COLOURS.len()),
+        }
+    }
+}
+
+/// How a line is broken, if it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dash {
+    Whole,
+    Dashed,
+    Dotted,
+}
+
+impl Dash {
+    /// Lengths of a piece and of the gap behind it, in pixels.
+    pub(super) fn lengths(self) -> Option<(f64, f64)> {
+        match self {
+            Self::Whole => None,
+            Self::Dashed => Some((7.0, 4.0)),
+            Self::Dotted => Some((2.0, 4.0)),
+        }
+    }
+}
 
 /// Which point of a text lies where it is put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,74 +82,162 @@ pub(super) enum Anchor {
     End,
 }
 
-/// A part of a chart, in pixels from the upper left corner.
+/// Letters on a picture.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Shape {
-    Straight { from: (f64, f64), to: (f64, f64), colour: Colour, width: f64 },
-    Curve { label: String, points: Vec<(f64, f64)>, colour: Colour, dashed: bool },
-    Dots { label: String, points: Vec<(f64, f64)>, colour: Colour },
-    Text { at: (f64, f64), text: String, size: f64, anchor: Anchor, upwards: bool },
+pub(super) struct Words {
+    pub(super) at: (f64, f64),
+    pub(super) text: String,
+    pub(super) size: f64,
+    pub(super) anchor: Anchor,
+    pub(super) ink: Ink,
+    pub(super) upwards: bool,
+    pub(super) bold: bool,
+    /// Whether paper shows around the letters, so that they can be read on a line.
+    pub(super) halo: bool,
 }
 
-/// An SVG element that holds them.
-pub(super) fn svg(title: &str, shapes: &[Shape]) -> String {
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" data-title=\"{}\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" \
-         font-size=\"12\">\n<rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"white\"/>\n",
-        escape(title)
-    );
-    for shape in shapes {
-        draw(&mut svg, shape);
+impl Words {
+    pub(super) fn new(at: (f64, f64), text: impl Into<String>, anchor: Anchor, ink: Ink) -> Self {
+        Self { at, text: text.into(), size: 12.0, anchor, ink, upwards: false, bold: false, halo: false }
     }
-    svg.push_str("</svg>\n");
-    svg
+}
+
+/// A part of a picture, in pixels from the upper left corner.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Shape {
+    Straight {
+        from: (f64, f64),
+        to: (f64, f64),
+        ink: Ink,
+        width: f64,
+    },
+    Curve {
+        label: String,
+        points: Vec<(f64, f64)>,
+        ink: Ink,
+        width: f64,
+        dash: Dash,
+    },
+    /// An area that lets see what lies behind it.
+    Area {
+        points: Vec<(f64, f64)>,
+        ink: Ink,
+    },
+    Dots {
+        label: String,
+        points: Vec<(f64, f64)>,
+        ink: Ink,
+    },
+    Words(Words),
+}
+
+/// How much of an area's ink covers the paper.
+pub(super) const AREA_OPACITY: f64 = 0.14;
+
+/// A chart that was laid out.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Picture {
+    pub(super) title: String,
+    pub(super) width: f64,
+    pub(super) height: f64,
+    pub(super) shapes: Vec<Shape>,
+}
+
+impl Picture {
+    /// An SVG element.
+    pub(super) fn svg(&self) -> String {
+        let (title, width, height) = (escape(&self.title), self.width, self.height);
+        let mut svg = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" aria-label=\"{title}\" data-title=\"{title}\" \
+             viewBox=\"0 0 {width} {height}\" font-family=\"system-ui, sans-serif\" font-size=\"12\">\n\
+             <rect class=\"f-paper\" width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>\n"
+        );
+        for shape in &self.shapes {
+            draw(&mut svg, shape);
+        }
+        svg.push_str("</svg>\n");
+        svg
+    }
 }
 
 fn draw(svg: &mut String, shape: &Shape) {
     // Writing to a string does not fail.
     let _ = match shape {
-        Shape::Straight { from, to, colour, width } => writeln!(
+        Shape::Straight { from, to, ink, width } => writeln!(
             svg,
-            "<line x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\" stroke=\"{}\" stroke-width=\"{width}\"/>",
+            "<line x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\" {} stroke-width=\"{width}\"/>",
             from.0,
             from.1,
             to.0,
             to.1,
-            hex(*colour)
+            stroke(*ink)
         ),
-        Shape::Curve { label, points, colour, dashed } => {
-            let path: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+        Shape::Curve { label, points, ink, width, dash } => writeln!(
+            svg,
+            "<polyline data-label=\"{}\" points=\"{}\" fill=\"none\" {} stroke-width=\"{width}\" stroke-linejoin=\"round\"{}/>",
+            escape(label),
+            path(points),
+            stroke(*ink),
+            dash.lengths().map_or_else(String::new, |(on, off)| format!(" stroke-dasharray=\"{on} {off}\""))
+        ),
+        Shape::Area { points, ink } => {
             writeln!(
                 svg,
-                "<polyline data-label=\"{}\" points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"{}/>",
-                escape(label),
-                path.join(" "),
-                hex(*colour),
-                if *dashed { " stroke-dasharray=\"6 4\"" } else { "" }
+                "<polygon points=\"{}\" {} fill-opacity=\"{AREA_OPACITY}\"/>",
+                path(points),
+                fill(*ink)
             )
         }
-        Shape::Dots { label, points, colour } => {
-            let _ = writeln!(svg, "<g data-label=\"{}\" fill=\"{}\">", escape(label), hex(*colour));
+        Shape::Dots { label, points, ink } => {
+            let _ = writeln!(svg, "<g data-label=\"{}\" {}>", escape(label), fill(*ink));
             for (x, y) in points {
                 let _ = writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"/>");
             }
             writeln!(svg, "</g>")
         }
-        Shape::Text { at: (x, y), text, size, anchor, upwards } => {
-            let place = if *upwards {
-                format!("transform=\"translate({x:.1} {y:.1}) rotate(-90)\"")
-            } else {
-                format!("x=\"{x:.1}\" y=\"{y:.1}\"")
-            };
-            let anchor = match anchor {
-                Anchor::Start => "start",
-                Anchor::Middle => "middle",
-                Anchor::End => "end",
-            };
-            let text = escape(text);
-            writeln!(svg, "<text {place} font-size=\"{size}\" text-anchor=\"{anchor}\">{text}</text>")
-        }
+        Shape::Words(words) => words_svg(svg, words),
     };
+}
+
+fn words_svg(svg: &mut String, words: &Words) -> std::fmt::Result {
+    let (x, y) = words.at;
+    let place = if words.upwards {
+        format!("transform=\"translate({x:.1} {y:.1}) rotate(-90)\"")
+    } else {
+        format!("x=\"{x:.1}\" y=\"{y:.1}\"")
+    };
+    let anchor = match words.anchor {
+        Anchor::Start => "start",
+        Anchor::Middle => "middle",
+        Anchor::End => "end",
+    };
+    let weight = if words.bold { " font-weight=\"600\"" } else { "" };
+    let (halo, class) = if words.halo {
+        (" stroke=\"#ffffff\" stroke-width=\"4\" paint-order=\"stroke\"", " s-paper")
+    } else {
+        ("", "")
+    };
+    writeln!(
+        svg,
+        "<text {place} font-size=\"{}\" text-anchor=\"{anchor}\"{weight} class=\"f-{}{class}\" fill=\"{}\"{halo}>{}</text>",
+        words.size,
+        words.ink.class(),
+        hex(words.ink.colour()),
+        escape(&words.text)
+    )
+}
+
+fn path(points: &[(f64, f64)]) -> String {
+    let points: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+    points.join(" ")
+}
+
+fn stroke(ink: Ink) -> String {
+    format!("class=\"s-{}\" stroke=\"{}\"", ink.class(), hex(ink.colour()))
+}
+
+fn fill(ink: Ink) -> String {
+    format!("class=\"f-{}\" fill=\"{}\"", ink.class(), hex(ink.colour()))
 }
 
 fn hex((red, green, blue): Colour) -> String {

@@ -1,393 +1,293 @@
-//! A report as one HTML page that needs nothing else: charts as SVG, tables, and everything that a run was told.
+//! A report as one HTML page that needs nothing else: what was measured and whether to believe it, charts, tables, and everything that
+//! a run was told.
 //!
 //! Rounds of the same run are one line: their histograms are added, never averaged. The page holds no script.
 
 use std::fmt::Write as _;
 
-use serde_json::Value;
-
-use super::chart::{Chart, Horizontal, Line, Stroke, latency_points};
+use super::chart::Chart;
+use super::charts::{of_messages, of_resources};
 use super::escape;
-use super::resources::{self, Resources};
-use crate::engine::QUANTILES;
-use crate::recorder::interval_log::{LoggedInterval, total};
-use crate::recorder::{Distribution, Recorder};
+use super::facts::{facts, of_series, when};
+use super::known::shown;
+use super::page::{badge, class, figure, page, scrolled};
+use super::section::{Round, Section, Series};
+use super::sentence::sentence;
+use super::{difference, percentile_table, run_table, to_repeat};
+use crate::verdict::VerdictKind;
 
-/// A system under one workload, in one round or several.
-#[derive(Debug, Default)]
-pub struct Series {
-    /// Its name in legends.
-    pub label: String,
-    /// The interval log of each round.
-    pub rounds: Vec<Vec<LoggedInterval>>,
-    /// The result of each round, as JSON text.
-    pub results: Vec<String>,
-    /// What server and generator used in each round, where that was sampled.
-    pub resources: Vec<Option<Resources>>,
-}
-
-/// What is shown together.
-#[derive(Debug, Default)]
-pub struct Section {
-    /// Its heading: the workload.
-    pub title: String,
-    /// One line each.
-    pub series: Vec<Series>,
-    /// The plan that the runs belong to, as its file says it.
-    pub plan: Option<String>,
-}
+/// Reasons that stand at the top of the page; each run says its own further down.
+const REASONS_SHOWN: usize = 4;
 
 /// The whole page.
-pub fn html(title: &str, sections: &[Section]) -> String {
-    let title = escape(title);
-    let mut page = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\n<style>{STYLE}</style></head>\n\
-         <body><h1>{title}</h1>\n<p>Latency counts from the moment a message was due. Rounds of one system are added, not averaged.</p>\n"
-    );
+pub fn html(sections: &[Section]) -> String {
+    let title = title(sections);
+    let mut body = format!("<header><h1>{}</h1>\n{}</header>\n", escape(&title), verdict(sections));
     for section in sections {
-        let _ = writeln!(page, "<h2>{}</h2>", escape(&section.title));
-        for chart in of_messages(section) {
-            page.push_str(&chart.svg());
-        }
-        page.push_str("<div class=\"resources\">\n");
-        for chart in resources::charts(section) {
-            page.push_str(&chart.svg());
-        }
-        page.push_str("</div>\n");
-        page.push_str(&table(section));
-        page.push_str(&origins(section));
-        if let Some(plan) = &section.plan {
-            let _ =
-                writeln!(page, "<details><summary>The plan</summary><pre>{}</pre></details>", escape(plan));
-        }
-        for series in &section.series {
-            for (round, result) in series.results.iter().enumerate() {
-                let _ = writeln!(
-                    page,
-                    "<details><summary>{}, round {}: everything about this run</summary><pre>{}</pre></details>",
-                    escape(&series.label),
-                    round + 1,
-                    escape(result)
-                );
+        body.push_str(&one(section));
+    }
+    page(&title, &body)
+}
+
+/// The systems, and the names of the series where these say more.
+fn title(sections: &[Section]) -> String {
+    let all = || sections.iter().flat_map(|section| &section.series);
+    let names = |name: &dyn Fn(&Series) -> String| {
+        let mut names: Vec<String> = Vec::new();
+        for name in all().map(name) {
+            if !name.is_empty() && !names.contains(&name) {
+                names.push(name);
             }
         }
-    }
-    page.push_str("</body></html>\n");
-    page
-}
-
-const STYLE: &str = "body{font-family:sans-serif;max-width:60em;margin:2em auto;padding:0 1em}svg{width:100%;height:auto}\
-    table{border-collapse:collapse;font-size:14px}td,th{padding:2px 10px;text-align:right;border-bottom:1px solid #ddd}\
-    .origin{table-layout:fixed;width:100%}.origin td,.origin th{text-align:left;vertical-align:top;overflow-wrap:anywhere}.resources{display:grid;grid-template-columns:1fr 1fr}td:first-child,th:first-child{text-align:left}pre{overflow:auto;background:#f4f4f4;padding:1em}";
-
-/// The charts of a section: by percentile, over time, and resources over time where they were sampled.
-pub fn charts(section: &Section) -> Vec<Chart> {
-    let mut charts = of_messages(section);
-    charts.extend(resources::charts(section));
-    charts
-}
-
-fn of_messages(section: &Section) -> Vec<Chart> {
-    let chart = |what: &str, vertical: &str, logarithmic, horizontal, lines| Chart {
-        title: format!("{}: {what}", section.title),
-        vertical: vertical.to_owned(),
-        logarithmic,
-        horizontal,
-        lines,
+        names
     };
-    let lines = |points: &dyn Fn(&Series) -> Vec<(f64, f64)>| -> Vec<Line> {
-        section
-            .series
-            .iter()
-            .enumerate()
-            .map(|(colour, series)| Line {
-                label: series.label.clone(),
-                points: points(series),
-                colour,
-                stroke: Stroke::Solid,
-            })
-            .collect()
+    let systems = names(&|series| of_series(series, |result| shown(&result["system"])));
+    let labels = names(&|series| series.label.clone());
+    match (systems.as_slice(), labels.len()) {
+        (_, 6..) => format!("Latency of {} systems", labels.len()),
+        ([only], _) if *systems != *labels => format!("Latency of {only}: {}", labels.join(", ")),
+        _ => format!("Latency of {}", labels.join(", ")),
+    }
+}
+
+/// Whether all of it may be believed, at the top.
+fn verdict(sections: &[Section]) -> String {
+    let rounds: Vec<(&Series, &Round)> = sections
+        .iter()
+        .flat_map(|section| &section.series)
+        .flat_map(|series| series.rounds.iter().map(move |round| (series, round)))
+        .collect();
+    let kinds = || rounds.iter().map(|(_, round)| round.verdict().kind());
+    let worst = kinds().max().unwrap_or_default();
+    let such = kinds().filter(|kind| *kind == worst).count();
+    let words = match (rounds.len(), worst) {
+        (1, _) => rounds[0].1.verdict().headline(),
+        (all, VerdictKind::Valid) => format!("valid: all {all} runs"),
+        (all, _) => format!("{}: {such} of {all} runs", worst.word()),
     };
-    let milliseconds = "milliseconds";
-    vec![
-        chart("latency by percentile", milliseconds, true, Horizontal::Percentile, lines(&by_percentile)),
-        chart(
-            "longest latency of each second, first round",
-            milliseconds,
-            true,
-            Horizontal::Seconds,
-            lines(&longest),
-        ),
-        chart(
-            "messages that ended in each second, first round",
-            "per second",
-            false,
-            Horizontal::Seconds,
-            lines(&throughput),
-        ),
-        chart(
-            "lateness of the generator by percentile",
-            milliseconds,
-            true,
-            Horizontal::Percentile,
-            lines(&lateness),
-        ),
-    ]
-}
-
-fn added(series: &Series) -> Recorder {
-    let mut all = Recorder::default();
-    for round in &series.rounds {
-        all.add(&total(round));
+    // Others stand at their runs.
+    let worst_rounds = rounds.iter().filter(|(_, round)| round.verdict().kind() == worst);
+    let told: Vec<String> = worst_rounds
+        .flat_map(|(series, round)| {
+            let reasons = round.verdict().reasons();
+            reasons.into_iter().map(|reason| format!("{}, {}: {reason}", series.label, round.name))
+        })
+        .collect();
+    let more = told.len().saturating_sub(REASONS_SHOWN);
+    // A headline has its only reason already.
+    let listed =
+        if rounds.len() == 1 && told.len() < 2 { &[] } else { &told[..told.len().min(REASONS_SHOWN)] };
+    let mut list: String = listed.iter().map(|text| format!("<li>{}</li>", escape(text))).collect();
+    if more > 0 {
+        let _ = write!(list, "<li>and {more} more, at each run</li>");
     }
-    all
+    let list = if list.is_empty() { list } else { format!("<ul>{list}</ul>") };
+    format!("<div class=\"verdict {}\">{}{list}</div>\n", class(worst), escape(&words))
 }
 
-/// What a user felt: the receipt, or the acknowledgement where nothing is received.
-fn felt(recorder: &Recorder) -> (&'static str, Distribution) {
-    if recorder.receipt.count() > 0 {
-        ("receipt", recorder.receipt.together())
-    } else {
-        ("acknowledgement", recorder.acknowledgement.together())
+fn one(section: &Section) -> String {
+    let mut text = String::from("<section>\n");
+    let kind = section.series.iter().map(Series::kind).max().unwrap_or_default();
+    let _ = writeln!(text, "<h2>{} {}</h2>", escape(&section.title), badge(kind, kind.word()));
+    text.push_str(&measured(section));
+    text.push_str(&difference::table(section));
+    of_messages(section).iter().for_each(|chart| text.push_str(&figure(chart, Chart::WIDE)));
+    text.push_str("<h3>Percentiles</h3>\n");
+    text.push_str(&percentile_table::percentiles(section));
+    text.push_str("<h3>Runs</h3>\n");
+    text.push_str(&run_table::runs(section));
+    text.push_str(&used(section));
+    text.push_str("<h3>To repeat it</h3>\n");
+    text.push_str(&scrolled(&to_repeat::table(section)));
+    if let Some(plan) = &section.plan {
+        let _ = writeln!(text, "<details><summary>The plan</summary><pre>{}</pre></details>", escape(plan));
     }
+    for series in &section.series {
+        series.rounds.iter().for_each(|round| text.push_str(&everything(series, round)));
+    }
+    text + "</section>\n"
 }
 
-fn by_percentile(series: &Series) -> Vec<(f64, f64)> {
-    latency_points(&felt(&added(series)).1)
-}
-
-fn lateness(series: &Series) -> Vec<(f64, f64)> {
-    latency_points(&added(series).lateness)
-}
-
-/// What of the first round was felt, second by second.
-fn course(series: &Series, value: impl Fn(&LoggedInterval) -> f64) -> Vec<(f64, f64)> {
-    let Some(round) = series.rounds.first() else { return Vec::new() };
-    let (tag, _) = felt(&total(round));
-    let intervals = round.iter().filter(|interval| interval.tag == tag);
-    intervals.map(|interval| (interval.begin.as_secs_f64(), value(interval))).collect()
-}
-
-fn longest(series: &Series) -> Vec<(f64, f64)> {
-    course(series, |interval| interval.distribution.max_ns() as f64 / 1e6)
-}
-
-fn throughput(series: &Series) -> Vec<(f64, f64)> {
-    course(series, |interval| interval.distribution.count() as f64 / interval.length.as_secs_f64().max(1e-9))
-}
-
-fn table(section: &Section) -> String {
-    let mut text = String::from("<table><tr><th>milliseconds</th>");
-    for quantile in QUANTILES {
-        let _ = write!(
+/// What was measured and what came out, for a reader who does not scroll.
+fn measured(section: &Section) -> String {
+    let facts = facts(section);
+    let mut of_all = facts.of_all;
+    let rounds = section.series.iter().flat_map(|series| &series.rounds);
+    of_all.insert(
+        0,
+        ("measured", when(rounds).unwrap_or_else(|| "at a time that was not recorded".to_owned())),
+    );
+    let mut text = list(&of_all);
+    text.push_str("<div class=\"cards\">\n");
+    for (series, facts) in section.series.iter().zip(&facts.of_each) {
+        let rounds = if series.rounds.len() == 1 {
+            String::new()
+        } else {
+            format!(", {} rounds", series.rounds.len())
+        };
+        let _ = writeln!(
             text,
-            "<th>{}</th>",
-            if quantile < 1.0 { format!("{} %", round(quantile * 100.0)) } else { "max".to_owned() }
+            "<article class=\"card\"><h3>{}{rounds} {}</h3>\n<p class=\"result\">{}</p>\n{}</article>",
+            escape(&series.label),
+            badge(series.kind(), &series.verdict()),
+            escape(&sentence(series)),
+            list(facts)
         );
     }
-    text.push_str("<th>messages</th></tr>\n");
-    for series in &section.series {
-        let all = added(series);
-        for (name, distribution) in all.named() {
-            let _ = write!(text, "<tr><td>{}, {name}</td>", escape(&series.label));
-            for quantile in QUANTILES {
-                let _ = write!(text, "<td>{:.3}</td>", distribution.at_quantile_ns(quantile) as f64 / 1e6);
-            }
-            let _ = writeln!(text, "<td>{}</td></tr>", distribution.count());
-        }
+    text + "</div>\n"
+}
+
+fn list(facts: &[(&str, String)]) -> String {
+    if facts.is_empty() {
+        return String::new();
     }
-    text.push_str("</table>\n");
+    let items: String =
+        facts.iter().map(|(name, fact)| format!("<dt>{name}</dt><dd>{}</dd>", escape(fact))).collect();
+    format!("<dl>{items}</dl>\n")
+}
+
+/// What server and generator used.
+fn used(section: &Section) -> String {
+    let (charts, zero) = of_resources(section);
+    if charts.is_empty() && zero.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from("<h3>What server and generator used</h3>\n<div class=\"pairs\">\n");
+    charts.iter().for_each(|chart| text.push_str(&figure(chart, Chart::HALF)));
+    text.push_str("</div>\n");
+    if !zero.is_empty() {
+        let _ = writeln!(
+            text,
+            "<p class=\"remark\">Nothing to draw, all of it 0: {}.</p>",
+            escape(&zero.join("; "))
+        );
+    }
     text
 }
 
-/// A fact about a run, found in its result.
-type Fact = fn(&Value) -> String;
-
-/// What it takes to repeat the runs: one row per fact, one column per series. Rounds that differ are all named.
-fn origins(section: &Section) -> String {
-    let facts: [(&str, Fact); 13] = [
-        ("version, as the system says", |result| shown(&result["system_version"])),
-        ("version, as the plan's command says", |result| shown(&result["version_command_output"])),
-        ("commit of the system", |result| shown(&result["system_commit"])),
-        ("address", |result| shown(&result["address"])),
-        ("options of tailrace bench run", |result| {
-            let words = result["arguments"].as_array().into_iter().flatten().map(shown);
-            words.collect::<Vec<_>>().join(" ")
-        }),
-        ("trouble", |result| {
-            let words = result["trouble"].as_array().into_iter().flatten().map(shown);
-            let words = words.collect::<Vec<_>>().join(", ");
-            if words.is_empty() { "none".to_owned() } else { words }
-        }),
-        ("load from", load_from),
-        ("connections that broke", breaks),
-        ("version of tailrace", |result| shown(&result["tailrace_version"])),
-        ("commit of tailrace", |result| shown(&result["tailrace_commit"])),
-        ("kernel", |result| shown(&result["machine"]["kernel"])),
-        ("processors", |result| {
-            let machine = &result["machine"];
-            format!("{} x {}", shown(&machine["processors"]), shown(&machine["processor"]))
-        }),
-        ("memory", |result| {
-            let bytes = result["machine"]["memory_bytes"].as_f64();
-            bytes.map_or_else(String::new, |bytes| format!("{:.1} GiB", bytes / 1_073_741_824.0))
-        }),
-    ];
-    let mut text = String::from("<h3>To repeat it</h3>\n<table class=\"origin\"><tr><th></th>");
-    for series in &section.series {
-        let _ = write!(text, "<th>{}</th>", escape(&series.label));
-    }
-    text.push_str("</tr>\n");
-    for (name, fact) in facts {
-        let _ = write!(text, "<tr><td>{name}</td>");
-        for series in &section.series {
-            let mut found: Vec<String> = series
-                .results
-                .iter()
-                .filter_map(|result| Some(fact(&serde_json::from_str(result).ok()?)))
-                .map(|fact| if fact.is_empty() { "not known".to_owned() } else { fact })
-                .collect();
-            found.dedup();
-            let _ = write!(text, "<td>{}</td>", escape(&found.join("; ")));
-        }
-        text.push_str("</tr>\n");
-    }
-    text.push_str("</table>\n");
-    text
-}
-
-/// Agents, their clocks, and what that means for receipts.
-fn load_from(result: &Value) -> String {
-    let remote = &result["remote"];
-    if remote.is_null() {
-        return "this machine".to_owned();
-    }
-    let agents = remote["agents"].as_array().into_iter().flatten().map(|agent| {
-        let connections = agent["connections"].as_array().map_or(0, Vec::len);
-        let clock = &agent["clock"];
-        let offset = match (clock["offset_ns"].as_f64(), clock["bound_ns"].as_f64()) {
-            (Some(offset), Some(bound)) => {
-                format!("clock {:+.6} s, within {:.6} s", offset / 1e9, bound / 1e9)
-            }
-            _ => "clock not known".to_owned(),
-        };
-        let lost = agent["lost"].as_str().map_or_else(String::new, |reason| format!(", LOST: {reason}"));
-        let drift = clock["drift_ppm"].as_f64().unwrap_or(0.0);
-        let drift_bound = clock["drift_bound_ppm"].as_f64().unwrap_or(0.0);
-        let (address, role) = (shown(&agent["address"]), shown(&agent["role"]));
-        format!("{address} ({role}, {connections} connections, {offset}, drift {drift:.3} within {drift_bound:.3} ppm{lost})")
-    });
-    let meaning = match remote["receipt_bound_ns"].as_f64() {
-        Some(bound) => format!("receipts are between two clocks, within {:.6} ms", bound / 1e6),
-        None => "each latency is of one clock; offsets do not enter".to_owned(),
-    };
-    format!("{}; placement {}: {meaning}", agents.collect::<Vec<_>>().join(", "), shown(&remote["placement"]))
-}
-
-/// Breaks that are shown; the whole result has more of them.
-const BREAKS_SHOWN: usize = 10;
-
-fn breaks(result: &Value) -> String {
-    let count = |key: &str| result["counts"][key].as_u64().unwrap_or(0);
-    let (broken, back) = (count("broken_connections"), count("reconnected"));
-    if broken == 0 {
-        return "none".to_owned();
-    }
-    let seconds = |value: &Value| format!("{:.3} s", value.as_f64().unwrap_or(0.0) / 1e9);
-    let found = result["breaks"].as_array().into_iter().flatten().take(BREAKS_SHOWN).map(|found| {
-        let back = match &found["back_at_ns"] {
-            Value::Null => "not back".to_owned(),
-            at => format!("back at {}", seconds(at)),
-        };
-        let (at, connection, cause) =
-            (seconds(&found["at_ns"]), &found["connection"], shown(&found["cause"]));
-        format!("at {at}, connection {connection}: {cause}, {back}")
-    });
-    let mut listed = found.collect::<Vec<_>>().join("; ");
-    if broken > BREAKS_SHOWN as u64 {
-        let _ = write!(listed, "; and {} times more", broken - BREAKS_SHOWN as u64);
-    }
-    format!("{broken} times broken, {back} times made again: {listed}")
-}
-
-fn shown(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
-}
-
-fn round(value: f64) -> f64 {
-    (value * 1e4).round() / 1e4
+/// The result of a run as it stands in its file, under its verdict.
+fn everything(series: &Series, round: &Round) -> String {
+    let verdict = round.verdict();
+    let (label, name) = (escape(&series.label), escape(&round.name));
+    let name = if series.label == round.name { label } else { format!("{label}, {name}") };
+    format!(
+        "<details><summary>{name} {}: everything about this run</summary><pre>{}</pre></details>\n",
+        badge(verdict.kind(), &verdict.headline()),
+        escape(&round.text)
+    )
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use serde_json::{Value, json};
 
     use super::*;
+    use crate::report::section_tests::{interval, round};
 
-    fn interval(second: u64, tag: &str, latency_ns: u64) -> LoggedInterval {
-        let mut distribution = Distribution::default();
-        distribution.record_n(latency_ns, 100);
-        LoggedInterval {
-            tag: tag.to_owned(),
-            begin: Duration::from_secs(second),
-            length: Duration::from_secs(1),
-            distribution,
-        }
+    fn series(label: &str, results: &[Value]) -> Series {
+        let intervals = vec![
+            interval(0, "receipt", 1_000_000, 100),
+            interval(1, "receipt", 9_000_000, 100),
+            interval(0, "lateness", 5000, 100),
+        ];
+        let rounds = results.iter().enumerate().map(|(number, result)| Round {
+            name: format!("round-{}", number + 1),
+            ..round(result, intervals.clone())
+        });
+        Series { label: label.to_owned(), rounds: rounds.collect() }
     }
 
     #[test]
     fn a_page_shows_every_series() {
-        let round = vec![
-            interval(0, "receipt", 1_000_000),
-            interval(1, "receipt", 9_000_000),
-            interval(0, "lateness", 5000),
+        let results = [
+            json!({"system": "<x>", "valid": true, "system_version": "7.0.15"}),
+            json!({"system": "<x>", "valid": true, "system_version": "7.2.0"}),
         ];
-        let series = |label: &str| {
-            Series {
-            label: label.to_owned(),
-            rounds: vec![round.clone(), round.clone()],
-            results: vec![
-                r#"{"system": "<x>", "system_version": "7.0.15", "tailrace_commit": "abc", "machine": {"kernel": "6.1"},
-                    "counts": {"broken_connections": 2, "reconnected": 1}, "breaks": [
-                    {"at_ns": 3000000000, "connection": 0, "cause": "it <closed>", "back_at_ns": 3105000000},
-                    {"at_ns": 9000000000, "connection": 1, "cause": "it left", "back_at_ns": null}]}"#
-                    .to_owned(),
-                r#"{"system": "<x>", "system_version": "7.2.0", "arguments": ["--rate=1", "--size=2"]}"#.to_owned(),
-            ],
-            resources: vec![None, None],
-        }
-        };
         let section = Section {
             title: "1 KB".to_owned(),
-            series: vec![series("nats"), series("kafka")],
+            series: vec![series("nats", &results), series("kafka", &results)],
             plan: Some("rounds < 2".to_owned()),
+            ..Section::default()
         };
-        let page = html("results", &[section]);
-        assert_eq!(page.matches("<svg").count(), 4);
-        assert_eq!(page.matches("<polyline").count(), 8);
+        let page = html(&[section]);
+        // Four charts, each for two widths.
+        assert_eq!(page.matches("<svg").count(), 8);
+        assert!(
+            page.contains("<h1>Latency of &lt;x&gt;: nats, kafka</h1>") && !page.contains("<script"),
+            "{page}"
+        );
+        assert!(page.contains("<div class=\"verdict valid\">valid: all 4 runs</div>"), "{page}");
+        assert!(page.contains("<h2>1 KB <span class=\"badge valid\">valid</span></h2>"), "{page}");
         // Two rounds of two hundred messages each are added.
-        assert!(
-            page.contains("<td>400</td>") && page.contains("&lt;x&gt;") && !page.contains("<script"),
-            "{page}"
-        );
+        assert!(page.contains("<td>400</td>") && page.contains("&lt;x&gt;"), "{page}");
         assert_eq!(page.matches("<details>").count(), 5);
-        assert!(page.contains("rounds &lt; 2"));
         assert!(
-            page.contains(
-                "2 times broken, 1 times made again: at 3.000 s, connection 0: it &lt;closed&gt;, back at 3.105 s; \
-                 at 9.000 s, connection 1: it left, not back; none</td>"
-            ),
+            page.contains("rounds &lt; 2") && page.contains("<dt>version</dt><dd>7.0.15; 7.2.0</dd>"),
             "{page}"
         );
-        // Rounds that differ are all named, and what nobody knows is said to be so.
-        assert!(page.contains("<tr><td>version, as the system says</td><td>7.0.15; 7.2.0</td>"), "{page}");
+        assert!(page.contains("at a time that was not recorded"));
+    }
+
+    #[test]
+    fn the_first_screen_answers() {
+        let result = json!({
+            "system": "nats", "valid": true, "mode": "open-loop", "schedule": "constant", "rate_per_second": 3000.0, "payload_bytes": 256,
+            "connections": 4, "address": "h:4222", "system_version": "2.15.2", "started_at": "2026-11-24T09:08:07.250Z",
+            "ended_at": "2026-11-24T09:08:37.250Z", "measured_seconds": 30.0, "warm_up_seconds": 2.0,
+            "machine": {"processors": 2, "processor": "Fast", "memory_bytes": 1u64 << 33, "kernel": "6.1"},
+        });
+        let page = html(&[Section {
+            title: "w".to_owned(),
+            series: vec![series("nats", &[result])],
+            ..Section::default()
+        }]);
+        let first = &page[page.find("<h1>").unwrap()..page.find("<figure>").unwrap()];
+        for words in [
+            "<h1>Latency of nats</h1>",
+            "<div class=\"verdict valid\">valid</div>",
+            "2026-11-24, 09:08:07 to 09:08:37 UTC",
+            "<dt>version</dt><dd>2.15.2</dd>",
+            "<dt>address</dt><dd>h:4222</dd>",
+            "<dt>durability</dt><dd>core NATS keeps no messages</dd>",
+            "3,000 messages per second",
+            "<dt>size</dt><dd>256 B</dd>",
+            "<dt>connections</dt><dd>4</dd>",
+            "2 x Fast, 8.0 GiB, Linux 6.1",
+            "90 % of users waited at most 9.00 ms for the receipt",
+        ] {
+            assert!(first.contains(words), "{words}: {first}");
+        }
+    }
+
+    #[test]
+    fn a_verdict_cannot_be_overlooked() {
+        let late = json!({"system": "x", "valid": false, "verdict": {"invalid": ["it was <late>"]}});
+        let results = [json!({"system": "x", "valid": true}), late];
+        let page = html(&[Section {
+            title: "w".to_owned(),
+            series: vec![series("x", &results)],
+            ..Section::default()
+        }]);
+        for words in [
+            "<div class=\"verdict invalid\">INVALID: 1 of 2 runs<ul><li>x, round-2: it was &lt;late&gt;</li></ul></div>",
+            "<h2>w <span class=\"badge invalid\">INVALID</span></h2>",
+            "<h3>x, 2 rounds <span class=\"badge invalid\">INVALID: 1 of 2 rounds</span></h3>",
+            "No result: what was measured says nothing about x.",
+            "x: receipt (INVALID)",
+            "x, round-2 <span class=\"badge invalid\">INVALID: it was &lt;late&gt;</span>: everything about this run",
+        ] {
+            assert!(page.contains(words), "{words}: {page}");
+        }
+        assert!(page.matches(">INVALID</text>").count() >= 8, "in each picture of each width");
+        let stopped = json!({"system": "x", "valid": true, "interrupted": true});
+        let page = html(&[Section {
+            title: "w".to_owned(),
+            series: vec![series("x", &[stopped])],
+            ..Section::default()
+        }]);
         assert!(
-            page.contains("<td>not known; --rate=1 --size=2</td>")
-                && page.contains("<td>6.1; not known</td>")
+            page.contains("<div class=\"verdict invalid\">INTERRUPTED: it was stopped before its end</div>"),
+            "{page}"
         );
     }
 }

@@ -7,6 +7,10 @@ use serde::Serialize;
 /// Where a result comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Origin {
+    /// When the run began, after all connections had been made: RFC 3339, in UTC, by the clock of this machine.
+    pub started_at: String,
+    /// When it had ended.
+    pub ended_at: String,
     /// Version of tailrace, whose instrument this is.
     pub tailrace_version: String,
     /// The commit that it was built from; it says so if the sources differed from it. Absent if unknown.

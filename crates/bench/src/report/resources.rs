@@ -1,13 +1,11 @@
-//! What server and generator used while a run went on: the rows of `resources.csv`, and charts of them.
+//! What server and generator used while a run went on: the rows of `resources.csv`.
 //!
-//! Rows hold counters; charts show what was added from one row to the next, per second. Who takes the samples is not known here.
+//! Rows hold counters. Who takes the samples is not known here.
 
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-use super::chart::{Chart, Horizontal, Line, Stroke};
-use super::html::Section;
 use crate::error::BenchError;
 
 /// Counters of a process since its beginning, and its memory now. What could not be read is 0.
@@ -138,81 +136,9 @@ fn parse(line: &str) -> Option<(&str, ResourceSample)> {
     (sample.second.is_finite() && sample.cpu_seconds.is_finite()).then_some((process, sample))
 }
 
-/// Makes the points of a line from samples.
-type Points = dyn Fn(&[ResourceSample]) -> Vec<(f64, f64)>;
-
-const MEBIBYTE: f64 = 1_048_576.0;
-
-/// The charts of a section's resources, of the first round of each series; none if no round has any.
-///
-/// The server is drawn as a full line, the generator as a broken one of the same colour.
-pub(super) fn charts(section: &Section) -> Vec<Chart> {
-    if section.series.iter().all(|series| series.resources.iter().all(Option::is_none)) {
-        return Vec::new();
-    }
-    let chart = |what: &str, vertical: &str, points: &Points| Chart {
-        title: format!("{}: {what}", section.title),
-        vertical: vertical.to_owned(),
-        logarithmic: false,
-        horizontal: Horizontal::Seconds,
-        lines: lines(section, points),
-    };
-    let rate = |value: fn(&ResourceSample) -> f64| move |samples: &[ResourceSample]| rates(samples, value);
-    let switches = |sample: &ResourceSample| (sample.voluntary_switches + sample.involuntary_switches) as f64;
-    let (mebibytes, cores) = ("MiB per second", "processor seconds per second");
-    vec![
-        chart("processor time", cores, &rate(|sample| sample.cpu_seconds)),
-        chart("memory in RAM", "MiB", &|samples| {
-            samples.iter().map(|sample| (sample.second, sample.resident_bytes as f64 / MEBIBYTE)).collect()
-        }),
-        chart("context switches", "per second", &rate(switches)),
-        chart("read by calls", mebibytes, &rate(|sample| sample.read_bytes as f64 / MEBIBYTE)),
-        chart("written by calls", mebibytes, &rate(|sample| sample.written_bytes as f64 / MEBIBYTE)),
-        chart("page cache: read in", mebibytes, &rate(|sample| sample.disk_read_bytes as f64 / MEBIBYTE)),
-        chart(
-            "page cache: made dirty",
-            mebibytes,
-            &rate(|sample| sample.disk_written_bytes as f64 / MEBIBYTE),
-        ),
-    ]
-}
-
-fn lines(section: &Section, points: &Points) -> Vec<Line> {
-    let mut lines = Vec::new();
-    for (colour, series) in section.series.iter().enumerate() {
-        let Some(Some(first)) = series.resources.first() else { continue };
-        for (what, samples, stroke) in
-            [("server", &first.server, Stroke::Solid), ("generator", &first.generator, Stroke::Dashed)]
-        {
-            if !samples.is_empty() {
-                let label = format!("{}, {what}", series.label);
-                lines.push(Line { label, points: points(samples), colour, stroke });
-            }
-        }
-        for (address, samples) in &first.agents {
-            let label = format!("{}, agent {address}", series.label);
-            lines.push(Line { label, points: points(samples), colour, stroke: Stroke::Dashed });
-        }
-    }
-    lines
-}
-
-/// What a counter grew by from each sample to the next, per second.
-fn rates(samples: &[ResourceSample], value: impl Fn(&ResourceSample) -> f64) -> Vec<(f64, f64)> {
-    samples
-        .windows(2)
-        .filter(|pair| pair[1].second > pair[0].second)
-        .map(|pair| {
-            let grown = (value(&pair[1]) - value(&pair[0])).max(0.0);
-            (pair[1].second, grown / (pair[1].second - pair[0].second))
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Series;
 
     fn resources() -> Resources {
         let sample = |second: f64| ResourceSample {
@@ -253,24 +179,5 @@ mod tests {
             let error = Resources::read("x.csv", &text).unwrap_err().to_string();
             assert!(error.starts_with("x.csv: ") && error.contains(words), "{error}");
         }
-    }
-
-    #[test]
-    fn counters_become_rates() {
-        let series =
-            Series { label: "js".to_owned(), resources: vec![Some(resources()), None], ..Series::default() };
-        let charts = charts(&Section { title: "w".to_owned(), series: vec![series], plan: None });
-        let labels: Vec<&str> = charts[0].lines.iter().map(|line| line.label.as_str()).collect();
-        assert_eq!(labels, ["js, server", "js, generator", "js, agent h:1", "js, agent h:2"]);
-        assert_eq!(charts[0].lines[0].points, [(1.0, 0.5), (3.0, 0.5)]);
-        assert_eq!(charts[1].lines[1].points, [(0.0, 3.0), (1.0, 3.0)]);
-        assert_eq!(charts[2].lines[0].points, [(1.0, 120.0), (3.0, 120.0)]);
-        assert!(charts.iter().all(|chart| !chart.vertical.is_empty() && chart.lines.len() == 4));
-    }
-
-    #[test]
-    fn without_samples_there_are_no_charts() {
-        let series = Series { resources: vec![None], ..Series::default() };
-        assert!(charts(&Section { title: String::new(), series: vec![series], plan: None }).is_empty());
     }
 }

@@ -4,41 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Machine, Origin};
-use crate::engine::{Break, LoadOptions, Mode, Outcome, QUANTILES, Verdict};
-use crate::recorder::{Counts, Distribution};
+use super::{Described, Machine, Origin};
+use crate::engine::{Break, LoadOptions, Mode, Outcome};
+use crate::recorder::Counts;
 use crate::remote::RemoteReport;
 use crate::requester::PayloadBack;
-
-/// A distribution in numbers. All times are nanoseconds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Described {
-    /// How many latencies.
-    pub count: u64,
-    /// The mean, for completeness.
-    pub mean_ns: f64,
-    /// The longest one, exact.
-    pub max_ns: u64,
-    /// How many were beyond 300 s.
-    pub above_range: u64,
-    /// Latency by share of all that did not exceed it.
-    pub quantiles_ns: BTreeMap<String, u64>,
-}
-
-impl Described {
-    /// Describes a distribution.
-    pub fn new(distribution: &Distribution) -> Self {
-        let quantiles =
-            QUANTILES.iter().map(|quantile| (quantile.to_string(), distribution.at_quantile_ns(*quantile)));
-        Self {
-            count: distribution.count(),
-            mean_ns: distribution.mean_ns(),
-            max_ns: distribution.max_ns(),
-            above_range: distribution.above_range(),
-            quantiles_ns: quantiles.collect(),
-        }
-    }
-}
+use crate::verdict::{self, Verdict};
 
 /// Everything about a run but its histograms.
 #[derive(Clone, Debug, Serialize)]
@@ -69,9 +40,9 @@ pub struct Summary {
     pub measured_seconds: f64,
     /// Time after which a message was given up.
     pub timeout_seconds: f64,
-    /// Whether it may be believed.
+    /// Whether it may be believed, doubts apart: [`Verdict::is_valid`].
     pub valid: bool,
-    /// Why not, and where to doubt.
+    /// The judgement: its kind, its reasons, and where to doubt.
     pub verdict: Verdict,
     /// Whether it was stopped early.
     pub interrupted: bool,
@@ -100,14 +71,18 @@ pub struct Summary {
     /// The agents that the load came from, if it came from some.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remote: Option<RemoteReport>,
+    /// Trouble that was asked for and could not be made, and why. The run is invalid, unless it was allowed to do without.
+    pub trouble_not_made: Vec<String>,
+    /// The verdicts of the runs that stood in this one's place in a plan before, as headlines.
+    pub earlier_attempts: Vec<String>,
     /// What else it takes to repeat the run.
     #[serde(flatten)]
     pub origin: Origin,
 }
 
 impl Summary {
-    /// Version of the document.
-    pub const FORMAT: u32 = 1;
+    /// Version of the document. Since 2 a percentile may be null; `untold` says why.
+    pub const FORMAT: u32 = 2;
 
     /// Sums up a run.
     pub fn new(
@@ -152,8 +127,30 @@ impl Summary {
             refusals: outcome.refusals.clone(),
             machine: Machine::look(),
             remote: None,
+            trouble_not_made: Vec::new(),
+            earlier_attempts: Vec::new(),
             origin,
         }
+    }
+
+    /// Adds the agents that the load came from. Where receipts are between two clocks, nothing below the clocks' bound is told.
+    pub fn come_from(&mut self, remote: RemoteReport) {
+        let receipts = self.latency.iter_mut().filter(|(name, _)| name.starts_with("receipt"));
+        for (_, described) in receipts.filter(|_| remote.offsets_in_latencies) {
+            match remote.receipt_bound_ns {
+                Some(bound_ns) => described.widen(bound_ns),
+                None => described.silence(),
+            }
+        }
+        self.remote = Some(remote);
+    }
+
+    /// Adds trouble that could not be made. The run is invalid, unless it was `allowed` to do without: then it is doubtful.
+    pub fn lack_trouble(&mut self, not_made: Vec<String>, allowed: bool) {
+        let reasons = not_made.iter().map(|what| verdict::trouble_not_made(what));
+        if allowed { &mut self.verdict.doubts } else { &mut self.verdict.invalid }.extend(reasons);
+        self.valid = self.verdict.is_valid();
+        self.trouble_not_made.extend(not_made);
     }
 }
 
@@ -162,6 +159,6 @@ fn corrected(outcome: &Outcome) -> BTreeMap<String, Described> {
     [("acknowledgement", &total.acknowledgement.success), ("receipt", &total.receipt.success)]
         .into_iter()
         .filter(|(_, raw)| raw.count() > 0)
-        .filter_map(|(name, raw)| Some((name.to_owned(), Described::new(&outcome.corrected(raw)?))))
+        .filter_map(|(name, raw)| Some((name.to_owned(), Described::of_guess(&outcome.corrected(raw)?))))
         .collect()
 }

@@ -1,10 +1,10 @@
 //! A system with known stalls must come out as known; a load that waits for answers must be seen to hide them.
 
-use tailrace_bench::engine::{Load, LoadOptions, Mode};
+use tailrace_bench::engine::{Interval, Load, LoadOptions, Mode};
 use tailrace_bench::requester::{Expects, PayloadBack};
 use tailrace_bench::schedule::{Rate, Schedule};
 
-use crate::simulated::{Behaviour, MS, VirtualClock, agree, one_stall, run, run_on, seconds};
+use crate::simulated::{Behaviour, MS, VirtualClock, agree, one_stall, run, run_on, run_watched, seconds};
 
 fn constant(per_second: u64) -> Schedule {
     Schedule::constant(Rate::per_second(per_second).unwrap()).unwrap()
@@ -57,6 +57,26 @@ fn a_closed_loop_hides_it_and_the_correction_finds_it_again() {
     assert!(agree(corrected.at_quantile_ns(0.499), MS, 0));
     assert!(agree(corrected.at_quantile_ns(0.75), seconds(50), 20 * MS));
     assert!(agree(corrected.at_quantile_ns(0.9999), seconds(100), 20 * MS));
+}
+
+#[test]
+fn seconds_without_an_end_are_told_with_what_waits() {
+    // Nothing ends from second 2 to 4. What is due while a second of warm-up runs does not count.
+    for in_flight_max in [16_384, 5] {
+        let mut options = LoadOptions::new(Load::Open(constant(100)));
+        (options.warm_up_ns, options.duration_ns) = (seconds(1), seconds(5));
+        options.in_flight_max = in_flight_max;
+        let behaviour = Behaviour { stalls: one_stall(seconds(2), seconds(4)), ..Behaviour::default() };
+        let mut seen = Vec::new();
+        let mut observer = |interval: &Interval<'_>| {
+            let recorder = interval.recorder;
+            seen.push((interval.begin_ns, recorder.receipt.count(), recorder.oldest_waiting_ns));
+        };
+        run_watched(VirtualClock::default(), &options, &behaviour, 1, &mut observer);
+        let waiting: Vec<u64> = seen.iter().map(|(.., waiting)| *waiting).collect();
+        assert_eq!(waiting[..6], [0, 0, seconds(1), seconds(2), 0, 0], "{seen:?}");
+        assert!(seen[2].1 <= 1 && seen[3].1 == 0 && seen[4].1 > 290, "{seen:?}");
+    }
 }
 
 #[test]

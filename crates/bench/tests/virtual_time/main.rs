@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod broken_connections;
+mod interrupted;
 mod known_stalls;
 mod listening;
 mod simulated;

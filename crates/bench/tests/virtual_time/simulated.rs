@@ -200,6 +200,17 @@ pub(crate) fn run_on(
     behaviour: &Behaviour,
     connections: usize,
 ) -> Outcome {
+    run_watched(clock, options, behaviour, connections, &mut |_: &engine::Interval<'_>| {})
+}
+
+/// The same, with somebody who is told about each interval.
+pub(crate) fn run_watched(
+    clock: VirtualClock,
+    options: &LoadOptions,
+    behaviour: &Behaviour,
+    connections: usize,
+    observer: &mut dyn engine::Observer,
+) -> Outcome {
     let clock = Arc::new(clock);
     let requesters =
         (0..connections).map(|_| Box::new(Simulated::new(&clock, behaviour)) as Box<dyn Requester>).collect();
@@ -210,7 +221,7 @@ pub(crate) fn run_on(
     options.reconnect = options.reconnect.map(|reconnect| Reconnect { aside: false, ..reconnect });
     let clock: Arc<dyn Clock> = clock;
     let stop = Arc::new(AtomicBool::new(false));
-    engine::run(&options, requesters, &clock, &stop, &mut |_: &engine::Interval<'_>| {}).unwrap().0
+    engine::run(&options, requesters, &clock, &stop, observer).unwrap().0
 }
 
 /// Whether two times agree to the histogram's three digits, and a given rest.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
 
 use clap::Args;
 use tailrace_bench::remote::{Agent, AgentOptions, Key};
@@ -13,13 +14,13 @@ use crate::output::print;
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Prints a line that begins with `ready` when it listens, and serves one coordinator at a time until Ctrl-C or SIGTERM.\n\
-    Coordinator and agents prove to each other that they have the same key; whoever has it can make load with this machine\n\
+    after_help = "Prints a line that begins with `ready` when it listens, and serves one coordinator at a time until Ctrl-C or SIGTERM. \
+    Coordinator and agents prove to each other that they have the same key; whoever has it can make load with this machine \
     towards any address that it reaches.\n\n\
     Examples:\n  \
     tailrace bench agent --new-key agents.key\n  \
     tailrace bench agent --listen 0.0.0.0:7400 --key-file agents.key\n  \
-    tailrace bench run --system nats --address nats:4222 --agent one:7400 --agent two:7400 --agent-key-file agents.key"
+    tailrace bench run --system nats --address nats:4222 --agent one:7400 --agent-key-file agents.key"
 )]
 pub(super) struct AgentArguments {
     /// Where to listen; port 0 picks a free one
@@ -47,7 +48,7 @@ pub(super) fn run(arguments: &AgentArguments) -> Result<ExitCode, Failure> {
     let options = AgentOptions {
         listen: listen.clone(),
         key: Key::read(path)?,
-        clock_shift_ns: arguments.clock_shift_ns,
+        clock_shift_ns: Arc::new(AtomicI64::new(arguments.clock_shift_ns)),
     };
     // Before the line that says ready: whoever waits for it may send a signal at once.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

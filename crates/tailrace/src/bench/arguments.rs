@@ -24,21 +24,32 @@ use crate::topic::key_value;
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Latency counts from the moment a message was due, not from when it was sent: a system that stalls is charged\n\
-    for every message that should have been sent meanwhile. Percentiles go to six nines and the exact maximum.\n\n\
+    after_help = "Latency counts from the moment a message was due, not from when it was sent: a system that stalls is charged \
+    for every message that should have been sent meanwhile. Percentiles go to six nines, as far as the number of messages carries them, and \
+    to the exact maximum.\n\n\
     Examples:\n  \
     tailrace bench run --system tcp-echo --rate 3000\n  \
     tailrace bench run --system nats --rate 20k --size 1KiB --connections 25 --threads 2\n  \
     tailrace bench run --system jetstream --set storage=file --schedule poisson --out results/js-1\n  \
     tailrace bench run --system redis --steps 1k:10s,5k:10s,0:2s,5k:10s\n\n\
-    Status 1: the run is invalid because the generator was late, a connection was broken at its end, or an agent was lost.\n\
-    Status 3: nothing was measured, because all messages were sent within the warm-up. docs/benchmarking.md says how to\n\
-    measure, how to read the result, what a plan looks like, and what is not built yet."
+    Status 1: the run, or a round of the plan, is invalid (the reason is told), a connection was broken at its end, or an agent was \
+    lost.\n\n\
+    Status 3: nothing was measured, because all messages were sent within the warm-up.\n\n\
+    docs/benchmarking.md says how to measure, how to read the result, what a plan looks like, and what is not built yet."
 )]
 pub(crate) struct RunArguments {
-    /// A plan of several runs, in turn; only --out, -o, -q and --progress go with it
+    /// A plan of several runs, in turn; only --out, -o, -q, --progress and the options of plans go with it
     #[arg(value_name = "PLAN.toml")]
     pub(super) plan: Option<PathBuf>,
+    /// Of a plan: run an invalid round so many times more
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(super) repeat_invalid: u32,
+    /// Of a plan: run what has a result already once more: everything, or SYSTEM, SYSTEM/WORKLOAD, SYSTEM/WORKLOAD/round-N; may be repeated
+    #[arg(long, value_name = "WHAT", requires = "plan", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub(super) force: Vec<String>,
+    /// Of a plan: go on without trouble that cannot be made here; results are marked
+    #[arg(long, requires = "plan")]
+    pub(super) without_trouble_if_impossible: bool,
     /// What to measure; see `tailrace bench systems`
     #[arg(
         long,
@@ -148,6 +159,12 @@ pub(crate) struct RunArguments {
     /// What is done to it.
     #[arg(skip)]
     pub(super) signals: Vec<PlannedDeed>,
+    /// Trouble that was asked for and could not be made, in words.
+    #[arg(skip)]
+    pub(super) trouble_not_made: Vec<String>,
+    /// Headlines of the runs that stood in this one's place before.
+    #[arg(skip)]
+    pub(super) earlier_attempts: Vec<String>,
     /// What else is done to the system on purpose, in words.
     #[arg(skip)]
     pub(super) trouble: Vec<String>,
@@ -230,6 +247,7 @@ impl RunArguments {
             system_commit: self.commit_command_output.clone().or(told.commit),
             version_command_output: self.version_command_output.clone(),
             trouble: self.trouble.clone(),
+            ..Origin::default()
         }
     }
 

@@ -14,11 +14,11 @@ use tailrace_bench::recorder::{Distribution, interval_log};
 use tailrace_bench::report::{Chart, Horizontal, Line, Stroke, latency_points, read_hgrm};
 use tailrace_bench::schedule::{Rate, Schedule};
 use tailrace_bench::systems::{self, EchoProtocol, EchoServer, Settings, Target};
+use tailrace_bench::verdict::percentile;
 
 use super::arguments::nanoseconds;
 use super::live::successes;
 use super::run::stop_on_interrupt;
-use super::table::percentile;
 use crate::args::Output;
 use crate::failure::{Failure, plain};
 use crate::output::{print, print_json};
@@ -27,8 +27,8 @@ use crate::text::units::parse_duration;
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The system under test is an echo server within this program, frozen for the second half of the run. What must\n\
-    come out is computed by hand: with 100 s of 200 s frozen, p50 is the service time, p75 is 50 s and p99.99 is 100 s.\n\
+    after_help = "The system under test is an echo server within this program, frozen for the second half of the run. What must \
+    come out is computed by hand: with 100 s of 200 s frozen, p50 is the service time, p75 is 50 s and p99.99 is 100 s. \
     The open loop must show it; a closed loop is run beside it, to show how it hides it.\n\n\
     Examples:\n  \
     tailrace bench calibrate --svg stall.svg\n  \
@@ -171,7 +171,7 @@ fn measure(arguments: &CalibrateArguments, open: bool) -> Result<(Judged, Vec<Li
 }
 
 fn line(label: &str, points: Vec<(f64, f64)>, closed: bool, stroke: Stroke) -> Line {
-    Line { label: label.to_owned(), points, colour: usize::from(closed), stroke }
+    Line { label: label.to_owned(), points, colour: usize::from(closed), stroke, ..Line::default() }
 }
 
 /// The picture, if one is asked for.
@@ -187,6 +187,7 @@ fn draw(arguments: &CalibrateArguments, measured: &[(Judged, Vec<Line>)]) -> Res
         logarithmic: true,
         horizontal: Horizontal::Percentile,
         lines: measured.iter().flat_map(|(_, lines)| lines).cloned().collect(),
+        ..Chart::default()
     };
     if let Some(path) = &arguments.svg {
         std::fs::write(path, chart.svg())

@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Value, json};
 use tailrace_bench::compare::{Comparison, compare};
+use tailrace_bench::recorder::Mishaps;
+use tailrace_bench::verdict::Verdict;
 
 use super::results;
 use crate::args::Output;
@@ -15,7 +17,7 @@ use crate::text::table::Table;
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A and B are folders: of one run (bench run --out), or of several such folders. One run is one observation;\n\
+    after_help = "A and B are folders: of one run (bench run --out), or of several such folders. One run is one observation; \
     four runs or more on each side can show a difference that is unlikely to be noise (p below 0.05).\n\n\
     Example: tailrace bench compare results/before results/after"
 )]
@@ -45,40 +47,57 @@ const P_VALUE_DIFFERENT: f64 = 0.05;
 pub(super) fn run(arguments: &CompareArguments) -> Result<ExitCode, Failure> {
     let (a, b) = (results::load(&arguments.a, 1)?, results::load(&arguments.b, 1)?);
     results::check_alike(&CONDITIONS, a.iter().chain(&b))?;
-    let mut rows = Vec::new();
+    let (mut rows, mut left_out) = (Vec::new(), Vec::new());
     for name in ["acknowledgement", "receipt"] {
         for (quantile, label) in COMPARED {
             let pick = |runs: &[Value]| -> Option<Vec<f64>> {
                 runs.iter().map(|run| run["latency"][name]["quantiles_ns"][quantile].as_f64()).collect()
             };
             let found = pick(&a).zip(pick(&b)).and_then(|(a, b)| compare(&a, &b));
-            rows.extend(found.map(|found| (name, label, found)));
+            let is_measured = a.iter().chain(&b).all(|run| run["latency"][name].is_object());
+            match found {
+                Some(found) => rows.push((name, label, found)),
+                None if is_measured => left_out.push(format!("{name} {label}")),
+                None => {}
+            }
         }
     }
     if rows.is_empty() {
         return Err("the two sets have no distribution in common".into());
     }
     match arguments.output {
-        Output::Json => print_json(&json(&a, &b, &rows))?,
-        Output::Text => print(&render(&a, &b, &rows))?,
+        Output::Json => print_json(&json(&a, &b, &rows, &left_out))?,
+        Output::Text => print(&render(&a, &b, &rows, &left_out))?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
 type Row<'a> = (&'a str, &'a str, Comparison);
 
-fn json(a: &[Value], b: &[Value], rows: &[Row<'_>]) -> Value {
+fn json(a: &[Value], b: &[Value], rows: &[Row<'_>], left_out: &[String]) -> Value {
     let rows: Vec<Value> = rows
         .iter()
         .map(|(name, label, found)| {
             json!({"distribution": name, "percentile": label, "differs": found.p_value < P_VALUE_DIFFERENT, "comparison": found})
         })
         .collect();
-    json!({"runs_a": a.len(), "runs_b": b.len(), "rows": rows})
+    let mishaps = |runs: &[Value]| {
+        let mut all = Mishaps::default();
+        runs.iter().for_each(|run| all.add(&Mishaps::of_result(run)));
+        all
+    };
+    let verdicts = |runs: &[Value]| -> Vec<String> {
+        runs.iter().map(|run| Verdict::of_result(run).headline()).collect()
+    };
+    json!({
+        "runs_a": a.len(), "runs_b": b.len(), "rows": rows, "left_out": left_out,
+        "mishaps_a": mishaps(a), "mishaps_b": mishaps(b), "verdicts_a": verdicts(a), "verdicts_b": verdicts(b),
+    })
 }
 
-fn render(a: &[Value], b: &[Value], rows: &[Row<'_>]) -> String {
-    let mut table = Table::new(0, &["MILLISECONDS", "", "A", "B", "B/A", "NOISE A", "NOISE B", "P", ""]);
+fn render(a: &[Value], b: &[Value], rows: &[Row<'_>], left_out: &[String]) -> String {
+    let mut table =
+        Table::new(0, &["MILLISECONDS", "", "A", "B", "B/A", "95 %", "NOISE A", "NOISE B", "P", ""]);
     for (name, label, found) in rows {
         let verdict = if found.p_value < P_VALUE_DIFFERENT { "differs" } else { "no difference shown" };
         table.row(vec![
@@ -87,6 +106,7 @@ fn render(a: &[Value], b: &[Value], rows: &[Row<'_>]) -> String {
             format!("{:.3}", found.median_a / 1e6),
             format!("{:.3}", found.median_b / 1e6),
             format!("{:.2}", found.ratio),
+            found.ratio_interval.map_or_else(|| "-".to_owned(), |(low, high)| format!("{low:.2}..{high:.2}")),
             format!("x{:.2}", found.spread_a),
             format!("x{:.2}", found.spread_b),
             format!("{:.3}", found.p_value),
@@ -95,7 +115,14 @@ fn render(a: &[Value], b: &[Value], rows: &[Row<'_>]) -> String {
     }
     let mut text = format!("A: {} runs of {}, B: {} runs of {}\n", a.len(), system(a), b.len(), system(b));
     text.push_str(&table.render());
-    text.push_str("A and B are medians over runs; noise is the largest run over the smallest.\n");
+    text.push_str(
+        "A and B are medians over runs; 95 %: between these the true B/A lies, by a bootstrap over runs; noise is the largest run over the \
+         smallest.\n",
+    );
+    if !left_out.is_empty() {
+        text.push_str(&format!("left out, as not every run tells it: {}\n", left_out.join(", ")));
+    }
+    text.push_str(&results::worth(&[("A", a), ("B", b)]));
     let least = Comparison::p_value_least(a.len(), b.len());
     if least >= P_VALUE_DIFFERENT {
         text.push_str(&format!(

@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use tailrace_bench::engine::Interval;
+use tailrace_bench::recorder::confidence::messages_needed;
 use tailrace_bench::recorder::{Distribution, Outcomes, Recorder};
 
 use super::table::milliseconds;
@@ -49,13 +50,16 @@ impl Live {
     }
 }
 
-/// p50/p99/p99.9/max in milliseconds.
+/// p50/p99/p99.9/max in milliseconds, as far as there are messages enough.
 fn brief(recorder: &Recorder) -> String {
     let felt = felt(recorder).together();
     if felt.count() == 0 {
         return "-".to_owned();
     }
-    let at = |quantile| milliseconds(felt.at_quantile_ns(quantile));
+    let at = |quantile| {
+        let is_told = felt.count() >= messages_needed(quantile);
+        if is_told { milliseconds(felt.at_quantile_ns(quantile)) } else { "-".to_owned() }
+    };
     format!("{}/{}/{}/{} ms", at(0.5), at(0.99), at(0.999), milliseconds(felt.max_ns()))
 }
 
@@ -67,4 +71,18 @@ pub(super) fn felt(recorder: &Recorder) -> &Outcomes {
 /// The distribution that is judged: successes of what is felt.
 pub(super) fn successes(recorder: &Recorder) -> &Distribution {
     &felt(recorder).success
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_of_few_messages_tells_little() {
+        let mut recorder = Recorder::default();
+        assert_eq!(brief(&recorder), "-");
+        recorder.receipt.success.record_n(1_000_000, 400);
+        let told = brief(&recorder);
+        assert!(told.starts_with("1.000/1.000/-/1.000"), "{told}");
+    }
 }

@@ -12,7 +12,7 @@ use super::run::stop_on_interrupt;
 use super::secrets;
 use crate::failure::{Failure, plain};
 use crate::output::print;
-use crate::text::units::{parse_bytes, parse_duration};
+use crate::text::units::{bytes_with_unit, duration_with_unit, parse_duration};
 
 /// Random events are planned this far ahead.
 const HORIZON: Duration = Duration::from_secs(7 * 86_400);
@@ -21,12 +21,13 @@ const HORIZON: Duration = Duration::from_secs(7 * 86_400);
 #[command(after_help = "Trouble is a list of KEY=VALUE:\n  \
     latency=5ms          added to everything\n  \
     jitter=2ms           up to this much more, at random\n  \
-    bandwidth=10MiB      bytes per second\n  \
+    bandwidth=10MiB      so much per second\n  \
     stall=10s:2s         from second 10 on nothing passes for 2 s, then everything; may be repeated\n  \
     stalls=30s:500ms     stalls of 500 ms at random, 30 s apart in the mean\n\
-    A stall in one direction is a one-way cut. Times count from the line that begins with `ready`. The same seed makes the\n\
-    same trouble.\n\n\
-    Example: tailrace bench proxy --to 127.0.0.1:4222 --listen 127.0.0.1:5222 --both latency=1ms --to-client stall=10s:2s")]
+\nNumbers need a unit: ms, s, m, h; B, KiB, MiB, GiB. A stall in one direction is a one-way cut. Times count from the line that begins \
+    with `ready`. The same seed makes the same trouble.\n\n\
+    Example:\n  \
+    tailrace bench proxy --to 127.0.0.1:4222 --both latency=1ms --to-client stall=10s:2s")]
 pub(super) struct ProxyArguments {
     /// Where to forward to
     #[arg(long, value_name = "HOST:PORT")]
@@ -44,10 +45,10 @@ pub(super) struct ProxyArguments {
     #[arg(long, value_name = "KEY=VALUE,...")]
     to_client: Option<String>,
     /// Reset all connections at this time; may be repeated
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration_with_unit)]
     reset: Vec<Duration>,
     /// Reset all connections at random, this far apart in the mean
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration_with_unit)]
     resets: Option<Duration>,
     /// What all chance is made of
     #[arg(long, default_value_t = 1)]
@@ -82,6 +83,24 @@ impl ProxyArguments {
     }
 }
 
+impl ProxyArguments {
+    /// What is planned for a time at which a run of this length is over, if anything is. Chance is not planned.
+    pub(super) fn beyond(&self, length: Duration) -> Result<Option<String>, Failure> {
+        if let Some(reset) = self.reset.iter().find(|reset| **reset >= length) {
+            return Ok(Some(format!("reset={reset:?}")));
+        }
+        let texts = self.both.iter().chain(&self.to_server).chain(&self.to_client);
+        for part in texts.flat_map(|text| text.split(',')) {
+            if let Some(stall) = part.strip_prefix("stall=")
+                && pair(stall)?.0 >= length
+            {
+                return Ok(Some(part.to_owned()));
+            }
+        }
+        Ok(None)
+    }
+}
+
 pub(super) fn run(arguments: &ProxyArguments) -> Result<ExitCode, Failure> {
     let options = arguments.options()?;
     let begun = Instant::now();
@@ -103,9 +122,9 @@ fn add(trouble: &mut Trouble, text: &str, seed: u64) -> Result<(), Failure> {
         let (key, value) =
             part.split_once('=').ok_or_else(|| format!("'{part}' is no trouble: expected KEY=VALUE"))?;
         match key {
-            "latency" => trouble.latency += parse_duration(value)?,
-            "jitter" => trouble.jitter += parse_duration(value)?,
-            "bandwidth" => trouble.bandwidth = parse_bytes(value)?,
+            "latency" => trouble.latency += duration_with_unit(value)?,
+            "jitter" => trouble.jitter += duration_with_unit(value)?,
+            "bandwidth" => trouble.bandwidth = bytes_with_unit(value)?,
             "stall" => {
                 let (at, length) = pair(value)?;
                 trouble.stalls.push(at..at + length);
@@ -127,7 +146,7 @@ fn pair(value: &str) -> Result<(Duration, Duration), Failure> {
     let (first, second) = value
         .split_once(':')
         .ok_or_else(|| format!("'{value}' is no pair of times: expected for instance 10s:2s"))?;
-    Ok((parse_duration(first)?, parse_duration(second)?))
+    Ok((duration_with_unit(first)?, duration_with_unit(second)?))
 }
 
 fn positive(what: &str, duration: Duration) -> Result<Duration, Failure> {
@@ -150,6 +169,16 @@ mod tests {
         assert_eq!(trouble.stalls, [seconds(10)..seconds(12), seconds(20)..seconds(21)]);
         for wrong in ["", "latency", "latency=x", "rain=1s", "stall=5s", "stalls=0s:1s"] {
             add(&mut Trouble::default(), wrong, 1).unwrap_err();
+        }
+        for (bare, words) in [
+            ("latency=50", "'50' has no unit: expected for instance 50ms or 50s"),
+            ("jitter=0.5", "'0.5' has no unit"),
+            ("bandwidth=10", "'10' has no unit: expected for instance 10MiB, 10KiB or 10B"),
+            ("stall=10:2s", "'10' has no unit"),
+            ("stalls=30s:2", "'2' has no unit"),
+        ] {
+            let error = add(&mut Trouble::default(), bare, 1).unwrap_err().to_string();
+            assert!(error.starts_with(words), "{error}");
         }
     }
 }

@@ -3,8 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use tailrace_bench::recorder::Mishaps;
+use tailrace_bench::verdict::{Verdict, VerdictKind};
 
 use crate::failure::{Failure, plain};
+use crate::text::table::Table;
+
+/// Different verdicts of a set that are shown.
+const HEADLINES_SHOWN: usize = 5;
 
 /// How deep the runs of a plan lie in its folder: SYSTEM/WORKLOAD/round-N.
 pub(super) const PLAN_DEPTH: u32 = 3;
@@ -21,10 +27,14 @@ pub(super) fn load(folder: &Path, depth: u32) -> Result<Vec<Value>, Failure> {
         let bytes = std::fs::read(&path).map_err(|error| wrong(&path, &error))?;
         let run: Value = serde_json::from_slice(&bytes)
             .map_err(|error| format!("{} is no result: {error}", path.display()))?;
-        if run["valid"] != true || run["interrupted"] == true {
+        let verdict = Verdict::of_result(&run);
+        if matches!(
+            verdict.kind(),
+            VerdictKind::Invalid | VerdictKind::Interrupted | VerdictKind::NothingMeasured
+        ) {
+            let (path, headline) = (path.display(), verdict.headline());
             return Err(format!(
-                "{} is of a run that was invalid or interrupted: leave it out",
-                path.display()
+                "{path}: {headline}; leave it out, or run it again (a plan's own command does)"
             )
             .into());
         }
@@ -53,6 +63,38 @@ fn find(folder: &Path, depth: u32, files: &mut Vec<PathBuf>) -> Result<(), Failu
         }
     }
     Ok(())
+}
+
+/// Sets of runs, a row each: how many, what went wrong in them, and what they are worth; below it why some are doubtful.
+pub(super) fn worth(sets: &[(&str, &[Value])]) -> String {
+    let mut head = vec!["", "RUNS"];
+    head.extend(Mishaps::COLUMNS);
+    head.push("VALID");
+    let mut table = Table::new(0, &head);
+    let mut reasons = String::new();
+    for (name, runs) in sets {
+        let mut mishaps = Mishaps::default();
+        let (mut doubtful, mut headlines) = (0, Vec::new());
+        for run in *runs {
+            mishaps.add(&Mishaps::of_result(run));
+            let verdict = Verdict::of_result(run);
+            doubtful += usize::from(verdict.kind() == VerdictKind::Doubtful);
+            if !verdict.reasons().is_empty() && !headlines.contains(&verdict.headline()) {
+                headlines.push(verdict.headline());
+            }
+        }
+        let mut cells = vec![(*name).to_owned(), runs.len().to_string()];
+        cells.extend(mishaps.cells());
+        cells.push(if doubtful == 0 { "all".to_owned() } else { format!("all, {doubtful} doubtful") });
+        table.row(cells);
+        for headline in headlines.iter().take(HEADLINES_SHOWN) {
+            reasons.push_str(&format!("{name}: {headline}\n"));
+        }
+        if let Some(more) = headlines.len().checked_sub(HEADLINES_SHOWN).filter(|more| *more > 0) {
+            reasons.push_str(&format!("{name}: and {more} more\n"));
+        }
+    }
+    format!("{}{}\n{reasons}", table.render(), Mishaps::LEGEND)
 }
 
 /// Whether all runs have the same values of these keys.

@@ -10,10 +10,11 @@ use std::time::{Duration, SystemTime};
 use tailrace_bench::clock::{Clock, MonotonicClock};
 use tailrace_bench::engine::{Interval, LoadOptions, Outcome};
 use tailrace_bench::error::BenchError;
-use tailrace_bench::report::Summary;
+use tailrace_bench::report::{Summary, rfc3339};
 use tailrace_bench::requester::Requester;
 use tailrace_bench::sampler::Sampler;
 use tailrace_bench::systems::{self, Target};
+use tailrace_bench::verdict::VerdictKind;
 use tailrace_bench::version::{self, Told};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -21,16 +22,16 @@ use super::arguments::RunArguments;
 use super::driver::Driver;
 use super::files::Files;
 use super::live::Live;
-use super::signals::Signals;
+use super::signals::{Done, Signals};
 use super::table;
 use crate::args::Output;
 use crate::failure::{Failure, Status, complain, complain_with, note, plain};
 use crate::output::{print, print_json};
+use crate::text::units::plural;
 
 /// What a run measured, whether or not it could be written down.
 pub(super) struct Finished {
     pub(super) summary: Summary,
-    pub(super) outcome: Outcome,
     /// Why it could not be written.
     pub(super) unwritten: Option<Failure>,
 }
@@ -44,10 +45,16 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
         Output::Text => print(&table::render(&finished.summary))?,
         Output::Json => print_json(&finished.summary)?,
     }
-    let status = status(&finished.outcome);
+    let status = status(&finished.summary);
     match finished.unwritten {
         Some(error) => Err(error),
-        None => Ok(status),
+        None => {
+            arguments
+                .out
+                .as_deref()
+                .map_or(Ok(()), |out| super::report::leave_page(out, arguments.output))?;
+            Ok(status)
+        }
     }
 }
 
@@ -78,7 +85,9 @@ pub(super) fn execute(arguments: &RunArguments, stop: &Arc<AtomicBool>) -> Resul
     let signals =
         server.as_ref().map(|server| Signals::start(Arc::clone(server), arguments.signals.clone(), lead));
     let address = driver.address().map(str::to_owned);
+    let started = SystemTime::now();
     let driven = driver.run(&options, &clock, stop, &mut observer);
+    let ended = SystemTime::now();
     let signals = signals.map(Signals::finish).unwrap_or_default();
     let mut resources = sampler.map(Sampler::finish).unwrap_or_default();
     live.clear();
@@ -92,12 +101,23 @@ pub(super) fn execute(arguments: &RunArguments, stop: &Arc<AtomicBool>) -> Resul
         *text = arguments.without_secrets(text);
     }
     let mut origin = arguments.origin(version);
-    origin.trouble.extend(signals);
+    origin.trouble.extend(signals.iter().map(|done| done.told.clone()));
     let count = arguments.connections as usize;
     let mut summary = Summary::new(&arguments.system, address.as_deref(), count, &options, &outcome, origin);
-    summary.remote = driven.report;
+    if let Some(report) = driven.report {
+        summary.come_from(report);
+    }
+    summary.lack_trouble(not_made(arguments, &signals, &outcome), arguments.without_trouble_if_impossible);
+    summary.earlier_attempts.clone_from(&arguments.earlier_attempts);
+    (summary.origin.started_at, summary.origin.ended_at) = (rfc3339(started), rfc3339(ended));
     let unwritten = files.and_then(|files| files.finish(&summary, &outcome.total, &resources).err());
-    Ok(Finished { summary, outcome, unwritten })
+    Ok(Finished { summary, unwritten })
+}
+
+/// Trouble that was asked for and not made. Who stopped the run did not want the rest of it.
+fn not_made(arguments: &RunArguments, signals: &[Done], outcome: &Outcome) -> Vec<String> {
+    let signals = signals.iter().filter(|done| !done.made && !outcome.interrupted);
+    arguments.trouble_not_made.iter().cloned().chain(signals.map(|done| done.told.clone())).collect()
 }
 
 /// Connections that work, and the version that the system tells.
@@ -182,18 +202,29 @@ fn tear_down(mut requesters: Vec<Box<dyn Requester>>, outcome: &Outcome, stop: &
     }
 }
 
-fn status(outcome: &Outcome) -> ExitCode {
-    if let Some(reason) = &outcome.verdict.nothing_measured {
-        // Nobody's fault, unless something broke.
-        let status = if outcome.failures.is_empty() { Status::NothingMeasured } else { Status::Failed };
-        complain_with(&format!("nothing was measured: {reason}"), status);
-        return status.into();
+fn status(summary: &Summary) -> ExitCode {
+    let (verdict, failures) = (&summary.verdict, &summary.failures);
+    match verdict.kind() {
+        VerdictKind::NothingMeasured => {
+            // Nobody's fault, unless something broke.
+            let status = if failures.is_empty() { Status::NothingMeasured } else { Status::Failed };
+            let reason = verdict.nothing_measured.as_deref().unwrap_or_default();
+            complain_with(&format!("nothing was measured: {reason}"), status);
+            status.into()
+        }
+        VerdictKind::Invalid => {
+            complain(&format!("the run is invalid: {}", verdict.reasons().join("; ")));
+            ExitCode::FAILURE
+        }
+        VerdictKind::Valid | VerdictKind::Doubtful | VerdictKind::Interrupted => match failures.as_slice() {
+            [] => ExitCode::SUCCESS,
+            [first, ..] => {
+                let failures = plural(failures.len() as u64, "failure");
+                complain(&format!("the run ended with {failures}, the first: {first}"));
+                ExitCode::FAILURE
+            }
+        },
     }
-    if !outcome.verdict.is_valid() {
-        complain("the run is invalid: the generator was late, so the latencies are not the system's");
-        return ExitCode::FAILURE;
-    }
-    if outcome.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Tells this run's messages from those of others.

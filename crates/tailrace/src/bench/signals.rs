@@ -66,11 +66,30 @@ pub(super) struct PlannedDeed {
     pub(super) deed: Deed,
 }
 
+/// What became of a deed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Done {
+    /// What was done and when, or why not.
+    pub(super) told: String,
+    /// It was done.
+    pub(super) made: bool,
+}
+
+impl Done {
+    fn made(told: String) -> Self {
+        Self { told, made: true }
+    }
+
+    fn not_made(told: String) -> Self {
+        Self { told, made: false }
+    }
+}
+
 /// A thread that does what is planned until it is stopped.
 #[derive(Debug)]
 pub(super) struct Signals {
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Vec<String>>>,
+    thread: Option<JoinHandle<Vec<Done>>>,
 }
 
 impl Signals {
@@ -85,14 +104,14 @@ impl Signals {
     }
 
     /// Ends it; says what was done, and when.
-    pub(super) fn finish(mut self) -> Vec<String> {
+    pub(super) fn finish(mut self) -> Vec<Done> {
         self.stop.store(true, Ordering::Relaxed);
-        let lost = || vec!["no signal could be sent: no thread was to be had".to_owned()];
+        let lost = || vec![Done::not_made("no signal could be sent: no thread was to be had".to_owned())];
         self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_else(lost)
     }
 }
 
-fn work(server: &Server, planned: &[PlannedDeed], begun: Instant, stop: &AtomicBool) -> Vec<String> {
+fn work(server: &Server, planned: &[PlannedDeed], begun: Instant, stop: &AtomicBool) -> Vec<Done> {
     planned
         .iter()
         .map(|PlannedDeed { at, deed }| {
@@ -100,10 +119,10 @@ fn work(server: &Server, planned: &[PlannedDeed], begun: Instant, stop: &AtomicB
                 thread::sleep(LOOK);
             }
             if begun.elapsed() < *at {
-                return match deed {
+                return Done::not_made(match deed {
                     Deed::Signal(signal) => format!("{} not sent: the run ended before", signal.name()),
                     Deed::Start => "server not started again: the run ended before".to_owned(),
-                };
+                });
             }
             match deed {
                 Deed::Signal(signal) => send(server, *signal, begun),
@@ -113,20 +132,18 @@ fn work(server: &Server, planned: &[PlannedDeed], begun: Instant, stop: &AtomicB
         .collect()
 }
 
-fn send(server: &Server, signal: ServerSignal, begun: Instant) -> String {
-    let seconds = begun.elapsed().as_secs_f64();
-    let outcome = match server.signal(signal.number()) {
-        Ok(()) => String::new(),
-        Err(error) => format!(" failed: {error}"),
-    };
-    format!("{} to the server at {seconds:.3} s{outcome}", signal.name())
+fn send(server: &Server, signal: ServerSignal, begun: Instant) -> Done {
+    let told = format!("{} to the server at {:.3} s", signal.name(), begun.elapsed().as_secs_f64());
+    match server.signal(signal.number()) {
+        Ok(()) => Done::made(told),
+        Err(error) => Done::not_made(format!("{told} failed: {error}")),
+    }
 }
 
-fn start(server: &Server, begun: Instant, stop: &AtomicBool) -> String {
-    let at = begun.elapsed().as_secs_f64();
-    let outcome = match server.start_again(stop) {
-        Ok(()) => format!(", ready at {:.3} s", begun.elapsed().as_secs_f64()),
-        Err(error) => format!(", but it was not ready: {error}"),
-    };
-    format!("server started again at {at:.3} s{outcome}")
+fn start(server: &Server, begun: Instant, stop: &AtomicBool) -> Done {
+    let told = format!("server started again at {:.3} s", begun.elapsed().as_secs_f64());
+    match server.start_again(stop) {
+        Ok(()) => Done::made(format!("{told}, ready at {:.3} s", begun.elapsed().as_secs_f64())),
+        Err(error) => Done::not_made(format!("{told}, but it was not ready: {error}")),
+    }
 }

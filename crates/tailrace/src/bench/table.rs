@@ -2,8 +2,9 @@
 
 use tailrace_bench::engine::{Break, Mode, QUANTILES};
 use tailrace_bench::remote::RemoteReport;
-use tailrace_bench::report::{Described, Summary};
+use tailrace_bench::report::{Described, Summary, Told, Untold};
 use tailrace_bench::systems::Role;
+use tailrace_bench::verdict::percentile;
 
 use crate::text::table::Table;
 use crate::text::units;
@@ -152,21 +153,52 @@ fn broken(found: &Break) -> String {
 }
 
 fn latencies(summary: &Summary) -> String {
-    let names: Vec<String> = QUANTILES
-        .iter()
-        .map(|quantile| if *quantile < 1.0 { percentile(*quantile) } else { "max".to_owned() })
-        .collect();
+    let names = QUANTILES.map(percentile);
     let mut head = vec!["MILLISECONDS"];
     head.extend(names.iter().map(String::as_str));
     head.push("COUNT");
     let mut table = Table::new(0, &head);
     for (name, described) in &summary.latency {
         table.row(row(shown(summary, name), described));
+        if !described.intervals_ns.is_empty() {
+            table.row(intervals(described));
+        }
     }
     for (name, described) in &summary.corrected {
         table.row(row(&format!("{}, corrected", shown(summary, name)), described));
     }
-    table.render()
+    let mut text = table.render();
+    text.push_str(&legend(summary));
+    text
+}
+
+/// What the signs in the table mean, as far as they are in it.
+fn legend(summary: &Summary) -> String {
+    let all = || summary.latency.values().chain(summary.corrected.values());
+    let mut text = String::new();
+    if all().any(|described| !described.intervals_ns.is_empty()) {
+        text.push_str("95 %: between these the true percentile lies with 95 %, as far as the number of messages tells it\n");
+    }
+    let too_few = all().flat_map(|described| &described.untold).filter_map(|(name, untold)| match untold {
+        Untold::TooFew { needed } => Some((*needed, name.parse().unwrap_or_default())),
+        _ => None,
+    });
+    let mut too_few: Vec<(u64, f64)> = too_few.collect();
+    too_few.sort_by_key(|(needed, _)| *needed);
+    too_few.dedup_by_key(|(needed, _)| *needed);
+    if !too_few.is_empty() {
+        let takes =
+            too_few.iter().map(|(needed, quantile)| format!("{} takes {needed}", percentile(*quantile)));
+        text.push_str(&format!("-: too few messages to tell; {}\n", takes.collect::<Vec<_>>().join(", ")));
+    }
+    if all().any(|described| {
+        QUANTILES.iter().any(|quantile| matches!(described.told(*quantile), Told::LessThan(_)))
+    }) {
+        text.push_str(
+            "<: smaller than what the clocks may be wrong by; no more is known than that it is below this\n",
+        );
+    }
+    text
 }
 
 /// Where the system answers requests, what comes back is a reply.
@@ -176,52 +208,51 @@ fn shown<'a>(summary: &Summary, name: &'a str) -> &'a str {
 
 fn row(name: &str, described: &Described) -> Vec<String> {
     let mut cells = vec![name.to_owned()];
-    for quantile in QUANTILES {
-        cells.push(milliseconds(described.quantiles_ns.get(&quantile.to_string()).copied().unwrap_or(0)));
-    }
+    cells.extend(QUANTILES.map(|quantile| described.told(quantile).text(milliseconds)));
     cells.push(described.count.to_string());
     cells
 }
 
-/// `p99.9`.
-pub(super) fn percentile(quantile: f64) -> String {
-    // Six decimals of a share are four of a percentage; trailing zeros say nothing.
-    let text = format!("{:.4}", quantile * 100.0);
-    format!("p{}", text.trim_end_matches('0').trim_end_matches('.'))
+/// The intervals below a row.
+fn intervals(described: &Described) -> Vec<String> {
+    let interval = |quantile| {
+        let found = described.interval_ns(quantile);
+        found.map_or_else(String::new, |(low, high)| format!("{}..{}", milliseconds(low), milliseconds(high)))
+    };
+    let mut cells = vec!["  95 %".to_owned()];
+    cells.extend(QUANTILES.map(interval));
+    cells
 }
 
 fn verdict(summary: &Summary) -> String {
-    if let Some(reason) = &summary.verdict.nothing_measured {
-        return format!("NOTHING MEASURED: {reason}\n");
+    let verdict = &summary.verdict;
+    let mut text = String::new();
+    for (number, line) in verdict.lines().iter().enumerate() {
+        text.push_str(if number == 0 { "" } else { "  " });
+        text.push_str(line);
+        text.push('\n');
     }
-    let mut text = match (summary.valid, summary.interrupted) {
-        (true, false) => "valid: the generator was on time\n".to_owned(),
-        (true, true) => "INTERRUPTED; what was measured until then is valid\n".to_owned(),
-        (false, _) => "INVALID\n".to_owned(),
-    };
-    for reason in &summary.verdict.invalid {
-        text.push_str(&format!("  {reason}\n"));
+    if verdict.nothing_measured.is_some() {
+        return text;
     }
-    for remark in &summary.verdict.remarks {
+    text.push_str(&floor(summary));
+    for remark in &verdict.remarks {
         text.push_str(&format!("note: {remark}\n"));
     }
-    let doubtful: Vec<String> =
-        summary.verdict.doubtful_quantiles.iter().map(|quantile| percentile(*quantile)).collect();
-    if !doubtful.is_empty() {
-        text.push_str(&format!(
-            "doubtful: at {} half of the latency or more may be the generator's own lateness\n",
-            doubtful.join(", ")
-        ));
-    }
-    let small = summary.remote.iter().flat_map(|remote| &remote.receipt_doubtful_quantiles);
-    let small: Vec<String> = small.map(|quantile| percentile(*quantile)).collect();
-    if !small.is_empty() {
-        let names = small.join(", ");
-        text.push_str(&format!(
-            "doubtful: receipt at {names} is smaller than the bound on the clocks' offset\n"
-        ));
-    }
     text
+}
+
+/// Percentiles of the floor.
+const FLOOR: [f64; 4] = [0.5, 0.9, 0.99, 1.0];
+
+/// The least that this run could have shown. Only in the open loop is lateness a part of latencies.
+fn floor(summary: &Summary) -> String {
+    let Some(lateness) = summary.latency.get("lateness").filter(|_| summary.mode == Mode::OpenLoop) else {
+        return String::new();
+    };
+    let told = FLOOR
+        .map(|quantile| format!("{} {}", percentile(quantile), lateness.told(quantile).text(milliseconds)));
+    format!("floor: a system that takes no time would have shown {} ms here (lateness)\n", told.join(", "))
 }
 
 #[cfg(test)]
@@ -229,8 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_percentiles() {
-        assert_eq!(QUANTILES.map(percentile).join(" "), "p50 p75 p90 p99 p99.9 p99.99 p99.999 p99.9999 p100");
+    fn three_decimals() {
         assert_eq!(milliseconds(1_234_567), "1.234");
     }
 }

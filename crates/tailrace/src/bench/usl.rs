@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use tailrace_bench::report::{Chart, Horizontal, Line, Stroke};
 use tailrace_bench::scalability::{Fit, Point, fit};
+use tailrace_bench::verdict::Verdict;
 
 use super::results;
 use crate::args::Output;
@@ -17,7 +18,7 @@ use crate::text::units;
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "X(N) = gamma N / (1 + sigma (N - 1) + kappa N (N - 1)), fitted to throughput by least squares; each run is one observation.\n\
+    after_help = "X(N) = gamma N / (1 + sigma (N - 1) + kappa N (N - 1)), fitted to throughput by least squares; each run is one observation. \
     Runs of one system that differ in their load only, at four different loads or more; six and more tell something.\n\n\
     Examples:\n  \
     tailrace bench run docs/benchmarks/plans/scalability.toml --out results\n  \
@@ -95,8 +96,11 @@ pub(super) fn run(arguments: &UslArguments) -> Result<ExitCode, Failure> {
     match arguments.output {
         Output::Json => print_json(&json!({
             "system": system, "load": arguments.load.name(), "runs": runs.len(), "fit": fit,
+            "verdicts": runs.iter().map(|run| Verdict::of_result(run).headline()).collect::<Vec<_>>(),
         }))?,
-        Output::Text => print(&render(&fit, system, arguments.load))?,
+        Output::Text => {
+            print(&(render(&fit, system, arguments.load) + &results::worth(&[("runs", &runs[..])])))?
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -199,18 +203,20 @@ fn chart(fit: &Fit, system: &str, load: LoadKind) -> Chart {
     let seen = fit.residuals.iter().map(|row| (row.point.load, row.point.throughput));
     Chart {
         title: format!("{system}: throughput by load ({})", load.name()),
+        across: load.name().to_owned(),
         vertical: "messages per second".to_owned(),
-        logarithmic: false,
         horizontal: Horizontal::Number,
         lines: vec![
+            Line { label: "fitted law".to_owned(), points: curve.collect(), ..Line::default() },
             Line {
-                label: "fitted law".to_owned(),
-                points: curve.collect(),
-                colour: 0,
-                stroke: Stroke::Solid,
+                label: "runs".to_owned(),
+                points: seen.collect(),
+                colour: 1,
+                stroke: Stroke::Dots,
+                ..Line::default()
             },
-            Line { label: "runs".to_owned(), points: seen.collect(), colour: 1, stroke: Stroke::Dots },
         ],
+        ..Chart::default()
     }
 }
 

@@ -34,6 +34,26 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).ok_or_else(|| format!("'{text}' is too large"))
 }
 
+/// [`parse_duration`], where a number alone might mean anything.
+pub(crate) fn duration_with_unit(text: &str) -> Result<Duration, String> {
+    if is_bare(text) {
+        return Err(format!("'{text}' has no unit: expected for instance {text}ms or {text}s"));
+    }
+    parse_duration(text)
+}
+
+/// [`parse_bytes`], where a number alone might mean anything.
+pub(crate) fn bytes_with_unit(text: &str) -> Result<u64, String> {
+    if is_bare(text) {
+        return Err(format!("'{text}' has no unit: expected for instance {text}MiB, {text}KiB or {text}B"));
+    }
+    parse_bytes(text)
+}
+
+fn is_bare(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+}
+
 /// Reads a rate per second: `1000`, `1000/s`, `20k`, `1.5M` (powers of 1,000).
 pub(crate) fn parse_rate(text: &str) -> Result<f64, String> {
     let wrong = || format!("'{text}' is no rate: expected for instance 1000, 20k or 20k/s");

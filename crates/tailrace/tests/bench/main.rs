@@ -1,7 +1,10 @@
 //! `tailrace bench` as people and scripts use it.
 
 mod agents;
+mod plans;
+mod reports;
 mod runs;
 #[path = "../support/mod.rs"]
 mod support;
 mod trouble;
+mod verdicts;

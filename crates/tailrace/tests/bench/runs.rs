@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::plans;
 use crate::support::{Server, command, failure, free_addresses, run, success};
 use serde_json::Value;
 use tailrace_bench::systems::{EchoProtocol, EchoServer};
@@ -98,7 +99,7 @@ fn messages_that_end_within_the_warm_up_are_no_fault_of_the_generator() {
     assert_eq!(text, "tailrace: nothing was measured: the 1000 messages were sent within the warm-up\n");
     let shown = String::from_utf8(output.stdout).unwrap();
     assert!(shown.contains("NOTHING MEASURED: the 1000 messages were sent"), "{shown}");
-    assert!(!shown.contains("INVALID") && !shown.contains("doubtful"), "{shown}");
+    assert!(!shown.contains("INVALID") && !shown.contains("doubtful") && !shown.contains("floor"), "{shown}");
 }
 
 #[test]
@@ -286,7 +287,7 @@ fn a_plan_takes_turns_starts_servers_and_goes_on_where_it_stopped() {
     );
     std::fs::write(&plan, &text).unwrap();
     let arguments = ["bench", "run", plan.to_str().unwrap(), "--out", out.to_str().unwrap(), "-o", "json"];
-    let results: Value = serde_json::from_slice(&success(run(&arguments))).unwrap();
+    let results: Value = serde_json::from_slice(plans::ran(&run(&arguments))).unwrap();
     let runs: Vec<_> = results.as_array().unwrap().iter().map(|row| (&row["system"], &row["runs"])).collect();
     assert_eq!(runs, [(&Value::from("noop"), &Value::from(2)), (&Value::from("echo"), &Value::from(2))]);
     let folder = out.join("echo/w/round-2");
@@ -308,10 +309,11 @@ fn a_plan_takes_turns_starts_servers_and_goes_on_where_it_stopped() {
     ];
     success(run(&report));
     let text_of_page = std::fs::read_to_string(&page).unwrap();
-    assert!(text_of_page.contains("<h2>w</h2>") && text_of_page.matches("<svg").count() == 11);
-    // Each of them as SVG and as PNG.
-    assert_eq!(std::fs::read_dir(&svg).unwrap().count(), 22);
-    assert!(std::fs::read(svg.join("chart-11.png")).unwrap().starts_with(b"\x89PNG"));
+    // Four charts of messages and those of resources that are not all 0; each of them as SVG and as PNG, with an index.
+    let charts = text_of_page.matches("<div class=\"wide\">").count();
+    assert!(text_of_page.contains("<h2>w <span") && (7..=11).contains(&charts), "{charts}");
+    assert_eq!(std::fs::read_dir(&svg).unwrap().count(), 2 * charts + 1);
+    assert!(std::fs::read(svg.join(format!("chart-{charts}.png"))).unwrap().starts_with(b"\x89PNG"));
     let version = format!("tailrace {}", env!("CARGO_PKG_VERSION"));
     let result: Value = serde_json::from_slice(&std::fs::read(folder.join("result.json")).unwrap()).unwrap();
     assert_eq!(result["version_command_output"], version.as_str());
@@ -322,12 +324,13 @@ fn a_plan_takes_turns_starts_servers_and_goes_on_where_it_stopped() {
     // Three curves of resources: two generators, one server.
     let memory = text_of_page.split("<svg").find(|chart| chart.contains("w: memory in RAM")).unwrap();
     assert_eq!(memory.matches("<polyline").count(), 3, "{memory}");
-    assert!(memory.contains("echo, server") && memory.contains(">MiB<"), "{memory}");
-    // What is there is not run again; what is missing is.
-    let before = std::fs::metadata(folder.join("result.json")).unwrap().modified().unwrap();
+    assert!(memory.contains("echo: server") && memory.contains(">MiB<"), "{memory}");
+    // What is there and valid is not run again; what is missing is.
+    let valid = serde_json::json!({"valid": true, "interrupted": false, "system": "kept"}).to_string();
+    std::fs::write(folder.join("result.json"), &valid).unwrap();
     std::fs::remove_file(out.join("noop/w/round-1/result.json")).unwrap();
-    success(run(&arguments));
-    assert_eq!(std::fs::metadata(folder.join("result.json")).unwrap().modified().unwrap(), before);
+    plans::ran(&run(&arguments));
+    assert_eq!(std::fs::read_to_string(folder.join("result.json")).unwrap(), valid);
     assert!(out.join("noop/w/round-1/result.json").exists());
     // Another plan does not mix with it.
     std::fs::write(&plan, text.replace("rounds = 2", "rounds = 3")).unwrap();
@@ -425,8 +428,7 @@ fn a_killed_server_is_started_again_within_the_run() {
          [[workload]]\nname = 'w'\nrate = 200\nduration = '3s'\nwarm-up = '0s'\n"
     );
     std::fs::write(&plan, &text).unwrap();
-    let output = run(&["bench", "run", plan.to_str().unwrap(), "--out", out.to_str().unwrap()]);
-    success(output);
+    plans::ran(&run(&["bench", "run", plan.to_str().unwrap(), "--out", out.to_str().unwrap()]));
     let folder = out.join("echo/w/round-1");
     let result: Value = serde_json::from_slice(&std::fs::read(folder.join("result.json")).unwrap()).unwrap();
     let trouble: Vec<&str> =
@@ -472,7 +474,7 @@ fn a_plan_makes_trouble() {
          [[workload]]\nname = 'w'\nrate = 200\nduration = '1500ms'\nwarm-up = '0s'\n"
     );
     std::fs::write(&plan, &text).unwrap();
-    success(run(&["bench", "run", plan.to_str().unwrap(), "--out", out.to_str().unwrap()]));
+    plans::ran(&run(&["bench", "run", plan.to_str().unwrap(), "--out", out.to_str().unwrap()]));
     let result = std::fs::read(out.join("echo/w/round-1/result.json")).unwrap();
     let result: Value = serde_json::from_slice(&result).unwrap();
     let trouble: Vec<&str> =

@@ -8,13 +8,19 @@ use std::process::{Child, Command, Output};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use crate::support::{TAILRACE, command, failure, run, success};
+use crate::plans::{self, Plan, WORKLOAD};
+use crate::support::{TAILRACE, command, failure, run};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tailrace_bench::systems::{EchoProtocol, EchoServer};
 
 /// No run that is interrupted here takes nearly as long by itself.
 const PATIENCE: Duration = Duration::from_secs(40);
+
+/// What the server of the only run has said.
+fn log(plan: &Plan) -> String {
+    std::fs::read_to_string(plan.file("noop/w/round-1/server.log")).unwrap_or_default()
+}
 
 fn interrupt(child: &Child) {
     kill_process(Pid::from_child(child), Signal::INT).unwrap();
@@ -111,42 +117,10 @@ fn while_it_waits_for_the_last_answers() {
     assert_eq!(result["latency"]["receipt-timeout"]["count"], 50);
 }
 
-/// A plan in a folder, with room for its results.
-struct Plan {
-    dir: tempfile::TempDir,
-}
-
-impl Plan {
-    fn new(text: &str) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join("plan.toml"), text).unwrap();
-        Self { dir }
-    }
-
-    fn arguments(&self) -> [String; 3] {
-        let path = |name: &str| self.dir.path().join(name).to_str().unwrap().to_owned();
-        [path("plan.toml"), "--out".to_owned(), path("out")]
-    }
-
-    fn start(&self) -> Child {
-        bench(&self.arguments().each_ref().map(String::as_str))
-    }
-
-    fn file(&self, name: &str) -> std::path::PathBuf {
-        self.dir.path().join("out").join(name)
-    }
-
-    fn log(&self) -> String {
-        std::fs::read_to_string(self.file("noop/w/round-1/server.log")).unwrap_or_default()
-    }
-}
-
-const WORKLOAD: &str = "[[workload]]\nname = 'w'\nrate = 100\nduration = '200ms'\nwarm-up = '0s'\n";
-
 #[test]
 fn between_two_runs() {
     let plan = Plan::new(&format!("rounds = 2\npause = '600s'\n[[system]]\nsystem = 'noop'\n{WORKLOAD}"));
-    let child = plan.start();
+    let child = bench(&plan.words());
     until("a result", || plan.file("noop/w/round-1/result.json").exists());
     interrupt(&child);
     let output = ended(child);
@@ -154,7 +128,7 @@ fn between_two_runs() {
     assert!(text.ends_with("tailrace: interrupted: the same command goes on from here\n"), "{text}");
     // What was measured is told.
     let shown = String::from_utf8(output.stdout).unwrap();
-    assert!(shown.contains("acknowledgement") && shown.contains(" of 1\n"), "{shown}");
+    assert!(shown.contains("acknowledgement") && shown.contains(" of 1"), "{shown}");
     assert!(!plan.file("noop/w/round-2").exists());
 }
 
@@ -168,8 +142,8 @@ fn scripted(script: &str) -> Plan {
 }
 
 fn process_of(plan: &Plan) -> String {
-    until("the server's output", || plan.log().contains("up ") && plan.log().ends_with('\n'));
-    let log = plan.log();
+    until("the server's output", || log(&plan).contains("up ") && log(&plan).ends_with('\n'));
+    let log = log(&plan);
     let number = log.lines().find_map(|line| line.strip_prefix("up ")).unwrap();
     format!("/proc/{number}")
 }
@@ -177,7 +151,7 @@ fn process_of(plan: &Plan) -> String {
 #[test]
 fn while_a_server_is_not_ready() {
     let plan = scripted("exec sleep 600");
-    let child = plan.start();
+    let child = bench(&plan.words());
     let process = process_of(&plan);
     assert!(Path::new(&process).exists());
     interrupt(&child);
@@ -190,10 +164,10 @@ fn while_a_server_is_not_ready() {
 #[test]
 fn twice_while_a_server_does_not_end() {
     let plan = scripted("trap \"echo no\" TERM; while :; do sleep 1; done");
-    let child = plan.start();
+    let child = bench(&plan.words());
     let process = process_of(&plan);
     interrupt(&child);
-    until("the server heard it", || plan.log().contains("no\n"));
+    until("the server heard it", || log(&plan).contains("no\n"));
     interrupt(&child);
     assert_eq!(ended(child).status.code(), Some(130));
     until("the server's end", || !is_alive(&process));
@@ -239,8 +213,7 @@ fn a_full_disk_loses_the_files_and_not_the_result() {
 #[test]
 fn a_plan_goes_on_when_the_disk_has_room_again() {
     let plan = Plan::new(&format!("rounds = 1\npause = '0s'\n[[system]]\nsystem = 'noop'\n{WORKLOAD}"));
-    let arguments = plan.arguments();
-    let arguments = arguments.each_ref().map(String::as_str);
+    let arguments = plan.words();
     let output = on_a_full_disk(&arguments);
     let text = failure(&output, 1);
     assert!(text.contains("messages: 20 due, 20 sent, 20 acknowledged"), "{text}");
@@ -248,7 +221,7 @@ fn a_plan_goes_on_when_the_disk_has_room_again() {
     assert!(text.ends_with("tailrace: 1 runs failed; the same command tries them again\n"), "{text}");
     let result = plan.file("noop/w/round-1/result.json");
     assert!(!result.exists());
-    success(run(&[&["bench", "run"], &arguments[..]].concat()));
+    plans::ran(&run(&[&["bench", "run"], &arguments[..]].concat()));
     assert!(result.exists());
 }
 
@@ -277,9 +250,8 @@ fn a_disk_that_fills_up() {
     assert_eq!(without_verdict(&text), "tailrace: cannot write r: no space left on device\n");
 }
 
-/// The plan's server is tailrace itself, in a namespace where the machine allows that, and on the loopback where not.
-#[test]
-fn packets_are_lost_on_purpose_or_the_run_says_why_not() {
+/// A plan with trouble for packets, whose server is tailrace itself; with the folder of its data.
+fn packets_in_trouble() -> (Plan, tempfile::TempDir) {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let data = tempfile::tempdir().unwrap();
     let plan = Plan::new(&format!(
@@ -289,17 +261,80 @@ fn packets_are_lost_on_purpose_or_the_run_says_why_not() {
          '--nats', '{{host}}:{port}']\n{WORKLOAD}drain = '60s'\n",
         data.path().display()
     ));
+    (plan, data)
+}
+
+/// Whoever asks for trouble that this machine cannot make gets no result that looks as if it had been made.
+#[test]
+fn trouble_that_cannot_be_made_fails_the_run() {
+    let (plan, _data) = packets_in_trouble();
+    // A machine without the programs that make it.
+    let mut child = command(&[&["bench", "run"][..], &plan.words()[..]].concat());
+    let output = child.env("PATH", "/nonexistent").output().unwrap();
+    let text = failure(&output, 1);
+    assert!(text.contains("noop, w, round 1: netem cannot be made here: cannot run ip"), "{text}");
+    assert!(text.contains("--without-trouble-if-impossible runs without it"), "{text}");
+    assert!(text.ends_with("tailrace: 1 runs failed; the same command tries them again\n"), "{text}");
+    assert!(!plan.file("noop/w/round-1/result.json").exists());
+    // With leave it runs, and everything that is shown says so.
+    let words = [&["bench", "run", "--without-trouble-if-impossible"], &plan.words()[..]].concat();
+    let output = command(&words).env("PATH", "/nonexistent").output().unwrap();
+    plans::ran(&output);
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(shown.contains(", 1 WITHOUT TROUBLE\n"), "{shown}");
+    assert!(shown.contains("trouble that was asked for was not made: to server: tc netem"), "{shown}");
+    let result = plan.result("noop/w/round-1");
+    assert_eq!(result["trouble_not_made"].as_array().unwrap().len(), 1, "{result}");
+    assert!(["doubtful", "invalid"].contains(&result["verdict"]["kind"].as_str().unwrap()), "{result}");
+    assert!(result["verdict"]["reasons"].to_string().contains("was not made"), "{result}");
+}
+
+/// Signals are trouble, too: one for which the run was too short was not sent.
+#[test]
+fn a_signal_that_was_not_sent_makes_the_run_invalid() {
+    let address = crate::support::free_addresses(1).remove(0);
+    let echo = EchoServer::start(EchoProtocol::Tcp).unwrap();
+    let plan = Plan::new(&format!(
+        "rounds = 1\npause = '0s'\n[trouble]\nsignals = [{{ at = '20s', signal = 'SIGSTOP' }}]\n[[system]]\n\
+         name = 'echo'\nsystem = 'tcp-echo'\naddress = '{address}'\n\
+         start = ['{TAILRACE}', 'bench', 'proxy', '--listen', '{address}', '--to', '{}']\n\
+         [[workload]]\nname = 'w'\nrate = 100\nmessages = 20\nduration = '30s'\nwarm-up = '0s'\n",
+        echo.address()
+    ));
+    let words = [&["bench", "run"], &plan.words()[..]].concat();
+    let output = run(&words);
+    let text = failure(&output, 1);
+    assert!(text.contains("1 of 1 runs are invalid or measured nothing: echo/w/round-1"), "{text}");
+    // Once more by itself, and no more than that.
+    assert_eq!(text.matches("repeats echo/w/round-1, which was INVALID: trouble").count(), 1, "{text}");
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        shown.contains(" 0 of 1") && shown.contains("not made: SIGSTOP not sent: the run ended before"),
+        "{shown}"
+    );
+    let result = plan.result("echo/w/round-1");
+    assert_eq!((&result["valid"], &result["verdict"]["kind"]), (&false.into(), &"invalid".into()));
+    assert_eq!(result["trouble_not_made"][0], "SIGSTOP not sent: the run ended before");
+    let earlier = result["earlier_attempts"].as_array().unwrap();
+    assert!(earlier.len() == 1 && earlier[0].as_str().unwrap().starts_with("INVALID: "), "{result}");
+    assert!(shown.contains(" 0 of 1, 1 repeated"), "{shown}");
+}
+
+/// The plan's server is tailrace itself, in a namespace where the machine allows that, and on the loopback where not.
+#[test]
+fn packets_are_lost_on_purpose_or_the_run_says_why_not() {
+    let (plan, _data) = packets_in_trouble();
     // Something that a run of a dead process left, as far as that can be made here.
     let stale = "tailrace-bench-4194304-1";
     let ip = |words: &[&str]| {
         Command::new("ip").args(words).output().ok().filter(|output| output.status.success())
     };
     let made = ip(&["netns", "add", stale]).is_some();
-    let child = plan.start();
+    let child = bench(&[&["--without-trouble-if-impossible"], &plan.words()[..]].concat());
     let pid = child.id();
     let output = ended(child);
     let text = String::from_utf8(output.stderr.clone()).unwrap();
-    success(output);
+    plans::ran(&output);
     let result = std::fs::read(plan.file("noop/w/round-1/result.json")).unwrap();
     let result: Value = serde_json::from_slice(&result).unwrap();
     let told = result["trouble"][0].as_str().unwrap();
@@ -309,11 +344,12 @@ fn packets_are_lost_on_purpose_or_the_run_says_why_not() {
     let (shown, address) = (result.to_string(), result["address"].as_str().unwrap());
     if let Some(reason) = told.strip_prefix(asked).unwrap().strip_prefix(" NOT DONE: ") {
         assert!(text.contains(&format!("the run goes on without netem: {reason}")), "{text}");
-        assert!(address.starts_with("127.0.0.1:"), "{shown}");
+        assert!(address.starts_with("127.0.0.1:") && result["trouble_not_made"][0] == told, "{shown}");
         eprintln!("not tried: {reason}");
     } else {
         // There and back, and TCP hides the rest.
         assert!(median >= 40_000_000 && address.starts_with("198.1"), "{shown}");
+        assert_eq!(result["trouble_not_made"], serde_json::json!([]));
     }
     assert_eq!(
         (&result["counts"]["received"], &result["counts"]["lost"]),

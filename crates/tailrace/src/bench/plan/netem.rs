@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::failure::Failure;
-use crate::text::units::parse_duration;
+use crate::text::units::duration_with_unit;
 
 /// Packets that may wait in one direction. The kernel's default of 1,000 would lose packets that are only to be delayed.
 const PACKETS_MAX: &str = "100000";
@@ -26,8 +26,8 @@ impl Impairment {
             let (key, value) =
                 part.split_once('=').ok_or_else(|| format!("netem: '{part}': expected KEY=VALUE"))?;
             match key {
-                "delay" => self.delay = parse_duration(value)?,
-                "jitter" => self.jitter = parse_duration(value)?,
+                "delay" => self.delay = duration_with_unit(value)?,
+                "jitter" => self.jitter = duration_with_unit(value)?,
                 "loss" => self.loss = Some(percent(value)?),
                 "duplicate" => self.duplicate = Some(percent(value)?),
                 "reorder" => self.reorder = Some(percent(value)?),
@@ -115,6 +115,7 @@ mod tests {
             ("loss=NaN%", "'NaN%' is no share"),
             ("rain=1%", "'rain' is unknown"),
             ("delay=soon", "soon"),
+            ("delay=10", "'10' has no unit"),
         ] {
             let error = Impairment::default().add(text).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");

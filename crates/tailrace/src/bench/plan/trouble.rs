@@ -12,7 +12,7 @@ use crate::bench::RunArguments;
 use crate::bench::proxy::ProxyArguments;
 use crate::bench::signals::{Deed, PlannedDeed, ServerSignal};
 use crate::failure::{Failure, note, plain};
-use crate::text::units::parse_duration;
+use crate::text::units::duration_with_unit;
 
 /// The table `[trouble]` as it stands in the file: options of `bench proxy`, and signals.
 #[derive(Debug, Deserialize)]
@@ -79,6 +79,8 @@ pub(super) struct Surroundings {
     namespace: Option<Namespace>,
     /// What was done, or could not be.
     pub(super) told: Option<String>,
+    /// The same, if it could not be.
+    pub(super) not_made: Option<String>,
 }
 
 impl Surroundings {
@@ -108,7 +110,7 @@ pub(super) struct TroublePlan {
 
 impl RawSignal {
     fn planned(self) -> Result<PlannedDeed, Failure> {
-        let at = parse_duration(&self.at)?;
+        let at = duration_with_unit(&self.at)?;
         let deed = match (self.signal, self.start) {
             (Some(signal), false) => Deed::Signal(signal),
             (None, true) => Deed::Start,
@@ -178,6 +180,9 @@ impl TroublePlan {
         if let Some(late) = self.signals.iter().find(|signal| signal.at >= length) {
             return Err(format!("a signal is due at {:?}, after the run's end at {length:?}", late.at).into());
         }
+        if let Some(late) = self.arguments("localhost:1")?.beyond(length)? {
+            return Err(format!("{late} is due after the run's end at {length:?}").into());
+        }
         if !self.proxy.is_empty() && run.address.is_none() {
             return Err(format!("system {system}: trouble on the way needs an address").into());
         }
@@ -198,19 +203,29 @@ impl TroublePlan {
         Ok(())
     }
 
-    /// Makes the namespace in which the server is to run. Where that is not possible the run goes on without, and says so.
-    pub(super) fn surround(&self) -> Surroundings {
-        let Some(netem) = &self.netem else { return Surroundings::default() };
+    /// Makes the namespace in which the server is to run. Where that is not possible the run goes on without if it is `allowed` to, and says
+    /// so.
+    ///
+    /// # Errors
+    /// It is not possible, and not allowed to do without.
+    pub(super) fn surround(&self, allowed: bool) -> Result<Surroundings, Failure> {
+        let Some(netem) = &self.netem else { return Ok(Surroundings::default()) };
         for name in namespace::remove_stale(&mut Machine) {
             note(&format!("removed what a run that was killed left behind: {name}"));
         }
         match Namespace::make(&namespace::words(&netem.to_server), &namespace::words(&netem.to_client)) {
-            Ok(space) => Surroundings { told: Some(netem.told()), namespace: Some(space) },
-            Err(reason) => {
+            Ok(space) => {
+                Ok(Surroundings { told: Some(netem.told()), namespace: Some(space), not_made: None })
+            }
+            Err(reason) if allowed => {
                 let told = format!("{} NOT DONE: {reason}", netem.told());
                 note(&format!("the run goes on without netem: {reason}"));
-                Surroundings { told: Some(told), namespace: None }
+                Ok(Surroundings { told: Some(told.clone()), namespace: None, not_made: Some(told) })
             }
+            Err(reason) => Err(format!(
+                "netem cannot be made here: {reason}; --without-trouble-if-impossible runs without it"
+            )
+            .into()),
         }
     }
 

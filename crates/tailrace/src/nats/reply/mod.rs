@@ -27,9 +27,9 @@ const DRAIN: Duration = Duration::from_secs(1);
     tailrace reply who.is.there 'web1 is here'\n  \
     tailrace reply ping --echo\n  \
     tailrace reply 'weather.*' --command 'weather \"${NATS_REQUEST_SUBJECT#weather.}\"' --parallel 4\n\n\
-    A command is run by `sh -c` for each request, with the request on its standard input and its subject in\n\
-    NATS_REQUEST_SUBJECT; what it writes to standard output is the answer. If it fails, the answer is empty and has\n\
-    the headers Nats-Service-Error and Nats-Service-Error-Code. Templates know {{Count}}, {{Request}}, {{Unix}},\n\
+    A command is run by `sh -c` for each request, with the request on its standard input and its subject in \
+    NATS_REQUEST_SUBJECT; what it writes to standard output is the answer. If it fails, the answer is empty and has \
+    the headers Nats-Service-Error and Nats-Service-Error-Code. Templates know {{Count}}, {{Request}}, {{Unix}}, \
     {{UnixNano}} and {{TimeStamp}}.")]
 pub(crate) struct ReplyArguments {
     /// What to answer, such as 'weather.*'

@@ -24,7 +24,7 @@ const OTHER_LINES: usize = 8;
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Keys: q ends, s and S change the order, space pauses. What is written to a pipe or file is repeated\n\
+    after_help = "Keys: q ends, s and S change the order, space pauses. What is written to a pipe or file is repeated \
     as text; with -o json each look is one line.\n\n\
     Examples:\n  \
     tailrace top\n  \

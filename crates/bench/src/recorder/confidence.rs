@@ -1,0 +1,118 @@
+//! What a number of messages can tell about a percentile: order statistics.
+//!
+//! How many of n messages exceed the true percentile is binomial, whatever the distribution of latencies is. So two ranks among the n
+//! hold the true percentile between them with a probability that depends on n and the percentile alone (H. A. David and H. N. Nagaraja,
+//! *Order Statistics*, 2003, section 7.1; J.-Y. Le Boudec, *Performance Evaluation of Computer and Communication Systems*, 2010, section
+//! 2.2). Where no message is far enough out to be the upper rank, the percentile cannot be told.
+//!
+//! Messages are taken for independent. Those that meet one stall are not, so the intervals are the narrowest that the number allows;
+//! how much runs differ is told by repeating them. Nothing here knows latencies.
+
+/// What may lie on each side of an interval: both together are 5 %.
+const TAIL: f64 = 0.025;
+
+/// The distance from the mean, in standard deviations, beyond which [`TAIL`] of a normal distribution lies.
+const NORMAL: f64 = 1.959_963_984_540_054;
+
+/// Up to so many messages beyond the percentile, about, the binomial distribution is summed up; with more of them the normal one gives the
+/// same ranks but for one.
+const SUMMED_MAX: f64 = 600.0;
+
+/// The fewest messages of which a percentile (a share of 0.5 to below 1) can be told: the longest latency of fewer lies below it with
+/// more than 2.5 %.
+pub fn messages_needed(quantile: f64) -> u64 {
+    (TAIL.ln() / quantile.ln()).ceil() as u64
+}
+
+/// The ranks, from 1, of the two latencies between which the true percentile (a share of 0.5 to below 1) lies with 95 %, among `count` that
+/// are sorted; `None` if there are too few.
+pub fn ranks(count: u64, quantile: f64) -> Option<(u64, u64)> {
+    if count < messages_needed(quantile) {
+        return None;
+    }
+    let (fewest, most) = beyond(count, 1.0 - quantile);
+    Some(((count + 1).saturating_sub(most).max(1), count - fewest))
+}
+
+/// The largest number of which no more lie beyond the percentile, and the smallest of which no fewer do, each with at most [`TAIL`].
+fn beyond(count: u64, share: f64) -> (u64, u64) {
+    let n = count as f64;
+    if -n * (-share).ln_1p() > SUMMED_MAX {
+        let (mean, deviation) = (n * share, (n * share * (1.0 - share)).sqrt());
+        let (fewest, most) = (mean - NORMAL * deviation - 0.5, mean + NORMAL * deviation + 0.5);
+        return (fewest.floor() as u64, most.ceil() as u64);
+    }
+    let odds = share / (1.0 - share);
+    let (mut fewest, mut number) = (0, 0);
+    let mut mass = (n * (-share).ln_1p()).exp();
+    let mut so_many_or_fewer = mass;
+    while number < count && so_many_or_fewer < 1.0 - TAIL {
+        if so_many_or_fewer <= TAIL {
+            fewest = number;
+        }
+        mass *= (count - number) as f64 / (number + 1) as f64 * odds;
+        number += 1;
+        so_many_or_fewer += mass;
+    }
+    (fewest, number + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::Random;
+
+    #[test]
+    fn how_many_messages_a_percentile_needs() {
+        let needed = [0.5, 0.75, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999_999].map(messages_needed);
+        assert_eq!(needed, [6, 13, 36, 368, 3_688, 36_887, 368_887, 3_688_878]);
+        assert_eq!((ranks(5, 0.5), ranks(5_000, 0.9999)), (None, None));
+    }
+
+    /// Le Boudec's table of the median, and sums of the binomial distribution that were made with whole numbers.
+    #[test]
+    fn ranks_are_those_of_the_books() {
+        for (count, quantile, expected) in [
+            (6, 0.5, (1, 6)),
+            (10, 0.5, (2, 9)),
+            (70, 0.5, (27, 44)),
+            (100, 0.5, (40, 61)),
+            (100, 0.9, (84, 96)),
+            (368, 0.99, (360, 368)),
+            (1_000, 0.99, (983, 997)),
+            (5_000, 0.999, (4_990, 5_000)),
+        ] {
+            assert_eq!(ranks(count, quantile), Some(expected), "{count} {quantile}");
+        }
+    }
+
+    #[test]
+    fn the_normal_distribution_takes_over_where_it_is_good() {
+        for (quantile, count) in [(0.5, 865), (0.75, 2_085), (0.9, 5_694), (0.99, 59_000), (0.999, 599_000)] {
+            let (summed, normal) =
+                (ranks(count, quantile).unwrap(), ranks(count * 101 / 100, quantile).unwrap());
+            let width = |(low, high): (u64, u64)| (high - low) as f64;
+            let grown = width(normal) / width(summed) / 1.01_f64.sqrt();
+            assert!((grown - 1.0).abs() < 0.04, "{quantile}: {summed:?} {normal:?}");
+        }
+        let (low, high) = ranks(1_000_000_000, 0.99).unwrap();
+        assert!(low < 990_000_000 && 990_000_000 < high && high - low < 13_000, "{low} {high}");
+    }
+
+    /// Of many runs with a known distribution, 95 % or more must have the true percentile between the two ranks.
+    #[test]
+    fn the_truth_is_mostly_between_them() {
+        let mut random = Random::new(22, 0);
+        for (count, quantile) in [(40, 0.5), (400, 0.9), (500, 0.99)] {
+            let (low, high) = ranks(count, quantile).unwrap();
+            let held = (0..2_000).filter(|_| {
+                let below =
+                    (0..count).filter(|_| (random.below(1 << 30) as f64) < quantile * (1_u64 << 30) as f64);
+                let below = below.count() as u64;
+                low <= below && below < high
+            });
+            let held = held.count();
+            assert!((1_890..=2_000).contains(&held), "{count} {quantile}: {held} of 2,000");
+        }
+    }
+}
