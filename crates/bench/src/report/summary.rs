@@ -148,7 +148,9 @@ impl Summary {
     /// Adds trouble that could not be made. The run is invalid, unless it was `allowed` to do without: then it is doubtful.
     pub fn lack_trouble(&mut self, not_made: Vec<String>, allowed: bool) {
         let reasons = not_made.iter().map(|what| verdict::trouble_not_made(what));
-        if allowed { &mut self.verdict.doubts } else { &mut self.verdict.invalid }.extend(reasons);
+        // What was measured is something else than was asked for: that comes first.
+        let list = if allowed { &mut self.verdict.doubts } else { &mut self.verdict.invalid };
+        drop(list.splice(0..0, reasons));
         self.valid = self.verdict.is_valid();
         self.trouble_not_made.extend(not_made);
     }

@@ -242,7 +242,7 @@ fn apart_publishers_and_subscribers_have_two_clocks() {
     );
 }
 
-/// The way to the second agent takes 20 ms and the way back nothing, so its clock is known to 10 ms, and taken to be wrong by as much.
+/// The way to the second agent takes 100 ms and the way back nothing, so its clock is known to 50 ms, and taken to be wrong by as much.
 #[test]
 fn receipts_that_the_clocks_cannot_tell_are_neither_printed_nor_valid() {
     let workshop = Workshop::new();
@@ -251,7 +251,7 @@ fn receipts_that_the_clocks_cannot_tell_are_neither_printed_nor_valid() {
     let proxy = Proxy::start(ProxyOptions {
         listen: "127.0.0.1:0".parse().unwrap(),
         upstream: two.address.clone(),
-        to_server: Trouble { latency: Duration::from_millis(20), ..Trouble::default() },
+        to_server: Trouble { latency: Duration::from_millis(100), ..Trouble::default() },
         to_client: Trouble::default(),
         resets: Vec::new(),
         seed: 1,
@@ -272,7 +272,7 @@ fn receipts_that_the_clocks_cannot_tell_are_neither_printed_nor_valid() {
     let cells: Vec<&str> = receipt.split_whitespace().collect();
     assert!(cells[1].starts_with('<'), "{shown}");
     let bound = read(&out)["remote"]["receipt_bound_ns"].as_f64().unwrap() / 1e6;
-    assert!(bound >= 10.0, "{shown}");
+    assert!(bound >= 50.0, "{shown}");
     let printed = cells[1..10].iter().filter_map(|cell| cell.parse::<f64>().ok());
     assert!(printed.into_iter().all(|milliseconds| milliseconds >= bound - 0.001), "{bound} {shown}");
     assert!(shown.contains("<: smaller than what the clocks may be wrong by"), "{shown}");

@@ -163,9 +163,11 @@ fn while_a_server_is_not_ready() {
 
 #[test]
 fn twice_while_a_server_does_not_end() {
-    let plan = scripted("trap \"echo no\" TERM; while :; do sleep 1; done");
+    let plan = scripted("trap \"echo no\" TERM; echo deaf; while :; do sleep 1; done");
     let child = bench(&plan.words());
     let process = process_of(&plan);
+    // Before that the signal would end it.
+    until("the server's trap", || log(&plan).contains("deaf\n"));
     interrupt(&child);
     until("the server heard it", || log(&plan).contains("no\n"));
     interrupt(&child);

@@ -59,7 +59,7 @@ fn row(workload: &str, system: &str, name: &str, rounds: &[Round]) -> Value {
     let verdicts: Vec<Value> = rounds
         .iter()
         .map(|Round { number, verdict, .. }| {
-            json!({"round": number, "kind": verdict.kind(), "headline": verdict.headline(), "reasons": verdict.reasons()})
+            json!({"round": number, "kind": verdict.kind(), "headline": verdict.headline(), "text": verdict.lines().join("; "), "reasons": verdict.reasons()})
         })
         .collect();
     json!({
@@ -151,7 +151,7 @@ fn worth(result: &Value) -> String {
 fn reasons_of(result: &Value) -> Vec<String> {
     let mut found: Vec<(&str, Vec<String>)> = Vec::new();
     for verdict in result["verdicts"].as_array().into_iter().flatten() {
-        let headline = verdict["headline"].as_str().unwrap_or_default();
+        let headline = verdict["text"].as_str().unwrap_or_default();
         if verdict["reasons"].as_array().is_none_or(Vec::is_empty) {
             continue;
         }
