@@ -4,4 +4,5 @@ mod agents;
 mod runs;
 #[path = "../support/mod.rs"]
 mod support;
+mod systems;
 mod trouble;

@@ -157,7 +157,7 @@ impl Plan {
             for workload in &self.workloads {
                 let run = self.run(system, workload, LOOPBACK)?;
                 let options = run.load_options(0)?;
-                tailrace_bench::systems::check(&run.target(0))?;
+                tailrace_bench::systems::check(&run.target(0)?)?;
                 agents::check(&run, &options)?;
                 if let Some(trouble) = &self.trouble {
                     trouble.check(system, &run)?;
@@ -318,7 +318,6 @@ mod tests {
             include_str!("../../../../../docs/benchmarks/plans/throughput.toml"),
             include_str!("../../../../../docs/benchmarks/plans/scalability.toml"),
             include_str!("../../../../../docs/benchmarks/plans/fsync.toml"),
-            #[cfg(feature = "bench-kafka")]
             include_str!("../../../../../docs/benchmarks/plans/fsync-kafka.toml"),
         ] {
             assert!(Plan::parse(text).unwrap().workloads.len() >= 2);

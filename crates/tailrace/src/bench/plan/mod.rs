@@ -31,6 +31,7 @@ use crate::failure::{Failure, complain, note, plain};
 use crate::output::{print, print_json};
 use crate::text::table::Table;
 use format::{Plan, PlannedSystem, Workload};
+pub(super) use namespace::{NETEM, namespaces_left, remove_namespaces};
 pub(super) use server::Server;
 use trouble::TroublePlan;
 

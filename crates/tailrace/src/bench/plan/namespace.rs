@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::netem::Impairment;
-use crate::failure::plain;
+use crate::failure::{Failure, plain};
 
 /// What all names of namespaces begin with.
 const PREFIX: &str = "tailrace-bench-";
@@ -145,16 +145,40 @@ pub(super) fn words(impairment: &Impairment) -> Vec<String> {
 
 /// Removes what killed runs left behind; returns the names of their namespaces.
 pub(super) fn remove_stale(tools: &mut impl Tools) -> Vec<String> {
-    let listed = tools.run(&["ip", "netns", "list"]).unwrap_or_default();
-    let names = listed.lines().filter_map(|line| line.split_whitespace().next());
-    let stale: Vec<Owner> = names
-        .filter_map(Owner::parse)
-        .filter(|owner| tools.started(owner.pid) != Some(owner.started))
-        .collect();
+    let stale = stale(tools).unwrap_or_default();
     for owner in &stale {
         remove(tools, *owner);
     }
     stale.into_iter().map(Owner::namespace).collect()
+}
+
+/// What belongs to processes that are not there any more.
+fn stale(tools: &mut impl Tools) -> Result<Vec<Owner>, String> {
+    let listed = tools.run(&["ip", "netns", "list"])?;
+    let owners = listed.lines().filter_map(|line| Owner::parse(line.split_whitespace().next()?));
+    Ok(owners.filter(|owner| tools.started(owner.pid) != Some(owner.started)).collect())
+}
+
+/// What `bench clean` calls namespaces, with the servers in them.
+pub(in crate::bench) const NETEM: &str = "netem";
+
+/// The names of namespaces that killed runs left behind. Those of runs that are going are not among them.
+pub(in crate::bench) fn namespaces_left() -> Result<Vec<String>, Failure> {
+    Ok(stale(&mut Machine)?.into_iter().map(Owner::namespace).collect())
+}
+
+/// Removes those of `names` that belong to nobody, and the processes in them; returns which.
+pub(in crate::bench) fn remove_namespaces(names: &[String]) -> Result<Vec<String>, Failure> {
+    let mut removed = Vec::new();
+    for owner in stale(&mut Machine)?.into_iter().filter(|owner| names.contains(&owner.namespace())) {
+        remove(&mut Machine, owner);
+        removed.push(owner.namespace());
+    }
+    let left = namespaces_left()?;
+    match removed.iter().find(|name| left.contains(name)) {
+        Some(name) => Err(format!("{name} cannot be removed: it needs root's rights").into()),
+        None => Ok(removed),
+    }
 }
 
 /// Returns the server's address.
