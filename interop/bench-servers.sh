@@ -217,7 +217,7 @@ ssl.keystore.location=$tls/kafka.pem" "$INTEROP/server.sh" start "$state" kafka 
 }
 
 kafka_user() { # NAME PASSWORD: may log in by SCRAM-SHA-256
-  java -Xmx128m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp "$INTEROP/java/target/libs/*" org.apache.kafka.tools.ConfigCommand --bootstrap-server "$KAFKA" --alter \
+  java -Xmx128m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp "$INTEROP/java/target/libs/*" kafka.admin.ConfigCommand --bootstrap-server "$KAFKA" --alter \
     --add-config "SCRAM-SHA-256=[password=$2]" --entity-type users --entity-name "$1" > "$WORK/kafka-user.log" 2>&1 || { echo "FAIL kafka: no user can be added: $(tail -2 "$WORK/kafka-user.log")"; return 1; }
 }
 

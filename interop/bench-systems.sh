@@ -53,7 +53,7 @@ cleaned() { # NAME SYSTEM ARGUMENT...: a run is killed; what it says that it mad
   "$BENCH_BIN" bench run --system "$system" --connections 2 --duration 60s "$@" > "$out.run" 2>&1 < /dev/null & pid=$!
   SERVERS+=($pid)
   until [ -n "$last" ] && left "$system" "$@" | grep -q " $last\$"; do
-    last=$(sed -n 's/.*makes the [a-z]* .* to \([^ ,]*\),.*/\1/p' "$out.run")
+    last=$(sed -n 's/.*makes the [a-z]* .* to \([^ ,;]*\)[,;].*/\1/p' "$out.run")
     if [ $SECONDS -ge $end ]; then break; fi
     sleep 0.2
   done
@@ -169,7 +169,7 @@ group_rabbitmq() {
 }
 leaves_no_queue() { # RabbitMQ removes the queue of STOMP itself, a second after the run
   local end=$((SECONDS + 30)) name list=(stomp --address "$RABBITMQ_STOMP" --set management="$RABBITMQ_MANAGEMENT")
-  name=$("$BENCH_BIN" bench run --system stomp --address "$RABBITMQ_STOMP" --rate 100 --duration 1s --warm-up 200ms --set expires=1 2>&1 > /dev/null < /dev/null | sed -n 's/.*makes the queue \([^ ,]*\),.*/\1/p')
+  name=$("$BENCH_BIN" bench run --system stomp --address "$RABBITMQ_STOMP" --rate 100 --duration 1s --warm-up 200ms --set expires=1 2>&1 > /dev/null < /dev/null | sed -n 's/.*makes the queue \([^ ,;]*\)[,;].*/\1/p')
   while left "${list[@]}" | grep -q " $name\$" && [ $SECONDS -lt $end ]; do sleep 0.5; done
   if [ -n "$name" ] && [ $SECONDS -lt $end ]; then pass "rabbitmq's STOMP: the queue $name is gone after its run"; else fail "rabbitmq's STOMP: the queue '$name' is left: $(left "${list[@]}")"; fi
 }

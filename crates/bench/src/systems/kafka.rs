@@ -162,17 +162,15 @@ impl Kafka {
         let advertised = kafka_topics::leader(&mut first, &self.topic.name)?;
         let leader = if self.follows_advertised { advertised } else { first.wire.address().to_owned() };
         let leader = self.site.at(&leader);
+        let mut broker = Broker::connect(&leader, &self.login)?;
+        let end = kafka_topics::end_offset(&mut broker, &self.topic.name)?;
         if self.role.subscribes() {
-            let mut broker = Broker::connect(&leader, &self.login)?;
-            if self.next_offset > 0 {
-                // What was not on the disk of whoever leads now is gone.
-                let end = kafka_topics::end_offset(&mut broker, &self.topic.name)?;
-                self.next_offset = self.next_offset.min(end);
-            }
+            // What was not on the disk of whoever leads now is gone.
+            self.next_offset = self.next_offset.min(end);
+            let broker = Broker::connect(&leader, &self.login)?;
             self.consumer = Some(Consumer::new(broker, &self.topic.name, self.next_offset)?);
         }
         if self.role.publishes() {
-            let broker = Broker::connect(&leader, &self.login)?;
             self.producer = Some(Producer::new(broker, &self.topic.name, self.acks)?);
         }
         Ok(())

@@ -95,30 +95,36 @@ pub(super) fn list(broker: &mut Broker) -> Result<Vec<String>, RequesterError> {
 
 /// `HOST:PORT` of whoever leads the topic's partition, as soon as there is somebody.
 pub(super) fn leader(broker: &mut Broker, topic: &str) -> Result<String, RequesterError> {
-    let deadline = Instant::now() + PATIENCE;
     let named = MetadataRequestTopic { name: Some(topic.to_owned()), ..MetadataRequestTopic::default() };
     let request = MetadataRequest {
         topics: Some(vec![named]),
         allow_auto_topic_creation: false,
         ..MetadataRequest::default()
     };
-    loop {
+    until_settled(broker, topic, |broker| {
         let answer = broker.ask(&request, "telling who leads a topic")?;
-        match led_by(&answer) {
-            Ok(address) => return Ok(address),
-            Err(code) if !is_passing(code) => {
-                broker.check(code, None, &format!("topic {topic}"))?;
-            }
-            Err(code) if Instant::now() >= deadline => {
-                let timeout_ms = PATIENCE.as_millis();
+        Ok(led_by(&answer))
+    })
+}
+
+/// Asks again while a topic is in a state that passes.
+fn until_settled<T>(
+    broker: &mut Broker,
+    topic: &str,
+    mut ask: impl FnMut(&mut Broker) -> Result<Result<T, i16>, RequesterError>,
+) -> Result<T, RequesterError> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match ask(broker)? {
+            Ok(found) => return Ok(found),
+            Err(code) if !is_passing(code) || Instant::now() >= deadline => {
                 let (address, reason) = (broker.wire.address(), reason(code, None));
                 return Err(RequesterError::Unsupported(format!(
-                    "{address} says of topic {topic} for {timeout_ms} ms: {reason}"
+                    "{address} says of topic {topic}: {reason}"
                 )));
             }
-            Err(_) => {}
+            Err(_) => std::thread::sleep(LOOK),
         }
-        std::thread::sleep(LOOK);
     }
 }
 
@@ -145,20 +151,21 @@ fn led_by(answer: &MetadataResponse) -> Result<String, i16> {
     Ok(format!("{host}:{}", broker.port))
 }
 
-/// The offset behind the last record of the topic's partition; this broker must lead it.
+/// The offset behind the last record of the topic's partition. This broker leads it, but Kafka may say so to others before it knows.
 pub(super) fn end_offset(broker: &mut Broker, topic: &str) -> Result<i64, RequesterError> {
     let partition = ListOffsetsPartition { timestamp: LATEST, ..ListOffsetsPartition::default() };
-    let topic = ListOffsetsTopic {
+    let named = ListOffsetsTopic {
         name: topic.to_owned(),
         partitions: vec![partition],
         ..ListOffsetsTopic::default()
     };
-    let request = ListOffsetsRequest { replica_id: -1, topics: vec![topic], ..ListOffsetsRequest::default() };
-    let answer = broker.ask(&request, "telling the end of a topic")?;
-    let found = answer.topics.first().and_then(|topic| topic.partitions.first());
-    let Some(found) = found else { return Err(broker.wire.protocol("an offset", b"")) };
-    broker.check(found.error_code, None, "the end of a topic")?;
-    Ok(found.offset)
+    let request = ListOffsetsRequest { replica_id: -1, topics: vec![named], ..ListOffsetsRequest::default() };
+    until_settled(broker, topic, |broker| {
+        let answer = broker.ask(&request, "telling the end of a topic")?;
+        let found = answer.topics.first().and_then(|topic| topic.partitions.first());
+        let Some(found) = found else { return Err(broker.wire.protocol("an offset", b"")) };
+        Ok(if found.error_code == 0 { Ok(found.offset) } else { Err(found.error_code) })
+    })
 }
 
 #[cfg(test)]

@@ -98,7 +98,8 @@ pub(super) struct LibrdKafka {
 }
 
 impl LibrdKafka {
-    /// Settings: `topic.KEY` configures the topic, `client.KEY` the producer of librdkafka.
+    /// Settings: `topic.KEY` configures the topic, `client.KEY` the producer of librdkafka; what is for access (`client.security.`, `client.sasl.`,
+    /// `client.ssl.`) its consumer and its administration, too.
     pub(super) fn new(address: String, name: &str, settings: &mut Settings) -> Self {
         Self {
             address,
@@ -125,6 +126,11 @@ impl LibrdKafka {
     fn config(&self) -> ClientConfig {
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", &self.address).set("socket.nagle.disable", "true");
+        // Who may talk to the server is the same for producer, consumer and administration.
+        let is_access = |key: &str| ["security.", "sasl.", "ssl."].iter().any(|begin| key.starts_with(begin));
+        for (key, value) in self.client.iter().filter(|(key, _)| is_access(key)) {
+            config.set(key, value);
+        }
         config
     }
 

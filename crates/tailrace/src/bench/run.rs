@@ -109,9 +109,7 @@ fn announce(target: &Target) {
     let names =
         if first == last { format!("the {kind} {first}") } else { format!("the {kind}s {first} to {last}") };
     let system = &target.system;
-    note(&format!(
-        "makes {names}, and removes what it made; `tailrace bench clean {system}` does if this is killed"
-    ));
+    note(&format!("makes {names}; `tailrace bench clean {system}` removes what stays if this is killed"));
 }
 
 /// Connections that work, and the version that the system tells.
