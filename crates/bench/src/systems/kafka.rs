@@ -414,6 +414,6 @@ impl Requester for Kafka {
         if !std::mem::take(&mut self.is_made) {
             return Ok(());
         }
-        kafka_topics::delete(&mut self.bootstrap()?, &[self.topic.name.clone()])
+        kafka_topics::delete(&mut self.bootstrap()?, std::slice::from_ref(&self.topic.name))
     }
 }

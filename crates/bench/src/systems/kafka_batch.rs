@@ -179,7 +179,10 @@ fn zigzag(number: i64) -> u64 {
 mod tests {
     use super::*;
 
-    fn values(data: &[u8]) -> Result<(Vec<(i64, Vec<u8>)>, Option<i64>), &'static str> {
+    /// Offsets and values, and the offset behind them.
+    type Read = (Vec<(i64, Vec<u8>)>, Option<i64>);
+
+    fn values(data: &[u8]) -> Result<Read, &'static str> {
         let mut found = Vec::new();
         let next = read(data, |offset, value| found.push((offset, value.to_vec())))?;
         Ok((found, next))

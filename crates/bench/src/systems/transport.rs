@@ -32,7 +32,10 @@ impl Transport {
         while tls.is_handshaking() {
             push(&mut tls, &mut self.stream)?;
             match tls.read_tls(&mut self.stream) {
-                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(0) => {
+                    let reason = "the server ended the handshake of TLS: does it speak it?";
+                    return Err(io::Error::new(ErrorKind::UnexpectedEof, reason));
+                }
                 Ok(_) => {
                     let judged = tls.process_new_packets();
                     // The server hears why, if it can.

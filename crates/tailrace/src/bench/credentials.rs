@@ -84,7 +84,7 @@ mod tests {
         for (values, expected) in [
             (&[("password", "x"), ("password-file", path)][..], "password is set in two ways"),
             (&[("password-env", "PATH"), ("password-file", path)], "password is set in two ways"),
-            (&[("password-file", "/nowhere")], "password-file: cannot read /nowhere: No such file"),
+            (&[("password-file", "/nowhere")], "password-file: cannot read /nowhere: no such file"),
             (&[("password-file", "/dev/null")], "password-file: /dev/null is empty"),
             (&[("token-env", "TAILRACE_NO_SUCH")], "token-env: the variable TAILRACE_NO_SUCH is not set"),
         ] {

@@ -17,7 +17,7 @@ fn started(more: &[&str]) -> (Server, tempfile::TempDir) {
 }
 
 fn measured(more: &[&str]) -> (Value, String) {
-    let output = run(&[&SHORT, &["json"], more].concat());
+    let output = run(&[&SHORT[..], &["json"], more].concat());
     let errors = String::from_utf8(output.stderr).unwrap();
     (serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {errors}")), errors)
 }
@@ -38,7 +38,7 @@ fn kafka_is_measured_by_every_build() {
     // What was made is gone.
     assert!(!server.output(&["topic", "list"]).contains("tailrace-bench"));
     let arguments = ["--system", "tailrace-kafka", "--address", &server.kafka, "--set", "client.acks=1"];
-    let text = failure(&run(&[&SHORT, &["text"], &arguments[..]].concat()), 1);
+    let text = failure(&run(&[&SHORT[..], &["text"], &arguments[..]].concat()), 1);
     assert!(
         text.contains("client.acks is a setting of librdkafka: expected --system kafka-librdkafka"),
         "{text}"
@@ -120,11 +120,11 @@ fn secrets_come_from_files_and_stay_out_of_results() {
     for text in [&result.to_string(), &written, &errors] {
         assert!(!text.contains("hush"), "{text}");
     }
-    let refused = |more: &[&str]| failure(&run(&[&SHORT, &["text"], &target[..], more].concat()), 1);
+    let refused = |more: &[&str]| failure(&run(&[&SHORT[..], &["text"], &target[..], more].concat()), 1);
     let text = refused(&["--set", "password=hush-2"]);
     assert!(text.contains("Authorization Violation") && !text.contains("hush"), "{text}");
     let text = refused(&["--set", "password-file=/nowhere"]);
-    assert!(text.contains("password-file: cannot read /nowhere: No such file"), "{text}");
+    assert!(text.contains("password-file: cannot read /nowhere: no such file"), "{text}");
     let text = refused(&[]);
     assert!(text.contains("user and password go together"), "{text}");
 }
