@@ -199,6 +199,11 @@ impl RunArguments {
         if self.placement == Some(Where::Apart) { Placement::Apart } else { Placement::Together }
     }
 
+    /// The value of a setting, as it was given.
+    pub(super) fn setting(&self, name: &str) -> Option<&str> {
+        self.set.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
     /// What is measured, with secrets from where they stand.
     pub(super) fn target(&self, run: u16) -> Result<Target, Failure> {
         let settings = match self.resolved.get() {

@@ -383,6 +383,11 @@ mod tests {
                 "[trouble]\nnetem-to-client = 'loss=1%'\n[[workload]]",
                 "system n: netem needs a server that the plan starts, and {host} in its address",
             ),
+            (
+                "rounds = 2\npause = '0s'\n[[system]]\nsystem = 'nats'",
+                "rounds = 2\n[trouble]\nboth = 'latency=1ms'\n[[system]]\nsystem = 'kafka'",
+                "system n: Kafka's clients go where servers say that they are, past the proxy",
+            ),
             ("address = 'h:1'\n", "", "start needs an address"),
             ("rounds = 2", "rounds = 2\nagents = ['h:1']", "agents and agent-key-file go together"),
             ("rounds = 2", "rounds = 2\nplacement = 'apart'", "placement needs agents"),
