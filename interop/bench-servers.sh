@@ -1,7 +1,7 @@
 # Sourced by bench-systems.sh and bench-agreement.sh (bash): installs and starts the servers that `tailrace bench` is tried with.
 # Each start function sets the variables that its callers need, leaves data and log in $WORK, and the process in SERVERS; end_servers ends them all.
 # Prints FAIL, with the end of the log, if a server does not start. Redis, mosquitto, PostgreSQL and RabbitMQ come from Debian (`.ci/run` installs them).
-SERVER_SECONDS_MAX=90
+SERVER_SECONDS_MAX=90 NSQ_VERSION=v1.3.0
 have() { command -v "$1" > /dev/null 2>&1; }
 
 # Nobody listens there; and connections within the machine come from 127.0.0.1, so that none of them takes the port meanwhile.
@@ -29,10 +29,30 @@ end_servers() {
   done
 }
 
+# An authority of its own, ca.pem, and a certificate of it for this machine, server.pem with server.key.
+make_certificates() {
+  local dir=$WORK/tls
+  [ ! -s "$dir/server.pem" ] || return 0
+  mkdir -p "$dir" && chmod 755 "$dir"
+  printf 'subjectAltName=IP:127.0.0.1,IP:127.0.0.2,DNS:localhost\nbasicConstraints=CA:FALSE\n' > "$dir/extensions"
+  (cd "$dir" && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout ca.key -out ca.pem -subj /CN=bench-authority -days 2 &&
+    openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout server.key -out server.csr -subj /CN=localhost &&
+    openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile extensions -out server.pem) > "$dir/log" 2>&1 ||
+    { echo "FAIL certificates: $(tail -3 "$dir/log")"; return 1; }
+  chmod 644 "$dir"/*.pem "$dir/server.key"
+  CA=$dir/ca.pem
+}
+
 start_redis() { # NAME ADDRESS OPTION...
   local name=redis-$1 address=$2; shift 2
   redis-server --bind 127.0.0.2 --port "$(port_of "$address")" --save '' --appendonly no --dir "$WORK" --proto-max-bulk-len 1mb "$@" > "$WORK/$name.log" 2>&1 < /dev/null &
   ready "$name" $! accepts "$address"
+}
+start_redis_secure() { # over TLS alone; alice and the default user have passwords
+  REDIS_SECURE=$(free_address)
+  local tls=$WORK/tls
+  make_certificates && start_redis secure "$REDIS_SECURE" --tls-port "$(port_of "$REDIS_SECURE")" --port 0 --tls-cert-file "$tls/server.pem" --tls-key-file "$tls/server.key" \
+    --tls-ca-cert-file "$tls/ca.pem" --tls-auth-clients no --requirepass s3cret --user alice on '>alices' '~*' '&*' +@all
 }
 redis_closed_to_publishers() { # ADDRESS: whoever connects from now on may not publish
   python3 -c '
@@ -46,7 +66,8 @@ with socket.create_connection((host, int(port)), 5) as s:
 # alice may do everything, bob may not read, carol may not write (mosquitto tells neither of them).
 start_mosquitto() {
   local user
-  MQTT_OPEN=$(free_address) MQTT_CLOSED=$(free_address)
+  MQTT_OPEN=$(free_address) MQTT_CLOSED=$(free_address) MQTT_SECURE=$(free_address)
+  make_certificates || return 1
   : > "$WORK/passwords"; chmod 600 "$WORK/passwords"
   for user in alice bob carol; do mosquitto_passwd -b "$WORK/passwords" $user s3cret || { echo "FAIL mosquitto: no password can be set"; return 1; }; done
   printf '%s\n' 'user alice' 'topic readwrite #' 'user bob' 'topic write #' 'user carol' 'topic read #' > "$WORK/acl"
@@ -63,6 +84,12 @@ listener $(port_of "$MQTT_CLOSED") 127.0.0.2
 allow_anonymous false
 password_file $WORK/passwords
 acl_file $WORK/acl
+listener $(port_of "$MQTT_SECURE") 127.0.0.2
+allow_anonymous false
+password_file $WORK/passwords
+acl_file $WORK/acl
+certfile $WORK/tls/server.pem
+keyfile $WORK/tls/server.key
 C
   mosquitto -c "$WORK/mosquitto.conf" > "$WORK/mosquitto.log" 2>&1 < /dev/null &
   ready mosquitto $! accepts "$MQTT_CLOSED"
@@ -74,7 +101,7 @@ find_postgres() {
   have initdb && have postgres
 }
 unprivileged() { if [ "$(id -u)" = 0 ]; then setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; else "$@"; fi; } # PostgreSQL refuses to run as root
-start_postgres() { # user postgres, password s3cret
+start_postgres() { # user postgres, password s3cret; with TLS for those who ask for it
   local home=$WORK/postgres
   POSTGRES=$(free_address)
   mkdir -p "$home" && echo s3cret > "$home/password" && chmod 711 "$WORK"
@@ -83,27 +110,40 @@ start_postgres() { # user postgres, password s3cret
     { echo "FAIL postgres: initdb"; tail -5 "$WORK/postgres.log"; return 1; }
   echo 'host all all 127.0.0.0/8 scram-sha-256' > "$home/data/pg_hba.conf"
   [ "$(id -u)" != 0 ] || chown 65534:65534 "$home/data/pg_hba.conf"
-  (cd "$home" && LC_ALL=C exec_unprivileged postgres -D data -h 127.0.0.2 -p "$(port_of "$POSTGRES")" -c unix_socket_directories= -c fsync=off) >> "$WORK/postgres.log" 2>&1 < /dev/null &
+  make_certificates && cp "$WORK/tls/server.pem" "$WORK/tls/server.key" "$home" && chmod 600 "$home/server.key" || return 1
+  [ "$(id -u)" != 0 ] || chown 65534:65534 "$home/server.pem" "$home/server.key"
+  (cd "$home" && LC_ALL=C exec_unprivileged postgres -D data -h 127.0.0.2 -p "$(port_of "$POSTGRES")" -c unix_socket_directories= -c fsync=off \
+    -c ssl=on -c ssl_cert_file="$home/server.pem" -c ssl_key_file="$home/server.key") >> "$WORK/postgres.log" 2>&1 < /dev/null &
   # It accepts connections, and refuses them, before it is ready.
   ready postgres $! grep -q 'ready to accept connections' "$WORK/postgres.log"
 }
 exec_unprivileged() { if [ "$(id -u)" = 0 ]; then exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; else exec "$@"; fi; }
 
-# guest may do everything, bob may connect and no more. Erlang's port mapper is its own too.
+# guest may do everything, bob may connect and no more. Erlang's port mapper is its own too. Each protocol has a port with TLS, and there is the management API.
 start_rabbitmq() {
   local home=$WORK/rabbitmq epmd distribution
   AMQP=$(free_address) RABBITMQ_MQTT=$(free_address) RABBITMQ_STOMP=$(free_address) epmd=$(free_address) distribution=$(free_address)
-  mkdir -p "$home"
-  echo '[rabbitmq_mqtt,rabbitmq_stomp].' > "$home/plugins"
+  AMQPS=$(free_address) RABBITMQ_MQTTS=$(free_address) RABBITMQ_STOMPS=$(free_address) RABBITMQ_MANAGEMENT=$(free_address)
+  mkdir -p "$home" && make_certificates || return 1
+  echo '[rabbitmq_mqtt,rabbitmq_stomp,rabbitmq_management].' > "$home/plugins"
   cat > "$home/rabbitmq.conf" <<C
 listeners.tcp.1 = $AMQP
 mqtt.listeners.tcp.1 = $RABBITMQ_MQTT
 stomp.listeners.tcp.1 = $RABBITMQ_STOMP
+listeners.ssl.1 = $AMQPS
+mqtt.listeners.ssl.1 = $RABBITMQ_MQTTS
+stomp.listeners.ssl.1 = $RABBITMQ_STOMPS
+ssl_options.cacertfile = $WORK/tls/ca.pem
+ssl_options.certfile = $WORK/tls/server.pem
+ssl_options.keyfile = $WORK/tls/server.key
+ssl_options.verify = verify_none
+management.tcp.ip = ${RABBITMQ_MANAGEMENT%:*}
+management.tcp.port = $(port_of "$RABBITMQ_MANAGEMENT")
 max_message_size = 1048576
 load_definitions = $home/definitions.json
 C
   cat > "$home/definitions.json" <<J
-{"users": [{"name": "guest", "password": "guest", "tags": ""}, {"name": "bob", "password": "s3cret", "tags": ""}], "vhosts": [{"name": "/"}],
+{"users": [{"name": "guest", "password": "guest", "tags": "administrator"}, {"name": "bob", "password": "s3cret", "tags": ""}], "vhosts": [{"name": "/"}],
  "permissions": [{"user": "guest", "vhost": "/", "configure": ".*", "write": ".*", "read": ".*"},
                  {"user": "bob", "vhost": "/", "configure": "", "write": "", "read": ""}]}
 J
@@ -116,7 +156,7 @@ J
     RABBITMQ_DIST_PORT=$(port_of "$distribution") ERL_EPMD_PORT=$(port_of "$epmd")
     exec /usr/lib/rabbitmq/bin/rabbitmq-server
   ) > "$WORK/rabbitmq.log" 2>&1 < /dev/null &
-  ready rabbitmq $! grep -q 'Starting broker... completed with 2 plugins' "$WORK/rabbitmq.log"
+  ready rabbitmq $! grep -q 'Starting broker... completed with [0-9]* plugins' "$WORK/rabbitmq.log"
 }
 
 start_tailrace() { # name and settings
@@ -127,6 +167,11 @@ start_tailrace_closed() {
   tailrace_server tailrace-closed --set tailrace.nats.user=alice --set tailrace.nats.password=s3cret || return 1
   TAILRACE_NATS_CLOSED=$FOUND_NATS
 }
+start_tailrace_secure() { # over TLS alone; alice has a password, Kafka has no users
+  make_certificates && tailrace_server tailrace-secure --set tailrace.nats.user=alice --set tailrace.nats.password=s3cret --set tailrace.nats.tls=required --set tailrace.kafka.tls=true \
+    --set tailrace.tls.certificate.file="$WORK/tls/server.pem" --set tailrace.tls.key.file="$WORK/tls/server.key" || return 1
+  TAILRACE_NATS_SECURE=$FOUND_NATS TAILRACE_KAFKA_SECURE=$FOUND_KAFKA
+}
 tailrace_server() { # NAME ARGUMENT...
   local name=$1 line; shift
   : > "$WORK/$name.out"
@@ -136,9 +181,16 @@ tailrace_server() { # NAME ARGUMENT...
   FOUND_NATS=$(sed -n 's/^ready.* nats=\([^ ]*\).*/\1/p' <<< "$line") FOUND_KAFKA=$(sed -n 's/^ready.* kafka=\([^ ]*\).*/\1/p' <<< "$line")
 }
 
-# With JetStream; with a password; where nothing may be published; without JetStream.
+# With JetStream; with a password; where nothing may be published; without JetStream; over TLS with a token; with an nkey, whose seed is NATS_SEED.
 start_nats() {
-  NATS_OPEN=$(free_address) NATS_CLOSED=$(free_address) NATS_READ_ONLY=$(free_address) NATS_PLAIN=$(free_address)
+  NATS_OPEN=$(free_address) NATS_CLOSED=$(free_address) NATS_READ_ONLY=$(free_address) NATS_PLAIN=$(free_address) NATS_SECURE=$(free_address) NATS_KEY=$(free_address)
+  # The example of NATS's documentation.
+  NATS_SEED=SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY
+  make_certificates &&
+    nats_server nats-secure "$NATS_SECURE" "tls { cert_file: \"$WORK/tls/server.pem\", key_file: \"$WORK/tls/server.key\" }
+authorization { token: \"s3cret\" }
+jetstream { store_dir: \"$WORK/jetstream-secure\" }" &&
+    nats_server nats-key "$NATS_KEY" 'authorization { users: [{ nkey: UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4 }] }' || return 1
   nats_server nats "$NATS_OPEN" "jetstream { store_dir: \"$WORK/jetstream\" }" &&
     nats_server nats-closed "$NATS_CLOSED" 'authorization { user: alice, password: s3cret }' &&
     nats_server nats-read-only "$NATS_READ_ONLY" 'authorization { users: [{ user: bob, password: s3cret, permissions: { publish: "none", subscribe: ">" } }] }
@@ -151,10 +203,39 @@ nats_server() { # NAME ADDRESS LINES
   ready "$1" $! accepts "$2"
 }
 
-start_kafka() { # one combined node, as interop/server.sh starts it
-  local state=$WORK/kafka
-  KAFKA=$("$INTEROP/server.sh" start "$state" kafka 2> "$WORK/kafka.log") || { echo "FAIL kafka does not start: $(tail -3 "$WORK/kafka.log")"; return 1; }
+start_kafka() { # one combined node, as interop/server.sh starts it; a second listener has TLS, and alice (PLAIN) and bob (SCRAM-SHA-256) log in there
+  local state=$WORK/kafka tls=$WORK/tls
+  make_certificates && cat "$tls/server.key" "$tls/server.pem" "$tls/ca.pem" > "$tls/kafka.pem" || return 1
+  KAFKA_SECURE=127.0.0.1:$(port_of "$(free_address)")
+  KAFKA=$(KAFKA_LISTENER_MORE=SASL_SSL://$KAFKA_SECURE KAFKA_EXTRA="listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_SSL:SASL_SSL
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256
+listener.name.sasl_ssl.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required user_alice=\"s3cret\";
+listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+ssl.keystore.type=PEM
+ssl.keystore.location=$tls/kafka.pem" "$INTEROP/server.sh" start "$state" kafka 2> "$WORK/kafka.log") || { echo "FAIL kafka does not start: $(tail -3 "$WORK/kafka.log")"; return 1; }
   SERVERS+=("$(cat "$state/pid")")
+}
+
+kafka_user() { # NAME PASSWORD: may log in by SCRAM-SHA-256
+  java -Xmx128m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp "$INTEROP/java/target/libs/*" kafka.admin.ConfigCommand --bootstrap-server "$KAFKA" --alter \
+    --add-config "SCRAM-SHA-256=[password=$2]" --entity-type users --entity-name "$1" > "$WORK/kafka-user.log" 2>&1 || { echo "FAIL kafka: no user can be added: $(tail -2 "$WORK/kafka-user.log")"; return 1; }
+}
+
+install_nsqd() { # from the module itself: nothing of it may be changed by whoever builds it
+  local dir=$INTEROP/go/target/nsqd source
+  NSQD_BIN=${NSQD_BIN:-$dir/nsqd}
+  [ ! -x "$NSQD_BIN" ] || return 0
+  mkdir -p "$dir"
+  source=$(retry go mod download -json "github.com/nsqio/nsq@$NSQ_VERSION" 2> "$dir/log" | sed -n 's/.*"Dir": "\(.*\)".*/\1/p') && [ -d "$source" ] &&
+    (cd "$source" && retry quiet "$dir/log" go build -o "$NSQD_BIN" ./apps/nsqd)
+}
+start_nsqd() {
+  local tls=$WORK/tls
+  NSQD=$(free_address)
+  make_certificates && mkdir -p "$WORK/nsqd" || return 1
+  "$NSQD_BIN" --tcp-address "$NSQD" --http-address "127.0.0.2:0" --data-path "$WORK/nsqd" --tls-cert "$tls/server.pem" --tls-key "$tls/server.key" \
+    > "$WORK/nsqd.log" 2>&1 < /dev/null &
+  ready nsqd $! accepts "$NSQD"
 }
 
 install_activemq() {

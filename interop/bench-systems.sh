@@ -2,11 +2,11 @@
 # The adapters of `tailrace bench` against the systems themselves: interop/bench-systems.sh [--full] [GROUP...]
 #
 # Groups: harness (noop, tcp-echo, http), nng and zeromq (with their own libraries), redis, mosquitto, postgres, rabbitmq (AMQP, MQTT, STOMP),
-# tailrace (over NATS; over Kafka too with --full); with --full also nats (core and JetStream), kafka, activemq, and nsq (simulated conversations: no nsqd
-# is to be had). Each group starts its servers on free ports of loopback, with data in a folder of its own, and ends them.
+# tailrace (over NATS and Kafka); with --full also nats (core and JetStream), kafka (with librdkafka, too), activemq, and nsq. Each group starts its servers on free ports of loopback, with data in a folder of its own, and ends them.
 #
 # Per system: the tests of crates/bench/tests/systems.rs that speak to it (every message comes back once, in order, unharmed; a stall is seen as long as it
-# was), which must have run; `tailrace bench run` with checked counts; and refusals, each of which is one line and status 1. Prints PASS or FAIL for each check,
+# was), which must have run; `tailrace bench run` with checked counts, also over TLS and with credentials; refusals, each of which is one line and status 1;
+# and what `bench clean` finds and removes of a run that was killed. Prints PASS or FAIL for each check,
 # and SKIPPED with the reason where a server cannot be installed. Status 1 if a check failed. KEEP=1 keeps data and logs.
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -48,6 +48,24 @@ refused() { # NAME WORDS ARGUMENT...: nothing on standard output, one line that 
   else fail "$name: status $rc, not one line with '$words': $(head -c 600 "$out.err" "$out.out")"; fi
 }
 
+cleaned() { # NAME SYSTEM ARGUMENT...: a run is killed; what it says that it made is listed, removed, and gone
+  local name=$1 system=$2 out=$WORK/cleaned-$1 pid end=$((SECONDS + 20)) last=''; shift 2
+  "$BENCH_BIN" bench run --system "$system" --connections 2 --duration 60s "$@" > "$out.run" 2>&1 < /dev/null & pid=$!
+  SERVERS+=($pid)
+  until [ -n "$last" ] && left "$system" "$@" | grep -q " $last\$"; do
+    last=$(sed -n 's/.*makes the [a-z]* .* to \([^ ,;]*\)[,;].*/\1/p' "$out.run")
+    if [ $SECONDS -ge $end ]; then break; fi
+    sleep 0.2
+  done
+  kill -KILL $pid 2>/dev/null; wait $pid 2>/dev/null
+  left "$system" "$@" > "$out.left" 2>&1
+  left "$system" "$@" --yes > "$out.removed" 2>&1
+  left "$system" "$@" > "$out.after" 2>&1
+  if [ -n "$last" ] && grep -q " $last\$" "$out.left" && ! grep -q " $last\$" "$out.after"; then pass "$name: bench clean removed what a killed run left, to $last"
+  else fail "$name: bench clean, of '$last': $(head -c 300 "$out.run" "$out.left" "$out.removed" "$out.after")"; fi
+}
+left() { timeout 20 "$BENCH_BIN" bench clean "$@" < /dev/null 2>> "$WORK/clean.err"; }
+
 # ---- the groups ----
 group_harness() { # its tests need nothing else, and are run with all others
   counted noop a --system noop
@@ -55,8 +73,13 @@ group_harness() { # its tests need nothing else, and are run with all others
   counted http r --system http --connections 4
 }
 group_nsq() {
-  tested "nsq (simulated conversations)" '' nsq
-  tested "nsq (simulated conversations)" '' conversations_with_nsq_that_fail
+  install_nsqd || { echo "SKIPPED nsq: nsqd cannot be fetched"; return; }
+  start_nsqd || return
+  tested nsq nsq nsq TAILRACE_BENCH_NSQ="$NSQD"
+  counted nsq ar --system nsq --address "$NSQD"
+  counted nsq-unbuffered ar --system nsq --address "$NSQD" --set output_buffer_timeout=-1
+  counted nsq-tls ar --system nsq --address "$NSQD" --set tls-ca="$CA"
+  refused "nsq with a payload of 2 MiB" "E_BAD_MESSAGE" --system nsq --address "$NSQD" --size 2MiB
 }
 brokerless() { # without its library it is tested with all others
   tested "$1 with its own library" python "$1_library" TAILRACE_BENCH_PYTHON="$BENCH_PYTHON"
@@ -76,6 +99,14 @@ group_redis() {
   refused "redis without its password" NOAUTH --system redis --address "$closed"
   refused "redis-streams without its password" NOAUTH --system redis-streams --address "$closed"
   refused "redis with a payload of 2 MiB" "invalid bulk length" --system redis --address "$open" --size 2MiB
+  counted redis-lists ar --system redis-lists --address "$open"
+  cleaned redis-streams redis-streams --address "$open"
+  start_redis_secure || return
+  printf 's3cret\n' > "$WORK/redis-password"
+  counted redis-tls ar --system redis --address "$REDIS_SECURE" --set tls-ca="$CA" --set password-file="$WORK/redis-password"
+  counted redis-tls-alice ar --system redis-streams --address "$REDIS_SECURE" --set tls-ca="$CA" --set user=alice --set password=alices
+  refused "redis with a wrong password" WRONGPASS --system redis --address "$closed" --set password=guess
+  refused "redis over TLS that nobody trusts" "invalid peer certificate" --system redis --address "$REDIS_SECURE" --set tls-ca="$(other_authority)" --set password=s3cret
   redis_closed_to_publishers "$open"
   refused "redis without permission to publish" NOPERM --system redis --address "$open"
 }
@@ -87,16 +118,23 @@ group_mosquitto() {
   counted mosquitto-qos0 r --system mqtt --address "$MQTT_OPEN" --set qos=0
   counted mosquitto-alice ar --system mqtt --address "$MQTT_CLOSED" --set user=alice --set password=s3cret
   refused "mosquitto with a wrong password" "not authorised" --system mqtt --address "$MQTT_CLOSED" --set user=alice --set password=guess
+  counted mosquitto-tls ar --system mqtt --address "$MQTT_SECURE" --set tls-ca="$CA" --set user=alice --set password=s3cret
   refused "mosquitto without a password" "not authorised" --system mqtt --address "$MQTT_CLOSED"
   refused "mosquitto without permission to read" "delivering a message that it had acknowledged" --system mqtt --address "$MQTT_CLOSED" --set user=bob --set password=s3cret
   refused "mosquitto without permission to publish" "delivering a message that it had acknowledged" --system mqtt --address "$MQTT_CLOSED" --set user=carol --set password=s3cret
   refused "mosquitto with a payload of 2 MiB" "onnection" --system mqtt --address "$MQTT_OPEN" --size 2MiB
+}
+other_authority() { # a certificate that signed nothing
+  [ -s "$WORK/other.pem" ] || openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout "$WORK/other.key" -out "$WORK/other.pem" -subj /CN=other -days 2 2> /dev/null
+  echo "$WORK/other.pem"
 }
 group_postgres() {
   find_postgres || { fail "postgres: PostgreSQL is not installed"; return; }
   tested postgres postgres postgres
   start_postgres || return
   counted postgres ar --system postgres --address "$POSTGRES" --set password=s3cret
+  counted postgres-tls ar --system postgres --address "$POSTGRES" --set tls-ca="$CA" --set password=s3cret
+  refused "postgres over TLS that nobody trusts" "invalid peer certificate" --system postgres --address "$POSTGRES" --set tls-ca="$(other_authority)" --set password=s3cret
   refused "postgres with a wrong password" "password authentication failed" --system postgres --address "$POSTGRES" --set password=guess
   refused "postgres with a user who is not there" "password authentication failed" --system postgres --address "$POSTGRES" --set user=bob --set password=s3cret
   refused "postgres with a payload of 6000 bytes" "too large for NOTIFY" --system postgres --address "$POSTGRES" --size 6000
@@ -112,7 +150,15 @@ group_rabbitmq() {
   counted rabbitmq ar --system rabbitmq --address "$AMQP"
   counted rabbitmq-transient ar --system rabbitmq --address "$AMQP" --set durable=false
   counted rabbitmq-mqtt ar --system mqtt --address "$RABBITMQ_MQTT" --set user=guest --set password=guest
-  counted rabbitmq-stomp ar --system stomp --address "$RABBITMQ_STOMP"
+  counted rabbitmq-stomp ar --system stomp --address "$RABBITMQ_STOMP" --set expires=1
+  counted rabbitmq-quorum ar --system rabbitmq --address "$AMQP" --set queue=quorum
+  counted rabbitmq-stream ar --system rabbitmq --address "$AMQP" --set queue=stream
+  counted rabbitmq-tls ar --system rabbitmq --address "$AMQPS" --set tls-ca="$CA"
+  counted rabbitmq-mqtt-tls ar --system mqtt --address "$RABBITMQ_MQTTS" --set tls-ca="$CA" --set user=guest --set password=guest
+  counted rabbitmq-stomp-tls ar --system stomp --address "$RABBITMQ_STOMPS" --set tls-ca="$CA" --set expires=1
+  cleaned rabbitmq rabbitmq --address "$AMQP" --set management="$RABBITMQ_MANAGEMENT"
+  cleaned rabbitmq-streams rabbitmq --address "$AMQP" --set management="$RABBITMQ_MANAGEMENT" --set queue=stream
+  leaves_no_queue
   refused "rabbitmq with a wrong password" ACCESS_REFUSED --system rabbitmq --address "$AMQP" --set password=guess
   refused "rabbitmq with a virtual host that is not there" "NOT_ALLOWED" --system rabbitmq --address "$AMQP" --set vhost=/nowhere
   refused "rabbitmq without permission" ACCESS_REFUSED --system rabbitmq --address "$AMQP" --set user=bob --set password=s3cret
@@ -121,17 +167,28 @@ group_rabbitmq() {
   refused "rabbitmq's STOMP with a wrong password" "Bad CONNECT" --system stomp --address "$RABBITMQ_STOMP" --set password=guess
   refused "rabbitmq's STOMP without permission" "refused" --system stomp --address "$RABBITMQ_STOMP" --set user=bob --set password=s3cret
 }
+leaves_no_queue() { # RabbitMQ removes the queue of STOMP itself, a second after the run
+  local end=$((SECONDS + 30)) name list=(stomp --address "$RABBITMQ_STOMP" --set management="$RABBITMQ_MANAGEMENT")
+  name=$("$BENCH_BIN" bench run --system stomp --address "$RABBITMQ_STOMP" --rate 100 --duration 1s --warm-up 200ms --set expires=1 2>&1 > /dev/null < /dev/null | sed -n 's/.*makes the queue \([^ ,;]*\)[,;].*/\1/p')
+  while left "${list[@]}" | grep -q " $name\$" && [ $SECONDS -lt $end ]; do sleep 0.5; done
+  if [ -n "$name" ] && [ $SECONDS -lt $end ]; then pass "rabbitmq's STOMP: the queue $name is gone after its run"; else fail "rabbitmq's STOMP: the queue '$name' is left: $(left "${list[@]}")"; fi
+}
 group_tailrace() {
   start_tailrace || return
   tested tailrace tailrace-nats tailrace_nats TAILRACE_BENCH_TAILRACE_NATS="$TAILRACE_NATS"
   counted tailrace-nats r --system tailrace-nats --address "$TAILRACE_NATS"
   refused "tailrace with a payload of 2 MiB" "Maximum Payload" --system tailrace-nats --address "$TAILRACE_NATS" --size 2MiB
-  if [ -n "$FULL" ]; then
-    tested tailrace tailrace-kafka tailrace_kafka TAILRACE_BENCH_TAILRACE_KAFKA="$TAILRACE_KAFKA"
-    counted tailrace-kafka ar --system tailrace-kafka --address "$TAILRACE_KAFKA"
-    refused "tailrace over Kafka with a payload of 2 MiB" "too large" --system tailrace-kafka --address "$TAILRACE_KAFKA" --size 2MiB
-  fi
+  tested tailrace tailrace-kafka tailrace_kafka TAILRACE_BENCH_TAILRACE_KAFKA="$TAILRACE_KAFKA"
+  counted tailrace-kafka ar --system tailrace-kafka --address "$TAILRACE_KAFKA"
+  refused "tailrace over Kafka with a payload of 2 MiB" "MESSAGE_TOO_LARGE" --system tailrace-kafka --address "$TAILRACE_KAFKA" --size 2MiB
+  cleaned tailrace-kafka tailrace-kafka --address "$TAILRACE_KAFKA"
+  start_tailrace_secure || return
+  counted tailrace-nats-tls r --system tailrace-nats --address "$TAILRACE_NATS_SECURE" --set tls-ca="$CA" --set user=alice --set password=s3cret
+  counted tailrace-kafka-tls ar --system tailrace-kafka --address "$TAILRACE_KAFKA_SECURE" --set tls-ca="$CA"
+  refused "tailrace without the TLS that it demands" "demands TLS" --system tailrace-nats --address "$TAILRACE_NATS_SECURE" --set user=alice --set password=s3cret
   start_tailrace_closed || return
+  counted tailrace-nats-alice r --system tailrace-nats --address "$TAILRACE_NATS_CLOSED" --set user=alice --set password=s3cret
+  refused "tailrace with a wrong password" "Authorization Violation" --system tailrace-nats --address "$TAILRACE_NATS_CLOSED" --set user=alice --set password=guess
   refused "tailrace without its password" "Authorization Violation" --system tailrace-nats --address "$TAILRACE_NATS_CLOSED"
 }
 group_nats() {
@@ -141,6 +198,11 @@ group_nats() {
   counted nats r --system nats --address "$NATS_OPEN"
   counted jetstream ar --system jetstream --address "$NATS_OPEN"
   counted jetstream-memory ar --system jetstream --address "$NATS_OPEN" --set storage=memory
+  counted nats-alice r --system nats --address "$NATS_CLOSED" --set user=alice --set password=s3cret
+  counted nats-tls-token r --system nats --address "$NATS_SECURE" --set tls-ca="$CA" --set token=s3cret
+  counted jetstream-tls-token ar --system jetstream --address "$NATS_SECURE" --set tls-ca="$CA" --set token=s3cret
+  NATS_NKEY=$NATS_SEED counted nats-nkey r --system nats --address "$NATS_KEY" --set nkey-env=NATS_NKEY
+  cleaned jetstream jetstream --address "$NATS_OPEN"
   refused "nats with a payload of 2 MiB" "Maximum Payload" --system nats --address "$NATS_OPEN" --size 2MiB
   refused "jetstream with a payload of 2 MiB" "Maximum Payload" --system jetstream --address "$NATS_OPEN" --size 2MiB
   refused "nats without its password" "Authorization Violation" --system nats --address "$NATS_CLOSED"
@@ -152,10 +214,18 @@ group_kafka() {
   start_kafka || return
   tested kafka kafka kafka TAILRACE_BENCH_KAFKA="$KAFKA"
   counted kafka ar --system kafka --address "$KAFKA"
-  counted kafka-acks1 ar --system kafka --address "$KAFKA" --set client.acks=1
-  refused "kafka with a payload of 2 MiB" "too large" --system kafka --address "$KAFKA" --size 2MiB
-  refused "kafka with a payload of 2 MiB that only the broker refuses" "too large" --system kafka --address "$KAFKA" --size 2MiB --set client.message.max.bytes=8000000
-  refused "kafka with a topic setting that is not there" "InvalidConfig" --system kafka --address "$KAFKA" --set topic.colour=red
+  counted kafka-acks1 ar --system kafka --address "$KAFKA" --set acks=1
+  counted kafka-acks0 r --system kafka --address "$KAFKA" --set acks=0
+  refused "kafka with a payload of 2 MiB" "MESSAGE_TOO_LARGE" --system kafka --address "$KAFKA" --size 2MiB
+  refused "kafka with a topic setting that is not there" "INVALID_CONFIG" --system kafka --address "$KAFKA" --set topic.colour=red
+  cleaned kafka kafka --address "$KAFKA"
+  counted kafka-tls-plain ar --system kafka --address "$KAFKA_SECURE" --set tls-ca="$CA" --set user=alice --set password=s3cret
+  refused "kafka with a wrong password" "SASL_AUTHENTICATION_FAILED" --system kafka --address "$KAFKA_SECURE" --set tls-ca="$CA" --set user=alice --set password=guess
+  kafka_user bob s3cret && counted kafka-tls-scram ar --system kafka --address "$KAFKA_SECURE" --set tls-ca="$CA" --set user=bob --set password=s3cret --set mechanism=SCRAM-SHA-256
+  tested "kafka through librdkafka" kafka kafka_librdkafka TAILRACE_BENCH_KAFKA="$KAFKA"
+  counted kafka-librdkafka ar --system kafka-librdkafka --address "$KAFKA"
+  counted kafka-librdkafka-acks1 ar --system kafka-librdkafka --address "$KAFKA" --set client.acks=1
+  refused "librdkafka with a payload of 2 MiB that only the broker refuses" "too large" --system kafka-librdkafka --address "$KAFKA" --size 2MiB --set client.message.max.bytes=8000000
 }
 group_activemq() {
   install_activemq || { echo "SKIPPED activemq: ActiveMQ's jars cannot be fetched"; return; }
@@ -189,12 +259,12 @@ build_tests() { # the tests' binary, and a program that knows all systems
   [ -x "$TESTS_BIN" ] || die "cargo names no binary of the tests"
   install_tailrace || die "tailrace cannot be built"
   BENCH_BIN=$TAILRACE_BIN
-  [ -z "$FULL" ] || knows_kafka || {
+  [ -z "$FULL" ] || knows_librdkafka || {
     (cd "$ROOT" && cargo build -p tailrace --features bench-kafka) > "$log" 2>&1 || { tail -20 "$log"; die "tailrace with Kafka's client cannot be built"; }
     BENCH_BIN=${CARGO_TARGET_DIR:-$ROOT/target}/debug/tailrace
   }
 }
-knows_kafka() { case $("$BENCH_BIN" bench run --system kafka --address 127.0.0.1:1 --set colour=red 2>&1) in *'no Kafka client'*) return 1 ;; esac; }
+knows_librdkafka() { case $("$BENCH_BIN" bench run --system kafka-librdkafka --address 127.0.0.1:1 --set colour=red 2>&1) in *'no librdkafka'*) return 1 ;; esac; }
 
 WORK_ALL=$(mktemp -d "${TMPDIR:-/tmp}/bench-systems.XXXXXX") JOBS=()
 cleanup() {

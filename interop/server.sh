@@ -137,8 +137,8 @@ launch_kafka() {
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:${ports[1]}
-listeners=PLAINTEXT://127.0.0.1:${ports[0]},CONTROLLER://127.0.0.1:${ports[1]}
-advertised.listeners=PLAINTEXT://127.0.0.1:${ports[0]}
+listeners=PLAINTEXT://127.0.0.1:${ports[0]},CONTROLLER://127.0.0.1:${ports[1]}${KAFKA_LISTENER_MORE:+,$KAFKA_LISTENER_MORE}
+advertised.listeners=PLAINTEXT://127.0.0.1:${ports[0]}${KAFKA_LISTENER_MORE:+,$KAFKA_LISTENER_MORE}
 controller.listener.names=CONTROLLER
 log.dirs=$state/data
 offsets.topic.replication.factor=1

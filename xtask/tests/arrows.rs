@@ -10,8 +10,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kafka-wire", &[]),
     ("subjects", &[]),
     ("nats-wire", &[]),
-    // The instrument must not depend on what it measures.
-    ("bench", &[]),
+    // The instrument must not depend on what it measures; kafka-wire is generated from Kafka's definitions, and serves nothing.
+    ("bench", &["kafka-wire"]),
     ("log", &["records"]),
     ("replication", &["log", "records"]),
     ("broker", &["replication", "records", "subjects"]),

@@ -3,11 +3,11 @@
 //! Asked on a connection of its own before a run, so that adapters stay what is measured. Who does not answer in time, or says nothing of the kind (Kafka,
 //! MQTT), has no version here; a plan can name a command that tells it.
 
-use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// How long all of it may take, by connecting and by answering.
+use crate::systems::{Target, converse};
+
+/// How long it may take to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Longest answer that is read, in bytes; the longest usual one is RabbitMQ's with 500.
@@ -25,56 +25,24 @@ pub struct Told {
     pub commit: Option<String>,
 }
 
-/// Asks a system of [`crate::systems::SYSTEMS`] at `HOST:PORT`.
-pub fn ask(system: &str, address: &str) -> Told {
-    // Both stand in one line.
-    let mut commit = None;
-    let version = heard(system, address, |heard| commit = nats_commit(heard));
-    Told { version, commit: commit.map(|commit| tidy(&commit)) }
-}
-
-fn heard(system: &str, address: &str, at_end: impl FnOnce(&[u8])) -> Option<String> {
-    let (question, answer): (&[u8], Answer) = match system {
+/// Asks a target's system at `HOST:PORT`, one of its addresses.
+pub fn ask(target: &Target, address: &str) -> Told {
+    let (question, answer): (&[u8], Answer) = match target.system.as_str() {
         "nats" | "jetstream" | "tailrace-nats" => (b"", nats),
-        "redis" | "redis-streams" => (b"INFO server\r\n", redis),
+        "redis" | "redis-streams" | "redis-lists" => (b"INFO server\r\n", redis),
         "rabbitmq" => (b"AMQP\x00\x00\x09\x01", amqp),
         "stomp" => (b"CONNECT\naccept-version:1.2\nhost:/\n\n\0", stomp),
         "http" => (b"HEAD / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", http),
-        _ => return None,
+        _ => return Told::default(),
     };
-    converse(address, question, answer, at_end).ok().flatten().map(|version| tidy(&version))
-}
-
-/// Reads until `answer` finds something, or the system has said enough.
-fn converse(
-    address: &str,
-    question: &[u8],
-    answer: Answer,
-    at_end: impl FnOnce(&[u8]),
-) -> io::Result<Option<String>> {
-    let candidate = address.to_socket_addrs()?.next().ok_or(io::ErrorKind::NotFound)?;
-    let mut stream = TcpStream::connect_timeout(&candidate, PATIENCE)?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    stream.write_all(question)?;
-    let deadline = Instant::now() + PATIENCE;
-    let (mut heard, mut buffer) = (Vec::new(), [0; 4096]);
-    while heard.len() < ANSWER_BYTES_MAX {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            break;
+    // Version and commit stand in one line.
+    let found = |heard: &[u8]| Some((answer(heard)?, nats_commit(heard)));
+    match converse(target, address, question, PATIENCE, ANSWER_BYTES_MAX, found) {
+        Ok((version, commit)) => {
+            Told { version: Some(tidy(&version)), commit: commit.map(|commit| tidy(&commit)) }
         }
-        stream.set_read_timeout(Some(left))?;
-        let count = stream.read(&mut buffer)?;
-        if count == 0 {
-            break;
-        }
-        heard.extend_from_slice(&buffer[..count]);
-        if let Some(version) = answer(&heard) {
-            at_end(&heard);
-            return Ok(Some(version));
-        }
+        Err(_) => Told::default(),
     }
-    Ok(None)
 }
 
 /// One line without control characters, and not endless: it goes into reports.
@@ -182,10 +150,17 @@ impl<'a> Bytes<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
     use std::net::TcpListener;
     use std::thread;
 
     use super::*;
+    use crate::systems::Settings;
+
+    fn target(system: &str) -> Target {
+        let (system, settings) = (system.to_owned(), Settings::default());
+        Target { system, address: None, connections: 1, payload_bytes: 24, run: 0, settings }
+    }
 
     fn start_frame() -> Vec<u8> {
         let mut table = Vec::new();
@@ -246,7 +221,7 @@ mod tests {
                 stream.flush().unwrap();
                 stream.write_all(second).unwrap();
             });
-            let told = ask(system, &address);
+            let told = ask(&target(system), &address);
             assert_eq!(told.version.as_deref(), Some(version), "{system}");
             assert_eq!(told.commit.as_deref(), (system == "nats").then_some("a1b2c3d"), "{system}");
             server.join().unwrap();
@@ -272,8 +247,8 @@ mod tests {
 
     #[test]
     fn silence_and_rubbish_are_no_versions() {
-        assert_eq!(ask("kafka", "127.0.0.1:1"), Told::default());
-        assert_eq!(ask("nats", "127.0.0.1:1"), Told::default());
+        assert_eq!(ask(&target("kafka"), "127.0.0.1:1"), Told::default());
+        assert_eq!(ask(&target("nats"), "127.0.0.1:1"), Told::default());
         for read in [nats, redis, amqp, stomp, http] {
             for rubbish in
                 [&b"-NOAUTH Authentication required.\r\n\r\n"[..], b"ERROR\nserver:x\n\n\0", &[1, 0, 0, 255]]

@@ -119,6 +119,7 @@ fn redis() {
     let Some(address) = server("TAILRACE_BENCH_REDIS") else { return };
     comes_apart(&target("redis", &address, &[]));
     comes_apart(&target("redis-streams", &address, &[]));
+    comes_apart(&target("redis-lists", &address, &[]));
 }
 
 #[test]
@@ -157,11 +158,18 @@ fn nsq_simulated() {
 }
 
 #[test]
+fn kafka() {
+    let Some(address) = server("TAILRACE_BENCH_TAILRACE_KAFKA") else { return };
+    comes_apart(&target("tailrace-kafka", &address, &[]));
+}
+
+#[test]
 fn others_cannot_be_apart() {
     let apart =
         |name: &&str| systems::open_some(&target(name, "127.0.0.1:1", &[]), Role::Subscriber, &[0]).is_ok();
     let possible: Vec<&str> = SYSTEMS.iter().map(|system| system.name).filter(apart).collect();
-    let expected = "nats jetstream redis redis-streams rabbitmq mqtt stomp postgres nsq tailrace-nats";
+    let expected = "nats jetstream redis redis-streams redis-lists rabbitmq mqtt stomp postgres nsq kafka \
+        tailrace-kafka tailrace-nats";
     assert_eq!(possible.join(" "), expected);
     let refused = systems::open_some(&target("http", "127.0.0.1:1", &[]), Role::Publisher, &[0]);
     let words = refused.err().unwrap().to_string();

@@ -69,7 +69,7 @@ fn mqtt_brokers_refuse_connections_by_number() {
 
 #[test]
 fn mqtt_brokers_refuse_subscriptions_by_number() {
-    let subscribe = b"\x82\x0E\0\x01\0\x09bench/7/0\x01";
+    let subscribe = b"\x82\x17\0\x01\0\x12tailrace-bench/7/0\x01";
     let turns = vec![
         Turn::Accept,
         hear(MQTT_CONNECT),
@@ -77,7 +77,7 @@ fn mqtt_brokers_refuse_subscriptions_by_number() {
         hear(subscribe),
         say(b"\x90\x03\0\x01\x80"),
     ];
-    assert_eq!(says("mqtt", turns), "ADDRESS refuses the subscription to bench/7/0");
+    assert_eq!(says("mqtt", turns), "ADDRESS refuses the subscription to tailrace-bench/7/0");
 }
 
 /// ActiveMQ's and RabbitMQ's words.
@@ -118,6 +118,26 @@ fn rabbitmq_is_asked_to_say_that_the_password_is_wrong() {
     let close = b"\x01\0\0\0\0\0\x1D\0\x0A\0\x32\x01\x93\x12ACCESS_REFUSED - x\0\0\0\0\xCE";
     let turns = vec![Turn::Accept, hear(b"AMQP\0\0\x09\x01"), say(start), hear(&start_ok), say(close)];
     assert_eq!(says("rabbitmq", turns), "ADDRESS says ACCESS_REFUSED - x");
+}
+
+/// What a server demands, or does not have, before anything else is said.
+#[test]
+fn tls_that_only_one_end_wants() {
+    let info = b"INFO {\"server_id\":\"N\",\"tls_required\":true}\r\n";
+    let expected = "ADDRESS demands TLS: expected --set tls-ca=FILE, or tls=unchecked";
+    assert_eq!(says("nats", vec![Turn::Accept, say(info)]), expected);
+    let unchecked = [("tls".to_owned(), "unchecked".to_owned())];
+    let hello = "  V2IDENTIFY\n\0\0\0\x48{\"feature_negotiation\":true,\"tls_v1\":true,\"user_agent\":\"tailrace bench\"}";
+    let features = b"\0\0\0\x18\0\0\0\0{\"max_rdy_count\":10}";
+    for (system, heard, said) in
+        [("postgres", &b"\0\0\0\x08\x04\xD2\x16\x2F"[..], &b"N"[..]), ("nsq", hello.as_bytes(), features)]
+    {
+        let script = Script::start(vec![Turn::Accept, hear(heard), say(said)]);
+        let mut target = target(system, script.address.clone(), 100);
+        target.settings = Settings::new(unchecked.clone().into());
+        assert_eq!(set_up_fails(&target), format!("{} does not speak TLS", script.address));
+        script.finish();
+    }
 }
 
 /// As nats-server does when a message is too large: it says why, and closes while the message is still being sent.

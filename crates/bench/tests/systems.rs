@@ -1,7 +1,7 @@
 //! Short runs against real systems: every message must come back, once and unharmed.
 //!
 //! The echo servers are our own. The others are tried where `TAILRACE_BENCH_NATS`, `_TAILRACE_NATS`, `_REDIS`, `_RABBITMQ`,
-//! `_MQTT`, `_STOMP`, `_KAFKA` and `_TAILRACE_KAFKA` name a server. PostgreSQL is started by its test where it is installed; the
+//! `_MQTT`, `_STOMP`, `_NSQ`, `_KAFKA` and `_TAILRACE_KAFKA` name a server. PostgreSQL is started by its test where it is installed; the
 //! libraries of brokerless systems are tried where `TAILRACE_BENCH_PYTHON` names a Python that has pynng and pyzmq. What is
 //! missing is not tried, and its test says so and passes, but for what `TAILRACE_BENCH_REQUIRED` names (`redis,postgres,python`):
 //! that must be there. `interop/bench-systems.sh` starts the servers and sets all of this.
@@ -18,7 +18,7 @@ use tailrace_bench::engine::{self, Interval, Load, LoadOptions, Observer, Outcom
 use tailrace_bench::error::BenchError;
 use tailrace_bench::proxy::{Proxy, ProxyOptions, Trouble};
 use tailrace_bench::schedule::{Rate, Schedule};
-use tailrace_bench::systems::{self, EchoProtocol, EchoServer, Settings, Target};
+use tailrace_bench::systems::{self, Deed, EchoProtocol, EchoServer, LeftOver, Settings, Target};
 
 use peers::brokerless::Peer;
 use peers::free_address;
@@ -26,6 +26,7 @@ use peers::nsqd::Nsqd;
 use peers::postgres::{self, Postgres};
 use peers::redis::Redis;
 use peers::script::{Script, Turn};
+use peers::tls_front::TlsFront;
 
 fn target(system: &str, address: Option<String>) -> Target {
     let payload_bytes = 128;
@@ -230,6 +231,43 @@ fn echo_servers_survive_resets() {
     });
 }
 
+/// Sizes beyond what a socket, a record of TLS, and the buffers of both take at once.
+#[test]
+fn tls_changes_nothing_but_the_bytes() {
+    let server = EchoServer::start(EchoProtocol::Http).unwrap();
+    let front = TlsFront::start(server.address().to_string());
+    let ca = front.authority();
+    let mut target = Target { connections: 2, ..target("http", Some(front.address.clone())) };
+    target.settings = settings(&[("tls-ca", &ca)]);
+    comes_back_with(&target, &[24, 16_384, 100_000, 3_000_000], 100);
+    shows_a_stall_with(
+        Target { settings: settings(&[("tls-ca", &ca), ("tls-name", "front.example")]), ..target.clone() },
+        front.address.clone(),
+    );
+    target.settings = settings(&[("tls", "unchecked")]);
+    comes_back_with(&target, &[128], 100);
+    let other = TlsFront::start(server.address().to_string());
+    let echo = EchoServer::start(EchoProtocol::Tcp).unwrap();
+    for (values, address, expected) in [
+        (&[("tls-ca", other.authority())][..], &front.address, "invalid peer certificate"),
+        (
+            &[("tls-ca", ca.clone()), ("tls-name", "else.example".to_owned())],
+            &front.address,
+            "certificate not valid for name \"else.example\"",
+        ),
+        // It answers with what it got.
+        (&[("tls-ca", ca.clone())], &echo.address().to_string(), "TLS: "),
+    ] {
+        let values: Vec<_> = values.iter().map(|(key, value)| (*key, value.as_str())).collect();
+        let target = Target { address: Some(address.clone()), settings: settings(&values), ..target.clone() };
+        let error = set_up_fails(&target);
+        assert!(
+            error.starts_with(&format!("cannot connect to {address}: ")) && error.contains(expected),
+            "{error}"
+        );
+    }
+}
+
 #[test]
 fn connections_are_spread_over_addresses_and_go_on_to_the_next() {
     let servers = [(); 2].map(|()| EchoServer::start(EchoProtocol::Tcp).unwrap());
@@ -276,6 +314,17 @@ fn redis_survives_resets() {
             });
         }
     });
+    // Its keys are called as those of streams are. One message per way there and back, which the proxy makes 20 ms.
+    comes_back("redis-lists", Some(address.clone()), 500);
+    survives_resets(target("redis-lists", None), address.clone(), 40, true);
+    leaves_nothing("redis-streams", address, 9);
+    let front = TlsFront::start(address.clone());
+    let ca = front.authority();
+    for system in ["redis", "redis-streams"] {
+        let mut target = target(system, Some(front.address.clone()));
+        target.settings = settings(&[("tls-ca", &ca)]);
+        comes_back_with(&target, &[128, 300_000], 500);
+    }
 }
 
 #[test]
@@ -286,7 +335,8 @@ fn nats_and_jetstream() {
     shows_a_stall("nats", address.clone());
     shows_a_stall("jetstream", address.clone());
     survives_resets(target("nats", None), address.clone(), 500, false);
-    survives_resets(target("jetstream", None), address, 500, true);
+    survives_resets(target("jetstream", None), address.clone(), 500, true);
+    leaves_nothing("jetstream", &address, 8);
 }
 
 #[test]
@@ -302,8 +352,10 @@ fn redis_and_streams() {
     let Some(address) = server("redis") else { return };
     comes_back("redis", Some(address.clone()), 2000);
     comes_back("redis-streams", Some(address.clone()), 500);
+    comes_back("redis-lists", Some(address.clone()), 500);
     shows_a_stall("redis", address.clone());
-    shows_a_stall("redis-streams", address);
+    shows_a_stall("redis-streams", address.clone());
+    shows_a_stall("redis-lists", address);
 }
 
 #[test]
@@ -311,7 +363,17 @@ fn rabbitmq() {
     let Some(address) = server("rabbitmq") else { return };
     comes_back("rabbitmq", Some(address.clone()), 500);
     shows_a_stall("rabbitmq", address.clone());
-    survives_resets(target("rabbitmq", None), address, 500, false);
+    survives_resets(target("rabbitmq", None), address.clone(), 500, false);
+    for (queue, keeps) in [("quorum", false), ("stream", true)] {
+        let of_kind = |address: Option<&String>| {
+            let mut target = target("rabbitmq", address.cloned());
+            target.settings = settings(&[("queue", queue)]);
+            target
+        };
+        comes_back_with(&of_kind(Some(&address)), &[24, 128, 300_000], 300);
+        shows_a_stall_with(of_kind(None), address.clone());
+        survives_resets(of_kind(None), address.clone(), 300, keeps);
+    }
 }
 
 #[test]
@@ -362,9 +424,9 @@ fn postgres() {
     }
 }
 
-/// There is no nsqd to be had; this one is simulated, and stricter.
+/// This one is simulated, and stricter than the real one.
 #[test]
-fn nsq() {
+fn nsq_simulated() {
     let nsqd = Nsqd::start();
     comes_back("nsq", Some(nsqd.address.clone()), 500);
     let seen = nsqd.seen();
@@ -373,6 +435,20 @@ fn nsq() {
     assert!(seen.heartbeats > 20 && seen.heartbeats_answered > 20, "{seen:?}");
     shows_a_stall("nsq", nsqd.address.clone());
     survives_resets(target("nsq", None), nsqd.address.clone(), 500, true);
+}
+
+#[test]
+fn nsq() {
+    let Some(address) = server("nsq") else { return };
+    comes_back("nsq", Some(address.clone()), 500);
+    // Otherwise nsqd keeps what a subscriber gets for up to 250 ms.
+    let unbuffered = || {
+        let mut target = target("nsq", None);
+        target.settings = settings(&[("output_buffer_timeout", "-1")]);
+        target
+    };
+    shows_a_stall_with(unbuffered(), address.clone());
+    survives_resets(unbuffered(), address, 500, true);
 }
 
 fn nsq_frame(kind: u8, body: &str) -> Turn {
@@ -392,10 +468,10 @@ const NSQ_HELLO: &str =
 fn conversations_with_nsq_that_fail() {
     let target = Target { run: 7, connections: 1, payload_bytes: 100, ..target("nsq", None) };
     let features = || nsq_frame(0, r#"{"max_rdy_count":2500,"version":"1.3.0"}"#);
-    let subscribe = || hear("SUB bench.7.0#ephemeral bench#ephemeral\n");
+    let subscribe = || hear("SUB tailrace-bench.7.0#ephemeral tailrace-bench#ephemeral\n");
     for (turns, expected) in [
         (vec![nsq_frame(1, "E_INVALID cannot")], "says E_INVALID cannot"),
-        (vec![nsq_frame(0, r#"{"auth_required":true}"#)], "wants AUTH, which is not there"),
+        (vec![nsq_frame(0, r#"{"auth_required":true}"#)], "wants AUTH: expected --set secret="),
         (vec![nsq_frame(0, "OK")], "answered wrongly: expected what nsqd can do, in JSON, found OK"),
         (
             vec![
@@ -417,7 +493,7 @@ fn conversations_with_nsq_that_fail() {
                 Turn::Accept,
                 hear(NSQ_HELLO),
                 features(),
-                hear("PUB bench.7.0#ephemeral\n\0\0\0\x64"),
+                hear("PUB tailrace-bench.7.0#ephemeral\n\0\0\0\x64"),
                 nsq_frame(1, "E_PUB_FAILED disk full"),
             ],
             "the system refused a message before the run: E_PUB_FAILED disk full",
@@ -427,6 +503,22 @@ fn conversations_with_nsq_that_fail() {
         let script = Script::start(hello.into_iter().chain(turns).collect());
         let error = set_up_fails(&Target { address: Some(script.address.clone()), ..target.clone() });
         assert!(error.contains(expected), "{error}");
+        script.finish();
+    }
+    let mut secret = target.clone();
+    secret.settings = settings(&[("secret", "s3cret")]);
+    let asked = || {
+        let wants = nsq_frame(0, r#"{"max_rdy_count":2500,"auth_required":true}"#);
+        vec![Turn::Accept, hear(NSQ_HELLO), wants, hear("AUTH\n\0\0\0\x06s3cret")]
+    };
+    let allowed = nsq_frame(0, r#"{"identity":"alice"}"#);
+    for (turns, expected) in [
+        (vec![nsq_frame(1, "E_AUTH_FAILED no")], "says E_AUTH_FAILED no"),
+        (vec![allowed, subscribe(), nsq_frame(1, "E_UNAUTHORIZED no")], "says E_UNAUTHORIZED no"),
+    ] {
+        let script = Script::start(asked().into_iter().chain(turns).collect());
+        let error = set_up_fails(&Target { address: Some(script.address.clone()), ..secret.clone() });
+        assert!(error.ends_with(expected), "{error}");
         script.finish();
     }
     let mut unbuffered = target;
@@ -544,27 +636,82 @@ fn ends_that_do_not_meet() {
     }
 }
 
-#[cfg(feature = "kafka")]
+/// A server says itself where it is; through a proxy its clients go only if they do not believe it.
+fn kafka_at(system: &str, address: &str) {
+    comes_back(system, Some(address.to_owned()), 500);
+    for acks in ["1", "0"] {
+        let mut target = target(system, Some(address.to_owned()));
+        target.settings = settings(&[("acks", acks)]);
+        comes_back_with(&target, &[128], 500);
+    }
+    let here = || {
+        let mut target = target(system, None);
+        target.settings = settings(&[("advertised", "false"), ("topic.retention.ms", "3600000")]);
+        target
+    };
+    shows_a_stall_with(here(), address.to_owned());
+    survives_resets(here(), address.to_owned(), 500, true);
+    let gone = ("topic.colour", "red", "INVALID_CONFIG");
+    for (key, value, expected) in [gone, ("replication", "7", "INVALID_REPLICATION_FACTOR")] {
+        let mut target = target(system, Some(address.to_owned()));
+        target.settings = settings(&[(key, value)]);
+        let error = set_up_fails(&target);
+        assert!(error.contains(expected), "{error}");
+    }
+    let large = Target { payload_bytes: 2 << 20, connections: 1, ..target(system, Some(address.to_owned())) };
+    let error = set_up_fails(&large);
+    assert!(error.contains("MESSAGE_TOO_LARGE"), "{error}");
+    leaves_nothing(system, address, 7);
+}
+
 #[test]
 fn kafka() {
     let Some(address) = server("kafka") else { return };
-    comes_back("kafka", Some(address), 500);
+    kafka_at("kafka", &address);
+}
+
+#[test]
+fn tailrace_kafka() {
+    let Some(address) = server("tailrace-kafka") else { return };
+    kafka_at("tailrace-kafka", &address);
 }
 
 #[cfg(feature = "kafka")]
 #[test]
-fn tailrace_kafka() {
-    let Some(address) = server("tailrace-kafka") else { return };
-    comes_back("tailrace-kafka", Some(address), 500);
+fn kafka_librdkafka() {
+    let Some(address) = server("kafka") else { return };
+    comes_back("kafka-librdkafka", Some(address), 500);
 }
 
-/// This build's tests need not have Kafka's client; who asks for it must be told.
-#[cfg(not(feature = "kafka"))]
-#[test]
-fn kafka() {
-    for name in ["kafka", "tailrace-kafka"] {
-        peers::not_tried(name, "this build has no client for it");
-    }
+/// What is made for a run that is never taken down is found, and removed, and nothing else.
+fn leaves_nothing(system: &str, address: &str, run: u16) {
+    let target = Target { run, connections: 2, ..target(system, Some(address.to_owned())) };
+    leaves_nothing_with(&target);
+}
+
+fn leaves_nothing_with(target: &Target) {
+    let mut opened = systems::open(target).unwrap();
+    systems::set_up(&mut opened.requesters, target, &MonotonicClock::default()).unwrap();
+    // Killed: nobody takes anything down.
+    drop(opened);
+    let (_, first, last) = systems::made_by(target).unwrap();
+    let of_this_run = |found: Vec<LeftOver>| -> Vec<String> {
+        let mut names: Vec<_> = found.into_iter().map(|one| one.name).collect();
+        names.retain(|name| [&first, &last].contains(&name));
+        names.sort_unstable();
+        names
+    };
+    let found = systems::left_over(target, Deed::List, &[]).unwrap();
+    assert_eq!(of_this_run(found.clone()), [first.clone(), last.clone()], "{}", target.system);
+    // Other tests have their own there.
+    let mut only = found;
+    only.retain(|one| one.name == first || one.name == last);
+    let nothing = systems::left_over(target, Deed::Remove, &[]).unwrap();
+    assert_eq!(nothing, []);
+    let removed = systems::left_over(target, Deed::Remove, &only).unwrap();
+    assert_eq!(of_this_run(removed), [first.clone(), last.clone()]);
+    let left = systems::left_over(target, Deed::List, &[]).unwrap();
+    assert_eq!(of_this_run(left), [""; 0], "{}", target.system);
 }
 
 #[test]
@@ -646,7 +793,7 @@ fn set_up_fails(target: &Target) -> String {
 /// A target of every system that the harness talks to by TCP.
 fn targets(address: &str) -> impl Iterator<Item = Target> {
     let address = address.to_owned();
-    ["nats", "nsq", "postgres", "tailrace-nats"].into_iter().chain(BROKERLESS.iter().copied()).map(
+    ["kafka", "nats", "nsq", "postgres", "tailrace-nats"].into_iter().chain(BROKERLESS.iter().copied()).map(
         move |system| {
             let mut target = target(system, Some(address.clone()));
             if BROKERLESS.contains(&system) {

@@ -55,7 +55,7 @@ fn client_config() -> Result<Arc<ClientConfig>, RemoteError> {
 
 /// Takes any certificate whose key signed the handshake.
 #[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
+pub(crate) struct AnyCertificate(pub(crate) Arc<CryptoProvider>);
 
 impl ServerCertVerifier for AnyCertificate {
     fn verify_server_cert(

@@ -28,6 +28,7 @@ pub use agent::{Agent, AgentOptions};
 pub use coordinator::Coordinator;
 pub use error::RemoteError;
 pub use key::Key;
+pub(crate) use link::AnyCertificate;
 pub use load::RemoteLoad;
 pub use outcome::RemoteOutcome;
 pub use placement::Placement;

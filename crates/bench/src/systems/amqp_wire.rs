@@ -31,6 +31,8 @@ pub(super) mod method {
     pub(in super::super) const QUEUE_DECLARE_OK: (u16, u16) = (50, 11);
     pub(in super::super) const QUEUE_DELETE: (u16, u16) = (50, 40);
     pub(in super::super) const QUEUE_DELETE_OK: (u16, u16) = (50, 41);
+    pub(in super::super) const BASIC_QOS: (u16, u16) = (60, 10);
+    pub(in super::super) const BASIC_QOS_OK: (u16, u16) = (60, 11);
     pub(in super::super) const BASIC_CONSUME: (u16, u16) = (60, 20);
     pub(in super::super) const BASIC_CONSUME_OK: (u16, u16) = (60, 21);
     pub(in super::super) const BASIC_PUBLISH: (u16, u16) = (60, 40);
@@ -119,6 +121,33 @@ pub(super) fn push_short(out: &mut Vec<u8>, text: &str) {
 pub(super) fn push_long(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
     out.extend_from_slice(bytes);
+}
+
+/// A value of a table.
+pub(super) enum Field<'a> {
+    Text(&'a str),
+    Number(i64),
+}
+
+/// Appends a table.
+pub(super) fn push_table(out: &mut Vec<u8>, fields: &[(&str, Field<'_>)]) {
+    let length_at = out.len();
+    out.extend_from_slice(&[0; 4]);
+    for (key, value) in fields {
+        push_short(out, key);
+        match value {
+            Field::Text(text) => {
+                out.push(b'S');
+                push_long(out, text.as_bytes());
+            }
+            Field::Number(number) => {
+                out.push(b'l');
+                out.extend_from_slice(&number.to_be_bytes());
+            }
+        }
+    }
+    let length = (out.len() - length_at - 4) as u32;
+    out[length_at..length_at + 4].copy_from_slice(&length.to_be_bytes());
 }
 
 /// Appends a message to the default exchange: method, header and as many body frames as it takes.

@@ -2,25 +2,33 @@
 //!
 //! What is due while an answer is outstanding waits, and counts from when it was due: open more connections than
 //! requests that must overlap. With `reply = echo` the answer's body must be the payload, otherwise any status of 2xx
-//! is an acknowledgement. No chunked answers, no redirects, no TLS.
+//! is an acknowledgement. Settings: `path`, `reply`, `user` and `password` (Basic), `token` (Bearer), and those of TLS. No chunked answers,
+//! no redirects.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use super::nats_wire::push_number;
 use super::settings::Settings;
-use super::wire::{Wire, line};
+use super::site::Site;
+use super::wire::{Wire, line, wrong};
 use crate::clock::Clock;
 use crate::error::RequesterError;
 use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink};
 
-#[derive(Debug)]
 pub(super) struct Http {
-    address: String,
+    site: Site,
+    /// Everything of a request in front of the length of its body.
     path: String,
+    authorization: Option<String>,
+    head: String,
     echoes: bool,
     wire: Option<Wire>,
     outstanding: Option<u64>,
 }
 
 impl Http {
-    pub(super) fn new(address: String, settings: &mut Settings) -> Result<Self, RequesterError> {
+    pub(super) fn new(site: Site, settings: &mut Settings) -> Result<Self, RequesterError> {
         let path = settings.take("path").unwrap_or_else(|| "/".to_owned());
         let echoes = match settings.take("reply").as_deref() {
             None | Some("echo") => true,
@@ -30,8 +38,33 @@ impl Http {
                 return Err(RequesterError::Unsupported(reason));
             }
         };
-        Ok(Self { address, path, echoes, wire: None, outstanding: None })
+        let authorization = authorization(settings)?;
+        let head = head(&site.address, &path, authorization.as_deref());
+        Ok(Self { site, path, authorization, head, echoes, wire: None, outstanding: None })
     }
+}
+
+/// The value of the header Authorization, if there is to be one.
+fn authorization(settings: &mut Settings) -> Result<Option<String>, RequesterError> {
+    let (user, password) = (settings.take("user"), settings.take("password"));
+    match (settings.take("token"), user, password) {
+        (None, None, None) => Ok(None),
+        (Some(token), None, None) => Ok(Some(format!("Bearer {token}"))),
+        (None, Some(user), password) => {
+            let both = format!("{user}:{}", password.unwrap_or_default());
+            Ok(Some(format!("Basic {}", STANDARD.encode(both))))
+        }
+        _ => {
+            let reason = "expected either token, or user and password";
+            Err(RequesterError::Unsupported(reason.to_owned()))
+        }
+    }
+}
+
+/// A request up to the length of its body.
+fn head(host: &str, path: &str, authorization: Option<&str>) -> String {
+    let authorization = authorization.map(|value| format!("Authorization: {value}\r\n")).unwrap_or_default();
+    format!("POST {path} HTTP/1.1\r\nHost: {host}\r\n{authorization}Content-Length: ")
 }
 
 /// A complete answer: status, where its body begins, and where it ends.
@@ -40,15 +73,14 @@ struct Answer {
     body: std::ops::Range<usize>,
 }
 
-fn parse(wire: &Wire) -> Result<Option<Answer>, RequesterError> {
-    let data = wire.data();
+fn parse(data: &[u8], address: &str) -> Result<Option<Answer>, RequesterError> {
     let Some((first, mut at)) = line(data) else { return Ok(None) };
     let status = std::str::from_utf8(first)
         .ok()
         .and_then(|text| text.strip_prefix("HTTP/1."))
         .and_then(|text| text.get(2..5))
         .and_then(|text| text.parse().ok())
-        .ok_or_else(|| wire.protocol("a status line of HTTP/1.1", first))?;
+        .ok_or_else(|| wrong(address, "a status line of HTTP/1.1", first))?;
     let mut length = 0;
     loop {
         let Some((header, used)) = line(&data[at..]) else { return Ok(None) };
@@ -58,12 +90,21 @@ fn parse(wire: &Wire) -> Result<Option<Answer>, RequesterError> {
         }
         let text = String::from_utf8_lossy(header).to_ascii_lowercase();
         if let Some(value) = text.strip_prefix("content-length:") {
-            length = value.trim().parse().map_err(|_| wire.protocol("a content length", header))?;
+            length = value.trim().parse().map_err(|_| wrong(address, "a content length", header))?;
         } else if text.starts_with("transfer-encoding:") {
-            return Err(wire.protocol("an answer with a content length", header));
+            return Err(wrong(address, "an answer with a content length", header));
         }
     }
     Ok((data.len() - at >= length).then(|| Answer { status, body: at..at + length }))
+}
+
+/// Waits for an answer: its status and its body.
+pub(super) fn await_answer(wire: &mut Wire) -> Result<(u16, Vec<u8>), RequesterError> {
+    let address = wire.address().to_owned();
+    wire.wait_for("answering a request", |data| {
+        let answer = parse(data, &address)?;
+        Ok(answer.map(|answer| ((answer.status, data[answer.body.clone()].to_vec()), answer.body.end)))
+    })
 }
 
 impl Requester for Http {
@@ -73,13 +114,14 @@ impl Requester for Http {
     }
 
     fn set_up(&mut self) -> Result<(), RequesterError> {
-        self.wire = Some(Wire::connect(&self.address)?);
+        self.wire = Some(self.site.connect()?);
         self.outstanding = None;
         Ok(())
     }
 
     fn turn_to(&mut self, address: &str) -> bool {
-        address.clone_into(&mut self.address);
+        address.clone_into(&mut self.site.address);
+        self.head = head(address, &self.path, self.authorization.as_deref());
         true
     }
 
@@ -90,9 +132,9 @@ impl Requester for Http {
         let Some(out) = self.wire.as_mut().and_then(|wire| wire.room_for(payload.len())) else {
             return Ok(Handed::Full);
         };
-        let (path, host, length) = (&self.path, &self.address, payload.len());
-        let head = format!("POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}\r\n\r\n");
-        out.extend_from_slice(head.as_bytes());
+        out.extend_from_slice(self.head.as_bytes());
+        push_number(out, payload.len() as u64);
+        out.extend_from_slice(b"\r\n\r\n");
         out.extend_from_slice(payload);
         self.outstanding = Some(sequence);
         Ok(Handed::Taken)
@@ -108,7 +150,7 @@ impl Requester for Http {
             return Ok(());
         }
         let now = clock.now_ns();
-        while let Some(answer) = parse(wire)? {
+        while let Some(answer) = parse(wire.data(), wire.address())? {
             let sequence =
                 self.outstanding.take().ok_or_else(|| wire.protocol("no answer to nothing", wire.data()))?;
             if !(200..300).contains(&answer.status) {
@@ -130,5 +172,30 @@ impl Requester for Http {
     fn tear_down(&mut self) -> Result<(), RequesterError> {
         self.wire = None;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(values: &[(&str, &str)]) -> Result<String, String> {
+        let values = values.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let found = authorization(&mut Settings::new(values)).map_err(|error| error.to_string())?;
+        Ok(head("h:1", "/x", found.as_deref()))
+    }
+
+    #[test]
+    fn requests_say_who_asks() {
+        let plain = asked(&[]).unwrap();
+        assert_eq!(plain, "POST /x HTTP/1.1\r\nHost: h:1\r\nContent-Length: ");
+        // The example of RFC 7617.
+        let basic = asked(&[("user", "Aladdin"), ("password", "open sesame")]).unwrap();
+        assert!(basic.contains("\r\nAuthorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==\r\n"), "{basic}");
+        let bearer = asked(&[("token", "abc")]).unwrap();
+        assert!(bearer.contains("\r\nAuthorization: Bearer abc\r\n"), "{bearer}");
+        for values in [&[("token", "abc"), ("user", "u")][..], &[("password", "p")]] {
+            assert_eq!(asked(values).unwrap_err(), "expected either token, or user and password");
+        }
     }
 }

@@ -4,17 +4,21 @@
 //! again its new consumer begins behind the last message that was received, so that what was on its way comes again.
 
 use super::Role;
+use super::names::{self, PREFIX};
 use super::nats::{listen, push_message};
+use super::nats_login::Login;
 use super::nats_wire::{self, Said, parse, synchronise};
 use super::pair::Pair;
 use super::settings::Settings;
+use super::site::Site;
 use super::wire::{Wire, wrong};
 use crate::clock::Clock;
 use crate::error::RequesterError;
 use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink};
 
 pub(super) struct JetStream {
-    address: String,
+    site: Site,
+    login: Login,
     stream: String,
     subject: String,
     inbox: String,
@@ -28,7 +32,7 @@ pub(super) struct JetStream {
 
 impl JetStream {
     pub(super) fn new(
-        address: String,
+        site: Site,
         name: &str,
         role: Role,
         settings: &mut Settings,
@@ -38,11 +42,13 @@ impl JetStream {
             let reason = format!("storage={storage} is unknown: expected file or memory");
             return Err(RequesterError::Unsupported(reason));
         }
+        let login = Login::take(&site, settings)?;
         Ok(Self {
-            address,
-            stream: format!("bench_{}", name.replace('.', "_")),
-            subject: format!("bench.{name}"),
-            inbox: format!("_INBOX.bench.{name}.0."),
+            site,
+            login,
+            stream: names::dashed(name),
+            subject: names::dotted(name),
+            inbox: format!("_INBOX.{}.0.", names::dotted(name)),
             storage,
             wires: Pair::with_role(role),
             generation: 0,
@@ -51,20 +57,17 @@ impl JetStream {
     }
 
     /// A connection that hears answers.
-    fn asking(&self) -> Result<Wire, RequesterError> {
-        let mut wire = nats_wire::connect(&self.address)?;
-        wire.out().extend_from_slice(format!("SUB {}* 1\r\n", self.inbox).as_bytes());
-        synchronise(&mut wire, "subscribing")?;
-        Ok(wire)
+    fn asking(&self) -> Result<Asking, RequesterError> {
+        Asking::with_inbox(&self.site, &self.login, &self.inbox)
     }
 
-    fn make_stream(&mut self, wire: &mut Wire) -> Result<(), RequesterError> {
+    fn make_stream(&mut self, asking: &mut Asking) -> Result<(), RequesterError> {
         let (stream, subject, storage) = (&self.stream, &self.subject, &self.storage);
         let config = format!(
             "{{\"name\":\"{stream}\",\"subjects\":[\"{subject}\"],\"storage\":\"{storage}\",\"retention\":\"limits\",\
              \"discard\":\"old\",\"max_msgs\":5000000,\"num_replicas\":1}}"
         );
-        let answer = self.ask(wire, &format!("$JS.API.STREAM.CREATE.{stream}"), &config)?;
+        let answer = asking.ask(&format!("$JS.API.STREAM.CREATE.{stream}"), &config)?;
         // A stream in memory is gone if its server was.
         let lasted = answer["state"]["last_seq"].as_u64().is_some_and(|last| last >= self.delivered);
         if !lasted {
@@ -76,19 +79,59 @@ impl JetStream {
              \"deliver_policy\":\"by_start_sequence\",\"opt_start_seq\":{from},\"ack_policy\":\"none\",\"max_deliver\":1}}}}",
             self.deliver_subject()
         );
-        self.ask(wire, &format!("$JS.API.CONSUMER.CREATE.{stream}"), &consumer)?;
+        asking.ask(&format!("$JS.API.CONSUMER.CREATE.{stream}"), &consumer)?;
         Ok(())
     }
 
     fn deliver_subject(&self) -> String {
-        format!("deliver.{}.{}", self.subject, self.generation)
+        format!("{}.deliver.{}", self.subject, self.generation)
+    }
+}
+
+/// A connection over which the server's API is asked, one request after the other.
+pub(super) struct Asking {
+    wire: Wire,
+    inbox: String,
+}
+
+impl Asking {
+    pub(super) fn new(site: &Site, login: &Login) -> Result<Self, RequesterError> {
+        Self::with_inbox(site, login, &format!("_INBOX.{PREFIX}.{}.", std::process::id()))
+    }
+
+    /// `inbox` ends in a dot.
+    fn with_inbox(site: &Site, login: &Login, inbox: &str) -> Result<Self, RequesterError> {
+        let mut wire = nats_wire::connect(site, login)?;
+        wire.out().extend_from_slice(format!("SUB {inbox}* 1\r\n").as_bytes());
+        synchronise(&mut wire, "subscribing")?;
+        Ok(Self { wire, inbox: inbox.to_owned() })
+    }
+
+    /// The names of all streams.
+    pub(super) fn streams(&mut self) -> Result<Vec<String>, RequesterError> {
+        let mut names = Vec::new();
+        loop {
+            let body = format!("{{\"offset\":{}}}", names.len());
+            let answer = self.ask("$JS.API.STREAM.NAMES", &body)?;
+            let page = answer["streams"].as_array().map(Vec::as_slice).unwrap_or_default();
+            names.extend(page.iter().filter_map(|name| name.as_str().map(str::to_owned)));
+            let total = answer["total"].as_u64().unwrap_or(0);
+            if page.is_empty() || names.len() as u64 >= total {
+                return Ok(names);
+            }
+        }
+    }
+
+    pub(super) fn delete(&mut self, stream: &str) -> Result<(), RequesterError> {
+        self.ask(&format!("$JS.API.STREAM.DELETE.{stream}"), "").map(drop)
     }
 
     /// One request to the server's API; returns the answer, which must not be an error.
-    fn ask(&self, wire: &mut Wire, subject: &str, body: &str) -> Result<serde_json::Value, RequesterError> {
-        let inbox = self.inbox.as_bytes();
+    fn ask(&mut self, subject: &str, body: &str) -> Result<serde_json::Value, RequesterError> {
+        let Self { wire, inbox } = self;
+        let inbox = inbox.as_bytes();
         push_message(wire.out(), subject.as_bytes(), Some((inbox, 0)), body.as_bytes());
-        let address = self.address.clone();
+        let address = wire.address().to_owned();
         loop {
             let answer = wire.wait_for("setting up a stream", |data| {
                 match parse(data).map_err(|expected| wrong(&address, expected, data))? {
@@ -128,7 +171,7 @@ impl Requester for JetStream {
         self.inbox = format!("_INBOX.{}.{}.", self.subject, self.generation);
         self.wires.close();
         if self.wires.role.subscribes() {
-            let mut subscriber = nats_wire::connect(&self.address)?;
+            let mut subscriber = nats_wire::connect(&self.site, &self.login)?;
             subscriber.out().extend_from_slice(format!("SUB {} 1\r\n", self.deliver_subject()).as_bytes());
             synchronise(&mut subscriber, "subscribing")?;
             let mut asking = self.asking()?;
@@ -136,13 +179,13 @@ impl Requester for JetStream {
             self.wires.subscriber = Some(subscriber);
         }
         if self.wires.role.publishes() {
-            self.wires.publisher = Some(self.asking()?);
+            self.wires.publisher = Some(self.asking()?.wire);
         }
         Ok(())
     }
 
     fn turn_to(&mut self, address: &str) -> bool {
-        address.clone_into(&mut self.address);
+        address.clone_into(&mut self.site.address);
         true
     }
 
@@ -188,7 +231,6 @@ impl Requester for JetStream {
             return Ok(());
         }
         // A connection of its own: acknowledgements may still be on their way on the old one.
-        self.ask(&mut self.asking()?, &format!("$JS.API.STREAM.DELETE.{}", self.stream), "")?;
-        Ok(())
+        self.asking()?.delete(&self.stream)
     }
 }

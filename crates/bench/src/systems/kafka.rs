@@ -1,276 +1,419 @@
-//! Kafka, and whatever speaks its protocol: librdkafka's producer and consumer, a topic with one partition per connection.
+//! Kafka, and whatever speaks its protocol: a topic with one partition per connection, a producer and a consumer without a group, each
+//! with its own connection to the partition's leader.
 //!
-//! librdkafka has queues and threads of its own, so this is the latency of system and client together, as applications have it. Two threads
-//! per connection take what librdkafka reports, stamp it with the time at once, and wake the generator.
-//! The default is to send at once (`linger.ms` 0) and `acks` all.
+//! Each message is a batch and a request of its own, unless several are due at once: those go together, up to `batch.size` bytes, as with a
+//! client whose `linger.ms` is 0. Requests are sent without waiting for the answers before. The consumer has one Fetch waiting at
+//! the server at any time (`fetch.max.wait.ms` 500, `fetch.min.bytes` 1). Nothing is sent twice, so there is no idempotence to ask for.
+//!
+//! Settings: `acks` (`all`, the default, `1`, or `0`: no acknowledgement), `batch.size`, `topic.KEY` (of the topic), `replication` (its
+//! replicas, default 1; -1 as the server has it), `advertised=false` (stay at the address that was given, whatever servers say where
+//! they are: for proxies and tunnels), `user`, `password`, `mechanism`, and those of TLS. What librdkafka costs is another system,
+//! `kafka-librdkafka`.
 
-use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::collections::VecDeque;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
-use rdkafka::client::DefaultClientContext;
-use rdkafka::config::ClientConfig;
-use rdkafka::consumer::{BaseConsumer, Consumer as _};
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::{DeliveryResult, Message as _};
-use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _, ProducerContext};
-use rdkafka::{ClientContext, Offset, TopicPartitionList};
-use rustix::event::{EventfdFlags, eventfd};
+use bytes::Bytes;
+use tailrace_kafka_wire::messages::fetch_request::{FetchPartition, FetchTopic};
+use tailrace_kafka_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use tailrace_kafka_wire::messages::{FetchRequest, FetchResponse, ProduceRequest, ProduceResponse};
+use tailrace_kafka_wire::{ErrorCode, Records};
 
+use super::kafka_batch::{self, Batch, RECORD_OVERHEAD_BYTES};
+use super::kafka_topics::{self, Topic};
+use super::kafka_wire::{Broker, Login, answer, frame, reason};
 use super::settings::Settings;
-use crate::clock::{Clock, MonotonicClock};
+use super::site::Site;
+use super::wire::Heard;
+use super::{Role, addresses, names};
+use crate::clock::Clock;
 use crate::error::RequesterError;
-use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink, Watched};
+use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink};
 
-/// How long librdkafka may take for what is done once.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Bytes of a batch, at most, as Kafka's producer has it; a larger message has a batch of its own.
+const BATCH_BYTES_MAX: usize = 16_384;
 
-/// How long a thread waits before it looks whether it should end.
-const LOOK: Duration = Duration::from_millis(100);
+/// How long a server may let a Fetch wait, as Kafka's consumer has it.
+const FETCH_WAIT_MS: i32 = 500;
 
-/// What librdkafka reported, and when.
-enum Event {
-    Delivered(u64, u64),
-    Refused(u64, u64, String),
-    Received(u64, Vec<u8>),
+/// Bytes that a Fetch asks for, at most. A larger batch comes all the same.
+const FETCH_BYTES_MAX: i32 = 16 << 20;
+
+/// How long a server may take to have a batch on all replicas.
+const PRODUCE_TIMEOUT_MS: i32 = 30_000;
+
+/// Bytes of a request around its batch, and to spare.
+const REQUEST_OVERHEAD_BYTES: usize = 512;
+
+/// Bytes of a batch in front of its records, and of its first record around the value.
+const BATCH_OVERHEAD_BYTES: usize = 61 + RECORD_OVERHEAD_BYTES;
+
+/// The end that publishes.
+struct Producer {
+    broker: Broker,
+    version: i16,
+    /// The same for all requests but for the records.
+    request: ProduceRequest,
+    /// Numbers of requests that are not answered, and how many messages were in each; none with acks 0.
+    requests: VecDeque<(i32, u32)>,
+    /// Sequences of their messages, oldest first, and those of the batch that is being filled.
+    unanswered: VecDeque<u64>,
+    batch: Batch,
 }
 
-/// Hands events to the generator and wakes it. No more events wait than messages are in flight.
-#[derive(Clone)]
-struct Reporter {
-    events: Sender<Event>,
-    bell: Arc<OwnedFd>,
-    rung: Arc<AtomicBool>,
-}
-
-impl Reporter {
-    fn report(&self, event: Event) {
-        // Both fail only while the connection is being taken down.
-        let _ = self.events.send(event);
-        if !self.rung.swap(true, Ordering::SeqCst) {
-            let _ = rustix::io::write(&*self.bell, &1_u64.to_ne_bytes());
-        }
-    }
-}
-
-struct Context {
-    reporter: Reporter,
-}
-
-impl ClientContext for Context {}
-
-impl ProducerContext for Context {
-    type DeliveryOpaque = usize;
-
-    fn delivery(&self, result: &DeliveryResult<'_>, sequence: usize) {
-        let now = MonotonicClock::default().now_ns();
-        self.reporter.report(match result {
-            Ok(_) => Event::Delivered(now, sequence as u64),
-            Err((error, _)) => Event::Refused(now, sequence as u64, error.to_string()),
-        });
-    }
-}
-
-/// What runs while the connection is set up.
-struct Running {
-    producer: Arc<BaseProducer<Context>>,
-    events: Receiver<Event>,
-    reporter: Reporter,
-    ending: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
+/// The end that receives.
+struct Consumer {
+    broker: Broker,
+    version: i16,
+    request: FetchRequest,
+    /// The number of the Fetch that waits at the server.
+    waiting: i32,
 }
 
 pub(super) struct Kafka {
-    address: String,
-    topic: String,
-    client: Vec<(String, String)>,
-    topic_settings: Vec<(String, String)>,
-    running: Option<Running>,
+    site: Site,
+    /// Where to ask first, in turn.
+    bootstrap: Vec<String>,
+    login: Login,
+    topic: Topic,
+    role: Role,
+    acks: i16,
+    batch_bytes_max: usize,
+    follows_advertised: bool,
     /// The topic was created.
     is_made: bool,
-    /// Messages received, all of the partition's from its first on.
-    delivered: i64,
+    /// The offset behind the last message that came.
+    next_offset: i64,
+    producer: Option<Producer>,
+    consumer: Option<Consumer>,
 }
 
 impl Kafka {
-    /// Settings: `topic.KEY` configures the topic, `client.KEY` the producer of librdkafka.
-    pub(super) fn new(address: String, name: &str, settings: &mut Settings) -> Self {
-        Self {
-            address,
-            topic: format!("bench.{name}"),
-            client: settings.take_prefixed("client."),
-            topic_settings: settings.take_prefixed("topic."),
-            running: None,
+    pub(super) fn new(
+        list: &str,
+        name: &str,
+        role: Role,
+        settings: &mut Settings,
+    ) -> Result<Self, RequesterError> {
+        let unknown = |key: &str, found: &str, expected: &str| {
+            RequesterError::Unsupported(format!("{key}={found} is unknown: expected {expected}"))
+        };
+        let acks = match settings.take("acks").as_deref() {
+            None | Some("all" | "-1") => -1,
+            Some("1") => 1,
+            Some("0") => 0,
+            Some(other) => return Err(unknown("acks", other, "all, 1 or 0")),
+        };
+        let follows_advertised = match settings.take("advertised").as_deref() {
+            None | Some("true") => true,
+            Some("false") => false,
+            Some(other) => return Err(unknown("advertised", other, "true or false")),
+        };
+        let batch_bytes_max = match settings.take("batch.size") {
+            None => BATCH_BYTES_MAX,
+            Some(text) => text.parse().map_err(|_| unknown("batch.size", &text, "bytes"))?,
+        };
+        if let Some((key, _)) = settings.take_prefixed("client.").into_iter().next() {
+            return Err(RequesterError::Unsupported(format!(
+                "client.{key} is a setting of librdkafka: expected --system kafka-librdkafka with it"
+            )));
+        }
+        let topic = Topic::take(names::dotted(name), settings)?;
+        let mut bootstrap: Vec<String> = addresses(list).map(str::to_owned).collect();
+        let places = bootstrap.len().max(1);
+        // Connections begin at different addresses; their numbers are the ends of their names.
+        let number = name.rsplit('.').next().and_then(|text| text.parse::<usize>().ok()).unwrap_or(0);
+        bootstrap.rotate_left(number % places);
+        Ok(Self {
+            site: Site::new(bootstrap.first().cloned().unwrap_or_default(), settings)?,
+            bootstrap,
+            login: Login::take(settings)?,
+            topic,
+            role,
+            acks,
+            batch_bytes_max,
+            follows_advertised,
             is_made: false,
-            delivered: 0,
+            next_offset: 0,
+            producer: None,
+            consumer: None,
+        })
+    }
+
+    /// A connection to the first server that can be reached.
+    fn bootstrap(&self) -> Result<Broker, RequesterError> {
+        let mut failure = None;
+        for address in &self.bootstrap {
+            match Broker::connect(&self.site.at(address), &self.login) {
+                Ok(broker) => return Ok(broker),
+                Err(error) => failure = Some(failure.unwrap_or(error)),
+            }
         }
+        let none = || RequesterError::Unsupported("Kafka needs an address".to_owned());
+        Err(failure.unwrap_or_else(none))
     }
 
-    /// Ends the threads; what is still in the queue will not be waited for by anybody.
-    fn stop(&mut self) -> bool {
-        let Some(running) = self.running.take() else { return false };
-        running.producer.purge(rdkafka::producer::PurgeConfig::default().queue().inflight());
-        running.ending.store(true, Ordering::Relaxed);
-        for thread in running.threads {
-            let _ = thread.join();
+    fn connect(&mut self) -> Result<(), RequesterError> {
+        let mut first = self.bootstrap()?;
+        if self.role.subscribes() && !self.is_made {
+            self.topic.create(&mut first)?;
+            self.is_made = true;
         }
-        true
-    }
-
-    fn config(&self) -> ClientConfig {
-        let mut config = ClientConfig::new();
-        config.set("bootstrap.servers", &self.address).set("socket.nagle.disable", "true");
-        config
-    }
-
-    fn producer(&self, reporter: &Reporter) -> Result<BaseProducer<Context>, RequesterError> {
-        let mut config = self.config();
-        config.set("linger.ms", "0").set("acks", "all").set("queue.buffering.max.messages", "1000000");
-        for (key, value) in &self.client {
-            config.set(key, value);
+        let advertised = kafka_topics::leader(&mut first, &self.topic.name)?;
+        let leader = if self.follows_advertised { advertised } else { first.wire.address().to_owned() };
+        let leader = self.site.at(&leader);
+        let mut broker = Broker::connect(&leader, &self.login)?;
+        let end = kafka_topics::end_offset(&mut broker, &self.topic.name)?;
+        if self.role.subscribes() {
+            // What was not on the disk of whoever leads now is gone.
+            self.next_offset = self.next_offset.min(end);
+            let broker = Broker::connect(&leader, &self.login)?;
+            self.consumer = Some(Consumer::new(broker, &self.topic.name, self.next_offset)?);
         }
-        let context = Context { reporter: reporter.clone() };
-        config.create_with_context(context).map_err(|error| self.failed("producer", &error))
+        if self.role.publishes() {
+            self.producer = Some(Producer::new(broker, &self.topic.name, self.acks)?);
+        }
+        Ok(())
     }
 
-    fn consumer(&self) -> Result<BaseConsumer, RequesterError> {
-        let mut config = self.config();
-        config.set("group.id", &self.topic).set("enable.auto.commit", "false").set("fetch.min.bytes", "1");
-        config.set("fetch.error.backoff.ms", "10").set("auto.offset.reset", "earliest");
-        let consumer: BaseConsumer = config.create().map_err(|error| self.failed("consumer", &error))?;
-        let mut partitions = TopicPartitionList::new();
-        partitions
-            .add_partition_offset(&self.topic, 0, Offset::Offset(self.delivered))
-            .and_then(|()| consumer.assign(&partitions))
-            .map_err(|error| self.failed("consumer", &error))?;
+    fn close(&mut self) {
+        (self.producer, self.consumer) = (None, None);
+    }
+}
+
+impl Producer {
+    fn new(broker: Broker, topic: &str, acks: i16) -> Result<Self, RequesterError> {
+        let version = broker.version::<ProduceRequest>()?;
+        let partition = PartitionProduceData::default();
+        let topic_data = TopicProduceData {
+            name: topic.to_owned(),
+            partition_data: vec![partition],
+            ..TopicProduceData::default()
+        };
+        let request = ProduceRequest {
+            acks,
+            timeout_ms: PRODUCE_TIMEOUT_MS,
+            topic_data: vec![topic_data],
+            ..ProduceRequest::default()
+        };
+        let (requests, unanswered, batch) = Default::default();
+        Ok(Self { broker, version, request, requests, unanswered, batch })
+    }
+
+    /// Makes a request of the batch that is being filled.
+    fn close_batch(&mut self) -> Result<(), RequesterError> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        let count = self.batch.count();
+        let bytes = Bytes::from(self.batch.finish(now_ms()));
+        self.request.topic_data[0].partition_data[0].records = Records::Bytes(bytes);
+        let number = self.broker.push(self.version, &self.request)?;
+        if self.request.acks != 0 {
+            self.requests.push_back((number, count));
+        }
+        Ok(())
+    }
+
+    fn publish(
+        &mut self,
+        sequence: u64,
+        payload: &[u8],
+        batch_bytes_max: usize,
+    ) -> Result<Handed, RequesterError> {
+        let more = payload.len() + RECORD_OVERHEAD_BYTES;
+        if self.batch.len() + more > batch_bytes_max {
+            self.close_batch()?;
+        }
+        let bytes = self.batch.len() + payload.len() + BATCH_OVERHEAD_BYTES + REQUEST_OVERHEAD_BYTES;
+        if self.broker.wire.room_for(bytes).is_none() {
+            return Ok(Handed::Full);
+        }
+        self.batch.push(payload);
+        if self.request.acks != 0 {
+            self.unanswered.push_back(sequence);
+        }
+        Ok(Handed::Taken)
+    }
+
+    fn take_answers(&mut self, clock: &dyn Clock, sink: &mut dyn Sink) -> Result<(), RequesterError> {
+        let (requests, unanswered, version) = (&mut self.requests, &mut self.unanswered, self.version);
+        self.broker.wire.take_apart(clock, |heard| {
+            let Some((frame, used)) = frame(heard.data).map_err(|expected| heard.wrong(expected))? else {
+                return Ok(None);
+            };
+            let (number, count) = requests.pop_front().ok_or_else(|| heard.wrong("no answer to nothing"))?;
+            let answer =
+                answer::<ProduceRequest>(frame, number, version).map_err(|expected| heard.wrong(expected))?;
+            let refusal = refusal(&answer).map_err(|expected| heard.wrong(expected))?;
+            for sequence in unanswered.drain(..(count as usize).min(unanswered.len())) {
+                match &refusal {
+                    None => sink.acknowledged(heard.at_ns, sequence),
+                    Some((_, reason)) => sink.refused(heard.at_ns, sequence, reason),
+                }
+            }
+            match refusal {
+                Some((code, reason)) if has_moved(code) => Err(moved(heard, &reason)),
+                _ => Ok(Some(used)),
+            }
+        })
+    }
+}
+
+/// Error code and words of an answer about the one partition that was asked for.
+fn refusal(answer: &ProduceResponse) -> Result<Option<(i16, String)>, &'static str> {
+    let topic = answer.responses.first().ok_or("a topic in ProduceResponse")?;
+    let partition = topic.partition_responses.first().ok_or("a partition in ProduceResponse")?;
+    let code = partition.error_code;
+    let is_refused = code != ErrorCode::None.code();
+    Ok(is_refused.then(|| (code, reason(code, partition.error_message.as_deref()))))
+}
+
+impl Consumer {
+    fn new(broker: Broker, topic: &str, offset: i64) -> Result<Self, RequesterError> {
+        let version = broker.version::<FetchRequest>()?;
+        let partition = FetchPartition { partition_max_bytes: FETCH_BYTES_MAX, ..FetchPartition::default() };
+        let topic =
+            FetchTopic { topic: topic.to_owned(), partitions: vec![partition], ..FetchTopic::default() };
+        let request = FetchRequest {
+            max_wait_ms: FETCH_WAIT_MS,
+            min_bytes: 1,
+            max_bytes: FETCH_BYTES_MAX,
+            // No session: each request names the partition.
+            session_epoch: -1,
+            topics: vec![topic],
+            ..FetchRequest::default()
+        };
+        let mut consumer = Self { broker, version, request, waiting: 0 };
+        consumer.fetch(offset)?;
         Ok(consumer)
     }
 
-    /// Creates or deletes the topic.
-    fn administer(&self, create: bool) -> Result<(), RequesterError> {
-        let admin: AdminClient<DefaultClientContext> =
-            self.config().create().map_err(|error| self.failed("administration", &error))?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| RequesterError::Connect { address: self.address.clone(), error })?;
-        let options = AdminOptions::new().request_timeout(Some(PATIENCE)).operation_timeout(Some(PATIENCE));
-        let mut topic = NewTopic::new(&self.topic, 1, TopicReplication::Fixed(1));
-        for (key, value) in &self.topic_settings {
-            topic = topic.set(key, value);
-        }
-        let results = runtime.block_on(async {
-            if create {
-                admin.create_topics([&topic], &options).await
-            } else {
-                admin.delete_topics(&[&self.topic], &options).await
-            }
-        });
-        match results.map_err(|error| self.failed("administration", &error))?.into_iter().next() {
-            Some(Err((topic, code))) => Err(RequesterError::Unsupported(format!("topic {topic}: {code}"))),
-            _ => Ok(()),
-        }
+    fn fetch(&mut self, offset: i64) -> Result<(), RequesterError> {
+        self.request.topics[0].partitions[0].fetch_offset = offset;
+        self.waiting = self.broker.push(self.version, &self.request)?;
+        self.broker.wire.flush()
     }
 
-    fn failed(&self, what: &str, error: &KafkaError) -> RequesterError {
-        RequesterError::Unsupported(format!("{what} at {}: {error}", self.address))
+    fn take_messages(
+        &mut self,
+        next_offset: &mut i64,
+        clock: &dyn Clock,
+        sink: &mut dyn Sink,
+    ) -> Result<(), RequesterError> {
+        let (number, version, mut is_answered) = (self.waiting, self.version, false);
+        self.broker.wire.take_apart(clock, |heard| {
+            let Some((frame, used)) = frame(heard.data).map_err(|expected| heard.wrong(expected))? else {
+                return Ok(None);
+            };
+            let answer =
+                answer::<FetchRequest>(frame, number, version).map_err(|expected| heard.wrong(expected))?;
+            let records = fetched(heard, &answer)?;
+            let end = kafka_batch::read(records, |offset, value| {
+                // A batch that begins earlier comes as a whole.
+                if offset >= *next_offset {
+                    sink.payload(heard.at_ns, value);
+                }
+            })
+            .map_err(|expected| heard.wrong(expected))?;
+            *next_offset = end.unwrap_or(*next_offset).max(*next_offset);
+            is_answered = true;
+            Ok(Some(used))
+        })?;
+        if is_answered { self.fetch(*next_offset) } else { self.broker.wire.flush() }
     }
 }
 
-fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, RequesterError> {
-    let failed = |error| RequesterError::Connect { address: "a thread".to_owned(), error };
-    thread::Builder::new().name(name.to_owned()).spawn(body).map_err(failed)
+/// The records of the one partition that was asked for.
+fn fetched<'a>(heard: &Heard<'_>, answer: &'a FetchResponse) -> Result<&'a [u8], RequesterError> {
+    let partition = answer.responses.first().and_then(|topic| topic.partitions.first());
+    let code = if answer.error_code != 0 {
+        answer.error_code
+    } else {
+        partition.map_or(ErrorCode::UnknownServerError.code(), |partition| partition.error_code)
+    };
+    if code != ErrorCode::None.code() {
+        return Err(moved(heard, &reason(code, None)));
+    }
+    Ok(partition.and_then(|partition| partition.records.as_bytes()).map_or(&[][..], |bytes| &bytes[..]))
 }
 
-fn consume(consumer: &BaseConsumer, reporter: &Reporter, ending: &AtomicBool) {
-    while !ending.load(Ordering::Relaxed) {
-        // Errors pass: librdkafka tries again by itself, and what never comes is given up by the generator.
-        if let Some(Ok(message)) = consumer.poll(LOOK) {
-            let now = MonotonicClock::default().now_ns();
-            reporter.report(Event::Received(now, message.payload().unwrap_or_default().to_vec()));
-        }
-    }
+/// Whoever leads the partition must be looked for again.
+fn has_moved(code: i16) -> bool {
+    use ErrorCode::{
+        FencedLeaderEpoch, KafkaStorageError, LeaderNotAvailable, NotLeaderOrFollower,
+        UnknownTopicOrPartition,
+    };
+    [FencedLeaderEpoch, KafkaStorageError, LeaderNotAvailable, NotLeaderOrFollower, UnknownTopicOrPartition]
+        .iter()
+        .any(|known| known.code() == code)
+}
+
+/// The end of this connection, in the server's words.
+fn moved(heard: &Heard<'_>, reason: &str) -> RequesterError {
+    RequesterError::Unsupported(format!("{} says {reason}", heard.address))
+}
+
+fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 impl Requester for Kafka {
     fn expects(&self) -> Expects {
-        Expects { acknowledgement: true, payload: Some(PayloadBack::Receipt) }
+        Expects {
+            acknowledgement: self.acks != 0 && self.role.publishes(),
+            payload: self.role.subscribes().then_some(PayloadBack::Receipt),
+        }
     }
 
     fn set_up(&mut self) -> Result<(), RequesterError> {
-        self.stop();
-        if !self.is_made {
-            self.administer(true)?;
-            self.is_made = true;
+        self.close();
+        let was_made = self.is_made;
+        let made = self.connect();
+        if made.is_err() && !was_made {
+            // What cannot be taken away stays; the reason that counts is told.
+            let _ = self.tear_down();
         }
-        let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).map_err(|error| {
-            RequesterError::Connect { address: self.address.clone(), error: error.into() }
-        })?;
-        let (sender, events) = mpsc::channel();
-        let reporter = Reporter { events: sender, bell: Arc::new(bell), rung: Arc::default() };
-        let producer = Arc::new(self.producer(&reporter)?);
-        let consumer = self.consumer()?;
-        let ending = Arc::new(AtomicBool::new(false));
-        let (its_producer, its_ending) = (Arc::clone(&producer), Arc::clone(&ending));
-        let polling = spawn("kafka-producer", move || {
-            while !its_ending.load(Ordering::Relaxed) {
-                its_producer.poll(LOOK);
-            }
-        })?;
-        let (its_reporter, its_ending) = (reporter.clone(), Arc::clone(&ending));
-        let consuming = spawn("kafka-consumer", move || consume(&consumer, &its_reporter, &its_ending))?;
-        self.running =
-            Some(Running { producer, events, reporter, ending, threads: vec![polling, consuming] });
-        Ok(())
+        made
     }
 
     fn publish(&mut self, sequence: u64, payload: &[u8]) -> Result<Handed, RequesterError> {
-        let Some(running) = &self.running else { return Ok(Handed::Full) };
-        let record: BaseRecord<'_, (), [u8], usize> =
-            BaseRecord::with_opaque_to(&self.topic, sequence as usize).partition(0).payload(payload);
-        match running.producer.send(record) {
-            Ok(()) => Ok(Handed::Taken),
-            Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), _)) => Ok(Handed::Full),
-            Err((error, _)) => Err(self.failed("producer", &error)),
-        }
+        let Some(producer) = &mut self.producer else { return Ok(Handed::Full) };
+        producer.publish(sequence, payload, self.batch_bytes_max)
     }
 
     fn flush(&mut self) -> Result<(), RequesterError> {
-        Ok(())
+        let Some(producer) = &mut self.producer else { return Ok(()) };
+        producer.close_batch()?;
+        producer.broker.wire.flush()
     }
 
-    fn receive(&mut self, _clock: &dyn Clock, sink: &mut dyn Sink) -> Result<(), RequesterError> {
-        let Some(running) = &self.running else { return Ok(()) };
-        // The bell first: what is reported from here on rings it again.
-        let _ = rustix::io::read(&*running.reporter.bell, &mut [0; 8]);
-        running.reporter.rung.store(false, Ordering::SeqCst);
-        while let Ok(event) = running.events.try_recv() {
-            match event {
-                Event::Delivered(at_ns, sequence) => sink.acknowledged(at_ns, sequence),
-                Event::Refused(at_ns, sequence, reason) => sink.refused(at_ns, sequence, &reason),
-                Event::Received(at_ns, bytes) => {
-                    self.delivered += 1;
-                    sink.payload(at_ns, &bytes);
-                }
-            }
+    fn receive(&mut self, clock: &dyn Clock, sink: &mut dyn Sink) -> Result<(), RequesterError> {
+        if let Some(consumer) = &mut self.consumer {
+            consumer.take_messages(&mut self.next_offset, clock, sink)?;
+        }
+        if let Some(producer) = &mut self.producer {
+            producer.take_answers(clock, sink)?;
         }
         Ok(())
     }
 
     fn readiness(&self) -> Readiness<'_> {
-        match &self.running {
-            Some(running) => {
-                Readiness::Sockets(Watched { fd: running.reporter.bell.as_fd(), unsent: false }, None)
-            }
-            None => Readiness::At(u64::MAX),
+        let producer = self.producer.as_ref().map(|producer| producer.broker.wire.watched());
+        let consumer = self.consumer.as_ref().map(|consumer| consumer.broker.wire.watched());
+        match (producer, consumer) {
+            (Some(first), second) => Readiness::Sockets(first, second),
+            (None, Some(only)) => Readiness::Sockets(only, None),
+            (None, None) => Readiness::At(u64::MAX),
         }
     }
 
     fn tear_down(&mut self) -> Result<(), RequesterError> {
-        if self.stop() { self.administer(false) } else { Ok(()) }
+        self.close();
+        if !std::mem::take(&mut self.is_made) {
+            return Ok(());
+        }
+        kafka_topics::delete(&mut self.bootstrap()?, std::slice::from_ref(&self.topic.name))
     }
 }

@@ -3,16 +3,27 @@
 //! Every adapter speaks its protocol over a socket that never waits, in the generator's own thread, so that no client library's queue or
 //! scheduler lies between the schedule and the wire. The payloads and what is expected of them are the same for all.
 
+mod adapters;
 mod amqp_wire;
 mod brokerless;
 mod echo_server;
+mod greeting;
 mod http;
 mod jetstream;
-#[cfg(feature = "kafka")]
 mod kafka;
+mod kafka_batch;
+mod kafka_topics;
+mod kafka_wire;
+mod known;
+mod leftovers;
+#[cfg(feature = "kafka")]
+mod librdkafka;
 mod mqtt;
+mod names;
 mod nats;
+mod nats_login;
 mod nats_wire;
+mod nkey;
 mod nng;
 mod noop;
 mod nsq;
@@ -20,13 +31,17 @@ mod pair;
 mod postgres;
 mod postgres_wire;
 mod rabbitmq;
+mod rabbitmq_queues;
 mod redis;
 mod resp;
 mod role;
 mod scram;
 mod settings;
+mod site;
 mod stomp;
 mod tcp_echo;
+mod tls;
+mod transport;
 mod turning;
 mod wire;
 mod zeromq;
@@ -35,100 +50,19 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use echo_server::{EchoProtocol, EchoServer};
+pub(crate) use greeting::converse;
+pub use known::{SYSTEMS, System, find};
+pub use leftovers::{Deed, LeftOver, leaves_something, left_over, made_by};
+pub use names::PREFIX;
 pub use role::Role;
 pub use settings::Settings;
 
-use brokerless::Brokerless;
-use turning::Turning;
+use adapters::connect_in_turn;
 
 use crate::clock::Clock;
 use crate::error::{BenchError, RequesterError};
 use crate::payload::{Header, PayloadBuffer};
 use crate::requester::Requester;
-
-/// A kind of system.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct System {
-    /// Its name on the command line.
-    pub name: &'static str,
-    /// Where it is looked for; `None` if it needs no address.
-    pub default_address: Option<&'static str>,
-    /// What is timed, for people.
-    pub description: &'static str,
-}
-
-/// All systems that this build can measure.
-pub const SYSTEMS: &[System] = &[
-    System { name: "noop", default_address: None, description: "nothing at all: the harness's own floor" },
-    System {
-        name: "tcp-echo",
-        default_address: None,
-        description: "bare TCP; without an address a server of its own",
-    },
-    System {
-        name: "http",
-        default_address: None,
-        description: "HTTP/1.1 POST; without an address a server of its own",
-    },
-    System {
-        name: "nats",
-        default_address: Some("127.0.0.1:4222"),
-        description: "NATS core, publish to receipt",
-    },
-    System {
-        name: "jetstream",
-        default_address: Some("127.0.0.1:4222"),
-        description: "JetStream, publish to acknowledgement and to receipt",
-    },
-    System { name: "redis", default_address: Some("127.0.0.1:6379"), description: "Redis publish/subscribe" },
-    System { name: "redis-streams", default_address: Some("127.0.0.1:6379"), description: "Redis streams" },
-    System {
-        name: "rabbitmq",
-        default_address: Some("127.0.0.1:5672"),
-        description: "RabbitMQ over AMQP 0.9.1, publish to confirm and to receipt",
-    },
-    System { name: "mqtt", default_address: Some("127.0.0.1:1883"), description: "MQTT 3.1.1, QoS 0 or 1" },
-    System {
-        name: "stomp",
-        default_address: Some("127.0.0.1:61613"),
-        description: "STOMP 1.2, as ActiveMQ speaks it",
-    },
-    System {
-        name: "postgres",
-        default_address: Some("127.0.0.1:5432"),
-        description: "PostgreSQL LISTEN/NOTIFY, publish to commit and to receipt",
-    },
-    System {
-        name: "nng",
-        default_address: None,
-        description: "nng and nanomsg over TCP, both ends in the harness: no broker",
-    },
-    System {
-        name: "zeromq",
-        default_address: None,
-        description: "ZeroMQ over TCP, both ends in the harness: no broker",
-    },
-    System {
-        name: "nsq",
-        default_address: Some("127.0.0.1:4150"),
-        description: "NSQ, publish to acknowledgement and to receipt",
-    },
-    System {
-        name: "kafka",
-        default_address: Some("127.0.0.1:9092"),
-        description: "Kafka through librdkafka, publish to acknowledgement and to receipt",
-    },
-    System {
-        name: "tailrace-kafka",
-        default_address: Some("127.0.0.1:9092"),
-        description: "tailrace, measured as kafka is",
-    },
-    System {
-        name: "tailrace-nats",
-        default_address: Some("127.0.0.1:4222"),
-        description: "tailrace, measured as nats is",
-    },
-];
 
 /// What is to be measured, and how to reach it.
 #[derive(Clone, Debug)]
@@ -226,17 +160,6 @@ fn check_address(target: &Target) -> Result<(), RequesterError> {
     }
 }
 
-/// The system of this name.
-///
-/// # Errors
-/// There is none.
-pub fn find(name: &str) -> Result<&'static System, BenchError> {
-    SYSTEMS.iter().find(|system| system.name == name).ok_or_else(|| {
-        let known: Vec<_> = SYSTEMS.iter().map(|system| system.name).collect();
-        BenchError::UnknownSystem { name: name.to_owned(), known: known.join(", ") }
-    })
-}
-
 /// Sets all connections up, and sends one message over each to see that it comes back.
 ///
 /// # Errors
@@ -326,29 +249,6 @@ pub fn addresses(list: &str) -> impl Iterator<Item = &str> {
     list.split(',').map(str::trim).filter(|address| !address.is_empty())
 }
 
-/// A connection to the address whose turn it is, if there are several.
-fn connect_in_turn(
-    system: &System,
-    list: &str,
-    connection: u32,
-    name: &str,
-    role: Role,
-    target: &Target,
-) -> Result<Box<dyn Requester>, RequesterError> {
-    let all: Vec<String> = addresses(list).map(str::to_owned).collect();
-    // Kafka's client knows such lists itself.
-    if all.len() < 2 || system.name.ends_with("kafka") {
-        return connect(system.name, list.to_owned(), name, role, target);
-    }
-    let at = connection as usize % all.len();
-    let mut requester = connect(system.name, all[at].clone(), name, role, target)?;
-    if !requester.turn_to(&all[at]) {
-        let reason = format!("several addresses ({list}) do not go with the system {}", system.name);
-        return Err(RequesterError::Unsupported(reason));
-    }
-    Ok(Box::new(Turning::new(requester, all, at)))
-}
-
 fn own_server(system: &System, target: &Target) -> Result<Option<EchoServer>, BenchError> {
     let protocol = match system.name {
         _ if target.address.is_some() => return Ok(None),
@@ -359,50 +259,4 @@ fn own_server(system: &System, target: &Target) -> Result<Option<EchoServer>, Be
     let failed =
         |error: io::Error| RequesterError::Connect { address: "a server of our own".to_owned(), error };
     Ok(Some(EchoServer::start(protocol).map_err(failed)?))
-}
-
-fn connect(
-    system: &str,
-    address: String,
-    name: &str,
-    role: Role,
-    target: &Target,
-) -> Result<Box<dyn Requester>, RequesterError> {
-    let mut settings = target.settings.clone();
-    let requester: Box<dyn Requester> = match system {
-        "tcp-echo" => Box::new(tcp_echo::TcpEcho::new(address, target.payload_bytes)),
-        "http" => Box::new(http::Http::new(address, &mut settings)?),
-        "nats" | "tailrace-nats" => Box::new(nats::Nats::new(address, name, role)),
-        "jetstream" => Box::new(jetstream::JetStream::new(address, name, role, &mut settings)?),
-        "redis" => Box::new(redis::Redis::new(address, name, role, redis::Way::PublishSubscribe)),
-        "redis-streams" => Box::new(redis::Redis::new(address, name, role, redis::Way::Streams)),
-        "rabbitmq" => Box::new(rabbitmq::RabbitMq::new(address, name, role, &mut settings)?),
-        "mqtt" => Box::new(mqtt::Mqtt::new(address, name, role, &mut settings)?),
-        "stomp" => Box::new(stomp::Stomp::new(address, name, role, &mut settings)),
-        "nng" => Box::new(Brokerless::<nng::ScalabilityProtocols>::new(
-            target.address.as_deref(),
-            target.connections,
-            &mut settings,
-        )?),
-        "zeromq" => Box::new(Brokerless::<zeromq::Zmtp>::new(
-            target.address.as_deref(),
-            target.connections,
-            &mut settings,
-        )?),
-        "nsq" => Box::new(nsq::Nsq::new(address, name, role, &mut settings)?),
-        "postgres" => {
-            Box::new(postgres::Postgres::new(address, name, role, target.payload_bytes, &mut settings)?)
-        }
-        #[cfg(feature = "kafka")]
-        "kafka" | "tailrace-kafka" => Box::new(kafka::Kafka::new(address, name, &mut settings)),
-        #[cfg(not(feature = "kafka"))]
-        "kafka" | "tailrace-kafka" => {
-            let reason =
-                "this build has no Kafka client: it needs librdkafka, so it is the cargo feature bench-kafka";
-            return Err(RequesterError::Unsupported(reason.to_owned()));
-        }
-        _ => Box::new(noop::Noop::default()),
-    };
-    settings.finish(system)?;
-    Ok(requester)
 }

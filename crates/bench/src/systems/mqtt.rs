@@ -1,13 +1,15 @@
 //! MQTT 3.1.1: a publisher and a subscriber, each with its own connection, and a topic of their own.
 //!
-//! Settings: `qos` (0 or 1, default 1), `user`, `password`. With QoS 1 PUBACK is the acknowledgement. QoS 2 is not there.
+//! Settings: `qos` (0 or 1, default 1), `user`, `password`, and those of TLS. With QoS 1 PUBACK is the acknowledgement. QoS 2 is not there.
 //! At most 65,535 messages can be unacknowledged, because MQTT numbers them with 16 bits.
 
 use std::collections::VecDeque;
 
 use super::Role;
+use super::names;
 use super::pair::Pair;
 use super::settings::Settings;
+use super::site::Site;
 use super::wire::{Wire, wrong};
 use crate::clock::Clock;
 use crate::error::RequesterError;
@@ -27,7 +29,7 @@ const SUBSCRIPTION_REFUSED: u8 = 0x80;
 const QOS_1: u8 = 0x02;
 
 pub(super) struct Mqtt {
-    address: String,
+    site: Site,
     name: String,
     topic: String,
     user: Option<String>,
@@ -41,7 +43,7 @@ pub(super) struct Mqtt {
 
 impl Mqtt {
     pub(super) fn new(
-        address: String,
+        site: Site,
         name: &str,
         role: Role,
         settings: &mut Settings,
@@ -56,9 +58,9 @@ impl Mqtt {
             }
         };
         Ok(Self {
-            address,
+            site,
             name: name.replace('.', "-"),
-            topic: format!("bench/{}", name.replace('.', "/")),
+            topic: names::slashed(name),
             user: settings.take("user"),
             password: settings.take("password"),
             acknowledged,
@@ -69,13 +71,14 @@ impl Mqtt {
     }
 
     fn connect(&self, role: &str) -> Result<Wire, RequesterError> {
-        let mut wire = Wire::connect(&self.address)?;
+        let mut wire = self.site.connect()?;
         const CLEAN_SESSION: u8 = 0x02;
         let user = if self.user.is_some() { 0x80 } else { 0 };
         let password = if self.password.is_some() { 0x40 } else { 0 };
         push_packet(wire.out(), CONNECT, |out| {
             push_text(out, "MQTT");
             out.extend_from_slice(&[4, CLEAN_SESSION | user | password, 0, 0]);
+            // All servers take up to 23 letters.
             push_text(out, &format!("b{}{role}", self.name));
             self.user.iter().chain(&self.password).for_each(|text| push_text(out, text));
         });
@@ -84,7 +87,7 @@ impl Mqtt {
             Some(0) => Ok(wire),
             Some(code) => Err(RequesterError::Unsupported(format!(
                 "{} refuses the connection: {}",
-                self.address,
+                self.site.address,
                 connect_refusal(*code)
             ))),
             None => Err(wire.protocol("a return code", &answer)),
@@ -100,7 +103,7 @@ impl Mqtt {
         });
         let granted = await_packet(&mut subscriber, SUBACK)?;
         if granted.get(2) == Some(&SUBSCRIPTION_REFUSED) {
-            let (address, topic) = (&self.address, &self.topic);
+            let (address, topic) = (&self.site.address, &self.topic);
             let reason = format!("{address} refuses the subscription to {topic}");
             return Err(RequesterError::Unsupported(reason));
         }
@@ -246,7 +249,7 @@ impl Requester for Mqtt {
     }
 
     fn turn_to(&mut self, address: &str) -> bool {
-        address.clone_into(&mut self.address);
+        address.clone_into(&mut self.site.address);
         true
     }
 

@@ -1,22 +1,33 @@
 //! NATS core: fire and forget. A publisher and a subscriber, each with its own connection, and a subject of their own.
 
 use super::Role;
+use super::names;
+use super::nats_login::Login;
 use super::nats_wire::{self, Said, parse, push_number, synchronise};
 use super::pair::Pair;
+use super::settings::Settings;
+use super::site::Site;
 use super::wire::{Wire, refused};
 use crate::clock::Clock;
 use crate::error::RequesterError;
 use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink};
 
 pub(super) struct Nats {
-    address: String,
+    site: Site,
+    login: Login,
     subject: String,
     wires: Pair,
 }
 
 impl Nats {
-    pub(super) fn new(address: String, name: &str, role: Role) -> Self {
-        Self { address, subject: format!("bench.{name}"), wires: Pair::with_role(role) }
+    pub(super) fn new(
+        site: Site,
+        name: &str,
+        role: Role,
+        settings: &mut Settings,
+    ) -> Result<Self, RequesterError> {
+        let login = Login::take(&site, settings)?;
+        Ok(Self { site, login, subject: names::dotted(name), wires: Pair::with_role(role) })
     }
 }
 
@@ -26,17 +37,18 @@ impl Requester for Nats {
     }
 
     fn set_up(&mut self) -> Result<(), RequesterError> {
+        let connect = || nats_wire::connect(&self.site, &self.login);
         let subscribe = || {
-            let mut subscriber = nats_wire::connect(&self.address)?;
+            let mut subscriber = connect()?;
             subscriber.out().extend_from_slice(format!("SUB {} 1\r\n", self.subject).as_bytes());
             synchronise(&mut subscriber, "subscribing")?;
             Ok(subscriber)
         };
-        self.wires.connect(subscribe, || nats_wire::connect(&self.address))
+        self.wires.connect(subscribe, connect)
     }
 
     fn turn_to(&mut self, address: &str) -> bool {
-        address.clone_into(&mut self.address);
+        address.clone_into(&mut self.site.address);
         true
     }
 
@@ -103,7 +115,7 @@ pub(super) fn listen(
             Said::Message { subject, payload, status } => on_message(heard.at_ns, subject, payload, status),
             Said::Ping => pings += 1,
             Said::Error(reason) => return Err(refused(heard.address, reason)),
-            Said::Pong | Said::Nothing => {}
+            Said::Pong | Said::Info(_) | Said::Nothing => {}
         }
         Ok(Some(bytes))
     })?;

@@ -1,5 +1,9 @@
 //! The client side of the NATS protocol, as far as a load generator needs it.
 
+use serde_json::Value;
+
+use super::nats_login::Login;
+use super::site::Site;
 use super::wire::{Wire, line, refused, wrong};
 use crate::error::RequesterError;
 
@@ -15,7 +19,9 @@ pub(super) enum Said<'a> {
     Ping,
     Pong,
     Error(&'a [u8]),
-    /// INFO and +OK.
+    /// What the server tells about itself, in JSON.
+    Info(&'a [u8]),
+    /// +OK.
     Nothing,
 }
 
@@ -30,7 +36,8 @@ pub(super) fn parse(data: &[u8]) -> Result<Option<(Said<'_>, usize)>, &'static s
         b"MSG" | b"HMSG" => message(data, verb == b"HMSG", rest, used),
         b"PING" => Ok(Some((Said::Ping, used))),
         b"PONG" => Ok(Some((Said::Pong, used))),
-        b"INFO" | b"+OK" => Ok(Some((Said::Nothing, used))),
+        b"INFO" => Ok(Some((Said::Info(rest), used))),
+        b"+OK" => Ok(Some((Said::Nothing, used))),
         b"-ERR" => Ok(Some((Said::Error(rest), used))),
         _ => Err("MSG, HMSG, PING, PONG, INFO, +OK or -ERR"),
     }
@@ -63,25 +70,54 @@ fn number(digits: &[u8]) -> Option<usize> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// Connects and shakes hands.
-pub(super) fn connect(address: &str) -> Result<Wire, RequesterError> {
-    let mut wire = Wire::connect(address)?;
-    wire.out().extend_from_slice(
-        b"CONNECT {\"verbose\":false,\"pedantic\":false,\"lang\":\"rust\",\"version\":\"0\",\"name\":\"tailrace bench\",\
-        \"protocol\":1,\"headers\":true,\"no_responders\":true}\r\n",
-    );
+/// Connects and shakes hands, over TLS if that was asked for.
+pub(super) fn connect(site: &Site, login: &Login) -> Result<Wire, RequesterError> {
+    let mut wire = site.connect_in_the_clear()?;
+    if site.has_tls() && login.tls_first {
+        site.secure(&mut wire)?;
+    }
+    // Otherwise nobody needs to wait for what the server tells.
+    let info = if site.has_tls() || login.needs_nonce() { await_info(&mut wire)? } else { Value::Null };
+    if site.has_tls() && !login.tls_first {
+        site.secure(&mut wire)?;
+    }
+    let hello = login.hello(info["nonce"].as_str().unwrap_or_default());
+    wire.out().extend_from_slice(format!("CONNECT {hello}\r\n").as_bytes());
     synchronise(&mut wire, "shaking hands")?;
     Ok(wire)
+}
+
+fn await_info(wire: &mut Wire) -> Result<Value, RequesterError> {
+    let address = wire.address().to_owned();
+    wire.wait_for("telling what it is", |data| match parse(data) {
+        Ok(None) => Ok(None),
+        Ok(Some((Said::Info(text), used))) => match serde_json::from_slice(text) {
+            Ok(info) => Ok(Some((info, used))),
+            Err(_) => Err(wrong(&address, "INFO in JSON", data)),
+        },
+        Ok(Some((Said::Error(reason), _))) => Err(refused(&address, reason)),
+        Ok(Some(_)) => Err(wrong(&address, "INFO", data)),
+        Err(expected) => Err(wrong(&address, expected, data)),
+    })
+}
+
+/// Whether INFO demands what was not asked for.
+fn demands_tls(info: &[u8]) -> bool {
+    serde_json::from_slice(info).is_ok_and(|info: Value| info["tls_required"] == true)
 }
 
 /// Waits until the server has seen everything that was sent so far.
 pub(super) fn synchronise(wire: &mut Wire, doing: &'static str) -> Result<(), RequesterError> {
     wire.out().extend_from_slice(b"PING\r\n");
-    let address = wire.address().to_owned();
+    let (address, is_secure) = (wire.address().to_owned(), wire.is_secure());
     loop {
         let done = wire.wait_for(doing, |data| match parse(data) {
             Ok(None) => Ok(None),
             Ok(Some((Said::Error(reason), _))) => Err(refused(&address, reason)),
+            Ok(Some((Said::Info(info), _))) if !is_secure && demands_tls(info) => {
+                let reason = format!("{address} demands TLS: expected --set tls-ca=FILE, or tls=unchecked");
+                Err(RequesterError::Unsupported(reason))
+            }
             Ok(Some((said, used))) => Ok(Some((said == Said::Pong, used))),
             Err(expected) => Err(wrong(&address, expected, data)),
         })?;
@@ -122,7 +158,7 @@ mod tests {
         assert_eq!(
             said,
             [
-                Said::Nothing,
+                Said::Info(b"{}"),
                 Said::Message { subject: b"a.b", payload: b"xyz", status: None },
                 Said::Message { subject: b"c", payload: b"ok", status: Some(b"503") },
                 Said::Ping,

@@ -2,14 +2,16 @@
 //! of their own, both ephemeral.
 //!
 //! The answer to PUB is the acknowledgement; each message that comes is finished at once. Settings: `output_buffer_timeout`
-//! in milliseconds: nsqd gathers what it sends to a subscriber for so long, by default 250 ms; -1 turns its buffer off. No TLS, no AUTH, no
-//! compression, no nsqlookupd.
+//! in milliseconds: nsqd gathers what it sends to a subscriber for so long, by default 250 ms; -1 turns its buffer off; `secret`
+//! for AUTH; and those of TLS. No compression, no nsqlookupd.
 
 use std::collections::VecDeque;
 
 use super::Role;
+use super::names::{self, PREFIX};
 use super::pair::Pair;
 use super::settings::Settings;
+use super::site::Site;
 use super::wire::{Wire, refused, wrong};
 use crate::clock::Clock;
 use crate::error::RequesterError;
@@ -26,7 +28,8 @@ const HEARTBEAT: &[u8] = b"_heartbeat_";
 const ID_BYTES: usize = 16;
 
 pub(super) struct Nsq {
-    address: String,
+    site: Site,
+    secret: Option<String>,
     topic: String,
     output_buffer_timeout_ms: Option<i64>,
     wires: Pair,
@@ -92,9 +95,14 @@ fn response(wire: &mut Wire) -> Result<Vec<u8>, RequesterError> {
     }
 }
 
+fn await_ok(wire: &mut Wire) -> Result<(), RequesterError> {
+    let said = response(wire)?;
+    if said == b"OK" { Ok(()) } else { Err(wire.protocol("OK", &said)) }
+}
+
 impl Nsq {
     pub(super) fn new(
-        address: String,
+        site: Site,
         name: &str,
         role: Role,
         settings: &mut Settings,
@@ -109,8 +117,9 @@ impl Nsq {
             })
         });
         Ok(Self {
-            address,
-            topic: format!("bench.{name}#ephemeral"),
+            site,
+            secret: settings.take("secret"),
+            topic: format!("{}#ephemeral", names::dotted(name)),
             output_buffer_timeout_ms: output_buffer_timeout_ms.transpose()?,
             wires: Pair::with_role(role),
             unanswered: VecDeque::new(),
@@ -119,34 +128,55 @@ impl Nsq {
 
     /// Connects; returns the number of unfinished messages that nsqd allows too.
     fn connect(&self) -> Result<(Wire, u64), RequesterError> {
-        let mut wire = Wire::connect(&self.address)?;
+        let mut wire = self.site.connect_in_the_clear()?;
         // Without a timeout nsqd would wait until its buffer is full.
         let buffer = match self.output_buffer_timeout_ms {
             None => String::new(),
             Some(-1) => "\"output_buffer_size\":-1,\"output_buffer_timeout\":-1,".to_owned(),
             Some(timeout_ms) => format!("\"output_buffer_timeout\":{timeout_ms},"),
         };
-        let identity = format!("{{\"feature_negotiation\":true,{buffer}\"user_agent\":\"tailrace bench\"}}");
+        let tls = if self.site.has_tls() { "\"tls_v1\":true," } else { "" };
+        let identity =
+            format!("{{\"feature_negotiation\":true,{buffer}{tls}\"user_agent\":\"tailrace bench\"}}");
         wire.out().extend_from_slice(b"  V2");
         push_with_body(wire.out(), &[b"IDENTIFY"], identity.as_bytes());
         let said = response(&mut wire)?;
         let features: serde_json::Value =
             serde_json::from_slice(&said).map_err(|_| wire.protocol("what nsqd can do, in JSON", &said))?;
+        if self.site.has_tls() {
+            self.secure(&mut wire, &features)?;
+        }
         if features["auth_required"] == true {
-            let reason = format!("{} wants AUTH, which is not there", self.address);
-            return Err(RequesterError::Unsupported(reason));
+            self.authenticate(&mut wire)?;
         }
         let unfinished = features["max_rdy_count"].as_u64().unwrap_or(UNFINISHED_MAX);
         Ok((wire, unfinished.min(UNFINISHED_MAX)))
     }
 
+    /// Goes on over TLS; nsqd says OK again then.
+    fn secure(&self, wire: &mut Wire, features: &serde_json::Value) -> Result<(), RequesterError> {
+        if features["tls_v1"] != true {
+            return Err(RequesterError::Unsupported(format!("{} does not speak TLS", self.site.address)));
+        }
+        self.site.secure(wire)?;
+        await_ok(wire)
+    }
+
+    fn authenticate(&self, wire: &mut Wire) -> Result<(), RequesterError> {
+        let Some(secret) = &self.secret else {
+            let reason = format!("{} wants AUTH: expected --set secret=", self.site.address);
+            return Err(RequesterError::Unsupported(reason));
+        };
+        push_with_body(wire.out(), &[b"AUTH"], secret.as_bytes());
+        // What the secret allows, in JSON.
+        response(wire).map(drop)
+    }
+
     fn subscribe(&self) -> Result<Wire, RequesterError> {
         let (mut subscriber, unfinished) = self.connect()?;
-        subscriber.out().extend_from_slice(format!("SUB {} bench#ephemeral\n", self.topic).as_bytes());
-        let said = response(&mut subscriber)?;
-        if said != b"OK" {
-            return Err(subscriber.protocol("OK", &said));
-        }
+        let command = format!("SUB {} {PREFIX}#ephemeral\n", self.topic);
+        subscriber.out().extend_from_slice(command.as_bytes());
+        await_ok(&mut subscriber)?;
         subscriber.out().extend_from_slice(format!("RDY {unfinished}\n").as_bytes());
         subscriber.flush()?;
         Ok(subscriber)
@@ -223,7 +253,7 @@ impl Requester for Nsq {
     }
 
     fn turn_to(&mut self, address: &str) -> bool {
-        address.clone_into(&mut self.address);
+        address.clone_into(&mut self.site.address);
         true
     }
 

@@ -11,9 +11,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 
 use super::Role;
+use super::names;
 use super::pair::Pair;
 use super::postgres_wire::{self, Login, ask, complaint, kind, notified, parse, push};
 use super::settings::Settings;
+use super::site::Site;
 use super::wire::{Wire, refused};
 use crate::clock::Clock;
 use crate::error::RequesterError;
@@ -23,7 +25,7 @@ use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink}
 const PAYLOAD_BYTES_MAX: usize = 5_999;
 
 pub(super) struct Postgres {
-    address: String,
+    site: Site,
     channel: String,
     login: Login,
     wires: Pair,
@@ -35,7 +37,7 @@ pub(super) struct Postgres {
 
 impl Postgres {
     pub(super) fn new(
-        address: String,
+        site: Site,
         name: &str,
         role: Role,
         payload_bytes: usize,
@@ -65,8 +67,8 @@ impl Postgres {
             return Err(RequesterError::Unsupported("a setting of postgres holds a zero byte".to_owned()));
         }
         Ok(Self {
-            address,
-            channel: format!("bench.{name}"),
+            site,
+            channel: names::dotted(name),
             login,
             wires: Pair::with_role(role),
             unanswered: VecDeque::new(),
@@ -138,7 +140,7 @@ impl Requester for Postgres {
     fn set_up(&mut self) -> Result<(), RequesterError> {
         self.unanswered.clear();
         self.complaint = None;
-        let connect = || postgres_wire::connect(&self.address, &self.login);
+        let connect = || postgres_wire::connect(&self.site, &self.login);
         let subscribe = || {
             let mut subscriber = connect()?;
             ask(&mut subscriber, &format!("LISTEN \"{}\"", self.channel))?;
@@ -148,7 +150,7 @@ impl Requester for Postgres {
     }
 
     fn turn_to(&mut self, address: &str) -> bool {
-        address.clone_into(&mut self.address);
+        address.clone_into(&mut self.site.address);
         true
     }
 

@@ -1,6 +1,7 @@
-//! PostgreSQL's protocol 3.0, the client's side, as far as LISTEN and NOTIFY need it. No TLS, no GSSAPI, no MD5.
+//! PostgreSQL's protocol 3.0, the client's side, as far as LISTEN and NOTIFY need it. No GSSAPI, no MD5.
 
 use super::scram::Scram;
+use super::site::Site;
 use super::wire::{Wire, refused, wrong};
 use crate::error::RequesterError;
 
@@ -8,6 +9,9 @@ use crate::error::RequesterError;
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
 
 const PROTOCOL_3_0: i32 = 0x0003_0000;
+
+/// In place of the protocol's version: may TLS come first?
+const SSL_REQUEST: i32 = 80_877_103;
 
 /// What the server sends, by the first byte.
 pub(super) mod kind {
@@ -118,8 +122,12 @@ fn next(wire: &mut Wire, doing: &'static str) -> Result<(u8, Vec<u8>), Requester
 }
 
 /// Connects and logs in.
-pub(super) fn connect(address: &str, login: &Login) -> Result<Wire, RequesterError> {
-    let mut wire = Wire::connect(address)?;
+pub(super) fn connect(site: &Site, login: &Login) -> Result<Wire, RequesterError> {
+    let mut wire = site.connect_in_the_clear()?;
+    if site.has_tls() {
+        ask_for_tls(&mut wire)?;
+        site.secure(&mut wire)?;
+    }
     push_counted(wire.out(), |out| {
         out.extend_from_slice(&PROTOCOL_3_0.to_be_bytes());
         let names = [("user", &login.user), ("database", &login.database)];
@@ -142,6 +150,18 @@ pub(super) fn connect(address: &str, login: &Login) -> Result<Wire, RequesterErr
     }
 }
 
+/// The server says S if it goes on over TLS, N if it does not.
+fn ask_for_tls(wire: &mut Wire) -> Result<(), RequesterError> {
+    push_counted(wire.out(), |out| out.extend_from_slice(&SSL_REQUEST.to_be_bytes()));
+    let address = wire.address().to_owned();
+    wire.wait_for("asking for TLS", |data| match data {
+        [] => Ok(None),
+        [b'S'] => Ok(Some(((), 1))),
+        [b'N', ..] => Err(RequesterError::Unsupported(format!("{address} does not speak TLS"))),
+        _ => Err(wrong(&address, "S or N", data)),
+    })
+}
+
 /// Answers one message of the server's authentication.
 fn authenticate(
     wire: &mut Wire,
@@ -157,7 +177,8 @@ fn authenticate(
         (0, None) => {}
         (3, None) => push(wire.out(), b'p', |out| push_text(out, password)),
         (10, None) if text.split('\0').any(|mechanism| mechanism == "SCRAM-SHA-256") => {
-            let begun = Scram::new().ok_or_else(|| {
+            // The server takes the user's name from the startup message.
+            let begun = Scram::new("").ok_or_else(|| {
                 RequesterError::Unsupported("this machine has no random numbers for SCRAM".to_owned())
             })?;
             push(wire.out(), b'p', |out| {

@@ -1,14 +1,21 @@
 //! RabbitMQ over AMQP 0.9.1: publisher confirms, and a consumer without acknowledgements, each with its own connection.
 //!
-//! Messages go through the default exchange to a queue per connection. Settings: `durable` (queue and messages, default true),
-//! `user`, `password`, `vhost`. There are no heartbeats: a dead peer shows as timeouts.
+//! Messages go through the default exchange to a queue per connection. Settings: `queue` (`classic`, `quorum` or `stream`; default: as the
+//! server has it), `durable` (queue and messages, default true), `expires` (seconds without a consumer after which the server deletes
+//! the queue if nobody has; default 60, 0: never; streams have none), `user`, `password`, `vhost`, and those of TLS. A stream wants
+//! acknowledgements from its consumer, and is read on from where it was when a connection is made again. There are no heartbeats: a
+//! dead peer shows as timeouts.
 
 use std::collections::BTreeMap;
 
 use super::Role;
-use super::amqp_wire::{Frame, long, method, parse, push_long, push_method, push_publish, push_short};
+use super::amqp_wire::{
+    Field, Frame, long, method, parse, push_long, push_method, push_publish, push_short, push_table,
+};
+use super::names;
 use super::pair::Pair;
 use super::settings::Settings;
+use super::site::Site;
 use super::wire::{Wire, wrong};
 use crate::clock::Clock;
 use crate::error::RequesterError;
@@ -17,14 +24,55 @@ use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink}
 /// `capabilities: {authentication_failure_close: true}`: without it the server closes the connection of a wrong password without a word.
 const CLIENT_PROPERTIES: &[u8] = b"\x0CcapabilitiesF\0\0\0\x1F\x1Cauthentication_failure_closet\x01";
 
+/// Messages of a stream that the server may have sent without seeing them acknowledged.
+const UNACKNOWLEDGED_MAX: u16 = 2_000;
+
+/// What kind of queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// As the server has it.
+    Default,
+    Classic,
+    Quorum,
+    Stream,
+}
+
+impl Kind {
+    fn take(settings: &mut Settings) -> Result<Self, RequesterError> {
+        match settings.take("queue").as_deref() {
+            None => Ok(Self::Default),
+            Some("classic") => Ok(Self::Classic),
+            Some("quorum") => Ok(Self::Quorum),
+            Some("stream") => Ok(Self::Stream),
+            Some(other) => {
+                let reason = format!("queue={other} is unknown: expected classic, quorum or stream");
+                Err(RequesterError::Unsupported(reason))
+            }
+        }
+    }
+
+    fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Default => None,
+            Self::Classic => Some("classic"),
+            Self::Quorum => Some("quorum"),
+            Self::Stream => Some("stream"),
+        }
+    }
+}
+
 pub(super) struct RabbitMq {
-    address: String,
+    site: Site,
     queue: String,
     user: String,
     password: String,
     vhost: String,
     durable: bool,
+    kind: Kind,
+    expires_s: i64,
     wires: Pair,
+    /// Messages that came, all of a stream's from its first on.
+    delivered: i64,
     next_tag: u64,
     /// Sequences by delivery tag, not yet confirmed.
     unconfirmed: BTreeMap<u64, u64>,
@@ -35,7 +83,7 @@ pub(super) struct RabbitMq {
 
 impl RabbitMq {
     pub(super) fn new(
-        address: String,
+        site: Site,
         name: &str,
         role: Role,
         settings: &mut Settings,
@@ -48,14 +96,30 @@ impl RabbitMq {
                 return Err(RequesterError::Unsupported(reason));
             }
         };
+        let kind = Kind::take(settings)?;
+        // Of `bench clean`.
+        settings.take("management");
+        if !durable && matches!(kind, Kind::Quorum | Kind::Stream) {
+            let reason = "durable=false does not go with queue=quorum or stream";
+            return Err(RequesterError::Unsupported(reason.to_owned()));
+        }
+        let expires = settings.take("expires").unwrap_or_else(|| "60".to_owned());
+        let expires_s = expires.parse::<u32>().map_err(|_| {
+            RequesterError::Unsupported(format!(
+                "expires={expires} is unknown: expected seconds, or 0 for never"
+            ))
+        })?;
         Ok(Self {
-            address,
-            queue: format!("bench.{name}"),
+            site,
+            queue: names::dotted(name),
             user: settings.take("user").unwrap_or_else(|| "guest".to_owned()),
             password: settings.take("password").unwrap_or_else(|| "guest".to_owned()),
             vhost: settings.take("vhost").unwrap_or_else(|| "/".to_owned()),
             durable,
+            kind,
+            expires_s: i64::from(expires_s),
             wires: Pair::with_role(role),
+            delivered: 0,
             next_tag: 1,
             unconfirmed: BTreeMap::new(),
             body: Vec::new(),
@@ -65,7 +129,7 @@ impl RabbitMq {
 
     /// Connects and opens channel 1.
     fn connect(&self) -> Result<Wire, RequesterError> {
-        let mut wire = Wire::connect(&self.address)?;
+        let mut wire = self.site.connect()?;
         wire.out().extend_from_slice(b"AMQP\0\0\x09\x01");
         await_method(&mut wire, method::CONNECTION_START)?;
         push_method(wire.out(), 0, method::CONNECTION_START_OK, |out| {
@@ -95,19 +159,32 @@ impl RabbitMq {
             out.extend_from_slice(&[0, 0]);
             push_short(out, &self.queue);
             out.push(if self.durable { 0b10 } else { 0 });
-            push_long(out, b"");
+            let kind = self.kind.name().map(|name| ("x-queue-type", Field::Text(name)));
+            let expires = self.expires_s > 0 && self.kind != Kind::Stream;
+            let expires = expires.then_some(("x-expires", Field::Number(self.expires_s * 1000)));
+            push_table(out, &kind.into_iter().chain(expires).collect::<Vec<_>>());
         });
         await_method(wire, method::QUEUE_DECLARE_OK)
     }
 
     fn consume(&self, wire: &mut Wire) -> Result<(), RequesterError> {
         const WITHOUT_ACKNOWLEDGEMENT: u8 = 0b10;
+        let is_stream = self.kind == Kind::Stream;
+        if is_stream {
+            push_method(wire.out(), 1, method::BASIC_QOS, |out| {
+                out.extend_from_slice(&[0; 4]);
+                out.extend_from_slice(&UNACKNOWLEDGED_MAX.to_be_bytes());
+                out.push(0);
+            });
+            await_method(wire, method::BASIC_QOS_OK)?;
+        }
         push_method(wire.out(), 1, method::BASIC_CONSUME, |out| {
             out.extend_from_slice(&[0, 0]);
             push_short(out, &self.queue);
             push_short(out, "");
-            out.push(WITHOUT_ACKNOWLEDGEMENT);
-            push_long(out, b"");
+            out.push(if is_stream { 0 } else { WITHOUT_ACKNOWLEDGEMENT });
+            let offset = is_stream.then_some(("x-stream-offset", Field::Number(self.delivered)));
+            push_table(out, offset.as_slice());
         });
         await_method(wire, method::BASIC_CONSUME_OK)
     }
@@ -137,21 +214,42 @@ impl RabbitMq {
     fn take_messages(&mut self, clock: &dyn Clock, sink: &mut dyn Sink) -> Result<(), RequesterError> {
         let Some(wire) = &mut self.wires.subscriber else { return Ok(()) };
         let (body, body_bytes) = (&mut self.body, &mut self.body_bytes);
+        let (delivered, mut last_tag) = (&mut self.delivered, None);
         frames(wire, clock, |now, frame| match frame {
-            Frame::Method(method::BASIC_DELIVER, _) => body.clear(),
+            Frame::Method(method::BASIC_DELIVER, arguments) => {
+                body.clear();
+                last_tag = delivery_tag(arguments);
+            }
             Frame::Header(length) => *body_bytes = length as usize,
             // Most messages are one frame, and need no copy.
-            Frame::Body(part) if body.is_empty() && part.len() == *body_bytes => sink.payload(now, part),
+            Frame::Body(part) if body.is_empty() && part.len() == *body_bytes => {
+                *delivered += 1;
+                sink.payload(now, part);
+            }
             Frame::Body(part) => {
                 body.extend_from_slice(part);
                 if body.len() >= *body_bytes {
+                    *delivered += 1;
                     sink.payload(now, body);
                     body.clear();
                 }
             }
             _ => {}
-        })
+        })?;
+        if let Some(tag) = last_tag.filter(|_| self.kind == Kind::Stream) {
+            push_method(wire.out(), 1, method::BASIC_ACK, |out| {
+                out.extend_from_slice(&tag.to_be_bytes());
+                // And all before it.
+                out.push(1);
+            });
+        }
+        wire.flush()
     }
+}
+
+/// Of Basic.Deliver: it stands behind the consumer's name.
+fn delivery_tag(arguments: &[u8]) -> Option<u64> {
+    long(arguments.get(1 + usize::from(*arguments.first()?)..)?)
 }
 
 /// Waits for a method; the server may refuse instead.
@@ -232,7 +330,7 @@ impl Requester for RabbitMq {
     }
 
     fn turn_to(&mut self, address: &str) -> bool {
-        address.clone_into(&mut self.address);
+        address.clone_into(&mut self.site.address);
         true
     }
 

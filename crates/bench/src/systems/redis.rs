@@ -1,52 +1,108 @@
-//! Redis: publish/subscribe, and streams. A publisher and a subscriber, each with its own connection.
+//! Redis: publish/subscribe, streams, and lists. A publisher and a subscriber, each with its own connection.
 //!
-//! The answer to PUBLISH or XADD is the acknowledgement. A stream is read with XREAD, one blocking call after the other, and kept
-//! near 100,000 entries, so that the memory of the server stays bounded.
+//! Settings: `password`, `user` (of Redis 6 and later), and those of TLS. The answer to PUBLISH, XADD or LPUSH is the acknowledgement. A list
+//! is taken from with BRPOP, one blocking call after the other: what was on its way to a connection that broke is gone. A stream is read
+//! with XREAD, likewise, and kept near 100,000 entries, so that the memory of the server stays bounded.
 
 use std::collections::VecDeque;
 
 use super::Role;
+use super::leftovers::Deed;
+use super::names::{self, PREFIX};
 use super::pair::Pair;
 use super::resp::{Value, parse, push_command};
-use super::wire::{Wire, wrong};
+use super::settings::Settings;
+use super::site::Site;
+use super::wire::{Wire, refused, wrong};
 use crate::clock::Clock;
 use crate::error::RequesterError;
 use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink};
 
-/// Which of Redis's two ways.
+/// Which of Redis's ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     PublishSubscribe,
     Streams,
+    Lists,
+}
+
+impl Way {
+    /// That of a system's name.
+    pub(super) fn of(system: &str) -> Self {
+        match system {
+            "redis-streams" => Self::Streams,
+            "redis-lists" => Self::Lists,
+            _ => Self::PublishSubscribe,
+        }
+    }
 }
 
 pub(super) struct Redis {
-    address: String,
+    site: Site,
+    login: Login,
     key: String,
     way: Way,
     wires: Pair,
     unanswered: VecDeque<u64>,
     last_id: Vec<u8>,
-    /// The stream is this run's own, and was emptied of what an earlier one left.
+    /// Stream or list are this run's own, and were emptied of what an earlier one left.
     is_emptied: bool,
 }
 
+/// Who logs in; nobody if there is no password.
+pub(super) struct Login {
+    user: Option<String>,
+    password: Option<String>,
+}
+
+impl Login {
+    pub(super) fn take(settings: &mut Settings) -> Result<Self, RequesterError> {
+        let login = Self { user: settings.take("user"), password: settings.take("password") };
+        if login.user.is_some() && login.password.is_none() {
+            return Err(RequesterError::Unsupported("user goes with password".to_owned()));
+        }
+        Ok(login)
+    }
+
+    /// The command, with a user of Redis 6 and later if one is named.
+    pub(super) fn words(&self) -> Option<Vec<&[u8]>> {
+        let password = self.password.as_deref()?;
+        Some(
+            std::iter::once("AUTH")
+                .chain(self.user.as_deref())
+                .chain([password])
+                .map(str::as_bytes)
+                .collect(),
+        )
+    }
+}
+
 impl Redis {
-    pub(super) fn new(address: String, name: &str, role: Role, way: Way) -> Self {
-        Self {
-            address,
-            key: format!("bench.{name}"),
+    pub(super) fn new(
+        site: Site,
+        name: &str,
+        role: Role,
+        way: Way,
+        settings: &mut Settings,
+    ) -> Result<Self, RequesterError> {
+        Ok(Self {
+            site,
+            login: Login::take(settings)?,
+            key: names::dotted(name),
             way,
             wires: Pair::with_role(role),
             unanswered: VecDeque::new(),
             last_id: b"0".to_vec(),
             is_emptied: false,
-        }
+        })
     }
 
     /// Connects and sends a first command.
     fn connect(&self, words: &[&[u8]]) -> Result<Wire, RequesterError> {
-        let mut wire = Wire::connect(&self.address)?;
+        let mut wire = self.site.connect()?;
+        if let Some(words) = self.login.words() {
+            self.ask(&mut wire, &words)?;
+        }
         self.ask(&mut wire, words)?;
         Ok(wire)
     }
@@ -54,7 +110,7 @@ impl Redis {
     /// Sends a command and waits for its answer.
     fn ask(&self, wire: &mut Wire, words: &[&[u8]]) -> Result<(), RequesterError> {
         push_command(wire.out(), words);
-        let address = self.address.clone();
+        let address = wire.address().to_owned();
         wire.wait_for("setting up", |data| match parse(data) {
             Ok(Some((Value::Error(reason), _))) => {
                 let reason = String::from_utf8_lossy(reason);
@@ -66,10 +122,14 @@ impl Redis {
     }
 
     fn read_on(&mut self) {
-        if let Some(wire) = &mut self.wires.subscriber {
-            let words: [&[u8]; 6] =
-                [b"XREAD", b"BLOCK", b"0", b"STREAMS", self.key.as_bytes(), self.last_id.as_slice()];
-            push_command(wire.out(), &words);
+        let Some(wire) = &mut self.wires.subscriber else { return };
+        let key = self.key.as_bytes();
+        match self.way {
+            Way::PublishSubscribe => {}
+            Way::Streams => {
+                push_command(wire.out(), &[b"XREAD", b"BLOCK", b"0", b"STREAMS", key, &self.last_id]);
+            }
+            Way::Lists => push_command(wire.out(), &[b"BRPOP", key, b"0"]),
         }
     }
 
@@ -102,6 +162,10 @@ impl Redis {
                     answered = true;
                     streamed(&value, heard.at_ns, sink, last_id)
                 }
+                Way::Lists => {
+                    answered = true;
+                    popped(&value, heard.at_ns, sink)
+                }
             };
             deliver.ok_or_else(|| heard.wrong("a message"))?;
             Ok(Some(bytes))
@@ -113,12 +177,70 @@ impl Redis {
     }
 }
 
+/// Keys that one SCAN looks at.
+const SCANNED: &[u8] = b"1000";
+
+/// Lists keys, and deletes those that are chosen.
+pub(super) fn left_over(
+    site: Site,
+    settings: &mut Settings,
+    deed: Deed,
+    chosen: impl FnOnce(Vec<String>) -> Vec<String>,
+) -> Result<Vec<String>, RequesterError> {
+    let redis = Redis::new(site, "0.0", Role::Both, Way::Streams, settings)?;
+    let mut wire = redis.connect(&[b"PING"])?;
+    let (mut cursor, mut names) = (b"0".to_vec(), Vec::new());
+    let pattern = format!("{PREFIX}.*");
+    loop {
+        let words: [&[u8]; 6] = [b"SCAN", &cursor, b"MATCH", pattern.as_bytes(), b"COUNT", SCANNED];
+        push_command(wire.out(), &words);
+        let address = wire.address().to_owned();
+        cursor = wire.wait_for("listing keys", |data| {
+            let wrong = |expected| wrong(&address, expected, data);
+            match parse(data).map_err(wrong)? {
+                None => Ok(None),
+                Some((Value::Error(reason), _)) => Err(refused(&address, reason)),
+                Some((value, used)) => {
+                    let next = scanned(&value, &mut names).ok_or_else(|| wrong("a cursor and keys"))?;
+                    Ok(Some((next, used)))
+                }
+            }
+        })?;
+        if cursor == b"0" {
+            break;
+        }
+    }
+    // A key may come twice.
+    names.sort_unstable();
+    names.dedup();
+    let found = chosen(names);
+    if deed == Deed::Remove {
+        found.iter().try_for_each(|name| redis.ask(&mut wire, &[b"DEL", name.as_bytes()]))?;
+    }
+    Ok(found)
+}
+
+/// `CURSOR [KEY, ...]`.
+fn scanned(value: &Value<'_>, names: &mut Vec<String>) -> Option<Vec<u8>> {
+    let [cursor, keys] = value.items()? else { return None };
+    for key in keys.items()? {
+        names.push(String::from_utf8_lossy(key.bulk()?).into_owned());
+    }
+    Some(cursor.bulk()?.to_vec())
+}
+
 /// `message CHANNEL PAYLOAD`.
 fn published(value: &Value<'_>, now: u64, sink: &mut dyn Sink) -> Option<()> {
     let items = value.items()?;
     if items.first()?.bulk()? == b"message" {
         sink.payload(now, items.get(2)?.bulk()?);
     }
+    Some(())
+}
+
+/// `KEY PAYLOAD`.
+fn popped(value: &Value<'_>, now: u64, sink: &mut dyn Sink) -> Option<()> {
+    sink.payload(now, value.items()?.get(1)?.bulk()?);
     Some(())
 }
 
@@ -143,21 +265,19 @@ impl Requester for Redis {
         let mut wires = std::mem::take(&mut self.wires);
         let verb: &[u8] = match self.way {
             Way::PublishSubscribe => b"SUBSCRIBE",
-            Way::Streams if self.is_emptied => b"EXISTS",
-            Way::Streams => b"DEL",
+            Way::Streams | Way::Lists if self.is_emptied => b"EXISTS",
+            Way::Streams | Way::Lists => b"DEL",
         };
         let made = wires.connect(|| self.connect(&[verb, self.key.as_bytes()]), || self.connect(&[b"PING"]));
         self.wires = wires;
         made?;
         self.is_emptied = true;
-        if self.way == Way::Streams {
-            self.read_on();
-        }
+        self.read_on();
         self.wires.subscriber.as_mut().map_or(Ok(()), Wire::flush)
     }
 
     fn turn_to(&mut self, address: &str) -> bool {
-        address.clone_into(&mut self.address);
+        address.clone_into(&mut self.site.address);
         true
     }
 
@@ -171,6 +291,7 @@ impl Requester for Redis {
             Way::Streams => {
                 push_command(out, &[b"XADD", key, b"MAXLEN", b"~", b"100000", b"*", b"p", payload]);
             }
+            Way::Lists => push_command(out, &[b"LPUSH", key, payload]),
         }
         self.unanswered.push_back(sequence);
         Ok(Handed::Taken)
@@ -191,7 +312,7 @@ impl Requester for Redis {
 
     fn tear_down(&mut self) -> Result<(), RequesterError> {
         self.wires.close();
-        if self.way == Way::Streams && self.wires.role.subscribes() {
+        if self.way != Way::PublishSubscribe && self.wires.role.subscribes() {
             self.connect(&[b"DEL", self.key.as_bytes()])?;
         }
         Ok(())

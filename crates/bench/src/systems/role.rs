@@ -5,17 +5,20 @@ use serde::{Deserialize, Serialize};
 use crate::error::RequesterError;
 
 /// Systems whose publisher and subscriber share nothing but the system, so that they can be on two machines.
-const APART: [&str; 10] = [
+const APART: [&str; 13] = [
     "nats",
     "tailrace-nats",
     "jetstream",
     "redis",
     "redis-streams",
+    "redis-lists",
     "rabbitmq",
     "mqtt",
     "stomp",
     "postgres",
     "nsq",
+    "kafka",
+    "tailrace-kafka",
 ];
 
 /// What a requester does.

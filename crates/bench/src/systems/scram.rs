@@ -1,4 +1,4 @@
-//! SCRAM-SHA-256 (RFC 5802, RFC 7677), the client's side without channel binding, as PostgreSQL asks for it.
+//! SCRAM-SHA-256 (RFC 5802, RFC 7677), the client's side without channel binding, as PostgreSQL and Kafka ask for it.
 //!
 //! Passwords are taken as their UTF-8 bytes: SASLprep changes nothing in ASCII, and other text is not normalised.
 
@@ -21,14 +21,15 @@ pub(super) struct Scram {
 
 impl Scram {
     /// With a random nonce; `None` if the machine has no randomness.
-    pub(super) fn new() -> Option<Self> {
+    pub(super) fn new(user: &str) -> Option<Self> {
         let mut random = [0; 18];
         SystemRandom::new().fill(&mut random).ok()?;
-        // PostgreSQL takes the user's name from its startup message.
-        Some(Self::with_nonce("", &STANDARD.encode(random)))
+        Some(Self::with_nonce(user, &STANDARD.encode(random)))
     }
 
     fn with_nonce(user: &str, nonce: &str) -> Self {
+        // RFC 5802: commas and equals signs part the fields.
+        let user = user.replace('=', "=3D").replace(',', "=2C");
         let first_bare = format!("n={user},r={nonce}");
         Self { first_bare, nonce: nonce.to_owned(), server_signature: None }
     }

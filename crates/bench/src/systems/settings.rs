@@ -27,7 +27,6 @@ impl Settings {
     }
 
     /// Takes everything whose key begins with `prefix`, without it.
-    #[cfg(feature = "kafka")]
     pub(super) fn take_prefixed(&mut self, prefix: &str) -> Vec<(String, String)> {
         let keys: Vec<_> = self.values.keys().filter(|key| key.starts_with(prefix)).cloned().collect();
         keys.into_iter()

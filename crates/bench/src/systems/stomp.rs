@@ -1,23 +1,30 @@
 //! STOMP 1.2, as ActiveMQ and RabbitMQ speak it: receipts are the acknowledgements, a subscriber has its own connection.
 //!
-//! Settings: `destination` (default `/queue/`; the name of the connection is appended), `user`, `password`, `host`.
+//! Settings: `destination` (default `/queue/`; the name of the connection is appended), `user`, `password`, `host`, `expires`, and those of
+//! TLS. STOMP cannot delete a queue. RabbitMQ is asked to do it itself when nobody has been subscribed for `expires` seconds (default
+//! 60; 0: never); ActiveMQ does as it is configured.
 
 use super::Role;
+use super::names;
 use super::nats_wire::push_number;
 use super::pair::Pair;
 use super::settings::Settings;
+use super::site::Site;
 use super::wire::{Wire, line, refused, wrong};
 use crate::clock::Clock;
 use crate::error::RequesterError;
 use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink};
 
 pub(super) struct Stomp {
-    address: String,
+    site: Site,
     destination: String,
     user: String,
     password: String,
     host: String,
+    expires_s: u64,
     wires: Pair,
+    /// The header that says when the queue goes, where the server knows it; the first frame that names the queue must carry it.
+    expiry: Option<String>,
 }
 
 /// A frame that came.
@@ -25,6 +32,8 @@ pub(super) struct Stomp {
 struct Frame<'a> {
     command: &'a [u8],
     receipt: Option<u64>,
+    /// What a CONNECTED says the server is.
+    server: Option<&'a [u8]>,
     /// What an ERROR says in short.
     message: Option<&'a [u8]>,
     body: &'a [u8],
@@ -58,31 +67,50 @@ fn unescape(value: &[u8]) -> Vec<u8> {
 }
 
 impl Stomp {
-    pub(super) fn new(address: String, name: &str, role: Role, settings: &mut Settings) -> Self {
+    pub(super) fn new(
+        site: Site,
+        name: &str,
+        role: Role,
+        settings: &mut Settings,
+    ) -> Result<Self, RequesterError> {
         let mut take = |key, default: &str| settings.take(key).unwrap_or_else(|| default.to_owned());
-        Self {
-            address,
-            destination: format!("{}bench-{}", take("destination", "/queue/"), name.replace('.', "-")),
+        let expires = take("expires", "60");
+        // Of `bench clean`.
+        take("management", "");
+        let expires_s = expires.parse().map_err(|_| {
+            RequesterError::Unsupported(format!(
+                "expires={expires} is unknown: expected seconds, or 0 for never"
+            ))
+        })?;
+        Ok(Self {
+            site,
+            destination: format!("{}{}", take("destination", "/queue/"), names::dashed(name)),
             user: take("user", "guest"),
             password: take("password", "guest"),
             host: take("host", "/"),
+            expires_s,
             wires: Pair::with_role(role),
-        }
+            expiry: None,
+        })
     }
 
-    fn connect(&self) -> Result<Wire, RequesterError> {
-        let mut wire = Wire::connect(&self.address)?;
+    /// The connection, and the header that says when the queue goes.
+    fn connect(&self) -> Result<(Wire, Option<String>), RequesterError> {
+        let mut wire = self.site.connect()?;
         let (host, user, password) = (&self.host, &self.user, &self.password);
         let frame =
             format!("CONNECT\naccept-version:1.2\nhost:{host}\nlogin:{user}\npasscode:{password}\n\n\0");
         wire.out().extend_from_slice(frame.as_bytes());
-        await_frame(&mut wire, "CONNECTED")?;
-        Ok(wire)
+        let server = await_frame(&mut wire, "CONNECTED")?;
+        let knows = server.starts_with(b"RabbitMQ/") && self.destination.starts_with("/queue/");
+        let expiry = (knows && self.expires_s > 0).then(|| format!("x-expires:{}\n", self.expires_s * 1000));
+        Ok((wire, expiry))
     }
 
     fn subscribe(&self) -> Result<Wire, RequesterError> {
-        let mut subscriber = self.connect()?;
-        let frame = format!("SUBSCRIBE\nid:0\ndestination:{}\nack:auto\nreceipt:1\n\n\0", self.destination);
+        let (mut subscriber, expiry) = self.connect()?;
+        let (destination, expiry) = (&self.destination, expiry.unwrap_or_default());
+        let frame = format!("SUBSCRIBE\nid:0\ndestination:{destination}\nack:auto\n{expiry}receipt:1\n\n\0");
         subscriber.out().extend_from_slice(frame.as_bytes());
         await_frame(&mut subscriber, "RECEIPT")?;
         Ok(subscriber)
@@ -97,7 +125,8 @@ fn parse(data: &[u8]) -> Result<Option<(Frame<'_>, usize)>, &'static str> {
     if !matches!(command, b"CONNECTED" | b"MESSAGE" | b"RECEIPT" | b"ERROR") {
         return Err("CONNECTED, MESSAGE, RECEIPT or ERROR");
     }
-    let (mut at, mut length, mut receipt, mut message) = (begin + used, None, None, None);
+    let (mut at, mut length, mut receipt) = (begin + used, None, None);
+    let (mut message, mut server) = (None, None);
     loop {
         let Some((header, used)) = line(&data[at..]) else { return Ok(None) };
         at += used;
@@ -112,6 +141,7 @@ fn parse(data: &[u8]) -> Result<Option<(Frame<'_>, usize)>, &'static str> {
         length = length.or_else(|| number(b"content-length:"));
         receipt = receipt.or_else(|| number(b"receipt-id:"));
         message = message.or_else(|| header.strip_prefix(b"message:"));
+        server = server.or_else(|| header.strip_prefix(b"server:"));
     }
     let body_bytes = match length {
         Some(length) => usize::try_from(length).map_err(|_| "a length that fits into memory")?,
@@ -123,18 +153,21 @@ fn parse(data: &[u8]) -> Result<Option<(Frame<'_>, usize)>, &'static str> {
     let end = at.checked_add(body_bytes).ok_or("a length that fits into memory")?;
     match data.get(end) {
         None => Ok(None),
-        Some(0) => Ok(Some((Frame { command, receipt, message, body: &data[at..end] }, end + 1))),
+        Some(0) => Ok(Some((Frame { command, receipt, server, message, body: &data[at..end] }, end + 1))),
         Some(_) => Err("a zero behind the body"),
     }
 }
 
-fn await_frame(wire: &mut Wire, awaited: &'static str) -> Result<(), RequesterError> {
+/// Returns what the server says that it is.
+fn await_frame(wire: &mut Wire, awaited: &'static str) -> Result<Vec<u8>, RequesterError> {
     let address = wire.address().to_owned();
     wire.wait_for("setting up", |data| {
         let wrong = |expected| wrong(&address, expected, data);
         match parse(data).map_err(wrong)? {
             None => Ok(None),
-            Some((frame, used)) if frame.command == awaited.as_bytes() => Ok(Some(((), used))),
+            Some((frame, used)) if frame.command == awaited.as_bytes() => {
+                Ok(Some((frame.server.unwrap_or_default().to_vec(), used)))
+            }
             Some((frame, _)) if frame.command == b"ERROR" => Err(frame.refusal(&address)),
             Some(_) => Err(wrong(awaited)),
         }
@@ -165,14 +198,19 @@ impl Requester for Stomp {
     }
 
     fn set_up(&mut self) -> Result<(), RequesterError> {
-        let mut wires = std::mem::take(&mut self.wires);
-        let made = wires.connect(|| self.subscribe(), || self.connect());
-        self.wires = wires;
+        let (mut wires, mut expiry) = (std::mem::take(&mut self.wires), None);
+        let publish = || {
+            let (wire, found) = self.connect()?;
+            expiry = found;
+            Ok(wire)
+        };
+        let made = wires.connect(|| self.subscribe(), publish);
+        (self.wires, self.expiry) = (wires, expiry);
         made
     }
 
     fn turn_to(&mut self, address: &str) -> bool {
-        address.clone_into(&mut self.address);
+        address.clone_into(&mut self.site.address);
         true
     }
 
@@ -182,7 +220,11 @@ impl Requester for Stomp {
         };
         out.extend_from_slice(b"SEND\ndestination:");
         out.extend_from_slice(self.destination.as_bytes());
-        out.extend_from_slice(b"\nreceipt:");
+        out.push(b'\n');
+        if let Some(expiry) = self.expiry.take() {
+            out.extend_from_slice(expiry.as_bytes());
+        }
+        out.extend_from_slice(b"receipt:");
         push_number(out, sequence);
         out.extend_from_slice(b"\ncontent-length:");
         push_number(out, payload.len() as u64);
@@ -213,7 +255,7 @@ impl Requester for Stomp {
     }
 
     fn tear_down(&mut self) -> Result<(), RequesterError> {
-        // STOMP cannot delete a queue; brokers remove empty ones as they are configured to.
+        // Nothing in STOMP deletes a queue: see above.
         self.wires.close();
         Ok(())
     }
@@ -227,7 +269,10 @@ mod tests {
     fn a_conversation() {
         let text = b"CONNECTED\nversion:1.2\n\n\0\n\nRECEIPT\r\nreceipt-id:42\r\n\r\n\0MESSAGE\nsubscription:0\ncontent-length:3\n\na\0b\0";
         let (first, used) = parse(text).unwrap().unwrap();
-        assert_eq!(first, Frame { command: b"CONNECTED", receipt: None, message: None, body: b"" });
+        assert_eq!(
+            first,
+            Frame { command: b"CONNECTED", receipt: None, server: None, message: None, body: b"" }
+        );
         let rest = &text[used..];
         let (second, used) = parse(rest).unwrap().unwrap();
         assert_eq!(second.receipt, Some(42));

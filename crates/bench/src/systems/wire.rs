@@ -2,13 +2,15 @@
 //!
 //! Set-up may wait, with [`Wire::wait_for`]. This module knows no protocol.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::{Timespec, poll};
+use rustls::ClientConnection;
 
+use super::transport::{READ_ROOM_BYTES_MIN, Transport};
 use crate::clock::Clock;
 use crate::error::RequesterError;
 use crate::requester::Watched;
@@ -28,7 +30,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Wire {
     address: String,
-    stream: TcpStream,
+    transport: Transport,
     input: Vec<u8>,
     /// What was received and not consumed lies in `start..end` of `input`.
     start: usize,
@@ -58,8 +60,22 @@ impl Wire {
         let wrong = |error| RequesterError::Connect { address: address.to_owned(), error };
         stream.set_nodelay(true).and_then(|()| stream.set_nonblocking(true)).map_err(wrong)?;
         let (input, out) = (vec![0; READ_BYTES], Vec::new());
-        let address = address.to_owned();
-        Ok(Self { address, stream, input, start: 0, end: 0, out, written: 0, broken: None })
+        let (address, transport) = (address.to_owned(), Transport::plain(stream));
+        Ok(Self { address, transport, input, start: 0, end: 0, out, written: 0, broken: None })
+    }
+
+    /// Goes on over TLS, with a handshake that waits. Nothing may be on its way in either direction.
+    pub(super) fn secure(&mut self, tls: ClientConnection) -> Result<(), RequesterError> {
+        if !self.data().is_empty() {
+            return Err(self.protocol("nothing before the handshake of TLS", self.data()));
+        }
+        let made = self.transport.secure(tls, Instant::now() + PATIENCE);
+        made.map_err(|error| RequesterError::Connect { address: self.address.clone(), error })
+    }
+
+    /// Whether it goes over TLS.
+    pub(super) fn is_secure(&self) -> bool {
+        self.transport.is_secure()
     }
 
     pub(super) fn address(&self) -> &str {
@@ -79,9 +95,9 @@ impl Wire {
 
     /// Sends what it can without waiting. That the server has gone is told by [`Wire::fill`].
     pub(super) fn flush(&mut self) -> Result<(), RequesterError> {
-        while self.written < self.out.len() && self.broken.is_none() {
-            match self.stream.write(&self.out[self.written..]) {
-                Ok(0) => return Err(self.closed()),
+        while self.has_unsent() && self.broken.is_none() {
+            match self.transport.write(&self.out[self.written..]) {
+                Ok(0) if self.written < self.out.len() => return Err(self.closed()),
                 Ok(count) => self.written += count,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -105,7 +121,7 @@ impl Wire {
     pub(super) fn fill(&mut self) -> Result<bool, RequesterError> {
         self.make_room()?;
         loop {
-            match self.stream.read(&mut self.input[self.end..]) {
+            match self.transport.read(&mut self.input[self.end..]) {
                 Ok(0) => return Err(self.closed()),
                 Ok(count) => {
                     self.end += count;
@@ -152,13 +168,13 @@ impl Wire {
     fn make_room(&mut self) -> Result<(), RequesterError> {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
-        } else if self.start > 0 && self.input.len() - self.end < READ_BYTES / 4 {
+        } else if self.start > 0 && self.input.len() - self.end < READ_ROOM_BYTES_MIN {
             self.input.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
         }
         // A message that is larger than the buffer.
-        if self.end == self.input.len() {
-            if self.end >= INPUT_BYTES_MAX {
+        if self.input.len() - self.end < READ_ROOM_BYTES_MIN {
+            if self.input.len() >= INPUT_BYTES_MAX {
                 return Err(self.protocol("a message that ends", self.data()));
             }
             self.input.resize(self.input.len() * 2, 0);
@@ -170,9 +186,19 @@ impl Wire {
     pub(super) fn wait_for<T>(
         &mut self,
         doing: &'static str,
+        parse: impl FnMut(&[u8]) -> Result<Option<(T, usize)>, RequesterError>,
+    ) -> Result<T, RequesterError> {
+        self.wait_within(PATIENCE, doing, parse)
+    }
+
+    /// The same, for no longer than `patience`.
+    pub(super) fn wait_within<T>(
+        &mut self,
+        patience: Duration,
+        doing: &'static str,
         mut parse: impl FnMut(&[u8]) -> Result<Option<(T, usize)>, RequesterError>,
     ) -> Result<T, RequesterError> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + patience;
         loop {
             self.flush()?;
             if let Some((found, used)) = parse(self.data())? {
@@ -182,7 +208,7 @@ impl Wire {
             if !self.fill()? {
                 let left = deadline.saturating_duration_since(Instant::now());
                 if left.is_zero() {
-                    let timeout_ms = PATIENCE.as_millis() as u64;
+                    let timeout_ms = patience.as_millis() as u64;
                     return Err(RequesterError::Timeout { address: self.address.clone(), timeout_ms, doing });
                 }
                 let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
@@ -192,7 +218,11 @@ impl Wire {
     }
 
     pub(super) fn watched(&self) -> Watched<'_> {
-        Watched { fd: self.stream.as_fd(), unsent: self.written < self.out.len() }
+        Watched { fd: self.transport.as_fd(), unsent: self.has_unsent() }
+    }
+
+    fn has_unsent(&self) -> bool {
+        self.written < self.out.len() || self.transport.holds_unsent()
     }
 
     /// An answer that the protocol does not allow here.

@@ -5,6 +5,7 @@ pub(crate) mod nsqd;
 pub(crate) mod postgres;
 pub(crate) mod redis;
 pub(crate) mod script;
+pub(crate) mod tls_front;
 
 use std::net::TcpListener;
 use std::process::Child;

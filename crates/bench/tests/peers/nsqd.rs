@@ -115,7 +115,7 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
                 let features = format!("{{\"max_rdy_count\":{UNFINISHED_MAX},\"auth_required\":false}}");
                 stream.write_all(&frame(0, features.as_bytes()))?;
             }
-            ["SUB", topic, "bench#ephemeral"] => {
+            ["SUB", topic, "tailrace-bench#ephemeral"] => {
                 subscribed = topic.to_owned();
                 let new = Topic { subscriber: Some(stream.try_clone()?), ..Topic::default() };
                 state.lock().unwrap().topics.insert(subscribed.clone(), new);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -14,6 +14,7 @@ use tailrace_bench::schedule::{Rate, Schedule, Segment};
 use tailrace_bench::systems::{SYSTEMS, Settings, Target};
 use tailrace_bench::version::Told;
 
+use super::credentials;
 use super::plan::Server;
 use super::secrets::{self, HIDDEN, is_secret};
 use super::signals::PlannedDeed;
@@ -171,6 +172,9 @@ pub(crate) struct RunArguments {
     /// The options as they were given, if that was not on the command line.
     #[arg(skip)]
     pub(super) words: Option<Vec<String>>,
+    /// The settings with what stands in files, which are read once.
+    #[arg(skip)]
+    resolved: OnceLock<BTreeMap<String, String>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -212,15 +216,28 @@ impl RunArguments {
         if self.placement == Some(Where::Apart) { Placement::Apart } else { Placement::Together }
     }
 
-    pub(super) fn target(&self, run: u16) -> Target {
-        Target {
+    /// The value of a setting, as it was given.
+    pub(super) fn setting(&self, name: &str) -> Option<&str> {
+        self.set.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// What is measured, with secrets from where they stand.
+    pub(super) fn target(&self, run: u16) -> Result<Target, Failure> {
+        let settings = match self.resolved.get() {
+            Some(resolved) => resolved.clone(),
+            None => {
+                let resolved = credentials::resolve(&self.set)?;
+                self.resolved.get_or_init(|| resolved).clone()
+            }
+        };
+        Ok(Target {
             system: self.system.clone(),
             address: self.address.clone(),
             connections: self.connections,
             payload_bytes: usize::try_from(self.size).unwrap_or(usize::MAX),
             run,
-            settings: Settings::new(self.set.iter().cloned().collect::<BTreeMap<_, _>>()),
-        }
+            settings: Settings::new(settings),
+        })
     }
 
     /// What it takes to repeat the run.
@@ -253,8 +270,9 @@ impl RunArguments {
 
     /// What a system said, without the secrets that it was told: it may repeat them.
     pub(super) fn without_secrets(&self, text: &str) -> String {
-        let secrets = self.set.iter().filter(|(key, value)| is_secret(key) && !value.is_empty());
-        secrets.fold(text.to_owned(), |text, (_, value)| text.replace(value, HIDDEN))
+        let given = self.set.iter().cloned().collect();
+        let text = secrets::without(&given, text);
+        self.resolved.get().map_or(text.clone(), |resolved| secrets::without(resolved, &text))
     }
 
     pub(super) fn waiting(&self) -> Waiting {
@@ -306,7 +324,7 @@ impl RunArguments {
 }
 
 /// A system that can be measured.
-fn system(text: &str) -> Result<String, String> {
+pub(super) fn system(text: &str) -> Result<String, String> {
     let known: Vec<&str> = SYSTEMS.iter().map(|system| system.name).collect();
     let found = known.contains(&text).then(|| text.to_owned());
     found.ok_or_else(|| format!("there are {}", known.join(", ")))

@@ -6,7 +6,9 @@
 mod agent;
 mod arguments;
 mod calibrate;
+mod clean;
 mod compare;
+mod credentials;
 mod driver;
 mod files;
 mod live;
@@ -54,6 +56,8 @@ enum BenchVerb {
         #[arg(short, long, value_enum, default_value_t = Output::Text)]
         output: Output,
     },
+    /// List what killed runs left on a system, and remove it.
+    Clean(clean::CleanArguments),
     /// Draw results: one HTML page with every curve, SVG and PNG files.
     Report(report::ReportArguments),
     /// Stand between client and server and make trouble: latency, limits, stalls, cuts, resets.
@@ -69,6 +73,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<ExitCode, Failure> {
         BenchVerb::Compare(arguments) => compare::run(arguments),
         BenchVerb::Usl(arguments) => usl::run(arguments),
         BenchVerb::Systems { output } => systems(*output),
+        BenchVerb::Clean(arguments) => clean::run(arguments),
         BenchVerb::Report(arguments) => report::run(arguments),
         BenchVerb::Proxy(arguments) => proxy::run(arguments),
         BenchVerb::Agent(arguments) => agent::run(arguments),

@@ -15,7 +15,7 @@ use crate::output::print;
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A folder is that of one run, of a plan, or of folders of runs. Two folders are compared, as before and after.\n\
+    after_help = "A folder is that of one run, of a plan, or of folders of runs. Two folders are compared, as before and after. \
     The page needs nothing else and holds no script.\n\n\
     Examples:\n  \
     tailrace bench report results --html report.html --svg plots --png plots\n  \

@@ -49,10 +49,9 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
     match finished.unwritten {
         Some(error) => Err(error),
         None => {
-            arguments
-                .out
-                .as_deref()
-                .map_or(Ok(()), |out| super::report::leave_page(out, arguments.output))?;
+            let out =
+                arguments.out.as_deref().filter(|_| finished.summary.verdict.nothing_measured.is_none());
+            out.map_or(Ok(()), |out| super::report::leave_page(out, arguments.output))?;
             Ok(status)
         }
     }
@@ -63,8 +62,11 @@ pub(super) fn execute(arguments: &RunArguments, stop: &Arc<AtomicBool>) -> Resul
     let run = run_number();
     let options = arguments.load_options(run)?;
     check_server(arguments.server_pid)?;
-    let target = arguments.target(run);
+    let target = arguments.target(run)?;
     let clock: Arc<dyn Clock> = Arc::new(MonotonicClock::new(arguments.waiting()));
+    if !arguments.quiet && systems::check(&target).is_ok() {
+        announce(&target);
+    }
     let (driver, version) = connect(arguments, &target, &options, &clock, stop)
         .map_err(|error| arguments.without_secrets(&error.to_string()))?;
     let comment = format!("tailrace bench {} {}", env!("CARGO_PKG_VERSION"), arguments.system);
@@ -120,6 +122,15 @@ fn not_made(arguments: &RunArguments, signals: &[Done], outcome: &Outcome) -> Ve
     arguments.trouble_not_made.iter().cloned().chain(signals.map(|done| done.told.clone())).collect()
 }
 
+/// Names what is about to be made on the system, and would stay there if this process were killed.
+fn announce(target: &Target) {
+    let Some((kind, first, last)) = systems::made_by(target) else { return };
+    let names =
+        if first == last { format!("the {kind} {first}") } else { format!("the {kind}s {first} to {last}") };
+    let system = &target.system;
+    note(&format!("makes {names}; `tailrace bench clean {system}` removes what stays if this is killed"));
+}
+
 /// Connections that work, and the version that the system tells.
 fn connect(
     arguments: &RunArguments,
@@ -132,7 +143,7 @@ fn connect(
         // This looks at `stop` itself.
         let driver = Driver::agents(path, arguments, target, options, clock, stop)?;
         let first = driver.address().and_then(|address| systems::addresses(address).next());
-        let version = first.map(|address| version::ask(&target.system, address)).unwrap_or_default();
+        let version = first.map(|address| version::ask(target, address)).unwrap_or_default();
         return Ok((driver, version));
     }
     let (target, clock, its_stop) = (target.clone(), Arc::clone(clock), Arc::clone(stop));
@@ -141,7 +152,7 @@ fn connect(
         // An echo server of our own has the version of this program.
         let asked = opened.address.as_deref().filter(|_| opened.server.is_none());
         let first = asked.and_then(|address| systems::addresses(address).next());
-        let version = first.map(|address| version::ask(&target.system, address)).unwrap_or_default();
+        let version = first.map(|address| version::ask(&target, address)).unwrap_or_default();
         let complete = systems::set_up_unless(&mut opened.requesters, &target, &*clock, &its_stop)?;
         Ok::<_, BenchError>(complete.then_some((opened, version)))
     })?;

@@ -3,6 +3,7 @@
 //! Recognised by the names beside them, and in front of the `@` of addresses. What stands alone, as in `-p WORD`, cannot be told from
 //! anything else. Rather too much is hidden than too little.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use toml::Spanned;
@@ -12,12 +13,18 @@ use toml::de::{DeTable, DeValue};
 pub(super) const HIDDEN: &str = "***";
 
 /// Parts of names whose values are hidden.
-const NAMES: [&str; 6] = ["pass", "secret", "token", "key", "credential", "pwd"];
+const NAMES: [&str; 6] = ["pass", "secret", "token", "key", "cred", "pwd"];
 
 /// Whether a setting or an option of this name holds something secret.
 pub(super) fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     NAMES.iter().any(|part| name.contains(part))
+}
+
+/// What a system said, without those of its settings that are secret: it may repeat them.
+pub(super) fn without(settings: &BTreeMap<String, String>, text: &str) -> String {
+    let secrets = settings.iter().filter(|(key, value)| is_secret(key) && !value.is_empty());
+    secrets.fold(text.to_owned(), |text, (_, value)| text.replace(value, HIDDEN))
 }
 
 /// A command line as others may see it.

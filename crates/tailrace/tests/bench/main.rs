@@ -6,5 +6,6 @@ mod reports;
 mod runs;
 #[path = "../support/mod.rs"]
 mod support;
+mod systems;
 mod trouble;
 mod verdicts;

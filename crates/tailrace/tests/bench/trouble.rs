@@ -142,8 +142,8 @@ fn scripted(script: &str) -> Plan {
 }
 
 fn process_of(plan: &Plan) -> String {
-    until("the server's output", || log(&plan).contains("up ") && log(&plan).ends_with('\n'));
-    let log = log(&plan);
+    until("the server's output", || log(plan).contains("up ") && log(plan).ends_with('\n'));
+    let log = log(plan);
     let number = log.lines().find_map(|line| line.strip_prefix("up ")).unwrap();
     format!("/proc/{number}")
 }

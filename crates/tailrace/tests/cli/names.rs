@@ -100,6 +100,10 @@ const ROWS: &[Row] = &[
     ("bench usl", &["{dir}/nope"], 1, MISSING),
     ("bench report", &["{dir}/nope"], 1, MISSING),
     ("bench proxy", &["--to", "127.0.0.1:1", "--both", "nope=1"], 1, "'nope' is no trouble"),
+    ("bench clean", &["nope"], 2, "there are noop, "),
+    ("bench clean", &["noop"], 1, "runs leave nothing on the system noop"),
+    ("bench clean", &["kafka", "--address", "{closed}"], 1, "cannot connect to {closed}"),
+    ("bench clean", &["jetstream", "--set", "nope=1"], 1, "'nope' is no setting"),
     ("bench systems", &["nope"], 2, "unexpected argument 'nope'"),
 ];
 

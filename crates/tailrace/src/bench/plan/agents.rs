@@ -29,7 +29,7 @@ pub(super) fn words(
 pub(super) fn check(run: &RunArguments, options: &LoadOptions) -> Result<(), Failure> {
     if let Some(path) = &run.agent_key_file {
         let key = Key::read(path)?;
-        remote_load(run, &key, &run.target(0), options).check()?;
+        remote_load(run, &key, &run.target(0)?, options).check()?;
     }
     Ok(())
 }

@@ -157,7 +157,7 @@ impl Plan {
             for workload in &self.workloads {
                 let run = self.run(system, workload, LOOPBACK)?;
                 let options = run.load_options(0)?;
-                tailrace_bench::systems::check(&run.target(0))?;
+                tailrace_bench::systems::check(&run.target(0)?)?;
                 agents::check(&run, &options)?;
                 if let Some(trouble) = &self.trouble {
                     trouble.check(system, &run)?;
@@ -318,7 +318,6 @@ mod tests {
             include_str!("../../../../../docs/benchmarks/plans/throughput.toml"),
             include_str!("../../../../../docs/benchmarks/plans/scalability.toml"),
             include_str!("../../../../../docs/benchmarks/plans/fsync.toml"),
-            #[cfg(feature = "bench-kafka")]
             include_str!("../../../../../docs/benchmarks/plans/fsync-kafka.toml"),
         ] {
             assert!(Plan::parse(text).unwrap().workloads.len() >= 2);
@@ -383,6 +382,11 @@ mod tests {
                 "[[workload]]",
                 "[trouble]\nnetem-to-client = 'loss=1%'\n[[workload]]",
                 "system n: netem needs a server that the plan starts, and {host} in its address",
+            ),
+            (
+                "rounds = 2\npause = '0s'\n[[system]]\nsystem = 'nats'",
+                "rounds = 2\n[trouble]\nboth = 'latency=1ms'\n[[system]]\nsystem = 'kafka'",
+                "system n: Kafka's clients go where servers say that they are, past the proxy",
             ),
             ("address = 'h:1'\n", "", "start needs an address"),
             ("rounds = 2", "rounds = 2\nagents = ['h:1']", "agents and agent-key-file go together"),

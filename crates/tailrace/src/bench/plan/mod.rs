@@ -32,6 +32,7 @@ use crate::args::Output;
 use crate::failure::{Failure, complain, note, plain};
 use crate::output::{print, print_json};
 use format::Plan;
+pub(super) use namespace::{NETEM, namespaces_left, remove_namespaces};
 pub(super) use server::Server;
 use turn::{Turn, Why, check_force, turns};
 

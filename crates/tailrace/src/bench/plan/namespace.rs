@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::netem::Impairment;
-use crate::failure::plain;
+use crate::failure::{Failure, plain};
 
 /// What all names of namespaces begin with.
 const PREFIX: &str = "tailrace-bench-";
@@ -145,16 +145,45 @@ pub(super) fn words(impairment: &Impairment) -> Vec<String> {
 
 /// Removes what killed runs left behind; returns the names of their namespaces.
 pub(super) fn remove_stale(tools: &mut impl Tools) -> Vec<String> {
-    let listed = tools.run(&["ip", "netns", "list"]).unwrap_or_default();
-    let names = listed.lines().filter_map(|line| line.split_whitespace().next());
-    let stale: Vec<Owner> = names
-        .filter_map(Owner::parse)
-        .filter(|owner| tools.started(owner.pid) != Some(owner.started))
-        .collect();
+    let stale = stale(tools).unwrap_or_default();
     for owner in &stale {
         remove(tools, *owner);
     }
     stale.into_iter().map(Owner::namespace).collect()
+}
+
+/// What belongs to processes that are not there any more.
+fn stale(tools: &mut impl Tools) -> Result<Vec<Owner>, String> {
+    let listed = tools.run(&["ip", "netns", "list"])?;
+    let owners = listed.lines().filter_map(|line| Owner::parse(line.split_whitespace().next()?));
+    Ok(owners.filter(|owner| tools.started(owner.pid) != Some(owner.started)).collect())
+}
+
+/// What `bench clean` calls namespaces, with the servers in them.
+pub(in crate::bench) const NETEM: &str = "netem";
+
+/// The names of namespaces that killed runs left behind. Those of runs that are going are not among them.
+pub(in crate::bench) fn namespaces_left() -> Result<Vec<String>, Failure> {
+    Ok(stale(&mut Machine)?.into_iter().map(Owner::namespace).collect())
+}
+
+/// Removes those of `names` that belong to nobody, and the processes in them; returns which.
+pub(in crate::bench) fn remove_namespaces(names: &[String]) -> Result<Vec<String>, Failure> {
+    Ok(remove_named(&mut Machine, names)?)
+}
+
+fn remove_named(tools: &mut impl Tools, names: &[String]) -> Result<Vec<String>, String> {
+    let mut removed = Vec::new();
+    for owner in stale(tools)?.into_iter().filter(|owner| names.contains(&owner.namespace())) {
+        remove(tools, owner);
+        removed.push(owner.namespace());
+    }
+    // Each step of the removal may fail; what counts is whether it is there.
+    let left = stale(tools)?;
+    match left.into_iter().map(Owner::namespace).find(|name| removed.contains(name)) {
+        Some(name) => Err(format!("{name} cannot be removed: it needs root's rights")),
+        None => Ok(removed),
+    }
 }
 
 /// Returns the server's address.
@@ -249,7 +278,15 @@ mod tests {
                 return Err(format!("`{line}`: Operation not permitted"));
             }
             Ok(match words {
-                ["ip", "netns", "list"] => self.listed.to_owned(),
+                ["ip", "netns", "list"] => {
+                    let is_there = |line: &&str| {
+                        let name = line.split_whitespace().next().unwrap_or_default();
+                        let deleted = format!("ip netns del {name}");
+                        let fails = self.fails.is_some_and(|fails| deleted.starts_with(fails));
+                        fails || !self.said.contains(&deleted)
+                    };
+                    self.listed.lines().filter(is_there).map(|line| format!("{line}\n")).collect()
+                }
                 ["ip", "netns", "pids", _] => "41\n42\n".to_owned(),
                 _ => String::new(),
             })
@@ -328,6 +365,19 @@ mod tests {
         assert_eq!(fake.killed, [41, 42, 41, 42]);
         let removed: Vec<_> = fake.said.iter().filter(|line| line.starts_with("ip netns del")).collect();
         assert_eq!(removed, ["ip netns del tailrace-bench-7-600", "ip netns del tailrace-bench-9-1"]);
+    }
+
+    #[test]
+    fn what_is_named_is_removed_if_it_belongs_to_nobody() {
+        let listed = "tailrace-bench-7-700 (id: 1)\ntailrace-bench-7-600\ntailrace-bench-9-1 (id: 3)\n";
+        let names = to(&["tailrace-bench-7-700", "tailrace-bench-9-1", "tailrace-bench-8-8"]);
+        let mut fake = Fake { listed, ..Fake::default() };
+        assert_eq!(remove_named(&mut fake, &names), Ok(to(&["tailrace-bench-9-1"])));
+        assert_eq!(fake.killed, [41, 42]);
+        assert_eq!(remove_named(&mut fake, &names), Ok(Vec::new()));
+        let mut fake = Fake { listed, fails: Some("ip netns del"), ..Fake::default() };
+        let reason = remove_named(&mut fake, &names).unwrap_err();
+        assert_eq!(reason, "tailrace-bench-9-1 cannot be removed: it needs root's rights");
     }
 
     #[test]

@@ -186,6 +186,11 @@ impl TroublePlan {
         if !self.proxy.is_empty() && run.address.is_none() {
             return Err(format!("system {system}: trouble on the way needs an address").into());
         }
+        if !self.proxy.is_empty() && passes_proxies(run) {
+            let reason = "Kafka's clients go where servers say that they are, past the proxy: expected the system kafka \
+                          with set = { advertised = \"false\" }";
+            return Err(format!("system {system}: {reason}").into());
+        }
         if !self.proxy.is_empty() && !run.agents.is_empty() {
             let reason = "trouble on the way does not go with agents: the proxy listens on this machine only";
             return Err(format!("system {system}: {reason}").into());
@@ -256,4 +261,9 @@ impl TroublePlan {
         })?;
         Ok(line.proxy)
     }
+}
+
+/// Whether connections to the system would not go through a proxy at its address.
+fn passes_proxies(run: &RunArguments) -> bool {
+    run.system.contains("kafka") && run.setting("advertised") != Some("false")
 }

@@ -20,7 +20,7 @@ use crate::text::units::parse_rate;
     tail -f app.log | tailrace pub logs.web1 --lines\n  \
     tailrace pub --template load.{{Count}} 'message {{Count}}' --count 1M --rate 20k\n\n\
     Templates know {{Count}} (from 1 on), {{Unix}}, {{UnixNano}} and {{TimeStamp}}.\n\n\
-    Status 0 without --ack means that the server has read everything and complained about nothing. With --ack it\n\
+    Status 0 without --ack means that the server has read everything and complained about nothing. With --ack it \
     means that a topic has stored every message, as durably as that topic promises."
 )]
 pub(crate) struct PublishArguments {
