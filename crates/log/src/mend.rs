@@ -37,6 +37,8 @@ pub struct Patch<D: Disk> {
     last_index: RaftIndex,
     next_offset: Offset,
     last_epoch: LeaderEpoch,
+    /// Offsets of the markers in it so far.
+    markers: Vec<Offset>,
     token: Arc<()>,
 }
 
@@ -77,6 +79,7 @@ impl<D: Disk> Log<D> {
             last_index: RaftIndex(last_index),
             next_offset: source.base_offset,
             last_epoch: LeaderEpoch::UNKNOWN,
+            markers: Vec::new(),
             reader,
             source,
             output,
@@ -291,6 +294,10 @@ impl<D: Disk> Patch<D> {
         }
         self.output.pending.extend_from_slice(batch);
         self.output.push(header, index, WRITE_BYTES, &mut Unhurried)?;
+        // A marker whose record compaction has taken ends nothing for a client.
+        if header.attributes.is_control() && header.record_count > 0 {
+            self.markers.push(base);
+        }
         self.next_index = RaftIndex(index.0 + 1);
         (self.next_offset, self.last_epoch) = (header.next_offset(), epoch);
         Ok(())
@@ -331,6 +338,7 @@ impl<D: Disk> Patch<D> {
             segment: Some(segment),
             first_dirty: None,
             removed_aborts: Vec::new(),
+            markers: Some(self.markers),
             _token: self.token,
         })
     }

@@ -13,7 +13,6 @@ use crate::reader::PartitionReader;
 #[cfg(feature = "raft")]
 use crate::rebuild::rebuild_producers;
 use crate::solo::{AppendError, Appended, Durability, Plan, Policy, SyncOutcome, SyncTicket};
-#[cfg(feature = "raft")]
 use crate::unended::forget_unended;
 use crate::verification::{VerificationGuard, Verifications};
 
@@ -250,6 +249,9 @@ impl<D: Disk> Ledger<D> {
         rewritten: Rewritten<D>,
         keeps_table: bool,
     ) -> Result<Result<Trim<D>, Discarded<D>>, AppendError> {
+        if rewritten.is_mended() {
+            return self.install_mended(rewritten, keeps_table);
+        }
         let Self { log, producers, reader, .. } = self;
         let removed = rewritten.removed_aborts().to_vec();
         let table = || {
@@ -261,6 +263,35 @@ impl<D: Disk> Ledger<D> {
             if keeps_table { table_of(producers) } else { None }
         };
         log.install_compacted(rewritten, table).map_err(refusal)
+    }
+
+    /// Puts in place a segment that was mended. Transactions whose abort markers it no longer has are not shown from before to after the
+    /// exchange, since readers would wait for the marker and skip all that follows of the producer.
+    fn install_mended(
+        &mut self,
+        rewritten: Rewritten<D>,
+        keeps_table: bool,
+    ) -> Result<Result<Trim<D>, Discarded<D>>, AppendError> {
+        let Self { log, producers, reader, .. } = self;
+        let lost = rewritten.lost_markers(producers.aborted().iter().map(|t| t.last_offset));
+        if !lost.is_empty() {
+            let mut shown = producers.aborted().clone();
+            shown.retain(|transaction| lost.binary_search(&transaction.last_offset).is_err());
+            reader.retract_aborted(&shown);
+        }
+        let table = || if keeps_table { table_of(producers) } else { None };
+        let installed = log.install_compacted(rewritten, table).map_err(refusal)?;
+        if !lost.is_empty() {
+            if installed.is_ok()
+                && let Err(error) = forget_unended(log, producers, &mut Vec::new())
+            {
+                log.poison(error.to_string());
+                return Err(refusal(error));
+            }
+            // Not those of which records are left, and none if the segment has lost its place.
+            reader.publish_aborted(producers.aborted());
+        }
+        Ok(installed)
     }
 
     /// Forgets aborted transactions without a marker in the log, as it may have come from another replica.

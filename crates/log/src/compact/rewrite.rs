@@ -27,6 +27,8 @@ pub struct Rewritten<D: Disk> {
     /// What the round has seen to, with its last group.
     pub(crate) first_dirty: Option<Offset>,
     pub(crate) removed_aborts: Vec<Offset>,
+    /// Of a segment that was mended: the offsets of all markers in it, ascending.
+    pub(crate) markers: Option<Vec<Offset>>,
     pub(crate) _token: Arc<()>,
 }
 
@@ -37,6 +39,19 @@ impl<D: Disk> Rewritten<D> {
     /// Offsets of the abort markers that are no longer in it, ascending: their transactions need not be remembered.
     pub fn removed_aborts(&self) -> &[Offset] {
         &self.removed_aborts
+    }
+
+    /// True of a segment that was mended, and not compacted.
+    pub fn is_mended(&self) -> bool {
+        self.markers.is_some()
+    }
+
+    /// Of `offsets`, ascending, where markers were: those that lie within a segment that was mended, and are no longer in it. The copy that
+    /// the batches came from may have been compacted once more.
+    pub fn lost_markers(&self, offsets: impl Iterator<Item = Offset>) -> Vec<Offset> {
+        let (Some(markers), Some(segment)) = (&self.markers, &self.segment) else { return Vec::new() };
+        let range = segment.base_offset..segment.end_offset();
+        offsets.filter(|offset| range.contains(offset) && markers.binary_search(offset).is_err()).collect()
     }
 
     /// The index row of its last batch, which is that of what it was made of; `None` if there is no new segment.
@@ -86,6 +101,7 @@ impl<D: Disk> Compaction<D> {
                 segment,
                 first_dirty: is_last.then_some(self.mapped_end),
                 removed_aborts,
+                markers: None,
                 _token: Arc::clone(&self.token),
             }));
         }

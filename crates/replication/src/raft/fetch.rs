@@ -259,17 +259,19 @@ impl<D: Disk> Replica<D> {
         storage.ballot.first_dirty = storage.ballot.first_dirty.min(manifest.first_dirty);
         storage.write_ballot()?;
         storage.ledger.log.install(staging, &target)?;
+        // At once: readers must not wait for markers that the leader's log has no longer. Its table may be older than its last round of
+        // compaction.
+        let ledger = &mut storage.ledger;
+        ledger.producers = producers;
+        ledger.forget_unended()?;
+        ledger.reader.retract_aborted(ledger.producers.aborted());
         storage.ballot.finish_installing();
         (storage.ballot.log_start, storage.ballot.first_dirty) =
             (Some(manifest.log_start), manifest.first_dirty);
         storage.write_ballot()?;
         (storage.known, storage.applied) = (snapshot.index, snapshot.index);
         let ledger = &mut storage.ledger;
-        ledger.producers = producers;
         (ledger.unsynced, ledger.unsynced_since) = (0, None);
-        // The leader's table may be older than its last round of compaction.
-        ledger.forget_unended()?;
-        ledger.reader.retract_aborted(ledger.producers.aborted());
         ledger.commit(HighWatermark(manifest.end_offset.get()));
         self.uncommitted.clear();
         self.written.clear();

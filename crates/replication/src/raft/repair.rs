@@ -309,10 +309,6 @@ impl<D: Disk> Replica<D> {
         repair.lost.iter().for_each(|range| self.ledger_mut().log.note_lost(range));
         match self.install_compacted(rewritten) {
             Ok(Ok(trim)) => {
-                // The other one may have compacted it once more.
-                if let Err(error) = self.ledger_mut().forget_unended() {
-                    self.fail(&error);
-                }
                 let saved = self.ledger().reader.log().save_damage();
                 let result = saved.and_then(|()| trim.run());
                 self.finish_trim(&trim, &result);

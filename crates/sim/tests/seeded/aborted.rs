@@ -120,9 +120,8 @@ impl Partition {
     }
 
     /// `a` is aborted, `c0` and `c1` are committed by the same producer. The first round takes the record of `a`, the second gives the
-    /// marker its time, and the third, before which nothing was appended since the last checkpoint, takes it. Returns the snapshots
-    /// as they were before the third.
-    fn lose_the_marker(&mut self) -> Vec<(PathBuf, Vec<u8>)> {
+    /// marker its time, which is over now.
+    fn expire_the_marker(&mut self) {
         self.append("a", true);
         self.end(false);
         for key in ["c0", "c1"] {
@@ -139,12 +138,51 @@ impl Partition {
         self.append("still more", false);
         self.sync(true);
         assert_eq!(self.core().producers().aborted().len(), 1, "the marker went early");
+    }
+
+    /// The third round, before which nothing was appended since the last checkpoint, takes the marker. Returns the snapshots as they were
+    /// before it.
+    fn lose_the_marker(&mut self) -> Vec<(PathBuf, Vec<u8>)> {
+        self.expire_the_marker();
         let before =
             self.snapshots().into_iter().map(|path| (path.clone(), self.disk.content(&path).unwrap()));
         let before = before.collect();
         self.compact();
         assert!(self.core().producers().aborted().is_empty(), "the marker is still there");
         before
+    }
+
+    /// Damages the abort marker on the disk, and mends the segment by a copy from which compaction has taken it.
+    fn mend_without_the_marker(&mut self) {
+        let marker = self.core().producers().aborted().iter().next().unwrap().last_offset;
+        let names = self.disk.read_dir(&common::dir()).unwrap().into_iter().map(|entry| entry.name);
+        let path =
+            names.filter(|name| name.ends_with(".log")).map(|name| common::dir().join(name)).min().unwrap();
+        let content = self.disk.content(&path).unwrap();
+        let number = |at: usize, length: usize| {
+            content[at..at + length].iter().fold(0_i64, |number, byte| number << 8 | i64::from(*byte))
+        };
+        let mut at = 0;
+        while number(at, 8) != marker.get() {
+            at += 12 + number(at + 8, 4) as usize;
+        }
+        let last = at + 11 + number(at + 8, 4) as usize;
+        let file = self.disk.open(&path, OpenMode::Write).unwrap();
+        file.write_all_at(&[IoSlice::new(&[content[last] ^ 1])], last as u64).unwrap();
+        let mut patch = self.core().begin_patch(Offset(0)).unwrap().unwrap();
+        let mut holes = 0;
+        while !patch.is_whole() {
+            patch.copy_own(1000).unwrap();
+            if patch.wanted().is_some() {
+                patch.push_hole().unwrap();
+                holes += 1;
+            }
+        }
+        assert_eq!(holes, 1, "the marker and nothing else is damaged");
+        let trim = self.core().install_compacted(patch.finish().unwrap()).unwrap().ok().unwrap();
+        let result = trim.run();
+        self.core().finish_trim(&trim, &result);
+        result.unwrap();
     }
 
     fn keys(&mut self) -> Vec<String> {
@@ -187,6 +225,21 @@ impl Partition {
 }
 
 const ALL: [&str; 6] = ["c0", "c1", "other-0", "other-1", "more", "still more"];
+
+/// A soak met it on three nodes: for the time of one answer a mended replica told of an abort whose marker the others had no longer.
+#[test]
+fn committed_records_stay_visible_when_a_segment_is_mended_from_a_copy_without_the_marker() {
+    let mut partition = Partition::new();
+    partition.expire_the_marker();
+    let reader = partition.core().reader();
+    partition.mend_without_the_marker();
+    assert!(partition.core().producers().aborted().is_empty());
+    assert_eq!(reader.aborted().iter().count(), 0, "readers are still told of it");
+    assert_eq!(partition.keys(), ALL);
+    partition.stop();
+    partition.open();
+    assert_eq!(partition.keys(), ALL);
+}
 
 #[test]
 fn committed_records_stay_visible_when_compaction_has_removed_an_abort_marker() {

@@ -124,9 +124,7 @@ async fn deliver(
         }
         // It is closed by nobody.
         let _permit = broker.nats.live().pieces.acquire().await.map_err(|_| Skipped::Gone)?;
-        // In this order: see `PartitionReader::aborted`.
         let upto = partition.reader.last_stable_offset().min(range.to);
-        let aborted = partition.reader.aborted();
         // What retention has deleted meanwhile is gone.
         at = at.max(partition.reader.log_start());
         let read = match read(partition, at, upto).await {
@@ -143,8 +141,7 @@ async fn deliver(
             read => read?,
         };
         match read {
-            Some((bytes, next)) => {
-                let aborted = aborted.within(at, next);
+            Some((bytes, next, aborted)) => {
                 publisher.publish_batches(broker, &topic, &bytes, (at, &aborted)).await?;
                 at = next;
             }
@@ -166,14 +163,14 @@ fn skip_damaged(
     tracing::warn!(partition = %partition.id, "not delivered to NATS subscribers, because it is damaged: {range}");
 }
 
-/// Whole batches from `at` on, and where the next ones begin. `None` if there are none left.
+/// Whole batches from `at` on, where the next ones begin, and which transactions in them were aborted. `None` if there are none left.
 async fn read(
     partition: &Arc<PartitionHandle>,
     at: Offset,
     to: Offset,
-) -> Result<Option<(Bytes, Offset)>, Skipped> {
-    let slice = partition.reader.log().read(at, to, PIECE_BYTES, true).map_err(Skipped::Log)?;
-    let Some(slice) = slice else { return Ok(None) };
+) -> Result<Option<(Bytes, Offset, Vec<AbortedTransaction>)>, Skipped> {
+    let slice = partition.reader.read_committed(at, to, PIECE_BYTES, true).map_err(Skipped::Log)?;
+    let Some((slice, aborted)) = slice else { return Ok(None) };
     let (position, size, next) = (slice.position, u64::from(slice.bytes), slice.next_offset);
     let quick = size <= READ_INLINE_BYTES && is_resident(slice.log_file(), position, size);
     let bytes = if quick {
@@ -182,7 +179,7 @@ async fn read(
         let read = tokio::task::spawn_blocking(move || slice.read()).await;
         read.map_err(|_| Skipped::Gone)?
     };
-    Ok(Some((bytes.map_err(Skipped::Disk)?, next)))
+    Ok(Some((bytes.map_err(Skipped::Disk)?, next, aborted)))
 }
 
 /// Memory that is used again from record to record.
