@@ -16,7 +16,7 @@ use crate::broker::Broker;
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// So much less waiting than before is much.
-const MUCH_BYTES: usize = 16 * 1024 * 1024;
+const MUCH_BYTES: usize = 32 * 1024 * 1024;
 
 /// Larger pieces come from the system, and go back at once. Four times the largest message between nodes with one batch of 1 MiB.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
