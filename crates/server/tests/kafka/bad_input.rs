@@ -32,7 +32,11 @@ const SETTINGS: &[(&str, &str)] = &[
 ];
 
 async fn server() -> TestServer {
-    let server = TestServer::with(SETTINGS).await;
+    server_with(&[]).await
+}
+
+async fn server_with(settings: &[(&str, &str)]) -> TestServer {
+    let server = TestServer::with(&[SETTINGS, settings].concat()).await;
     server.connect().await.create_topic("t", 1, &[]).await;
     server
 }
@@ -419,11 +423,16 @@ async fn memory(server: &TestServer) -> f64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_requests_at_once_share_a_bounded_memory() {
-    let server = server().await;
-    // Most of the memory is taken before the others come, so that they have to wait.
-    let mut holder = server.stream().await;
-    begin_frame(&mut holder, 900_000, 300_000).await;
-    eventually("the frame has its memory", async || memory(&server).await >= 900_000.0).await;
+    // Those who hold the memory are not cut before the others come.
+    let server = server_with(&[("tailrace.request.read.timeout.ms", "30000")]).await;
+    // Most of the memory is taken, and one more frame is beyond the bound: the others have to wait.
+    let mut holders = [server.stream().await, server.stream().await];
+    for (holder, (bytes, sent, held)) in
+        holders.iter_mut().zip([(900_000, 800_000, 900_000.0), (300_000, 270_000, 1_200_000.0)])
+    {
+        begin_frame(holder, bytes, sent).await;
+        eventually("the frame has its memory", async || memory(&server).await >= held).await;
+    }
     let mut tasks = JoinSet::new();
     for client in 0..16 {
         let address = server.kafka();
@@ -438,7 +447,7 @@ async fn large_requests_at_once_share_a_bounded_memory() {
     }
     let waits = async || server.metric("tailrace_request_memory_waits_total").await > 0.0;
     eventually("another frame waits for memory", waits).await;
-    drop(holder);
+    drop(holders);
     let mut most: f64 = 0.0;
     while !tasks.is_empty() {
         most = most.max(memory(&server).await);
