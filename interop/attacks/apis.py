@@ -106,6 +106,7 @@ NATS = {
              "many headers": b"HPUB nobody %d %d\r\nNATS/1.0\r\n" % (12 + 50_000 * 5, 12 + 50_000 * 5) + b"a:b\r\n" * 50_000 + b"\r\n\r\n"},
     "SUB": {"same": b"SUB same ########\r\n", "another each": b"SUB sweep.######## ########\r\n", "wildcards": b"SUB *.########.> ########\r\n",
             "queues": b"SUB same ######## ########\r\n", "the same again": b"SUB same 1\r\n", "many words": b"SUB " + b"*." * 120 + b"######## ########\r\n",
+            "words up to the line's limit": b"SUB " + b"*." * 2000 + b"######## ########\r\n",
             "illegal": b"SUB a..b ########\r\n"},
     "UNSUB": {"unknown": b"UNSUB ########\r\n", "there and gone": b"SUB gone 1\r\nUNSUB 1\r\n", "with a limit": b"SUB limited ########\r\nUNSUB ######## 5\r\n"},
     "PING": {"same": b"PING\r\n"},

@@ -73,6 +73,10 @@ pub enum LogError {
         /// One past the last.
         log_end: LogEnd,
     },
+    /// The log is being exchanged for another replica's, and which aborted transactions are in it can't be told until that is done. Nothing is
+    /// wrong: try again.
+    #[error("the log is being exchanged for another replica's")]
+    BeingExchanged,
     /// A batch or entry does not continue the log. A bug of the caller; nothing was appended.
     #[error(
         "append at offset {found_offset}, raft index {found_index}, epoch {found_epoch} does not continue the log at \

@@ -1,9 +1,9 @@
 //! A partition's log with all that follows from it: what [`Solo`](crate::Solo) and a replica have in common.
 
 use bytes::Bytes;
-#[cfg(feature = "raft")]
-use tailrace_log::Recovery;
 use tailrace_log::{Discarded, Disk, Log, LogError, Patch, Rewritten, SNAPSHOT_BYTES_MAX, Trim};
+#[cfg(feature = "raft")]
+use tailrace_log::{InstallTarget, Recovery, Staging};
 use tailrace_records::{BatchHeader, NO_SEQUENCE};
 use tailrace_types::{DurableEnd, HighWatermark, LeaderEpoch, Offset, RaftIndex, TimestampMs};
 
@@ -265,8 +265,9 @@ impl<D: Disk> Ledger<D> {
         log.install_compacted(rewritten, table).map_err(refusal)
     }
 
-    /// Puts in place a segment that was mended. Transactions whose abort markers it no longer has are not shown from before to after the
-    /// exchange, since readers would wait for the marker and skip all that follows of the producer.
+    /// Puts in place a segment that was mended. If it lacks abort markers that were there, nobody reads committed records before those
+    /// transactions are forgotten: readers would wait for the marker and skip all that follows of the producer. Those of which records are left
+    /// stay on the list.
     fn install_mended(
         &mut self,
         rewritten: Rewritten<D>,
@@ -275,33 +276,45 @@ impl<D: Disk> Ledger<D> {
         let Self { log, producers, reader, .. } = self;
         let lost = rewritten.lost_markers(producers.aborted().iter().map(|t| t.last_offset));
         if !lost.is_empty() {
-            let mut shown = producers.aborted().clone();
-            shown.retain(|transaction| lost.binary_search(&transaction.last_offset).is_err());
-            reader.retract_aborted(&shown);
+            reader.begin_exchange();
         }
         let table = || if keeps_table { table_of(producers) } else { None };
-        let installed = log.install_compacted(rewritten, table).map_err(refusal)?;
-        if !lost.is_empty() {
-            if installed.is_ok()
-                && let Err(error) = forget_unended(log, producers, &mut Vec::new())
-            {
-                log.poison(error.to_string());
-                return Err(refusal(error));
-            }
-            // Not those of which records are left, and none if the segment has lost its place.
-            reader.publish_aborted(producers.aborted());
+        let installed = log.install_compacted(rewritten, table).map_err(refusal);
+        // Also if it failed, since the log may have either segment then.
+        if !lost.is_empty()
+            && let Err(error) = self.end_exchange()
+        {
+            self.log.poison(error.to_string());
+            return installed.and(Err(refusal(error)));
         }
-        Ok(installed)
+        installed
     }
 
-    /// Forgets aborted transactions without a marker in the log, as it may have come from another replica.
-    #[cfg(feature = "raft")]
-    pub(crate) fn forget_unended(&mut self) -> Result<(), LogError> {
-        let mut notes = Vec::new();
-        if forget_unended(&mut self.log, &mut self.producers, &mut notes)? {
-            self.reader.retract_aborted(self.producers.aborted());
-        }
+    /// Forgets the aborted transactions that the log which is there now has no marker of, and lets committed records be read. After an error
+    /// they are not read until the partition is opened again.
+    fn end_exchange(&mut self) -> Result<(), LogError> {
+        forget_unended(&mut self.log, &mut self.producers, &mut Vec::new())?;
+        self.reader.end_exchange(self.producers.aborted());
         Ok(())
+    }
+
+    /// Lets a copy of another replica's log, and the table of producers at its end, take the place of what is here. The table may be older
+    /// than that replica's last round of compaction.
+    #[cfg(feature = "raft")]
+    pub(crate) fn install(
+        &mut self,
+        staging: Staging<D>,
+        target: &InstallTarget,
+        producers: Producers,
+    ) -> Result<(), LogError> {
+        self.reader.begin_exchange();
+        let installed = self.log.install(staging, target);
+        if installed.is_ok() {
+            self.producers = producers;
+        }
+        // Also if it failed, since the log may be either of the two then.
+        let ended = self.end_exchange();
+        installed.and(ended)
     }
 
     pub(crate) fn begin_patch(&mut self, offset: Offset) -> Result<Option<Patch<D>>, LogError> {

@@ -23,7 +23,7 @@ struct Marks {
     high_watermark: AtomicI64,
     last_stable_offset: AtomicI64,
     aborted: ArcSwap<AbortedTransactions>,
-    /// How often transactions were taken off the list whose marker the log has no longer.
+    /// Changes whenever transactions are taken off the list whose marker the log has no longer. Odd while the list may not fit the log.
     retractions: AtomicU64,
     epoch: AtomicI32,
 }
@@ -93,7 +93,7 @@ impl<D: Disk> PartitionReader<D> {
     /// skip there, and none that no marker ends. `upto` is a last stable offset that was read before.
     ///
     /// # Errors
-    /// Those of [`LogReader::read`].
+    /// Those of [`LogReader::read`], and [`LogError::BeingExchanged`], after which the caller is to try again a little later.
     pub fn read_committed(
         &self,
         from: Offset,
@@ -105,6 +105,9 @@ impl<D: Disk> PartitionReader<D> {
             // The list first: it forgets what the log start has left behind. But compaction takes markers away, and then the
             // list from before would hide all that follows of their producers.
             let retractions = self.marks.retractions.load(Ordering::Acquire);
+            if !retractions.is_multiple_of(2) {
+                return Err(LogError::BeingExchanged);
+            }
             let aborted = self.aborted();
             let slice = self.log.read(from, upto, bytes_max, at_least_one)?;
             if self.marks.retractions.load(Ordering::Acquire) == retractions {
@@ -153,6 +156,18 @@ impl<D: Disk> PartitionReader<D> {
 
     /// The same without transactions that were on the list. To be called before the log lets go of their markers.
     pub(crate) fn retract_aborted(&self, aborted: &AbortedTransactions) {
+        self.publish_aborted(aborted);
+        self.marks.retractions.fetch_add(2, Ordering::AcqRel);
+    }
+
+    /// From now on the log may hold markers of other transactions than the list: nobody is told of committed records.
+    pub(crate) fn begin_exchange(&self) {
+        let before = self.marks.retractions.fetch_or(1, Ordering::AcqRel);
+        assert!(before.is_multiple_of(2), "an exchange within another");
+    }
+
+    /// The list fits the log again.
+    pub(crate) fn end_exchange(&self, aborted: &AbortedTransactions) {
         self.publish_aborted(aborted);
         self.marks.retractions.fetch_add(1, Ordering::AcqRel);
     }

@@ -258,13 +258,7 @@ impl<D: Disk> Replica<D> {
         storage.ballot.log_start = storage.ballot.log_start.max(Some(manifest.log_start));
         storage.ballot.first_dirty = storage.ballot.first_dirty.min(manifest.first_dirty);
         storage.write_ballot()?;
-        storage.ledger.log.install(staging, &target)?;
-        // At once: readers must not wait for markers that the leader's log has no longer. Its table may be older than its last round of
-        // compaction.
-        let ledger = &mut storage.ledger;
-        ledger.producers = producers;
-        ledger.forget_unended()?;
-        ledger.reader.retract_aborted(ledger.producers.aborted());
+        storage.ledger.install(staging, &target, producers)?;
         storage.ballot.finish_installing();
         (storage.ballot.log_start, storage.ballot.first_dirty) =
             (Some(manifest.log_start), manifest.first_dirty);

@@ -86,6 +86,7 @@ pub(crate) fn log_code(error: &LogError) -> ErrorCode {
         | LogError::Io { .. }
         | LogError::Poisoned { .. }
         | LogError::Damaged { .. }
+        | LogError::BeingExchanged
         | LogError::NewerFormat { .. }
         | LogError::IdentityMismatch { .. } => ErrorCode::KafkaStorageError,
         LogError::NotContinuous { .. }

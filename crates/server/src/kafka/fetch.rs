@@ -317,7 +317,9 @@ fn unread(
         return Found { damaged_end, ..Found::error(ErrorCode::CorruptMessage) };
     }
     // What is known to be damaged was named when it was found, and is in `/healthz`.
-    if !matches!(error, LogError::OutOfRange { .. }) && damaged::met(handle, from, error).is_none() {
+    if !matches!(error, LogError::OutOfRange { .. } | LogError::BeingExchanged)
+        && damaged::met(handle, from, error).is_none()
+    {
         tracing::error!(partition = %handle.id, offset = %from, %error, "reading failed");
     }
     Found::error(log_code(error))

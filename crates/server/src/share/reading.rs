@@ -88,7 +88,7 @@ pub(crate) async fn acquire(
         };
         let (slice, aborted) = match read {
             Ok(Some(read)) => read,
-            Ok(None) => return Ok(None),
+            Ok(None) | Err(LogError::BeingExchanged) => return Ok(None),
             // The log start has moved: the next look begins there.
             Err(LogError::OutOfRange { .. }) => continue,
             Err(error) => {

@@ -287,13 +287,17 @@ fn fetch(
         // A follower that is behind, or a leader that does not know better yet.
         return Response::NotHere;
     }
-    let bytes = match reader.log().read(from, upto, FETCH_BYTES, true) {
-        Ok(Some(slice)) => slice.read().ok(),
-        Ok(None) => Some(Bytes::new()),
-        Err(_) => None,
+    let read = if committed {
+        reader.read_committed(from, upto, FETCH_BYTES, true)
+    } else {
+        reader.log().read(from, upto, FETCH_BYTES, true).map(|slice| slice.map(|slice| (slice, Vec::new())))
+    };
+    let (bytes, aborted) = match read {
+        Ok(Some((slice, aborted))) => (slice.read().ok(), aborted),
+        Ok(None) => (Some(Bytes::new()), Vec::new()),
+        Err(_) => (None, Vec::new()),
     };
     let Some(bytes) = bytes else { return Response::NotHere };
-    let aborted = reader.aborted_transactions(from, upto);
     let aborted = aborted.iter().map(|t| (t.producer_id.get(), t.first_offset, t.last_offset)).collect();
     Response::Fetched(Fetched { bytes, epoch: as_leader, high_watermark, last_stable, aborted })
 }

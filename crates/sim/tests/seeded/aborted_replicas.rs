@@ -5,15 +5,17 @@
 
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
-use tailrace_log::{Disk, DiskFile, HashSecret, KeyMap, LogConfig, OpenMode, Unhurried};
+use tailrace_log::{Disk, DiskFile, HashSecret, KeyMap, LogConfig, LogError, OpenMode, Unhurried};
 use tailrace_records::{BatchBuilder, BatchOptions, split_batches};
 use tailrace_replication::raft::Replica;
 use tailrace_replication::{CompactionPolicy, Producers, TransactionMarker};
 use tailrace_sim::{CrashMode, SimDisk};
 use tailrace_types::{ProducerEpoch, ProducerId, TimestampMs};
 
-use crate::common::committed::{Isolation, consume};
+use crate::common::committed::{Isolation, consume, try_consume};
 use crate::common::trio::{NOW, Trio, cut_off, open_with, options};
 
 const LATER: TimestampMs = TimestampMs(NOW.0 + 10_000);
@@ -163,6 +165,53 @@ fn a_replica_that_gets_an_older_table_from_the_leader_does_not_inherit_the_fault
     let disk = trio.disks[2].crash(CrashMode::LoseAll);
     trio.replicas[2] = open_with(&disk, config(), options(3, &[1, 2, 3])).unwrap();
     assert!(trio.at(3).producers().aborted().is_empty(), "it was inherited, and kept");
+}
+
+/// Its own list has the transaction, the copy has no marker of it: at no moment does the one apply to the other.
+#[test]
+fn readers_of_a_replica_that_installs_a_snapshot_miss_nothing_committed() {
+    let mut trio = Trio::with(&config());
+    transactions(&mut trio);
+    trio.beat(1, 8, |_, _| false);
+    assert_eq!(trio.at(3).producers().aborted().len(), 1);
+    for now in [NOW, NOW, LATER] {
+        append(&mut trio, "more", None);
+        append(&mut trio, "last", None);
+        trio.beat(1, 4, cut_off(3));
+        compact(trio.at(1), now);
+    }
+    assert!(trio.at(1).producers().aborted().is_empty(), "the marker is still there");
+    let (reader, answers) = (trio.at(3).reader(), Arc::new(Mutex::new(Vec::new())));
+    let (seen, is_reading) = (Arc::clone(&answers), AtomicBool::new(false));
+    trio.disks[2].observe(move |_| {
+        // Reading looks at the disk, too.
+        if is_reading.swap(true, Relaxed) {
+            return;
+        }
+        let consumed = try_consume(&reader, Isolation::Committed);
+        seen.lock().unwrap().push(consumed.map(|records| records.into_iter().map(|r| r.key).collect()));
+        is_reading.store(false, Relaxed);
+    });
+    trio.beat(1, 8, |_, _| false);
+    trio.disks[2].observe(|_| ());
+    assert_eq!(trio.at(3).counters().snapshots_installed, 1);
+    let mut refused = 0;
+    for answer in answers.lock().unwrap().drain(..) {
+        match answer {
+            Ok(keys) => {
+                let keys: Vec<Vec<u8>> = keys;
+                assert!(keys.starts_with(&[b"c0".to_vec(), b"c1".to_vec()]), "{keys:?}");
+            }
+            Err(LogError::BeingExchanged) => refused += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(refused > 0, "nobody has read during the exchange");
+    assert!(
+        keys(trio.at(3)).starts_with(&["c0", "c1", "other-0", "other-1"].map(str::to_owned)),
+        "{:?}",
+        keys(trio.at(3))
+    );
 }
 
 /// Both have compacted equally far, but only the other one's last round came when the marker's time was over.

@@ -95,6 +95,9 @@ impl<V: Clone + Send + Sync + 'static> TrieRoot<V> {
             if !old.is_null() {
                 // SAFETY: the exchange took it out of its only place, and its successor is settled.
                 unsafe { retire(old, guard) };
+                // Each root leaves as many nodes as its pattern has words. The scheme frees eight bags at a time, and a full bag would have
+                // 64 roots: who is to free them would stand still for it.
+                guard.flush();
             }
             return Some(result);
         }

@@ -12,6 +12,7 @@ mod metrics;
 mod queue;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tailrace_broker::config::BrokerConfig;
@@ -47,6 +48,10 @@ const READ_INLINE_BYTES: u64 = 64 * 1024;
 
 /// Bytes published before subscribers get their turn to take them, and others theirs on the event loop.
 const ROUND_BYTES: usize = 64 * 1024;
+
+/// While the log is being exchanged for another replica's, it is looked at so often, and for so long.
+const EXCHANGE_PAUSE: Duration = Duration::from_millis(10);
+const EXCHANGE_MAX: Duration = Duration::from_secs(10);
 
 /// What all partitions share.
 #[derive(Debug)]
@@ -110,6 +115,7 @@ async fn deliver(
 ) -> Result<(), Skipped> {
     let mut publisher = Publisher::default();
     let mut at = range.from;
+    let exchanged_until = Instant::now() + EXCHANGE_MAX;
     while at < range.to {
         if let Some(stable) = partition.wait_stable(at.plus(1)) {
             let outcome = stable.await.map_err(|_| Skipped::Gone)?;
@@ -128,6 +134,10 @@ async fn deliver(
         // What retention has deleted meanwhile is gone.
         at = at.max(partition.reader.log_start());
         let read = match read(partition, at, upto).await {
+            Err(Skipped::Log(LogError::BeingExchanged)) if exchanged_until > Instant::now() => {
+                tokio::time::sleep(EXCHANGE_PAUSE).await;
+                continue;
+            }
             Err(Skipped::Log(error)) => match damaged::met(partition, at, &error) {
                 // Nothing is held up until it is mended: what comes late is not live.
                 Some(range) => {

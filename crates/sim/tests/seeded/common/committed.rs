@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use tailrace_log::LogError;
 use tailrace_records::{DecodedBatch, EndTransactionMarker, split_batches};
 use tailrace_replication::PartitionReader;
 use tailrace_sim::SimDisk;
@@ -25,22 +26,32 @@ pub(crate) struct Consumed {
 
 /// Everything from the log start on, fetched in pieces of 700 bytes.
 pub(crate) fn consume(reader: &PartitionReader<SimDisk>, isolation: Isolation) -> Vec<Consumed> {
+    try_consume(reader, isolation).unwrap()
+}
+
+/// The same, unless reading fails.
+pub(crate) fn try_consume(
+    reader: &PartitionReader<SimDisk>,
+    isolation: Isolation,
+) -> Result<Vec<Consumed>, LogError> {
     let (mut consumed, mut at) = (Vec::new(), reader.log_start());
     let upto = match isolation {
         Isolation::Uncommitted => reader.high_watermark().offset(),
         Isolation::Committed => reader.last_stable_offset(),
     };
-    while let Some(slice) = reader.log().read(at, upto, 700, true).unwrap() {
-        let aborted = match isolation {
-            Isolation::Uncommitted => Vec::new(),
-            Isolation::Committed => reader.aborted_transactions(at, slice.next_offset),
+    loop {
+        let read = match isolation {
+            Isolation::Uncommitted => {
+                reader.log().read(at, upto, 700, true)?.map(|slice| (slice, Vec::new()))
+            }
+            Isolation::Committed => reader.read_committed(at, upto, 700, true)?,
         };
+        let Some((slice, aborted)) = read else { return Ok(consumed) };
         let mut aborted: Vec<_> = aborted.iter().map(|t| (t.first_offset, t.producer_id)).collect();
         aborted.sort();
         take(&slice.read().unwrap(), at, aborted, &mut consumed);
         at = slice.next_offset;
     }
-    consumed
 }
 
 /// What the application gets of one answer, from the offset `at` on.
