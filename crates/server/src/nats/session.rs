@@ -93,11 +93,14 @@ pub(super) enum Next {
 /// Operations after which the clock is looked at.
 const OPERATIONS_AT_ONCE: usize = 8;
 
-/// Subscriptions that are removed before others have their turn.
-const REMOVED_AT_ONCE: usize = 128;
+/// The same of bytes: a subject of 2,000 words takes much longer than one of three.
+const BYTES_AT_ONCE: usize = 4096;
 
 /// The same of messages that were delivered.
 const WORK_AT_ONCE: u64 = 64;
+
+/// Most subscriptions that are removed before others have their turn; fewer if they take long.
+const REMOVED_AT_ONCE: usize = 128;
 
 impl Session {
     pub(super) fn new(front: &NatsFront, client: &Arc<Client>) -> Self {
@@ -142,7 +145,7 @@ impl Session {
     pub(super) fn process(&mut self, front: &NatsFront, input: &[u8]) -> (usize, Next) {
         let mut used = 0;
         let began = Instant::now();
-        let (mut operations, mut work_before) = (0, self.burst.work());
+        let (mut operations, mut used_before, mut work_before) = (0, 0, self.burst.work());
         let next = loop {
             if self.unauthenticated
                 && begins_without_connect(&input[used..])
@@ -161,11 +164,14 @@ impl Session {
                     used += bytes;
                     operations += 1;
                     let work = self.burst.work();
-                    if operations >= OPERATIONS_AT_ONCE || work - work_before >= WORK_AT_ONCE {
+                    if operations >= OPERATIONS_AT_ONCE
+                        || used - used_before >= BYTES_AT_ONCE
+                        || work - work_before >= WORK_AT_ONCE
+                    {
                         if began.elapsed() >= TURN && used < input.len() {
                             break Next::Rest;
                         }
-                        (operations, work_before) = (0, work);
+                        (operations, used_before, work_before) = (0, used, work);
                     }
                 }
                 Err(error) => break self.refuse(&error),
@@ -577,20 +583,33 @@ impl Session {
 
     /// Removes some of the subscriptions that had as many messages as they wanted. True if there may be more.
     pub(super) fn remove_expired(&mut self, front: &NatsFront) -> bool {
-        let expired = self.client.take_expired(REMOVED_AT_ONCE);
-        for number in &expired {
-            if let Some(sid) = self.limited.remove(number) {
-                self.remove(front, &sid);
+        let began = Instant::now();
+        for _ in 0..REMOVED_AT_ONCE / OPERATIONS_AT_ONCE {
+            let expired = self.client.take_expired(OPERATIONS_AT_ONCE);
+            for number in &expired {
+                if let Some(sid) = self.limited.remove(number) {
+                    self.remove(front, &sid);
+                }
+            }
+            if expired.len() < OPERATIONS_AT_ONCE {
+                return false;
+            }
+            if began.elapsed() >= TURN {
+                break;
             }
         }
-        expired.len() == REMOVED_AT_ONCE
+        true
     }
 
     /// Removes some of the subscriptions. True if there are more.
     pub(super) fn leave(&mut self, front: &NatsFront) -> bool {
+        let began = Instant::now();
         let sids: Vec<_> = self.subscriptions.keys().take(REMOVED_AT_ONCE).cloned().collect();
-        for sid in sids {
-            self.remove(front, &sid);
+        for some in sids.chunks(OPERATIONS_AT_ONCE) {
+            some.iter().for_each(|sid| self.remove(front, sid));
+            if began.elapsed() >= TURN {
+                break;
+            }
         }
         !self.subscriptions.is_empty()
     }
