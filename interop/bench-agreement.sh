@@ -9,16 +9,18 @@
 #   --rates "1000 3000"   messages per second     --rounds 5      --seconds 10    --warm-up 2    --size 128 (bytes)
 #   --stall SECONDS       stops the server (SIGSTOP) for so long, three seconds into what is measured: both must charge it alike
 #   --realtime            generators and servers before all other programs (chrt; root): for a machine that others use too
+#   --wire                also measures by the kernel's timestamps of packets how long the server took (tools/wire.py; root; not for http), and says where p50 goes
 #   --peers DIR           where openloop's source is (default: ../shared/peers beside the checkout; without it openloop is left out); OPENLOOP names a binary
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$INTEROP/bench-servers.sh"
-RATES='1000 3000' ROUNDS=5 MEASURED=10 WARM=2 SIZE=128 STALL='' FIRST=() PEERS=$ROOT/../shared/peers SYSTEMS=()
+RATES='1000 3000' ROUNDS=5 MEASURED=10 WARM=2 SIZE=128 STALL='' WIRE='' FIRST=() PEERS=$ROOT/../shared/peers SYSTEMS=()
 while [ $# -gt 0 ]; do case $1 in
   --rates) RATES=${2:?}; shift ;; --rounds) ROUNDS=${2:?}; shift ;; --seconds) MEASURED=${2:?}; shift ;; --warm-up) WARM=${2:?}; shift ;;
   --size) SIZE=${2:?}; shift ;; --stall) STALL=${2:?}; shift ;; --peers) PEERS=${2:?}; shift ;;
   --realtime) FIRST=(chrt -f 10) ;;
-  -h|--help) sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  --wire) WIRE=1 ;;
+  -h|--help) sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 0 ;;
   -*) die "unknown flag $1" ;;
   *) SYSTEMS+=("$1") ;;
 esac; shift; done
@@ -90,9 +92,22 @@ stalled() { # SYSTEM COMMAND...: the server stands still meanwhile
   [ -z "$stopper" ] || wait "$stopper"
   return $rc
 }
+watched() { # SYSTEM COMMAND...: the packets on the wire meanwhile; their p50 and p99 behind what the command prints
+  local system=$1 watcher=; shift
+  if [ -n "$WIRE" ] && [ "$system" != http ]; then
+    python3 "$INTEROP/tools/wire.py" "$(protocol "$system")" "$(port_of "${ADDRESS[$system]}")" "$WARM" "$SIZE" > "$WORK/wire" 2> "$WORK/wire.err" &
+    watcher=$!
+    until grep -q ready "$WORK/wire"; do kill -0 "$watcher" 2> /dev/null || { cat "$WORK/wire.err" >&2; return 1; }; sleep 0.05; done
+  fi
+  local printed rc
+  printed=$("$@"); rc=$?
+  [ -z "$watcher" ] || { kill "$watcher"; wait "$watcher" && printed+=" $(tail -1 "$WORK/wire" | cut -d' ' -f1,2)"; }
+  echo "$printed"
+  return $rc
+}
 one() { # WHO SYSTEM RATE ROUND
   local found
-  if found=$(stalled "$2" "$1" "$2" "$3"); then echo "$2 $3 $4 $1 $found" >> "$WORK/rows"; else echo "FAIL $2 at $3/s, round $4: $1: $(cat "$WORK/$1.err" 2>/dev/null | tail -3)"; FAILED=1; fi
+  if found=$(watched "$2" stalled "$2" "$1" "$2" "$3"); then echo "$2 $3 $4 $1 $found" >> "$WORK/rows"; else echo "FAIL $2 at $3/s, round $4: $1: $(cat "$WORK/$1.err" 2>/dev/null | tail -3)"; FAILED=1; fi
 }
 
 GENERATORS=(ours plain)

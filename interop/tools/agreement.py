@@ -2,7 +2,8 @@
 
 ours: reads a result of `tailrace bench run -o json`, openloop: a line of openloop. Prints p50 and p99 of the latency (receipt or reply), and p50 and
 p99 of how late the generator itself was, in microseconds; status 1 if a message was lost, repeated, damaged or not timed.
-table: reads lines SYSTEM RATE ROUND GENERATOR and those four figures; prints each round, and how `ours` and the others agree over all of them.
+table: reads lines SYSTEM RATE ROUND GENERATOR and those four figures, with p50 and p99 on the wire behind them if they were measured; prints each
+round, how `ours` and the others agree over all of them, and where p50 goes.
 """
 import itertools
 import json
@@ -69,6 +70,22 @@ def table():
                 values = columns.get(who)
                 cells += [span(values), f"{statistics.median(mine) / statistics.median(values):.2f}", f"{p_value(mine, values):.3f}"] if values else [""] * 3
             print(f"| {system} | {rate} | {name} | {span(mine)} |", " | ".join(cells), "|")
+    if any(len(figures) > 4 for generators in runs.values() for rounds in generators.values() for figures in rounds.values()):
+        where_p50_goes(runs)
+
+
+def where_p50_goes(runs):
+    """Medians of the rounds' p50. They are medians of different things, so that the rest is about what each message had."""
+    print("\nWhere p50 goes, in microseconds: medians of the rounds. late: from when a message was due until the generator sent it; wire: from the")
+    print("packet of the request to the packet of the answer, by the kernel; rest: sending, waking up and reading the clock.\n")
+    print("| System | per s | Generator | p50 | late | wire | rest |")
+    print("|---|---|---|---|---|---|---|")
+    for (system, rate), generators in runs.items():
+        for who, rounds in generators.items():
+            columns = [[figures[at] for figures in rounds.values() if len(figures) > 4] for at in (0, 2, 4)]
+            if columns[0]:
+                whole, late, wire = map(statistics.median, columns)
+                print(f"| {system} | {rate} | {who} | {whole:.0f} | {late:.0f} | {wire:.0f} | {whole - late - wire:.0f} |")
 
 
 def main():

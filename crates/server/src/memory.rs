@@ -3,9 +3,9 @@
 //! Under load, requests and batches of up to some MiB come and go all the time. By itself glibc gets each of them from the system
 //! and gives it back, and the kernel clears every page again: a quarter of the CPU of three nodes under full load.
 //!
-//! What waits for slow consumers of NATS lies in many buffers of 64 KiB that several threads allocate; requests and answers of Kafka
-//! lie in pieces of any size. glibc keeps such memory for the
-//! arena it came from, for ever: after one bad hour a server would hold gigabytes that nobody uses.
+//! What waits for slow consumers of NATS lies in many buffers of 64 KiB that several threads allocate; requests, answers and
+//! subscriptions lie in pieces of any size. glibc keeps such memory for the arena it came from, for ever: after one bad hour a server
+//! would hold gigabytes that nobody uses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,7 +47,7 @@ fn set_thresholds() {
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 fn set_thresholds() {}
 
-/// Gives memory back after slow consumers, requests or answers held much of it. Runs until the task is dropped.
+/// Gives memory back after slow consumers, requests, answers or subscriptions held much of it. Runs until the task is dropped.
 pub(crate) async fn give_back(broker: Arc<Broker>) {
     let mut most = 0;
     loop {

@@ -35,6 +35,9 @@ const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 /// Bytes that waited for a connection at its end, and whose memory should go back to the system.
 const DROPPED_MUCH: usize = 1024 * 1024;
 
+/// The same of subscriptions, each of which takes some hundred bytes.
+const SUBSCRIPTIONS_MANY: usize = 4096;
+
 /// Buffers of one vectored write.
 const VECTORS: usize = 16;
 
@@ -150,11 +153,13 @@ impl Connection {
         self.session.farewell(reason);
         self.say_goodbye(reason).await;
         let reason = self.client.out.release(reason);
-        if self.client.out.dropped() >= DROPPED_MUCH {
-            self.front().freed_much();
-        }
+        let frees_much = self.client.out.dropped() >= DROPPED_MUCH
+            || self.session.subscription_count() >= SUBSCRIPTIONS_MANY;
         while self.session.leave(&self.broker.nats) {
             tokio::task::yield_now().await;
+        }
+        if frees_much {
+            self.front().freed_much();
         }
         reason
     }

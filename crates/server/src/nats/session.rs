@@ -601,6 +601,10 @@ impl Session {
         true
     }
 
+    pub(super) fn subscription_count(&self) -> usize {
+        self.subscriptions.len()
+    }
+
     /// Removes some of the subscriptions. True if there are more.
     pub(super) fn leave(&mut self, front: &NatsFront) -> bool {
         let began = Instant::now();
