@@ -38,6 +38,11 @@ def producers_without_records(name, arguments, kafka, tailrace):
     return name == "describe_producers" and kafka == [0, []] and tailrace[0] == 0
 
 
+@known("the newest time of records that were deleted", "docs/kafka.md: Kafka may name an offset below the log start")
+def time_of_deleted_records(name, arguments, kafka, tailrace):
+    return name == "list_offsets" and arguments["timestamp"] == -3 and kafka[0] == 0 and kafka[1] >= 0 and tailrace == [0, -1]
+
+
 def which(operation, kafka, tailrace):
     name, arguments = operation
     for known_name, _, matches in KNOWN:
