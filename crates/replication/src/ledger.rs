@@ -84,9 +84,12 @@ impl<D: Disk> Ledger<D> {
         if let SequenceCheck::Duplicate(original) = self.producers.check(header)? {
             return Ok(Some(original));
         }
+        let known = self.producers.get(header.producer_id);
+        let remembered = known.is_some_and(|state| !state.batches.is_empty());
         if self.begins_transaction(header) {
-            let known = self.producers.get(header.producer_id);
-            self.verifications.check(header, guard, known.is_some_and(|state| !state.batches.is_empty()))?;
+            self.verifications.check(header, guard, remembered)?;
+        } else if header.has_producer_id() && !header.attributes.is_transactional() {
+            self.verifications.check_sequence(header, remembered)?;
         }
         Ok(None)
     }

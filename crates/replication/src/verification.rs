@@ -81,7 +81,15 @@ impl Verifications {
     ) -> Result<(), ProducerError> {
         let producer = batch.producer_id;
         let known = self.by_producer.get(&producer).filter(|known| guard == Some(known.guard));
-        let Some(known) = known else { return Err(ProducerError::Unverified { producer }) };
+        let Some(_) = known else { return Err(ProducerError::Unverified { producer }) };
+        self.check_sequence(batch, remembered)
+    }
+
+    /// Whether the batch comes too early, be it one of a transaction or not: batches of its producer that were to be verified are to be
+    /// appended first.
+    pub(crate) fn check_sequence(&self, batch: &BatchHeader, remembered: bool) -> Result<(), ProducerError> {
+        let producer = batch.producer_id;
+        let Some(known) = self.by_producer.get(&producer) else { return Ok(()) };
         let begins_at = if known.epochs_are_bumped && !remembered { 0 } else { known.lowest_sequence };
         if batch.base_sequence > begins_at {
             return Err(ProducerError::OutOfOrder {

@@ -3,7 +3,7 @@
 Members are m0, m1, ...; a member's id is whatever the server gave it or, with the new protocol, what it was told to use.
 """
 import struct, threading, time
-from side import GROUP_KEY, Gone, kproto
+from side import GROUP_KEY, PASSING, PATIENCE_SECONDS, Gone, kproto
 
 JOIN_SECONDS_MAX, JOIN_ROUNDS_MAX, REBALANCE_MS = 8, 8, 2000
 SETTLE_SECONDS_MAX = 10
@@ -96,7 +96,12 @@ class Groups:
         def run():
             try:
                 connection = self.side.connect()
-                result.append(connection.call("JoinGroup", 7, body))
+                answer, end = connection.call("JoinGroup", 7, body), time.monotonic() + PATIENCE_SECONDS
+                # After a restart the coordinator may still be reading its groups.
+                while answer["ErrorCode"] in PASSING and time.monotonic() < end:
+                    time.sleep(0.01)
+                    answer = connection.call("JoinGroup", 7, body)
+                result.append(answer)
                 connection.close()
             except (OSError, kproto.Closed):
                 pass

@@ -11,6 +11,8 @@ use tailrace_kafka_wire::messages::produce_request::{
 };
 use tailrace_kafka_wire::messages::produce_response::ProduceResponse;
 
+use tailrace_records::BatchOptions;
+
 use super::client::{
     NEW, Who, call_until_done, describe, end, ending, init, produce, produced, producing, started,
     transactional, until_committed,
@@ -206,4 +208,19 @@ async fn a_fenced_producer_learns_that_first() {
             assert_eq!(answer, (InvalidProducerEpoch, -1), "version {version}");
         }
     }
+}
+
+/// A producer that has a transactional id may write outside of its transactions. What it wanted to write before comes first, as in Kafka.
+#[tokio::test]
+async fn what_was_to_be_verified_comes_before_batches_outside_of_transactions() {
+    let (_server, mut client) = started().await;
+    client.create_topic("small", 1, &[]).await;
+    let who = init(&mut client, "tx").await.expect("a producer");
+    let outside =
+        |sequence| batch(BatchOptions { transactional: false, ..transactional(who, sequence) }, &[now().0]);
+    // The partition was not added: in the old protocol the client has to do that.
+    let refused = answer_of(&mut client, 9, "tx", batch(transactional(who, 2), &[now().0])).await;
+    assert_eq!(refused.0, ErrorCode::InvalidTxnState);
+    assert_eq!(answer_of(&mut client, 9, "tx", outside(3)).await.0, ErrorCode::OutOfOrderSequenceNumber);
+    assert_eq!(answer_of(&mut client, 9, "tx", outside(2)).await, (OK, 0));
 }
