@@ -6,7 +6,7 @@ use super::axis::grouped;
 use super::known::milliseconds;
 use super::page::scrolled;
 use super::section::{Kind, Round, Section, Series};
-use super::{Described, Told, escape};
+use super::{Clocks, Described, Told, escape};
 use crate::engine::{Mode, QUANTILES};
 use crate::recorder::Distribution;
 use crate::verdict::percentile;
@@ -140,6 +140,17 @@ fn remarks(section: &Section) -> String {
     if section.series.iter().any(is_doubtful) {
         text.push_str("A question mark: half of the latency or more may be the generator's own lateness. ");
     }
+    let clocks = || section.series.iter().map(|series| series.clocks(Kind::Receipt.name()));
+    if clocks().any(|clocks| matches!(clocks, Clocks::Within(_))) {
+        text.push_str(
+            "A sign &lt;: smaller than what the two clocks may be wrong by; no more is known than that it is below this. ",
+        );
+    }
+    if clocks().any(|clocks| clocks == Clocks::Unknown) {
+        text.push_str(
+            "Receipts between two clocks that could not be compared tell nothing: they have a dash too. ",
+        );
+    }
     if section.series.iter().any(|series| series.mode() != Mode::OpenLoop) {
         text.push_str("Loads that wait for answers count from the sending: what they do not ask while they wait is in no row but the corrected ones. ");
     }
@@ -184,6 +195,17 @@ mod tests {
         );
         assert!(text.contains("s0: reply, corrected (CLOSED LOOP)<small>a guess"), "{text}");
         assert!(!text.contains("was due"), "{text}");
+    }
+
+    #[test]
+    fn what_the_clocks_do_not_tell_has_its_sign_explained() {
+        let apart = |bound| json!({"valid": true, "remote": {"offsets_in_latencies": true, "receipt_bound_ns": bound}});
+        let text = percentiles(&section(&[apart(json!(2 * MS))], &every_end()));
+        assert!(text.contains("<td>&lt;") && text.contains("A sign &lt;: smaller than"), "{text}");
+        let text = percentiles(&section(&[apart(json!(null))], &every_end()));
+        assert!(!text.contains("&lt;") && text.contains("could not be compared"), "{text}");
+        let text = percentiles(&section(&[json!({"valid": true})], &every_end()));
+        assert!(!text.contains("&lt;") && !text.contains("compared"), "{text}");
     }
 
     #[test]
