@@ -8,6 +8,8 @@ use super::letters::{letters_width, spread_along, wrapped};
 const LETTERS: f64 = 12.0;
 /// How far above or below each other two words can both be read.
 const APART: f64 = 13.0;
+/// Between two words beside each other: bold letters are wider than others.
+const BESIDE: f64 = 14.0;
 
 /// A word again and again along its curve, so that no part of it can be shown without.
 ///
@@ -44,7 +46,7 @@ fn beside(placed: &[Words], wanted: Words, bottom: f64) -> Option<Words> {
 
 fn is_covered(one: &Words, other: &Words) -> bool {
     let room = (letters_width(&one.text, LETTERS) + letters_width(&other.text, LETTERS)) / 2.0;
-    (one.at.0 - other.at.0).abs() < room && (one.at.1 - other.at.1).abs() < APART
+    (one.at.0 - other.at.0).abs() < room + BESIDE && (one.at.1 - other.at.1).abs() < APART
 }
 
 /// Samples and names of lines from `top` on, in as many columns as fit; also returns where they end.
@@ -101,8 +103,9 @@ mod tests {
         let at = |text, at| beside(&placed, word(text, at), 60.0).map(|words| words.at);
         assert_eq!(at("INVALID", (300.0, 50.0)), Some((300.0, 50.0)));
         assert_eq!(at("INVALID", (100.0, 70.0)), Some((100.0, 70.0)));
-        // Of two curves that lie together.
+        // Of two curves that lie together; beside each other they would look like one word.
         assert_eq!(at("INVALID", (110.0, 52.0)), None);
+        assert_eq!((at("INVALID", (155.0, 50.0)), at("INVALID", (170.0, 50.0))), (None, Some((170.0, 50.0))));
         let other = at("doubtful", (110.0, 45.0));
         assert_eq!(other, Some((110.0, 45.0)), "no room below 60");
         let below = beside(&placed, word("doubtful", (110.0, 45.0)), 200.0).map(|words| words.at);
