@@ -250,7 +250,7 @@ impl Chart {
     }
 
     /// The words that stand along lines, each with the pieces of its line in the picture.
-    fn words(&self, frame: &Frame) -> Vec<(&str, Vec<Vec<(f64, f64)>>)> {
+    fn words(&self, frame: &Frame) -> Vec<(&str, Vec<labels::Piece>)> {
         let with_word = self.lines.iter().filter_map(|line| Some((line.word.as_deref()?, line)));
         let placed = with_word.map(|(word, line)| {
             let pieces = self.pieces(line).into_iter();

@@ -11,10 +11,13 @@ const APART: f64 = 13.0;
 /// Between two words beside each other: bold letters are wider than others.
 const BESIDE: f64 = 14.0;
 
+/// Points of a part of a curve without gaps, in the picture.
+pub(super) type Piece = Vec<(f64, f64)>;
+
 /// A word again and again along its curve, so that no part of it can be shown without.
 ///
 /// Where curves lie together, a word that two of them share stands once. Another one goes below it.
-pub(super) fn along(frame: &Frame, curves: &[(&str, Vec<Vec<(f64, f64)>>)]) -> Vec<Shape> {
+pub(super) fn along(frame: &Frame, curves: &[(&str, Vec<Piece>)]) -> Vec<Shape> {
     let mut placed: Vec<Words> = Vec::new();
     for (word, pieces) in curves {
         let width = letters_width(word, LETTERS);
