@@ -1,11 +1,13 @@
 #!/bin/bash
 # The page of `tailrace bench report` in a headless Chromium: interop/report.sh
 #
-# Measures three systems for some seconds, one of which stands still for two, and a load that waits for answers. Opens the page that the
-# run left, and that of the same runs with one called invalid, at 1,280 and 390 columns, and reads what a person reads: verdicts, labels,
-# seconds without a message. It fails if a script error was logged, a curve is missing from the document or its colour from the
-# screenshot, a label is too small to be read, or the page is wider than the screen. Then it must fail on pages with a curve or a verdict
-# removed, and with a script that fails: this proves it. KEEP=1 keeps pages and screenshots. Skipped where no Chromium is.
+# Measures three systems for some seconds, one of which stands still for two, and a load that waits for answers. Opens the
+# page that the run left, and that of the same runs with one called invalid, at 1,280 and 390 columns, and reads what a
+# person reads: verdicts, labels, seconds without a message. It fails if a script error was logged, a curve is missing
+# from the document or its colour from the screenshot, a label is too small to be read, the page is wider than the
+# screen, or a wide screen does not show a table to its last column. Then it must fail on pages with a curve or a verdict
+# removed, with a table that is too wide, and with a script that fails: this proves it. KEEP=1 keeps pages and
+# screenshots. Skipped where no Chromium is.
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 CHROMIUM=${CHROMIUM:-$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)}
@@ -138,4 +140,6 @@ sed 's|tcp-echo: INVALID: 1 of 2 rounds||' "$WORK/invalid.html" > "$WORK/cropped
 must_fail "a picture without its verdict is noticed" "the picture does not say" "$WORK/cropped.html" 1280 "$WORK/late-phrases" $SYSTEMS || FAILED=1
 sed 's|</body>|<script>missing()</script></body>|' "$WORK/report.html" > "$WORK/script.html"
 must_fail "report with a script that fails is noticed" "script error" "$WORK/script.html" 1280 "$WORK/phrases" $SYSTEMS || FAILED=1
+sed '0,/<table class="numbers runs">/s//<table class="numbers runs" style="width:2000px">/' "$WORK/report.html" > "$WORK/wide.html"
+must_fail "a table that is cut off is noticed" "is 2000 wide in" "$WORK/wide.html" 1280 "$WORK/phrases" $SYSTEMS || FAILED=1
 exit $FAILED

@@ -120,6 +120,10 @@ def wrong(page, width, expected, systems):
     seen = json.loads(found.group(1))
     if seen["box"]["wanted"] > seen["box"]["width"]:
         return f"the page is {seen['box']['wanted']} wide on a screen of {seen['box']['width']}", ""
+    # A telephone must scroll its tables; on a wide screen nobody should miss the last column.
+    cut = [table for table in seen["tables"] if int(width) > 1000 and table["wanted"] > table["width"]]
+    if cut:
+        return f"the table '{cut[0]['head']}' is {cut[0]['wanted']} wide in {cut[0]['width']}", ""
     labels = [text for chart in seen["charts"] for text in chart["texts"] if text["upright"]]
     if not labels:
         return "no picture has labels", ""
@@ -139,6 +143,8 @@ def wrong(page, width, expected, systems):
         for colour in COLOURS[:len(systems)] if counts else []:
             if counts[tuple(bytes.fromhex(colour))] < PIXELS_MIN:
                 return f"the screenshot does not show #{colour}", ""
+    if not seen["tables"]:
+        return "no table was seen", ""
     return None, f"{len(seen['charts'])} pictures, {count} curves, {len(expected)} phrases at {width} columns"
 
 

@@ -21,6 +21,9 @@
   seen.id = "seen";
   var page = document.documentElement;
   var box = { wanted: page.scrollWidth, width: page.clientWidth };
-  seen.textContent = JSON.stringify({ box: box, text: document.body.innerText, charts: charts }).replace(/</g, "\\u003c");
+  var tables = Array.prototype.map.call(document.querySelectorAll(".scroll"), function (table) {
+    return { head: table.innerText.split("\n")[0], wanted: table.scrollWidth, width: table.clientWidth };
+  });
+  seen.textContent = JSON.stringify({ box: box, tables: tables, text: document.body.innerText, charts: charts }).replace(/</g, "\\u003c");
   parent.document.body.appendChild(parent.document.adoptNode(seen));
 })();

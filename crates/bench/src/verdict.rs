@@ -55,7 +55,8 @@ pub struct Verdict {
     pub interrupted: Option<String>,
     /// Why to doubt the run as a whole, beside [`Verdict::doubtful_quantiles`].
     pub doubts: Vec<String>,
-    /// Percentiles (as shares) at which half of the latency or more may be the generator's own lateness, in rising order.
+    /// Percentiles (as shares) at which half of the latency or more may be the generator's own lateness, in rising order. Only those that
+    /// the number of messages tells.
     pub doubtful_quantiles: Vec<f64>,
     /// What else the reader must know.
     pub remarks: Vec<String>,
@@ -131,7 +132,8 @@ impl Verdict {
     pub fn lines(&self) -> Vec<String> {
         let word = self.kind().word();
         let word = match self.valid_up_to() {
-            Some(quantile) => format!("{word} up to {}", percentile(quantile)),
+            Some(quantile) if quantile < 1.0 => format!("{word} up to {}", percentile(quantile)),
+            Some(longest) => format!("{word} but for {}", percentile(longest)),
             None => word.to_owned(),
         };
         let mut lines = self.reasons();
@@ -142,11 +144,14 @@ impl Verdict {
         lines
     }
 
-    /// The last percentile before the first doubtful one, if the run is valid and not at every percentile.
+    /// The last percentile before the first doubtful one, if the run is valid and not at every percentile; 1 if only the longest is
+    /// doubtful, as which percentiles are told before it depends on the number of messages.
     fn valid_up_to(&self) -> Option<f64> {
-        let first = *self.doubtful_quantiles.first()?;
-        let before = crate::engine::QUANTILES.into_iter().rfind(|quantile| *quantile < first)?;
-        (self.kind() == VerdictKind::Valid).then_some(before)
+        let first = *self.doubtful_quantiles.first().filter(|_| self.kind() == VerdictKind::Valid)?;
+        if first >= 1.0 {
+            return Some(first);
+        }
+        crate::engine::QUANTILES.into_iter().rfind(|quantile| *quantile < first)
     }
 
     fn doubts_what_decides(&self) -> bool {
@@ -246,6 +251,8 @@ mod tests {
             tail.headline(),
             "valid up to p99: at p99.9, p99.99, max half of the latency or more may be the generator's own lateness"
         );
+        let longest = doubtful_at(&[1.0]);
+        assert!(longest.headline().starts_with("valid but for max: at max half"), "{}", longest.headline());
         let whole = doubtful_at(&[0.5, 0.75, 1.0]);
         assert_eq!(whole.kind(), VerdictKind::Doubtful);
         assert!(whole.headline().starts_with("doubtful: at p50, p75, max half of"), "{}", whole.headline());

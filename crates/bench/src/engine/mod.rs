@@ -33,6 +33,7 @@ pub use link::Break;
 pub use listener::{Listening, Sent, listen};
 pub use options::{Load, LoadOptions, Mode, Reconnect};
 pub use span::Span;
+pub(crate) use verdict::doubtful_quantiles;
 pub use verdict::{LATENESS_NS_ALLOWED, QUANTILES};
 
 use crate::clock::{Clock, MonotonicClock};

@@ -24,6 +24,11 @@ pub fn messages_needed(quantile: f64) -> u64 {
     (TAIL.ln() / quantile.ln()).ceil() as u64
 }
 
+/// Whether `count` messages tell a percentile (a share of 0.5 to 1). The maximum, a share of 1, is what was seen: one message tells it.
+pub fn is_told(count: u64, quantile: f64) -> bool {
+    count >= if quantile < 1.0 { messages_needed(quantile) } else { 1 }
+}
+
 /// The ranks, from 1, of the two latencies between which the true percentile (a share of 0.5 to below 1) lies with 95 %, among `count` that
 /// are sorted; `None` if there are too few.
 pub fn ranks(count: u64, quantile: f64) -> Option<(u64, u64)> {
@@ -67,6 +72,10 @@ mod tests {
         let needed = [0.5, 0.75, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999_999].map(messages_needed);
         assert_eq!(needed, [6, 13, 36, 368, 3_688, 36_887, 368_887, 3_688_878]);
         assert_eq!((ranks(5, 0.5), ranks(5_000, 0.9999)), (None, None));
+        assert_eq!(
+            [(0, 1.0), (1, 1.0), (367, 0.99), (368, 0.99)].map(|(n, q)| is_told(n, q)),
+            [false, true, false, true]
+        );
     }
 
     /// Le Boudec's table of the median, and sums of the binomial distribution that were made with whole numbers.

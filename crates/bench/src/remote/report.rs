@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::Placement;
 use super::offset::Estimator;
 use crate::engine::QUANTILES;
-use crate::recorder::{Counts, Distribution};
+use crate::recorder::{Counts, Distribution, confidence};
 use crate::report::Machine;
 use crate::systems::Role;
 use crate::verdict::{Verdict, percentile};
@@ -75,7 +75,7 @@ pub struct RemoteReport {
     /// How wrong the offset between the two clocks of a receipt can have been: the greatest sum of two agents' bounds. Only if it is a part,
     /// and the clocks of all agents are known.
     pub receipt_bound_ns: Option<u64>,
-    /// Percentiles (as shares) of receipts that are smaller than that.
+    /// Percentiles (as shares) of receipts that are smaller than that, as far as the number of messages tells them.
     pub receipt_doubtful_quantiles: Vec<f64>,
     /// Agents that were lost before the end.
     pub lost_agents: Vec<String>,
@@ -98,7 +98,8 @@ impl RemoteReport {
         let receipt_bound_ns = sums.filter(|_| apart).and_then(|sums| sums.into_iter().max());
         let small =
             |quantile: &f64| receipt_bound_ns.is_some_and(|bound| receipt.at_quantile_ns(*quantile) < bound);
-        let doubtful = QUANTILES.into_iter().filter(|quantile| receipt.count() > 0 && small(quantile));
+        let told = QUANTILES.into_iter().filter(|quantile| confidence::is_told(receipt.count(), *quantile));
+        let doubtful = told.filter(small);
         Self {
             placement,
             offsets_in_latencies: apart,
@@ -145,6 +146,7 @@ impl RemoteReport {
         }
         let rough = QUANTILES
             .into_iter()
+            .filter(|quantile| confidence::is_told(receipt.count(), *quantile))
             .filter(|quantile| receipt.at_quantile_ns(*quantile) < bound_ns.saturating_mul(2));
         let rough: Vec<String> = rough.map(percentile).collect();
         if !rough.is_empty() {
@@ -199,6 +201,10 @@ mod tests {
             (Some(60_000), &["h:1".to_owned()][..])
         );
         assert_eq!(apart.receipt_doubtful_quantiles, [0.5, 0.75, 0.9]);
+        let mut few = Distribution::default();
+        few.record_n(50_000, 20);
+        let few = RemoteReport::new(Placement::Apart, agents(), pairs(), &few);
+        assert_eq!(few.receipt_doubtful_quantiles, [0.5, 0.75, 1.0], "20 messages do not tell p90");
         let together = RemoteReport::new(Placement::Together, agents(), pairs(), &receipt);
         assert_eq!((together.receipt_bound_ns, together.offsets_in_latencies), (None, false));
         assert!(together.receipt_doubtful_quantiles.is_empty());

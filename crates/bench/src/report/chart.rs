@@ -7,8 +7,8 @@ use std::path::Path;
 
 use super::axis::{Axis, linear_ticks, nines, percentile_ticks};
 use super::drawing::{Anchor, Dash, Ink, Picture, Shape, Words};
-use super::letters::{letters_width, spread_along, wrapped};
-use super::png;
+use super::letters::{letters_width, wrapped};
+use super::{labels, png};
 use crate::error::BenchError;
 use crate::recorder::Distribution;
 
@@ -24,7 +24,7 @@ const RIGHT: f64 = 24.0;
 /// Between the plot and the legend: numbers and name of the horizontal axis.
 const BELOW: f64 = 58.0;
 const TITLE: f64 = 15.0;
-const LINE: f64 = 17.0;
+pub(super) const LINE: f64 = 17.0;
 
 /// What lies along the horizontal axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -121,11 +121,11 @@ pub fn latency_points(distribution: &Distribution) -> Vec<(f64, f64)> {
 
 /// The plot's place in the picture, and its axes.
 #[derive(Clone, Copy, Debug)]
-struct Frame {
-    left: f64,
-    right: f64,
-    top: f64,
-    bottom: f64,
+pub(super) struct Frame {
+    pub(super) left: f64,
+    pub(super) right: f64,
+    pub(super) top: f64,
+    pub(super) bottom: f64,
     across: Axis,
     up: Axis,
 }
@@ -203,10 +203,10 @@ impl Chart {
         for line in &self.lines {
             self.draw_line(&mut shapes, &frame, line);
         }
-        for line in &self.lines {
-            self.draw_word(&mut shapes, &frame, line);
-        }
-        let height = self.draw_legend(&mut shapes, &frame, bottom + BELOW) + 8.0;
+        shapes.extend(labels::along(&frame, &self.words(&frame)));
+        let (legend, end) = labels::legend(&frame, bottom + BELOW, &self.lines);
+        shapes.extend(legend);
+        let height = end + 8.0;
         Picture { title, width, height, shapes }
     }
 
@@ -247,6 +247,16 @@ impl Chart {
             .filter(|piece| !piece.is_empty())
             .map(|piece| piece.iter().map(|(x, y)| (self.place_x(*x), self.place_y(*y))).collect())
             .collect()
+    }
+
+    /// The words that stand along lines, each with the pieces of its line in the picture.
+    fn words(&self, frame: &Frame) -> Vec<(&str, Vec<labels::Piece>)> {
+        let with_word = self.lines.iter().filter_map(|line| Some((line.word.as_deref()?, line)));
+        let placed = with_word.map(|(word, line)| {
+            let pieces = self.pieces(line).into_iter();
+            (word, pieces.map(|piece| piece.into_iter().map(|point| frame.at(point)).collect()).collect())
+        });
+        placed.collect()
     }
 
     fn horizontal_axis(&self) -> Axis {
@@ -353,59 +363,5 @@ impl Chart {
                 shapes.push(Shape::Curve { label: label.clone(), points, ink, width, dash });
             }
         }
-    }
-
-    fn draw_word(&self, shapes: &mut Vec<Shape>, frame: &Frame, line: &Line) {
-        let Some(word) = &line.word else { return };
-        let half = letters_width(word, 12.0) / 2.0;
-        for piece in self.pieces(line) {
-            let points: Vec<(f64, f64)> = piece.iter().map(|point| frame.at(*point)).collect();
-            for (x, y) in spread_along(&points, 2.0 * half + 50.0) {
-                let x = x.clamp(frame.left + half, (frame.right - half).max(frame.left + half));
-                let words = Words::new(
-                    (x, (y + 4.0).max(frame.top + 10.0)),
-                    word.as_str(),
-                    Anchor::Middle,
-                    Ink::Alarm,
-                );
-                shapes.push(Shape::Words(Words { bold: true, halo: true, ..words }));
-            }
-        }
-    }
-
-    /// Below the plot, in as many columns as fit; returns where it ends.
-    fn draw_legend(&self, shapes: &mut Vec<Shape>, frame: &Frame, top: f64) -> f64 {
-        let (left, room) = (12.0, frame.right - 12.0);
-        let widest = self.lines.iter().map(|line| letters_width(&line.label, 12.0)).fold(0.0, f64::max);
-        let column = (widest + 52.0).min(room);
-        let columns = ((room / column) as usize).max(1);
-        let (mut y, mut bottom) = (top, top);
-        for (number, line) in self.lines.iter().enumerate() {
-            let place = number % columns;
-            if place == 0 {
-                y = bottom;
-            }
-            let x = left + column * place as f64;
-            draw_sample(shapes, (x, y + 8.0), line);
-            for (row, text) in wrapped(&line.label, 12.0, room - 30.0).into_iter().enumerate() {
-                let at = (x + 30.0, y + 12.0 + LINE * row as f64);
-                let ink = if line.word.is_some() { Ink::Alarm } else { Ink::Strong };
-                shapes.push(Shape::Words(Words::new(at, text, Anchor::Start, ink)));
-                bottom = bottom.max(y + LINE * (row + 1) as f64 + 3.0);
-            }
-        }
-        bottom
-    }
-}
-
-fn draw_sample(shapes: &mut Vec<Shape>, (x, y): (f64, f64), line: &Line) {
-    let ink = Ink::Curve(line.colour);
-    let pieces: &[(f64, f64)] = match line.stroke {
-        Stroke::Solid => &[(0.0, 22.0)],
-        Stroke::Dashed => &[(0.0, 9.0), (13.0, 22.0)],
-        Stroke::Dots => &[(8.0, 14.0)],
-    };
-    for (from, to) in pieces {
-        shapes.push(Shape::Straight { from: (x + from, y), to: (x + to, y), ink, width: 3.0 });
     }
 }

@@ -4,8 +4,8 @@ use super::chart::{Chart, Horizontal, Line, Note, Stroke, latency_points};
 use super::course;
 use super::difference::Difference;
 use super::known::last_known;
-use super::resource_charts;
-use super::section::{Clocks, Kind, Section, Series};
+use super::section::{Kind, Section, Series};
+use super::{Clocks, resource_charts};
 use crate::engine::Mode;
 use crate::recorder::{Distribution, confidence};
 use crate::verdict::VerdictKind;
@@ -235,7 +235,7 @@ mod tests {
 
     use super::*;
     use crate::recorder::interval_log::LoggedInterval;
-    use crate::report::section_tests::{interval, round};
+    use crate::report::section_tests::{self, interval, round};
 
     const MS: u64 = 1_000_000;
 
@@ -249,11 +249,7 @@ mod tests {
     }
 
     fn section(results: &[Value]) -> Section {
-        let series = results.iter().enumerate().map(|(number, result)| Series {
-            label: format!("s{number}"),
-            rounds: vec![round(result, intervals())],
-        });
-        Section { title: "w".to_owned(), series: series.collect(), ..Section::default() }
+        Section { title: "w".to_owned(), ..section_tests::section(results, &intervals()) }
     }
 
     fn titled<'a>(charts: &'a [Chart], title: &str) -> &'a Chart {

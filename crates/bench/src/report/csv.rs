@@ -1,21 +1,42 @@
-//! Percentiles and the course of a run as CSV, in microseconds. What was not measured is an empty cell, not a 0.
+//! Percentiles and the course of a run as CSV, in microseconds. What was not measured, or cannot be told, is an empty cell, not a 0.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use super::{Described, Told, Untold};
 use crate::engine::{Interval, QUANTILES};
 use crate::error::BenchError;
-use crate::recorder::{Distribution, Recorder};
+use crate::recorder::{Distribution, confidence};
 
-/// One row per distribution and percentile.
-pub fn percentiles_csv(total: &Recorder) -> String {
-    let mut text = String::from("distribution,quantile,microseconds,count\n");
-    for (name, distribution) in total.named() {
+/// One row per distribution and percentile, with the interval that holds the true percentile with 95 %.
+///
+/// A percentile that is not told has an empty value, and its last cell says why.
+pub fn percentiles_csv(latency: &BTreeMap<String, Described>) -> String {
+    let mut text = String::from("distribution,quantile,microseconds,count,low_us,high_us,untold\n");
+    for (name, described) in latency {
         for quantile in QUANTILES {
-            let value = microseconds(distribution.at_quantile_ns(quantile));
-            let _ = writeln!(text, "{name},{quantile},{value},{}", distribution.count());
+            let value = match described.told(quantile) {
+                Told::Is(ns) => microseconds(ns),
+                Told::LessThan(_) | Told::Nothing => String::new(),
+            };
+            let (low, high) = described
+                .interval_ns(quantile)
+                .map_or_else(Default::default, |(low, high)| (microseconds(low), microseconds(high)));
+            let why = described.untold(quantile).map_or_else(String::new, why);
+            let _ = writeln!(text, "{name},{quantile},{value},{},{low},{high},{why}", described.count);
         }
     }
     text
+}
+
+fn why(untold: Untold) -> String {
+    match untold {
+        Untold::TooFew { needed } => format!("too few: takes {needed}"),
+        Untold::BelowClocks { less_than_ns } => {
+            format!("the clocks tell only that it is below {}", microseconds(less_than_ns))
+        }
+        Untold::UnknownClocks => "the clocks could not be compared".to_owned(),
+    }
 }
 
 /// The first line of the course of a run.
@@ -29,7 +50,8 @@ const WAITING_COLUMN: usize = 13;
 
 /// One interval of the course of a run.
 ///
-/// Where nothing ended there are no latencies, and their cells are empty: 0 would be the best of all.
+/// Where nothing ended there are no latencies, and their cells are empty: 0 would be the best of all. So are those of percentiles that
+/// the messages of the interval do not tell.
 pub fn timeline_row(interval: &Interval<'_>) -> String {
     let recorder = interval.recorder;
     let counts = &recorder.counts;
@@ -43,10 +65,10 @@ pub fn timeline_row(interval: &Interval<'_>) -> String {
     };
     let all = felt.together();
     let at = |distribution: &Distribution, quantile| {
-        if distribution.count() == 0 {
-            String::new()
-        } else {
+        if confidence::is_told(distribution.count(), quantile) {
             microseconds(distribution.at_quantile_ns(quantile))
+        } else {
+            String::new()
         }
     };
     format!(
@@ -110,6 +132,8 @@ fn microseconds(ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recorder::Recorder;
+    use crate::report::Clocks;
 
     fn row(recorder: &Recorder, total: &Recorder) -> String {
         let (begin_ns, length_ns) = (2_000_000_000, 1_000_000_000);
@@ -124,12 +148,41 @@ mod tests {
         assert_eq!(row(&stalled, &total), "2.000,0,0,0,0,0,3,receipt,,,,,,1500000.000\n");
         assert_eq!(
             row(&total, &total),
-            "2.000,0,0,0,0,0,3,receipt,5000.000,5000.000,5000.000,5000.000,,0.000\n"
+            "2.000,0,0,0,0,0,3,receipt,,,,5000.000,,0.000\n",
+            "one message tells the longest, and no percentile"
         );
+        let mut busy = total.clone();
+        busy.receipt.success.record_n(5_000_000, 399);
+        assert_eq!(row(&busy, &total), "2.000,0,0,0,0,0,3,receipt,5000.000,5000.000,,5000.000,,0.000\n");
         assert_eq!(row(&stalled, &stalled), "2.000,0,0,0,0,0,3,,,,,,,1500000.000\n");
         let columns = timeline_header().trim_end().split(',').count();
         assert_eq!(row(&stalled, &total).split(',').count(), columns);
         assert_eq!(timeline_header().trim_end().split(',').nth(WAITING_COLUMN), Some("oldest_waiting_us"));
+    }
+
+    #[test]
+    fn percentiles_that_are_not_told_have_no_value_and_say_why() {
+        let mut distribution = Distribution::default();
+        (1..=1000).for_each(|n| distribution.record(n * 1000));
+        let text = |clocks| {
+            let mut described = Described::new(&distribution);
+            described.limit(clocks);
+            percentiles_csv(&BTreeMap::from([("receipt".to_owned(), described)]))
+        };
+        let (one, apart) = (text(Clocks::One), text(Clocks::Within(600_000)));
+        let row = |text: &str, quantile: &str| {
+            let rows = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+            rows.into_iter().find(|row| row[1] == quantile).unwrap().join("|")
+        };
+        assert_eq!(row(&one, "quantile"), "distribution|quantile|microseconds|count|low_us|high_us|untold");
+        assert_eq!(one.lines().count(), 1 + QUANTILES.len());
+        assert_eq!(row(&one, "0.99"), "receipt|0.99|990.207|1000|982.528|997.375|");
+        assert_eq!(row(&one, "0.999"), "receipt|0.999||1000|||too few: takes 3688");
+        assert_eq!(row(&one, "1"), "receipt|1|1000.000|1000|||");
+        assert!(
+            row(&apart, "0.5").starts_with("receipt|0.5||1000|||the clocks tell only that it is below 11")
+        );
+        assert!(row(&text(Clocks::Unknown), "1").ends_with("||1000|||the clocks could not be compared"));
     }
 
     #[test]

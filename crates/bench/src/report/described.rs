@@ -44,6 +44,17 @@ pub enum Untold {
     UnknownClocks,
 }
 
+/// What a latency is measured with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clocks {
+    /// One clock, or two whose offset does not enter.
+    One,
+    /// Two, whose offset is known within so many nanoseconds.
+    Within(u64),
+    /// Two that nobody could compare.
+    Unknown,
+}
+
 /// What is said of a percentile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
@@ -83,10 +94,10 @@ impl Described {
     pub fn of_guess(distribution: &Distribution) -> Self {
         let (mut quantiles_ns, mut untold) = (BTreeMap::new(), BTreeMap::new());
         for quantile in QUANTILES {
-            let needed = if quantile < 1.0 { confidence::messages_needed(quantile) } else { 1 };
-            let is_told = distribution.count() >= needed;
+            let is_told = confidence::is_told(distribution.count(), quantile);
             quantiles_ns.insert(quantile.to_string(), is_told.then(|| distribution.at_quantile_ns(quantile)));
             if !is_told {
+                let needed = if quantile < 1.0 { confidence::messages_needed(quantile) } else { 1 };
                 untold.insert(quantile.to_string(), Untold::TooFew { needed });
             }
         }
@@ -116,15 +127,29 @@ impl Described {
         self.intervals_ns.get(&quantile.to_string()).copied()
     }
 
+    /// Why nothing is said of a percentile of [`QUANTILES`], if nothing is.
+    pub fn untold(&self, quantile: f64) -> Option<Untold> {
+        self.untold.get(&quantile.to_string()).copied()
+    }
+
+    /// Tells no more than the clocks allow that the latencies are between.
+    pub(super) fn limit(&mut self, clocks: Clocks) {
+        match clocks {
+            Clocks::One => {}
+            Clocks::Within(bound_ns) => self.widen(bound_ns),
+            Clocks::Unknown => self.silence(),
+        }
+    }
+
     /// Nobody knows how wrong each latency is: nothing is told.
-    pub(super) fn silence(&mut self) {
+    fn silence(&mut self) {
         self.intervals_ns.clear();
         self.quantiles_ns.values_mut().for_each(|told| *told = None);
         self.untold = self.quantiles_ns.keys().map(|name| (name.clone(), Untold::UnknownClocks)).collect();
     }
 
     /// Each latency may be wrong by `bound_ns`, all of them in the same direction: intervals grow by that, and what is smaller is not told.
-    pub(super) fn widen(&mut self, bound_ns: u64) {
+    fn widen(&mut self, bound_ns: u64) {
         for (name, told) in &mut self.quantiles_ns {
             let Some(ns) = told.filter(|ns| *ns < bound_ns) else { continue };
             *told = None;

@@ -65,24 +65,36 @@ fn verdict(sections: &[Section]) -> String {
         (all, VerdictKind::Valid) => format!("valid: all {all} runs"),
         (all, _) => format!("{}: {such} of {all} runs", worst.word()),
     };
-    // Others stand at their runs.
-    let worst_rounds = rounds.iter().filter(|(_, round)| round.verdict().kind() == worst);
-    let told: Vec<String> = worst_rounds
-        .flat_map(|(series, round)| {
-            let reasons = round.verdict().reasons();
-            reasons.into_iter().map(|reason| format!("{}, {}: {reason}", series.label, round.name))
-        })
-        .collect();
-    let more = told.len().saturating_sub(REASONS_SHOWN);
-    // A headline has its only reason already.
-    let listed =
-        if rounds.len() == 1 && told.len() < 2 { &[] } else { &told[..told.len().min(REASONS_SHOWN)] };
-    let mut list: String = listed.iter().map(|text| format!("<li>{}</li>", escape(text))).collect();
-    if more > 0 {
-        let _ = write!(list, "<li>and {more} more, at each run</li>");
+    let told = match rounds.as_slice() {
+        [(_, only)] => reasons(only),
+        all => first_reasons(all.iter().filter(|(_, round)| round.verdict().kind() == worst)),
+    };
+    let mut list: String =
+        told.iter().take(REASONS_SHOWN).map(|text| format!("<li>{}</li>", escape(text))).collect();
+    if let Some(more) = told.len().checked_sub(REASONS_SHOWN).filter(|more| *more > 0) {
+        let _ = write!(list, "<li>and {more} more, further down</li>");
     }
     let list = if list.is_empty() { list } else { format!("<ul>{list}</ul>") };
     format!("<div class=\"verdict {}\">{}{list}</div>\n", class(worst), escape(&words))
+}
+
+/// All reasons of a run that has several: its headline has the first one.
+fn reasons(only: &Round) -> Vec<String> {
+    let reasons = only.verdict().reasons();
+    if reasons.len() < 2 { Vec::new() } else { reasons }
+}
+
+/// Of each run the most important reason; the others stand at the runs.
+fn first_reasons<'a>(rounds: impl Iterator<Item = &'a (&'a Series, &'a Round)>) -> Vec<String> {
+    let told = rounds.filter_map(|(series, round)| {
+        let reasons = round.verdict().reasons();
+        let more = match reasons.len() {
+            0 | 1 => String::new(),
+            more => format!(" (and {} more)", more - 1),
+        };
+        Some(format!("{}, {}: {}{more}", series.label, round.name, reasons.first()?))
+    });
+    told.collect()
 }
 
 fn one(section: &Section) -> String {
@@ -279,6 +291,17 @@ mod tests {
             assert!(page.contains(words), "{words}: {page}");
         }
         assert!(page.matches(">INVALID</text>").count() >= 8, "in each picture of each width");
+        // One run after the other, not all reasons of the first one.
+        let late =
+            json!({"system": "x", "valid": false, "verdict": {"invalid": ["late at p90", "late at p99"]}});
+        let results = vec![late; 6];
+        let page = html(&[Section { series: vec![series("x", &results)], ..Section::default() }]);
+        assert!(
+            page.contains(
+                "<ul><li>x, round-1: late at p90 (and 1 more)</li><li>x, round-2: late at p90 (and 1 more)</li>"
+            ) && page.contains("<li>and 2 more, further down</li></ul>"),
+            "{page}"
+        );
         let stopped = json!({"system": "x", "valid": true, "interrupted": true});
         let page = html(&[Section {
             title: "w".to_owned(),

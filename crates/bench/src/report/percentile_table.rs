@@ -6,7 +6,7 @@ use super::axis::grouped;
 use super::known::milliseconds;
 use super::page::scrolled;
 use super::section::{Kind, Round, Section, Series};
-use super::{Described, Told, escape};
+use super::{Clocks, Described, Told, escape};
 use crate::engine::{Mode, QUANTILES};
 use crate::recorder::Distribution;
 use crate::verdict::percentile;
@@ -91,12 +91,10 @@ fn rounds_of(series: &Series, name: &str) -> Vec<Distribution> {
     series.rounds.iter().filter_map(of_round).collect()
 }
 
-/// Percentiles of which half or more may be the generator's, in any round.
+/// Percentiles of which half or more may be the generator's; none of what is no latency.
 fn doubtful(series: &Series, name: &str) -> Vec<f64> {
-    if name != "receipt" && name != "acknowledgement" {
-        return Vec::new();
-    }
-    series.rounds.iter().flat_map(|round| round.verdict().doubtful_quantiles).collect()
+    let kind = [Kind::Receipt, Kind::Acknowledgement].into_iter().find(|kind| kind.name() == name);
+    kind.map_or_else(Vec::new, |kind| series.doubtful(kind))
 }
 
 fn row(label: &str, meaning: &str, shown: &Described, rounds: &[Distribution], doubtful: &[f64]) -> String {
@@ -136,8 +134,22 @@ fn remarks(section: &Section) -> String {
         "Below each percentile is what holds the true one with 95 %, as far as messages are independent. "
     });
     text.push_str("A dash: too few messages to tell it. ");
-    if section.series.iter().any(|series| !doubtful(series, "receipt").is_empty()) {
+    let is_doubtful = |series: &Series| {
+        [Kind::Receipt, Kind::Acknowledgement].iter().any(|kind| !series.doubtful(*kind).is_empty())
+    };
+    if section.series.iter().any(is_doubtful) {
         text.push_str("A question mark: half of the latency or more may be the generator's own lateness. ");
+    }
+    let clocks = || section.series.iter().map(|series| series.clocks(Kind::Receipt.name()));
+    if clocks().any(|clocks| matches!(clocks, Clocks::Within(_))) {
+        text.push_str(
+            "A sign &lt;: smaller than what the two clocks may be wrong by; no more is known than that it is below this. ",
+        );
+    }
+    if clocks().any(|clocks| clocks == Clocks::Unknown) {
+        text.push_str(
+            "Receipts between two clocks that could not be compared tell nothing: they have a dash too. ",
+        );
     }
     if section.series.iter().any(|series| series.mode() != Mode::OpenLoop) {
         text.push_str("Loads that wait for answers count from the sending: what they do not ask while they wait is in no row but the corrected ones. ");
@@ -147,31 +159,16 @@ fn remarks(section: &Section) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
-    use crate::report::section_tests::{interval, round};
+    use crate::report::section_tests::{every_end, interval, round, section};
 
     const MS: u64 = 1_000_000;
 
-    fn section(results: &[Value]) -> Section {
-        let intervals = vec![
-            interval(0, "receipt", MS, 990),
-            interval(1, "receipt-timeout", 9000 * MS, 10),
-            interval(0, "acknowledgement-error", MS, 4),
-            interval(0, "lateness", 5000, 1000),
-            interval(0, "held", 5000, 3),
-        ];
-        let series = results.iter().enumerate().map(|(number, result)| Series {
-            label: format!("s{number}"),
-            rounds: vec![round(result, intervals.clone())],
-        });
-        Section { series: series.collect(), ..Section::default() }
-    }
-
     #[test]
     fn rows_say_what_they_mean() {
-        let text = percentiles(&section(&[json!({"valid": true, "mode": "open-loop"})]));
+        let text = percentiles(&section(&[json!({"valid": true, "mode": "open-loop"})], &every_end()));
         for words in [
             "<th scope=\"row\">s0: receipt<small>from when a message was due until a subscriber had read it</small></th>",
             "<th scope=\"row\">s0: lateness<small>how late the generator itself sent: the error of the ruler</small></th>",
@@ -189,7 +186,7 @@ mod tests {
     #[test]
     fn loads_that_wait_have_other_words() {
         let closed = json!({"valid": true, "mode": "closed-loop", "connections": 1, "rate_per_second": 100.0, "receipt_is_reply": true});
-        let text = percentiles(&section(&[closed]));
+        let text = percentiles(&section(&[closed], &every_end()));
         assert!(
             text.contains(
                 "s0: reply (CLOSED LOOP)<small>from the sending of a request until its answer had come"
@@ -201,15 +198,26 @@ mod tests {
     }
 
     #[test]
+    fn what_the_clocks_do_not_tell_has_its_sign_explained() {
+        let apart = |bound| json!({"valid": true, "remote": {"offsets_in_latencies": true, "receipt_bound_ns": bound}});
+        let text = percentiles(&section(&[apart(json!(2 * MS))], &every_end()));
+        assert!(text.contains("<td>&lt;") && text.contains("A sign &lt;: smaller than"), "{text}");
+        let text = percentiles(&section(&[apart(json!(null))], &every_end()));
+        assert!(!text.contains("&lt;") && text.contains("could not be compared"), "{text}");
+        let text = percentiles(&section(&[json!({"valid": true})], &every_end()));
+        assert!(!text.contains("&lt;") && !text.contains("compared"), "{text}");
+    }
+
+    #[test]
     fn doubtful_percentiles_are_marked() {
         let doubtful = json!({"valid": true, "verdict": {"doubtful_quantiles": [0.9, 1.0]}});
-        let text = percentiles(&section(&[doubtful]));
+        let text = percentiles(&section(&[doubtful], &every_end()));
         assert!(text.contains("<td>1.000?<small>") && text.contains("A question mark"), "{text}");
     }
 
     #[test]
     fn rounds_show_their_extremes() {
-        let mut section = section(&[json!({"valid": true})]);
+        let mut section = section(&[json!({"valid": true})], &every_end());
         section.series[0]
             .rounds
             .push(round(&json!({"valid": true}), vec![interval(0, "receipt", 4 * MS, 1000)]));

@@ -91,26 +91,7 @@ fn rates(samples: &[ResourceSample], value: impl Fn(&ResourceSample) -> f64) -> 
 mod tests {
     use super::*;
     use crate::report::Round;
-
-    fn resources() -> Resources {
-        let sample = |second: f64| ResourceSample {
-            second,
-            cpu_seconds: second * 0.5,
-            resident_bytes: 3 << 20,
-            voluntary_switches: (second * 100.0) as u64,
-            involuntary_switches: (second * 20.0) as u64,
-            read_bytes: (second * 4e6) as u64,
-            ..ResourceSample::default()
-        };
-        Resources {
-            server: vec![sample(0.0), sample(1.0), sample(3.0)],
-            generator: vec![sample(0.0), sample(1.0)],
-            agents: vec![
-                ("h:1".to_owned(), vec![sample(0.0), sample(1.0)]),
-                ("h:2".to_owned(), vec![sample(0.5)]),
-            ],
-        }
-    }
+    use crate::report::section_tests::resources;
 
     #[test]
     fn counters_become_rates() {

@@ -139,26 +139,7 @@ fn parse(line: &str) -> Option<(&str, ResourceSample)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn resources() -> Resources {
-        let sample = |second: f64| ResourceSample {
-            second,
-            cpu_seconds: second * 0.5,
-            resident_bytes: 3 << 20,
-            voluntary_switches: (second * 100.0) as u64,
-            involuntary_switches: (second * 20.0) as u64,
-            read_bytes: (second * 4e6) as u64,
-            ..ResourceSample::default()
-        };
-        Resources {
-            server: vec![sample(0.0), sample(1.0), sample(3.0)],
-            generator: vec![sample(0.0), sample(1.0)],
-            agents: vec![
-                ("h:1".to_owned(), vec![sample(0.0), sample(1.0)]),
-                ("h:2".to_owned(), vec![sample(0.5)]),
-            ],
-        }
-    }
+    use crate::report::section_tests::resources;
 
     #[test]
     fn what_is_written_is_read() {

@@ -179,33 +179,16 @@ fn meanings(columns: &[&Column]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
-    use crate::report::section_tests::{interval, round};
-
-    const MS: u64 = 1_000_000;
-
-    fn section(results: &[Value]) -> Section {
-        let intervals = vec![
-            interval(0, "receipt", MS, 990),
-            interval(1, "receipt-timeout", 9000 * MS, 10),
-            interval(0, "acknowledgement-error", MS, 4),
-            interval(0, "lateness", 5000, 1000),
-            interval(0, "held", 5000, 3),
-        ];
-        let series = results.iter().enumerate().map(|(number, result)| Series {
-            label: format!("s{number}"),
-            rounds: vec![round(result, intervals.clone())],
-        });
-        Section { series: series.collect(), ..Section::default() }
-    }
+    use crate::report::section_tests::{every_end, section};
 
     #[test]
     fn what_went_wrong_has_columns() {
         let counts = json!({"due": 2400, "sent": 2400, "received": 2368, "lost": 32, "reconnected": 1, "duplicates": 2});
         let late = json!({"valid": false, "counts": counts, "started_at": "2026-11-24T09:08:07.250Z"});
-        let text = runs(&section(&[late]));
+        let text = runs(&section(&[late], &every_end()));
         for words in [
             "<th scope=\"row\">s0, round-1</th><td class=\"word\">2026-11-24 09:08:07</td>",
             ">INVALID</span></td>",

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::{Described, Resources, TimelineRow};
-use crate::engine::Mode;
+use super::{Clocks, Described, Resources, TimelineRow};
+use crate::engine::{Mode, doubtful_quantiles};
 use crate::error::BenchError;
 use crate::recorder::interval_log::LoggedInterval;
 use crate::recorder::{Distribution, Outcomes, Recorder};
@@ -96,17 +96,6 @@ pub struct Section {
     pub compared: bool,
 }
 
-/// What a latency is measured with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Clocks {
-    /// One clock, or two whose offset does not enter.
-    One,
-    /// Two, whose offset is known within so many nanoseconds.
-    Within(u64),
-    /// Two that nobody could compare.
-    Unknown,
-}
-
 /// What a latency ends with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -154,11 +143,7 @@ impl Series {
     /// A distribution in numbers, as far as messages and clocks can tell them. `name` is that in files.
     pub(super) fn described(&self, name: &str, distribution: &Distribution) -> Described {
         let mut described = Described::new(distribution);
-        match self.clocks(name) {
-            Clocks::One => {}
-            Clocks::Within(bound_ns) => described.widen(bound_ns),
-            Clocks::Unknown => described.silence(),
-        }
+        described.limit(self.clocks(name));
         described
     }
 
@@ -172,6 +157,21 @@ impl Series {
         let bounds: Option<Vec<u64>> =
             between.iter().map(|remote| remote["receipt_bound_ns"].as_u64()).collect();
         bounds.and_then(|bounds| bounds.into_iter().max()).map_or(Clocks::Unknown, Clocks::Within)
+    }
+
+    /// Percentiles at which the generator's own lateness may be half of the latency or more: of all rounds together, as they are shown,
+    /// or in any one.
+    pub(super) fn doubtful(&self, kind: Kind) -> Vec<f64> {
+        let all = self.added();
+        let mut found: Vec<f64> =
+            self.rounds.iter().flat_map(|round| round.verdict().doubtful_quantiles).collect();
+        // Rounds together tell percentiles of which none of them can say anything.
+        if self.mode() == Mode::OpenLoop {
+            found.extend(doubtful_quantiles(&all.lateness, &kind.outcomes(&all).together()));
+        }
+        found.sort_by(f64::total_cmp);
+        found.dedup();
+        found
     }
 
     /// How messages were caused; an open loop if a result does not say.
@@ -290,6 +290,24 @@ mod tests {
             rounds: vec![round(&json!({"mode": "open-loop", "connections": 1}), stall)],
         };
         assert!(open.corrected(Kind::Receipt).is_none() && series.corrected(Kind::Acknowledgement).is_none());
+    }
+
+    #[test]
+    fn rounds_together_tell_more_doubts_than_each() {
+        let intervals = vec![
+            interval(0, "receipt", 1_000_000, 2_990),
+            interval(0, "receipt", 90_000_000, 10),
+            interval(0, "lateness", 1_000, 2_990),
+            interval(0, "lateness", 80_000_000, 10),
+        ];
+        let open = json!({"valid": true, "mode": "open-loop", "verdict": {"doubtful_quantiles": [1.0]}});
+        let mut series = Series { label: "x".to_owned(), rounds: vec![round(&open, intervals)] };
+        assert_eq!(series.doubtful(Kind::Receipt), [1.0]);
+        series.rounds.push(series.rounds[0].clone());
+        // 3,000 messages do not tell p99.9, 6,000 do.
+        assert_eq!(series.doubtful(Kind::Receipt), [0.999, 1.0]);
+        let closed = round(&json!({"mode": "closed-loop"}), Vec::new());
+        assert!(Series { label: "x".to_owned(), rounds: vec![closed] }.doubtful(Kind::Receipt).is_empty());
     }
 
     #[test]

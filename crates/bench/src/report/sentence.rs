@@ -33,7 +33,7 @@ pub(super) fn sentence(series: &Series) -> String {
 
 fn open_loop(series: &Series, kind: Kind, all: &Distribution) -> String {
     let until = format!("for the {}", series.word(kind));
-    let (doubtful, described) = (doubtful(series), series.described(kind.name(), all));
+    let (doubtful, described) = (series.doubtful(kind), series.described(kind.name(), all));
     let told = |quantile: &f64| match described.told(*quantile) {
         Told::Is(ns) if !doubtful.contains(quantile) => Some((*quantile, time(ns))),
         _ => None,
@@ -55,11 +55,6 @@ fn open_loop(series: &Series, kind: Kind, all: &Distribution) -> String {
         }
         None => format!("{main}; the slowest of all {longest}."),
     }
-}
-
-/// Percentiles at which the generator's own lateness may be most of the latency, in any round.
-fn doubtful(series: &Series) -> Vec<f64> {
-    series.rounds.iter().flat_map(|round| round.verdict().doubtful_quantiles).collect()
 }
 
 fn closed_loop(series: &Series, kind: Kind, all: &Distribution) -> String {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Described, Machine, Origin};
+use super::{Clocks, Described, Machine, Origin};
 use crate::engine::{Break, LoadOptions, Mode, Outcome};
 use crate::recorder::Counts;
 use crate::remote::RemoteReport;
@@ -135,14 +135,19 @@ impl Summary {
 
     /// Adds the agents that the load came from. Where receipts are between two clocks, nothing below the clocks' bound is told.
     pub fn come_from(&mut self, remote: RemoteReport) {
-        let receipts = self.latency.iter_mut().filter(|(name, _)| name.starts_with("receipt"));
-        for (_, described) in receipts.filter(|_| remote.offsets_in_latencies) {
-            match remote.receipt_bound_ns {
-                Some(bound_ns) => described.widen(bound_ns),
-                None => described.silence(),
-            }
-        }
         self.remote = Some(remote);
+        let mut latency = std::mem::take(&mut self.latency);
+        latency.iter_mut().for_each(|(name, described)| described.limit(self.clocks(name)));
+        self.latency = latency;
+    }
+
+    /// Which clocks the latencies of that name are between.
+    pub fn clocks(&self, name: &str) -> Clocks {
+        let between = self.remote.as_ref().filter(|remote| remote.offsets_in_latencies);
+        match between.filter(|_| name.starts_with("receipt")) {
+            Some(remote) => remote.receipt_bound_ns.map_or(Clocks::Unknown, Clocks::Within),
+            None => Clocks::One,
+        }
     }
 
     /// Adds trouble that could not be made. The run is invalid, unless it was `allowed` to do without: then it is doubtful.

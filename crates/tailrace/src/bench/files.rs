@@ -70,13 +70,13 @@ impl Files {
         for (name, distribution) in total.named() {
             let path = self.folder.join(format!("{name}.hgrm"));
             let mut text = Vec::new();
-            write_hgrm(distribution, &mut text)?;
+            write_hgrm(distribution, summary.clocks(name), &mut text)?;
             fs::write(&path, text).map_err(|error| wrong(&path, &error))?;
         }
         let path = self.folder.join("resources.csv");
         fs::write(&path, resources.csv()).map_err(|error| wrong(&path, &error))?;
         let path = self.folder.join("percentiles.csv");
-        fs::write(&path, percentiles_csv(total)).map_err(|error| wrong(&path, &error))?;
+        fs::write(&path, percentiles_csv(&summary.latency)).map_err(|error| wrong(&path, &error))?;
         let path = self.folder.join("result.json");
         let mut json = serde_json::to_vec_pretty(summary).map_err(|error| error.to_string())?;
         json.push(b'\n');

@@ -4,10 +4,9 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use tailrace_bench::engine::Interval;
-use tailrace_bench::recorder::confidence::messages_needed;
-use tailrace_bench::recorder::{Distribution, Outcomes, Recorder};
+use tailrace_bench::recorder::{Distribution, Outcomes, Recorder, confidence};
+use tailrace_bench::report::milliseconds;
 
-use super::table::milliseconds;
 use crate::text::units;
 
 #[derive(Debug)]
@@ -57,7 +56,7 @@ fn brief(recorder: &Recorder) -> String {
         return "-".to_owned();
     }
     let at = |quantile| {
-        let is_told = felt.count() >= messages_needed(quantile);
+        let is_told = confidence::is_told(felt.count(), quantile);
         if is_told { milliseconds(felt.at_quantile_ns(quantile)) } else { "-".to_owned() }
     };
     format!("{}/{}/{}/{} ms", at(0.5), at(0.99), at(0.999), milliseconds(felt.max_ns()))

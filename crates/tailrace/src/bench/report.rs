@@ -141,7 +141,12 @@ fn compared(before: &Path, after: &Path, sections: &mut Vec<Section>) -> Result<
 /// Names that tell two folders apart.
 fn names(before: &Path, after: &Path) -> [String; 2] {
     let names = [name(before), name(after)];
-    if names[0] == names[1] { [before, after].map(|path| path.display().to_string()) } else { names }
+    if names[0] != names[1] {
+        return names;
+    }
+    // From where they part on.
+    let alike = before.components().zip(after.components()).take_while(|(one, other)| one == other).count();
+    [before, after].map(|path| path.components().skip(alike).collect::<PathBuf>().display().to_string())
 }
 
 fn compared_plans(

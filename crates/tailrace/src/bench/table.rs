@@ -2,17 +2,12 @@
 
 use tailrace_bench::engine::{Break, Mode, QUANTILES};
 use tailrace_bench::remote::RemoteReport;
-use tailrace_bench::report::{Described, Summary, Told, Untold};
+use tailrace_bench::report::{Described, Summary, Told, Untold, milliseconds};
 use tailrace_bench::systems::Role;
 use tailrace_bench::verdict::percentile;
 
 use crate::text::table::Table;
 use crate::text::units;
-
-/// Three decimals: microseconds are visible.
-pub(super) fn milliseconds(ns: u64) -> String {
-    format!("{}.{:03}", ns / 1_000_000, ns / 1000 % 1000)
-}
 
 /// The whole result.
 pub(super) fn render(summary: &Summary) -> String {
@@ -253,14 +248,4 @@ fn floor(summary: &Summary) -> String {
     let told = FLOOR
         .map(|quantile| format!("{} {}", percentile(quantile), lateness.told(quantile).text(milliseconds)));
     format!("floor: a system that takes no time would have shown {} ms here (lateness)\n", told.join(", "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn three_decimals() {
-        assert_eq!(milliseconds(1_234_567), "1.234");
-    }
 }

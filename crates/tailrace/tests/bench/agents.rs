@@ -277,6 +277,18 @@ fn receipts_that_the_clocks_cannot_tell_are_neither_printed_nor_valid() {
     assert!(printed.into_iter().all(|milliseconds| milliseconds >= bound - 0.001), "{bound} {shown}");
     assert!(shown.contains("<: smaller than what the clocks may be wrong by"), "{shown}");
     assert!(shown.contains("INVALID: ") && !shown.contains("\nvalid"), "{shown}");
+    // Nor in files and on the page.
+    let csv = std::fs::read_to_string(out.join("percentiles.csv")).unwrap();
+    let median = csv.lines().find(|line| line.starts_with("receipt,0.5,")).unwrap();
+    assert!(median.starts_with("receipt,0.5,,") && median.contains("the clocks tell only that"), "{csv}");
+    let hgrm = std::fs::read_to_string(out.join("receipt.hgrm")).unwrap();
+    let rows = hgrm.lines().filter_map(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+    assert!(rows.into_iter().all(|milliseconds| milliseconds >= bound - 0.001), "{bound} {hgrm}");
+    let page = std::fs::read_to_string(out.join("report.html")).unwrap();
+    let top = page.split("</header>").next().unwrap().split("<header>").nth(1).unwrap();
+    assert!(top.contains("<div class=\"verdict invalid\">INVALID: ") && top.contains(reason), "{top}");
+    let receipt = page.split("<tr>").find(|row| row.starts_with("<th scope=\"row\">out: receipt")).unwrap();
+    assert!(receipt.contains("<td>&lt;") && page.contains("A sign &lt;: "), "{receipt}");
     assert_eq!(read(&out)["latency"]["receipt"]["untold"]["0.5"]["reason"], "below-clocks");
 }
 

@@ -213,6 +213,11 @@ fn interruption_keeps_what_was_measured() {
     let result: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(result["interrupted"], true);
     assert!(result["counts"]["sent"].as_u64().unwrap() > 100, "{result}");
+    // What was due in that moment is neither a failure nor a latency.
+    assert_eq!((&result["counts"]["unsent"], &result["counts"]["lost"]), (&0.into(), &0.into()), "{result}");
+    assert_eq!(result["counts"]["due"], result["counts"]["sent"], "{result}");
+    assert_eq!(result["latency"]["receipt"]["count"], result["counts"]["sent"], "{result}");
+    assert!(result["latency"].get("receipt-timeout").is_none(), "{result}");
 }
 
 #[test]

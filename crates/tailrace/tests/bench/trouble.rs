@@ -289,6 +289,9 @@ fn trouble_that_cannot_be_made_fails_the_run() {
     assert_eq!(result["trouble_not_made"].as_array().unwrap().len(), 1, "{result}");
     assert!(["doubtful", "invalid"].contains(&result["verdict"]["kind"].as_str().unwrap()), "{result}");
     assert!(result["verdict"]["reasons"].to_string().contains("was not made"), "{result}");
+    let page = std::fs::read_to_string(plan.file("report.html")).unwrap();
+    let top = page.split("</header>").next().unwrap();
+    assert!(top.contains("trouble that was asked for was not made: to server: tc netem"), "{top}");
 }
 
 /// Signals are trouble, too: one for which the run was too short was not sent.

@@ -40,6 +40,10 @@ fn no_op_has_one_verdict_and_the_floor_beside_it() {
     );
     let floor = shown.lines().find(|line| line.starts_with("floor: ")).unwrap();
     assert!(
+        !found[0].contains("p99.9"),
+        "500 messages tell nothing of p99.9, so nobody is told to doubt it: {shown}"
+    );
+    assert!(
         floor.contains(" p50 ") && floor.contains(", max ") && floor.ends_with(" ms here (lateness)"),
         "{floor}"
     );
@@ -82,6 +86,42 @@ fn percentiles_that_the_messages_do_not_carry_are_not_printed() {
     // A screen and a program read the same verdict.
     let headline = result["verdict"]["headline"].as_str().unwrap();
     assert!(headline.starts_with(result["verdict"]["word"].as_str().unwrap()), "{result}");
+    let doubtful = result["verdict"]["doubtful_quantiles"].as_array().unwrap();
+    assert!(doubtful.iter().filter_map(Value::as_f64).all(|share| share <= 0.99 || share == 1.0), "{result}");
+}
+
+#[test]
+fn files_and_page_have_no_percentile_that_the_messages_do_not_carry() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let words =
+        ["bench", "run", "--system", "tcp-echo", "--rate", "500", "--duration", "1s", "--warm-up", "0s"];
+    run(&[&words[..], &["--out", out.to_str().unwrap()]].concat());
+    let read = |name: &str| std::fs::read_to_string(out.join(name)).unwrap();
+    let csv = read("percentiles.csv");
+    let row = |name: &str| -> Vec<&str> {
+        csv.lines()
+            .find(|line| line.starts_with(name))
+            .unwrap_or_else(|| panic!("{csv}"))
+            .split(',')
+            .collect()
+    };
+    let told = row("receipt,0.99,");
+    assert!(told[2].parse::<f64>().is_ok() && told[4].parse::<f64>().is_ok() && told[6].is_empty(), "{csv}");
+    assert_eq!(row("receipt,0.999,")[2..], ["", "500", "", "", "too few: takes 3688"], "{csv}");
+    assert!(row("receipt,1,")[2].parse::<f64>().is_ok(), "{csv}");
+    let hgrm = read("receipt.hgrm");
+    let rows = tailrace_bench::report::read_hgrm("receipt.hgrm", &hgrm).unwrap();
+    assert!(rows.iter().all(|row| row.quantile < 0.993 || row.quantile >= 1.0), "{hgrm}");
+    assert!(hgrm.contains("#[Left out: ") && hgrm.contains(" that 500 messages do not tell;"), "{hgrm}");
+    // A second of 500 messages tells no p99.9 either.
+    let timeline = read("timeline.csv");
+    let second: Vec<&str> = timeline.lines().nth(1).unwrap().split(',').collect();
+    assert!(!second[8].is_empty() && second[10].is_empty() && !second[11].is_empty(), "{timeline}");
+    let page = read("report.html");
+    let row = page.split("<tr>").find(|row| row.starts_with("<th scope=\"row\">out: reply")).unwrap();
+    // p99.9 to p99.9999.
+    assert_eq!(row.matches("<td>-</td>").count(), 4, "{row}");
 }
 
 fn invalid(reason: &str) -> Value {
@@ -164,6 +204,11 @@ fn losses_errors_and_breaks_are_columns() {
     assert_eq!((cell("BROKEN"), cell("ODD")), (1, 0), "{shown}");
     assert!(row.contains("1 (0 back)") && head.ends_with("VALID"), "{shown}");
     assert!(shown.contains("errors and timeouts are in no percentile"), "{shown}");
+    let page = std::fs::read_to_string(plan.file("report.html")).unwrap();
+    assert!(
+        page.contains("<th scope=\"col\">never sent</th>") && page.contains("<td class=\"odd\">"),
+        "{page}"
+    );
     let all = serde_json::from_slice::<Value>(
         &run(&[&["bench", "run", "-o", "json"], &plan.words()[..]].concat()).stdout,
     );

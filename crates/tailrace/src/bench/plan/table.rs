@@ -5,11 +5,11 @@ use std::path::Path;
 use serde_json::{Value, json};
 use tailrace_bench::compare::median;
 use tailrace_bench::recorder::Mishaps;
+use tailrace_bench::report::milliseconds;
 use tailrace_bench::verdict::{Verdict, VerdictKind};
 
 use super::format::Plan;
 use super::turn::Turn;
-use crate::bench::table::milliseconds;
 use crate::text::table::Table;
 
 /// Percentiles of the table.
