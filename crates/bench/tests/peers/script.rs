@@ -15,6 +15,11 @@ pub(crate) enum Turn {
     Accept,
 }
 
+/// These words must come.
+pub(crate) fn hear(text: &str) -> Turn {
+    Turn::Hear(text.as_bytes().to_vec())
+}
+
 pub(crate) struct Script {
     pub(crate) address: String,
     /// Keeps the connections open until the end.
