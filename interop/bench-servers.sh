@@ -1,7 +1,7 @@
 # Sourced by bench-systems.sh and bench-agreement.sh (bash): installs and starts the servers that `tailrace bench` is tried with.
 # Each start function sets the variables that its callers need, leaves data and log in $WORK, and the process in SERVERS; end_servers ends them all.
 # Prints FAIL, with the end of the log, if a server does not start. Redis, mosquitto, PostgreSQL and RabbitMQ come from Debian (`.ci/run` installs them).
-SERVER_SECONDS_MAX=90 NSQ_VERSION=v1.3.0
+SERVER_SECONDS_MAX=240 NSQ_VERSION=v1.3.0
 have() { command -v "$1" > /dev/null 2>&1; }
 
 # Nobody listens there; and connections within the machine come from 127.0.0.1, so that none of them takes the port meanwhile.

@@ -1,7 +1,8 @@
 //! NSQ word by word: what nsqd may say, and what must be answered.
 
-use tailrace_bench::systems::{self, Target};
+use tailrace_bench::systems::{self, Deed, LeftOver, Target};
 
+use crate::peers::free_address;
 use crate::peers::nsqd::Nsqd;
 use crate::peers::script::{Script, Turn, hear};
 use crate::promises::{comes_back, shows_a_stall, survives_resets};
@@ -98,4 +99,44 @@ fn conversations_with_nsq_that_fail() {
     unbuffered.settings = settings(&[("output_buffer_timeout", "soon")]);
     let error = systems::open(&unbuffered).err().unwrap().to_string();
     assert!(error.starts_with("output_buffer_timeout=soon is unknown"), "{error}");
+}
+
+/// nsqd keeps an ephemeral topic if it reads what was published after it has missed the subscriber.
+#[test]
+fn topics_that_a_killed_run_left_are_found_over_http() {
+    let ask = |verb: &str, path: &str, host: &str| {
+        Turn::Hear(format!("{verb} {path} HTTP/1.0\r\nHost: {host}\r\nContent-Length: 0\r\n\r\n").into())
+    };
+    let say = |text: &str| Turn::Say(text.as_bytes().to_vec());
+    let names =
+        ["tailrace-bench.7.0#ephemeral", "tailrace-bench.mine#ephemeral", "tailrace-bench.7.1#ephemeral"];
+    let topics = names.map(|name| format!(r#"{{"topic_name":"{name}"}}"#)).join(",");
+    let address = free_address();
+    let stats = || {
+        // An answer that is longer than nsqd's buffer has no length; it ends with the connection.
+        let answer = format!("HTTP/1.0 200 OK\r\nConnection: close\r\n\r\n{{\"topics\":[{topics}]}}");
+        let path = "/stats?format=json&include_clients=false&include_mem=false";
+        [Turn::Accept, ask("GET", path, &address), say(&answer), Turn::HangUp]
+    };
+    let delete = |connection: u32, answer: &str| {
+        let path = format!("/topic/delete?topic=tailrace-bench.7.{connection}%23ephemeral");
+        [Turn::Accept, ask("POST", &path, &address), say(answer)]
+    };
+    let turns =
+        stats().into_iter().chain(stats()).chain(delete(0, "HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n"));
+    // Somebody else was faster.
+    let gone = "HTTP/1.0 404 Not Found\r\nContent-Length: 29\r\n\r\n{\"message\":\"TOPIC_NOT_FOUND\"}";
+    let script = Script::start_at(&address, turns.chain(delete(1, gone)).collect());
+    let mut target = target("nsq", Some("127.0.0.1:1".to_owned()));
+    target.settings = settings(&[("http", &address)]);
+    let ours = [0, 1].map(|connection| LeftOver {
+        kind: "topic",
+        name: format!("tailrace-bench.7.{connection}#ephemeral"),
+    });
+    assert_eq!(systems::left_over(&target, Deed::List, &[]).unwrap(), ours);
+    assert_eq!(systems::left_over(&target, Deed::Remove, &ours).unwrap(), ours);
+    script.finish();
+    // Nobody is there any more.
+    let error = systems::left_over(&target, Deed::List, &[]).unwrap_err().to_string();
+    assert!(error.contains("expected --set http=HOST:PORT"), "{error}");
 }
