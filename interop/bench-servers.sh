@@ -1,11 +1,13 @@
 # Sourced by bench-systems.sh and bench-agreement.sh (bash): installs and starts the servers that `tailrace bench` is tried with.
 # Each start function sets the variables that its callers need, leaves data and log in $WORK, and the process in SERVERS; end_servers ends them all.
 # Prints FAIL, with the end of the log, if a server does not start. Redis, mosquitto, PostgreSQL and RabbitMQ come from Debian (`.ci/run` installs them).
-SERVER_SECONDS_MAX=90 NSQ_VERSION=v1.3.0
+SERVER_SECONDS_MAX=240 NSQ_VERSION=v1.3.0
 have() { command -v "$1" > /dev/null 2>&1; }
 
 # Nobody listens there; and connections within the machine come from 127.0.0.1, so that none of them takes the port meanwhile.
 free_address() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.2", 0)); print("127.0.0.2:%d" % s.getsockname()[1])'; }
+# The same for servers that must have 127.0.0.1.
+local_address() { echo "127.0.0.1:$(python3 "$INTEROP/python/ports.py" 1)"; }
 port_of() { echo "${1##*:}"; }
 accepts() { (exec 3<> "/dev/tcp/${1%:*}/${1##*:}") 2>/dev/null; }
 alive() { kill -0 "$1" 2>/dev/null; }
@@ -29,15 +31,18 @@ end_servers() {
   done
 }
 
-# An authority of its own, ca.pem, and a certificate of it for this machine, server.pem with server.key.
+# An authority of its own, ca.pem, and certificates of it: server.pem for this machine, client.pem for alice, each with its key.
 make_certificates() {
   local dir=$WORK/tls
   [ ! -s "$dir/server.pem" ] || return 0
   mkdir -p "$dir" && chmod 755 "$dir"
   printf 'subjectAltName=IP:127.0.0.1,IP:127.0.0.2,DNS:localhost\nbasicConstraints=CA:FALSE\n' > "$dir/extensions"
+  printf 'basicConstraints=CA:FALSE\nextendedKeyUsage=clientAuth\n' > "$dir/client-extensions"
   (cd "$dir" && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout ca.key -out ca.pem -subj /CN=bench-authority -days 2 &&
     openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout server.key -out server.csr -subj /CN=localhost &&
-    openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile extensions -out server.pem) > "$dir/log" 2>&1 ||
+    openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile extensions -out server.pem &&
+    openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout client.key -out client.csr -subj /CN=alice &&
+    openssl x509 -req -in client.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile client-extensions -out client.pem) > "$dir/log" 2>&1 ||
     { echo "FAIL certificates: $(tail -3 "$dir/log")"; return 1; }
   chmod 644 "$dir"/*.pem "$dir/server.key"
   CA=$dir/ca.pem
@@ -48,11 +53,13 @@ start_redis() { # NAME ADDRESS OPTION...
   redis-server --bind 127.0.0.2 --port "$(port_of "$address")" --save '' --appendonly no --dir "$WORK" --proto-max-bulk-len 1mb "$@" > "$WORK/$name.log" 2>&1 < /dev/null &
   ready "$name" $! accepts "$address"
 }
-start_redis_secure() { # over TLS alone; alice and the default user have passwords
-  REDIS_SECURE=$(free_address)
+start_redis_secure() { # over TLS alone; alice and the default user have passwords; a second one demands certificates
+  REDIS_SECURE=$(free_address) REDIS_MUTUAL=$(free_address)
   local tls=$WORK/tls
   make_certificates && start_redis secure "$REDIS_SECURE" --tls-port "$(port_of "$REDIS_SECURE")" --port 0 --tls-cert-file "$tls/server.pem" --tls-key-file "$tls/server.key" \
-    --tls-ca-cert-file "$tls/ca.pem" --tls-auth-clients no --requirepass s3cret --user alice on '>alices' '~*' '&*' +@all
+    --tls-ca-cert-file "$tls/ca.pem" --tls-auth-clients no --requirepass s3cret --user alice on '>alices' '~*' '&*' +@all &&
+    start_redis mutual "$REDIS_MUTUAL" --tls-port "$(port_of "$REDIS_MUTUAL")" --port 0 --tls-cert-file "$tls/server.pem" --tls-key-file "$tls/server.key" \
+      --tls-ca-cert-file "$tls/ca.pem" --tls-auth-clients yes --requirepass s3cret
 }
 redis_closed_to_publishers() { # ADDRESS: whoever connects from now on may not publish
   python3 -c '
@@ -66,7 +73,7 @@ with socket.create_connection((host, int(port)), 5) as s:
 # alice may do everything, bob may not read, carol may not write (mosquitto tells neither of them).
 start_mosquitto() {
   local user
-  MQTT_OPEN=$(free_address) MQTT_CLOSED=$(free_address) MQTT_SECURE=$(free_address)
+  MQTT_OPEN=$(free_address) MQTT_CLOSED=$(free_address) MQTT_SECURE=$(free_address) MQTT_MUTUAL=$(free_address)
   make_certificates || return 1
   : > "$WORK/passwords"; chmod 600 "$WORK/passwords"
   for user in alice bob carol; do mosquitto_passwd -b "$WORK/passwords" $user s3cret || { echo "FAIL mosquitto: no password can be set"; return 1; }; done
@@ -90,6 +97,12 @@ password_file $WORK/passwords
 acl_file $WORK/acl
 certfile $WORK/tls/server.pem
 keyfile $WORK/tls/server.key
+listener $(port_of "$MQTT_MUTUAL") 127.0.0.2
+allow_anonymous true
+cafile $WORK/tls/ca.pem
+certfile $WORK/tls/server.pem
+keyfile $WORK/tls/server.key
+require_certificate true
 C
   mosquitto -c "$WORK/mosquitto.conf" > "$WORK/mosquitto.log" 2>&1 < /dev/null &
   ready mosquitto $! accepts "$MQTT_CLOSED"
@@ -101,28 +114,28 @@ find_postgres() {
   have initdb && have postgres
 }
 unprivileged() { if [ "$(id -u)" = 0 ]; then setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; else "$@"; fi; } # PostgreSQL refuses to run as root
-start_postgres() { # user postgres, password s3cret; with TLS for those who ask for it
+start_postgres() { # user postgres, password s3cret; with TLS for those who ask for it; template1 demands certificates
   local home=$WORK/postgres
   POSTGRES=$(free_address)
   mkdir -p "$home" && echo s3cret > "$home/password" && chmod 711 "$WORK"
   [ "$(id -u)" != 0 ] || chown -R 65534:65534 "$home"
   (cd "$home" && LC_ALL=C unprivileged initdb --username=postgres --no-sync --auth=scram-sha-256 --encoding=UTF8 --pwfile=password -D data) > "$WORK/postgres.log" 2>&1 ||
     { echo "FAIL postgres: initdb"; tail -5 "$WORK/postgres.log"; return 1; }
-  echo 'host all all 127.0.0.0/8 scram-sha-256' > "$home/data/pg_hba.conf"
+  printf '%s\n' 'hostssl template1 all 127.0.0.0/8 scram-sha-256 clientcert=verify-ca' 'host all all 127.0.0.0/8 scram-sha-256' > "$home/data/pg_hba.conf"
   [ "$(id -u)" != 0 ] || chown 65534:65534 "$home/data/pg_hba.conf"
-  make_certificates && cp "$WORK/tls/server.pem" "$WORK/tls/server.key" "$home" && chmod 600 "$home/server.key" || return 1
-  [ "$(id -u)" != 0 ] || chown 65534:65534 "$home/server.pem" "$home/server.key"
+  make_certificates && cp "$WORK/tls/ca.pem" "$WORK/tls/server.pem" "$WORK/tls/server.key" "$home" && chmod 600 "$home/server.key" || return 1
+  [ "$(id -u)" != 0 ] || chown 65534:65534 "$home"/*.pem "$home/server.key"
   (cd "$home" && LC_ALL=C exec_unprivileged postgres -D data -h 127.0.0.2 -p "$(port_of "$POSTGRES")" -c unix_socket_directories= -c fsync=off \
-    -c ssl=on -c ssl_cert_file="$home/server.pem" -c ssl_key_file="$home/server.key") >> "$WORK/postgres.log" 2>&1 < /dev/null &
+    -c ssl=on -c ssl_cert_file="$home/server.pem" -c ssl_key_file="$home/server.key" -c ssl_ca_file="$home/ca.pem") >> "$WORK/postgres.log" 2>&1 < /dev/null &
   # It accepts connections, and refuses them, before it is ready.
   ready postgres $! grep -q 'ready to accept connections' "$WORK/postgres.log"
 }
 exec_unprivileged() { if [ "$(id -u)" = 0 ]; then exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; else exec "$@"; fi; }
 
-# guest may do everything, bob may connect and no more. Erlang's port mapper is its own too. Each protocol has a port with TLS, and there is the management API.
+# guest may do everything, bob may connect and no more. Erlang's port mapper is its own too. Each protocol has a port with TLS, which demands certificates, and there is the management API.
 start_rabbitmq() {
   local home=$WORK/rabbitmq epmd distribution
-  AMQP=$(free_address) RABBITMQ_MQTT=$(free_address) RABBITMQ_STOMP=$(free_address) epmd=$(free_address) distribution=$(free_address)
+  AMQP=$(free_address) RABBITMQ_MQTT=$(free_address) RABBITMQ_STOMP=$(free_address) epmd=$(local_address) distribution=$(local_address)
   AMQPS=$(free_address) RABBITMQ_MQTTS=$(free_address) RABBITMQ_STOMPS=$(free_address) RABBITMQ_MANAGEMENT=$(free_address)
   mkdir -p "$home" && make_certificates || return 1
   echo '[rabbitmq_mqtt,rabbitmq_stomp,rabbitmq_management].' > "$home/plugins"
@@ -136,7 +149,8 @@ stomp.listeners.ssl.1 = $RABBITMQ_STOMPS
 ssl_options.cacertfile = $WORK/tls/ca.pem
 ssl_options.certfile = $WORK/tls/server.pem
 ssl_options.keyfile = $WORK/tls/server.key
-ssl_options.verify = verify_none
+ssl_options.verify = verify_peer
+ssl_options.fail_if_no_peer_cert = true
 management.tcp.ip = ${RABBITMQ_MANAGEMENT%:*}
 management.tcp.port = $(port_of "$RABBITMQ_MANAGEMENT")
 max_message_size = 1048576
@@ -149,15 +163,14 @@ C
 J
   epmd -port "$(port_of "$epmd")" -address 127.0.0.1 > "$WORK/epmd.log" 2>&1 < /dev/null &
   SERVERS+=($!)
-  (
-    export HOME=$home RABBITMQ_NODENAME=bench$$@localhost RABBITMQ_DIST_PORT RABBITMQ_CONFIG_FILE=$home/rabbitmq RABBITMQ_MNESIA_BASE=$home/data RABBITMQ_LOG_BASE=$home \
-      RABBITMQ_ENABLED_PLUGINS_FILE=$home/plugins RABBITMQ_PID_FILE=$home/pid RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="-kernel inet_dist_use_interface {127,0,0,1}" \
-      ERL_EPMD_PORT ERL_EPMD_ADDRESS=127.0.0.1
-    RABBITMQ_DIST_PORT=$(port_of "$distribution") ERL_EPMD_PORT=$(port_of "$epmd")
-    exec /usr/lib/rabbitmq/bin/rabbitmq-server
-  ) > "$WORK/rabbitmq.log" 2>&1 < /dev/null &
+  RABBITMQ_ENVIRONMENT=(HOME="$home" RABBITMQ_NODENAME=bench$$@localhost RABBITMQ_DIST_PORT="$(port_of "$distribution")" RABBITMQ_CONFIG_FILE="$home/rabbitmq"
+    RABBITMQ_MNESIA_BASE="$home/data" RABBITMQ_LOG_BASE="$home" RABBITMQ_ENABLED_PLUGINS_FILE="$home/plugins" RABBITMQ_PID_FILE="$home/pid"
+    RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="-kernel inet_dist_use_interface {127,0,0,1}" ERL_EPMD_PORT="$(port_of "$epmd")" ERL_EPMD_ADDRESS=127.0.0.1)
+  env "${RABBITMQ_ENVIRONMENT[@]}" /usr/lib/rabbitmq/bin/rabbitmq-server > "$WORK/rabbitmq.log" 2>&1 < /dev/null &
   ready rabbitmq $! grep -q 'Starting broker... completed with [0-9]* plugins' "$WORK/rabbitmq.log"
 }
+
+rabbitmq_tool() { env "${RABBITMQ_ENVIRONMENT[@]}" RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS= /usr/lib/rabbitmq/bin/rabbitmqctl "$@" 2>> "$WORK/rabbitmqctl.log"; }
 
 start_tailrace() { # name and settings
   tailrace_server tailrace || return 1
@@ -172,6 +185,11 @@ start_tailrace_secure() { # over TLS alone; alice has a password, Kafka has no u
     --set tailrace.tls.certificate.file="$WORK/tls/server.pem" --set tailrace.tls.key.file="$WORK/tls/server.key" || return 1
   TAILRACE_NATS_SECURE=$FOUND_NATS TAILRACE_KAFKA_SECURE=$FOUND_KAFKA
 }
+start_tailrace_mutual() { # demands certificates
+  make_certificates && tailrace_server tailrace-mutual --set tailrace.nats.tls=required --set tailrace.kafka.tls=true --set tailrace.tls.client.auth=required \
+    --set tailrace.tls.ca.file="$WORK/tls/ca.pem" --set tailrace.tls.certificate.file="$WORK/tls/server.pem" --set tailrace.tls.key.file="$WORK/tls/server.key" || return 1
+  TAILRACE_NATS_MUTUAL=$FOUND_NATS TAILRACE_KAFKA_MUTUAL=$FOUND_KAFKA
+}
 tailrace_server() { # NAME ARGUMENT...
   local name=$1 line; shift
   : > "$WORK/$name.out"
@@ -181,17 +199,20 @@ tailrace_server() { # NAME ARGUMENT...
   FOUND_NATS=$(sed -n 's/^ready.* nats=\([^ ]*\).*/\1/p' <<< "$line") FOUND_KAFKA=$(sed -n 's/^ready.* kafka=\([^ ]*\).*/\1/p' <<< "$line")
 }
 
-# With JetStream; with a password; where nothing may be published; without JetStream; over TLS with a token; with an nkey, whose seed is NATS_SEED.
+# With JetStream; with a password; where nothing may be published; without JetStream; over TLS with a token; over TLS with certificates of clients; with an nkey, whose seed is NATS_SEED.
 start_nats() {
-  NATS_OPEN=$(free_address) NATS_CLOSED=$(free_address) NATS_READ_ONLY=$(free_address) NATS_PLAIN=$(free_address) NATS_SECURE=$(free_address) NATS_KEY=$(free_address)
+  NATS_OPEN=$(free_address) NATS_CLOSED=$(free_address) NATS_READ_ONLY=$(free_address) NATS_PLAIN=$(free_address) NATS_SECURE=$(free_address) NATS_KEY=$(free_address) NATS_MUTUAL=$(free_address) NATS_MONITOR=$(free_address)
   # The example of NATS's documentation.
   NATS_SEED=SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY
   make_certificates &&
     nats_server nats-secure "$NATS_SECURE" "tls { cert_file: \"$WORK/tls/server.pem\", key_file: \"$WORK/tls/server.key\" }
 authorization { token: \"s3cret\" }
 jetstream { store_dir: \"$WORK/jetstream-secure\" }" &&
+    nats_server nats-mutual "$NATS_MUTUAL" "tls { cert_file: \"$WORK/tls/server.pem\", key_file: \"$WORK/tls/server.key\", ca_file: \"$WORK/tls/ca.pem\", verify: true }
+jetstream { store_dir: \"$WORK/jetstream-mutual\" }" &&
     nats_server nats-key "$NATS_KEY" 'authorization { users: [{ nkey: UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4 }] }' || return 1
-  nats_server nats "$NATS_OPEN" "jetstream { store_dir: \"$WORK/jetstream\" }" &&
+  nats_server nats "$NATS_OPEN" "http: \"$NATS_MONITOR\"
+jetstream { store_dir: \"$WORK/jetstream\" }" &&
     nats_server nats-closed "$NATS_CLOSED" 'authorization { user: alice, password: s3cret }' &&
     nats_server nats-read-only "$NATS_READ_ONLY" 'authorization { users: [{ user: bob, password: s3cret, permissions: { publish: "none", subscribe: ">" } }] }
 no_auth_user: bob' &&
@@ -203,14 +224,17 @@ nats_server() { # NAME ADDRESS LINES
   ready "$1" $! accepts "$2"
 }
 
-start_kafka() { # one combined node, as interop/server.sh starts it; a second listener has TLS, and alice (PLAIN) and bob (SCRAM-SHA-256) log in there
+start_kafka() { # one combined node, as interop/server.sh starts it; a second listener has TLS, and alice (PLAIN) and bob (SCRAM-SHA-256) log in there; a third demands certificates
   local state=$WORK/kafka tls=$WORK/tls
   make_certificates && cat "$tls/server.key" "$tls/server.pem" "$tls/ca.pem" > "$tls/kafka.pem" || return 1
-  KAFKA_SECURE=127.0.0.1:$(port_of "$(free_address)")
-  KAFKA=$(KAFKA_LISTENER_MORE=SASL_SSL://$KAFKA_SECURE KAFKA_EXTRA="listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_SSL:SASL_SSL
+  KAFKA_SECURE=$(local_address) KAFKA_MUTUAL=$(local_address)
+  KAFKA=$(KAFKA_LISTENER_MORE=SASL_SSL://$KAFKA_SECURE,SSL://$KAFKA_MUTUAL KAFKA_EXTRA="listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_SSL:SASL_SSL,SSL:SSL
 sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256
 listener.name.sasl_ssl.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required user_alice=\"s3cret\";
 listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+listener.name.ssl.ssl.client.auth=required
+listener.name.ssl.ssl.truststore.type=PEM
+listener.name.ssl.ssl.truststore.location=$tls/ca.pem
 ssl.keystore.type=PEM
 ssl.keystore.location=$tls/kafka.pem" "$INTEROP/server.sh" start "$state" kafka 2> "$WORK/kafka.log") || { echo "FAIL kafka does not start: $(tail -3 "$WORK/kafka.log")"; return 1; }
   SERVERS+=("$(cat "$state/pid")")
@@ -229,13 +253,17 @@ install_nsqd() { # from the module itself: nothing of it may be changed by whoev
   source=$(retry go mod download -json "github.com/nsqio/nsq@$NSQ_VERSION" 2> "$dir/log" | sed -n 's/.*"Dir": "\(.*\)".*/\1/p') && [ -d "$source" ] &&
     (cd "$source" && retry quiet "$dir/log" go build -o "$NSQD_BIN" ./apps/nsqd)
 }
-start_nsqd() {
-  local tls=$WORK/tls
-  NSQD=$(free_address)
-  make_certificates && mkdir -p "$WORK/nsqd" || return 1
-  "$NSQD_BIN" --tcp-address "$NSQD" --http-address "127.0.0.2:0" --data-path "$WORK/nsqd" --tls-cert "$tls/server.pem" --tls-key "$tls/server.key" \
-    > "$WORK/nsqd.log" 2>&1 < /dev/null &
-  ready nsqd $! accepts "$NSQD"
+start_nsqd() { # the second one demands certificates
+  NSQD=$(free_address) NSQ_HTTP=$(free_address) NSQD_MUTUAL=$(free_address)
+  make_certificates && nsqd nsqd "$NSQD" --http-address "$NSQ_HTTP" || return 1
+  NSQD_PID=${SERVERS[-1]}
+  nsqd nsqd-mutual "$NSQD_MUTUAL" --http-address 127.0.0.2:0 --tls-root-ca-file "$WORK/tls/ca.pem" --tls-client-auth-policy require-verify --tls-required
+}
+nsqd() { # NAME ADDRESS ARGUMENT...
+  local name=$1 address=$2; shift 2
+  mkdir -p "$WORK/$name"
+  "$NSQD_BIN" --tcp-address "$address" --https-address 127.0.0.2:0 --data-path "$WORK/$name" --tls-cert "$WORK/tls/server.pem" --tls-key "$WORK/tls/server.key" "$@" > "$WORK/$name.log" 2>&1 < /dev/null &
+  ready "$name" $! accepts "$address"
 }
 
 install_activemq() {

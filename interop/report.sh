@@ -50,7 +50,7 @@ PLAN
   "$TAILRACE_BIN" bench run --system tcp-echo --mode closed --rate 200 --duration 2s --warm-up 0s --out "$WORK/closed" -q > /dev/null
   cp "$WORK/closed/report.html" "$WORK/closed.html"
 }
-free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+free_port() { python3 "$INTEROP/python/ports.py" 1; }
 invalid() { # the same runs, but one is invalid, and no other
   cp -r "$WORK/results" "$WORK/late" || return 1
   python3 - "$WORK"/late/*/*/*/result.json <<'PY' || return 1

@@ -35,16 +35,7 @@ alive() {
 # A server must not hold the pipes of whoever started it.
 detached() { local fd; for fd in /proc/self/fd/*; do fd=${fd##*/}; [ "$fd" -le 2 ] || eval "exec $fd>&-" 2>/dev/null; done; exec setsid "$@"; }
 # Below those that the kernel gives to connections: while the server is restarted, its port must not go to a client.
-free_ports() { python3 -c '
-import random, socket, sys
-found = []
-while len(found) < int(sys.argv[1]):
-    with socket.socket() as s:
-        port = random.randrange(10_000, 32_000)
-        try: s.bind(("127.0.0.1", port))
-        except OSError: continue
-    if port not in found: found.append(port)
-print(*found)' "${1:-3}"; }
+free_ports() { python3 "$HERE/python/ports.py" "${1:-3}"; }
 
 # ---- who may connect to NATS ----
 # The same for every server and client: alice with the password s3cret, the token open-sesame, the key in STATE/seed.

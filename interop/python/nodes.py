@@ -1,27 +1,12 @@
 """Nodes of a cluster as processes, for tests that need more than a server that runs: each is started, killed, frozen and cut off by itself."""
-import os, random, signal, socket, subprocess, time, urllib.request
+import os, signal, subprocess, time, urllib.request
 from harness import Failure, check, eventually
+from ports import free_ports
 
 BINARY = os.environ.pop("TAILRACE_BIN")  # to the server it would look like a setting
 # A member that starts may have to wait for the session of the node that it replaces (9 s).
 READY_SECONDS_MAX, STOP_SECONDS_MAX = 60, 60
-everyone, taken = [], set()
-
-
-def free_ports(count):
-    """Below those that the kernel gives to connections: a port has to be free again when its node comes back."""
-    ports = []
-    while len(ports) < count:
-        port = random.randrange(10_000, 32_000)
-        with socket.socket() as s:
-            try:
-                s.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        if port not in taken:
-            taken.add(port)
-            ports.append(port)
-    return ports
+everyone = []
 
 
 class Node:

@@ -1,9 +1,10 @@
 """Kafka Streams and Kafka Connect, each in processes of their own. Run by interop/run.sh."""
-import json, os, random, shutil, signal, socket, subprocess, sys, tempfile, time, urllib.error, urllib.request
+import json, os, shutil, signal, subprocess, sys, tempfile, time, urllib.error, urllib.request
 import harness, wordcount
 from fleet import in_parallel
 from groups import admin
 from harness import BOOTSTRAP, REPLICAS, SMOKE, check, same, server
+from ports import free_ports
 
 JAVA = ["java", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", wordcount.CLASSPATH]
 
@@ -65,22 +66,10 @@ def wanted(count):
     return [f"line {n}" for n in range(count)]
 
 
-def free_port():
-    """Below those that the kernel gives to connections, so that none of them takes it before the server does."""
-    while True:
-        port = random.randrange(10_000, 32_000)
-        with socket.socket() as s:
-            try:
-                s.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        return port
-
-
 def standalone():
     folder = tempfile.mkdtemp(prefix="interop-connect.")
     source, sink, topic = f"{folder}/in", f"{folder}/out", f"connect-{time.time_ns()}"
-    files = {"worker": f"{COMMON}offset.storage.file.filename={folder}/offsets\nlisteners=http://127.0.0.1:{free_port()}\n",
+    files = {"worker": f"{COMMON}offset.storage.file.filename={folder}/offsets\nlisteners=http://127.0.0.1:{free_ports(1)[0]}\n",
              "source": f"name=source-{topic}\nconnector.class=FileStreamSource\nfile={source}\ntopic={topic}\n",
              "sink": f"name=sink-{topic}\nconnector.class=FileStreamSink\nfile={sink}\ntopics={topic}\n"}
     for name, text in files.items():
@@ -110,7 +99,7 @@ def standalone():
 
 def distributed():
     """Internal compacted topics, and a source whose offsets are a part of its transactions."""
-    folder, port = tempfile.mkdtemp(prefix="interop-connect."), free_port()
+    folder, [port] = tempfile.mkdtemp(prefix="interop-connect."), free_ports(1)
     source, sink, topic = f"{folder}/in", f"{folder}/out", f"connect-{time.time_ns()}"
     open(f"{folder}/worker", "w").write(f"""{COMMON}group.id=workers-{topic}
 listeners=http://127.0.0.1:{port}

@@ -1,6 +1,6 @@
 //! Publishers and subscribers apart, as two agents have them: every message must come, once and unharmed.
 //!
-//! Servers are those of `systems.rs`: named by the environment, started where they are installed, or simulated.
+//! Servers are those of `systems`: named by the environment, started where they are installed, or simulated.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(dead_code, reason = "the other tests of systems use more of it")]
 

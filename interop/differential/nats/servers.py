@@ -5,8 +5,11 @@ plain      everything as it comes, and a topic (a stream) `S` that captures `cap
 small      small limits, so that conversations come to them
 users      users with passwords and permissions
 """
-import http.client, json, os, random, signal, socket, subprocess, time
+import http.client, json, os, signal, socket, subprocess, sys, time
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "python"))
+from ports import free_ports
 
 # A start of a debug build on a busy machine.
 START_SECONDS_MAX = 60
@@ -26,18 +29,6 @@ USERS = {
     "sub": ("s", [], [], ["a.*", "b", "in.>", "c q.*"], ["a.deny"]),
     "deny": ("d", [], ["a.>"], [], ["b.>", "a.b"]),
 }
-
-
-def free_port():
-    """Below those that the kernel gives to connections, so that none of them takes it before the server does."""
-    while True:
-        port = random.randrange(10_000, 32_000)
-        with socket.socket() as s:
-            try:
-                s.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        return port
 
 
 class Server:
@@ -89,7 +80,7 @@ class NatsServer(Server):
     name = "nats-server"
 
     def __init__(self, kind, work):
-        self.port, self.ws, self.http = free_port(), free_port(), free_port()
+        self.port, self.ws, self.http = free_ports(3)
         folder = work / f"nats-server-{kind}"
         folder.mkdir()
         lines = [f'listen: "127.0.0.1:{self.port}"', f'http: "127.0.0.1:{self.http}"']
@@ -129,7 +120,7 @@ class Tailrace(Server):
     name = "tailrace"
 
     def __init__(self, kind, work):
-        self.port, self.http, kafka = free_port(), free_port(), free_port()
+        self.port, self.http, kafka = free_ports(3)
         self.ws = self.http
         folder = work / f"tailrace-{kind}"
         folder.mkdir()

@@ -73,7 +73,21 @@ struct Answer {
     body: std::ops::Range<usize>,
 }
 
+/// What stands before a body.
+struct Head {
+    status: u16,
+    /// Where the body begins.
+    body: usize,
+    length: Option<usize>,
+}
+
 fn parse(data: &[u8], address: &str) -> Result<Option<Answer>, RequesterError> {
+    let Some(Head { status, body, length }) = parse_head(data, address)? else { return Ok(None) };
+    let length = length.unwrap_or(0);
+    Ok((data.len() - body >= length).then(|| Answer { status, body: body..body + length }))
+}
+
+fn parse_head(data: &[u8], address: &str) -> Result<Option<Head>, RequesterError> {
     let Some((first, mut at)) = line(data) else { return Ok(None) };
     let status = std::str::from_utf8(first)
         .ok()
@@ -81,30 +95,52 @@ fn parse(data: &[u8], address: &str) -> Result<Option<Answer>, RequesterError> {
         .and_then(|text| text.get(2..5))
         .and_then(|text| text.parse().ok())
         .ok_or_else(|| wrong(address, "a status line of HTTP/1.1", first))?;
-    let mut length = 0;
+    let mut length = None;
     loop {
         let Some((header, used)) = line(&data[at..]) else { return Ok(None) };
         at += used;
         if header.is_empty() {
-            break;
+            return Ok(Some(Head { status, body: at, length }));
         }
         let text = String::from_utf8_lossy(header).to_ascii_lowercase();
         if let Some(value) = text.strip_prefix("content-length:") {
-            length = value.trim().parse().map_err(|_| wrong(address, "a content length", header))?;
+            length = Some(value.trim().parse().map_err(|_| wrong(address, "a content length", header))?);
         } else if text.starts_with("transfer-encoding:") {
             return Err(wrong(address, "an answer with a content length", header));
         }
     }
-    Ok((data.len() - at >= length).then(|| Answer { status, body: at..at + length }))
 }
 
-/// Waits for an answer: its status and its body.
-pub(super) fn await_answer(wire: &mut Wire) -> Result<(u16, Vec<u8>), RequesterError> {
+/// Asks once over a connection of its own; the status and the body of the answer. HTTP/1.0, so that it comes in one piece: its end is
+/// where its length says, or the end of the connection.
+pub(super) fn ask(
+    wire: &mut Wire,
+    verb: &str,
+    path: &str,
+    authorization: Option<&str>,
+) -> Result<(u16, Vec<u8>), RequesterError> {
     let address = wire.address().to_owned();
-    wire.wait_for("answering a request", |data| {
-        let answer = parse(data, &address)?;
-        Ok(answer.map(|answer| ((answer.status, data[answer.body.clone()].to_vec()), answer.body.end)))
-    })
+    let authorization = authorization.map(|value| format!("Authorization: {value}\r\n")).unwrap_or_default();
+    let request =
+        format!("{verb} {path} HTTP/1.0\r\nHost: {address}\r\n{authorization}Content-Length: 0\r\n\r\n");
+    wire.out().extend_from_slice(request.as_bytes());
+    let whole = wire.wait_for("answering a request", |data| {
+        let head = parse_head(data, &address)?
+            .filter(|head| head.length.is_some_and(|length| data.len() - head.body >= length));
+        Ok(head.map(|head| (answer(data, &head), data.len())))
+    });
+    match whole {
+        Err(RequesterError::Closed { address }) => match parse_head(wire.data(), &address)? {
+            Some(head) if head.length.is_none() => Ok(answer(wire.data(), &head)),
+            _ => Err(RequesterError::Closed { address }),
+        },
+        whole => whole,
+    }
+}
+
+fn answer(data: &[u8], head: &Head) -> (u16, Vec<u8>) {
+    let body = &data[head.body..];
+    (head.status, body[..head.length.unwrap_or(body.len())].to_vec())
 }
 
 impl Requester for Http {

@@ -3,8 +3,8 @@
 use super::settings::Settings;
 use super::site::Site;
 use super::{
-    Target, addresses, check, find, jetstream, kafka_topics, kafka_wire, names, nats_login, rabbitmq_queues,
-    redis,
+    Target, addresses, check, find, jetstream, kafka_topics, kafka_wire, names, nats_login, nsq_topics,
+    rabbitmq_queues, redis,
 };
 use crate::error::{BenchError, RequesterError};
 
@@ -29,18 +29,16 @@ pub enum Deed {
 /// What a run with this target makes that would stay if the run were killed: the kind of thing, and the names of the first and the last;
 /// `None` if nothing would.
 pub fn made_by(target: &Target) -> Option<(&'static str, String, String)> {
-    let (kind, is_dashed) = match target.system.as_str() {
-        "jetstream" => ("stream", true),
-        "redis-streams" | "redis-lists" => ("key", false),
-        "rabbitmq" => ("queue", false),
-        "stomp" => ("queue", true),
-        system if system.contains("kafka") => ("topic", false),
+    let (kind, called): (_, fn(&str) -> String) = match target.system.as_str() {
+        "jetstream" => ("stream", names::dashed),
+        "redis-streams" | "redis-lists" => ("key", names::dotted),
+        "rabbitmq" => ("queue", names::dotted),
+        "stomp" => ("queue", names::dashed),
+        "nsq" => ("topic", |name| names::ephemeral(&names::dotted(name))),
+        system if system.contains("kafka") => ("topic", names::dotted),
         _ => return None,
     };
-    let of = |connection: u32| {
-        let name = format!("{}.{connection}", target.run);
-        if is_dashed { names::dashed(&name) } else { names::dotted(&name) }
-    };
+    let of = |connection: u32| called(&format!("{}.{connection}", target.run));
     Some((kind, of(0), of(target.connections.saturating_sub(1))))
 }
 
@@ -86,6 +84,7 @@ pub fn left_over(target: &Target, deed: Deed, only: &[LeftOver]) -> Result<Vec<L
         "jetstream" => ("stream", streams(&site, settings, deed, chosen)?),
         "redis-streams" | "redis-lists" => ("key", redis::left_over(site, settings, deed, chosen)?),
         "rabbitmq" | "stomp" => ("queue", rabbitmq_queues::left_over(&site, settings, deed, chosen)?),
+        "nsq" => ("topic", nsq_topics::left_over(&site, settings, deed, chosen)?),
         name if name.contains("kafka") => ("topic", topics(&site, settings, deed, chosen)?),
         name => {
             let reason = format!("runs leave nothing on the system {name}");

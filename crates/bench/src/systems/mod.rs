@@ -27,6 +27,7 @@ mod nkey;
 mod nng;
 mod noop;
 mod nsq;
+mod nsq_topics;
 mod pair;
 mod postgres;
 mod postgres_wire;

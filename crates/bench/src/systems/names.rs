@@ -4,6 +4,9 @@
 /// What every name begins with. Run and connection follow, as numbers: `tailrace-bench.4711.0`.
 pub const PREFIX: &str = "tailrace-bench";
 
+/// What NSQ calls for.
+const EPHEMERAL: &str = "#ephemeral";
+
 /// A subject, key, queue, channel or topic; `name` is that of run and connection, as in `4711.0`.
 pub(super) fn dotted(name: &str) -> String {
     format!("{PREFIX}.{name}")
@@ -19,13 +22,18 @@ pub(super) fn slashed(name: &str) -> String {
     with_separator(name, "/")
 }
 
+/// A topic or a channel of NSQ that goes with its last client.
+pub(super) fn ephemeral(name: &str) -> String {
+    format!("{name}{EPHEMERAL}")
+}
+
 fn with_separator(name: &str, separator: &str) -> String {
     format!("{PREFIX}{separator}{}", name.replace('.', separator))
 }
 
 /// Whether a name is one of those above, and nobody else's that begins alike.
 pub(super) fn is_ours(name: &str) -> bool {
-    let Some(rest) = name.strip_prefix(PREFIX) else { return false };
+    let Some(rest) = name.strip_suffix(EPHEMERAL).unwrap_or(name).strip_prefix(PREFIX) else { return false };
     let Some(separator) = rest.chars().next().filter(|letter| ".-/".contains(*letter)) else { return false };
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     match rest[1..].split_once(separator) {
@@ -40,7 +48,7 @@ mod tests {
 
     #[test]
     fn own_names_are_told_from_others() {
-        for name in [dotted("4711.0"), dashed("4711.0"), slashed("65535.300")] {
+        for name in [dotted("4711.0"), dashed("4711.0"), slashed("65535.300"), ephemeral(&dotted("7.0"))] {
             assert!(is_ours(&name), "{name}");
         }
         for name in [
@@ -53,6 +61,8 @@ mod tests {
             "tailrace-bench.results.1",
             "tailrace-benchmark.1.2",
             "bench.4711.0",
+            "tailrace-bench.4711.0#durable",
+            "#ephemeral",
             "my-tailrace-bench.1.2",
             "tailrace-bench-\u{e9}-0",
         ] {

@@ -3,7 +3,7 @@
 //!
 //! The answer to PUB is the acknowledgement; each message that comes is finished at once. Settings: `output_buffer_timeout`
 //! in milliseconds: nsqd gathers what it sends to a subscriber for so long, by default 250 ms; -1 turns its buffer off; `secret`
-//! for AUTH; and those of TLS. No compression, no nsqlookupd.
+//! for AUTH; `http` for [`super::nsq_topics`]; and those of TLS. No compression, no nsqlookupd.
 
 use std::collections::VecDeque;
 
@@ -107,6 +107,8 @@ impl Nsq {
         role: Role,
         settings: &mut Settings,
     ) -> Result<Self, RequesterError> {
+        // For `bench clean`.
+        settings.take("http");
         let timeout = settings.take("output_buffer_timeout");
         let output_buffer_timeout_ms = timeout.map(|text| {
             let number = text.parse::<i64>().ok().filter(|number| *number == -1 || *number > 0);
@@ -119,7 +121,7 @@ impl Nsq {
         Ok(Self {
             site,
             secret: settings.take("secret"),
-            topic: format!("{}#ephemeral", names::dotted(name)),
+            topic: names::ephemeral(&names::dotted(name)),
             output_buffer_timeout_ms: output_buffer_timeout_ms.transpose()?,
             wires: Pair::with_role(role),
             unanswered: VecDeque::new(),

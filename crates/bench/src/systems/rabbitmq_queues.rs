@@ -43,7 +43,7 @@ pub(super) fn left_over(
     Ok(found)
 }
 
-/// The body of the answer. HTTP/1.0, so that it comes in one piece.
+/// The body of the answer.
 fn ask(site: &Site, verb: &str, path: &str, authorization: &str) -> Result<Vec<u8>, RequesterError> {
     let host = &site.address;
     let mut wire = site.connect().map_err(|error| {
@@ -52,10 +52,7 @@ fn ask(site: &Site, verb: &str, path: &str, authorization: &str) -> Result<Vec<u
              --set management=HOST:PORT"
         ))
     })?;
-    let request =
-        format!("{verb} {path} HTTP/1.0\r\nHost: {host}\r\nAuthorization: Basic {authorization}\r\n\r\n");
-    wire.out().extend_from_slice(request.as_bytes());
-    let (status, body) = http::await_answer(&mut wire)?;
+    let (status, body) = http::ask(&mut wire, verb, path, Some(&format!("Basic {authorization}")))?;
     match status {
         200..300 => Ok(body),
         // Somebody else was faster.

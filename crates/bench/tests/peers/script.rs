@@ -11,8 +11,15 @@ pub(crate) enum Turn {
     /// These bytes must come.
     Hear(Vec<u8>),
     Say(Vec<u8>),
+    /// The connection ends.
+    HangUp,
     /// The client's next connection.
     Accept,
+}
+
+/// These words must come.
+pub(crate) fn hear(text: &str) -> Turn {
+    Turn::Hear(text.as_bytes().to_vec())
 }
 
 pub(crate) struct Script {
@@ -23,7 +30,11 @@ pub(crate) struct Script {
 
 impl Script {
     pub(crate) fn start(turns: Vec<Turn>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::start_at("127.0.0.1:0", turns)
+    }
+
+    pub(crate) fn start_at(address: &str, turns: Vec<Turn>) -> Self {
+        let listener = TcpListener::bind(address).unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let thread = std::thread::spawn(move || {
             let mut streams = Vec::new();
@@ -34,6 +45,7 @@ impl Script {
                         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
                         streams.push(stream);
                     }
+                    Turn::HangUp => drop(streams.pop()),
                     Turn::Say(bytes) => streams.last_mut().unwrap().write_all(&bytes).unwrap(),
                     Turn::Hear(expected) => {
                         let mut heard = vec![0; expected.len()];
