@@ -13,6 +13,7 @@ mod own_servers;
 #[path = "../peers/mod.rs"]
 mod peers;
 mod promises;
+mod refusals;
 mod servers;
 mod target;
 mod wrong_targets;

@@ -1,10 +1,6 @@
 //! What systems say when they refuse, and how it is passed on: one line that tells the fact, before the run.
 //!
 //! In the words of the systems named. `interop/bench-systems.sh` tries the same with the systems themselves.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-#[path = "peers/script.rs"]
-mod script;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -13,7 +9,7 @@ use std::thread;
 use tailrace_bench::clock::MonotonicClock;
 use tailrace_bench::systems::{self, Settings, Target};
 
-use script::{Script, Turn};
+use crate::peers::script::{Script, Turn};
 
 fn target(system: &str, address: String, payload_bytes: usize) -> Target {
     let settings = [("user", "alice"), ("password", "guess")];
