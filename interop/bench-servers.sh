@@ -166,7 +166,8 @@ J
   RABBITMQ_ENVIRONMENT=(HOME="$home" RABBITMQ_NODENAME=bench$$@localhost RABBITMQ_DIST_PORT="$(port_of "$distribution")" RABBITMQ_CONFIG_FILE="$home/rabbitmq"
     RABBITMQ_MNESIA_BASE="$home/data" RABBITMQ_LOG_BASE="$home" RABBITMQ_ENABLED_PLUGINS_FILE="$home/plugins" RABBITMQ_PID_FILE="$home/pid"
     RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="-kernel inet_dist_use_interface {127,0,0,1}" ERL_EPMD_PORT="$(port_of "$epmd")" ERL_EPMD_ADDRESS=127.0.0.1)
-  env "${RABBITMQ_ENVIRONMENT[@]}" /usr/lib/rabbitmq/bin/rabbitmq-server > "$WORK/rabbitmq.log" 2>&1 < /dev/null &
+  # A broker that crashes leaves its dump where it was started.
+  (cd "$home" && exec env "${RABBITMQ_ENVIRONMENT[@]}" /usr/lib/rabbitmq/bin/rabbitmq-server) > "$WORK/rabbitmq.log" 2>&1 < /dev/null &
   ready rabbitmq $! grep -q 'Starting broker... completed with [0-9]* plugins' "$WORK/rabbitmq.log"
 }
 
