@@ -137,7 +137,7 @@ group_harness() { # its tests need nothing else, and are run with all others
 redis_tool() { redis-cli -h "${REDIS_OPEN%:*}" -p "$(port_of "$REDIS_OPEN")" "$@"; }
 redis_names() { redis_tool --raw keys '*' | grep .; }
 redis_make() { [ "$(redis_tool set "$1" 1)" = OK ]; }
-channels_names() { redis_tool --raw pubsub channels; }
+channels_names() { redis_tool --raw pubsub channels | sed "/^$/d"; } # none are an empty line
 jetstream_names() { curl -fsS "http://$NATS_MONITOR/jsz?streams=1" | python3 -c 'import json, sys; [print(s["name"]) for a in json.load(sys.stdin).get("account_details", []) for s in a.get("stream_detail", [])]'; }
 jetstream_make() { python3 "$INTEROP/tools/make_stream.py" "$NATS_OPEN" "$1"; }
 kafka_tool() { java -Xmx128m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp "$KAFKA_LIBS/*" org.apache.kafka.tools.TopicCommand --bootstrap-server "$KAFKA" "$@" 2>> "$WORK/kafka-tool.log"; }
