@@ -4,8 +4,9 @@ from records import seen
 from side import GROUP_KEY, Gone
 from groups import JOIN_EPOCH, LEAVE_EPOCH
 
-ACCEPT, RELEASE, REJECT = 1, 2, 3
+LAST_SESSION_EPOCH, NOT_LEADER_OR_FOLLOWER = -1, 6
 GROUP_RESOURCE, SETTLE_SECONDS_MAX = 32, 8
+FETCHES, FETCHES_AFTER_A_RESTART = 3, 10
 
 
 class Shares:
@@ -32,6 +33,8 @@ class Shares:
         known = self.members.get((g, m))
         if known is None or "share" not in known:
             return "nobody"
+        if how == "leave":
+            self.share_end_session(g, known)
         epoch = {"join": JOIN_EPOCH, "leave": LEAVE_EPOCH}.get(how, known["epoch"] + shift)
         names = [self.topic_name(t) for t in topics] if how == "join" else None
         answer = self.share_beat(g, known, epoch, names)
@@ -41,6 +44,12 @@ class Shares:
             else:
                 self.taken(known, answer)
         return [answer["ErrorCode"], "moves" if how != "leave" and answer["MemberEpoch"] else answer["MemberEpoch"]]
+
+    def share_end_session(self, g, known):
+        """As clients do before they leave. Kafka keeps what is acquired until its lock ends otherwise, tailrace gives it back."""
+        if known["session"]:
+            self.call("ShareAcknowledge", 1, {"GroupId": self.group_name(g), "MemberId": known["id"], "ShareSessionEpoch": LAST_SESSION_EPOCH, "Topics": []})
+            known["session"], known["fetches"] = 0, []
 
     def share_beat(self, g, known, epoch, names):
         body = {"GroupId": self.group_name(g), "MemberId": known["id"], "MemberEpoch": epoch, "RackId": None, "SubscribedTopicNames": names}
@@ -74,7 +83,8 @@ class Shares:
         known = self.members.get((g, m))
         if known is None or "share" not in known or t not in self.topics:
             return "nobody"
-        for _ in range(3):
+        # Kafka loads the states of share-partitions behind a restart, and answers without records meanwhile.
+        for _ in range(FETCHES_AFTER_A_RESTART if self.restarted else FETCHES):
             # A session goes on with this partition alone: what else it had would be taken unseen.
             others = [one for one in known["fetches"] if one != [self.topics[t], p]]
             forgotten = [{"TopicId": topic, "Partitions": [index]} for topic, index in others] if known["session"] else []
@@ -91,22 +101,25 @@ class Shares:
                     continue
                 return [answer["ErrorCode"]]
             known["session"] += 1
+            acquired, codes = [], []
             rows = [row for topic in answer["Responses"] for row in topic["Partitions"] if topic["TopicId"] == self.topics[t] and row["PartitionIndex"] == p]
-            if rows and (rows[0]["ErrorCode"] or rows[0]["AcquiredRecords"]):
+            if not rows or not (rows[0]["ErrorCode"] or rows[0]["AcquiredRecords"]):
+                continue
+            acquired = [[one["FirstOffset"], one["LastOffset"], one["DeliveryCount"]] for one in rows[0]["AcquiredRecords"] or []]
+            codes = [self.share_acknowledge(g, known, t, p, first, last, says) for first, last, _ in acquired] if says else []
+            # Kafka's leader finds out when it writes that offsets were deleted. It gives out the records once more.
+            if NOT_LEADER_OR_FOLLOWER not in codes:
                 break
         if not rows:
             return [0, []]
-        row = rows[0]
-        acquired = [[one["FirstOffset"], one["LastOffset"], one["DeliveryCount"]] for one in row["AcquiredRecords"] or []]
         took = sorted([offset, count] for first, last, count in acquired for offset in range(first, last + 1))
-        codes = [self.share_acknowledge(g, known, t, p, first, last, says) for first, last, _ in acquired] if says else []
-        return [row["ErrorCode"], took, sorted(set(codes))]
+        return [rows[0]["ErrorCode"], took, sorted(set(codes))]
 
     def share_acknowledge(self, g, known, t, p, first, last, says):
         partition = {"PartitionIndex": p, "AcknowledgementBatches": [{"FirstOffset": first, "LastOffset": last, "AcknowledgeTypes": [says]}]}
         body = {"GroupId": self.group_name(g), "MemberId": known["id"], "ShareSessionEpoch": known["session"],
                 "Topics": [{"TopicId": self.topics[t], "Partitions": [partition]}]}
-        answer = self.call("ShareAcknowledge", 1, body)
+        answer = self.call("ShareAcknowledge", 1, body, passing=set())
         if answer["ErrorCode"] == 0:
             known["session"] += 1
         return answer["ErrorCode"] or max(row["ErrorCode"] for topic in answer["Responses"] for row in topic["Partitions"])

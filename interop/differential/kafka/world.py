@@ -14,6 +14,7 @@ READS = {"metadata", "describe_configs", "list_offsets", "fetch", "describe_tran
 class World(Topics, Transactions, Groups, Shares):
     def __init__(self, side, prefix):
         self.side, self.prefix = side, prefix
+        self.restarted = False
         self.topics, self.counts, self.producers, self.members = {}, {}, {}, {}
 
     def call(self, name, version, body, seconds=None, passing=PASSING):
@@ -24,6 +25,7 @@ class World(Topics, Transactions, Groups, Shares):
 
     def restart(self, signal):
         self.side.restart(signal)
+        self.restarted = True
         return "restarted"
 
     def do(self, operation):
