@@ -6,7 +6,7 @@ from groups import JOIN_EPOCH, LEAVE_EPOCH
 
 LAST_SESSION_EPOCH, NOT_LEADER_OR_FOLLOWER = -1, 6
 GROUP_RESOURCE, SETTLE_SECONDS_MAX = 32, 8
-FETCHES, FETCHES_AFTER_A_RESTART = 3, 10
+FETCHES, FETCHES_AFTER_A_RESTART = 3, 30
 
 
 class Shares:
@@ -84,7 +84,10 @@ class Shares:
         if known is None or "share" not in known or t not in self.topics:
             return "nobody"
         # Kafka loads the states of share-partitions behind a restart, and answers without records meanwhile.
-        for _ in range(FETCHES_AFTER_A_RESTART if self.restarted else FETCHES):
+        is_first = self.read_since is not None and (g, t, p) not in self.read_since
+        if is_first:
+            self.read_since.add((g, t, p))
+        for _ in range(FETCHES_AFTER_A_RESTART if is_first else FETCHES):
             # A session goes on with this partition alone: what else it had would be taken unseen.
             others = [one for one in known["fetches"] if one != [self.topics[t], p]]
             forgotten = [{"TopicId": topic, "Partitions": [index]} for topic, index in others] if known["session"] else []

@@ -14,7 +14,8 @@ READS = {"metadata", "describe_configs", "list_offsets", "fetch", "describe_tran
 class World(Topics, Transactions, Groups, Shares):
     def __init__(self, side, prefix):
         self.side, self.prefix = side, prefix
-        self.restarted = False
+        # Partitions that were read for a share group since the last restart; all of them, as long as there was none.
+        self.read_since = None
         self.topics, self.counts, self.producers, self.members = {}, {}, {}, {}
 
     def call(self, name, version, body, seconds=None, passing=PASSING):
@@ -25,7 +26,7 @@ class World(Topics, Transactions, Groups, Shares):
 
     def restart(self, signal):
         self.side.restart(signal)
-        self.restarted = True
+        self.read_since = set()
         return "restarted"
 
     def do(self, operation):

@@ -22,7 +22,6 @@ mod work;
 use std::sync::Arc;
 
 use tailrace_broker::share::ShareCoordinator;
-use tailrace_kafka_wire::ErrorCode;
 
 use crate::broker::Broker;
 use crate::share::state::SHARES;
@@ -78,14 +77,4 @@ pub(crate) enum CoordinatorFailure {
     /// The server is stopping.
     #[error("the server is stopping")]
     Stopping,
-}
-
-impl CoordinatorFailure {
-    /// What clients are told: all of them look for the coordinator anew and try again.
-    pub(crate) fn code(&self) -> ErrorCode {
-        match self {
-            Self::Unavailable(_) | Self::Stopping => ErrorCode::CoordinatorNotAvailable,
-            Self::Reloaded | Self::Elsewhere => ErrorCode::NotCoordinator,
-        }
-    }
 }

@@ -15,6 +15,7 @@ use tailrace_types::Offset;
 use crate::kafka::Context;
 use crate::kafka::commands::{ITEMS_MAX, Refusal};
 use crate::kafka::ends::high_watermark;
+use crate::kafka::errors::share_admin_code;
 use crate::kafka::share_group_states::{open, tell_initialized};
 use crate::partitions::Topic;
 use crate::share::state;
@@ -87,7 +88,7 @@ async fn alter(
     let start = start.min(end);
     let key = SharePartitionKey { group: Arc::clone(group), topic: topic.id, partition: index };
     let reset = state::reset(&context.broker, &key, start).await;
-    reset.map_err(|failure| Refusal::new(failure.code(), failure.to_string()))
+    reset.map_err(|failure| Refusal::new(share_admin_code(&failure), failure.to_string()))
 }
 
 fn answer(index: i32, outcome: Result<(), Refusal>) -> AlterShareGroupOffsetsResponsePartition {

@@ -11,6 +11,7 @@ use tailrace_kafka_wire::messages::delete_share_group_offsets_response::{
 
 use crate::kafka::Context;
 use crate::kafka::commands::{ITEMS_MAX, Refusal};
+use crate::kafka::errors::share_admin_code;
 use crate::kafka::share_group_states::{check_unused, tell_deleted};
 use crate::partitions::Topic;
 use crate::share::state;
@@ -32,7 +33,7 @@ pub(crate) async fn handle(
         Ok(keys) => keys,
         Err(failure) => {
             return DeleteShareGroupOffsetsResponse {
-                error_code: failure.code().code(),
+                error_code: share_admin_code(&failure).code(),
                 error_message: Some(failure.to_string()),
                 ..Default::default()
             };
@@ -72,7 +73,7 @@ async fn delete(context: &Context, group: &Arc<str>, topic: &Topic) -> Result<()
         let key =
             SharePartitionKey { group: Arc::clone(group), topic: topic.id, partition: partition.partition.0 };
         let deleted = state::delete(&context.broker, &key).await;
-        deleted.map_err(|failure| Refusal::new(failure.code(), failure.to_string()))?;
+        deleted.map_err(|failure| Refusal::new(share_admin_code(&failure), failure.to_string()))?;
     }
     Ok(())
 }

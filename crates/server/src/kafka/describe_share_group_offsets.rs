@@ -15,6 +15,7 @@ use tailrace_kafka_wire::messages::describe_share_group_offsets_response::{
 use crate::kafka::Context;
 use crate::kafka::commands::{ITEMS_MAX, Refusal};
 use crate::kafka::ends::high_watermark;
+use crate::kafka::errors::share_admin_code;
 use crate::kafka::share_group_states::has_members;
 use crate::partitions::Topic;
 use crate::share::state;
@@ -61,7 +62,7 @@ async fn describe(
         None => match state::partitions_of(&context.broker, &name).await {
             Ok(keys) => by_topic(context, &keys),
             Err(failure) => {
-                group.error_code = failure.code().code();
+                group.error_code = share_admin_code(&failure).code();
                 group.error_message = Some(failure.to_string());
                 return group;
             }
@@ -132,7 +133,7 @@ async fn describe_partition(
         Ok(None) => answer,
         Err(failure) => {
             answer.error_message = Some(failure.to_string());
-            refuse(answer, failure.code())
+            refuse(answer, share_admin_code(&failure))
         }
     }
 }

@@ -9,9 +9,10 @@ use tailrace_records::BatchError;
 use tailrace_replication::{AppendError, ProducerError};
 
 use crate::controller::CommandError;
+use crate::coordinators::CoordinatorFailure;
 use crate::partitions::AppendFailure;
-use crate::share::AcknowledgeFailure;
 use crate::share::state::StateFailure;
+use crate::share::{AcknowledgeFailure, SessionFailure, ShareFailure};
 
 /// What Kafka 4.3 answers to a producer of such a batch. Where Kafka has no answer (an exception that reaches the client
 /// as UNKNOWN_SERVER_ERROR), the code that names the defect.
@@ -102,6 +103,45 @@ pub(crate) fn failure_code(failure: &AppendFailure) -> ErrorCode {
         AppendFailure::Gone | AppendFailure::NotLeader => ErrorCode::NotLeaderOrFollower,
         AppendFailure::TooFewReplicas => ErrorCode::NotEnoughReplicas,
         AppendFailure::Refused(error) => append_code(error),
+    }
+}
+
+/// What clients are told: they look for the coordinator again and retry.
+pub(crate) fn coordinator_code(failure: &CoordinatorFailure) -> ErrorCode {
+    match failure {
+        CoordinatorFailure::Unavailable(_) | CoordinatorFailure::Stopping => {
+            ErrorCode::CoordinatorNotAvailable
+        }
+        CoordinatorFailure::Reloaded | CoordinatorFailure::Elsewhere => ErrorCode::NotCoordinator,
+    }
+}
+
+/// What members of share groups are told that want records.
+pub(crate) fn share_code(failure: &ShareFailure) -> ErrorCode {
+    match failure {
+        ShareFailure::UnknownTopic => ErrorCode::UnknownTopicId,
+        ShareFailure::UnknownPartition => ErrorCode::UnknownTopicOrPartition,
+        ShareFailure::NotLeader => ErrorCode::NotLeaderOrFollower,
+        ShareFailure::Offline | ShareFailure::Disk(_) => ErrorCode::KafkaStorageError,
+        ShareFailure::NoState | ShareFailure::Internal => ErrorCode::UnknownServerError,
+        ShareFailure::State(failure) => share_state_code(failure),
+        ShareFailure::Log(error) => log_code(error),
+    }
+}
+
+pub(crate) fn session_code(failure: SessionFailure) -> ErrorCode {
+    match failure {
+        SessionFailure::NotFound => ErrorCode::ShareSessionNotFound,
+        SessionFailure::Epoch => ErrorCode::InvalidShareSessionEpoch,
+        SessionFailure::LimitReached => ErrorCode::ShareSessionLimitReached,
+    }
+}
+
+/// What administrators of share groups are told; members see [`share_state_code`].
+pub(crate) fn share_admin_code(failure: &StateFailure) -> ErrorCode {
+    match failure {
+        StateFailure::Coordinator(failure) => coordinator_code(failure),
+        StateFailure::Refused(_) => share_state_code(failure),
     }
 }
 

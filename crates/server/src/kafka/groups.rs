@@ -13,6 +13,7 @@ use tailrace_types::{LeaderEpoch, ProducerId};
 
 use crate::coordinators::{CoordinatorFailure, Pending};
 use crate::kafka::Context;
+use crate::kafka::errors::coordinator_code;
 
 /// What is told of a partition that does not exist, in a commit by any member: Kafka asks for that before it asks the group.
 pub(super) fn unknown_code(image: &MetadataImage, topic: &TopicReference, index: i32) -> Option<ErrorCode> {
@@ -34,8 +35,8 @@ impl PendingGroup {
     /// The answer to any event.
     pub(crate) async fn reply(self) -> Result<GroupReply, ErrorCode> {
         match self.0 {
-            Ok(pending) => pending.reply().await.map_err(|failure| failure.code()),
-            Err(failure) => Err(failure.code()),
+            Ok(pending) => pending.reply().await.map_err(|failure| coordinator_code(&failure)),
+            Err(failure) => Err(coordinator_code(&failure)),
         }
     }
 

@@ -8,6 +8,7 @@ use tailrace_kafka_wire::messages::list_groups_request::ListGroupsRequest;
 use tailrace_kafka_wire::messages::list_groups_response::{ListGroupsResponse, ListedGroup};
 
 use crate::kafka::Context;
+use crate::kafka::errors::coordinator_code;
 
 pub(crate) async fn handle(context: Arc<Context>, request: ListGroupsRequest) -> ListGroupsResponse {
     let filter = GroupFilter { states: request.states_filter, kinds: request.types_filter };
@@ -18,7 +19,7 @@ pub(crate) async fn handle(context: Arc<Context>, request: ListGroupsRequest) ->
             Ok(GroupReply::List(groups)) => response.groups.extend(groups.into_iter().map(listed)),
             Ok(_) => response.error_code = ErrorCode::UnknownServerError.code(),
             // What can be listed is listed; the code says that there is more.
-            Err(failure) => response.error_code = failure.code().code(),
+            Err(failure) => response.error_code = coordinator_code(&failure).code(),
         }
     }
     response

@@ -14,6 +14,7 @@ use tailrace_kafka_wire::{ErrorCode, Reader};
 use tailrace_types::ProducerId;
 
 use crate::connection::Closed;
+use crate::kafka::errors::coordinator_code;
 use crate::kafka::transactions::unexpected;
 use crate::kafka::{Context, Decided, answer_later, decode};
 
@@ -41,7 +42,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
                     transaction_states.extend(all.into_iter().filter(matches).map(listed));
                 }
                 Ok(reply) => return refused(unexpected(&reply).code),
-                Err(failure) => return refused(failure.code()),
+                Err(failure) => return refused(coordinator_code(&failure)),
             }
         }
         ListTransactionsResponse { unknown_state_filters, transaction_states, ..Default::default() }

@@ -89,7 +89,6 @@ use tailrace_kafka_wire::{
     response_frame,
 };
 
-pub(crate) use errors::{log_code, share_state_code};
 pub(crate) use fetch_session::FetchSessions;
 use table::Road;
 pub(crate) use table::api_name;

@@ -21,11 +21,12 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::connection::Closed;
+use crate::kafka::errors::{session_code, share_code};
 use crate::kafka::share_acknowledgements::{Acknowledging, Member, Outcome, Said, partition_of};
 use crate::kafka::{Context, Decided, decode, leader_hints};
 use crate::outbox::{FileSlice, ReplyPart};
 use crate::share::sessions::{FINAL_EPOCH, INITIAL_EPOCH, Partition, SessionRequest};
-use crate::share::{Acquisition, LivePartition, acquirable_bytes, acquire};
+use crate::share::{Acquisition, LivePartition, ShareFailure, acquirable_bytes, acquire};
 
 /// `share_acquire_mode` of a client that must never get more records than it asks for (KIP-1206).
 const RECORD_LIMIT: i8 = 1;
@@ -47,7 +48,7 @@ struct Turn {
 }
 
 /// What was found in a partition.
-type Found = (Partition, Result<Acquisition, ErrorCode>);
+type Found = (Partition, Result<Acquisition, ShareFailure>);
 
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let request: ShareFetchRequest = decode(&context, reader)?;
@@ -91,11 +92,12 @@ fn begin(context: &Context, request: ShareFetchRequest) -> Result<Turn, ErrorCod
     let sessions = &broker.share.sessions;
     let mut partitions = Vec::new();
     if epoch == FINAL_EPOCH {
-        sessions.acknowledge(&member.group, &member.id, epoch, connection)?;
+        sessions.acknowledge(&member.group, &member.id, epoch, connection).map_err(session_code)?;
     } else {
         let (group, member) = (&member.group, &member.id);
         let request = SessionRequest { group, member, epoch, connection, added: named, forgotten };
-        partitions = sessions.fetch(request, broker.config().group_share_max_share_sessions)?;
+        let sessions_max = broker.config().group_share_max_share_sessions;
+        partitions = sessions.fetch(request, sessions_max).map_err(session_code)?;
     }
     let acknowledging = Acknowledging::begin(broker, &member, said, only_renews);
     if epoch == FINAL_EPOCH {
@@ -181,7 +183,7 @@ async fn find(
     turn: &Turn,
     partition: Partition,
     notify: &Arc<Notify>,
-) -> Result<Arc<LivePartition>, ErrorCode> {
+) -> Result<Arc<LivePartition>, ShareFailure> {
     let broker = &context.broker;
     let live = broker.share.get_or_load(broker, &turn.member.key(partition)).await?;
     live.register_fetch(notify);
@@ -219,8 +221,8 @@ async fn look(context: &Context, turn: &Turn, notify: &Arc<Notify>) -> Vec<Found
         }
         let live = match find(context, turn, partition, notify).await {
             Ok(live) => live,
-            Err(code) => {
-                found.push((partition, Err(code)));
+            Err(failure) => {
+                found.push((partition, Err(failure)));
                 continue;
             }
         };
@@ -231,7 +233,7 @@ async fn look(context: &Context, turn: &Turn, notify: &Arc<Notify>) -> Vec<Found
                 bytes_left = bytes_left.saturating_sub(acquisition.slice.bytes);
                 found.push((partition, Ok(acquisition)));
             }
-            Err(code) => found.push((partition, Err(code))),
+            Err(failure) => found.push((partition, Err(failure))),
         }
     }
     found
@@ -266,11 +268,11 @@ impl Topics {
     }
 }
 
-fn fill(data: &mut PartitionData, found: Result<Acquisition, ErrorCode>, files: &mut Vec<FileSlice>) {
+fn fill(data: &mut PartitionData, found: Result<Acquisition, ShareFailure>, files: &mut Vec<FileSlice>) {
     let acquisition = match found {
         Ok(acquisition) => acquisition,
-        Err(code) => {
-            data.error_code = code.code();
+        Err(failure) => {
+            data.error_code = share_code(&failure).code();
             return;
         }
     };

@@ -21,6 +21,7 @@ use crate::cluster;
 use crate::coordinators::{CoordinatorFailure, Pending};
 use crate::kafka::Context;
 use crate::kafka::commands::Refusal;
+use crate::kafka::errors::coordinator_code;
 use crate::kafka::errors::{command_code, transaction_code};
 use crate::runtime::task;
 
@@ -108,7 +109,7 @@ pub(crate) async fn fresh_id(broker: &Arc<Broker>) -> Result<ProducerId, Refusal
 }
 
 fn unavailable(failure: CoordinatorFailure) -> Refusal {
-    Refusal::new(failure.code(), failure.to_string())
+    Refusal::new(coordinator_code(&failure), failure.to_string())
 }
 
 fn refused(error: &TransactionError) -> Refusal {
@@ -269,7 +270,8 @@ pub(crate) async fn group_partition(broker: &Arc<Broker>, group_id: &str) -> Res
     let unavailable =
         || Refusal::new(ErrorCode::CoordinatorNotAvailable, "The groups' offsets are not available.");
     let partition = broker.coordinators.groups.partition_of(broker, group_id).await;
-    let partition = partition.map_err(|failure| Refusal::new(failure.code(), failure.to_string()))?;
+    let partition =
+        partition.map_err(|failure| Refusal::new(coordinator_code(&failure), failure.to_string()))?;
     let name = TopicName::new(CONSUMER_OFFSETS_TOPIC).map_err(|_| unavailable())?;
     Ok(TopicPartition::new(name, PartitionId(partition)))
 }

@@ -8,16 +8,15 @@ use std::time::Duration;
 use tailrace_broker::share::{
     AcknowledgeError, Acknowledgement, SharePartition, SharePartitionKey, ShareRequest, ShareStateError,
 };
-use tailrace_kafka_wire::ErrorCode;
 use tailrace_types::{PartitionId, TimestampMs};
 use tokio::sync::Notify;
 
+use super::failure::ShareFailure;
 use super::settings::GroupSettings;
 use super::start::first_offset;
 use super::state::{self, StateFailure};
 use crate::broker::Broker;
 use crate::coordinators::CoordinatorFailure;
-use crate::kafka::share_state_code;
 use crate::partitions::{PartitionHandle, PartitionSlot};
 
 /// A share-partition in use. Shared by all who read it for its group.
@@ -61,14 +60,17 @@ pub(crate) enum AcknowledgeFailure {
 }
 
 /// The partition that `key` names, if it can be used.
-pub(super) fn handle_of(broker: &Broker, key: &SharePartitionKey) -> Result<Arc<PartitionHandle>, ErrorCode> {
+pub(super) fn handle_of(
+    broker: &Broker,
+    key: &SharePartitionKey,
+) -> Result<Arc<PartitionHandle>, ShareFailure> {
     let topics = broker.topics();
-    let topic = topics.by_id(key.topic.0).ok_or(ErrorCode::UnknownTopicId)?;
+    let topic = topics.by_id(key.topic.0).ok_or(ShareFailure::UnknownTopic)?;
     match topic.partition(key.partition) {
         Some(PartitionSlot::Online(handle)) if handle.leads().is_some() => Ok(Arc::clone(handle)),
-        Some(PartitionSlot::Online(_) | PartitionSlot::Elsewhere) => Err(ErrorCode::NotLeaderOrFollower),
-        Some(PartitionSlot::Offline(_)) => Err(ErrorCode::KafkaStorageError),
-        None => Err(ErrorCode::UnknownTopicOrPartition),
+        Some(PartitionSlot::Online(_) | PartitionSlot::Elsewhere) => Err(ShareFailure::NotLeader),
+        Some(PartitionSlot::Offline(_)) => Err(ShareFailure::Offline),
+        None => Err(ShareFailure::UnknownPartition),
     }
 }
 
@@ -81,12 +83,12 @@ impl LivePartition {
         broker: &Arc<Broker>,
         key: &SharePartitionKey,
         handle: Arc<PartitionHandle>,
-    ) -> Result<Arc<Self>, ErrorCode> {
+    ) -> Result<Arc<Self>, ShareFailure> {
         debug_assert_eq!(handle.id.partition, PartitionId(key.partition));
         let leader_epoch = handle.reader.epoch().get();
         let kept = state::read(broker, key, leader_epoch).await.map_err(|failure| match failure {
-            StateFailure::Refused(ShareStateError::NotInitialized) => ErrorCode::UnknownServerError,
-            failure => told(key, &failure),
+            StateFailure::Refused(ShareStateError::NotInitialized) => ShareFailure::NoState,
+            failure => told(key, failure),
         })?;
         let core = match kept.start {
             Some(start) => SharePartition::restore(start, &kept.batches),
@@ -107,7 +109,7 @@ impl LivePartition {
         });
         // Where the group begins is decided once: records that come while nobody acknowledges any are not skipped by a
         // restart.
-        live.keep(broker).kept().await.map_err(|failure| told(key, &failure))?;
+        live.keep(broker).kept().await.map_err(|failure| told(key, failure))?;
         Ok(live)
     }
 
@@ -248,9 +250,9 @@ impl LivePartition {
     }
 }
 
-fn told(key: &SharePartitionKey, failure: &StateFailure) -> ErrorCode {
+fn told(key: &SharePartitionKey, failure: StateFailure) -> ShareFailure {
     tracing::warn!(share_partition = %key, %failure, "a share-partition's state cannot be read");
-    share_state_code(failure)
+    ShareFailure::State(failure)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

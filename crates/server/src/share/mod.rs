@@ -14,6 +14,7 @@
 //! Bounds: a share-partition holds as many runs of offsets as its group may have records in flight, twice; share-partitions
 //! are as many as groups read partitions; sessions are bounded in number and size.
 
+mod failure;
 mod live;
 pub(crate) mod peer;
 mod reading;
@@ -29,9 +30,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tailrace_broker::share::SharePartitionKey;
-use tailrace_kafka_wire::ErrorCode;
 use tokio::sync::OnceCell;
 
+pub(crate) use failure::{SessionFailure, ShareFailure};
 pub(crate) use live::{AcknowledgeFailure, Keeping, LivePartition};
 pub(crate) use reading::{Acquisition, acquirable_bytes, acquire};
 pub(crate) use settings::GroupSettings;
@@ -69,7 +70,7 @@ impl ShareGroups {
         &self,
         broker: &Arc<Broker>,
         key: &SharePartitionKey,
-    ) -> Result<Arc<LivePartition>, ErrorCode> {
+    ) -> Result<Arc<LivePartition>, ShareFailure> {
         // Whoever finds one that is of no use any more puts a fresh one into its place; twice is very bad luck.
         for _ in 0..3 {
             let handle = live::handle_of(broker, key)?;
@@ -85,10 +86,10 @@ impl ShareGroups {
                     live.give_up();
                     self.remove(key, &slot);
                 }
-                Err(code) => return Err(code),
+                Err(failure) => return Err(failure),
             }
         }
-        Err(ErrorCode::NotLeaderOrFollower)
+        Err(ShareFailure::NotLeader)
     }
 
     /// The share-partition, if it is in use.

@@ -8,18 +8,17 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use tailrace_broker::share::{AcquireTerms, AcquiredBatch, Fetched, FetchedBatch};
-use tailrace_kafka_wire::ErrorCode;
 use tailrace_log::{DamagedRange, LogError, LogSlice, read_full_at};
 use tailrace_records::{BatchHeader, HEADER_BYTES};
 use tailrace_replication::AbortedTransaction;
 use tailrace_types::Offset;
 
+use super::failure::ShareFailure;
 use super::live::LivePartition;
 use super::settings::GroupSettings;
 use crate::broker::Broker;
 use crate::damaged;
 use crate::disk::ServerDisk;
-use crate::kafka::log_code;
 use crate::outbox::FileSlice;
 use crate::residency;
 
@@ -71,7 +70,7 @@ pub(crate) async fn acquire(
     settings: &GroupSettings,
     terms: &AcquireTerms,
     bytes_max: u64,
-) -> Result<Option<Acquisition>, ErrorCode> {
+) -> Result<Option<Acquisition>, ShareFailure> {
     for _ in 0..TRIES {
         let Some(plan) = plan(live, settings, terms)? else { return Ok(None) };
         let reader = &live.handle.reader;
@@ -93,14 +92,14 @@ pub(crate) async fn acquire(
             Err(LogError::OutOfRange { .. }) => continue,
             Err(error) => {
                 let range = damaged::met_for_good(&broker.topics(), &live.handle, plan.from, &error);
-                let Some(range) = range else { return Err(refused(live, plan.from, &error)) };
+                let Some(range) = range else { return Err(refused(live, plan.from, error)) };
                 pass_over(broker, live, settings, terms, (&plan, upto), &range)?;
                 continue;
             }
         };
         let scanned = scan(slice, aborted, plan.enough).await.map_err(|error| {
             tracing::error!(share_partition = %live.key, %error, "reading failed");
-            ErrorCode::KafkaStorageError
+            ShareFailure::Disk(error)
         })?;
         let found: Vec<FetchedBatch> = scanned.places.iter().map(|place| place.batch).collect();
         let acquired = take(broker, live, settings, terms, Fetched { from: plan.from, batches: &found })?;
@@ -113,12 +112,12 @@ pub(crate) async fn acquire(
 }
 
 /// Why a read failed that may succeed later.
-fn refused(live: &LivePartition, from: Offset, error: &LogError) -> ErrorCode {
+fn refused(live: &LivePartition, from: Offset, error: LogError) -> ShareFailure {
     // What is known to be damaged was named when it was found.
-    if damaged::met(&live.handle, from, error).is_none() {
+    if damaged::met(&live.handle, from, &error).is_none() {
         tracing::error!(share_partition = %live.key, %error, "reading failed");
     }
-    log_code(error)
+    ShareFailure::Log(error)
 }
 
 /// Passes over records that are damaged for good, as over those of an aborted transaction: the group would never come behind them.
@@ -129,7 +128,7 @@ fn pass_over(
     terms: &AcquireTerms,
     (plan, upto): (&Plan, Offset),
     range: &DamagedRange,
-) -> Result<(), ErrorCode> {
+) -> Result<(), ShareFailure> {
     let (first, end) = (range.base_offset.max(plan.from), range.end_offset.min(upto));
     let gap = FetchedBatch { first, last: end.plus(-1), visible: false };
     take(broker, live, settings, terms, Fetched { from: plan.from, batches: &[gap] })?;
@@ -146,7 +145,7 @@ pub(crate) fn acquirable_bytes(
     live: &LivePartition,
     settings: &GroupSettings,
     enough: u64,
-) -> Result<u64, ErrorCode> {
+) -> Result<u64, ShareFailure> {
     let reader = &live.handle.reader;
     let log_start = reader.log_start();
     let acquirable = live.with_core(|core| {
@@ -155,7 +154,7 @@ pub(crate) fn acquirable_bytes(
     });
     let upto = end_for(live, settings);
     let (mut bytes, mut next) = (0, Offset(0));
-    for (number, (first, end)) in acquirable.ok_or(ErrorCode::NotLeaderOrFollower)?.into_iter().enumerate() {
+    for (number, (first, end)) in acquirable.ok_or(ShareFailure::NotLeader)?.into_iter().enumerate() {
         if number == RUNS_MAX {
             return Ok(enough);
         }
@@ -166,7 +165,7 @@ pub(crate) fn acquirable_bytes(
             let read = |upto, bytes_max| reader.log().read(next, upto, bytes_max, true);
             let within = read(end, enough - bytes).transpose();
             let slice = match within.or_else(|| read(upto, 0).transpose()) {
-                Some(slice) => slice.map_err(|error| log_code(&error))?,
+                Some(slice) => slice?,
                 None => return Ok(bytes),
             };
             if slice.base_offset >= end {
@@ -189,7 +188,7 @@ fn plan(
     live: &LivePartition,
     settings: &GroupSettings,
     terms: &AcquireTerms,
-) -> Result<Option<Plan>, ErrorCode> {
+) -> Result<Option<Plan>, ShareFailure> {
     let log_start = live.handle.reader.log_start();
     let plan = live.with_core(|core| {
         core.log_start_moved(log_start);
@@ -198,7 +197,7 @@ fn plan(
         let records = i64::try_from(terms.records_max).unwrap_or(i64::MAX);
         Some(Plan { from, enough: known.get().saturating_add(records) })
     });
-    plan.ok_or(ErrorCode::NotLeaderOrFollower)
+    plan.ok_or(ShareFailure::NotLeader)
 }
 
 fn take(
@@ -207,13 +206,13 @@ fn take(
     settings: &GroupSettings,
     terms: &AcquireTerms,
     fetched: Fetched<'_>,
-) -> Result<Vec<AcquiredBatch>, ErrorCode> {
+) -> Result<Vec<AcquiredBatch>, ShareFailure> {
     let now = broker.share.clock.now();
     let step = |core: &mut tailrace_broker::share::SharePartition| {
         let acquired = core.acquire(terms, &settings.terms, fetched, now);
         (acquired, core.has_unsaved())
     };
-    let (acquired, unsaved) = live.with_core(step).ok_or(ErrorCode::NotLeaderOrFollower)?;
+    let (acquired, unsaved) = live.with_core(step).ok_or(ShareFailure::NotLeader)?;
     if unsaved {
         drop(live.keep(broker));
     }

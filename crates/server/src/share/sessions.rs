@@ -6,8 +6,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tailrace_kafka_wire::ErrorCode;
 use tailrace_types::TopicId;
+
+use super::failure::SessionFailure;
 
 /// Opens a session.
 pub(crate) const INITIAL_EPOCH: i32 = 0;
@@ -67,12 +68,12 @@ impl ShareSessions {
     /// that a small limit starves none.
     ///
     /// # Errors
-    /// The code that the client is to be told.
+    /// The request does not continue the member's session, or there is no room for what it adds.
     pub(crate) fn fetch(
         &self,
         request: SessionRequest<'_>,
         sessions_max: u32,
-    ) -> Result<Vec<Partition>, ErrorCode> {
+    ) -> Result<Vec<Partition>, SessionFailure> {
         let mut table = self.lock();
         let member: Member = (Arc::clone(request.group), Arc::clone(request.member));
         if request.epoch == INITIAL_EPOCH {
@@ -91,7 +92,7 @@ impl ShareSessions {
         table.partitions = table.partitions + now - before;
         if now > SESSION_PARTITIONS_MAX || table.partitions > ALL_PARTITIONS_MAX {
             table.remove(&member);
-            return Err(ErrorCode::ShareSessionLimitReached);
+            return Err(SessionFailure::LimitReached);
         }
         if now > 0 {
             partitions.rotate_left(turn % now);
@@ -102,16 +103,16 @@ impl ShareSessions {
     /// Continues a session with a request that only acknowledges; a session that is being closed is only looked for.
     ///
     /// # Errors
-    /// The code that the client is to be told.
+    /// The request does not continue the member's session, or there is no room for what it adds.
     pub(crate) fn acknowledge(
         &self,
         group: &Arc<str>,
         member: &Arc<str>,
         epoch: i32,
         connection: u64,
-    ) -> Result<(), ErrorCode> {
+    ) -> Result<(), SessionFailure> {
         if epoch == INITIAL_EPOCH {
-            return Err(ErrorCode::InvalidShareSessionEpoch);
+            return Err(SessionFailure::Epoch);
         }
         let member = (Arc::clone(group), Arc::clone(member));
         self.lock().continued(&member, epoch, connection).map(drop)
@@ -154,13 +155,13 @@ impl Table {
         member: Member,
         request: SessionRequest<'_>,
         sessions_max: u32,
-    ) -> Result<Vec<Partition>, ErrorCode> {
+    ) -> Result<Vec<Partition>, SessionFailure> {
         let mut partitions = Vec::new();
         add(&mut partitions, request.added);
         let all = self.partitions + partitions.len();
         let is_full = self.sessions.len() >= usize::try_from(sessions_max).unwrap_or(usize::MAX);
         if is_full || partitions.len() > SESSION_PARTITIONS_MAX || all > ALL_PARTITIONS_MAX {
-            return Err(ErrorCode::ShareSessionLimitReached);
+            return Err(SessionFailure::LimitReached);
         }
         self.partitions = all;
         let session = Session { epoch: 1, connection: request.connection, partitions: partitions.clone() };
@@ -169,11 +170,16 @@ impl Table {
     }
 
     /// The session, at its next epoch.
-    fn continued(&mut self, member: &Member, epoch: i32, connection: u64) -> Result<&mut Session, ErrorCode> {
-        let session = self.sessions.get_mut(member).ok_or(ErrorCode::ShareSessionNotFound)?;
+    fn continued(
+        &mut self,
+        member: &Member,
+        epoch: i32,
+        connection: u64,
+    ) -> Result<&mut Session, SessionFailure> {
+        let session = self.sessions.get_mut(member).ok_or(SessionFailure::NotFound)?;
         if epoch != FINAL_EPOCH {
             if epoch != session.epoch {
-                return Err(ErrorCode::InvalidShareSessionEpoch);
+                return Err(SessionFailure::Epoch);
             }
             // Epochs run from 1 to the largest number and begin again at 1.
             session.epoch = session.epoch.checked_add(1).unwrap_or(1);
@@ -219,7 +225,7 @@ mod tests {
             (member, epoch, connection): (&str, i32, u64),
             added: std::ops::Range<i32>,
             forgotten: std::ops::Range<i32>,
-        ) -> Result<Vec<i32>, ErrorCode> {
+        ) -> Result<Vec<i32>, SessionFailure> {
             let request = SessionRequest {
                 group: &self.group,
                 member: &member.into(),
@@ -236,23 +242,19 @@ mod tests {
     #[test]
     fn a_session_remembers_partitions_and_goes_on_from_epoch_to_epoch() {
         let rig = Rig::new();
-        assert_eq!(rig.fetch(("m", 1, 1), 0..0, 0..0), Err(ErrorCode::ShareSessionNotFound));
+        assert_eq!(rig.fetch(("m", 1, 1), 0..0, 0..0), Err(SessionFailure::NotFound));
         assert_eq!(rig.fetch(("m", 0, 1), 0..3, 0..0), Ok(vec![0, 1, 2]));
-        assert_eq!(rig.fetch(("m", 2, 1), 0..0, 0..0), Err(ErrorCode::InvalidShareSessionEpoch));
+        assert_eq!(rig.fetch(("m", 2, 1), 0..0, 0..0), Err(SessionFailure::Epoch));
         assert_eq!(rig.fetch(("m", 1, 1), 2..4, 0..1), Ok(vec![2, 3, 1]), "each time another one is first");
-        assert_eq!(
-            rig.fetch(("m", 1, 1), 0..0, 0..0),
-            Err(ErrorCode::InvalidShareSessionEpoch),
-            "a repetition"
-        );
+        assert_eq!(rig.fetch(("m", 1, 1), 0..0, 0..0), Err(SessionFailure::Epoch), "a repetition");
         let (group, member) = (Arc::clone(&rig.group), Arc::from("m"));
         assert_eq!(rig.sessions.acknowledge(&group, &member, 2, 1), Ok(()));
-        assert_eq!(rig.sessions.acknowledge(&group, &member, 0, 1), Err(ErrorCode::InvalidShareSessionEpoch));
+        assert_eq!(rig.sessions.acknowledge(&group, &member, 0, 1), Err(SessionFailure::Epoch));
         assert_eq!(rig.sessions.acknowledge(&group, &member, -1, 1), Ok(()));
         assert_eq!(rig.fetch(("m", 3, 1), 0..0, 0..0).map(|all| all.len()), Ok(3));
         assert_eq!(rig.fetch(("m", 0, 1), 0..1, 0..0), Ok(vec![0]), "it begins anew");
         rig.sessions.remove("g", "m");
-        assert_eq!(rig.sessions.acknowledge(&group, &member, 1, 1), Err(ErrorCode::ShareSessionNotFound));
+        assert_eq!(rig.sessions.acknowledge(&group, &member, 1, 1), Err(SessionFailure::NotFound));
     }
 
     #[test]
@@ -261,7 +263,7 @@ mod tests {
         for (member, connection) in [("a", 1), ("b", 2), ("c", 2)] {
             assert!(rig.fetch((member, 0, connection), 0..1, 0..0).is_ok());
         }
-        let full = Err(ErrorCode::ShareSessionLimitReached);
+        let full = Err(SessionFailure::LimitReached);
         assert_eq!(rig.fetch(("d", 0, 3), 0..1, 0..0), full);
         assert!(rig.fetch(("c", 1, 1), 0..0, 0..0).is_ok(), "it goes on at another connection");
         let gone = rig.sessions.remove_of(2);

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use tailrace_broker::config::ShareOffsetReset;
-use tailrace_kafka_wire::ErrorCode;
 use tailrace_types::{Offset, TimestampMs};
 
+use super::failure::ShareFailure;
 use super::settings::GroupSettings;
 use crate::broker::Broker;
-use crate::kafka::log_code;
 use crate::partitions::PartitionHandle;
 
 /// The offset that the setting stands for now.
@@ -16,7 +15,7 @@ pub(super) async fn first_offset(
     broker: &Broker,
     handle: &Arc<PartitionHandle>,
     settings: &GroupSettings,
-) -> Result<Offset, ErrorCode> {
+) -> Result<Offset, ShareFailure> {
     let latest = handle.reader.high_watermark().offset();
     match settings.beginning {
         ShareOffsetReset::Latest => Ok(latest),
@@ -26,10 +25,10 @@ pub(super) async fn first_offset(
             let since = TimestampMs(broker.now().0.saturating_sub(ms));
             let log = Arc::clone(handle);
             let look = move || log.reader.log().offset_for_time(since, latest);
-            let found = tokio::task::spawn_blocking(look).await.map_err(|_| ErrorCode::UnknownServerError)?;
+            let found = tokio::task::spawn_blocking(look).await.map_err(|_| ShareFailure::Internal)?;
             let found = found.map_err(|error| {
                 tracing::error!(partition = %handle.id, %error, "looking up an offset by time failed");
-                log_code(&error)
+                ShareFailure::Log(error)
             })?;
             Ok(found.map_or(latest, |(offset, ..)| offset))
         }

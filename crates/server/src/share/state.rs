@@ -7,14 +7,12 @@ use tailrace_broker::SHARE_GROUP_STATE_TOPIC;
 use tailrace_broker::share::{
     KeptState, ShareAnswer, ShareCoordinator, ShareEvent, SharePartitionKey, ShareRequest, ShareStateError,
 };
-use tailrace_kafka_wire::ErrorCode;
 use tailrace_types::{Offset, TopicId};
 use tokio::time::Instant;
 
 use super::peer;
 use crate::broker::Broker;
 use crate::coordinators::{CoordinatorFailure, Kind};
-use crate::kafka::share_state_code;
 
 /// How long a coordinator may take to move to another node.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -42,16 +40,6 @@ pub(crate) enum StateFailure {
     Coordinator(#[from] CoordinatorFailure),
     #[error(transparent)]
     Refused(#[from] ShareStateError),
-}
-
-impl StateFailure {
-    /// What administrators are told; members of groups see `share_state_code`.
-    pub(crate) fn code(&self) -> ErrorCode {
-        match self {
-            Self::Coordinator(failure) => failure.code(),
-            Self::Refused(_) => share_state_code(self),
-        }
-    }
 }
 
 /// Asks the coordinator of the share-partition that the request is about, here or at another node, and waits until what it did is

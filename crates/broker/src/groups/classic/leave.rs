@@ -16,20 +16,23 @@ impl GroupCoordinator {
         moment: &Moment<'_>,
         effects: &mut Effects<Self>,
     ) {
-        let reply = match self.turn(id, moment, effects) {
+        let gone = match self.turn(id, moment, effects) {
             Some(mut turn) => {
                 let before = turn.group.members.len();
                 let gone: Vec<_> = members.iter().map(|member| turn.let_go(member)).collect();
                 let fewer = turn.group.members.len() < before;
                 turn.somebody_left(fewer);
-                Ok(gone)
+                gone
             }
+            // As in Kafka, it is said of each of them that the group does not have it.
             None => {
-                let member = members.first().map(|member| Arc::clone(&member.member)).unwrap_or_default();
-                Err(GroupError::UnknownMember { group: Arc::clone(id), member })
+                let unknown = |member: &LeavingMember| {
+                    Err(GroupError::UnknownMember { group: Arc::clone(id), member: Arc::clone(&member.member) })
+                };
+                members.iter().map(unknown).collect()
             }
         };
-        effects.replies.push((token, GroupReply::Classic(ClassicReply::Leave(reply))));
+        effects.replies.push((token, GroupReply::Classic(ClassicReply::Leave(Ok(gone)))));
     }
 }
 
