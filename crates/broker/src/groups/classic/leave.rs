@@ -27,7 +27,10 @@ impl GroupCoordinator {
             // As in Kafka, it is said of each of them that the group does not have it.
             None => {
                 let unknown = |member: &LeavingMember| {
-                    Err(GroupError::UnknownMember { group: Arc::clone(id), member: Arc::clone(&member.member) })
+                    Err(GroupError::UnknownMember {
+                        group: Arc::clone(id),
+                        member: Arc::clone(&member.member),
+                    })
                 };
                 members.iter().map(unknown).collect()
             }
