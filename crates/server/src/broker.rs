@@ -26,6 +26,7 @@ use crate::partitions::{Flusher, PartitionSlot, Stepper, TopicTable};
 use crate::scrubber::Scrubber;
 use crate::share::ShareGroups;
 use crate::space::DiskSpace;
+use crate::taps::Taps;
 use crate::tls::Tls;
 
 /// Settings of every connection, fixed at start.
@@ -84,6 +85,8 @@ pub(crate) struct Broker {
     pub(crate) dirty: Arc<DirtyPages>,
     pub(crate) fetch_sessions: FetchSessions,
     pub(crate) nats: Arc<NatsFront>,
+    /// Who hears of what is appended.
+    pub(crate) taps: Taps,
     pub(crate) producer_ids: Mutex<ProducerIdBlock>,
     /// Present if a listener speaks TLS.
     pub(crate) tls: Option<Arc<Tls>>,

@@ -38,6 +38,7 @@ mod scrubber;
 mod share;
 mod space;
 mod start;
+mod taps;
 mod tls;
 mod transport;
 

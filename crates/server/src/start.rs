@@ -38,6 +38,7 @@ use crate::partitions::{Flusher, Journal, Opener, Stepper, close_all, keep_up, r
 use crate::scrubber::Scrubber;
 use crate::share::ShareGroups;
 use crate::space::{self, DiskSpace};
+use crate::taps::Taps;
 use crate::tls::{Tls, TlsError};
 use crate::{http, listener};
 
@@ -228,7 +229,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         upto: log.lacks_upto,
         registration: entered.as_ref().filter(|_| renews).map(|entered| entered.replica),
     };
-    let tools = Tools { opener, flusher: Arc::clone(&flusher), nats: Arc::clone(&front), hold };
+    let tools = Tools { opener, flusher: Arc::clone(&flusher), followers: vec![front.clone()], hold };
     let started = tokio::task::spawn_blocking(move || ControllerShell::start(log, tools, now())).await;
     let controller = started.expect("opening the data folder does not panic");
     links.configure(controller.image().broker());
@@ -254,6 +255,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         stepper,
         dirty: Arc::new(DirtyPages::default()),
         fetch_sessions: FetchSessions::new(slots, Arc::clone(&metrics)),
+        taps: Taps::new([Arc::clone(&front) as _]),
         nats: front,
         producer_ids: Mutex::new(ProducerIdBlock::default()),
         tls,

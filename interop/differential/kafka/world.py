@@ -25,6 +25,11 @@ class World(Topics, Transactions, Groups, Shares):
         return self.side.find(kind, key)
 
     def restart(self, signal):
+        if signal == "TERM":
+            # What is held while a server stops: tailrace keeps that it was delivered, Kafka does not.
+            for (g, _), known in self.members.items():
+                if "share" in known:
+                    self.share_end_session(g, known)
         self.side.restart(signal)
         self.read_since = set()
         return "restarted"

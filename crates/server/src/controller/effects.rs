@@ -244,7 +244,7 @@ impl ControllerShell {
     fn change_table(&self, change: impl FnOnce(&mut TopicTable)) {
         let mut table = TopicTable::clone(&self.topics.load());
         change(&mut table);
-        self.nats.follow(&table);
+        self.followers.iter().for_each(|follower| follower.follow(&table));
         self.topics.store(Arc::new(table));
     }
 }

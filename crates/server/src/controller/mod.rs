@@ -21,8 +21,9 @@ use tokio::sync::{Mutex, Notify, OwnedMutexGuard, watch};
 
 use crate::broker::Broker;
 use crate::cluster;
-use crate::nats::NatsFront;
-use crate::partitions::{AppendFailure, Awaited, Flusher, Opener, PartitionHandle, TopicTable, WaitOutcome};
+use crate::partitions::{
+    AppendFailure, Awaited, Flusher, FollowsTopics, Opener, PartitionHandle, TopicTable, WaitOutcome,
+};
 use crate::peers::RequestKind;
 use log::{Change, MetadataError, OpenLog};
 
@@ -99,8 +100,8 @@ pub(crate) struct ControllerShell {
     broker_config: ArcSwap<BrokerConfig>,
     opener: Opener,
     flusher: Arc<Flusher>,
-    /// Captures what the topics bind.
-    nats: Arc<NatsFront>,
+    /// Those who keep something by topic.
+    followers: Vec<Arc<dyn FollowsTopics>>,
     /// What is published are the settings of the start, and no more.
     is_held: AtomicBool,
     /// Counts the changes of topics and settings.
@@ -150,7 +151,7 @@ pub(crate) struct ProducerIdBlock {
 pub(crate) struct Tools {
     pub(crate) opener: Opener,
     pub(crate) flusher: Arc<Flusher>,
-    pub(crate) nats: Arc<NatsFront>,
+    pub(crate) followers: Vec<Arc<dyn FollowsTopics>>,
     pub(crate) hold: Hold,
 }
 
@@ -159,7 +160,7 @@ type Guard = OwnedMutexGuard<Option<State>>;
 impl ControllerShell {
     /// Opens every partition that the metadata knows. Blocks on the disk.
     pub(crate) fn start(log: OpenLog, tools: Tools, now: TimestampMs) -> Self {
-        let Tools { opener, flusher, nats, hold } = tools;
+        let Tools { opener, flusher, followers, hold } = tools;
         let OpenLog { core, controller, applied, lacks_upto: _, replica } = log;
         let id = (log::topic_partition(), log::GROUP);
         let handle = PartitionHandle::new(id, core, Arc::clone(&opener.links));
@@ -167,7 +168,7 @@ impl ControllerShell {
         let is_held = AtomicBool::new(hold.is_some());
         let image = if hold.is_some() { controller.anew().image() } else { controller.image() };
         let table = effects::open_all(&image, &opener, now);
-        nats.follow(&table);
+        followers.iter().for_each(|follower| follower.follow(&table));
         Self {
             state: Arc::new(Mutex::new(Some(State { controller, applied, hold, log_waits_for_room: false }))),
             is_held,
@@ -178,7 +179,7 @@ impl ControllerShell {
             topics: ArcSwap::from_pointee(table),
             opener,
             flusher,
-            nats,
+            followers,
             changes: watch::Sender::new(0),
             applied: watch::Sender::new(applied),
             caught_up: Mutex::default(),

@@ -15,7 +15,7 @@ mod connection;
 mod fan_out;
 mod input;
 mod listener;
-pub(crate) mod live;
+mod live;
 mod mapping;
 mod metrics;
 pub(crate) mod monitor;
@@ -53,8 +53,8 @@ use self::client::TransportKind;
 use self::close::CloseReason;
 pub(crate) use self::listener::serve;
 use self::live::Live;
+pub(crate) use self::live::NAME;
 use self::mapping::MessageLimits;
-pub(crate) use self::mapping::TopicSubjects;
 pub(crate) use self::metrics::NatsMetrics;
 use self::monitor::Monitor;
 use self::outbuf::OutLimits;
@@ -62,7 +62,7 @@ use self::router::Router;
 use self::routes::{Addresses, Inbound, Routes, Told};
 pub(crate) use self::websocket::WebSocketFront;
 use crate::metrics::ReasonLabel;
-use crate::partitions::{Topic, TopicTable};
+use crate::partitions::{FollowsTopics, Topic, TopicTable};
 use crate::peers::{NatsReceiver, Peers};
 
 /// The version of nats-server whose features clients may expect: they compare it.
@@ -173,6 +173,14 @@ impl Drop for Place {
 pub(crate) struct Registered<'a> {
     front: &'a NatsFront,
     id: u64,
+}
+
+impl FollowsTopics for NatsFront {
+    /// Takes over which subjects are captured, and under which ones records appear.
+    fn follow(&self, topics: &TopicTable) {
+        self.live.subjects.follow(topics);
+        self.captures.bindings.follow(&self.router, topics);
+    }
 }
 
 impl NatsFront {
@@ -391,22 +399,13 @@ impl NatsFront {
         Box::new(Inbound::new(Arc::clone(self), node))
     }
 
-    /// Takes over which subjects are captured.
-    pub(crate) fn follow(&self, topics: &TopicTable) {
-        self.captures.bindings.follow(&self.router, topics);
-    }
-
     pub(crate) fn captures(&self) -> &Captures {
         &self.captures
     }
 
-    pub(crate) fn live(&self) -> &Live {
-        &self.live
-    }
-
     /// True if somebody may be subscribed to what a record of the topic becomes.
     pub(crate) fn listens_to(&self, topic: &Topic) -> bool {
-        topic.nats.first_words().any(|word| self.router.has_interest_in(word))
+        self.live.subjects.have_first_word(topic.id, |word| self.router.has_interest_in(word))
     }
 
     /// Bounds of a message.

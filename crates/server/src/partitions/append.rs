@@ -11,8 +11,8 @@ use tailrace_types::{LeaderEpoch, TimestampMs};
 
 use crate::broker::Broker;
 use crate::disk::ServerDisk;
-use crate::nats::live::{self, LiveRange};
 use crate::partitions::handle::PartitionHandle;
+use crate::taps::Wanted;
 
 /// Why nothing was appended.
 #[derive(Debug)]
@@ -25,15 +25,6 @@ pub(crate) enum AppendFailure {
     TooFewReplicas,
     /// See the error.
     Refused(AppendError),
-}
-
-/// Who else wants to know what is in a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Onward {
-    /// Nobody, or they know it already.
-    Nowhere,
-    /// NATS subscribers, once it is committed.
-    ToNats,
 }
 
 impl From<ProposeError> for AppendFailure {
@@ -54,7 +45,7 @@ struct Entry {
 }
 
 enum What {
-    Batch { batch: Validated, guard: Option<VerificationGuard>, onward: Onward },
+    Batch { batch: Validated, guard: Option<VerificationGuard>, wanted: Wanted },
     Marker(TransactionMarker),
 }
 
@@ -70,8 +61,12 @@ impl Entry {
         })
     }
 
-    fn is_for_nats(&self) -> bool {
-        matches!(self.what, What::Batch { onward: Onward::ToNats, .. })
+    /// Who hears of it.
+    fn wanted(&self) -> Wanted {
+        match self.what {
+            What::Batch { wanted, .. } => wanted,
+            What::Marker(_) => Wanted::BY_NOBODY,
+        }
     }
 }
 
@@ -83,9 +78,9 @@ pub(crate) async fn append(
     partition: &Arc<PartitionHandle>,
     batch: Validated,
     now: TimestampMs,
-    onward: Onward,
+    wanted: Wanted,
 ) -> Result<Appended, AppendFailure> {
-    let what = What::Batch { batch, guard: None, onward };
+    let what = What::Batch { batch, guard: None, wanted };
     append_entry(broker, partition, Entry { what, only_in: None, now }).await
 }
 
@@ -97,7 +92,7 @@ pub(crate) async fn append_in_epoch(
     epoch: LeaderEpoch,
     now: TimestampMs,
 ) -> Result<Appended, AppendFailure> {
-    let what = What::Batch { batch, guard: None, onward: Onward::Nowhere };
+    let what = What::Batch { batch, guard: None, wanted: Wanted::BY_NOBODY };
     append_entry(broker, partition, Entry { what, only_in: Some(epoch), now }).await
 }
 
@@ -107,9 +102,9 @@ pub(crate) async fn append_verified(
     partition: &Arc<PartitionHandle>,
     (batch, guard): (Validated, VerificationGuard),
     now: TimestampMs,
-    onward: Onward,
+    wanted: Wanted,
 ) -> Result<Appended, AppendFailure> {
-    let what = What::Batch { batch, guard: Some(guard), onward };
+    let what = What::Batch { batch, guard: Some(guard), wanted };
     append_entry(broker, partition, Entry { what, only_in: None, now }).await
 }
 
@@ -170,13 +165,11 @@ async fn append_entry(
     pass_on(broker, partition, &entry, &result);
     drop(core);
     follow_up(broker, partition, &result);
-    if entry.is_for_nats() {
-        live::wake(broker, partition);
-    }
+    broker.taps.wake(broker, partition, entry.wanted());
     result
 }
 
-/// Called under the partition's lock, so that NATS subscribers get the log's order. A repeated batch was passed on before.
+/// Called under the partition's lock, so that those who tap it get the log's order. A repeated batch was passed on before.
 fn pass_on(
     broker: &Broker,
     partition: &PartitionHandle,
@@ -184,16 +177,11 @@ fn pass_on(
     result: &Result<Appended, AppendFailure>,
 ) {
     if let Ok(appended) = result
-        && let What::Batch { batch, onward: Onward::ToNats, .. } = &entry.what
+        && let What::Batch { batch, wanted, .. } = &entry.what
         && appended.duplicate.is_none()
     {
         let to = appended.base_offset.plus(i64::from(batch.header.last_offset_delta) + 1);
-        let range = LiveRange::new(appended.base_offset, to, batch.bytes.len());
-        let held = partition.reader.last_stable_offset() < partition.reader.high_watermark().offset();
-        let skipped = partition.live.push(range, &broker.nats.live().budget, held);
-        if skipped > 0 {
-            broker.nats.metrics().live.skipped.inc_by(skipped);
-        }
+        broker.taps.appended(partition, *wanted, (appended.base_offset, to), batch.bytes.len());
     }
 }
 
@@ -238,9 +226,7 @@ async fn append_on_worker(
         pass_on(&broker, &partition, &entry, &result);
         drop(core);
         follow_up(&broker, &partition, &result);
-        if entry.is_for_nats() {
-            live::wake(&broker, &partition);
-        }
+        broker.taps.wake(&broker, &partition, entry.wanted());
         result
     };
     // A worker that panicked has poisoned nothing but its own batch; the partition's invariants are asserted inside.

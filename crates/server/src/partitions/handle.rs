@@ -16,11 +16,11 @@ use tokio::sync::{Notify, oneshot};
 use crate::broker::wall_clock;
 use crate::cluster::{Links, Settled, Throttled};
 use crate::disk::ServerDisk;
-use crate::nats::live::LiveQueue;
 use crate::partitions::inbox::Inbox;
 use crate::partitions::sleep::Sleep;
 use crate::partitions::workers::Claim;
 use crate::peers::PeerError;
+use crate::taps::TapQueues;
 
 /// Why a partition cannot be used at all.
 #[derive(Clone, Debug)]
@@ -109,8 +109,8 @@ pub(crate) struct PartitionHandle {
     /// Set once writing stopped for good.
     pub(crate) halted: AtomicBool,
     policy: Mutex<Policy>,
-    /// What is still to be delivered to NATS subscribers.
-    pub(crate) live: LiveQueue,
+    /// What is still to be read for those who tap it.
+    pub(crate) taps: TapQueues,
 }
 
 /// Fetches that wait for the high watermark, each once, by the address of its `Notify`.
@@ -213,7 +213,7 @@ impl PartitionHandle {
             checkpoint_unwritten: AtomicBool::new(false),
             halted: AtomicBool::new(false),
             policy: Mutex::new(policy),
-            live: LiveQueue::default(),
+            taps: TapQueues::default(),
         }
     }
 

@@ -17,7 +17,7 @@ mod upkeep;
 mod workers;
 
 pub(crate) use append::{
-    AppendFailure, Onward, append, append_in_epoch, append_marker, append_verified, begin_verification,
+    AppendFailure, append, append_in_epoch, append_marker, append_verified, begin_verification,
     begin_verification_if_needed,
 };
 pub(crate) use flusher::Flusher;
@@ -26,6 +26,6 @@ pub(crate) use journal::Journal;
 pub(crate) use lost::replace_lost;
 pub(crate) use open::{OpenError, Opener, log_config, policy, with_index_built_again};
 pub(crate) use stepper::Stepper;
-pub(crate) use table::{PartitionSlot, Topic, TopicTable};
+pub(crate) use table::{FollowsTopics, PartitionSlot, Topic, TopicTable};
 pub(crate) use ticker::tick;
 pub(crate) use upkeep::{advance_log_start, close_all, keep_up};

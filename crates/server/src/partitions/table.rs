@@ -8,7 +8,6 @@ use tailrace_broker::config::{CompressionType, MessageTimestampType, TopicConfig
 use tailrace_records::{AppendRules, Compression, CompressionLevels, TimestampType};
 use tailrace_types::{TimestampMs, TopicId, TopicName};
 
-use crate::nats::TopicSubjects;
 use crate::partitions::handle::{Offline, PartitionHandle};
 
 /// One partition, usable or not.
@@ -41,8 +40,6 @@ pub(crate) struct Topic {
     /// `message.timestamp.type` is LogAppendTime.
     pub(crate) log_append_time: bool,
     pub(crate) partitions: Vec<PartitionSlot>,
-    /// Under which subjects its records appear to NATS clients.
-    pub(crate) nats: TopicSubjects,
     compression: Option<Compression>,
 }
 
@@ -56,7 +53,6 @@ impl Topic {
             image: Arc::clone(image),
             log_append_time: config.message_timestamp_type == MessageTimestampType::LogAppendTime,
             compression: target_compression(config.compression_type),
-            nats: TopicSubjects::new(image.name.as_str(), &config.tailrace_subjects),
             config,
             partitions,
         }
@@ -112,6 +108,12 @@ fn target_compression(setting: CompressionType) -> Option<Compression> {
         CompressionType::Lz4 => Some(Compression::Lz4),
         CompressionType::Zstd => Some(Compression::Zstd),
     }
+}
+
+/// Somebody who keeps something by topic.
+pub(crate) trait FollowsTopics: Send + Sync {
+    /// The topics are these from now on. Called before anybody else sees them, by one caller at a time: it must be quick.
+    fn follow(&self, topics: &TopicTable);
 }
 
 /// All topics at one moment.

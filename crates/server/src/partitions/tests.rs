@@ -15,8 +15,9 @@ use tailrace_records::{BatchBuilder, BatchOptions, Validated};
 use tailrace_replication::TransactionMarker;
 use tailrace_types::{ProducerEpoch, ProducerId};
 
-use super::{Onward, PartitionHandle, PartitionSlot, append, append_marker};
+use super::{PartitionHandle, PartitionSlot, append, append_marker};
 use crate::broker::Broker;
+use crate::taps::Wanted;
 use crate::{Server, ServerDisk, Startup, start};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -71,7 +72,15 @@ impl Rig {
         builder.push(self.broker.now(), None, Some(value.as_bytes()), &[]).unwrap();
         let (header, bytes) = builder.build_with_header();
         let (now, batch) = (self.broker.now(), Validated { header, bytes });
-        append(&self.broker, &self.handle, batch, now, Onward::ToNats).await.unwrap();
+        append(&self.broker, &self.handle, batch, now, self.wanted()).await.unwrap();
+    }
+
+    fn wanted(&self) -> Wanted {
+        let topic = self.broker.topics().by_name("t").unwrap();
+        let wanted = self.broker.taps.wanted(&topic, None);
+        // What NATS subscribers have heard already is not for them again.
+        assert_eq!(self.broker.taps.wanted(&topic, Some(crate::nats::NAME)), Wanted::BY_NOBODY);
+        wanted
     }
 
     async fn end(&self, producer: i64, committed: bool) {

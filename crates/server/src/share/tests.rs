@@ -11,9 +11,8 @@ use tailrace_types::{Offset, ProducerEpoch, ProducerId, TimestampMs, TopicId};
 use tempfile::TempDir;
 
 use super::*;
-use crate::partitions::{
-    Onward, PartitionHandle, append, append_marker, append_verified, begin_verification,
-};
+use crate::partitions::{PartitionHandle, append, append_marker, append_verified, begin_verification};
+use crate::taps::Wanted;
 use crate::{Server, ServerDisk, Startup, start};
 
 struct Rig {
@@ -76,11 +75,11 @@ impl Rig {
         let (broker, handle) = (self.broker(), self.handle());
         let (batch, now) = (Validated { header, bytes }, broker.now());
         let appended = match producer {
-            None => append(broker, &handle, batch, now, Onward::Nowhere).await,
+            None => append(broker, &handle, batch, now, Wanted::BY_NOBODY).await,
             // As if the transaction's coordinator had been asked.
             Some(_) => {
                 let guard = begin_verification(&handle, &header, false, now).await.unwrap();
-                append_verified(broker, &handle, (batch, guard), now, Onward::Nowhere).await
+                append_verified(broker, &handle, (batch, guard), now, Wanted::BY_NOBODY).await
             }
         };
         let appended = appended.unwrap();

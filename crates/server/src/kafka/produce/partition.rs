@@ -13,7 +13,7 @@ use super::refusal::PartitionRefusal;
 use super::transaction::{Transaction, header};
 use crate::broker::Broker;
 use crate::kafka::Context;
-use crate::partitions::{Onward, PartitionHandle, PartitionSlot, Topic, append};
+use crate::partitions::{PartitionHandle, PartitionSlot, Topic, append};
 
 /// `acks` of a producer that waits for a majority.
 const ALL: i16 = -1;
@@ -61,14 +61,14 @@ pub(super) async fn append_to_partition(
     })?;
     let batch = batch.map_err(|error| PartitionRefusal::of_batch(&error, handle.reader.log_start()))?;
     let (bytes, records) = (batch.bytes.len() as u64, batch.header.record_count.max(0).unsigned_abs());
-    // Those who listen get the records from the log, later: only whether anybody might is looked at here.
-    let onward = if broker.nats.listens_to(topic) { Onward::ToNats } else { Onward::Nowhere };
+    // Those who tap the topic get the records from the log, later: only whether anybody might is looked at here.
+    let wanted = broker.taps.wanted(topic, None);
     let appended = match (batch.header.attributes.is_transactional(), transaction) {
         (false, _) => {
-            let appended = append(broker, handle, batch, now, onward).await;
+            let appended = append(broker, handle, batch, now, wanted).await;
             appended.map_err(|failure| PartitionRefusal::of_append(failure, handle.reader.log_start()))?
         }
-        (true, Some(transaction)) => transaction.append(context, handle, (batch, guard), now, onward).await?,
+        (true, Some(transaction)) => transaction.append(context, handle, (batch, guard), now, wanted).await?,
         (true, None) => return Err(without_transaction()),
     };
     if appended.duplicate.is_none() {

@@ -19,9 +19,10 @@ use crate::kafka::Context;
 use crate::kafka::commands::Refusal;
 use crate::kafka::transactions::{ADDS_PARTITIONS_FROM, add_partitions, verify_partition};
 use crate::partitions::{
-    AppendFailure, Onward, PartitionHandle, PartitionSlot, append, append_verified, begin_verification,
+    AppendFailure, PartitionHandle, PartitionSlot, append, append_verified, begin_verification,
     begin_verification_if_needed,
 };
+use crate::taps::Wanted;
 
 /// First version of Produce whose clients know TRANSACTION_ABORTABLE (KIP-890).
 const ABORTABLE_FROM: i16 = 11;
@@ -117,13 +118,13 @@ impl Transaction {
         handle: &Arc<PartitionHandle>,
         (batch, guard): (Validated, Option<VerificationGuard>),
         now: TimestampMs,
-        onward: Onward,
+        wanted: Wanted,
     ) -> Result<Appended, PartitionRefusal> {
         let broker = &context.broker;
         let refusal = |failure| PartitionRefusal::of_append(failure, handle.reader.log_start());
         let mut result = match guard {
-            Some(guard) => append_verified(broker, handle, (batch.clone(), guard), now, onward).await,
-            None => append(broker, handle, batch.clone(), now, onward).await,
+            Some(guard) => append_verified(broker, handle, (batch.clone(), guard), now, wanted).await,
+            None => append(broker, handle, batch.clone(), now, wanted).await,
         };
         let adds_partition = context.version() >= ADDS_PARTITIONS_FROM;
         for _ in 0..VERIFICATIONS_MAX {
@@ -134,7 +135,7 @@ impl Transaction {
                 begin_verification(handle, &batch.header, adds_partition, now).await.map_err(refusal)?;
             let who = (self.id.as_str(), producer(&batch.header));
             verify_partition(context, who, handle.id.clone(), adds_partition, ABORTABLE_FROM).await?;
-            result = append_verified(broker, handle, (batch.clone(), guard), now, onward).await;
+            result = append_verified(broker, handle, (batch.clone(), guard), now, wanted).await;
         }
         result.map_err(refusal)
     }

@@ -32,11 +32,12 @@ pub(crate) use self::bindings::{Binding, Bindings};
 use self::lanes::{Lane, Lanes};
 pub(crate) use self::metrics::CaptureMetrics;
 use crate::broker::{Broker, wall_clock};
+use crate::nats::NAME;
 use crate::nats::capture::acks::{Failure, Replies};
 use crate::nats::capture::demands::{Unmet, unmet_of};
 use crate::nats::capture::forward::Forwards;
 use crate::nats::mapping::RecordScratch;
-use crate::partitions::{Onward, PartitionHandle, PartitionSlot, Topic, append};
+use crate::partitions::{PartitionHandle, PartitionSlot, Topic, append};
 
 /// Batches above this size are compressed on a worker thread: it takes longer than an event loop may be kept from its other
 /// connections.
@@ -214,7 +215,9 @@ async fn store(
         return Err(Failure::TooLarge);
     }
     let size = bytes.len() as u64;
-    let appended = append(broker, handle, Validated { header, bytes }, now, Onward::Nowhere).await?;
+    // Subscribers had it when it was published.
+    let wanted = broker.taps.wanted(topic, Some(NAME));
+    let appended = append(broker, handle, Validated { header, bytes }, now, wanted).await?;
     broker.dirty.appended(size);
     Ok((appended, size))
 }

@@ -9,7 +9,8 @@ use tailrace_types::GroupId;
 
 use super::wire::{self, Answer};
 use crate::broker::Broker;
-use crate::partitions::{AppendFailure, Onward, PartitionHandle, PartitionSlot, Topic, WaitOutcome, append};
+use crate::nats::NAME;
+use crate::partitions::{AppendFailure, PartitionHandle, PartitionSlot, Topic, WaitOutcome, append};
 use crate::peers::RequestError;
 
 /// Answers another node. What was begun is finished, whether it waits or not.
@@ -64,8 +65,9 @@ async fn append_all(
             Err(reason) => return (all, Some(Ended::Refused(reason))),
         };
         let size = bytes.len() as u64;
-        // Live subscribers had it when it was published.
-        let done = append(broker, handle, Validated { header, bytes }, broker.now(), Onward::Nowhere).await;
+        // Subscribers had it when it was published.
+        let wanted = broker.taps.wanted(topic, Some(NAME));
+        let done = append(broker, handle, Validated { header, bytes }, broker.now(), wanted).await;
         match done {
             Ok(appended) => {
                 if appended.duplicate.is_none() {

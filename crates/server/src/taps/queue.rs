@@ -1,4 +1,4 @@
-//! Ranges of one partition that wait for their delivery, and the bound of all partitions together.
+//! Ranges of one partition that wait to be read for a sink, and the bound of all partitions together.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ const HELD_PART: u64 = 4;
 
 /// Whole batches of one partition, one behind the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LiveRange {
+pub(crate) struct TapRange {
     pub(crate) from: Offset,
     /// One past the last.
     pub(crate) to: Offset,
@@ -29,7 +29,7 @@ pub(crate) struct LiveRange {
     pub(crate) bytes: u64,
 }
 
-impl LiveRange {
+impl TapRange {
     /// The range of one batch.
     pub(crate) fn new(from: Offset, to: Offset, bytes: usize) -> Self {
         Self { from, to, bytes: (bytes as u64).max(RANGE_BYTES_MIN) }
@@ -40,14 +40,15 @@ impl LiveRange {
     }
 }
 
-/// Bytes that wait, of all partitions.
+/// Bytes that wait for one sink, of all partitions.
 #[derive(Debug)]
-pub(crate) struct LiveBudget {
+pub(crate) struct TapBudget {
     waiting: AtomicU64,
     max: u64,
 }
 
-impl LiveBudget {
+impl TapBudget {
+    /// At most `max` bytes wait; what is more is skipped, the oldest first.
     pub(crate) fn new(max: u64) -> Self {
         Self { waiting: AtomicU64::new(0), max }
     }
@@ -78,23 +79,23 @@ impl LiveBudget {
     }
 }
 
-/// The queue of one partition. Filled under the partition's lock, emptied by one task at a time.
+/// The queue of one partition for one sink. Filled under the partition's lock, emptied by one task at a time.
 #[derive(Debug, Default)]
-pub(crate) struct LiveQueue(Mutex<Queue>);
+pub(crate) struct TapQueue(Mutex<Queue>);
 
 #[derive(Debug, Default)]
 struct Queue {
-    ranges: VecDeque<LiveRange>,
+    ranges: VecDeque<TapRange>,
     /// Of all ranges.
     bytes: u64,
     /// A task is busy with this partition.
     running: bool,
 }
 
-impl LiveQueue {
+impl TapQueue {
     /// Adds what was just appended. Returns the number of records that are skipped for it: the oldest of this partition, if as
     /// much waits as may. `held`: an undecided transaction lies before it.
-    pub(crate) fn push(&self, range: LiveRange, budget: &LiveBudget, held: bool) -> u64 {
+    pub(crate) fn push(&self, range: TapRange, budget: &TapBudget, held: bool) -> u64 {
         let mut queue = self.lock();
         budget.take(range.bytes);
         queue.bytes += range.bytes;
@@ -125,7 +126,7 @@ impl LiveQueue {
     }
 
     /// The oldest range, whose bytes are to be released when it is done. With `None` the task's work is over.
-    pub(crate) fn next(&self) -> Option<LiveRange> {
+    pub(crate) fn next(&self) -> Option<TapRange> {
         let mut queue = self.lock();
         let next = queue.ranges.pop_front();
         queue.bytes -= next.map_or(0, |range| range.bytes);
@@ -146,13 +147,13 @@ impl LiveQueue {
 mod tests {
     use super::*;
 
-    fn range(from: i64, to: i64, bytes: usize) -> LiveRange {
-        LiveRange::new(Offset(from), Offset(to), bytes)
+    fn range(from: i64, to: i64, bytes: usize) -> TapRange {
+        TapRange::new(Offset(from), Offset(to), bytes)
     }
 
     #[test]
     fn neighbours_are_joined_and_come_out_in_order() {
-        let (queue, budget) = (LiveQueue::default(), LiveBudget::new(1 << 30));
+        let (queue, budget) = (TapQueue::default(), TapBudget::new(1 << 30));
         for (from, to) in [(0, 2), (2, 5), (7, 8)] {
             assert_eq!(queue.push(range(from, to, 1000), &budget, false), 0);
         }
@@ -164,7 +165,7 @@ mod tests {
 
     #[test]
     fn one_task_at_a_time() {
-        let (queue, budget) = (LiveQueue::default(), LiveBudget::new(1 << 30));
+        let (queue, budget) = (TapQueue::default(), TapBudget::new(1 << 30));
         assert!(!queue.begin());
         queue.push(range(0, 1, 1), &budget, false);
         assert!(queue.begin());
@@ -180,7 +181,7 @@ mod tests {
 
     #[test]
     fn the_oldest_is_skipped_when_too_much_waits() {
-        let (queue, budget) = (LiveQueue::default(), LiveBudget::new(600_000));
+        let (queue, budget) = (TapQueue::default(), TapBudget::new(600_000));
         assert_eq!(queue.push(range(0, 10, 200_000), &budget, false), 0);
         assert_eq!(queue.push(range(10, 20, 200_000), &budget, false), 0);
         assert_eq!(queue.push(range(20, 30, 200_000), &budget, false), 0);
@@ -194,7 +195,7 @@ mod tests {
 
     #[test]
     fn an_open_transaction_does_not_take_the_room_of_other_partitions() {
-        let (held, other, budget) = (LiveQueue::default(), LiveQueue::default(), LiveBudget::new(800_000));
+        let (held, other, budget) = (TapQueue::default(), TapQueue::default(), TapBudget::new(800_000));
         assert_eq!(held.push(range(0, 10, 150_000), &budget, true), 0);
         assert_eq!(held.push(range(10, 20, 150_000), &budget, true), 10);
         for n in 0..4 {

@@ -1,0 +1,141 @@
+//! Reads what waits for a sink back from the log, once it is committed.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tailrace_log::{DamagedRange, LogError};
+use tailrace_types::Offset;
+
+use super::{Committed, NotTaken, Sink, TapRange};
+use crate::broker::Broker;
+use crate::damaged;
+use crate::partitions::{PartitionHandle, WaitOutcome};
+use crate::residency::is_resident;
+
+/// Bytes read from a log at a time; at least one batch.
+const PIECE_BYTES: u64 = 256 * 1024;
+
+/// Pieces up to this size are read on the event loop if they are in memory.
+const READ_INLINE_BYTES: u64 = 64 * 1024;
+
+/// While the log is being exchanged for another replica's, it is looked at so often, and for so long.
+const EXCHANGE_PAUSE: Duration = Duration::from_millis(10);
+const EXCHANGE_MAX: Duration = Duration::from_secs(10);
+
+/// Why a range did not reach its sink, or not to its end.
+#[derive(Debug)]
+#[expect(dead_code, reason = "shown in the log")]
+enum Skipped {
+    /// The partition was deleted, or takes no writes any more, or the server is stopping.
+    Gone,
+    Log(LogError),
+    Disk(std::io::Error),
+    NotTaken(NotTaken),
+}
+
+/// Reads one range after the other for the sink of this number, until there is none.
+pub(super) async fn run(broker: Arc<Broker>, partition: Arc<PartitionHandle>, number: usize) {
+    let taps = &broker.taps;
+    let (sink, queue) = (&taps.0[number].sink, taps.queue(&partition, number));
+    let mut stopping = broker.stopping.subscribe();
+    while let Some(range) = queue.next() {
+        let delivered = tokio::select! {
+            delivered = deliver(&broker, &partition, number, range) => delivered,
+            () = Broker::stopped(&mut stopping) => Err(Skipped::Gone),
+        };
+        sink.budget().release(range.bytes);
+        if let Err(skipped) = delivered {
+            let (id, name) = (&partition.id, sink.name());
+            tracing::debug!(partition = %id, ?range, ?skipped, "what was appended has not reached {name}");
+            sink.skipped(range.records());
+        }
+    }
+}
+
+async fn deliver(
+    broker: &Arc<Broker>,
+    partition: &Arc<PartitionHandle>,
+    number: usize,
+    range: TapRange,
+) -> Result<(), Skipped> {
+    let tap = &broker.taps.0[number];
+    let mut intake = Arc::clone(&tap.sink).begin();
+    let mut at = range.from;
+    let exchanged_until = Instant::now() + EXCHANGE_MAX;
+    while at < range.to {
+        if let Some(stable) = partition.wait_stable(at.plus(1)) {
+            let outcome = stable.await.map_err(|_| Skipped::Gone)?;
+            if outcome != WaitOutcome::Committed {
+                return Err(Skipped::Gone);
+            }
+        }
+        let topic = broker.topics().by_name(partition.id.topic.as_str()).ok_or(Skipped::Gone)?;
+        // Whoever listened may have gone meanwhile: then nothing is read.
+        if !tap.sink.wants(&topic) {
+            return Ok(());
+        }
+        // It is closed by nobody.
+        let _permit = tap.pieces.acquire().await.map_err(|_| Skipped::Gone)?;
+        let upto = partition.reader.last_stable_offset().min(range.to);
+        // What retention has deleted meanwhile is gone.
+        at = at.max(partition.reader.log_start());
+        let read = match read(partition, at, upto).await {
+            Err(Skipped::Log(LogError::BeingExchanged)) if exchanged_until > Instant::now() => {
+                tokio::time::sleep(EXCHANGE_PAUSE).await;
+                continue;
+            }
+            Err(Skipped::Log(error)) => match damaged::met(partition, at, &error) {
+                // Nothing is held up until it is mended: what comes late is not live.
+                Some(range) => {
+                    let next = range.end_offset.min(upto).max(at.plus(1));
+                    skip_damaged(&*tap.sink, partition, (at, next), &range);
+                    at = next;
+                    continue;
+                }
+                None => return Err(Skipped::Log(error)),
+            },
+            read => read?,
+        };
+        match read {
+            Some((piece, next)) => {
+                intake.take(&topic, &piece).await.map_err(Skipped::NotTaken)?;
+                at = next;
+            }
+            // The stable part ends within a batch: the log start does.
+            None => at = at.max(upto),
+        }
+    }
+    Ok(())
+}
+
+fn skip_damaged(
+    sink: &dyn Sink,
+    partition: &PartitionHandle,
+    skipped: (Offset, Offset),
+    range: &DamagedRange,
+) {
+    sink.skipped(u64::try_from(skipped.1.get() - skipped.0.get()).unwrap_or(0));
+    let name = sink.name();
+    tracing::warn!(partition = %partition.id, "kept from {name}, because it is damaged: {range}");
+}
+
+/// Whole batches from `at` on, and where the next ones begin. `None` if there are none left.
+async fn read(
+    partition: &Arc<PartitionHandle>,
+    at: Offset,
+    to: Offset,
+) -> Result<Option<(Committed, Offset)>, Skipped> {
+    let slice = partition.reader.read_committed(at, to, PIECE_BYTES, true).map_err(Skipped::Log)?;
+    let Some((slice, aborted)) = slice else { return Ok(None) };
+    let (position, size, next) = (slice.position, u64::from(slice.bytes), slice.next_offset);
+    let quick = size <= READ_INLINE_BYTES && is_resident(slice.log_file(), position, size);
+    let bytes: std::io::Result<Bytes> = if quick {
+        slice.read()
+    } else {
+        let read = tokio::task::spawn_blocking(move || slice.read()).await;
+        read.map_err(|_| Skipped::Gone)?
+    };
+    let bytes = bytes.map_err(Skipped::Disk)?;
+    Ok(Some((Committed { bytes, from: at, aborted }, next)))
+}
