@@ -1,6 +1,7 @@
 """Differences that are known and documented. The list must shrink: one that a long run does not meet any more is named.
 
-Each has where it is documented, and says of an operation with both answers whether it is the one.
+Each has where it is documented, and says of an operation with both answers whether it is the one. Behind one that `parts` the servers they
+hold different things, and the conversation ends.
 """
 
 
@@ -11,12 +12,17 @@ def beside(kafka, tailrace, *indexes):
     return all(index in indexes or one == other for index, (one, other) in enumerate(zip(kafka, tailrace)))
 
 
+# `share.delivery.count.limit`
+DELIVERIES_MAX = 5
 KNOWN = []
+PARTING = set()
 
 
-def known(name, where):
+def known(name, where, parts=False):
     def add(matches):
         KNOWN.append((name, where, matches))
+        if parts:
+            PARTING.add(name)
         return matches
     return add
 
@@ -41,6 +47,14 @@ def producers_without_records(name, arguments, kafka, tailrace):
 @known("the newest time of records that were deleted", "docs/kafka.md: Kafka may name an offset below the log start")
 def time_of_deleted_records(name, arguments, kafka, tailrace):
     return name == "list_offsets" and arguments["timestamp"] == -3 and kafka[0] == 0 and kafka[1] >= 0 and tailrace == [0, -1]
+
+
+@known("how few come of what was delivered often", "docs/share-groups.md: half of what lies there in a row, not of what was once given out together", parts=True)
+def few_of_often_delivered(name, arguments, kafka, tailrace):
+    if name != "share_fetch" or len(kafka) != 3 or len(tailrace) != 3 or kafka[0] or tailrace[0]:
+        return False
+    few, more = sorted((kafka[1], tailrace[1]), key=len)
+    return 0 < len(few) < len(more) and more[:len(few)] == few and few[0][1] > DELIVERIES_MAX // 2
 
 
 def which(operation, kafka, tailrace):

@@ -53,6 +53,8 @@ class Play:
             if name is None:
                 return Difference(number, operation, kafka, tailrace)
             self.met[name] += 1
+            if name in known.PARTING:
+                return None
         return None
 
     def shrink(self, operations, difference, seconds):

@@ -4,7 +4,7 @@ from records import seen
 from side import GROUP_KEY, Gone
 from groups import JOIN_EPOCH, LEAVE_EPOCH
 
-LAST_SESSION_EPOCH, NOT_LEADER_OR_FOLLOWER = -1, 6
+RELEASE, LAST_SESSION_EPOCH, NOT_LEADER_OR_FOLLOWER = 2, -1, 6
 GROUP_RESOURCE, SETTLE_SECONDS_MAX = 32, 8
 FETCHES, FETCHES_AFTER_A_RESTART = 3, 30
 
@@ -46,8 +46,11 @@ class Shares:
         return [answer["ErrorCode"], "moves" if how != "leave" and answer["MemberEpoch"] else answer["MemberEpoch"]]
 
     def share_end_session(self, g, known):
-        """As clients do before they leave. Kafka keeps what is acquired until its lock ends otherwise, tailrace gives it back."""
+        """As clients do before they leave. Kafka keeps what is acquired until its lock ends otherwise, tailrace gives it back. What lies in
+        partitions that the session has forgotten is released by name: Kafka forgets who holds it."""
         if known["session"]:
+            for t, p, first, last in known.pop("held", []):
+                self.share_acknowledge(g, known, t, p, first, last, RELEASE)
             self.call("ShareAcknowledge", 1, {"GroupId": self.group_name(g), "MemberId": known["id"], "ShareSessionEpoch": LAST_SESSION_EPOCH, "Topics": []})
             known["session"], known["fetches"] = 0, []
 
@@ -109,6 +112,8 @@ class Shares:
             if not rows or not (rows[0]["ErrorCode"] or rows[0]["AcquiredRecords"]):
                 continue
             acquired = [[one["FirstOffset"], one["LastOffset"], one["DeliveryCount"]] for one in rows[0]["AcquiredRecords"] or []]
+            if says is None:
+                known.setdefault("held", []).extend([t, p, first, last] for first, last, _ in acquired)
             codes = [self.share_acknowledge(g, known, t, p, first, last, says) for first, last, _ in acquired] if says else []
             # Kafka's leader finds out when it writes that offsets were deleted. It gives out the records once more.
             if NOT_LEADER_OR_FOLLOWER not in codes:
