@@ -1,6 +1,5 @@
 //! Requests of the Kafka protocol from node to node: answered by the same handlers as a client's.
 
-use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,16 +47,20 @@ pub(crate) async fn ask<R: Request>(
     Ok(response)
 }
 
-/// Answers a request of another node.
-pub(super) async fn serve(broker: &Arc<Broker>, body: Bytes) -> Result<Bytes, RequestError> {
+/// Answers a request of the node `from`.
+pub(super) async fn serve(
+    broker: &Arc<Broker>,
+    from: Option<NodeId>,
+    body: Bytes,
+) -> Result<Bytes, RequestError> {
+    let from = from.ok_or(RequestError::NotServed)?;
     let failed = |reason: String| RequestError::Failed(reason);
     let header = RequestHeader::decode(&mut Reader::new(body.clone()));
     let header = header.map_err(|error| failed(error.to_string()))?;
     if !SERVED.contains(&header.api_key) {
         return Err(RequestError::NotServed);
     }
-    let nobody = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-    let session = Arc::new(ClientSession::new(nobody, nobody));
+    let session = Arc::new(ClientSession::of_node(from));
     let frame = RequestFrame { body, reservation: None };
     let closed = |_| failed("the request makes no sense".to_owned());
     let parts = match decide(Arc::clone(broker), session, frame).await.map_err(closed)? {

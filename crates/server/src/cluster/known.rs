@@ -10,9 +10,9 @@ use tailrace_types::{NodeId, Offset, TopicId};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::leaders::leader_of;
 use crate::broker::Broker;
 use crate::controller::Executed;
-use crate::kafka::place::leader_of;
 use crate::peers::RequestKind;
 
 /// How long a client waits for nodes that do not follow. What it asked for is done all the same.

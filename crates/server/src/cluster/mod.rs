@@ -2,6 +2,7 @@
 //! the controller or as a leader.
 //!
 //! - `join`: founding a cluster and joining one. `identity`: what the data folder remembers of it.
+//! - `leaders`: who leads what.
 //! - `receiver`: everything that arrives over the links of `crate::peers`. `links`: the way out, and who leads which partition.
 //! - `forward`, `kafka`: commands and requests from node to node. `known`: waits until all nodes know of a change.
 //! - `throttle`: how fast new replicas are brought up to date.
@@ -13,6 +14,7 @@ mod identity;
 mod join;
 mod kafka;
 mod known;
+pub(crate) mod leaders;
 mod links;
 mod liveness;
 mod membership;

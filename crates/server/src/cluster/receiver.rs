@@ -214,7 +214,7 @@ impl PeerReceiver for Receiver {
                 (_, None) => Err(RequestError::Failed("the node is starting".to_owned())),
                 (RequestKind::Join, Some(broker)) => join::admit(&broker, from, &body).await,
                 (RequestKind::Command, Some(broker)) => Ok(forward::execute(&broker, &body).await),
-                (RequestKind::Kafka, Some(broker)) => kafka::serve(&broker, body).await,
+                (RequestKind::Kafka, Some(broker)) => kafka::serve(&broker, from, body).await,
                 (RequestKind::Chunk, Some(broker)) => chunk::serve(&broker, body).await,
                 (RequestKind::Share, Some(broker)) => Ok(share::peer::serve(&broker, &body).await),
                 (RequestKind::Known, Some(broker)) => {

@@ -15,8 +15,8 @@ use tokio::task::JoinSet;
 use super::shard::{MarkerFailure, Pending, Shard};
 use super::{CoordinatorFailure, SteadyClock};
 use crate::broker::Broker;
+use crate::cluster::leaders::leader_of;
 use crate::controller::CommandError;
-use crate::kafka::place::leader_of;
 use crate::partitions::{Awaited, PartitionSlot};
 
 /// Work that is being done.

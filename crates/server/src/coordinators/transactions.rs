@@ -27,7 +27,7 @@ use tailrace_types::{LeaderEpoch, NodeId, TopicPartition};
 use super::runtime::{Kind, Performed};
 use super::{CoordinatorFailure, MarkerFailure, Runtime, elsewhere};
 use crate::broker::Broker;
-use crate::kafka::place;
+use crate::cluster::leaders::leader_of;
 use crate::partitions::{AppendFailure, Awaited, PartitionHandle, PartitionSlot, WaitOutcome, append_marker};
 
 /// Pauses between two attempts: the first, and the longest; each is twice the one before.
@@ -248,7 +248,7 @@ fn by_leader(broker: &Broker, partitions: Partitions) -> (Partitions, HashMap<No
     let (mut here, mut elsewhere) = (BTreeSet::new(), HashMap::<NodeId, Partitions>::new());
     for partition in partitions {
         let topic = broker.topics().by_name(partition.topic.as_str());
-        let leader = topic.and_then(|topic| place::leader_of(broker, &topic, partition.partition.0));
+        let leader = topic.and_then(|topic| leader_of(broker, &topic, partition.partition.0));
         match leader.map(|(node, _)| node).filter(|node| *node != broker.node()) {
             Some(node) => drop(elsewhere.entry(node).or_default().insert(partition)),
             None => drop(here.insert(partition)),

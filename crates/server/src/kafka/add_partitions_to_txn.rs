@@ -105,7 +105,7 @@ fn begin(
     let mut refused = BTreeMap::new();
     for topic in &transaction.topics {
         for &index in &topic.partitions {
-            match find(&table, &topic.name, index, context.session.is_node()) {
+            match find(&table, &topic.name, index, context.session.node().is_some()) {
                 Ok(partition) => drop(partitions.insert(partition)),
                 Err(code) => drop(refused.insert((topic.name.as_str(), index), code)),
             }

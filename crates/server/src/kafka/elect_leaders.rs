@@ -13,8 +13,9 @@ use tailrace_kafka_wire::messages::elect_leaders_response::{
 use tailrace_types::{GroupId, NodeId, PartitionId};
 
 use crate::cluster;
+use crate::cluster::leaders::leader_of;
+use crate::kafka::Context;
 use crate::kafka::commands::{ITEMS_MAX, Refusal};
-use crate::kafka::{Context, place};
 
 /// Kinds of election: the preferred replica, or any that is left.
 const PREFERRED: i8 = 0;
@@ -139,7 +140,7 @@ async fn elect_one(context: &Context, name: &str, number: i32, kind: i8) -> Resu
     let Some(partition) = image.topic(name).and_then(|topic| topic.partition(PartitionId(number))) else {
         return missing(format!("No such partition as {name}-{number}"));
     };
-    let leader = place::leader_of(broker, &topic, number).map(|(node, _)| node);
+    let leader = leader_of(broker, &topic, number).map(|(node, _)| node);
     let not_needed = |reason: &str| Err(Refusal::new(ErrorCode::ElectionNotNeeded, reason));
     let (Some(leader), Some(preferred)) = (leader, partition.replicas.first().copied()) else {
         let message =
@@ -155,7 +156,7 @@ async fn elect_one(context: &Context, name: &str, number: i32, kind: i8) -> Resu
     let group = GroupId { topic: topic.id, partition: PartitionId(number) };
     let handed = if leader == broker.node() {
         cluster::hand_to(broker, group, preferred).await
-    } else if context.session.is_node() {
+    } else if context.session.node().is_some() {
         // It was asked of this node as the leader, which it is not any more.
         false
     } else {

@@ -10,8 +10,8 @@ use tailrace_types::Offset;
 
 use crate::broker::Broker;
 use crate::cluster;
+use crate::cluster::leaders::leader_of;
 use crate::kafka::lookup::online;
-use crate::kafka::place::leader_of;
 use crate::partitions::Topic;
 
 /// How long the leader may take.

@@ -10,6 +10,7 @@ use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::find_coordinator_request::FindCoordinatorRequest;
 use tailrace_kafka_wire::messages::find_coordinator_response::{Coordinator, FindCoordinatorResponse};
 
+use crate::cluster::leaders::leader_of;
 use crate::kafka::Context;
 use crate::kafka::commands::ITEMS_MAX;
 use crate::kafka::place::{self, NodeAddress};
@@ -68,7 +69,7 @@ async fn coordinator(context: &Context, kind: i8, key: &str) -> Coordinator {
     let leader = match partition {
         Ok(partition) => {
             let topic = broker.topics().by_name(topic);
-            topic.and_then(|topic| place::leader_of(broker, &topic, partition))
+            topic.and_then(|topic| leader_of(broker, &topic, partition))
         }
         Err(failure) => return unavailable(&failure.to_string()),
     };

@@ -8,8 +8,9 @@ use tailrace_kafka_wire::messages::{
     fetch_response, produce_response, share_acknowledge_response, share_fetch_response,
 };
 
+use crate::cluster::leaders::leader_of;
 use crate::kafka::Context;
-use crate::kafka::place::{NodeAddress, leader_of, nodes};
+use crate::kafka::place::{NodeAddress, nodes};
 use crate::partitions::Topic;
 
 /// First version of Fetch whose answer can name the leader, and first one with its address.

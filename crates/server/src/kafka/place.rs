@@ -2,10 +2,10 @@
 
 use tailrace_broker::MetadataImage;
 use tailrace_kafka_wire::ErrorCode;
-use tailrace_types::{GroupId, LeaderEpoch, NodeId, PartitionId};
+use tailrace_types::{GroupId, NodeId, PartitionId};
 
 use crate::broker::Broker;
-use crate::controller::log::GROUP as CONTROLLER;
+use crate::cluster::leaders::{controller as controller_of, leader};
 use crate::kafka::Context;
 use crate::partitions::{PartitionSlot, Topic};
 
@@ -122,34 +122,7 @@ pub(crate) fn place(
     place
 }
 
-/// Who leads a group now, as far as this node knows.
-fn leader(
-    broker: &Broker,
-    image: &MetadataImage,
-    group: GroupId,
-    slot: &PartitionSlot,
-) -> Option<(NodeId, LeaderEpoch)> {
-    if let Some(epoch) = slot.handle().and_then(|handle| handle.leads()) {
-        return Some((broker.node(), epoch));
-    }
-    let known = broker.links.leader(group)?;
-    let node = known.replica.node();
-    // A node that died is gone from here at once. Clients that are told "none" ask again soon; told of a leader that does not answer,
-    // some of them wait for seconds.
-    let is_there = broker.links.peers().is_some_and(|peers| peers.is_up(node));
-    (node != broker.node() && is_there && image.is_live(node)).then_some((node, known.epoch))
-}
-
-/// Who leads a topic's partition.
-pub(crate) fn leader_of(broker: &Broker, topic: &Topic, index: i32) -> Option<(NodeId, LeaderEpoch)> {
-    let slot = topic.partition(index)?;
-    leader(broker, &broker.image(), GroupId { topic: topic.id, partition: PartitionId(index) }, slot)
-}
-
 /// The node that leads the metadata log; -1 if that is not known.
 pub(crate) fn controller(broker: &Broker) -> i32 {
-    if broker.controller.handle().leads().is_some() {
-        return broker.node().get();
-    }
-    broker.links.leader(CONTROLLER).map_or(-1, |leader| leader.replica.node().get())
+    controller_of(broker).map_or(-1, NodeId::get)
 }

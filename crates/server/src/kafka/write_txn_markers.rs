@@ -72,7 +72,7 @@ async fn append_one(context: &Context, topic: &str, index: i32, marker: Transact
     let handle = online_by_name(&broker.topics(), topic, index)?;
     match append_any_marker(broker, &handle, marker).await {
         Ok(committed_at) => {
-            if !context.session.is_node() {
+            if context.session.node().is_none() {
                 tracing::info!(
                     peer = %context.session.peer, partition = %handle.id, producer = %marker.producer_id,
                     epoch = %marker.producer_epoch, committed = marker.committed,
