@@ -49,6 +49,15 @@ def time_of_deleted_records(name, arguments, kafka, tailrace):
     return name == "list_offsets" and arguments["timestamp"] == -3 and kafka[0] == 0 and kafka[1] >= 0 and tailrace == [0, -1]
 
 
+@known("groups that hold nothing", "docs/groups.md: forgotten at once, by Kafka with its next look at what has expired")
+def empty_groups(name, arguments, kafka, tailrace):
+    if name == "describe_group":
+        return kafka == [0, "Empty", "", "", []] and tailrace[1] == "Dead"
+    if name == "list_groups" and kafka[0] == 0 and tailrace[0] == 0:
+        return [row for row in kafka[1] if row in tailrace[1] or row[2] != "Empty"] == tailrace[1]
+    return False
+
+
 @known("how few come of what was delivered often", "docs/share-groups.md: half of what lies there in a row, not of what was once given out together", parts=True)
 def few_of_often_delivered(name, arguments, kafka, tailrace):
     if name != "share_fetch" or len(kafka) != 3 or len(tailrace) != 3 or kafka[0] or tailrace[0]:
