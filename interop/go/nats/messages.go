@@ -25,7 +25,8 @@ func messageTests() {
 	run(true, "headers", headers)
 	run(true, "messages of 1 MiB, and none larger", large)
 	run(true, "unsubscribe", unsubscribe)
-	run(true, "many subscriptions", func() { manySubscriptions(10_000 * scale) })
+	// tailrace.nats.max.subscriptions is 65,536.
+	run(true, "many subscriptions", func() { manySubscriptions(6_000 * scale) })
 	run(true, "order between two connections", func() { inOrder(50_000 * scale) })
 	run(true, "fan-out", func() { fanOut(20, 2000*scale) })
 	run(true, "drain", drain)
