@@ -6,6 +6,7 @@
 
 mod appending;
 mod ballot;
+mod barrier;
 #[cfg(feature = "deliberate-bugs")]
 mod bugs;
 mod chunk;
@@ -42,6 +43,7 @@ pub mod fuzzing {
 
 pub use appending::{Fate, ProposeError};
 pub use ballot::{REPLICAS_MAX, owner};
+pub use barrier::Barrier;
 #[cfg(feature = "deliberate-bugs")]
 pub use bugs::DeliberateBug;
 pub use chunk::{CHUNK_BYTES_MAX, ChunkReader, ChunkRequest};

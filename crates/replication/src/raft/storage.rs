@@ -23,6 +23,8 @@ const ENTRY_OVERHEAD_BYTES: u64 = 32;
 const MEMBERS: u8 = 1;
 /// First byte of what it holds of a new log start; the offset follows, little endian.
 const LOG_START: u8 = 2;
+/// All that it holds of a barrier. Builds that do not know it take it for an entry that says nothing, which it is.
+const BARRIER: u8 = 3;
 
 /// The log with what follows from it, and the ballot.
 pub(super) struct LogStorage<D: Disk> {
@@ -267,6 +269,11 @@ fn fill_from_side(entry: &mut Entry, payload: &Bytes) {
 pub(super) fn log_start_entry(to: Offset) -> Entry {
     let context = [&[LOG_START], &to.get().to_le_bytes()[..]].concat();
     Entry { context: context.into(), ..Entry::default() }
+}
+
+/// An entry that says nothing; see [`Barrier`](super::Barrier).
+pub(super) fn barrier_entry() -> Entry {
+    Entry { context: Bytes::from_static(&[BARRIER]), ..Entry::default() }
 }
 
 /// The log start that a side file's payload, or an entry's context, asks for.
