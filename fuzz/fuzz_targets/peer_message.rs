@@ -25,6 +25,7 @@ fuzz_target!(|data: &[u8]| {
     let again = PeerMessage::decode(encoded.freeze()).expect("our own encoding decodes");
     assert_eq!(again, message);
     if let Some(heartbeat) = message.heartbeat() {
-        assert_eq!(PeerMessage::from(heartbeat), message);
+        let back: PeerMessage = heartbeat.into();
+        assert_eq!(back, message);
     }
 });

@@ -10,7 +10,7 @@ use tailrace_records::{BatchHeader, EndTransactionMarker, TimestampType};
 use tailrace_types::{HighWatermark, LeaderEpoch, LogEnd, Offset, TimestampMs};
 
 use crate::compaction::CompactionPolicy;
-use crate::ledger::{Ledger, refusal, table_of};
+use crate::ledger::{Ledger, refusal, sections_of};
 use crate::producers::{ProducerError, Producers, RememberedBatch, TransactionMarker};
 use crate::reader::PartitionReader;
 use crate::rebuild::rebuild_producers;
@@ -326,8 +326,8 @@ impl<D: Disk> Solo<D> {
     /// Plans a sync of everything appended so far, with a recovery checkpoint behind it if `checkpoint` says so.
     /// `None` if there is nothing to do.
     pub fn begin_sync(&mut self, checkpoint: bool) -> Option<SyncTicket<D>> {
-        let producers = if checkpoint { self.ledger.snapshot() } else { None };
-        self.ledger.begin_sync(checkpoint, producers)
+        let sections = if checkpoint { self.ledger.sections() } else { None };
+        self.ledger.begin_sync(checkpoint, sections)
     }
 
     /// Takes note of a sync's end. After a failure the partition takes no more writes; a checkpoint that found no room
@@ -364,8 +364,8 @@ impl<D: Disk> Solo<D> {
         self.ledger.verifications.expire(now, self.ledger.policy.producer_expiration_ms);
         let high_watermark = self.ledger.reader.high_watermark();
         let is_due = self.ledger.log.retention_is_due(high_watermark, now);
-        let table = if is_due { self.ledger.snapshot() } else { None };
-        let trim = self.ledger.log.retain_with(high_watermark, now, table);
+        let sections = if is_due { self.ledger.sections() } else { None };
+        let trim = self.ledger.log.retain_with(high_watermark, now, sections);
         self.ledger.publish_stable();
         Ok(trim)
     }
@@ -384,7 +384,7 @@ impl<D: Disk> Solo<D> {
             "log start {to} beyond the high watermark"
         );
         let Ledger { log, producers, .. } = &mut self.ledger;
-        let trim = log.advance_log_start_with(to, || table_of(producers)).map_err(refusal)?;
+        let trim = log.advance_log_start_with(to, || sections_of(producers)).map_err(refusal)?;
         self.ledger.publish_stable();
         Ok(trim)
     }
@@ -467,8 +467,8 @@ impl<D: Disk> Solo<D> {
     /// # Errors
     /// The disk's.
     pub fn scrub_files(&mut self) -> Result<Vec<Damage>, LogError> {
-        let snapshot = self.ledger.snapshot();
-        self.ledger.log.scrub_files(snapshot)
+        let sections = self.ledger.sections();
+        self.ledger.log.scrub_files(sections)
     }
 
     /// True if `flush.ms` asks for a sync now.
@@ -482,7 +482,7 @@ impl<D: Disk> Solo<D> {
     /// The disk's; the next start then recovers as after a crash.
     pub fn close(self) -> Result<(), AppendError> {
         self.ledger.refuse_if_halted()?;
-        let snapshot = self.ledger.snapshot();
-        self.ledger.log.close(snapshot).map_err(refusal)
+        let sections = self.ledger.sections();
+        self.ledger.log.close(sections).map_err(refusal)
     }
 }

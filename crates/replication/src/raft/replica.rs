@@ -407,8 +407,8 @@ impl<D: Disk> Replica<D> {
     pub fn begin_sync(&mut self, checkpoint: bool) -> Option<SyncTicket<D>> {
         // The table of producers may be ahead of what is committed. Should the log's end be cut off, the table goes with it.
         let keeps_table = checkpoint && self.may_keep_table();
-        let producers = if keeps_table { self.ledger().snapshot() } else { None };
-        self.ledger_mut().begin_sync(checkpoint, producers)
+        let sections = if keeps_table { self.ledger().sections() } else { None };
+        self.ledger_mut().begin_sync(checkpoint, sections)
     }
 
     /// Takes note of a sync's end, and carries on with what waited for it.
@@ -437,8 +437,8 @@ impl<D: Disk> Replica<D> {
         self.save(|_| ()).map_err(refusal)?;
         let keeps_table = self.may_keep_table();
         let LogStorage { ledger, .. } = self.node.raft.r.raft_log.store;
-        let producers = if keeps_table { ledger.snapshot() } else { None };
-        ledger.log.close(producers).map_err(refusal)
+        let sections = if keeps_table { ledger.sections() } else { None };
+        ledger.log.close(sections).map_err(refusal)
     }
 
     /// True if the table of producers may be kept with the log. At the next start the high watermark is where the ballot says, and the table

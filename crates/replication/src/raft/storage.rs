@@ -10,7 +10,7 @@ use std::path::Path;
 use bytes::Bytes;
 use raft::eraftpb::{Entry, EntryType, Snapshot};
 use raft::{GetEntriesContext, RaftState, Storage, StorageError};
-use tailrace_log::{Damage, Disk, Indexed, Log, LogError, Row};
+use tailrace_log::{Damage, Disk, Indexed, Log, LogError, Row, Sections};
 use tailrace_types::{LeaderEpoch, Offset, RaftIndex};
 
 use super::ballot::{Ballot, BallotFile, Point};
@@ -137,9 +137,9 @@ impl<D: Disk> LogStorage<D> {
     }
 
     /// Looks at the files that are written once in a while, and writes anew what is not as it was.
-    /// `table` is the state of producers at the log end, if it may be kept.
-    pub(super) fn scrub_files(&mut self, table: Option<Bytes>) -> Result<Vec<Damage>, LogError> {
-        let mut found = self.ledger.log.scrub_files(table)?;
+    /// `sections` are those as of the log end, if they may be kept.
+    pub(super) fn scrub_files(&mut self, sections: Option<Sections>) -> Result<Vec<Damage>, LogError> {
+        let mut found = self.ledger.log.scrub_files(sections)?;
         if let Some(damage) = self.ballots.differs(&self.disk, &self.ballot) {
             // Both slots, one after the other.
             self.write_ballot()?;

@@ -40,9 +40,9 @@ impl<D: Disk> Replica<D> {
             // What goes would be in no table. Later.
             return Ok(None);
         }
-        let table = if is_due { self.ledger().snapshot() } else { None };
+        let sections = if is_due { self.ledger().sections() } else { None };
         let ledger = self.ledger_mut();
-        let trim = ledger.log.retain_with(free, now, table);
+        let trim = ledger.log.retain_with(free, now, sections);
         ledger.publish_stable();
         if let Some(trim) = &trim {
             let result = trim.last_row().and_then(|last| self.give_up_entries(last));
