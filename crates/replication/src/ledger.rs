@@ -7,11 +7,13 @@ use tailrace_records::{BatchHeader, NO_SEQUENCE};
 use tailrace_types::{DurableEnd, HighWatermark, LeaderEpoch, Offset, RaftIndex, TimestampMs};
 
 use crate::aborted::AbortedTransaction;
+use crate::append::{AppendError, Appended};
+use crate::policy::{Durability, Policy};
 use crate::producers::{ProducerError, Producers, RememberedBatch, SequenceCheck};
 use crate::reader::PartitionReader;
 #[cfg(feature = "raft")]
 use crate::rebuild::rebuild_producers;
-use crate::solo::{AppendError, Appended, Durability, Plan, Policy, SyncOutcome, SyncTicket};
+use crate::ticket::{Plan, SyncOutcome, SyncTicket};
 use crate::unended::forget_unended;
 use crate::verification::{VerificationGuard, Verifications};
 

@@ -6,8 +6,8 @@ use tailrace_log::{Disk, Log, LogError, LogReader, Recovery};
 use tailrace_records::{BatchHeader, EndTransactionMarker, is_lost};
 use tailrace_types::{Offset, TimestampMs};
 
+use crate::policy::Policy;
 use crate::producers::Producers;
-use crate::solo::Policy;
 use crate::unended::forget_unended;
 
 /// Reads the headers of the batches behind the snapshot, and of control batches all: what they say is not in the header.

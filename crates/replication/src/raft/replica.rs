@@ -25,10 +25,12 @@ use super::repair::{Mending, RELUCTANCE};
 use super::storage::{LogStorage, epoch_of, is_batch, offset_at, term_of};
 use super::uncommitted::Uncommitted;
 use super::wire::{self, WireError};
+use crate::append::AppendError;
 use crate::ledger::{Ledger, refusal};
+use crate::policy::Policy;
 use crate::reader::PartitionReader;
 use crate::rebuild::rebuild_producers;
-use crate::solo::{AppendError, Policy, SyncOutcome, SyncTicket};
+use crate::ticket::{SyncOutcome, SyncTicket};
 
 /// What a replica is at the moment, as far as it knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

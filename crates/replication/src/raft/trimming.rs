@@ -10,9 +10,9 @@ use tailrace_types::{HighWatermark, Offset, RaftIndex, TimestampMs};
 use super::appending::ProposeError;
 use super::replica::Replica;
 use super::storage::{log_start_entry, log_start_of};
+use crate::append::AppendError;
 use crate::compaction::CompactionPolicy;
 use crate::ledger::refusal;
-use crate::solo::AppendError;
 
 /// Entries of the side file that are of no use any more before it is written anew: each is some 30 bytes, and a rewrite costs
 /// two syncs.
