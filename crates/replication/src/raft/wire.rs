@@ -241,7 +241,6 @@ fn decode_entry(bytes: &mut Bytes, length: WireError) -> Result<Entry, WireError
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::members::MemberChange;
     use super::*;
 
     fn message() -> impl Strategy<Value = Message> {
@@ -337,13 +336,12 @@ mod tests {
         let mut kinds: Vec<u8> = Vec::new();
         for file in std::fs::read_dir(folder).unwrap() {
             let bytes = Bytes::from(std::fs::read(file.unwrap().path()).unwrap());
-            if MemberChange::decode(&bytes).is_none() {
-                kinds.push(bytes[1]);
-                let message = decode(bytes.clone()).unwrap();
-                let mut again = BytesMut::new();
-                encode(&message, &mut again).unwrap();
-                assert_eq!(again, bytes);
-            }
+            // There are changes of members among them, too.
+            let Ok(message) = decode(bytes.clone()) else { continue };
+            kinds.push(bytes[1]);
+            let mut again = BytesMut::new();
+            encode(&message, &mut again).unwrap();
+            assert_eq!(again, bytes);
         }
         kinds.sort_unstable();
         assert!(kinds.iter().eq(KINDS.iter().map(|(kind, _)| kind)), "{kinds:?}");

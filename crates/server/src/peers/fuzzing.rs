@@ -2,6 +2,7 @@
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 
+use super::error::RequestError;
 use super::frame::{self, Frame, FrameKind, HEADER_BYTES};
 
 /// Reads bytes as a frame, and what it was as bytes again.
@@ -41,6 +42,8 @@ fn encode(kind: FrameKind, frame: &Frame) -> Option<Bytes> {
             out.put_slice(&frame::body_head(kind, *id, *detail, body));
             out.put_slice(body);
         }
+        // A reason is cut, and what is no text in it replaced.
+        Frame::Answer { outcome: Err(RequestError::Failed(_)), .. } => return None,
         Frame::Answer { id, outcome } => {
             let (detail, body) = frame::outcome_to_wire(outcome.clone());
             out.put_slice(&frame::body_head(kind, *id, detail, &body));
