@@ -1,4 +1,4 @@
-//! Fuzzing: every target under fuzz/, one after the other.
+//! Fuzzing: every target under fuzz/, one after the other, from what is under fuzz/seeds/ and what earlier runs have found.
 
 use std::process::Command;
 
@@ -17,11 +17,21 @@ fn run_targets(seconds: &str) -> Result<(), String> {
     }
     for target in String::from_utf8_lossy(&listed.stdout).lines() {
         let limit = format!("-max_total_time={seconds}");
-        let arguments =
-            ["+nightly", "fuzz", "run", target, "--", limit.as_str(), "-timeout=10", "-rss_limit_mb=1024"];
-        run::run(Command::new("cargo").args(arguments).current_dir(root()))?;
+        let mut command = Command::new("cargo");
+        command.args(["+nightly", "fuzz", "run", target]).args(corpora(target)?);
+        command.args(["--", limit.as_str(), "-timeout=10", "-rss_limit_mb=1024"]);
+        run::run(command.current_dir(root()))?;
     }
     Ok(())
+}
+
+/// Where a target begins: what it has found is written to the first folder, the seeds are only read.
+fn corpora(target: &str) -> Result<Vec<String>, String> {
+    let found = format!("fuzz/corpus/{target}");
+    std::fs::create_dir_all(root().join(&found)).map_err(|error| format!("{found}: {error}"))?;
+    let seeds = format!("fuzz/seeds/{target}");
+    let has_seeds = root().join(&seeds).is_dir();
+    Ok(std::iter::once(found).chain(has_seeds.then_some(seeds)).collect())
 }
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {

@@ -1,10 +1,10 @@
 //! Recovery points: what need not be read again after a crash.
 
 use std::io::IoSlice;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
 
-use bytes::Bytes;
 use tailrace_types::{LogEnd, Offset};
 
 use crate::disk::{Disk, DiskFile, remove_if_there, replace_file, replace_file_unsynced, sync_parent};
@@ -13,11 +13,12 @@ use crate::format::checkpoint::Checkpoint;
 use crate::format::names::{self, Kind};
 use crate::format::snapshot;
 use crate::reader::LogReader;
+use crate::sections::Sections;
 use crate::segment::Segment;
 use crate::store::lock;
 use crate::sync::{SyncPlan, unless_gone};
 
-/// Producer snapshots that are kept.
+/// Snapshots that are kept.
 const SNAPSHOTS_KEPT: usize = 2;
 
 /// What is known of the files that plans replace.
@@ -27,7 +28,7 @@ pub(crate) struct CheckpointFile {
     pub(crate) sequence: u64,
     /// Content of the checkpoint file.
     pub(crate) written: Option<Checkpoint>,
-    /// Offsets of the producer snapshots, ascending.
+    /// Offsets of the snapshots, ascending.
     pub(crate) snapshots: Vec<Offset>,
     /// What the newest of them holds, if that is known. The state at one offset changes: compaction removes the markers of
     /// aborted transactions, producers expire.
@@ -43,8 +44,9 @@ pub(crate) struct SnapshotContent {
 }
 
 impl SnapshotContent {
-    pub(crate) fn of(offset: Offset, payload: &[u8]) -> Self {
-        Self { offset, bytes: payload.len(), crc: crc32c::crc32c(payload) }
+    pub(crate) fn of(offset: Offset, sections: &Sections) -> Self {
+        let crc = crc32c::crc32c(&snapshot::encode_head(offset, sections));
+        Self { offset, bytes: sections.total_bytes(), crc }
     }
 }
 
@@ -55,11 +57,11 @@ pub struct CheckpointPlan<D: Disk> {
     pub(crate) image: Checkpoint,
     /// Segments whose rows are to be synced, with how many.
     pub(crate) rows: Vec<(Arc<Segment<D>>, u32)>,
-    pub(crate) producers: Option<(Offset, Bytes)>,
+    pub(crate) sections: Option<(Offset, Sections)>,
 }
 
 impl<D: Disk> CheckpointPlan<D> {
-    /// Syncs the log and its index, then replaces producer snapshot and checkpoint. Takes no lock of the log's. A plan that
+    /// Syncs the log and its index, then replaces snapshot and checkpoint. Takes no lock of the log's. A plan that
     /// is overtaken by a newer one writes nothing.
     ///
     /// # Errors
@@ -88,16 +90,14 @@ impl<D: Disk> CheckpointPlan<D> {
     }
 
     fn write_snapshot(&self, file: &mut CheckpointFile) -> Result<bool, LogError> {
-        let Some((offset, payload)) = &self.producers else { return Ok(false) };
-        let content = Some(SnapshotContent::of(*offset, payload));
+        let Some((offset, sections)) = &self.sections else { return Ok(false) };
+        let content = Some(SnapshotContent::of(*offset, sections));
         if file.snapshots.last() == Some(offset) && file.newest == content {
             return Ok(false);
         }
         file.newest = None;
         let reader = self.sync.reader();
-        let path = names::path(&reader.dir, *offset, Kind::Snapshot);
-        let head = snapshot::encode_head(*offset, payload);
-        replace_file_unsynced(reader.store.disk(), &path, &[IoSlice::new(&head), IoSlice::new(payload)])?;
+        write_snapshot_file(reader.store.disk(), &reader.dir, *offset, sections)?;
         // After a truncation there may be later ones; they were removed then.
         file.snapshots.retain(|old| old < offset);
         file.snapshots.push(*offset);
@@ -118,6 +118,19 @@ impl<D: Disk> CheckpointPlan<D> {
     pub fn covers(&self) -> LogEnd {
         self.sync.covers()
     }
+}
+
+/// Writes sections beside the log. Their name is durable with the next sync of the folder.
+pub(crate) fn write_snapshot_file<D: Disk>(
+    disk: &D,
+    dir: &Path,
+    offset: Offset,
+    sections: &Sections,
+) -> Result<(), LogError> {
+    let head = snapshot::encode_head(offset, sections);
+    let contents = sections.iter().map(|section| IoSlice::new(&section.bytes));
+    let parts: Vec<_> = std::iter::once(IoSlice::new(&head)).chain(contents).collect();
+    replace_file_unsynced(disk, &names::path(dir, offset, Kind::Snapshot), &parts)
 }
 
 fn sync_rows<D: Disk>(reader: &LogReader<D>, segment: &Arc<Segment<D>>, rows: u32) -> Result<(), LogError> {

@@ -62,7 +62,7 @@ pub const PREALLOCATE_BYTES_FIRST: u64 = 1 << 20;
 /// Largest payload of an entry without records, in bytes.
 pub const ENTRY_BYTES_MAX: usize = 1 << 20;
 
-/// Largest producer snapshot, in bytes. At about 300 bytes per producer this is some 200,000 of them.
+/// Most bytes of all sections that are kept with a checkpoint. At about 300 bytes per producer this is some 200,000 of them.
 pub const SNAPSHOT_BYTES_MAX: usize = 64 << 20;
 
 /// Whose log it is.

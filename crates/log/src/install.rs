@@ -4,20 +4,19 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
-use bytes::Bytes;
 use tailrace_types::{LeaderEpoch, Offset, RaftIndex};
 
-use crate::checkpoint::SnapshotContent;
+use crate::checkpoint::{SnapshotContent, write_snapshot_file};
 use crate::damage::DamagedRange;
 use crate::disk::{Disk, remove_if_there, replace_file, replace_file_unsynced};
 use crate::epochs::EpochTable;
 use crate::error::{IoContext, LogError};
 use crate::format::checkpoint::Checkpoint;
 use crate::format::names::{self, Kind};
-use crate::format::snapshot;
 use crate::log::Log;
 use crate::reader::SegmentList;
 use crate::roll::Reserved;
+use crate::sections::Sections;
 use crate::staging::Staging;
 use crate::store::lock;
 use crate::trim::remove_segment_files;
@@ -37,8 +36,8 @@ pub struct InstallTarget {
     pub first_dirty: Offset,
     /// Epochs and the first offset of each, both ascending.
     pub epochs: Vec<(LeaderEpoch, Offset)>,
-    /// Producer state at the end.
-    pub producers: Option<Bytes>,
+    /// What is derived from the log, as of its end.
+    pub sections: Option<Sections>,
     /// Offsets whose records the copy lacks, since they are lost everywhere.
     pub lost: Vec<DamagedRange>,
 }
@@ -95,12 +94,10 @@ impl<D: Disk> Log<D> {
             segments: staging.done.iter().map(|(_, segment)| segment.to_entry()).collect(),
             epochs: target.epochs.clone(),
         };
-        if let Some(payload) = &target.producers {
-            let path = names::path(&self.reader.dir, target.end_offset, Kind::Snapshot);
-            let head = snapshot::encode_head(target.end_offset, payload);
-            replace_file_unsynced(disk, &path, &[IoSlice::new(&head), IoSlice::new(payload)])?;
+        if let Some(sections) = &target.sections {
+            write_snapshot_file(disk, &self.reader.dir, target.end_offset, sections)?;
             file.snapshots.push(target.end_offset);
-            file.newest = Some(SnapshotContent::of(target.end_offset, payload));
+            file.newest = Some(SnapshotContent::of(target.end_offset, sections));
         }
         let path = self.reader.dir.join(names::CHECKPOINT);
         replace_file(disk, &path, &[IoSlice::new(&image.encode())])?;

@@ -17,6 +17,7 @@ mod disk;
 mod entries;
 mod epochs;
 mod error;
+mod extent;
 mod folder;
 mod format;
 mod generations;
@@ -41,6 +42,7 @@ mod roll;
 mod rows;
 mod scan;
 mod scrub;
+mod sections;
 mod segment;
 mod small_files;
 mod staging;
@@ -63,6 +65,7 @@ pub use config::{
 pub use damage::{DAMAGED_RANGES_MAX, Damage, DamagedRange};
 pub use disk::{DirEntry, Disk, DiskFile, OpenMode, read_file, read_full_at, replace_file};
 pub use error::LogError;
+pub use extent::Extent;
 pub use folder::{
     KEPT_ASIDE_MAX, aside_of, delete_partition, folders_aside, holds_data, read_identity, remove_leftovers,
     set_aside,
@@ -83,7 +86,7 @@ pub use reader::{LogReader, LogSlice};
 pub use real::{DataDirLock, LOCK_FILE, LockError, RealDisk, RealFile};
 pub use repair::{RepairOptions, RepairStep, repair_dir};
 pub use scrub::{ScrubTarget, Scrubbed};
-pub use segment::SegmentFiles;
+pub use sections::{PRODUCERS, SECTION_NAME_BYTES_MAX, SECTIONS_MAX, Section, Sections};
 pub use staging::Staging;
 pub use store::LogStore;
 pub use sync::SyncPlan;

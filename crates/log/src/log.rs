@@ -21,6 +21,7 @@ use crate::format::row::row_position;
 use crate::reader::LogReader;
 use crate::rebuild::{rebuild_index, row_of};
 use crate::roll::Reserved;
+use crate::sections::Sections;
 use crate::segment::{LenOf, Segment, SegmentFiles};
 use crate::sync::SyncPlan;
 
@@ -205,9 +206,9 @@ impl<D: Disk> Log<D> {
         Ok(self.mark_durable(&plan))
     }
 
-    /// A recovery point at the present log end, with the producer state there, if given. Cheap;
+    /// A recovery point at the present log end, with what is derived from the log up to there, if given. Cheap;
     /// [`CheckpointPlan::run`] does the work.
-    pub fn checkpoint_plan(&self, producers: Option<Bytes>) -> CheckpointPlan<D> {
+    pub fn checkpoint_plan(&self, sections: Option<Sections>) -> CheckpointPlan<D> {
         let list = self.reader.segments.load();
         let end = self.log_end().offset();
         CheckpointPlan {
@@ -215,7 +216,7 @@ impl<D: Disk> Log<D> {
             sequence: self.plan_sequence.fetch_add(1, Relaxed) + 1,
             image: self.image_of(&list, end, self.next_raft_index),
             rows: rows_to_sync(&list),
-            producers: producers.map(|payload| (end, payload)),
+            sections: sections.map(|sections| (end, sections)),
         }
     }
 
@@ -240,8 +241,8 @@ impl<D: Disk> Log<D> {
     ///
     /// # Errors
     /// As [`CheckpointPlan::run`].
-    pub fn checkpoint(&mut self, producers: Option<Bytes>) -> Result<DurableEnd, LogError> {
-        let plan = self.checkpoint_plan(producers);
+    pub fn checkpoint(&mut self, sections: Option<Sections>) -> Result<DurableEnd, LogError> {
+        let plan = self.checkpoint_plan(sections);
         let result = plan.run();
         self.poison_unless_no_space(result)?;
         Ok(self.mark_checkpointed(&plan))
@@ -251,7 +252,7 @@ impl<D: Disk> Log<D> {
     ///
     /// # Errors
     /// [`LogError::Poisoned`] if it was; nothing is written then. Otherwise as [`Log::checkpoint`].
-    pub fn close(mut self, producers: Option<Bytes>) -> Result<(), LogError> {
+    pub fn close(mut self, sections: Option<Sections>) -> Result<(), LogError> {
         self.check_writable()?;
         if self.log_end().0 == 0 && self.next_raft_index.0 == 1 {
             // Never used: nothing to keep.
@@ -260,7 +261,7 @@ impl<D: Disk> Log<D> {
         self.give_back_reserved();
         // What cannot be written is found again.
         drop(self.reader.save_damage());
-        self.checkpoint(producers)?;
+        self.checkpoint(sections)?;
         for segment in self.reader.segments.load().iter() {
             segment.close();
         }

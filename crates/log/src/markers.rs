@@ -4,10 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bytes::Bytes;
 use tailrace_types::Offset;
 
-use crate::config::SNAPSHOT_BYTES_MAX;
 use crate::disk::{Disk, OpenMode, read_file, read_full_at};
 use crate::error::{IoContext, LogError};
 use crate::folder::Listing;
@@ -16,6 +14,7 @@ use crate::format::names::{self, Kind};
 use crate::format::row::{ROW_BYTES, Row, row_position};
 use crate::format::snapshot;
 use crate::log::Log;
+use crate::sections::Sections;
 use crate::segment::Segment;
 
 /// Rows read at once: one page.
@@ -69,7 +68,7 @@ impl<D: Disk> Log<D> {
     }
 }
 
-/// The producer snapshot that the next start begins with, from the folder as it lies there: its file, its offset, its payload.
+/// The snapshot that the next start begins with, from the folder as it lies there: its file, its offset, its sections.
 /// `None` if there is none, or no checkpoint that can be read: then the log is read from the beginning.
 ///
 /// # Errors
@@ -77,7 +76,7 @@ impl<D: Disk> Log<D> {
 pub fn newest_snapshot_in<D: Disk>(
     disk: &D,
     dir: &Path,
-) -> Result<Option<(PathBuf, Offset, Bytes)>, LogError> {
+) -> Result<Option<(PathBuf, Offset, Sections)>, LogError> {
     let Some(checkpoint) = read_checkpoint(disk, dir)? else { return Ok(None) };
     let compacted = checkpoint.segments.iter().filter(|segment| segment.generation > 0);
     let compacted_end = compacted.map(|segment| segment.end_offset).max().unwrap_or_default();
@@ -85,10 +84,9 @@ pub fn newest_snapshot_in<D: Disk>(
     let from = compacted_end.max(first_kept);
     for offset in Listing::read(disk, dir)?.snapshots.into_iter().rev().take_while(|offset| *offset >= from) {
         let path = names::path(dir, offset, Kind::Snapshot);
-        let bytes_max = (SNAPSHOT_BYTES_MAX + snapshot::HEAD_BYTES) as u64;
-        let file = read_file(disk, &path, bytes_max).context("read", &path)?;
-        if let Some(Ok(payload)) = file.map(|file| snapshot::decode(file.into(), offset)) {
-            return Ok(Some((path, offset, payload)));
+        let file = read_file(disk, &path, snapshot::FILE_BYTES_MAX).context("read", &path)?;
+        if let Some(Ok(sections)) = file.map(|file| snapshot::decode(&file.into(), offset)) {
+            return Ok(Some((path, offset, sections)));
         }
     }
     Ok(None)

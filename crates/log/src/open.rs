@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Release};
 use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
-use bytes::Bytes;
 use tailrace_types::{LeaderEpoch, Offset, RaftIndex, TimestampMs};
 
 use crate::checkpoint::{CheckpointFile, SnapshotContent};
@@ -26,6 +25,7 @@ use crate::reader::{LogReader, SegmentList};
 use crate::recover::{Recovering, Tail};
 use crate::roll::Reserved;
 use crate::scan::{BatchScanner, Scanned};
+use crate::sections::Sections;
 use crate::segment::{LenOf, Segment};
 use crate::store::LogStore;
 
@@ -55,9 +55,9 @@ pub struct Recovery {
     pub batches_recovered: u64,
     /// What was cut off the end, if anything.
     pub truncated: Option<TornTail>,
-    /// The newest usable producer snapshot: the state after all batches below its offset. The rest is rebuilt from
+    /// The newest usable snapshot: what is derived from all batches below its offset. The rest is rebuilt from
     /// [`LogReader::headers`] from that offset on, or from the log start if there is none.
-    pub producer_snapshot: Option<(Offset, Bytes)>,
+    pub snapshot: Option<(Offset, Sections)>,
     /// Oddities that were put right, one line each, for the operator.
     pub notes: Vec<String>,
     /// Segments by base offset that have fewer bytes than were durable.
@@ -154,7 +154,7 @@ impl<D: Disk> Log<D> {
         log.finish_open(&listing, recovery)
     }
 
-    /// Makes durable what was recovered, and finds the producer snapshot.
+    /// Makes durable what was recovered, and finds the snapshot.
     fn finish_open(
         mut self,
         listing: &Listing,
@@ -180,11 +180,9 @@ impl<D: Disk> Log<D> {
             disk.sync_dir(&self.reader.dir).context("sync", &self.reader.dir)?;
         }
         crate::store::lock(&self.reader.checkpoint).snapshots = usable.to_vec();
-        recovery.producer_snapshot = self.producer_snapshot(end, &mut recovery.notes)?;
-        crate::store::lock(&self.reader.checkpoint).newest = recovery
-            .producer_snapshot
-            .as_ref()
-            .map(|(offset, payload)| SnapshotContent::of(*offset, payload));
+        recovery.snapshot = self.snapshot(end, &mut recovery.notes)?;
+        crate::store::lock(&self.reader.checkpoint).newest =
+            recovery.snapshot.as_ref().map(|(offset, sections)| SnapshotContent::of(*offset, sections));
         if !recovery.clean {
             // Segments that were removed must not come back beside what is appended from here on.
             disk.sync_dir(&self.reader.dir).context("sync", &self.reader.dir)?;
@@ -224,16 +222,16 @@ impl<D: Disk> Log<D> {
         Ok(())
     }
 
-    /// The newest usable producer snapshot from `upto` or below: the state after all batches below its offset. What was wrong with
+    /// The newest usable snapshot from `upto` or below: what is derived from all batches below its offset. What was wrong with
     /// newer ones goes to `notes`.
     ///
     /// # Errors
     /// The disk's; [`LogError::NewerFormat`].
-    pub fn producer_snapshot(
+    pub fn snapshot(
         &self,
         upto: Offset,
         notes: &mut Vec<String>,
-    ) -> Result<Option<(Offset, Bytes)>, LogError> {
+    ) -> Result<Option<(Offset, Sections)>, LogError> {
         let there = crate::store::lock(&self.reader.checkpoint).snapshots.clone();
         // What follows an older snapshot may have lost the end of a transaction that it holds as open: by compaction, or because
         // the segments are gone.
@@ -246,13 +244,13 @@ impl<D: Disk> Log<D> {
         &self,
         usable: &[Offset],
         notes: &mut Vec<String>,
-    ) -> Result<Option<(Offset, Bytes)>, LogError> {
+    ) -> Result<Option<(Offset, Sections)>, LogError> {
         for &offset in usable.iter().rev() {
             let path = names::path(&self.reader.dir, offset, Kind::Snapshot);
             let file = read_file(self.reader.store.disk(), &path, snapshot::FILE_BYTES_MAX);
             let Some(file) = file.context("read", &path)? else { continue };
-            match snapshot::decode(file.into(), offset) {
-                Ok(payload) => return Ok(Some((offset, payload))),
+            match snapshot::decode(&file.into(), offset) {
+                Ok(sections) => return Ok(Some((offset, sections))),
                 Err(error @ FormatError::Newer(_)) => return Err(error.in_file(&path)),
                 Err(error) => notes.push(format!("{} was skipped: {error}", path.display())),
             }

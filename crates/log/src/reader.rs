@@ -17,6 +17,7 @@ use crate::damage::{DamageMap, is_unreadable, note};
 use crate::disk::{Disk, read_full_at};
 use crate::epochs;
 use crate::error::{IoContext, LogError};
+use crate::extent::Extent;
 use crate::format::names::Kind;
 use crate::rebuild::Suspect;
 use crate::rows::Rows;
@@ -51,35 +52,24 @@ pub struct LogReader<D: Disk> {
     pub(crate) checkpoint: Mutex<CheckpointFile>,
 }
 
-/// Where whole batches lie. Keeps its file open, also when the segment is deleted.
+/// Whole batches. Keeps what they lie in, also when the segment is deleted.
+#[derive(Debug)]
 pub struct LogSlice<D: Disk> {
-    /// The segment's files.
-    pub files: Arc<SegmentFiles<D>>,
-    /// First byte in the `.log`.
-    pub position: u64,
-    /// How many bytes. Never 0.
-    pub bytes: u32,
+    /// Where they lie. Never empty.
+    pub extent: Extent<D>,
     /// Base offset of the first batch. May be below the offset asked for.
     pub base_offset: Offset,
     /// One past the last offset of the last batch.
     pub next_offset: Offset,
 }
 
-impl<D: Disk> std::fmt::Debug for LogSlice<D> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LogSlice")
-            .field("position", &self.position)
-            .field("bytes", &self.bytes)
-            .field("base_offset", &self.base_offset)
-            .field("next_offset", &self.next_offset)
-            .finish_non_exhaustive()
-    }
-}
-
 impl<D: Disk> LogSlice<D> {
-    /// The open `.log`, for sendfile(2).
-    pub fn log_file(&self) -> &D::File {
-        &self.files.log
+    /// How many bytes they have. They are of one segment, so it is less than [`SEGMENT_BYTES_MAX`](crate::SEGMENT_BYTES_MAX).
+    ///
+    /// # Panics
+    /// Never.
+    pub fn bytes(&self) -> u32 {
+        u32::try_from(self.extent.bytes()).expect("a segment is shorter than 2 GiB")
     }
 
     /// Reads all of it into memory.
@@ -87,8 +77,8 @@ impl<D: Disk> LogSlice<D> {
     /// # Errors
     /// What the disk says; `UnexpectedEof` if the file is shorter than its index says.
     pub fn read(&self) -> std::io::Result<Bytes> {
-        let mut buf = vec![0; self.bytes as usize];
-        if read_full_at(&self.files.log, &mut buf, self.position)? < buf.len() {
+        let mut buf = vec![0; self.bytes() as usize];
+        if self.extent.read_at(&mut buf, 0)? < buf.len() {
             return Err(std::io::ErrorKind::UnexpectedEof.into());
         }
         Ok(buf.into())
@@ -190,7 +180,8 @@ impl<D: Disk> LogReader<D> {
         let last = self.verify(segment, &files, &mut rows, number, last)?;
         let (position, bytes) = (u64::from(first.position), last.end_position() - first.position);
         let (base_offset, next_offset) = (first.base_offset, last.next_offset());
-        Ok(Found::Batch(Some(LogSlice { files, position, bytes, base_offset, next_offset })))
+        let extent = Extent::new(files, position, bytes.into());
+        Ok(Found::Batch(Some(LogSlice { extent, base_offset, next_offset })))
     }
 
     /// Runs `read` on the current segments; again if they were truncated or removed meanwhile and it failed.

@@ -27,11 +27,11 @@ const HORIZON_UNKNOWN: i64 = i64::MIN;
 
 /// A segment's open files.
 #[derive(Debug)]
-pub struct SegmentFiles<D: Disk> {
+pub(crate) struct SegmentFiles<D: Disk> {
     /// The `.log`.
-    pub log: D::File,
+    pub(crate) log: D::File,
     /// The `.index`.
-    pub index: D::File,
+    pub(crate) index: D::File,
 }
 
 /// One segment.

@@ -16,17 +16,18 @@ use crate::format::segment_header::{self, Compacted, SegmentHeader};
 use crate::format::{identity, snapshot};
 use crate::log::Log;
 use crate::reader::LogReader;
+use crate::sections::Sections;
 use crate::segment::Segment;
 use crate::store::lock;
 
 impl<D: Disk> Log<D> {
-    /// Reads the identity, the side file, the checkpoint, the producer snapshots and the header of every segment as they lie on the disk,
-    /// and writes from memory what is not as it was. A damaged snapshot is removed; `producers` is the state at the log end, which takes
+    /// Reads the identity, the side file, the checkpoint, the snapshots and the header of every segment as they lie on the disk,
+    /// and writes from memory what is not as it was. A damaged snapshot is removed; `sections` are those as of the log end, which take
     /// its place. Says what was wrong. Blocks.
     ///
     /// # Errors
     /// As [`Log::append_entry`] and [`Log::checkpoint`].
-    pub fn scrub_files(&mut self, producers: Option<bytes::Bytes>) -> Result<Vec<Damage>, LogError> {
+    pub fn scrub_files(&mut self, sections: Option<Sections>) -> Result<Vec<Damage>, LogError> {
         self.check_writable()?;
         let mut found = Vec::new();
         let disk = self.reader.store.disk().clone();
@@ -59,7 +60,7 @@ impl<D: Disk> Log<D> {
         if checkpoint.is_some() || !snapshots.is_empty() {
             // One that says the same would not be written.
             lock(&self.reader.checkpoint).written = None;
-            self.checkpoint(producers)?;
+            self.checkpoint(sections)?;
         }
         found.extend(checkpoint.into_iter().chain(snapshots));
         Ok(found)
@@ -98,7 +99,7 @@ impl<D: Disk> LogReader<D> {
         Ok(Some(Damage { file, position: 0, reason }))
     }
 
-    /// Producer snapshots that cannot be read. They are off the list, and gone.
+    /// Snapshots that cannot be read. They are off the list, and gone.
     fn damaged_snapshots(&self) -> Result<Vec<Damage>, LogError> {
         let mut written = lock(&self.checkpoint);
         let (disk, mut found) = (self.store.disk(), Vec::new());
@@ -106,7 +107,7 @@ impl<D: Disk> LogReader<D> {
             let file = names::path(&self.dir, offset, Kind::Snapshot);
             let read = read_file(disk, &file, snapshot::FILE_BYTES_MAX).context("read", &file);
             let reason = match read {
-                Ok(Some(bytes)) => match snapshot::decode(bytes.into(), offset) {
+                Ok(Some(bytes)) => match snapshot::decode(&bytes.into(), offset) {
                     Ok(_) => continue,
                     Err(error) => error.to_string(),
                 },

@@ -7,7 +7,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
 
-use bytes::Bytes;
 use tailrace_types::{HighWatermark, Offset, TimestampMs};
 
 use crate::checkpoint::CheckpointPlan;
@@ -16,6 +15,7 @@ use crate::error::{IoContext, LogError};
 use crate::format::names::{DELETED_SUFFIX, Kind, with_suffix};
 use crate::format::row::Row;
 use crate::log::Log;
+use crate::sections::Sections;
 use crate::segment::Segment;
 
 /// A log start that moved in memory. [`Trim::run`] makes it durable and removes the files below it.
@@ -114,7 +114,7 @@ impl<D: Disk> Log<D> {
         self.advance_log_start_with(offset, || None)
     }
 
-    /// The same, with the producer state at the log end, which is asked for if segments go: what they tell of producers and of the
+    /// The same, with what is derived from the log up to its end, which is asked for if segments go: what they tell of producers and of the
     /// ends of transactions is nowhere else then.
     ///
     /// # Errors
@@ -122,7 +122,7 @@ impl<D: Disk> Log<D> {
     pub fn advance_log_start_with(
         &mut self,
         offset: Offset,
-        producers: impl FnOnce() -> Option<Bytes>,
+        sections: impl FnOnce() -> Option<Sections>,
     ) -> Result<Trim<D>, LogError> {
         let log_end = self.log_end();
         if offset > log_end.offset() {
@@ -132,8 +132,8 @@ impl<D: Disk> Log<D> {
         let sealed = list.len().saturating_sub(1);
         let going =
             list[..sealed].iter().take_while(|s| s.end_offset() <= offset && s.is_log_synced()).count();
-        let producers = if going > 0 { producers() } else { None };
-        Ok(self.trim(going, offset, producers))
+        let sections = if going > 0 { sections() } else { None };
+        Ok(self.trim(going, offset, sections))
     }
 
     /// Moves the log start up to `offset` for readers, never back and not beyond the log end. It is durable, and files go, with the
@@ -175,17 +175,17 @@ impl<D: Disk> Log<D> {
         last.map_or(Ok(None), |segment| segment.last_row(&self.reader.store))
     }
 
-    /// As [`Log::retain`], also if nothing goes but the log start was raised. `producers` is the producer state at the log end, kept if
-    /// something goes.
+    /// As [`Log::retain`], also if nothing goes but the log start was raised. `sections` are derived from the log up to its end, and kept
+    /// if something goes.
     pub fn retain_with(
         &mut self,
         high_watermark: HighWatermark,
         now: TimestampMs,
-        producers: Option<Bytes>,
+        sections: Option<Sections>,
     ) -> Option<Trim<D>> {
         let (going, start) = self.to_retain(high_watermark, now);
         if going > 0 {
-            return Some(self.trim(going, start, producers));
+            return Some(self.trim(going, start, sections));
         }
         let written = crate::store::lock(&self.reader.checkpoint).written.as_ref().map(|c| c.log_start);
         let raised = self.log_start() > written.unwrap_or_default();
@@ -223,7 +223,7 @@ impl<D: Disk> Log<D> {
     }
 
     /// Takes the oldest `going` segments off the list and moves the log start up to `start`.
-    fn trim(&mut self, going: usize, start: Offset, producers: Option<Bytes>) -> Trim<D> {
+    fn trim(&mut self, going: usize, start: Offset, sections: Option<Sections>) -> Trim<D> {
         let list = self.reader.segments.load_full();
         let log_start = start.max(self.log_start());
         self.reader.log_start.store(log_start.0, Release);
@@ -239,7 +239,7 @@ impl<D: Disk> Log<D> {
         }
         self.epochs.truncate_start(log_start);
         self.publish_epochs();
-        Trim { checkpoint: self.checkpoint_plan(producers), log_start, segments }
+        Trim { checkpoint: self.checkpoint_plan(sections), log_start, segments }
     }
 }
 

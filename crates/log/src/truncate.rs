@@ -124,7 +124,7 @@ impl<D: Disk> Log<D> {
             sequence: self.plan_sequence.fetch_add(1, Relaxed) + 1,
             image: self.image_of(&cut.list, cut.end, raft_index),
             rows: rows_to_sync(&self.reader.segments.load()),
-            producers: None,
+            sections: None,
         };
         plan.run()?;
         // Readers let go, plans that are under way no longer count.

@@ -17,9 +17,9 @@ use crate::unended::Found;
 /// # Errors
 /// What the disk says.
 pub fn check_aborted<D: Disk>(disk: &D, dir: &Path) -> Result<Vec<Problem>, LogError> {
-    let Some((file, _, payload)) = newest_snapshot_in(disk, dir)? else { return Ok(Vec::new()) };
+    let Some((file, _, sections)) = newest_snapshot_in(disk, dir)? else { return Ok(Vec::new()) };
     // The next start does without one that it cannot read.
-    let Ok(producers) = Producers::from_snapshot(&payload) else { return Ok(Vec::new()) };
+    let Some(Ok(producers)) = Producers::from_sections(&sections) else { return Ok(Vec::new()) };
     let markers: Vec<Offset> =
         producers.aborted().iter().map(|transaction| transaction.last_offset).collect();
     let lost = lost_markers_in(disk, dir, &markers)?;

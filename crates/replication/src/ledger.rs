@@ -1,18 +1,19 @@
 //! A partition's log with all that follows from it: what [`Solo`](crate::Solo) and a replica have in common.
 
-use bytes::Bytes;
-use tailrace_log::{Discarded, Disk, Log, LogError, Patch, Rewritten, SNAPSHOT_BYTES_MAX, Trim};
+use tailrace_log::{Discarded, Disk, Log, LogError, Patch, Rewritten, SNAPSHOT_BYTES_MAX, Sections, Trim};
 #[cfg(feature = "raft")]
 use tailrace_log::{InstallTarget, Recovery, Staging};
 use tailrace_records::{BatchHeader, NO_SEQUENCE};
 use tailrace_types::{DurableEnd, HighWatermark, LeaderEpoch, Offset, RaftIndex, TimestampMs};
 
 use crate::aborted::AbortedTransaction;
+use crate::append::{AppendError, Appended};
+use crate::policy::{Durability, Policy};
 use crate::producers::{ProducerError, Producers, RememberedBatch, SequenceCheck};
 use crate::reader::PartitionReader;
 #[cfg(feature = "raft")]
 use crate::rebuild::rebuild_producers;
-use crate::solo::{AppendError, Appended, Durability, Plan, Policy, SyncOutcome, SyncTicket};
+use crate::ticket::{Plan, SyncOutcome, SyncTicket};
 use crate::unended::forget_unended;
 use crate::verification::{VerificationGuard, Verifications};
 
@@ -166,7 +167,7 @@ impl<D: Disk> Ledger<D> {
         let mut recovery = Recovery::default();
         let end = self.log.log_end().offset();
         let committed = self.reader.high_watermark().offset();
-        recovery.producer_snapshot = self.log.producer_snapshot(end, &mut recovery.notes)?;
+        recovery.snapshot = self.log.snapshot(end, &mut recovery.notes)?;
         (self.producers, self.partial_from) =
             rebuild_producers(&mut self.log, &mut recovery, self.policy, committed, now)?;
         self.reader.retract_aborted(self.producers.aborted());
@@ -199,9 +200,12 @@ impl<D: Disk> Ledger<D> {
         self.unsynced_since.is_some_and(|since| now.since(since) >= limit)
     }
 
-    /// Plans a sync of everything appended so far; with a recovery checkpoint behind it, and the producers' table in that, if
-    /// asked for.
-    pub(crate) fn begin_sync(&mut self, checkpoint: bool, producers: Option<Bytes>) -> Option<SyncTicket<D>> {
+    /// Plans a sync of everything appended so far; with a recovery checkpoint behind it, and `sections` in that, if asked for.
+    pub(crate) fn begin_sync(
+        &mut self,
+        checkpoint: bool,
+        sections: Option<Sections>,
+    ) -> Option<SyncTicket<D>> {
         let nothing_new = self.log.durable_end().offset() >= self.log.log_end().offset();
         if self.log.poisoned().is_some() || (nothing_new && !checkpoint) {
             return None;
@@ -209,7 +213,7 @@ impl<D: Disk> Ledger<D> {
         self.unsynced = 0;
         self.unsynced_since = None;
         let plan = if checkpoint {
-            Plan::Checkpoint(self.log.checkpoint_plan(producers))
+            Plan::Checkpoint(self.log.checkpoint_plan(sections))
         } else {
             Plan::Sync(self.log.sync_plan())
         };
@@ -237,9 +241,9 @@ impl<D: Disk> Ledger<D> {
         if self.sync_due() { SyncOutcome::Again } else { SyncOutcome::Done }
     }
 
-    /// See [`table_of`].
-    pub(crate) fn snapshot(&self) -> Option<Bytes> {
-        table_of(&self.producers)
+    /// See [`sections_of`].
+    pub(crate) fn sections(&self) -> Option<Sections> {
+        sections_of(&self.producers)
     }
 
     /// Puts in place what a round of compaction has written, or a segment that was mended.
@@ -263,7 +267,7 @@ impl<D: Disk> Ledger<D> {
             if !removed.is_empty() && producers.retain_aborted(stays) {
                 reader.retract_aborted(producers.aborted());
             }
-            if keeps_table { table_of(producers) } else { None }
+            if keeps_table { sections_of(producers) } else { None }
         };
         log.install_compacted(rewritten, table).map_err(refusal)
     }
@@ -281,7 +285,7 @@ impl<D: Disk> Ledger<D> {
         if !lost.is_empty() {
             reader.begin_exchange();
         }
-        let table = || if keeps_table { table_of(producers) } else { None };
+        let table = || if keeps_table { sections_of(producers) } else { None };
         let installed = log.install_compacted(rewritten, table).map_err(refusal);
         // Also if it failed, since the log may have either segment then.
         if !lost.is_empty()
@@ -334,13 +338,13 @@ impl<D: Disk> Ledger<D> {
     }
 }
 
-/// `None` for a table that the log would not take: of a partition that more producers have transactions open in than are let in
+/// What is kept with a checkpoint. `None` for a table that the log would not take: of a partition that more producers have transactions open in than are let in
 /// here, or that is not sure of some. Its next start reads more of the log.
-pub(crate) fn table_of(producers: &Producers) -> Option<Bytes> {
+pub(crate) fn sections_of(producers: &Producers) -> Option<Sections> {
     if producers.is_unsure() {
         return None;
     }
-    Some(producers.snapshot()).filter(|bytes| bytes.len() <= SNAPSHOT_BYTES_MAX)
+    Some(producers.to_sections()).filter(|sections| sections.total_bytes() <= SNAPSHOT_BYTES_MAX)
 }
 
 pub(crate) fn refusal(error: LogError) -> AppendError {

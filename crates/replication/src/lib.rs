@@ -8,11 +8,13 @@
 //! server. Deliberately not here: sockets, requests, protocol error codes.
 
 mod aborted;
+mod append;
 mod compaction;
 pub mod inspect;
 mod ledger;
 #[cfg(feature = "raft")]
 mod partition;
+mod policy;
 mod producers;
 #[cfg(feature = "raft")]
 pub mod raft;
@@ -20,18 +22,22 @@ mod reader;
 mod rebuild;
 mod snapshot;
 mod solo;
+mod ticket;
 mod unended;
 mod verification;
 
 pub use aborted::{ABORTED_TRANSACTIONS_MAX, AbortedTransaction, AbortedTransactions};
+pub use append::{AppendError, Appended};
 pub use compaction::CompactionPolicy;
 #[cfg(feature = "raft")]
 pub use partition::Partition;
+pub use policy::{Durability, Policy};
 pub use producers::{
     BATCHES_REMEMBERED, NO_COORDINATOR_EPOCH, PRODUCERS_MAX, ProducerError, ProducerState, Producers,
     RememberedBatch, SequenceCheck, TransactionMarker,
 };
 pub use reader::{CommittedSlice, PartitionReader};
 pub use snapshot::SnapshotError;
-pub use solo::{AppendError, Appended, Durability, Policy, Solo, SyncOutcome, SyncTicket};
+pub use solo::Solo;
+pub use ticket::{SyncOutcome, SyncTicket};
 pub use verification::{VERIFICATIONS_MAX, VerificationGuard};

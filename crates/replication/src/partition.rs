@@ -5,11 +5,14 @@ use tailrace_log::{Compaction, Damage, Discarded, Disk, LogConfig, LogError, Pat
 use tailrace_records::BatchHeader;
 use tailrace_types::{LeaderEpoch, Offset, TimestampMs};
 
+use crate::append::{AppendError, Appended};
 use crate::compaction::CompactionPolicy;
+use crate::policy::Policy;
 use crate::producers::{Producers, TransactionMarker};
 use crate::raft::{ProposeError, Replica};
 use crate::reader::PartitionReader;
-use crate::solo::{AppendError, Appended, Policy, Solo, SyncOutcome, SyncTicket};
+use crate::solo::Solo;
+use crate::ticket::{SyncOutcome, SyncTicket};
 use crate::verification::VerificationGuard;
 
 /// A partition as one node has it. What is the same for both kinds is described at [`Solo`].

@@ -6,8 +6,8 @@ use tailrace_log::{Disk, Log, LogError, LogReader, Recovery};
 use tailrace_records::{BatchHeader, EndTransactionMarker, is_lost};
 use tailrace_types::{Offset, TimestampMs};
 
+use crate::policy::Policy;
 use crate::producers::Producers;
-use crate::solo::Policy;
 use crate::unended::forget_unended;
 
 /// Reads the headers of the batches behind the snapshot, and of control batches all: what they say is not in the header.
@@ -22,9 +22,10 @@ pub(crate) fn rebuild_producers<D: Disk>(
     now: TimestampMs,
 ) -> Result<(Producers, Option<Offset>), LogError> {
     let reader = log.reader();
-    let snapshot = recovery.producer_snapshot.as_ref();
+    let snapshot = recovery.snapshot.as_ref();
     // A snapshot that cannot be read is as good as none: the whole log is then looked through.
-    let known = snapshot.and_then(|(offset, bytes)| Some((*offset, Producers::from_snapshot(bytes).ok()?)));
+    let known =
+        snapshot.and_then(|(offset, sections)| Some((*offset, Producers::from_sections(sections)?.ok()?)));
     let (from, mut producers) = known.unwrap_or_default();
     producers.trim(log.log_start());
     forget_unended(log, &mut producers, &mut recovery.notes)?;

@@ -1,9 +1,9 @@
-//! The table of producers as bytes; docs/format.md describes them. The log adds the checksum.
+//! The table of producers as bytes, and as a section of a checkpoint; docs/format.md describes them. The log adds the checksum.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut, TryGetError};
-use tailrace_log::SNAPSHOT_BYTES_MAX;
+use tailrace_log::{PRODUCERS, SNAPSHOT_BYTES_MAX, Sections};
 use tailrace_types::{Offset, ProducerEpoch, ProducerId, TimestampMs};
 
 use crate::aborted::{ABORTED_TRANSACTIONS_MAX, AbortedTransaction, AbortedTransactions};
@@ -15,6 +15,9 @@ use crate::producers::{
 const VERSION: u16 = 3;
 const TRANSACTIONS_FROM: u16 = 2;
 const DECIDED_FROM: u16 = 3;
+
+/// Version of the section. The table in it begins with a version of its own.
+const SECTION_VERSION: u32 = 1;
 
 /// "No transaction is open."
 const NONE: i64 = -1;
@@ -80,6 +83,16 @@ impl Producers {
         out.freeze()
     }
 
+    /// What is kept of it with a checkpoint.
+    pub(crate) fn to_sections(&self) -> Sections {
+        Sections::of(PRODUCERS, SECTION_VERSION, self.snapshot())
+    }
+
+    /// Reads what [`Producers::to_sections`] wrote. `None` if it is not there, or in a newer version.
+    pub(crate) fn from_sections(sections: &Sections) -> Option<Result<Self, SnapshotError>> {
+        table_in(sections).map(|table| Self::from_snapshot(table))
+    }
+
     /// Reads what [`Producers::snapshot`] wrote, also in earlier releases.
     ///
     /// # Errors
@@ -107,6 +120,12 @@ impl Producers {
         }
         Ok(Self::from_parts(by_id, decided, aborted))
     }
+}
+
+/// The table of producers as bytes, if it is among these and in a version that this build knows.
+pub(crate) fn table_in(sections: &Sections) -> Option<&Bytes> {
+    let section = sections.get(PRODUCERS).filter(|section| section.version() == SECTION_VERSION)?;
+    Some(section.bytes())
 }
 
 fn put_count(out: &mut BytesMut, count: usize) {

@@ -3,121 +3,21 @@
 use std::path::Path;
 
 use tailrace_log::{
-    CheckpointPlan, Compaction, CompactionSettings, Damage, Discarded, Disk, Log, LogConfig, LogError,
-    LogStore, PartitionIdentity, Patch, Recovery, Rewritten, SyncPlan, Trim,
+    Compaction, CompactionSettings, Damage, Discarded, Disk, Log, LogConfig, LogError, LogStore,
+    PartitionIdentity, Patch, Recovery, Rewritten, Trim,
 };
-use tailrace_records::{BatchHeader, EndTransactionMarker, TimestampType};
-use tailrace_types::{HighWatermark, LeaderEpoch, LogEnd, Offset, TimestampMs};
+use tailrace_records::{BatchHeader, EndTransactionMarker};
+use tailrace_types::{HighWatermark, LeaderEpoch, Offset, TimestampMs};
 
+use crate::append::{AppendError, Appended};
 use crate::compaction::CompactionPolicy;
-use crate::ledger::{Ledger, refusal, table_of};
-use crate::producers::{ProducerError, Producers, RememberedBatch, TransactionMarker};
+use crate::ledger::{Ledger, refusal, sections_of};
+use crate::policy::{Durability, Policy};
+use crate::producers::{Producers, TransactionMarker};
 use crate::reader::PartitionReader;
 use crate::rebuild::rebuild_producers;
+use crate::ticket::{SyncOutcome, SyncTicket};
 use crate::verification::VerificationGuard;
-
-/// When a topic's records count as committed; docs/guarantees.md tells what each promises.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Durability {
-    /// The high watermark is what is on stable storage; every append schedules a sync.
-    Strict,
-    /// The high watermark is the log end. Syncs happen after that many records, or milliseconds, if at all.
-    Relaxed {
-        /// Records appended since the last sync that make the next one due.
-        flush_messages: Option<u64>,
-        /// Age in milliseconds of the oldest unsynced record that makes the next sync due.
-        flush_ms: Option<i64>,
-    },
-}
-
-/// The part of a topic's configuration that decides about appends. It may change at run time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Policy {
-    /// See [`Durability`].
-    pub durability: Durability,
-    /// Milliseconds after which a silent producer is forgotten (`producer.id.expiration.ms`).
-    pub producer_expiration_ms: i64,
-    /// What the timestamps of markers are, as those of records are (`message.timestamp.type`).
-    pub timestamp_type: TimestampType,
-}
-
-/// Where a batch ended up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Appended {
-    /// Offset of its first record.
-    pub base_offset: Offset,
-    /// The high watermark has to reach this before the batch counts as committed.
-    pub committed_at: HighWatermark,
-    /// The epoch under which it was appended: behind another leader something else may lie there.
-    pub epoch: LeaderEpoch,
-    /// The stored batch that this one repeats; nothing was appended then.
-    pub duplicate: Option<RememberedBatch>,
-    /// A sync should be scheduled now.
-    pub sync_due: bool,
-    /// A segment was closed: a good moment for a sync with a recovery checkpoint.
-    pub checkpoint_due: bool,
-}
-
-/// Why a batch was not appended. Nothing of it is stored.
-#[derive(Debug, thiserror::Error)]
-pub enum AppendError {
-    /// It does not follow its producer's earlier batches, or its transaction is not in order.
-    #[error(transparent)]
-    Producer(#[from] ProducerError),
-    /// The partition has failed before and takes no writes; reads go on.
-    #[error("the partition takes no writes: {reason}")]
-    Halted {
-        /// The failure that stopped it.
-        reason: String,
-    },
-    /// The disk is full. Later appends may succeed.
-    #[error("no space is left on the device")]
-    Full,
-    /// The log could not be written; the partition is now halted.
-    #[error(transparent)]
-    Log(LogError),
-}
-
-/// How things stand after a sync.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SyncOutcome {
-    /// Nothing more is due.
-    Done,
-    /// Another sync is due already.
-    Again,
-    /// It failed: the partition takes no more writes.
-    Halted,
-}
-
-/// A sync to be carried out without holding the partition: run it, then hand it to [`Solo::finish_sync`].
-pub struct SyncTicket<D: Disk>(pub(crate) Plan<D>);
-
-pub(crate) enum Plan<D: Disk> {
-    Sync(SyncPlan<D>),
-    Checkpoint(CheckpointPlan<D>),
-}
-
-impl<D: Disk> SyncTicket<D> {
-    /// Makes everything the ticket covers durable, and writes a recovery checkpoint behind it if that was asked for.
-    /// Blocks.
-    ///
-    /// # Errors
-    /// The device's. It must never be retried: the page cache may have dropped what failed.
-    pub fn run(&self) -> Result<(), LogError> {
-        match &self.0 {
-            Plan::Sync(plan) => plan.run(),
-            Plan::Checkpoint(plan) => plan.run(),
-        }
-    }
-
-    /// Everything below this offset is durable once [`SyncTicket::run`] succeeded.
-    pub fn covers(&self) -> LogEnd {
-        match &self.0 {
-            Plan::Sync(plan) => plan.covers(),
-            Plan::Checkpoint(plan) => plan.covers(),
-        }
-    }
-}
 
 /// A partition with a single replica. See the crate documentation.
 pub struct Solo<D: Disk> {
@@ -326,8 +226,8 @@ impl<D: Disk> Solo<D> {
     /// Plans a sync of everything appended so far, with a recovery checkpoint behind it if `checkpoint` says so.
     /// `None` if there is nothing to do.
     pub fn begin_sync(&mut self, checkpoint: bool) -> Option<SyncTicket<D>> {
-        let producers = if checkpoint { self.ledger.snapshot() } else { None };
-        self.ledger.begin_sync(checkpoint, producers)
+        let sections = if checkpoint { self.ledger.sections() } else { None };
+        self.ledger.begin_sync(checkpoint, sections)
     }
 
     /// Takes note of a sync's end. After a failure the partition takes no more writes; a checkpoint that found no room
@@ -364,8 +264,8 @@ impl<D: Disk> Solo<D> {
         self.ledger.verifications.expire(now, self.ledger.policy.producer_expiration_ms);
         let high_watermark = self.ledger.reader.high_watermark();
         let is_due = self.ledger.log.retention_is_due(high_watermark, now);
-        let table = if is_due { self.ledger.snapshot() } else { None };
-        let trim = self.ledger.log.retain_with(high_watermark, now, table);
+        let sections = if is_due { self.ledger.sections() } else { None };
+        let trim = self.ledger.log.retain_with(high_watermark, now, sections);
         self.ledger.publish_stable();
         Ok(trim)
     }
@@ -384,7 +284,7 @@ impl<D: Disk> Solo<D> {
             "log start {to} beyond the high watermark"
         );
         let Ledger { log, producers, .. } = &mut self.ledger;
-        let trim = log.advance_log_start_with(to, || table_of(producers)).map_err(refusal)?;
+        let trim = log.advance_log_start_with(to, || sections_of(producers)).map_err(refusal)?;
         self.ledger.publish_stable();
         Ok(trim)
     }
@@ -467,8 +367,8 @@ impl<D: Disk> Solo<D> {
     /// # Errors
     /// The disk's.
     pub fn scrub_files(&mut self) -> Result<Vec<Damage>, LogError> {
-        let snapshot = self.ledger.snapshot();
-        self.ledger.log.scrub_files(snapshot)
+        let sections = self.ledger.sections();
+        self.ledger.log.scrub_files(sections)
     }
 
     /// True if `flush.ms` asks for a sync now.
@@ -482,7 +382,7 @@ impl<D: Disk> Solo<D> {
     /// The disk's; the next start then recovers as after a crash.
     pub fn close(self) -> Result<(), AppendError> {
         self.ledger.refuse_if_halted()?;
-        let snapshot = self.ledger.snapshot();
-        self.ledger.log.close(snapshot).map_err(refusal)
+        let sections = self.ledger.sections();
+        self.ledger.log.close(sections).map_err(refusal)
     }
 }

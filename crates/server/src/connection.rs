@@ -523,7 +523,7 @@ impl Connection {
 fn bytes_of(parts: &[ReplyPart]) -> u64 {
     let bytes = |part: &ReplyPart| match part {
         ReplyPart::Bytes(bytes) => bytes.len() as u64,
-        ReplyPart::File(slice) => slice.bytes,
+        ReplyPart::File(extent) => extent.bytes(),
         ReplyPart::Room(_) => 0,
     };
     parts.iter().map(bytes).sum()

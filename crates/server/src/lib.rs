@@ -45,6 +45,8 @@ mod transport;
 pub use cluster::{ClusterError, JoinError};
 pub use controller::log::MetadataError;
 pub use disk::{DiskWatcher, ServerDisk, ServerFile};
+#[cfg(fuzzing)]
+pub use peers::fuzzing;
 pub use runtime::build_runtime;
 pub use start::{Addresses, Server, StartError, Startup, start};
 pub use tls::TlsError;

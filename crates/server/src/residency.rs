@@ -6,6 +6,9 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::io::{Errno, ReadWriteFlags};
+use tailrace_log::Extent;
+
+use crate::disk::ServerDisk;
 
 /// Distance of the probes where the kernel has no cachestat(2): the default size of its read-ahead.
 const PROBE_BYTES: u64 = 128 * 1024;
@@ -18,8 +21,23 @@ const AHEAD_BYTES: u64 = 4 * 1024 * 1024;
 /// Read at a time while warming.
 const WARM_BUFFER_BYTES: usize = 128 * 1024;
 
+/// True if all of an extent can be sent without waiting for the disk, as far as the kernel tells.
+pub(crate) fn is_resident(extent: &Extent<ServerDisk>) -> bool {
+    let (file, position) = extent.file();
+    is_cached(file, position, extent.bytes())
+}
+
+/// Reads an extent into the page cache and asks for [`AHEAD_BYTES`] behind it, so that the disk works while it is being sent. Blocks.
+///
+/// # Errors
+/// The device's.
+pub(crate) fn warm(extent: &Extent<ServerDisk>) -> io::Result<()> {
+    let (file, position) = extent.file();
+    read_ahead(file, position, extent.bytes())
+}
+
 /// True if all of `[position, position + bytes)` can be sent without waiting for the disk, as far as the kernel tells.
-pub(crate) fn is_resident(file: impl AsFd, position: u64, bytes: u64) -> bool {
+fn is_cached(file: impl AsFd, position: u64, bytes: u64) -> bool {
     let first = position / PAGE_BYTES;
     let last = (position + bytes.max(1) - 1) / PAGE_BYTES;
     // Small slices, the most frequent ones, lie in one or two pages: looking at their ends looks at all of them.
@@ -32,12 +50,7 @@ pub(crate) fn is_resident(file: impl AsFd, position: u64, bytes: u64) -> bool {
         && probe(&file, position, bytes)
 }
 
-/// Reads `[position, position + bytes)` into the page cache and asks for [`AHEAD_BYTES`] behind it, so that the disk
-/// works while the piece is being sent. Blocks.
-///
-/// # Errors
-/// The device's.
-pub(crate) fn warm(file: impl AsFd, position: u64, bytes: u64) -> io::Result<()> {
+fn read_ahead(file: impl AsFd, position: u64, bytes: u64) -> io::Result<()> {
     let mut buffer = vec![0; WARM_BUFFER_BYTES];
     let mut at = position;
     let end = position + bytes;
@@ -124,15 +137,15 @@ mod tests {
     fn what_was_just_written_is_resident_and_what_was_dropped_is_warmed() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&vec![7; 1 << 20]).unwrap();
-        assert!(is_resident(&file, 0, 1 << 20));
+        assert!(is_cached(&file, 0, 1 << 20));
         assert!(probe(&file, 0, 1 << 20));
         file.sync_all().unwrap();
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
         // tmpfs has nothing behind the cache to drop it to. Only the first look counts: it makes the kernel read ahead.
         let is_tmpfs = rustix::fs::fstatfs(&file).unwrap().f_type == 0x0102_1994;
-        assert!(is_tmpfs || !is_resident(&file, 0, 1 << 20));
-        warm(&file, 5000, 300_000).unwrap();
-        assert!(is_resident(&file, 5000, 300_000));
-        assert!(is_resident(&file, 8190, 4));
+        assert!(is_tmpfs || !is_cached(&file, 0, 1 << 20));
+        read_ahead(&file, 5000, 300_000).unwrap();
+        assert!(is_cached(&file, 5000, 300_000));
+        assert!(is_cached(&file, 8190, 4));
     }
 }

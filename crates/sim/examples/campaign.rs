@@ -259,6 +259,7 @@ fn bugs() -> ExitCode {
         Bug::Group(group::Bug::ReuseReplicaId),
         Bug::Group(group::Bug::ReadUncommitted),
         Bug::Group(group::Bug::AcknowledgeOnAppend),
+        Bug::Group(group::Bug::BarrierWithoutMajority),
         Bug::Group(group::Bug::Replicas(SkipTruncation)),
         Bug::Group(group::Bug::Replicas(CountOlderTerms)),
         Bug::Cluster(cluster::Bug::ReuseReplicaId),

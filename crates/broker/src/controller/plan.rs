@@ -30,6 +30,7 @@ pub(super) fn plan(image: &MetadataImage, fixed: &BTreeMap<String, String>, comm
         Command::FinalizeFeatures => Ok(features(image, image.features.raised())),
         Command::UpdateFeatures(updates) => Ok(features(image, features::updated(image, updates)?)),
         Command::AllocateProducerIds => allocate_producer_ids(image),
+        Command::Barrier => Ok(Vec::new()),
         Command::FoundCluster { cluster_id, node } => nodes::found(image, cluster_id, node),
         Command::RegisterNode(node) => nodes::register(image, node),
         Command::FenceNode { node, fenced } => nodes::fence(image, *node, *fenced),

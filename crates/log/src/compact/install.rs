@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
 
-use bytes::Bytes;
-
 use super::rewrite::Rewritten;
 use crate::disk::Disk;
 use crate::error::LogError;
 use crate::log::Log;
 use crate::reader::SegmentList;
+use crate::sections::Sections;
 use crate::trim::Trim;
 
 /// What was written and has lost its place: retention removed what it was made of. Its files are removed when this is
@@ -26,8 +25,8 @@ impl<D: Disk> Discarded<D> {
 
 impl<D: Disk> Log<D> {
     /// Lets a rewritten group take the place of what it was made of, for readers at once. [`Trim::run`] then makes that
-    /// durable and removes the old files; readers that have them open go on reading. `producers` gives the producer state at the
-    /// log end: a snapshot from before must not be used with what compaction has left. It is asked right before the exchange,
+    /// durable and removes the old files; readers that have them open go on reading. `sections` gives what is derived from the
+    /// log up to its end: a snapshot from before must not be used with what compaction has left. It is asked right before the exchange,
     /// and only if there is one.
     ///
     /// # Errors
@@ -35,14 +34,14 @@ impl<D: Disk> Log<D> {
     pub fn install_compacted(
         &mut self,
         rewritten: Rewritten<D>,
-        producers: impl FnOnce() -> Option<Bytes>,
+        sections: impl FnOnce() -> Option<Sections>,
     ) -> Result<Result<Trim<D>, Discarded<D>>, LogError> {
         self.check_writable()?;
         let list = self.reader.segments.load_full();
         let Some(new_list) = exchanged(&list, &rewritten, self.active.as_ref()) else {
             return Ok(Err(Discarded(rewritten)));
         };
-        let producers = producers();
+        let sections = sections();
         if let Some(segment) = &rewritten.segment {
             self.reader.damage.mended(segment.base_offset, segment.end_offset());
             self.reader.segments.store(Arc::new(new_list));
@@ -51,7 +50,7 @@ impl<D: Disk> Log<D> {
         if let Some(first_dirty) = rewritten.first_dirty {
             self.reader.first_dirty.fetch_max(first_dirty.0, Release);
         }
-        Ok(Ok(Trim::new(self.checkpoint_plan(producers), self.log_start(), rewritten.sources.clone())))
+        Ok(Ok(Trim::new(self.checkpoint_plan(sections), self.log_start(), rewritten.sources.clone())))
     }
 }
 

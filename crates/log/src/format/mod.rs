@@ -10,9 +10,15 @@ pub(crate) mod row;
 pub(crate) mod segment_header;
 pub(crate) mod snapshot;
 
-/// Newest version of the files of our own. A file is written in the oldest version that can say what it has to: only
-/// compaction needs version 2, in a checkpoint and in the headers of the segments it wrote.
-pub const FORMAT_VERSION: u32 = 2;
+/// Newest version of the files of our own. A file is written in the oldest version that can say what it has to: only compaction needs
+/// version 2, in a checkpoint and in the headers of the segments it wrote, and only several sections need version 3, in a snapshot.
+pub const FORMAT_VERSION: u32 = SECTIONS_VERSION;
+
+/// Newest version of all files but snapshots.
+const COMPACTION_VERSION: u32 = 2;
+
+/// The version of snapshots with sections.
+const SECTIONS_VERSION: u32 = 3;
 
 /// Why bytes are not what they should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +81,11 @@ pub(crate) fn told_from_newer<T>(
 
 /// Checks magic and version, which lead every file.
 pub(crate) fn check_lead(bytes: &[u8], magic: &[u8; 8]) -> Result<(), FormatError> {
+    check_lead_upto(bytes, magic, COMPACTION_VERSION)
+}
+
+/// The same of a kind of file whose newest version is `newest`.
+fn check_lead_upto(bytes: &[u8], magic: &[u8; 8], newest: u32) -> Result<(), FormatError> {
     let Some(found) = bytes.get(..12) else {
         return Err(FormatError::damaged(0, format!("{} bytes, too short for a head", bytes.len())));
     };
@@ -85,7 +96,7 @@ pub(crate) fn check_lead(bytes: &[u8], magic: &[u8; 8]) -> Result<(), FormatErro
     if version > VERSIONS_MAX {
         return Err(FormatError::damaged(8, format!("format version {version}")));
     }
-    if version > FORMAT_VERSION {
+    if version > newest {
         return Err(FormatError::Newer(version));
     }
     if version == 0 {

@@ -195,7 +195,7 @@ fn check_snapshots<D: Disk>(disk: &D, dir: &Path, problems: &mut Vec<Problem>) -
     for offset in Listing::read(disk, dir)?.snapshots {
         let path = names::path(dir, offset, Kind::Snapshot);
         let bytes = read_file(disk, &path, snapshot::FILE_BYTES_MAX).context("read", &path)?;
-        if let Some(Err(error)) = bytes.map(|bytes| snapshot::decode(bytes.into(), offset)) {
+        if let Some(Err(error)) = bytes.map(|bytes| snapshot::decode(&bytes.into(), offset)) {
             problems.push(problem_of(error.in_file(&path))?);
         }
     }

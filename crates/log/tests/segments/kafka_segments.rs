@@ -90,7 +90,7 @@ fn every_offset_in_a_hole_leads_to_the_next_batch() {
         let wanted = batches.iter().find(|b| b.last_offset() >= Offset(offset)).unwrap();
         let slice = reader.read(Offset(offset), end, 1, true).unwrap().unwrap();
         assert_eq!(slice.base_offset, wanted.base_offset, "offset {offset}");
-        assert_eq!(slice.bytes as usize, wanted.total_bytes());
+        assert_eq!(slice.bytes() as usize, wanted.total_bytes());
         assert_eq!(slice.next_offset, wanted.next_offset());
     }
 }
@@ -117,7 +117,7 @@ fn every_bound_is_kept() {
                 }
                 let found = reader.read(from, upto, bytes_max as u64, false).unwrap();
                 assert_eq!(
-                    found.map_or(0, |slice| slice.bytes as usize),
+                    found.map_or(0, |slice| slice.bytes() as usize),
                     wanted,
                     "{from} {upto} {bytes_max}"
                 );

@@ -7,9 +7,9 @@ use tailrace_records::{BatchHeader, EndTransactionMarker, PREFIX_BYTES};
 use tailrace_types::{HighWatermark, ReplicaId, TimestampMs};
 
 use super::replica::{Replica, Role};
+use crate::append::{AppendError, Appended};
 use crate::ledger::refusal;
 use crate::producers::{Producers, TransactionMarker};
-use crate::solo::{AppendError, Appended};
 use crate::verification::VerificationGuard;
 
 /// What becomes of a batch that a leader took.

@@ -241,8 +241,8 @@ impl<D: Disk> Replica<D> {
             last_epoch: epoch_of(snapshot.term),
             first_dirty: manifest.first_dirty,
             epochs: manifest.epochs,
-            producers: Some(producers.snapshot())
-                .filter(|table| table.len() <= tailrace_log::SNAPSHOT_BYTES_MAX),
+            sections: Some(producers.to_sections())
+                .filter(|sections| sections.total_bytes() <= tailrace_log::SNAPSHOT_BYTES_MAX),
             lost: manifest.lost.iter().map(|(from, upto)| lost_range(&dir, *from, *upto)).collect(),
         };
         // The entry at the snapshot's index is not here, so nothing from there on was ever committed, nor what ends beyond it.

@@ -6,6 +6,7 @@
 
 mod appending;
 mod ballot;
+mod barrier;
 #[cfg(feature = "deliberate-bugs")]
 mod bugs;
 mod chunk;
@@ -27,8 +28,22 @@ mod trimming;
 mod uncommitted;
 mod wire;
 
+/// What the fuzz target `peer_message` calls beside the public functions.
+#[cfg(fuzzing)]
+pub mod fuzzing {
+    use raft::eraftpb::ConfChangeV2;
+
+    use super::members::MemberChange;
+
+    /// Reads bytes as the change of the members that an entry holds, as the engine is given it.
+    pub fn member_change(data: &[u8]) -> Option<ConfChangeV2> {
+        MemberChange::decode(data).map(MemberChange::to_raft)
+    }
+}
+
 pub use appending::{Fate, ProposeError};
 pub use ballot::{REPLICAS_MAX, owner};
+pub use barrier::Barrier;
 #[cfg(feature = "deliberate-bugs")]
 pub use bugs::DeliberateBug;
 pub use chunk::{CHUNK_BYTES_MAX, ChunkReader, ChunkRequest};

@@ -15,6 +15,7 @@ use super::chunk::{ChunkReader, ChunkRequest, Origin, Part, Source};
 use super::manifest::Manifest;
 use super::replica::{Replica, Role};
 use super::storage::{LogStorage, epoch_of};
+use crate::snapshot::table_in;
 
 /// Times the election timeout after which an offer that nobody has taken up is forgotten.
 const UNTOUCHED_TIMEOUTS: usize = 2;
@@ -113,11 +114,13 @@ fn offer<D: Disk>(storage: &LogStorage<D>, to: u64) -> Result<Option<(Offer<D>, 
     let is_member = lists(members).into_iter().flatten().any(|id| *id == to);
     let Some(term) = storage.term_at(index)?.filter(|_| index > 0 && is_member) else { return Ok(None) };
     let (ledger, end) = (&storage.ledger, storage.applied_end()?);
-    let producers = if ledger.log.log_end().offset() == end {
-        ledger.snapshot().map(|table| (end, table))
+    let sections = if ledger.log.log_end().offset() == end {
+        ledger.sections().map(|sections| (end, sections))
     } else {
-        ledger.log.producer_snapshot(end, &mut Vec::new())?
+        ledger.log.snapshot(end, &mut Vec::new())?
     };
+    // The other sections are its receiver's to have from the log.
+    let producers = sections.and_then(|(offset, sections)| Some((offset, table_in(&sections)?.clone())));
     let (producers_offset, producers) = producers.unwrap_or_default();
     let segments = ledger.log.pin(end, RaftIndex(index + 1))?;
     let epochs = ledger.log.reader().epochs();

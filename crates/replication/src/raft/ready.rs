@@ -11,8 +11,8 @@ use super::ballot::Ballot;
 use super::members::MemberChange;
 use super::replica::{Replica, Role};
 use super::storage::{epoch_of, is_batch, log_start_of, side_payload};
+use crate::policy::Durability;
 use crate::rebuild::note_batch;
-use crate::solo::Durability;
 
 /// What was written, and waits to be durable before others may know.
 pub(super) struct Written {

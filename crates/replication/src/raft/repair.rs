@@ -146,8 +146,8 @@ impl<D: Disk> Replica<D> {
     /// # Errors
     /// The disk's. They halt the replica.
     pub fn scrub_files(&mut self) -> Result<Vec<tailrace_log::Damage>, LogError> {
-        let table = if self.may_keep_table() { self.ledger().snapshot() } else { None };
-        let result = self.node.mut_store().scrub_files(table);
+        let sections = if self.may_keep_table() { self.ledger().sections() } else { None };
+        let result = self.node.mut_store().scrub_files(sections);
         if let Err(error) = &result
             && !error.is_no_space()
         {

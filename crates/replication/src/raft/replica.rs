@@ -25,10 +25,12 @@ use super::repair::{Mending, RELUCTANCE};
 use super::storage::{LogStorage, epoch_of, is_batch, offset_at, term_of};
 use super::uncommitted::Uncommitted;
 use super::wire::{self, WireError};
+use crate::append::AppendError;
 use crate::ledger::{Ledger, refusal};
+use crate::policy::Policy;
 use crate::reader::PartitionReader;
 use crate::rebuild::rebuild_producers;
-use crate::solo::{AppendError, Policy, SyncOutcome, SyncTicket};
+use crate::ticket::{SyncOutcome, SyncTicket};
 
 /// What a replica is at the moment, as far as it knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -407,8 +409,8 @@ impl<D: Disk> Replica<D> {
     pub fn begin_sync(&mut self, checkpoint: bool) -> Option<SyncTicket<D>> {
         // The table of producers may be ahead of what is committed. Should the log's end be cut off, the table goes with it.
         let keeps_table = checkpoint && self.may_keep_table();
-        let producers = if keeps_table { self.ledger().snapshot() } else { None };
-        self.ledger_mut().begin_sync(checkpoint, producers)
+        let sections = if keeps_table { self.ledger().sections() } else { None };
+        self.ledger_mut().begin_sync(checkpoint, sections)
     }
 
     /// Takes note of a sync's end, and carries on with what waited for it.
@@ -437,8 +439,8 @@ impl<D: Disk> Replica<D> {
         self.save(|_| ()).map_err(refusal)?;
         let keeps_table = self.may_keep_table();
         let LogStorage { ledger, .. } = self.node.raft.r.raft_log.store;
-        let producers = if keeps_table { ledger.snapshot() } else { None };
-        ledger.log.close(producers).map_err(refusal)
+        let sections = if keeps_table { ledger.sections() } else { None };
+        ledger.log.close(sections).map_err(refusal)
     }
 
     /// True if the table of producers may be kept with the log. At the next start the high watermark is where the ballot says, and the table

@@ -7,8 +7,8 @@ use tailrace_types::{LeaderEpoch, Offset, ReplicaId, TimestampMs};
 
 use super::replica::{PeerMessage, Replica, Role};
 use super::storage::epoch_of;
+use crate::policy::Policy;
 use crate::producers::Producers;
-use crate::solo::Policy;
 use crate::verification::VerificationGuard;
 
 impl<D: Disk> Replica<D> {

@@ -10,7 +10,7 @@ use std::path::Path;
 use bytes::Bytes;
 use raft::eraftpb::{Entry, EntryType, Snapshot};
 use raft::{GetEntriesContext, RaftState, Storage, StorageError};
-use tailrace_log::{Damage, Disk, Indexed, Log, LogError, Row};
+use tailrace_log::{Damage, Disk, Indexed, Log, LogError, Row, Sections};
 use tailrace_types::{LeaderEpoch, Offset, RaftIndex};
 
 use super::ballot::{Ballot, BallotFile, Point};
@@ -23,6 +23,8 @@ const ENTRY_OVERHEAD_BYTES: u64 = 32;
 const MEMBERS: u8 = 1;
 /// First byte of what it holds of a new log start; the offset follows, little endian.
 const LOG_START: u8 = 2;
+/// All that it holds of a barrier. Builds that do not know it take it for an entry that says nothing, which it is.
+const BARRIER: u8 = 3;
 
 /// The log with what follows from it, and the ballot.
 pub(super) struct LogStorage<D: Disk> {
@@ -135,9 +137,9 @@ impl<D: Disk> LogStorage<D> {
     }
 
     /// Looks at the files that are written once in a while, and writes anew what is not as it was.
-    /// `table` is the state of producers at the log end, if it may be kept.
-    pub(super) fn scrub_files(&mut self, table: Option<Bytes>) -> Result<Vec<Damage>, LogError> {
-        let mut found = self.ledger.log.scrub_files(table)?;
+    /// `sections` are those as of the log end, if they may be kept.
+    pub(super) fn scrub_files(&mut self, sections: Option<Sections>) -> Result<Vec<Damage>, LogError> {
+        let mut found = self.ledger.log.scrub_files(sections)?;
         if let Some(damage) = self.ballots.differs(&self.disk, &self.ballot) {
             // Both slots, one after the other.
             self.write_ballot()?;
@@ -267,6 +269,11 @@ fn fill_from_side(entry: &mut Entry, payload: &Bytes) {
 pub(super) fn log_start_entry(to: Offset) -> Entry {
     let context = [&[LOG_START], &to.get().to_le_bytes()[..]].concat();
     Entry { context: context.into(), ..Entry::default() }
+}
+
+/// An entry that says nothing; see [`Barrier`](super::Barrier).
+pub(super) fn barrier_entry() -> Entry {
+    Entry { context: Bytes::from_static(&[BARRIER]), ..Entry::default() }
 }
 
 /// The log start that a side file's payload, or an entry's context, asks for.

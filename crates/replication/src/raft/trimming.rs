@@ -10,9 +10,9 @@ use tailrace_types::{HighWatermark, Offset, RaftIndex, TimestampMs};
 use super::appending::ProposeError;
 use super::replica::Replica;
 use super::storage::{log_start_entry, log_start_of};
+use crate::append::AppendError;
 use crate::compaction::CompactionPolicy;
 use crate::ledger::refusal;
-use crate::solo::AppendError;
 
 /// Entries of the side file that are of no use any more before it is written anew: each is some 30 bytes, and a rewrite costs
 /// two syncs.
@@ -40,9 +40,9 @@ impl<D: Disk> Replica<D> {
             // What goes would be in no table. Later.
             return Ok(None);
         }
-        let table = if is_due { self.ledger().snapshot() } else { None };
+        let sections = if is_due { self.ledger().sections() } else { None };
         let ledger = self.ledger_mut();
-        let trim = ledger.log.retain_with(free, now, table);
+        let trim = ledger.log.retain_with(free, now, sections);
         ledger.publish_stable();
         if let Some(trim) = &trim {
             let result = trim.last_row().and_then(|last| self.give_up_entries(last));

@@ -1,5 +1,6 @@
 //! One partition: its producers and their transactions.
 
+mod checkpoints;
 mod kafka_transactions;
 mod producers;
 mod transactions;

@@ -15,7 +15,7 @@ use arc_swap::ArcSwap;
 use tailrace_broker::config::BrokerConfig;
 use tailrace_broker::{ApplyError, Command, ControlError, Controller, MetadataImage, MetadataRecord};
 use tailrace_records::BatchError;
-use tailrace_replication::raft::{ProposeError, ReplicaOptions};
+use tailrace_replication::raft::{Barrier, ProposeError, ReplicaOptions};
 use tailrace_types::{HighWatermark, Offset, ProducerId, ReplicaId, TimestampMs};
 use tokio::sync::{Mutex, Notify, OwnedMutexGuard, watch};
 
@@ -308,8 +308,11 @@ impl ControllerShell {
             return Ok(());
         }
         let began = Instant::now();
-        // Any command will do that a majority has to agree to.
-        self.executed(Command::AllocateProducerIds, now).await?;
+        match self.executed(Command::Barrier, now).await {
+            // A controller of an earlier build does not know it. Any command will do that a majority has to agree to.
+            Err(CommandError::Append(_)) => self.executed(Command::AllocateProducerIds, now).await?,
+            outcome => outcome?,
+        };
         *last = Some(began);
         Ok(())
     }
@@ -326,6 +329,9 @@ impl ControllerShell {
         command: Command,
         now: TimestampMs,
     ) -> Result<Executed, CommandError> {
+        if command == Command::Barrier {
+            return self.barrier_here(now).await;
+        }
         let mut guard = Arc::clone(&self.state).lock_owned().await;
         self.settle(&mut guard, now).await?;
         let (guard, planned) = self.plan_and_append(guard, command, now).await?;
@@ -338,6 +344,24 @@ impl ControllerShell {
         // Still under the controller's lock: effects happened in the order of their commands.
         let state = guard.as_ref().ok_or(CommandError::Stopping)?;
         Ok(Executed { records, image: state.controller.image(), end: state.applied })
+    }
+
+    /// Has a majority confirm that this node leads the metadata log, and takes over all that was committed by then. Commands are not kept
+    /// waiting meanwhile.
+    async fn barrier_here(&self, now: TimestampMs) -> Result<Executed, CommandError> {
+        let handle = self.handle();
+        handle.leads().ok_or(CommandError::NotController)?;
+        handle.rouse();
+        if let Some(barrier) = begin_barrier(&handle, now).await? {
+            match tokio::time::timeout(PATIENCE, handle.wait_barrier(&barrier)).await {
+                Ok(true) => {}
+                Ok(false) | Err(_) => return Err(CommandError::NotController),
+            }
+        }
+        let mut guard = Arc::clone(&self.state).lock_owned().await;
+        self.apply_committed(&mut guard, now).await?;
+        let state = guard.as_ref().ok_or(CommandError::Stopping)?;
+        Ok(Executed { records: Vec::new(), image: state.controller.image(), end: state.applied })
     }
 
     /// Commands are planned against all that is in the log: also what nobody waited for to the end.
@@ -493,6 +517,23 @@ fn apply(controller: &mut Controller, record: &MetadataRecord, offset: Offset) -
     Ok(applied.map_err(|error| MetadataError::Apply { offset, error })?)
 }
 
+/// On a worker: an entry of the log is synced. `None` where the log has one replica, which is a majority of itself.
+async fn begin_barrier(
+    handle: &Arc<PartitionHandle>,
+    now: TimestampMs,
+) -> Result<Option<Barrier>, CommandError> {
+    let handle = Arc::clone(handle);
+    let begin = move || {
+        let mut core = handle.core.blocking_lock();
+        let core = core.as_mut().ok_or(CommandError::Stopping)?;
+        let Some(replica) = core.replica() else { return Ok(None) };
+        let begun = replica.begin_barrier(now);
+        handle.stepped(core);
+        Ok(Some(begun?))
+    };
+    tokio::task::spawn_blocking(begin).await.map_err(|_| CommandError::Stopping)?
+}
+
 fn plan_and_append(
     controller: &Controller,
     handle: &Arc<PartitionHandle>,
@@ -536,6 +577,8 @@ fn append(
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
+    use tailrace_broker::{CreateTopic, Requester};
+    use tailrace_types::TopicId;
     use tempfile::TempDir;
 
     use super::*;
@@ -545,6 +588,10 @@ mod tests {
     const ALL_GONE: &str = "All producer ids have been handed out.";
 
     async fn server(folder: &TempDir) -> Server {
+        server_with(folder, &[]).await
+    }
+
+    async fn server_with(folder: &TempDir, more: &[(&str, &str)]) -> Server {
         let setting = |key: &str, value: &str| (key.to_owned(), value.to_owned());
         let settings = BTreeMap::from([
             setting("data.dir", &folder.path().join("data").to_string_lossy()),
@@ -552,6 +599,10 @@ mod tests {
             setting("nats", "off"),
             setting("http", "127.0.0.1:0"),
         ]);
+        let settings = more.iter().fold(settings, |mut settings, (key, value)| {
+            settings.insert((*key).to_owned(), (*value).to_owned());
+            settings
+        });
         start(Startup { settings, disk: ServerDisk::real() }).await.unwrap()
     }
 
@@ -599,6 +650,32 @@ mod tests {
         let third = server(&folder).await;
         assert_eq!(fresh_id(&third).await.unwrap_err(), ALL_GONE);
         assert_eq!(third.broker().image().next_producer_id(), ProducerId(i64::MAX));
+    }
+
+    /// On the node that is the controller, and on one that asks it.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn who_waits_for_the_newest_metadata_has_them_and_reserves_nothing() {
+        let folders = [TempDir::new().unwrap(), TempDir::new().unwrap()];
+        let first = server_with(&folders[0], &[("node.id", "1"), ("cluster.listen", "127.0.0.1:0")]).await;
+        let seed = first.addresses().cluster.unwrap().to_string();
+        let own = [("node.id", "2"), ("cluster.listen", "127.0.0.1:0"), ("tailrace.cluster.seeds", &seed)];
+        let second = server_with(&folders[1], &own).await;
+        for number in 0..5 {
+            let (made, now) = (&first.broker().controller, first.broker().now());
+            let (name, id) = (format!("topic-{number}"), TopicId([number + 1; 16]));
+            let create = CreateTopic::with_defaults(&name, id, now, Requester::Client);
+            let unreserved = made.image().next_producer_id();
+            made.execute(Command::CreateTopic(create), now).await.unwrap();
+            for server in [&second, &first] {
+                let broker = server.broker();
+                broker.controller.catch_up(broker.now()).await.unwrap();
+                let image = broker.image();
+                assert!(image.topic_by_id(id).is_some(), "{number}");
+                assert_eq!(image.next_producer_id(), unreserved);
+            }
+        }
+        second.stop().await;
+        first.stop().await;
     }
 
     /// A command that waits for a majority keeps the others waiting, and all of them the end of the server, where there is none any more.

@@ -14,7 +14,7 @@ use tailrace_kafka_wire::messages::fetch_response::{
     PartitionData,
 };
 use tailrace_kafka_wire::{ErrorCode, Reader, Records};
-use tailrace_log::{LogError, LogSlice};
+use tailrace_log::{Extent, LogError, LogSlice};
 use tailrace_replication::AbortedTransaction;
 use tailrace_types::{LeaderEpoch, NodeId, Offset};
 use tokio::sync::Notify;
@@ -27,7 +27,7 @@ use crate::disk::ServerDisk;
 use crate::kafka::errors::log_code;
 use crate::kafka::fetch_session::{Admission, FetchTurn, TopicKey, Wanted};
 use crate::kafka::{Context, Decided, carry_on_aside, decode, leader_hints, nearby};
-use crate::outbox::{FileSlice, ReplyPart};
+use crate::outbox::ReplyPart;
 use crate::partitions::{PartitionHandle, PartitionSlot, TopicTable};
 
 /// `isolation_level` of a consumer that must not see undecided transactions.
@@ -97,7 +97,7 @@ impl Found {
     }
 
     fn bytes(&self) -> u64 {
-        self.slice.as_ref().map_or(0, |slice| u64::from(slice.bytes))
+        self.slice.as_ref().map_or(0, |slice| slice.extent.bytes())
     }
 }
 
@@ -378,7 +378,12 @@ fn respond(
     context.reply_with_files(&response, &files)
 }
 
-fn partition_data(want: &Wanted, found: Found, terms: &Terms, files: &mut Vec<FileSlice>) -> PartitionData {
+fn partition_data(
+    want: &Wanted,
+    found: Found,
+    terms: &Terms,
+    files: &mut Vec<Extent<ServerDisk>>,
+) -> PartitionData {
     let mut data = PartitionData {
         partition_index: want.partition,
         error_code: found.error.code(),
@@ -397,8 +402,8 @@ fn partition_data(want: &Wanted, found: Found, terms: &Terms, files: &mut Vec<Fi
     }
     if let Some(slice) = found.slice {
         let tag = u32::try_from(files.len()).unwrap_or(u32::MAX);
-        data.records = Records::External { bytes: slice.bytes, tag };
-        files.push(FileSlice { file: slice.files, position: slice.position, bytes: slice.bytes.into() });
+        data.records = Records::External { bytes: slice.bytes(), tag };
+        files.push(slice.extent);
     }
     data
 }

@@ -97,8 +97,10 @@ pub(crate) use table::api_name;
 use crate::broker::Broker;
 use crate::budget::Reservation;
 use crate::connection::Closed;
+use crate::disk::ServerDisk;
 use crate::nats::Principal;
-use crate::outbox::{FileSlice, ReplyPart};
+use crate::outbox::ReplyPart;
+use tailrace_log::Extent;
 
 /// A frame as it arrived, without its length field.
 pub(crate) struct RequestFrame {
@@ -254,7 +256,7 @@ impl Context {
     pub(crate) fn reply_with_files<R: Response>(
         &self,
         response: &R,
-        files: &[FileSlice],
+        files: &[Extent<ServerDisk>],
     ) -> Result<Vec<ReplyPart>, Closed> {
         let frame = response_frame(self.header.correlation_id, self.version(), response)
             .map_err(|error| Closed::Protocol(format!("an answer could not be encoded: {error}")))?;
@@ -305,7 +307,7 @@ impl Charges<'_> {
     }
 }
 
-fn parts_of(frame: Frame, files: &[FileSlice]) -> Vec<ReplyPart> {
+fn parts_of(frame: Frame, files: &[Extent<ServerDisk>]) -> Vec<ReplyPart> {
     let part = |part| match part {
         Part::Bytes(bytes) => ReplyPart::Bytes(bytes),
         Part::External { tag, .. } => ReplyPart::File(files[tag as usize].clone()),

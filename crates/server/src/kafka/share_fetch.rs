@@ -21,12 +21,14 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::connection::Closed;
+use crate::disk::ServerDisk;
 use crate::kafka::errors::{session_code, share_code};
 use crate::kafka::share_acknowledgements::{Acknowledging, Member, Outcome, Said, partition_of};
 use crate::kafka::{Context, Decided, decode, leader_hints};
-use crate::outbox::{FileSlice, ReplyPart};
+use crate::outbox::ReplyPart;
 use crate::share::sessions::{FINAL_EPOCH, INITIAL_EPOCH, Partition, SessionRequest};
 use crate::share::{Acquisition, LivePartition, ShareFailure, acquirable_bytes, acquire};
+use tailrace_log::Extent;
 
 /// `share_acquire_mode` of a client that must never get more records than it asks for (KIP-1206).
 const RECORD_LIMIT: i8 = 1;
@@ -230,7 +232,7 @@ async fn look(context: &Context, turn: &Turn, notify: &Arc<Notify>) -> Vec<Found
             Ok(None) => {}
             Ok(Some(acquisition)) => {
                 terms.records_max = terms.records_max.saturating_sub(acquisition.records());
-                bytes_left = bytes_left.saturating_sub(acquisition.slice.bytes);
+                bytes_left = bytes_left.saturating_sub(acquisition.extent.bytes());
                 found.push((partition, Ok(acquisition)));
             }
             Err(failure) => found.push((partition, Err(failure))),
@@ -268,7 +270,11 @@ impl Topics {
     }
 }
 
-fn fill(data: &mut PartitionData, found: Result<Acquisition, ShareFailure>, files: &mut Vec<FileSlice>) {
+fn fill(
+    data: &mut PartitionData,
+    found: Result<Acquisition, ShareFailure>,
+    files: &mut Vec<Extent<ServerDisk>>,
+) {
     let acquisition = match found {
         Ok(acquisition) => acquisition,
         Err(failure) => {
@@ -277,10 +283,10 @@ fn fill(data: &mut PartitionData, found: Result<Acquisition, ShareFailure>, file
         }
     };
     let tag = u32::try_from(files.len()).unwrap_or(u32::MAX);
-    // A slice lies in one segment, which is smaller than 4 GiB.
-    let bytes = u32::try_from(acquisition.slice.bytes).unwrap_or(u32::MAX);
+    // An extent lies in one segment, which is smaller than 4 GiB.
+    let bytes = u32::try_from(acquisition.extent.bytes()).unwrap_or(u32::MAX);
     data.records = Records::External { bytes, tag };
-    files.push(acquisition.slice);
+    files.push(acquisition.extent);
     let acquired = acquisition.batches.into_iter().map(|batch| AcquiredRecords {
         first_offset: batch.first.get(),
         last_offset: batch.last.get(),

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use bytes::{Buf, Bytes};
 use rustix::net::SendFlags;
-use tailrace_log::SegmentFiles;
+use tailrace_log::Extent;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
@@ -33,19 +33,11 @@ const WARM_BYTES: u64 = 1024 * 1024;
 /// Buffers of one vectored write.
 const VECTORS: usize = 16;
 
-/// A part of a file to be sent. Keeps the file open, so that a segment deleted meanwhile can still be read.
-#[derive(Clone)]
-pub(crate) struct FileSlice {
-    pub(crate) file: Arc<SegmentFiles<ServerDisk>>,
-    pub(crate) position: u64,
-    pub(crate) bytes: u64,
-}
-
 /// One part of an answer.
 #[derive(Clone)]
 pub(crate) enum ReplyPart {
     Bytes(Bytes),
-    File(FileSlice),
+    File(Extent<ServerDisk>),
     /// What the answer takes in memory, until all of it is sent.
     Room(Arc<Reservation>),
 }
@@ -53,8 +45,9 @@ pub(crate) enum ReplyPart {
 enum Item {
     Bytes(Bytes),
     File {
-        slice: FileSlice,
-        warm_until: u64,
+        extent: Extent<ServerDisk>,
+        /// So many bytes at its beginning are in memory.
+        warm_bytes: u64,
     },
     /// The answer's end: the request took from `started` to now.
     End {
@@ -126,10 +119,9 @@ impl Outbox {
                     self.pending_bytes += bytes.len() as u64;
                     self.items.push_back(Item::Bytes(bytes));
                 }
-                ReplyPart::File(slice) => {
-                    self.pending_bytes += slice.bytes;
-                    let warm_until = slice.position;
-                    self.items.push_back(Item::File { slice, warm_until });
+                ReplyPart::File(extent) => {
+                    self.pending_bytes += extent.bytes();
+                    self.items.push_back(Item::File { extent, warm_bytes: 0 });
                 }
             }
         }
@@ -174,7 +166,7 @@ impl Outbox {
         while let Some(front) = self.items.front() {
             match front {
                 Item::Bytes(bytes) if bytes.is_empty() => {}
-                Item::File { slice, .. } if slice.bytes == 0 => {}
+                Item::File { extent, .. } if extent.bytes() == 0 => {}
                 Item::End { api_key, started, .. } => self.metrics.answered(*api_key, started.elapsed()),
                 _ => break,
             }
@@ -232,20 +224,20 @@ impl Outbox {
     fn poll_file(&mut self, stream: &TcpStream, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_warm(cx))?;
         ready!(stream.poll_write_ready(cx))?;
-        let Some(Item::File { slice, warm_until }) = self.items.front_mut() else {
+        let Some(Item::File { extent, warm_bytes }) = self.items.front_mut() else {
             return Poll::Ready(Ok(()));
         };
-        let bytes = slice.bytes.min(SENDFILE_BYTES).min(*warm_until - slice.position);
-        let mut position = slice.position;
+        let bytes = extent.bytes().min(SENDFILE_BYTES).min(*warm_bytes);
+        let (file, mut position) = extent.file();
         let sent = stream.try_io(Interest::WRITABLE, || {
             let count = usize::try_from(bytes).unwrap_or(usize::MAX);
-            Ok(rustix::fs::sendfile(stream, slice.file.log.as_fd(), Some(&mut position), count)?)
+            Ok(rustix::fs::sendfile(stream, file.as_fd(), Some(&mut position), count)?)
         });
         match sent {
-            Ok(0) => Poll::Ready(Err(too_short(slice))),
+            Ok(0) => Poll::Ready(Err(too_short(extent))),
             Ok(sent) => {
-                slice.position += sent as u64;
-                slice.bytes -= sent as u64;
+                extent.advance(sent as u64);
+                *warm_bytes -= sent as u64;
                 self.metrics.bytes_fetched.inc_by(sent as u64);
                 self.took(sent as u64);
                 Poll::Ready(Ok(()))
@@ -263,21 +255,19 @@ impl Outbox {
             // Waiting for our disk is not the client's stall.
             self.last_progress = Instant::now();
         }
-        let Some(Item::File { slice, warm_until }) = self.items.front_mut() else {
+        let Some(Item::File { extent, warm_bytes }) = self.items.front_mut() else {
             return Poll::Ready(Ok(()));
         };
-        if slice.position < *warm_until {
+        if *warm_bytes > 0 {
             return Poll::Ready(Ok(()));
         }
-        let bytes = slice.bytes.min(WARM_BYTES);
-        let position = slice.position;
-        *warm_until = position + bytes;
-        if residency::is_resident(slice.file.log.as_fd(), position, bytes) {
+        let next = extent.part(0..extent.bytes().min(WARM_BYTES));
+        *warm_bytes = next.bytes();
+        if residency::is_resident(&next) {
             return Poll::Ready(Ok(()));
         }
         self.metrics.cold_reads.inc();
-        let file = Arc::clone(&slice.file);
-        self.warming = Some(tokio::task::spawn_blocking(move || residency::warm(&file.log, position, bytes)));
+        self.warming = Some(tokio::task::spawn_blocking(move || residency::warm(&next)));
         self.poll_warm(cx)
     }
 
@@ -289,8 +279,8 @@ impl Outbox {
     }
 }
 
-fn too_short(slice: &FileSlice) -> io::Error {
-    let end = slice.position + slice.bytes;
+fn too_short(extent: &Extent<ServerDisk>) -> io::Error {
+    let end = extent.file().1 + extent.bytes();
     io::Error::new(io::ErrorKind::UnexpectedEof, format!("the segment ends before position {end}"))
 }
 

@@ -9,7 +9,6 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use bytes::Buf;
-use rustix::io::pread;
 use tokio::io::AsyncWrite;
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
@@ -102,7 +101,7 @@ impl Outbox {
                         self.items.pop_front();
                     }
                 }
-                Some(Item::File { slice, .. }) if slice.bytes == 0 => {
+                Some(Item::File { extent, .. }) if extent.bytes() == 0 => {
                     self.items.pop_front();
                 }
                 Some(Item::File { .. }) => match self.poll_warm(cx)? {
@@ -115,19 +114,19 @@ impl Outbox {
         Poll::Ready(Ok(()))
     }
 
-    /// Copies the next part of the file in front, which is in memory up to `warm_until`.
+    /// Copies the next part of the file in front, whose first `warm_bytes` are in memory.
     fn stage_file(&mut self, room: usize) -> io::Result<()> {
-        let Some(Item::File { slice, warm_until }) = self.items.front_mut() else { return Ok(()) };
-        let wanted = slice.bytes.min(*warm_until - slice.position).min(room as u64);
+        let Some(Item::File { extent, warm_bytes }) = self.items.front_mut() else { return Ok(()) };
+        let wanted = extent.bytes().min(*warm_bytes).min(room as u64);
         let before = self.staged.bytes.len();
         self.staged.bytes.resize(before + usize::try_from(wanted).unwrap_or(room), 0);
-        let read = pread(&slice.file.log, &mut self.staged.bytes[before..], slice.position)?;
+        let read = extent.read_at(&mut self.staged.bytes[before..], 0)?;
         self.staged.bytes.truncate(before + read);
         if read == 0 {
-            return Err(too_short(slice));
+            return Err(too_short(extent));
         }
-        slice.position += read as u64;
-        slice.bytes -= read as u64;
+        extent.advance(read as u64);
+        *warm_bytes -= read as u64;
         self.metrics.bytes_fetched.inc_by(read as u64);
         Ok(())
     }

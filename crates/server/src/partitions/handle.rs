@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use tailrace_log::LogConfig;
-use tailrace_replication::raft::{ChunkRequest, Members, Replica};
+use tailrace_replication::raft::{Barrier, ChunkRequest, Members, Replica};
 use tailrace_replication::{Appended, Partition, PartitionReader, Policy};
 use tailrace_types::{GroupId, HighWatermark, LeaderEpoch, Offset, ReplicaId, TimestampMs, TopicPartition};
 use tokio::sync::{Notify, oneshot};
@@ -286,6 +286,7 @@ impl PartitionHandle {
         self.answer_committed();
         self.acks.answer_all(WaitOutcome::Deposed);
         self.stable.answer_all(WaitOutcome::Deposed);
+        self.replicated.notify_waiters();
         self.watermark_moved();
     }
 
@@ -450,6 +451,30 @@ impl PartitionHandle {
         }
     }
 
+    /// Waits until a barrier of its replica has passed. False if this node does not lead any more, or leads again.
+    pub(crate) async fn wait_barrier(&self, barrier: &Barrier) -> bool {
+        self.asks_replicated.fetch_add(1, Ordering::AcqRel);
+        let _asks = Asks(&self.asks_replicated);
+        loop {
+            let moved = self.replicated.notified();
+            tokio::pin!(moved);
+            // From here on nothing is missed.
+            moved.as_mut().enable();
+            if self.halted.load(Ordering::Acquire) {
+                return false;
+            }
+            let passed = {
+                let mut core = self.core.lock().await;
+                core.as_mut().and_then(|core| core.replica()).and_then(|replica| replica.has_passed(barrier))
+            };
+            match passed {
+                None => return false,
+                Some(true) => return true,
+                Some(false) => moved.await,
+            }
+        }
+    }
+
     /// True if what ends at `end`, below the high watermark, is of that epoch.
     fn is_there(&self, end: Offset, epoch: Option<LeaderEpoch>) -> bool {
         epoch.is_none_or(|epoch| end <= Offset(0) || self.reader.log().epoch_at(end.plus(-1)) == Some(epoch))
@@ -506,6 +531,7 @@ impl PartitionHandle {
         self.awake(true);
         self.answer_committed();
         self.answer_halted();
+        self.replicated.notify_waiters();
         self.watermark_moved();
     }
 

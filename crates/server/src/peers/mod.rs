@@ -10,6 +10,8 @@ mod accept;
 mod dial;
 mod error;
 mod frame;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod handshake;
 mod incoming;
 mod link;

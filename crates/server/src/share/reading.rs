@@ -4,11 +4,10 @@
 //! there are looked at, then the core decides. If somebody else was faster, it is tried again further on.
 
 use std::io;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use tailrace_broker::share::{AcquireTerms, AcquiredBatch, Fetched, FetchedBatch};
-use tailrace_log::{DamagedRange, LogError, LogSlice, read_full_at};
+use tailrace_log::{DamagedRange, Extent, LogError};
 use tailrace_records::{BatchHeader, HEADER_BYTES};
 use tailrace_replication::AbortedTransaction;
 use tailrace_types::Offset;
@@ -19,7 +18,6 @@ use super::settings::GroupSettings;
 use crate::broker::Broker;
 use crate::damaged;
 use crate::disk::ServerDisk;
-use crate::outbox::FileSlice;
 use crate::residency;
 
 /// Bytes of one partition that are looked at for one fetch. A larger first batch is taken as a whole.
@@ -36,7 +34,7 @@ const RUNS_MAX: usize = 128;
 
 /// Records of one partition that now belong to a member, and where they lie.
 pub(crate) struct Acquisition {
-    pub(crate) slice: FileSlice,
+    pub(crate) extent: Extent<ServerDisk>,
     pub(crate) batches: Vec<AcquiredBatch>,
 }
 
@@ -97,7 +95,7 @@ pub(crate) async fn acquire(
                 continue;
             }
         };
-        let scanned = scan(slice, aborted, plan.enough).await.map_err(|error| {
+        let scanned = scan(slice.extent, aborted, plan.enough).await.map_err(|error| {
             tracing::error!(share_partition = %live.key, %error, "reading failed");
             ShareFailure::Disk(error)
         })?;
@@ -171,7 +169,7 @@ pub(crate) fn acquirable_bytes(
             if slice.base_offset >= end {
                 break;
             }
-            bytes += u64::from(slice.bytes);
+            bytes += slice.extent.bytes();
             next = slice.next_offset;
         }
     }
@@ -219,42 +217,42 @@ fn take(
     Ok(acquired)
 }
 
-/// Batches of one slice of a segment, from its first on.
+/// Batches of one extent, from its first on.
 struct Scanned {
-    slice: LogSlice<ServerDisk>,
+    extent: Extent<ServerDisk>,
     places: Vec<Place>,
 }
 
-/// Looks at the batches of `slice`, until one ends at `enough` or beyond.
+/// Looks at the batches of `extent`, until one ends at `enough` or beyond.
 async fn scan(
-    slice: LogSlice<ServerDisk>,
+    extent: Extent<ServerDisk>,
     aborted: Vec<AbortedTransaction>,
     enough: i64,
 ) -> io::Result<Scanned> {
     // The disk is never waited for on an event loop.
-    let is_in_memory = residency::is_resident(slice.files.log.as_fd(), slice.position, slice.bytes.into());
+    let is_in_memory = residency::is_resident(&extent);
     let look = move || {
-        let places = places_of(&slice, &aborted, enough)?;
-        Ok(Scanned { slice, places })
+        let places = places_of(&extent, &aborted, enough)?;
+        Ok(Scanned { extent, places })
     };
     if is_in_memory { look() } else { tokio::task::spawn_blocking(look).await.map_err(io::Error::other)? }
 }
 
 fn places_of(
-    slice: &LogSlice<ServerDisk>,
+    extent: &Extent<ServerDisk>,
     aborted: &[AbortedTransaction],
     enough: i64,
 ) -> io::Result<Vec<Place>> {
-    let end = slice.position + u64::from(slice.bytes);
+    let end = extent.bytes();
     let mut places = Vec::new();
-    let (mut position, mut piece, mut piece_at) = (slice.position, Vec::new(), slice.position);
+    let (mut position, mut piece, mut piece_at) = (0, Vec::new(), 0);
     while position < end {
         let wanted = HEADER_BYTES as u64;
         if position < piece_at || position + wanted > piece_at + piece.len() as u64 {
             // Far apart headers are read alone, close ones together.
             let bytes = if places.len() < 2 { HEADER_BYTES } else { next_piece(&places) };
             piece.resize(bytes.min(usize::try_from(end - position).unwrap_or(bytes)), 0);
-            let read = read_full_at(&slice.files.log, &mut piece, position)?;
+            let read = extent.read_at(&mut piece, position)?;
             piece.truncate(read);
             piece_at = position;
         }
@@ -292,12 +290,11 @@ fn next_piece(places: &[Place]) -> usize {
 }
 
 impl Scanned {
-    /// The part of the slice that the acquired records lie in.
+    /// The part of the extent that the acquired records lie in.
     fn cut(self, batches: Vec<AcquiredBatch>) -> Option<Acquisition> {
         let (first, last) = (batches.first()?.first, batches.last()?.last);
         let begin = self.places.iter().find(|place| place.batch.last >= first)?.position;
         let end = self.places.iter().rev().find(|place| place.batch.first <= last)?.end;
-        let slice = FileSlice { file: self.slice.files, position: begin, bytes: end - begin };
-        Some(Acquisition { slice, batches })
+        Some(Acquisition { extent: self.extent.part(begin..end), batches })
     }
 }

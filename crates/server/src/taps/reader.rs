@@ -128,8 +128,8 @@ async fn read(
 ) -> Result<Option<(Committed, Offset)>, Skipped> {
     let slice = partition.reader.read_committed(at, to, PIECE_BYTES, true).map_err(Skipped::Log)?;
     let Some((slice, aborted)) = slice else { return Ok(None) };
-    let (position, size, next) = (slice.position, u64::from(slice.bytes), slice.next_offset);
-    let quick = size <= READ_INLINE_BYTES && is_resident(slice.log_file(), position, size);
+    let next = slice.next_offset;
+    let quick = slice.extent.bytes() <= READ_INLINE_BYTES && is_resident(&slice.extent);
     let bytes: std::io::Result<Bytes> = if quick {
         slice.read()
     } else {

@@ -56,6 +56,13 @@ impl History {
         }
     }
 
+    /// One past the last offset of which somebody was told that it is committed, or saw it. All batches here have one record.
+    pub(super) fn acknowledged_end(&self) -> Offset {
+        let last = |offset: Option<&i64>| offset.map_or(0, |last| last + 1);
+        let read = self.read.last_key_value().map(|(offset, _)| offset);
+        Offset(last(self.acknowledged.last_key_value().map(|(offset, _)| offset)).max(last(read)))
+    }
+
     fn note(&mut self, what: u8, offset: i64, identity: Identity) {
         let mut line = vec![what];
         line.extend(offset.to_le_bytes());

@@ -4,6 +4,7 @@
 //! [`run`] lets the faults rage, then ends them, waits until the replicas agree, and judges what was seen.
 
 mod aim;
+mod barriers;
 mod history;
 mod producer;
 mod upkeep;
@@ -22,6 +23,7 @@ use tailrace_types::{PartitionId, TimestampMs, TopicId, TopicName, TopicPartitio
 use crate::network::{Network, Traffic, Weather};
 use crate::{CrashMode, Failure, Mask, Rng, SimDisk};
 use aim::Aim;
+use barriers::Barriers;
 use history::History;
 use producer::Producer;
 use upkeep::{Cleanup, Upkeep};
@@ -63,7 +65,9 @@ const TROUBLES: [&str; 14] = [
     "leadership moves",
 ];
 /// What must have happened somewhere in a campaign of some length.
-pub const RARE: [&str; 27] = [
+pub const RARE: [&str; 29] = [
+    "barrier fell",
+    "barrier passed",
     "compaction",
     "crash",
     "crash of all",
@@ -117,6 +121,8 @@ pub enum Bug {
     ReadUncommitted,
     /// A producer takes what a leader appended for committed.
     AcknowledgeOnAppend,
+    /// A leader takes its word for it that it leads.
+    BarrierWithoutMajority,
     /// The replicas' own.
     Replicas(DeliberateBug),
 }
@@ -176,6 +182,7 @@ struct World {
     newest_id: u64,
     mask: Mask,
     aim: Aim,
+    barriers: Barriers,
     /// Faults so far, also those left out.
     troubles: usize,
     injected: Vec<(usize, String)>,
@@ -238,6 +245,7 @@ impl World {
             newest_id: REPLICAS,
             mask: options.mask,
             aim,
+            barriers: Barriers::new(options.seed),
             troubles: 0,
             injected: Vec::new(),
         };
@@ -321,6 +329,7 @@ impl World {
         }
         self.replace();
         self.run_producers();
+        self.run_barriers()?;
         self.run_consumer()
     }
 

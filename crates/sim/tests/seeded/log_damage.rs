@@ -8,7 +8,8 @@ use crate::common;
 use crate::common::damage::{copy, scrub_segments, served};
 use crate::common::{append, append_in, batch, dir, identity, open, read_all, small_segments};
 use tailrace_log::{
-    Disk, Log, LogError, LogStore, Overlay, PartitionIdentity, RepairOptions, RepairStep, inspect, repair_dir,
+    Disk, FORMAT_VERSION, Log, LogError, LogStore, Overlay, PRODUCERS, PartitionIdentity, RepairOptions,
+    RepairStep, Sections, inspect, repair_dir,
 };
 use tailrace_sim::{CrashMode, Effect, Rule, SimDisk};
 use tailrace_types::{LeaderEpoch, Offset, RaftIndex, TopicId};
@@ -331,7 +332,10 @@ fn a_newer_format_is_refused_by_every_file_that_has_a_version() {
         });
         let result = open(&disk, &small_segments()).and_then(|(log, _)| read_all(&log, Offset(0)));
         let error = result.err().unwrap();
-        assert!(matches!(error, LogError::NewerFormat { found: 9, supported: 2, .. }), "{name}: {error}");
+        assert!(
+            matches!(error, LogError::NewerFormat { found: 9, supported: FORMAT_VERSION, .. }),
+            "{name}: {error}"
+        );
         assert!(error.to_string().contains("format version 9"), "{error}");
     }
 }
@@ -383,7 +387,7 @@ fn a_truncation_that_power_cuts_short_leaves_a_log_that_opens() {
                 append(&mut log, &batch(3, 100, 1000 + number, number as u8)).unwrap();
                 log.sync().unwrap();
             }
-            log.checkpoint(Some(bytes::Bytes::from_static(b"at the old end"))).unwrap();
+            log.checkpoint(Some(Sections::of(PRODUCERS, 1, &b"at the old end"[..]))).unwrap();
             let (content, old_end) = (read_all(&log, Offset(0)).unwrap(), log.log_end().offset());
             let (path_ends, times) = (String::new(), u64::MAX);
             disk.add_rule(Rule { kind: None, path_ends, after, times, effect: Effect::Eio });
@@ -403,8 +407,8 @@ fn a_truncation_that_power_cuts_short_leaves_a_log_that_opens() {
                 log.sync().unwrap();
                 assert!(log.log_end().offset() > old_end);
                 let (_, recovery) = open(&crashed.crash(CrashMode::Random), &small_segments()).unwrap();
-                let producers = recovery.producer_snapshot;
-                assert!(producers.is_none(), "{context}: {producers:?} is of other batches");
+                let sections = recovery.snapshot;
+                assert!(sections.is_none(), "{context}: {sections:?} are of other batches");
             }
             if result.is_ok() {
                 break;

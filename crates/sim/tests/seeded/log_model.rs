@@ -8,7 +8,7 @@
 use crate::common;
 use crate::common::{NOW, SimLog, batch, open, small_segments, stamp, stamped};
 use bytes::Bytes;
-use tailrace_log::{LogConfig, LogError, Recovery};
+use tailrace_log::{LogConfig, LogError, PRODUCERS, Recovery, Sections};
 use tailrace_sim::{CrashMode, Effect, OpKind, Rng, Rule, SimDisk};
 use tailrace_types::{HighWatermark, LeaderEpoch, Offset, RaftIndex, TimestampMs};
 
@@ -107,6 +107,12 @@ macro_rules! ensure {
 
 fn text(error: LogError) -> String {
     format!("unexpected: {error}")
+}
+
+/// What the log is given to keep: one section, or two.
+fn sections_at(end: Offset) -> Sections {
+    let sections = Sections::of(PRODUCERS, 1, format!("state at {end}"));
+    if end.0 % 2 == 0 { sections } else { sections.with("more", 3, format!("more at {end}")) }
 }
 
 impl Run {
@@ -236,8 +242,8 @@ impl Run {
     }
 
     fn checkpoint(&mut self) -> Outcome {
-        let producers = self.rng.percent(60).then(|| Bytes::from(format!("state at {}", self.model.end)));
-        let plan = self.log().checkpoint_plan(producers);
+        let sections = self.rng.percent(60).then(|| sections_at(self.model.end));
+        let plan = self.log().checkpoint_plan(sections);
         let (covers, log_start) = (self.model.end, self.model.log_start);
         if self.rng.percent(30) {
             self.append_some()?;
@@ -451,7 +457,7 @@ impl Run {
 
     fn close_and_open(&mut self) -> Outcome {
         let log = self.log.take().expect("open");
-        log.close(Some(Bytes::from(format!("state at {}", self.model.end)))).map_err(text)?;
+        log.close(Some(sections_at(self.model.end))).map_err(text)?;
         let (log, recovery) = open(&self.disk, &self.config).map_err(text)?;
         self.log = Some(log);
         ensure!(recovery.clean && recovery.bytes_read == 0, "unclean after a close: {recovery:?}");
@@ -563,12 +569,9 @@ impl Run {
     }
 
     fn check_snapshot(&mut self, recovery: &Recovery) -> Outcome {
-        if let Some((offset, payload)) = &recovery.producer_snapshot {
+        if let Some((offset, sections)) = &recovery.snapshot {
             ensure!(*offset <= self.model.end, "a snapshot at {offset} beyond the end");
-            ensure!(
-                payload == format!("state at {offset}").as_bytes(),
-                "the snapshot at {offset} is another"
-            );
+            ensure!(*sections == sections_at(*offset), "the snapshot at {offset} is another");
         }
         Ok(())
     }

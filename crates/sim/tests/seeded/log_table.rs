@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use tailrace_log::{
     CompactionLimits, CompactionSettings, Disk, DiskFile, HashSecret, KeyMap, LogError, OpenMode, Overlay,
-    RepairOptions, Unhurried, inspect, repair_dir,
+    PRODUCERS, RepairOptions, Sections, Unhurried, inspect, repair_dir,
 };
 use tailrace_sim::{CrashMode, Effect, Rule, SimDisk};
 use tailrace_types::{HighWatermark, LeaderEpoch, Offset, TimestampMs};
@@ -202,14 +202,14 @@ fn fixture(state: State, rot: bool) -> (SimDisk, PathBuf, Option<SimLog>) {
         append(&mut log, &keyed(number)).unwrap();
         if number == 10 {
             compact(&mut log);
-            log.checkpoint(producers()).unwrap();
+            log.checkpoint(sections()).unwrap();
         }
     }
     match state {
         Killed => {}
-        Running => drop(log.checkpoint(producers()).unwrap()),
+        Running => drop(log.checkpoint(sections()).unwrap()),
         Stopped => {
-            log.close(producers()).unwrap();
+            log.close(sections()).unwrap();
             log = open(&disk, &small_segments()).unwrap().0;
         }
     }
@@ -222,15 +222,15 @@ fn fixture(state: State, rot: bool) -> (SimDisk, PathBuf, Option<SimLog>) {
     match state {
         Running => (disk, copied, Some(log)),
         Stopped => {
-            log.close(producers()).unwrap();
+            log.close(sections()).unwrap();
             (disk, copied, None)
         }
         Killed => (disk.crash(CrashMode::KeepAll), copied, None),
     }
 }
 
-fn producers() -> Option<Bytes> {
-    Some(Bytes::from_static(b"producers"))
+fn sections() -> Option<Sections> {
+    Some(Sections::of(PRODUCERS, 1, &b"producers"[..]).with("subjects", 1, &b"subjects"[..]))
 }
 
 /// Keys that are there once, so that compaction keeps all, but for one in each batch.
@@ -246,7 +246,7 @@ fn keyed(number: u8) -> Bytes {
 
 fn scrub(log: &mut SimLog) -> Vec<String> {
     let mut found = scrub_segments(log);
-    found.extend(log.scrub_files(producers()).unwrap());
+    found.extend(log.scrub_files(sections()).unwrap());
     let name = |damage: tailrace_log::Damage| damage.file.file_name().unwrap().to_str().unwrap().to_owned();
     let mut names: Vec<_> = found.into_iter().map(name).collect();
     names.dedup();

@@ -53,6 +53,50 @@ fn only_the_leader_appends_and_proposals_of_peers_are_refused() {
 }
 
 #[test]
+fn a_barrier_passes_when_a_majority_has_agreed_and_takes_no_offset() {
+    let mut trio = Trio::new();
+    trio.lead(1);
+    append(trio.at(1), "a").unwrap();
+    let barrier = trio.at(1).begin_barrier(NOW).unwrap();
+    trio.sync(1);
+    assert_eq!(trio.at(1).has_passed(&barrier), Some(false), "nobody else has heard of it");
+    trio.talk(|_, _| false);
+    assert_eq!(trio.at(1).has_passed(&barrier), Some(true));
+    assert_eq!(trio.at(1).reader().high_watermark().get(), 1, "what came before it is known");
+    assert!((1..=3).all(|id| trio.at(id).reader().log_end().get() == 1));
+    assert_eq!(append(trio.at(1), "b").unwrap().base_offset, Offset(1));
+
+    let refused = trio.at(2).begin_barrier(NOW);
+    assert!(matches!(refused, Err(ProposeError::NotLeader { leader: Some(ReplicaId(1)) })), "{refused:?}");
+    trio.talk(|_, _| false);
+    // It is there after a start, and says nothing.
+    let disk = trio.disks[0].crash(CrashMode::LoseAll);
+    let again = open(&disk, options(1, &[1, 2, 3])).unwrap();
+    assert_eq!(again.reader().log_end().get(), 2);
+}
+
+#[test]
+fn a_leader_that_was_cut_off_gets_no_barrier_past_its_successor() {
+    let mut trio = Trio::new();
+    trio.lead(1);
+    let before = trio.at(1).begin_barrier(NOW).unwrap();
+    let other = trio.replace_first();
+    append(trio.at(other), "behind its back").unwrap();
+    trio.talk(cut_off(1));
+    assert_eq!(trio.at(1).role(), Role::Leader, "it has not heard of the other one");
+    let barrier = trio.at(1).begin_barrier(NOW).unwrap();
+    assert_eq!(trio.at(1).has_passed(&before), Some(false));
+    assert_eq!(trio.at(1).has_passed(&barrier), Some(false));
+    trio.beat(other, 4, |_, _| false);
+    assert_eq!(trio.at(1).has_passed(&before), None);
+    assert_eq!(trio.at(1).has_passed(&barrier), None);
+    // In a later term of its own the old ones say nothing.
+    trio.hand_over(1);
+    trio.beat(1, 4, |_, _| false);
+    assert_eq!(trio.at(1).has_passed(&barrier), None);
+}
+
+#[test]
 fn a_leader_takes_what_is_committed_for_ever_and_what_is_not_up_to_a_bound() {
     let large = "x".repeat(8 << 20);
     let mut trio = Trio::new();

@@ -76,6 +76,11 @@ fn an_acknowledgement_by_the_leader_alone_is_noticed() {
 }
 
 #[test]
+fn a_leader_that_asks_nobody_whether_it_leads_is_noticed() {
+    is_noticed(Bug::BarrierWithoutMajority);
+}
+
+#[test]
 fn a_truncation_that_is_skipped_is_noticed() {
     is_noticed(Bug::Replicas(DeliberateBug::SkipTruncation));
 }

@@ -94,6 +94,19 @@ fn frames_come_back() {
     }
 }
 
+/// What the fuzz target `peer_frame` begins with: a frame of each kind, kind and payload.
+#[test]
+fn the_seeds_of_fuzzing_are_frames_of_every_kind() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/peer_frame");
+    let mut kinds = std::collections::BTreeSet::new();
+    for file in std::fs::read_dir(folder).unwrap() {
+        let bytes = Bytes::from(std::fs::read(file.unwrap().path()).unwrap());
+        let (kind, _) = frame::decode(bytes[0], bytes.slice(1..)).unwrap();
+        kinds.insert(kind as u8);
+    }
+    assert!(kinds.into_iter().eq(FrameKind::ALL.map(|kind| kind as u8)));
+}
+
 #[test]
 fn the_bytes_are_those_of_the_documentation() {
     let (_, kind, _) = &samples()[1];

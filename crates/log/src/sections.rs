@@ -1,0 +1,86 @@
+//! What is derived from a log and kept with its checkpoints, so that a start need not read all of it: named sections, each in a format
+//! and a version of its own. What is in them is their owner's business.
+//!
+//! A section holds only what can be had from the log again. So a build may leave out one that it does not know, or whose version is
+//! newer than what it knows; its next checkpoint is without it. What cannot be had again needs a new version of the file, which older
+//! builds refuse.
+
+use bytes::Bytes;
+
+/// Most sections of one checkpoint.
+pub const SECTIONS_MAX: usize = 64;
+
+/// Longest name of a section, in bytes.
+pub const SECTION_NAME_BYTES_MAX: usize = 24;
+
+/// The section with the state of producers, which all versions of the file have.
+pub const PRODUCERS: &str = "producers";
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Section {
+    /// 1 to [`SECTION_NAME_BYTES_MAX`] bytes: lower-case letters, digits, `.` and `-`.
+    pub(crate) name: String,
+    /// Version of its format.
+    pub(crate) version: u32,
+    /// Its content.
+    pub(crate) bytes: Bytes,
+}
+
+impl Section {
+    /// Version of its format.
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// Its content.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+}
+
+/// Sections as of one offset: the state after all batches below it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sections(Vec<Section>);
+
+impl Sections {
+    /// One section alone.
+    ///
+    /// # Panics
+    /// As [`Sections::with`].
+    pub fn of(name: &str, version: u32, bytes: impl Into<Bytes>) -> Self {
+        Self::default().with(name, version, bytes)
+    }
+
+    /// These and another one.
+    ///
+    /// # Panics
+    /// If the name is not one, or there already; if there are [`SECTIONS_MAX`] already.
+    #[must_use]
+    pub fn with(mut self, name: &str, version: u32, bytes: impl Into<Bytes>) -> Self {
+        assert!(is_name(name.as_bytes()), "{name:?} names no section");
+        assert!(self.get(name).is_none(), "section {name} is there twice");
+        assert!(self.0.len() < SECTIONS_MAX, "more than {SECTIONS_MAX} sections");
+        self.0.push(Section { name: name.to_owned(), version, bytes: bytes.into() });
+        self
+    }
+
+    /// The section of that name.
+    pub fn get(&self, name: &str) -> Option<&Section> {
+        self.0.iter().find(|section| section.name == name)
+    }
+
+    /// Bytes of all of them, without what the file adds. A log takes [`SNAPSHOT_BYTES_MAX`](crate::SNAPSHOT_BYTES_MAX).
+    pub fn total_bytes(&self) -> usize {
+        self.0.iter().map(|section| section.bytes.len()).sum()
+    }
+
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, Section> {
+        self.0.iter()
+    }
+}
+
+pub(crate) fn is_name(name: &[u8]) -> bool {
+    let is_legal = |byte: &u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'-');
+    (1..=SECTION_NAME_BYTES_MAX).contains(&name.len()) && name.iter().all(is_legal)
+}

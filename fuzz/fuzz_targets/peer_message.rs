@@ -1,0 +1,31 @@
+//! Any bytes as what one replica says to another, and as what an entry says of a change of the members. Decoding must not panic,
+//! and what was decoded must encode to bytes that decode to the same. What is read of a change is what the engine's own parser reads.
+//!
+//! Run: `cargo +nightly fuzz run peer_message -- -max_len=4096 -rss_limit_mb=512`
+
+#![no_main]
+
+use bytes::{Bytes, BytesMut};
+use libfuzzer_sys::fuzz_target;
+use protobuf::Message as _;
+use raft::eraftpb::ConfChangeV2;
+use tailrace_replication::raft::{PeerMessage, fuzzing};
+
+fuzz_target!(|data: &[u8]| {
+    if let Some(change) = fuzzing::member_change(data) {
+        let bytes = change.write_to_bytes().expect("it is written to memory");
+        assert_eq!(fuzzing::member_change(&bytes).as_ref(), Some(&change));
+        assert_eq!(ConfChangeV2::parse_from_bytes(data).expect("it was read"), change);
+    }
+    let Ok(message) = PeerMessage::decode(Bytes::copy_from_slice(data)) else { return };
+    assert!(message.weight() <= data.len());
+    let mut encoded = BytesMut::new();
+    message.encode(&mut encoded);
+    assert_eq!(encoded.len(), message.encoded_bytes());
+    let again = PeerMessage::decode(encoded.freeze()).expect("our own encoding decodes");
+    assert_eq!(again, message);
+    if let Some(heartbeat) = message.heartbeat() {
+        let back: PeerMessage = heartbeat.into();
+        assert_eq!(back, message);
+    }
+});
