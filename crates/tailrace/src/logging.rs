@@ -3,7 +3,7 @@
 //! Much of what is logged was caused by a client, and some of it names what the client sent. So control characters are escaped, in
 //! both formats: nobody forges a line, or speaks to the terminal of whoever reads it. And each place in the program has a bounded number of
 //! lines: [`BURST`] at once, then [`PER_SECOND`]; the next one says how many were left out. Lines below INFO, which somebody asked for,
-//! are not counted.
+//! are not counted, nor is what names damage on the disk ([`DAMAGE`]): no client causes it, and each place is named once.
 
 use std::collections::HashMap;
 use std::io::{self, IsTerminal, Write};
@@ -21,6 +21,9 @@ const BURST: f64 = 200.0;
 
 /// Lines of one kind in a second after that.
 const PER_SECOND: f64 = 20.0;
+
+/// What names damage that was found, when a partition is opened or scrubbed.
+const DAMAGE: [&str; 2] = ["tailrace_server::partitions::open", "tailrace_server::scrubber"];
 
 /// To be called once.
 ///
@@ -78,13 +81,22 @@ impl<'a> MakeWriter<'a> for Lines {
     }
 
     fn make_writer_for(&'a self, event: &Metadata<'_>) -> Line {
-        if *event.level() > Level::INFO {
+        if !is_counted(event) {
             return self.make_writer();
         }
         let now = Instant::now();
         let mut sites = self.sites.lock().unwrap_or_else(PoisonError::into_inner);
         let left_out = sites.entry(event.callsite()).or_insert_with(|| Site::new(now)).may_log(now);
         Line { left_out, ..self.make_writer() }
+    }
+}
+
+/// True of lines that come no faster than somebody can read.
+fn is_counted(event: &Metadata<'_>) -> bool {
+    let is_damage = || DAMAGE.iter().any(|room| event.target().starts_with(room));
+    match *event.level() {
+        Level::ERROR | Level::WARN => !is_damage(),
+        level => level <= Level::INFO,
     }
 }
 
@@ -162,6 +174,8 @@ fn colour_length(bytes: &[u8]) -> usize {
 mod tests {
     use std::time::Duration;
 
+    use tracing_subscriber::layer::{Layer, SubscriberExt};
+
     use super::*;
 
     fn escaped(line: &str, has_colours: bool) -> String {
@@ -179,6 +193,28 @@ mod tests {
         );
         assert_eq!(escaped("\u{1b}[2mINFO\u{1b}[0m \u{1b}[2J", true), "\u{1b}[2mINFO\u{1b}[0m \\x1b[2J");
         assert_eq!(escaped("\u{1b}[2mINFO", false), "\\x1b[2mINFO");
+    }
+
+    /// More places than a site may have lines: an operator who looks for one of them must find it.
+    #[test]
+    fn damage_is_named_however_much_there_is() {
+        let events = Arc::<Mutex<Vec<(bool, String)>>>::default();
+        let seen = Arc::clone(&events);
+        let layer = tracing_subscriber::fmt::layer().with_writer(move || io::sink());
+        let filter = tracing_subscriber::filter::filter_fn(move |event| {
+            seen.lock().unwrap().push((is_counted(event), event.target().to_owned()));
+            true
+        });
+        let subscriber = tracing_subscriber::registry().with(layer.with_filter(filter));
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::error!(target: "tailrace_server::partitions::open", "damaged");
+            tracing::error!(target: "tailrace_server::scrubber::repair", "given up");
+            tracing::info!(target: "tailrace_server::scrubber", "scrubbed");
+            tracing::warn!(target: "tailrace_server::kafka", "a client did something");
+            tracing::debug!(target: "tailrace_server::kafka", "asked for");
+        });
+        let counted: Vec<bool> = events.lock().unwrap().iter().map(|(counted, _)| *counted).collect();
+        assert_eq!(counted, [false, false, true, true, false]);
     }
 
     #[test]
