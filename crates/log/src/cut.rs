@@ -4,11 +4,11 @@ use tailrace_types::{Offset, RaftIndex};
 
 use crate::disk::{Disk, DiskFile, OpenMode, read_full_at};
 use crate::error::{IoContext, LogError};
-use crate::folder::Listing;
 use crate::format::names::{self, Kind};
 use crate::format::row::{ROW_BYTES, Row, row_position};
-use crate::open::TornTail;
+use crate::listing::Listing;
 use crate::recover::{Bad, Recovering, Tail, next_row};
+use crate::recovery::TornTail;
 use crate::scan::{BatchScanner, Scanned};
 use crate::segment::{LenOf, Segment, SegmentFiles};
 use crate::trim::remove_segment_files;

@@ -11,17 +11,14 @@ use tailrace_types::{Offset, RaftIndex, TimestampMs};
 
 use crate::disk::{Disk, DiskFile, OpenMode, read_file, read_full_at};
 use crate::error::{IoContext, LogError};
-use crate::folder::Listing;
 use crate::format::FormatError;
 use crate::format::checkpoint::Checkpoint;
 use crate::format::names::{self, Kind};
 use crate::format::row::{ROW_BYTES, Row, row_position};
 use crate::format::segment_header::{self, Compacted, SegmentHeader};
+use crate::listing::{Listing, SegmentName};
 use crate::scan::{BatchScanner, Scanned};
 use crate::segment::LenOf;
-
-/// A segment's files by name: base offset and generation.
-pub(crate) type SegmentName = (Offset, u32);
 
 impl Listing {
     /// Takes the files off the list that `checkpoint` has no place for because of compaction, and names them: replaced ones

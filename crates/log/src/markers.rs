@@ -8,11 +8,11 @@ use tailrace_types::Offset;
 
 use crate::disk::{Disk, OpenMode, read_file, read_full_at};
 use crate::error::{IoContext, LogError};
-use crate::folder::Listing;
 use crate::format::checkpoint::{self, Checkpoint};
 use crate::format::names::{self, Kind};
 use crate::format::row::{ROW_BYTES, Row, row_position};
 use crate::format::snapshot;
+use crate::listing::Listing;
 use crate::log::Log;
 use crate::sections::Sections;
 use crate::segment::Segment;

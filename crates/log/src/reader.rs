@@ -265,13 +265,6 @@ impl<D: Disk> LogReader<D> {
         self.segments.load().len()
     }
 
-    /// Bytes of the `.log` files from the batch at `offset` on, by segment: what a consumer there still has to fetch, at
-    /// most.
-    pub fn size_bytes_from(&self, offset: Offset) -> u64 {
-        let segments = self.segments.load();
-        segments[segment_of(&segments, offset)..].iter().map(|s| u64::from(s.bytes())).sum()
-    }
-
     /// Whose log it is.
     pub fn identity(&self) -> &PartitionIdentity {
         &self.identity

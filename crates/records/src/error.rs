@@ -5,7 +5,7 @@ use std::fmt;
 
 use tailrace_types::{ProducerId, TimestampMs};
 
-use crate::Compression;
+use crate::codec::Compression;
 
 /// Most rejected records that one error lists. The rest is only counted: the list goes back to the client, and a
 /// compressed batch may hold millions of records.

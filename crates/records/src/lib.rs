@@ -33,6 +33,7 @@
 
 mod attributes;
 mod builder;
+mod codec;
 mod compress;
 mod control;
 mod crc;
@@ -48,8 +49,9 @@ mod split;
 mod validate;
 mod varint;
 
-pub use attributes::{Attributes, Compression, TimestampType, UnknownCompressionName};
+pub use attributes::{Attributes, TimestampType};
 pub use builder::{BUILDER_BYTES_MAX, BatchBuilder, BatchOptions};
+pub use codec::{Compression, UnknownCompressionName};
 pub use compress::{CompressionLevels, compress, decompress};
 pub use control::{ControlError, EndTransactionMarker};
 pub use decoded::DecodedBatch;

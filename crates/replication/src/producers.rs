@@ -224,11 +224,6 @@ impl Producers {
         self.by_id.get(&id).is_some_and(|state| state.epoch == epoch && state.current_transaction.is_some())
     }
 
-    /// Number of transactions without a marker.
-    pub fn open_transactions(&self) -> usize {
-        self.open.len()
-    }
-
     /// The aborted transactions above the log start.
     pub fn aborted(&self) -> &AbortedTransactions {
         &self.aborted

@@ -8,8 +8,8 @@ use tailrace_records::BatchHeader;
 use super::foreign::{counting, read_checkpoint};
 use crate::disk::{Disk, DiskFile, OpenMode};
 use crate::error::{IoContext, LogError};
-use crate::folder::Listing;
 use crate::format::names::{self, Kind};
+use crate::listing::Listing;
 use crate::scan::{BatchScanner, Scanned};
 
 /// One batch of a dump.

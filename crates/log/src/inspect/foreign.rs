@@ -4,14 +4,13 @@ use std::path::Path;
 
 use tailrace_types::{LeaderEpoch, TimestampMs};
 
-use super::verify::{Problem, SegmentReport};
+use super::report::{Problem, SegmentReport};
 use crate::compact::Pace;
 use crate::disk::{Disk, DiskFile, OpenMode, read_file};
 use crate::error::{IoContext, LogError};
-use crate::folder::Listing;
 use crate::format::checkpoint::{self, Checkpoint};
 use crate::format::names::{self, Kind};
-use crate::generations::SegmentName;
+use crate::listing::{Listing, SegmentName};
 use crate::scan::{BatchScanner, Scanned};
 
 /// The checkpoint, if there is one, or what is wrong with it.

@@ -3,7 +3,9 @@
 
 mod dump;
 mod foreign;
+mod report;
 mod verify;
 
 pub use dump::{Dump, DumpedBatch, dump_dir};
-pub use verify::{Problem, Report, SegmentReport, identity_of, verify_dir, verify_dir_paced};
+pub use report::{Problem, Report, SegmentReport};
+pub use verify::{identity_of, verify_dir, verify_dir_paced};

@@ -1,100 +1,31 @@
 //! Opens a folder as the next start does, in memory, and reads all of it: what is said of it is what would happen.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use tailrace_types::{Offset, PartitionId, TimestampMs, TopicPartition};
 
 use super::foreign::{read_checkpoint, verify_batches};
+use super::report::{Problem, Report, SegmentReport};
 use crate::compact::{Pace, Unhurried};
 use crate::config::{LogConfig, PartitionIdentity};
 use crate::disk::{Disk, OpenMode, read_file, read_full_at};
 use crate::error::{IoContext, LogError};
-use crate::folder::{Listing, read_identity};
+use crate::folder::read_identity;
 use crate::format::names::{self, Kind};
 use crate::format::row::{ROW_BYTES, check_head, row_position};
 use crate::format::snapshot;
+use crate::listing::Listing;
 use crate::log::Log;
-use crate::open::Recovery;
 use crate::overlay::Overlay;
 use crate::reader::LogReader;
+use crate::recovery::Recovery;
 use crate::scrub::Walk;
 use crate::segment::{LenOf, Segment};
 use crate::store::LogStore;
 
 /// Most bytes that recovery may write before it is given up: it happens in memory.
 const OVERLAY_BYTES_MAX: u64 = 1 << 30;
-
-/// What [`verify_dir`] found.
-#[derive(Clone, Debug, Default)]
-pub struct Report {
-    /// Whose log it is, if the folder says.
-    pub identity: Option<PartitionIdentity>,
-    /// First offset that may be read, if there is a checkpoint.
-    pub log_start: Option<Offset>,
-    /// The recovery point, if there is a checkpoint: what lies beyond is not known to be durable.
-    pub recovery_point: Option<Offset>,
-    /// Entries without records.
-    pub entries: u64,
-    /// The segments, oldest first.
-    pub segments: Vec<SegmentReport>,
-    /// What is wrong with the folder as a whole. Each segment has its own list.
-    pub problems: Vec<Problem>,
-}
-
-/// What one segment holds.
-#[derive(Clone, Debug)]
-pub struct SegmentReport {
-    /// The `.log`.
-    pub file: PathBuf,
-    /// From its name.
-    pub base_offset: Offset,
-    /// One past the last offset of the last good batch.
-    pub next_offset: Offset,
-    /// Good batches.
-    pub batches: u64,
-    /// Records in them.
-    pub records: u64,
-    /// Length of the `.log`.
-    pub bytes: u64,
-    /// Bytes of good batches.
-    pub good_bytes: u64,
-    /// Largest timestamp.
-    pub max_timestamp: TimestampMs,
-    /// What is wrong.
-    pub problems: Vec<Problem>,
-}
-
-/// Something that is not as it should be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// Where.
-    pub file: PathBuf,
-    /// Position in the file.
-    pub position: u64,
-    /// What was expected and what was found.
-    pub reason: String,
-    /// The next start puts it right by itself.
-    pub is_recoverable: bool,
-}
-
-impl Report {
-    /// All problems, those of segments included.
-    pub fn all_problems(&self) -> impl Iterator<Item = &Problem> {
-        self.problems.iter().chain(self.segments.iter().flat_map(|s| &s.problems))
-    }
-
-    /// True if there is no problem but those that the next start puts right.
-    pub fn is_sound(&self) -> bool {
-        self.all_problems().all(|problem| problem.is_recoverable)
-    }
-}
-
-impl Problem {
-    fn new(file: &Path, position: u64, reason: impl Into<String>, is_recoverable: bool) -> Self {
-        Self { file: file.to_owned(), position, reason: reason.into(), is_recoverable }
-    }
-}
 
 /// Reads every byte of a partition's folder and says what is wrong with it, and what the next start makes of that.
 ///

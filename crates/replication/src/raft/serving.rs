@@ -87,17 +87,6 @@ impl<D: Disk> Replica<D> {
         store.offset_at(matched.min(store.known) + 1).map(Some)
     }
 
-    /// On a leader: the voters that were heard of since about an election's time, itself among them. All of them while it hibernates.
-    pub fn active_voters(&self) -> usize {
-        let progress = self.node.raft.prs();
-        let voters = progress.conf().voters();
-        let hibernates = self.hibernates();
-        let active = |(id, p): &(&u64, &raft::Progress)| {
-            voters.contains(**id) && (p.recent_active || **id == self.options.id.0 || hibernates)
-        };
-        progress.iter().filter(active).count()
-    }
-
     /// As [`Solo::begin_verification`](crate::Solo::begin_verification).
     pub fn begin_verification(
         &mut self,

@@ -1,0 +1,73 @@
+//! What lies in a partition's folder, by its names.
+
+use std::path::Path;
+
+use tailrace_types::Offset;
+
+use crate::disk::{Disk, remove_if_there};
+use crate::error::{IoContext, LogError};
+use crate::format::names::{self, DELETED_SUFFIX, Kind, TEMPORARY_SUFFIX};
+
+/// A segment's files by name: base offset and generation.
+pub(crate) type SegmentName = (Offset, u32);
+
+/// What lies in a partition's folder.
+#[derive(Debug, Default)]
+pub(crate) struct Listing {
+    /// Base offsets of the `.log` files as appended, ascending.
+    pub(crate) segments: Vec<Offset>,
+    /// Base offsets and generations of the `.log` files that compaction wrote, ascending.
+    pub(crate) compacted: Vec<SegmentName>,
+    /// Offsets of the producer snapshots, ascending.
+    pub(crate) snapshots: Vec<Offset>,
+    /// Names that were on their way out or half written.
+    pub(crate) leftovers: Vec<String>,
+    /// `.index` and `.header` files without a `.log`, with the segment that they name.
+    pub(crate) orphans: Vec<(SegmentName, String)>,
+    pub(crate) has_identity: bool,
+    /// There is something that is written only after the identity was synced.
+    pub(crate) was_synced: bool,
+}
+
+impl Listing {
+    pub(crate) fn read<D: Disk>(disk: &D, dir: &Path) -> Result<Self, LogError> {
+        let mut listing = Self::default();
+        let mut others = Vec::new();
+        for entry in disk.read_dir(dir).context("list", dir)?.into_iter().filter(|e| !e.is_dir) {
+            let name = entry.name;
+            if name.ends_with(DELETED_SUFFIX) || name.ends_with(TEMPORARY_SUFFIX) {
+                listing.leftovers.push(name);
+            } else if name == names::IDENTITY {
+                listing.has_identity = true;
+            } else if name == names::CHECKPOINT || name == names::ENTRIES {
+                listing.was_synced = true;
+            } else {
+                match names::parse(&name) {
+                    Some((base, 0, Kind::Log)) => listing.segments.push(base),
+                    Some((base, generation, Kind::Log)) => listing.compacted.push((base, generation)),
+                    Some((offset, 0, Kind::Snapshot)) => listing.snapshots.push(offset),
+                    Some((base, generation, Kind::Index | Kind::Header)) => {
+                        others.push((base, generation, name));
+                    }
+                    Some((_, _, Kind::Snapshot)) | None => {}
+                }
+            }
+        }
+        // The names are sorted, and twenty digits sort as numbers do; generations do not.
+        listing.compacted.sort_unstable();
+        let has_log = |base: &Offset, generation: u32| match generation {
+            0 => listing.segments.binary_search(base).is_ok(),
+            _ => listing.compacted.binary_search(&(*base, generation)).is_ok(),
+        };
+        listing.orphans = others
+            .into_iter()
+            .filter(|(base, generation, _)| !has_log(base, *generation))
+            .map(|(base, generation, name)| ((base, generation), name))
+            .collect();
+        Ok(listing)
+    }
+
+    pub(crate) fn remove_leftovers<D: Disk>(&self, disk: &D, dir: &Path) -> Result<(), LogError> {
+        self.leftovers.iter().try_for_each(|name| remove_if_there(disk, &dir.join(name)))
+    }
+}

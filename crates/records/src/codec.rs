@@ -1,0 +1,77 @@
+//! The codecs of batches, by id and by name.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// How the records of a batch are compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Compression {
+    /// Not at all.
+    #[default]
+    None,
+    /// gzip, RFC 1952.
+    Gzip,
+    /// Snappy in snappy-java's framing.
+    Snappy,
+    /// LZ4 frames of independent blocks.
+    Lz4,
+    /// Zstandard.
+    Zstd,
+}
+
+impl Compression {
+    /// Every codec, by id.
+    pub const ALL: [Self; 5] = [Self::None, Self::Gzip, Self::Snappy, Self::Lz4, Self::Zstd];
+
+    /// The id in the low three bits of the attributes.
+    pub const fn id(self) -> u8 {
+        self as u8
+    }
+
+    /// The codec of an id; `None` for an unknown one.
+    pub const fn from_id(id: u8) -> Option<Self> {
+        match id {
+            0 => Some(Self::None),
+            1 => Some(Self::Gzip),
+            2 => Some(Self::Snappy),
+            3 => Some(Self::Lz4),
+            4 => Some(Self::Zstd),
+            _ => None,
+        }
+    }
+
+    /// Kafka's name of it, as in `compression.type` of a producer.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Gzip => "gzip",
+            Self::Snappy => "snappy",
+            Self::Lz4 => "lz4",
+            Self::Zstd => "zstd",
+        }
+    }
+}
+
+impl fmt::Display for Compression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A text that names no codec.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is no compression: expected none, gzip, snappy, lz4 or zstd")]
+pub struct UnknownCompressionName(pub String);
+
+impl FromStr for Compression {
+    type Err = UnknownCompressionName;
+
+    /// Reads Kafka's names. A topic's `uncompressed` means `none`; its `producer` is no codec.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let named = Self::ALL.into_iter().find(|c| c.name() == text);
+        match text {
+            "uncompressed" => Ok(Self::None),
+            _ => named.ok_or_else(|| UnknownCompressionName(text.to_owned())),
+        }
+    }
+}
