@@ -20,7 +20,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("sim", &["broker", "replication", "log", "records"]),
     // (dev only)
     ("subjects-bench", &["subjects"]),
-    ("tailrace", &["server", "bench", "broker", "replication", "kafka-wire", "nats-wire", "records", "log"]),
+    ("cli", &[]),
+    (
+        "tailrace",
+        &["cli", "server", "bench", "broker", "replication", "kafka-wire", "nats-wire", "records", "log"],
+    ),
 ];
 
 /// Crates that may use tokio.

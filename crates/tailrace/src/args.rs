@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
+use tailrace_cli::output::Output;
 
 use crate::bench::BenchArguments;
 use crate::cluster::ClusterArguments;
@@ -119,13 +120,6 @@ pub(crate) enum ConfigVerb {
     },
     /// Show the reference of all settings as Markdown.
     Reference,
-}
-
-/// How results are printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Output {
-    Text,
-    Json,
 }
 
 #[cfg(test)]

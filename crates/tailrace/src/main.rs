@@ -6,23 +6,22 @@ mod client;
 mod cluster;
 mod config_command;
 mod consume;
-mod failure;
 mod group;
 mod http;
 mod interrupt;
 mod logging;
 mod nats;
 mod offline;
-mod output;
 mod produce;
 mod serve;
 mod settings;
-mod text;
 mod topic;
 mod txn;
 mod usage;
 
 use std::process::ExitCode;
+
+use tailrace_cli::failure;
 
 use crate::args::{ServeArguments, Verb};
 

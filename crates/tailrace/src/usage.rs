@@ -5,9 +5,10 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
+use tailrace_cli::failure::{self, Status};
+use tailrace_cli::output::Output;
 
-use crate::args::{Arguments, Output};
-use crate::failure::{self, Status};
+use crate::args::Arguments;
 
 /// Reads the command line. What is wrong with it has been said if there are no arguments, and so has what `--help` asks for.
 pub(crate) fn parse() -> Result<Arguments, ExitCode> {

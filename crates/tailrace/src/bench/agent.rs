@@ -7,10 +7,9 @@ use std::sync::atomic::AtomicI64;
 
 use clap::Args;
 use tailrace_bench::remote::{Agent, AgentOptions, Key};
+use tailrace_cli::failure::{Failure, note};
+use tailrace_cli::output::print;
 use tokio::signal::unix::{SignalKind, signal};
-
-use crate::failure::{Failure, note};
-use crate::output::print;
 
 #[derive(Debug, Args)]
 #[command(

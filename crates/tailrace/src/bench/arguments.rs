@@ -13,15 +13,15 @@ use tailrace_bench::report::Origin;
 use tailrace_bench::schedule::{Rate, Schedule, Segment};
 use tailrace_bench::systems::{SYSTEMS, Settings, Target};
 use tailrace_bench::version::Told;
+use tailrace_cli::failure::{Failure, plain};
+use tailrace_cli::output::Output;
+use tailrace_cli::text::pairs::key_value;
+use tailrace_cli::text::units::{parse_bytes, parse_duration};
 
 use super::credentials;
 use super::plan::Server;
 use super::secrets::{self, HIDDEN, is_secret};
 use super::signals::PlannedDeed;
-use crate::args::Output;
-use crate::failure::{Failure, plain};
-use crate::text::units::{parse_bytes, parse_duration};
-use crate::topic::key_value;
 
 #[derive(Debug, Args)]
 #[command(

@@ -15,15 +15,14 @@ use tailrace_bench::report::{Chart, Horizontal, Line, Stroke, latency_points, re
 use tailrace_bench::schedule::{Rate, Schedule};
 use tailrace_bench::systems::{self, EchoProtocol, EchoServer, Settings, Target};
 use tailrace_bench::verdict::percentile;
+use tailrace_cli::failure::{Failure, plain};
+use tailrace_cli::output::{Output, print, print_json};
+use tailrace_cli::text::table::Table;
+use tailrace_cli::text::units::parse_duration;
 
 use super::arguments::nanoseconds;
 use super::live::successes;
 use super::run::stop_on_interrupt;
-use crate::args::Output;
-use crate::failure::{Failure, plain};
-use crate::output::{print, print_json};
-use crate::text::table::Table;
-use crate::text::units::parse_duration;
 
 #[derive(Debug, Args)]
 #[command(

@@ -8,13 +8,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 use tailrace_bench::systems::{self, Deed, LeftOver, Settings, Target};
+use tailrace_cli::failure::{Failure, tell};
+use tailrace_cli::output::{Output, print, print_json};
+use tailrace_cli::text::pairs::key_value;
 
 use super::plan::{NETEM, namespaces_left, remove_namespaces};
 use super::{arguments, credentials, secrets};
-use crate::args::Output;
-use crate::failure::{Failure, tell};
-use crate::output::{print, print_json};
-use crate::topic::key_value;
 
 #[derive(Debug, Args)]
 #[command(

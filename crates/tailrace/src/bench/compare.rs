@@ -8,12 +8,11 @@ use serde_json::{Value, json};
 use tailrace_bench::compare::{Comparison, compare};
 use tailrace_bench::recorder::Mishaps;
 use tailrace_bench::verdict::Verdict;
+use tailrace_cli::failure::Failure;
+use tailrace_cli::output::{Output, print, print_json};
+use tailrace_cli::text::table::Table;
 
 use super::results;
-use crate::args::Output;
-use crate::failure::Failure;
-use crate::output::{print, print_json};
-use crate::text::table::Table;
 
 #[derive(Debug, Args)]
 #[command(

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::failure::{Failure, plain};
+use tailrace_cli::failure::{Failure, plain};
 
 /// Settings that may stand elsewhere.
 const NAMES: [&str; 5] = ["password", "token", "secret", "nkey", "creds"];

@@ -10,9 +10,9 @@ use tailrace_bench::remote::{Coordinator, Key, RemoteLoad, RemoteReport};
 use tailrace_bench::report::ResourceSample;
 use tailrace_bench::requester::Requester;
 use tailrace_bench::systems::{self, Opened, Target};
+use tailrace_cli::failure::Failure;
 
 use super::arguments::RunArguments;
-use crate::failure::Failure;
 
 /// Connections that are set up.
 pub(super) enum Driver {

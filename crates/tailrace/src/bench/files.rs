@@ -11,8 +11,7 @@ use tailrace_bench::recorder::interval_log::IntervalLogWriter;
 use tailrace_bench::report::{
     Resources, Summary, percentiles_csv, timeline_header, timeline_row, write_hgrm,
 };
-
-use crate::failure::{Failure, plain};
+use tailrace_cli::failure::{Failure, plain};
 
 /// Files that grow while the run goes on. What was written stays, whatever ends the run.
 pub(super) struct Files {

@@ -6,8 +6,7 @@ use std::time::Duration;
 use tailrace_bench::engine::Interval;
 use tailrace_bench::recorder::{Distribution, Outcomes, Recorder, confidence};
 use tailrace_bench::report::milliseconds;
-
-use crate::text::units;
+use tailrace_cli::text::units;
 
 #[derive(Debug)]
 pub(super) struct Live {

@@ -26,11 +26,9 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use tailrace_bench::systems::SYSTEMS;
-
-use crate::args::Output;
-use crate::failure::Failure;
-use crate::output::{print, print_json};
-use crate::text::table::Table;
+use tailrace_cli::failure::Failure;
+use tailrace_cli::output::{Output, print, print_json};
+use tailrace_cli::text::table::Table;
 
 pub(crate) use arguments::RunArguments;
 

@@ -7,11 +7,10 @@ use std::process::ExitCode;
 use clap::Args;
 use tailrace_bench::recorder::interval_log;
 use tailrace_bench::report::{Chart, Resources, Round, Section, Series, charts, html, index, read_timeline};
+use tailrace_cli::failure::{Failure, note, plain};
+use tailrace_cli::output::{Output, print};
 
 use super::secrets;
-use crate::args::Output;
-use crate::failure::{Failure, note, plain};
-use crate::output::print;
 
 #[derive(Debug, Args)]
 #[command(

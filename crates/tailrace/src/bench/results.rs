@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use tailrace_bench::recorder::Mishaps;
 use tailrace_bench::verdict::{Verdict, VerdictKind};
-
-use crate::failure::{Failure, plain};
-use crate::text::table::Table;
+use tailrace_cli::failure::{Failure, plain};
+use tailrace_cli::text::table::Table;
 
 /// Different verdicts of a set that are shown.
 const HEADLINES_SHOWN: usize = 5;

@@ -16,6 +16,9 @@ use tailrace_bench::sampler::Sampler;
 use tailrace_bench::systems::{self, Target};
 use tailrace_bench::verdict::VerdictKind;
 use tailrace_bench::version::{self, Told};
+use tailrace_cli::failure::{Failure, Status, complain, complain_with, note, plain};
+use tailrace_cli::output::{Output, print, print_json};
+use tailrace_cli::text::units::plural;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::arguments::RunArguments;
@@ -24,10 +27,6 @@ use super::files::Files;
 use super::live::Live;
 use super::signals::{Done, Signals};
 use super::table;
-use crate::args::Output;
-use crate::failure::{Failure, Status, complain, complain_with, note, plain};
-use crate::output::{print, print_json};
-use crate::text::units::plural;
 
 /// What a run measured, whether or not it could be written down.
 pub(super) struct Finished {

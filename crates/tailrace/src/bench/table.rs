@@ -5,9 +5,8 @@ use tailrace_bench::remote::RemoteReport;
 use tailrace_bench::report::{Described, Summary, Told, Untold, milliseconds};
 use tailrace_bench::systems::Role;
 use tailrace_bench::verdict::percentile;
-
-use crate::text::table::Table;
-use crate::text::units;
+use tailrace_cli::text::table::Table;
+use tailrace_cli::text::units;
 
 /// The whole result.
 pub(super) fn render(summary: &Summary) -> String {

@@ -8,13 +8,12 @@ use serde_json::{Value, json};
 use tailrace_bench::report::{Chart, Horizontal, Line, Stroke};
 use tailrace_bench::scalability::{Fit, Point, fit};
 use tailrace_bench::verdict::Verdict;
+use tailrace_cli::failure::{Failure, plain};
+use tailrace_cli::output::{Output, print, print_json};
+use tailrace_cli::text::table::Table;
+use tailrace_cli::text::units;
 
 use super::results;
-use crate::args::Output;
-use crate::failure::{Failure, plain};
-use crate::output::{print, print_json};
-use crate::text::table::Table;
-use crate::text::units;
 
 #[derive(Debug, Args)]
 #[command(

@@ -2,10 +2,10 @@
 
 use tailrace_bench::engine::LoadOptions;
 use tailrace_bench::remote::Key;
+use tailrace_cli::failure::Failure;
 
 use crate::bench::RunArguments;
 use crate::bench::driver::remote_load;
-use crate::failure::Failure;
 
 /// Options of `bench run` for what the plan says.
 pub(super) fn words(

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use clap::Parser;
 use serde::Deserialize;
+use tailrace_cli::failure::{Failure, plain};
+use tailrace_cli::text::units::parse_duration;
 use toml::Value;
 
 use super::agents;
 use super::trouble::{HOST, LOOPBACK, RawTrouble, TroublePlan};
 use crate::bench::{RunArguments, secrets};
-use crate::failure::{Failure, plain};
-use crate::text::units::parse_duration;
 
 /// Options of `bench run` that a workload may set.
 const WORKLOAD_KEYS: [&str; 18] = [

@@ -23,14 +23,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tailrace_bench::verdict::Verdict;
+use tailrace_cli::failure::{Failure, complain, note, plain};
+use tailrace_cli::output::{Output, print, print_json};
 
 use super::RunArguments;
 use super::files::write_whole;
 use super::run::{execute, stop_on_interrupt};
 use super::secrets;
-use crate::args::Output;
-use crate::failure::{Failure, complain, note, plain};
-use crate::output::{print, print_json};
 use format::Plan;
 pub(super) use namespace::{NETEM, namespaces_left, remove_namespaces};
 pub(super) use server::Server;

@@ -7,9 +7,9 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::process::{Pid, Signal, kill_process};
+use tailrace_cli::failure::{Failure, plain};
 
 use super::netem::Impairment;
-use crate::failure::{Failure, plain};
 
 /// What all names of namespaces begin with.
 const PREFIX: &str = "tailrace-bench-";

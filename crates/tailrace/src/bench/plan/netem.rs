@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::failure::Failure;
-use crate::text::units::duration_with_unit;
+use tailrace_cli::failure::Failure;
+use tailrace_cli::text::units::duration_with_unit;
 
 /// Packets that may wait in one direction. The kernel's default of 1,000 would lose packets that are only to be delayed.
 const PACKETS_MAX: &str = "100000";

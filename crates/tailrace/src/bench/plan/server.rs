@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tailrace_bench::systems::addresses;
+use tailrace_cli::failure::{Failure, plain};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::format::ServerPlan;
-use crate::failure::{Failure, plain};
 
 /// How long a server may take to stop before it is killed.
 const GRACE: Duration = Duration::from_secs(15);

@@ -4,6 +4,8 @@ use clap::Parser;
 use serde::Deserialize;
 use tailrace_bench::proxy::Proxy;
 use tailrace_bench::systems::addresses;
+use tailrace_cli::failure::{Failure, note, plain};
+use tailrace_cli::text::units::duration_with_unit;
 
 use super::format::PlannedSystem;
 use super::namespace::{self, Machine, Namespace};
@@ -11,8 +13,6 @@ use super::netem::Impairment;
 use crate::bench::RunArguments;
 use crate::bench::proxy::ProxyArguments;
 use crate::bench::signals::{Deed, PlannedDeed, ServerSignal};
-use crate::failure::{Failure, note, plain};
-use crate::text::units::duration_with_unit;
 
 /// The table `[trouble]` as it stands in the file: options of `bench proxy`, and signals.
 #[derive(Debug, Deserialize)]

@@ -5,8 +5,9 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use tailrace_cli::failure::{Failure, plain};
+
 use crate::bench::secrets;
-use crate::failure::{Failure, plain};
 
 /// How long the command may take. Kafka's, which starts a JVM, takes about two seconds.
 const PATIENCE: Duration = Duration::from_secs(30);

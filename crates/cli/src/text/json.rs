@@ -6,7 +6,7 @@ use std::io::Write as _;
 use super::base64;
 
 /// Appends a field: the name, which needs no escapes, and the content or null.
-pub(crate) fn bytes(name: &str, content: Option<&[u8]>, out: &mut Vec<u8>) {
+pub fn bytes(name: &str, content: Option<&[u8]>, out: &mut Vec<u8>) {
     // Writing to memory does not fail.
     let _ = write!(out, "\"{name}\":");
     match content.map(|content| (content, std::str::from_utf8(content))) {
@@ -21,7 +21,7 @@ pub(crate) fn bytes(name: &str, content: Option<&[u8]>, out: &mut Vec<u8>) {
 }
 
 /// Appends a string with its quotes.
-pub(crate) fn string(text: &str, out: &mut Vec<u8>) {
+pub fn string(text: &str, out: &mut Vec<u8>) {
     // A string always has a JSON form.
     let _ = serde_json::to_writer(out, text);
 }

@@ -2,23 +2,24 @@
 
 /// Rows of cells, printed in columns that are as wide as they must be. The first row is the head.
 #[derive(Debug, Default)]
-pub(crate) struct Table {
+pub struct Table {
     rows: Vec<Vec<String>>,
     indent: usize,
 }
 
 impl Table {
     /// A table with a head.
-    pub(crate) fn new(indent: usize, head: &[&str]) -> Self {
+    pub fn new(indent: usize, head: &[&str]) -> Self {
         Self { rows: vec![head.iter().map(|&cell| cell.to_owned()).collect()], indent }
     }
 
-    pub(crate) fn row(&mut self, cells: Vec<String>) {
+    /// Adds a row.
+    pub fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
 
     /// The lines, each with its end.
-    pub(crate) fn render(&self) -> String {
+    pub fn render(&self) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {
             let cells = self.rows.iter().filter_map(|row| row.get(column));

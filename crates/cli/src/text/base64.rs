@@ -5,18 +5,18 @@ const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// Appends `bytes` in the standard alphabet, padded.
-pub(crate) fn encode_into(bytes: &[u8], out: &mut Vec<u8>) {
+pub fn encode_into(bytes: &[u8], out: &mut Vec<u8>) {
     encode(bytes, STANDARD, out);
     out.resize(out.len() + (3 - bytes.len() % 3) % 3, b'=');
 }
 
 /// A topic id as Kafka writes it: 22 characters.
-pub(crate) fn uuid(id: &[u8; 16]) -> String {
+pub fn uuid(id: &[u8; 16]) -> String {
     url_safe(id)
 }
 
 /// In the URL-safe alphabet, without padding.
-pub(crate) fn url_safe(bytes: &[u8]) -> String {
+pub fn url_safe(bytes: &[u8]) -> String {
     let mut out = Vec::with_capacity(bytes.len().div_ceil(3) * 4);
     encode(bytes, URL_SAFE, &mut out);
     out.iter().map(|&b| char::from(b)).collect()

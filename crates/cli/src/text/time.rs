@@ -2,19 +2,22 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::text::units::parse_duration;
+use super::units::parse_duration;
 
 const DAY_SECONDS: i64 = 86_400;
 
 /// Milliseconds since 1970 by this machine's clock.
-pub(crate) fn now_ms() -> i64 {
+pub fn now_ms() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// Milliseconds since 1970 of what may follow `@`: a number of milliseconds, `-1h` (that long before now), or RFC 3339
 /// such as `2026-11-20T09:30:00Z`, `2026-11-20T10:30:00.250+01:00` or `2026-11-20` (midnight UTC).
-pub(crate) fn parse_instant(text: &str, now_ms: i64) -> Result<i64, String> {
+///
+/// # Errors
+/// It is none of these.
+pub fn parse_instant(text: &str, now_ms: i64) -> Result<i64, String> {
     if let Some(ago) = text.strip_prefix('-') {
         let ago = parse_duration(ago)?;
         return Ok(now_ms.saturating_sub(i64::try_from(ago.as_millis()).unwrap_or(i64::MAX)));
@@ -98,7 +101,7 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
 }
 
 /// `2026-11-20T09:30:00.250Z`; -1, Kafka's "no timestamp", is `-`.
-pub(crate) fn format_instant(ms: i64) -> String {
+pub fn format_instant(ms: i64) -> String {
     if ms == -1 {
         return "-".to_owned();
     }

@@ -1,7 +1,7 @@
 //! Names of states and kinds, as people write them.
 
 /// True if `a` and `b` are one name: `PreparingRebalance` and `preparing-rebalance` are.
-pub(crate) fn is_same_name(a: &str, b: &str) -> bool {
+pub fn is_same_name(a: &str, b: &str) -> bool {
     let letters = |name: &str| {
         name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect::<String>()
     };
@@ -12,7 +12,7 @@ pub(crate) fn is_same_name(a: &str, b: &str) -> bool {
 ///
 /// # Errors
 /// What there is, if it names none.
-pub(crate) fn one_of(known: &[&str], text: &str) -> Result<String, String> {
+pub fn one_of(known: &[&str], text: &str) -> Result<String, String> {
     let found = known.iter().find(|name| is_same_name(name, text));
     found.map(|name| (*name).to_owned()).ok_or_else(|| format!("there are {}", known.join(", ")))
 }

@@ -1,7 +1,10 @@
 //! Backslash escapes: read from the command line, written for people.
 
 /// Reads `\n`, `\t`, `\r`, `\0`, `\\` and `\xNN`. Everything else stands for itself.
-pub(crate) fn unescape(text: &str) -> Result<Vec<u8>, String> {
+///
+/// # Errors
+/// A backslash stands before something else, or before nothing.
+pub fn unescape(text: &str) -> Result<Vec<u8>, String> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&byte, after)) = rest.split_first() {
@@ -38,7 +41,7 @@ fn hex_byte(bytes: &[u8]) -> Option<(u8, &[u8])> {
 }
 
 /// `bytes` between quotes, readable on a terminal and without loss.
-pub(crate) fn quote(bytes: Option<&[u8]>) -> String {
+pub fn quote(bytes: Option<&[u8]>) -> String {
     match bytes {
         None => "null".to_owned(),
         Some(bytes) => match std::str::from_utf8(bytes) {

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 /// Reads `500ms`, `30s`, `5m`, `1h`, `7d`; a number alone counts seconds.
-pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+///
+/// # Errors
+/// It is no time, or too long.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let unit_ms = match &text[end..] {
         "ms" => 1.0,
@@ -20,7 +23,10 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
 }
 
 /// Reads a number of bytes: `4096`, `64KiB`, `8MiB`, `1GiB`; `K`, `M`, `G` mean the same powers of 1024.
-pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
+///
+/// # Errors
+/// It is no size, or 2^64 and more.
+pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let shift = match &text[end..] {
         "" | "B" => 0,
@@ -35,7 +41,10 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
 }
 
 /// [`parse_duration`], where a number alone might mean anything.
-pub(crate) fn duration_with_unit(text: &str) -> Result<Duration, String> {
+///
+/// # Errors
+/// That of [`parse_duration`], or there is no unit.
+pub fn duration_with_unit(text: &str) -> Result<Duration, String> {
     if is_bare(text) {
         return Err(format!("'{text}' has no unit: expected for instance {text}ms or {text}s"));
     }
@@ -43,7 +52,10 @@ pub(crate) fn duration_with_unit(text: &str) -> Result<Duration, String> {
 }
 
 /// [`parse_bytes`], where a number alone might mean anything.
-pub(crate) fn bytes_with_unit(text: &str) -> Result<u64, String> {
+///
+/// # Errors
+/// That of [`parse_bytes`], or there is no unit.
+pub fn bytes_with_unit(text: &str) -> Result<u64, String> {
     if is_bare(text) {
         return Err(format!("'{text}' has no unit: expected for instance {text}MiB, {text}KiB or {text}B"));
     }
@@ -55,7 +67,10 @@ fn is_bare(text: &str) -> bool {
 }
 
 /// Reads a rate per second: `1000`, `1000/s`, `20k`, `1.5M` (powers of 1,000).
-pub(crate) fn parse_rate(text: &str) -> Result<f64, String> {
+///
+/// # Errors
+/// It is no rate, not above 0, or above 1e9.
+pub fn parse_rate(text: &str) -> Result<f64, String> {
     let wrong = || format!("'{text}' is no rate: expected for instance 1000, 20k or 20k/s");
     let number = text.strip_suffix("/s").unwrap_or(text);
     let end = number.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(number.len());
@@ -71,7 +86,7 @@ pub(crate) fn parse_rate(text: &str) -> Result<f64, String> {
 }
 
 /// `45 s`, `12 min`, `3 h 20 min`, `2 d 18 h`: two units at most.
-pub(crate) fn duration(seconds: f64) -> String {
+pub fn duration(seconds: f64) -> String {
     let whole = if seconds < 1e15 { seconds.round().max(0.0) as u64 } else { return "very long".to_owned() };
     let (days, hours, minutes) = (whole / 86_400, whole / 3600 % 24, whole / 60 % 60);
     match whole {
@@ -83,7 +98,7 @@ pub(crate) fn duration(seconds: f64) -> String {
 }
 
 /// Sorted numbers as runs: `0-2,5`.
-pub(crate) fn runs(numbers: &[i32]) -> String {
+pub fn runs(numbers: &[i32]) -> String {
     let mut runs: Vec<(i32, i32)> = Vec::new();
     for &number in numbers {
         match runs.last_mut() {
@@ -98,17 +113,17 @@ pub(crate) fn runs(numbers: &[i32]) -> String {
 }
 
 /// `1 record`, `2 records`.
-pub(crate) fn plural(count: u64, noun: &str) -> String {
+pub fn plural(count: u64, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
 /// `12.3 MB`: powers of 1000, three digits or so.
-pub(crate) fn bytes(count: f64) -> String {
+pub fn bytes(count: f64) -> String {
     scaled(count, &["B", "kB", "MB", "GB", "TB", "PB"])
 }
 
 /// `1.23 M`: a count in powers of 1000.
-pub(crate) fn count(count: f64) -> String {
+pub fn count(count: f64) -> String {
     scaled(count, &["", "k", "M", "G", "T"]).trim_end().to_owned()
 }
 

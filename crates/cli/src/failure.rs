@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::json;
 
 /// Why a verb failed. Its text is one line that says what to do.
-pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Exit statuses. Scripts depend on them: docs/cli.md lists all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Status {
+pub enum Status {
+    /// It could not do what it was asked to, or found something wrong.
     Failed = 1,
     /// The command line itself was wrong.
     Usage = 2,
@@ -37,7 +38,7 @@ impl From<Status> for ExitCode {
 struct Usage(String);
 
 /// A failure that ends with the status of wrong usage.
-pub(crate) fn usage(text: impl Into<String>) -> Failure {
+pub fn usage(text: impl Into<String>) -> Failure {
     Box::new(Usage(text.into()))
 }
 
@@ -45,12 +46,12 @@ pub(crate) fn usage(text: impl Into<String>) -> Failure {
 static JSON: AtomicBool = AtomicBool::new(false);
 
 /// From now on everything is said in JSON.
-pub(crate) fn speak_json() {
+pub fn speak_json() {
     JSON.store(true, Ordering::Relaxed);
 }
 
 /// True after [`speak_json`].
-pub(crate) fn speaks_json() -> bool {
+pub fn speaks_json() -> bool {
     JSON.load(Ordering::Relaxed)
 }
 
@@ -58,7 +59,7 @@ pub(crate) fn speaks_json() -> bool {
 ///
 /// A bare `io::Error` comes from standard output: errors of sockets and files are wrapped by those who met them. If
 /// whoever read standard output has left (`| head`), there is nothing to complain about.
-pub(crate) fn report(failure: &Failure) -> ExitCode {
+pub fn report(failure: &Failure) -> ExitCode {
     let (text, status) = match failure.downcast_ref::<io::Error>() {
         Some(error) if error.kind() == ErrorKind::BrokenPipe => return ExitCode::SUCCESS,
         Some(error) => (format!("cannot write to standard output: {}", plain(error)), Status::Failed),
@@ -70,22 +71,22 @@ pub(crate) fn report(failure: &Failure) -> ExitCode {
 }
 
 /// What went wrong, on a line of standard error; for a verb that goes on and ends with [`Status::Failed`].
-pub(crate) fn complain(text: &str) {
+pub fn complain(text: &str) {
     complain_with(text, Status::Failed);
 }
 
 /// What went wrong, and the status that the verb ends with.
-pub(crate) fn complain_with(text: &str, status: Status) {
+pub fn complain_with(text: &str, status: Status) {
     say(text, |text| json!({ "error": text, "status": status as u8 }));
 }
 
 /// Something that is worth knowing and no failure, on a line of standard error.
-pub(crate) fn note(text: &str) {
+pub fn note(text: &str) {
     say(text, |text| json!({ "note": text }));
 }
 
 /// The same without the program's name in front: a summary, or what a verb shows of itself while it runs.
-pub(crate) fn tell(text: &str) {
+pub fn tell(text: &str) {
     if speaks_json() {
         return note(text);
     }
@@ -94,7 +95,7 @@ pub(crate) fn tell(text: &str) {
 }
 
 /// An object of a verb's own on a line of standard error, where JSON is asked for and standard output holds records.
-pub(crate) fn tell_object(object: &serde_json::Value) {
+pub fn tell_object(object: &serde_json::Value) {
     use io::Write as _;
     let _ = writeln!(io::stderr(), "{object}");
 }
@@ -108,7 +109,7 @@ fn say(text: &str, object: impl FnOnce(&str) -> serde_json::Value) {
 }
 
 /// What the system said, without its error number, for use within a sentence.
-pub(crate) fn plain(error: &io::Error) -> String {
+pub fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     let end = text.find(" (os error").unwrap_or(text.len());
     let mut letters = text[..end].chars();
