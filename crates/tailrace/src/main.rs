@@ -45,7 +45,7 @@ fn main() -> ExitCode {
         Some(Verb::Reply(arguments)) => nats::reply(&arguments),
         Some(Verb::Top(arguments)) => nats::top(&arguments),
         Some(Verb::Log(arguments)) => offline::run(&arguments),
-        Some(Verb::Bench(arguments)) => bench::run(&arguments),
+        Some(Verb::Bench(arguments)) => bench::run(arguments),
         Some(Verb::Config(arguments)) => config_command::run(&arguments),
     };
     result.unwrap_or_else(|failure| failure::report(&failure))

@@ -3,10 +3,11 @@
 use std::io::Write as _;
 use std::time::Duration;
 
-use tailrace_bench::engine::Interval;
-use tailrace_bench::recorder::{Distribution, Outcomes, Recorder, confidence};
-use tailrace_bench::report::milliseconds;
 use tailrace_cli::text::units;
+
+use crate::engine::Interval;
+use crate::recorder::{Distribution, Outcomes, Recorder, confidence};
+use crate::report::milliseconds;
 
 #[derive(Debug)]
 pub(super) struct Live {

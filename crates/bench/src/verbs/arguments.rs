@@ -6,13 +6,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use tailrace_bench::clock::Waiting;
-use tailrace_bench::engine::{Load, LoadOptions, Reconnect};
-use tailrace_bench::remote::Placement;
-use tailrace_bench::report::Origin;
-use tailrace_bench::schedule::{Rate, Schedule, Segment};
-use tailrace_bench::systems::{SYSTEMS, Settings, Target};
-use tailrace_bench::version::Told;
 use tailrace_cli::failure::{Failure, plain};
 use tailrace_cli::output::Output;
 use tailrace_cli::text::pairs::key_value;
@@ -22,6 +15,13 @@ use super::credentials;
 use super::plan::Server;
 use super::secrets::{self, HIDDEN, is_secret};
 use super::signals::PlannedDeed;
+use crate::clock::Waiting;
+use crate::engine::{Load, LoadOptions, Reconnect};
+use crate::remote::Placement;
+use crate::report::Origin;
+use crate::schedule::{Rate, Schedule, Segment};
+use crate::systems::{SYSTEMS, Settings, Target};
+use crate::version::Told;
 
 #[derive(Debug, Args)]
 #[command(
@@ -148,6 +148,9 @@ pub(crate) struct RunArguments {
     /// Lines for people, or JSON
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub(super) output: Output,
+    /// What runs this.
+    #[arg(skip)]
+    pub(super) program: Program,
     /// What the plan's command for the version printed.
     #[arg(skip)]
     pub(super) version_command_output: Option<String>,
@@ -175,6 +178,15 @@ pub(crate) struct RunArguments {
     /// The settings with what stands in files, which are read once.
     #[arg(skip)]
     resolved: OnceLock<BTreeMap<String, String>>,
+}
+
+/// The program that has these verbs, as results name it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Program {
+    /// Its version.
+    pub version: &'static str,
+    /// The commit that it was built from, where that is known, and whether its sources differ from it.
+    pub commit: Option<&'static str>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -247,10 +259,9 @@ impl RunArguments {
             .words
             .clone()
             .unwrap_or_else(|| std::env::args().skip_while(|word| word != "run").skip(1).collect());
-        let commit = env!("TAILRACE_COMMIT");
         Origin {
-            tailrace_version: env!("CARGO_PKG_VERSION").to_owned(),
-            tailrace_commit: (!commit.is_empty()).then(|| commit.to_owned()),
+            tailrace_version: self.program.version.to_owned(),
+            tailrace_commit: self.program.commit.map(str::to_owned),
             arguments: secrets::words(&words),
             settings: self
                 .set

@@ -7,15 +7,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, SystemTime};
 
-use tailrace_bench::clock::{Clock, MonotonicClock};
-use tailrace_bench::engine::{Interval, LoadOptions, Outcome};
-use tailrace_bench::error::BenchError;
-use tailrace_bench::report::{Summary, rfc3339};
-use tailrace_bench::requester::Requester;
-use tailrace_bench::sampler::Sampler;
-use tailrace_bench::systems::{self, Target};
-use tailrace_bench::verdict::VerdictKind;
-use tailrace_bench::version::{self, Told};
 use tailrace_cli::failure::{Failure, Status, complain, complain_with, note, plain};
 use tailrace_cli::output::{Output, print, print_json};
 use tailrace_cli::text::units::plural;
@@ -27,6 +18,15 @@ use super::files::Files;
 use super::live::Live;
 use super::signals::{Done, Signals};
 use super::table;
+use crate::clock::{Clock, MonotonicClock};
+use crate::engine::{Interval, LoadOptions, Outcome};
+use crate::error::BenchError;
+use crate::report::{Summary, rfc3339};
+use crate::requester::Requester;
+use crate::sampler::Sampler;
+use crate::systems::{self, Target};
+use crate::verdict::VerdictKind;
+use crate::version::{self, Told};
 
 /// What a run measured, whether or not it could be written down.
 pub(super) struct Finished {
@@ -68,7 +68,7 @@ pub(super) fn execute(arguments: &RunArguments, stop: &Arc<AtomicBool>) -> Resul
     }
     let (driver, version) = connect(arguments, &target, &options, &clock, stop)
         .map_err(|error| arguments.without_secrets(&error.to_string()))?;
-    let comment = format!("tailrace bench {} {}", env!("CARGO_PKG_VERSION"), arguments.system);
+    let comment = format!("tailrace bench {} {}", arguments.program.version, arguments.system);
     let mut files = arguments.out.as_deref().map(|folder| Files::create(folder, &comment)).transpose()?;
     let shown = arguments.progress || (!arguments.quiet && std::io::stderr().is_terminal());
     let mut live = Live::new(shown, arguments.warm_up + arguments.duration);

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
 use clap::Args;
-use tailrace_bench::remote::{Agent, AgentOptions, Key};
 use tailrace_cli::failure::{Failure, note};
 use tailrace_cli::output::print;
 use tokio::signal::unix::{SignalKind, signal};
+
+use crate::remote::{Agent, AgentOptions, Key};
 
 #[derive(Debug, Args)]
 #[command(

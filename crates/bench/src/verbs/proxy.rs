@@ -6,13 +6,13 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use tailrace_bench::proxy::{Proxy, ProxyOptions, Trouble, random_stalls, random_times};
 use tailrace_cli::failure::{Failure, plain};
 use tailrace_cli::output::print;
 use tailrace_cli::text::units::{bytes_with_unit, duration_with_unit, parse_duration};
 
 use super::run::stop_on_interrupt;
 use super::secrets;
+use crate::proxy::{Proxy, ProxyOptions, Trouble, random_stalls, random_times};
 
 /// Random events are planned this far ahead.
 const HORIZON: Duration = Duration::from_secs(7 * 86_400);

@@ -22,14 +22,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tailrace_bench::verdict::Verdict;
 use tailrace_cli::failure::{Failure, complain, note, plain};
 use tailrace_cli::output::{Output, print, print_json};
 
-use super::RunArguments;
+use super::arguments::RunArguments;
 use super::files::write_whole;
 use super::run::{execute, stop_on_interrupt};
 use super::secrets;
+use crate::verdict::Verdict;
 use format::Plan;
 pub(super) use namespace::{NETEM, namespaces_left, remove_namespaces};
 pub(super) use server::Server;
@@ -54,7 +54,7 @@ pub(super) fn run(path: &Path, arguments: &RunArguments) -> Result<ExitCode, Fai
         Output::Json => print_json(&results)?,
         Output::Text => print(&table::render(&results, plan.rounds))?,
     }
-    crate::bench::report::leave_page(out, arguments.output)?;
+    crate::verbs::report::leave_page(out, arguments.output)?;
     if stop.load(Ordering::Relaxed) {
         return Err("interrupted: the same command goes on from here".into());
     }
@@ -179,6 +179,7 @@ fn one(
     run.trouble_not_made.extend(surroundings.not_made.clone());
     (run.without_trouble_if_impossible, run.earlier_attempts) = (allowed, earlier_attempts);
     run.out = Some(folder.to_owned());
+    run.program = arguments.program;
     (run.progress, run.quiet) = (arguments.progress, arguments.quiet);
     let log = folder.join("server.log");
     let server =

@@ -1,11 +1,11 @@
 //! Agents in a plan: all its runs come from the same ones.
 
-use tailrace_bench::engine::LoadOptions;
-use tailrace_bench::remote::Key;
 use tailrace_cli::failure::Failure;
 
-use crate::bench::RunArguments;
-use crate::bench::driver::remote_load;
+use crate::engine::LoadOptions;
+use crate::remote::Key;
+use crate::verbs::arguments::RunArguments;
+use crate::verbs::driver::remote_load;
 
 /// Options of `bench run` for what the plan says.
 pub(super) fn words(

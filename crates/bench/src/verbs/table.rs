@@ -1,12 +1,13 @@
 //! A result for people.
 
-use tailrace_bench::engine::{Break, Mode, QUANTILES};
-use tailrace_bench::remote::RemoteReport;
-use tailrace_bench::report::{Described, Summary, Told, Untold, milliseconds};
-use tailrace_bench::systems::Role;
-use tailrace_bench::verdict::percentile;
 use tailrace_cli::text::table::Table;
 use tailrace_cli::text::units;
+
+use crate::engine::{Break, Mode, QUANTILES};
+use crate::remote::RemoteReport;
+use crate::report::{Described, Summary, Told, Untold, milliseconds};
+use crate::systems::Role;
+use crate::verdict::percentile;
 
 /// The whole result.
 pub(super) fn render(summary: &Summary) -> String {

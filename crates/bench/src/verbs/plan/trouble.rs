@@ -2,17 +2,17 @@
 
 use clap::Parser;
 use serde::Deserialize;
-use tailrace_bench::proxy::Proxy;
-use tailrace_bench::systems::addresses;
 use tailrace_cli::failure::{Failure, note, plain};
 use tailrace_cli::text::units::duration_with_unit;
 
 use super::format::PlannedSystem;
 use super::namespace::{self, Machine, Namespace};
 use super::netem::Impairment;
-use crate::bench::RunArguments;
-use crate::bench::proxy::ProxyArguments;
-use crate::bench::signals::{Deed, PlannedDeed, ServerSignal};
+use crate::proxy::Proxy;
+use crate::systems::addresses;
+use crate::verbs::arguments::RunArguments;
+use crate::verbs::proxy::ProxyArguments;
+use crate::verbs::signals::{Deed, PlannedDeed, ServerSignal};
 
 /// The table `[trouble]` as it stands in the file: options of `bench proxy`, and signals.
 #[derive(Debug, Deserialize)]

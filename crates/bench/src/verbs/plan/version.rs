@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tailrace_cli::failure::{Failure, plain};
 
-use crate::bench::secrets;
+use crate::verbs::secrets;
 
 /// How long the command may take. Kafka's, which starts a JVM, takes about two seconds.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use tailrace_bench::compare::median;
-use tailrace_bench::recorder::Mishaps;
-use tailrace_bench::report::milliseconds;
-use tailrace_bench::verdict::{Verdict, VerdictKind};
 use tailrace_cli::text::table::Table;
 
 use super::format::Plan;
 use super::turn::Turn;
+use crate::compare::median;
+use crate::recorder::Mishaps;
+use crate::report::milliseconds;
+use crate::verdict::{Verdict, VerdictKind};
 
 /// Percentiles of the table.
 const SHOWN: [(&str, &str); 4] = [("0.5", "P50"), ("0.99", "P99"), ("0.999", "P99.9"), ("1", "MAX")];

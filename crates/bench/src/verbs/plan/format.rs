@@ -14,7 +14,8 @@ use toml::Value;
 
 use super::agents;
 use super::trouble::{HOST, LOOPBACK, RawTrouble, TroublePlan};
-use crate::bench::{RunArguments, secrets};
+use crate::verbs::arguments::RunArguments;
+use crate::verbs::secrets;
 
 /// Options of `bench run` that a workload may set.
 const WORKLOAD_KEYS: [&str; 18] = [
@@ -157,7 +158,7 @@ impl Plan {
             for workload in &self.workloads {
                 let run = self.run(system, workload, LOOPBACK)?;
                 let options = run.load_options(0)?;
-                tailrace_bench::systems::check(&run.target(0)?)?;
+                crate::systems::check(&run.target(0)?)?;
                 agents::check(&run, &options)?;
                 if let Some(trouble) = &self.trouble {
                     trouble.check(system, &run)?;

@@ -11,12 +11,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tailrace_bench::systems::addresses;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tailrace_cli::failure::{Failure, plain};
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
-
 use super::format::ServerPlan;
+use crate::systems::addresses;
 
 /// How long a server may take to stop before it is killed.
 const GRACE: Duration = Duration::from_secs(15);
@@ -25,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// A running server. It is stopped when dropped.
 #[derive(Debug)]
-pub(in crate::bench) struct Server {
+pub(in crate::verbs) struct Server {
     plan: ServerPlan,
     log: PathBuf,
     child: Mutex<Child>,
@@ -51,17 +50,17 @@ impl Server {
     }
 
     /// Its process; another one after [`Server::start_again`].
-    pub(in crate::bench) fn pid(&self) -> Arc<AtomicU32> {
+    pub(in crate::verbs) fn pid(&self) -> Arc<AtomicU32> {
         Arc::clone(&self.pid)
     }
 
     /// Sends a signal to it and to its process group.
-    pub(in crate::bench) fn signal(&self, signal: Signal) -> Result<(), Failure> {
+    pub(in crate::verbs) fn signal(&self, signal: Signal) -> Result<(), Failure> {
         Ok(kill_process_group(Pid::from_child(&self.lock()), signal)?)
     }
 
     /// Starts it again after it was ended, with the same command, and waits until it accepts connections, or until `stop`.
-    pub(in crate::bench) fn start_again(&self, stop: &AtomicBool) -> Result<(), Failure> {
+    pub(in crate::verbs) fn start_again(&self, stop: &AtomicBool) -> Result<(), Failure> {
         let program = &self.plan.command[0];
         let deadline = Instant::now() + GRACE;
         while self.lock().try_wait()?.is_none() {

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use tailrace_bench::recorder::Mishaps;
-use tailrace_bench::verdict::{Verdict, VerdictKind};
 use tailrace_cli::failure::{Failure, plain};
 use tailrace_cli::text::table::Table;
+
+use crate::recorder::Mishaps;
+use crate::verdict::{Verdict, VerdictKind};
 
 /// Different verdicts of a set that are shown.
 const HEADLINES_SHOWN: usize = 5;

@@ -4,11 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use tailrace_bench::verdict::{Verdict, VerdictKind};
 use tailrace_cli::failure::Failure;
 
 use super::format::{Plan, PlannedSystem, Workload};
 use super::trouble::TroublePlan;
+use crate::verdict::{Verdict, VerdictKind};
 
 /// One run of a plan.
 pub(super) struct Turn<'a> {

@@ -7,13 +7,13 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use clap::Args;
-use tailrace_bench::systems::{self, Deed, LeftOver, Settings, Target};
 use tailrace_cli::failure::{Failure, tell};
 use tailrace_cli::output::{Output, print, print_json};
 use tailrace_cli::text::pairs::key_value;
 
 use super::plan::{NETEM, namespaces_left, remove_namespaces};
 use super::{arguments, credentials, secrets};
+use crate::systems::{self, Deed, LeftOver, Settings, Target};
 
 #[derive(Debug, Args)]
 #[command(

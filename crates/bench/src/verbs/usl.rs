@@ -5,15 +5,15 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
-use tailrace_bench::report::{Chart, Horizontal, Line, Stroke};
-use tailrace_bench::scalability::{Fit, Point, fit};
-use tailrace_bench::verdict::Verdict;
 use tailrace_cli::failure::{Failure, plain};
 use tailrace_cli::output::{Output, print, print_json};
 use tailrace_cli::text::table::Table;
 use tailrace_cli::text::units;
 
 use super::results;
+use crate::report::{Chart, Horizontal, Line, Stroke};
+use crate::scalability::{Fit, Point, fit};
+use crate::verdict::Verdict;
 
 #[derive(Debug, Args)]
 #[command(

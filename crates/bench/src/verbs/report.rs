@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use tailrace_bench::recorder::interval_log;
-use tailrace_bench::report::{Chart, Resources, Round, Section, Series, charts, html, index, read_timeline};
 use tailrace_cli::failure::{Failure, note, plain};
 use tailrace_cli::output::{Output, print};
 
 use super::secrets;
+use crate::recorder::interval_log;
+use crate::report::{Chart, Resources, Round, Section, Series, charts, html, index, read_timeline};
 
 #[derive(Debug, Args)]
 #[command(

@@ -5,13 +5,12 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tailrace_bench::engine::Interval;
-use tailrace_bench::recorder::Recorder;
-use tailrace_bench::recorder::interval_log::IntervalLogWriter;
-use tailrace_bench::report::{
-    Resources, Summary, percentiles_csv, timeline_header, timeline_row, write_hgrm,
-};
 use tailrace_cli::failure::{Failure, plain};
+
+use crate::engine::Interval;
+use crate::recorder::Recorder;
+use crate::recorder::interval_log::IntervalLogWriter;
+use crate::report::{Resources, Summary, percentiles_csv, timeline_header, timeline_row, write_hgrm};
 
 /// Files that grow while the run goes on. What was written stays, whatever ends the run.
 pub(super) struct Files {

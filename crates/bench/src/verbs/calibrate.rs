@@ -7,14 +7,6 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use tailrace_bench::calibrate::{CHECKED, Judgement, Stall, judge};
-use tailrace_bench::clock::{Clock, MonotonicClock};
-use tailrace_bench::engine::{self, Interval, Load, LoadOptions};
-use tailrace_bench::recorder::{Distribution, interval_log};
-use tailrace_bench::report::{Chart, Horizontal, Line, Stroke, latency_points, read_hgrm};
-use tailrace_bench::schedule::{Rate, Schedule};
-use tailrace_bench::systems::{self, EchoProtocol, EchoServer, Settings, Target};
-use tailrace_bench::verdict::percentile;
 use tailrace_cli::failure::{Failure, plain};
 use tailrace_cli::output::{Output, print, print_json};
 use tailrace_cli::text::table::Table;
@@ -23,6 +15,14 @@ use tailrace_cli::text::units::parse_duration;
 use super::arguments::nanoseconds;
 use super::live::successes;
 use super::run::stop_on_interrupt;
+use crate::calibrate::{CHECKED, Judgement, Stall, judge};
+use crate::clock::{Clock, MonotonicClock};
+use crate::engine::{self, Interval, Load, LoadOptions};
+use crate::recorder::{Distribution, interval_log};
+use crate::report::{Chart, Horizontal, Line, Stroke, latency_points, read_hgrm};
+use crate::schedule::{Rate, Schedule};
+use crate::systems::{self, EchoProtocol, EchoServer, Settings, Target};
+use crate::verdict::percentile;
 
 #[derive(Debug, Args)]
 #[command(

@@ -4,15 +4,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use tailrace_bench::clock::Clock;
-use tailrace_bench::engine::{self, LoadOptions, Observer, Outcome};
-use tailrace_bench::remote::{Coordinator, Key, RemoteLoad, RemoteReport};
-use tailrace_bench::report::ResourceSample;
-use tailrace_bench::requester::Requester;
-use tailrace_bench::systems::{self, Opened, Target};
 use tailrace_cli::failure::Failure;
 
 use super::arguments::RunArguments;
+use crate::clock::Clock;
+use crate::engine::{self, LoadOptions, Observer, Outcome};
+use crate::remote::{Coordinator, Key, RemoteLoad, RemoteReport};
+use crate::report::ResourceSample;
+use crate::requester::Requester;
+use crate::systems::{self, Opened, Target};
 
 /// Connections that are set up.
 pub(super) enum Driver {

@@ -5,14 +5,14 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::{Value, json};
-use tailrace_bench::compare::{Comparison, compare};
-use tailrace_bench::recorder::Mishaps;
-use tailrace_bench::verdict::Verdict;
 use tailrace_cli::failure::Failure;
 use tailrace_cli::output::{Output, print, print_json};
 use tailrace_cli::text::table::Table;
 
 use super::results;
+use crate::compare::{Comparison, compare};
+use crate::recorder::Mishaps;
+use crate::verdict::Verdict;
 
 #[derive(Debug, Args)]
 #[command(
