@@ -1,6 +1,7 @@
 //! Standard output of the short verbs, and the choice between text and JSON. Never `println!`, which panics when the reader
 //! has left.
 
+use std::ffi::OsString;
 use std::io::{self, Write as _};
 
 use clap::ValueEnum;
@@ -14,6 +15,14 @@ use crate::failure::Failure;
 pub enum Output {
     Text,
     Json,
+}
+
+/// Whether the words of a command line ask for JSON, for one that cannot be read.
+pub fn asks_for_json(words: &[OsString]) -> bool {
+    let is_option = |word: &OsString| word == "-o" || word == "--output";
+    let whole = ["-ojson", "-o=json", "--output=json"];
+    words.iter().any(|word| whole.iter().any(|whole| word == whole))
+        || words.windows(2).any(|pair| is_option(&pair[0]) && pair[1] == "json")
 }
 
 /// Writes `text` as it is.

@@ -60,6 +60,7 @@ pub(crate) enum Verb {
     /// Look into the files of a data folder, read only; no server is needed.
     Log(LogArguments),
     /// Measure the latency of this and other message systems.
+    #[cfg_attr(not(feature = "bench"), command(hide = true))]
     Bench(BenchArguments),
     /// Check or show the configuration without starting the server.
     Config(ConfigArguments),

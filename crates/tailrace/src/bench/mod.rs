@@ -1,13 +1,14 @@
-//! `tailrace bench`: the verbs of `tailrace-bench`, with what results say of this program.
+//! `tailrace bench`: mounts the verbs of `tailrace-bench`, or says that this build has none.
+//!
+//! They come with the feature `bench`, which is on by default: a build for servers need not carry charts, fonts and clients of
+//! other systems.
 
-use std::process::ExitCode;
+#[cfg(any(test, not(feature = "bench")))]
+mod absent;
+#[cfg(feature = "bench")]
+mod mounted;
 
-pub(crate) use tailrace_bench::verbs::BenchArguments;
-use tailrace_bench::verbs::{self, Program};
-use tailrace_cli::failure::Failure;
-
-pub(crate) fn run(arguments: BenchArguments) -> Result<ExitCode, Failure> {
-    let commit = env!("TAILRACE_COMMIT");
-    let commit = (!commit.is_empty()).then_some(commit);
-    verbs::run(arguments, Program { version: env!("CARGO_PKG_VERSION"), commit })
-}
+#[cfg(not(feature = "bench"))]
+pub(crate) use absent::{BenchArguments, run};
+#[cfg(feature = "bench")]
+pub(crate) use mounted::{BenchArguments, run};
