@@ -7,9 +7,10 @@
 use std::collections::HashMap;
 use std::sync::RwLock;
 
+use tailrace_subjects::{Dialect, Limits, Matcher, Pattern, Subject, SubscribeError, TextError};
+
 use super::direct::direct_match;
 use super::{ClassicSubscription, Entry, Rules, read, remove_entry, write};
-use crate::{Dialect, Limits, Matcher, Pattern, Subject, SubscribeError, TextError};
 
 /// A hash map of patterns, scanned on every lookup.
 #[derive(Debug)]

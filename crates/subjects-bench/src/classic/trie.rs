@@ -11,8 +11,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::RwLock;
 
+use tailrace_subjects::{Dialect, Limits, Matcher, Pattern, PatternWord, Subject, SubscribeError, TextError};
+
 use super::{ClassicSubscription, Entry, Rules, read, remove_entry, write};
-use crate::{Dialect, Limits, Matcher, Pattern, PatternWord, Subject, SubscribeError, TextError};
 
 /// A trie of words under a reader-writer lock.
 #[derive(Debug)]

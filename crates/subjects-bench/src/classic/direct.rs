@@ -4,8 +4,9 @@
 //! Going back to an earlier `#` is never needed, because the latest one can take whatever the earlier one would have. Time is
 //! at most words times words, space constant.
 
+use tailrace_subjects::{Dialect, Pattern, Subject};
+
 use super::cursor::Words;
-use crate::{Dialect, Pattern, Subject};
 
 /// Whether the pattern matches the subject; both are of one dialect.
 pub(super) fn direct_match(pattern: &Pattern, subject: &Subject<'_>) -> bool {

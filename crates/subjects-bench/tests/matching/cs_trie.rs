@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use tailrace_subjects::classic::{CsTrie, Trie};
 use tailrace_subjects::{Dialect, Limits, Matcher, Pattern};
+use tailrace_subjects_bench::classic::{CsTrie, Trie};
 
 /// Few under Miri, which is a thousand times slower.
 const ROUNDS: usize = if cfg!(miri) { 20 } else { 20_000 };

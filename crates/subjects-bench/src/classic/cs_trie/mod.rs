@@ -27,6 +27,7 @@
 //! **Limits.** Subscriptions to one pattern are kept in one list, which is copied on every change. Wildcards are found by every lookup
 //! at every level, whether or not they lead anywhere.
 
+mod bytes;
 mod checked;
 mod entries;
 mod few;
@@ -40,6 +41,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crossbeam_epoch::pin;
+use tailrace_subjects::{Dialect, Limits, Matcher, Pattern, SubscribeError, TextError};
 
 use self::checked::Checked;
 use self::indirection::{Indirection, Root};
@@ -47,7 +49,6 @@ use self::key::{Keys, WordHasher};
 use self::search::Search;
 use self::write::Try;
 use super::{ClassicSubscription, Entry, Rules};
-use crate::{Dialect, Limits, Matcher, Pattern, SubscribeError, TextError};
 
 /// How often a lookup tries without a snapshot. A try fails when a node on its way changed meanwhile, which takes two writers at the
 /// same words within a microsecond to happen even twice.

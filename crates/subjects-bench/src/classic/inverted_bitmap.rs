@@ -8,10 +8,11 @@
 use std::collections::HashMap;
 use std::sync::RwLock;
 
+use tailrace_subjects::{Dialect, Limits, Matcher, Pattern, Subject, SubscribeError, TextError};
+
 use super::bitmap::{Bitmap, Columns};
 use super::direct::direct_match;
 use super::{ClassicSubscription, Rules, read, write};
-use crate::{Dialect, Limits, Matcher, Pattern, Subject, SubscribeError, TextError};
 
 /// A bitmap of subscriptions for every subject that is known in advance.
 #[derive(Debug)]

@@ -14,10 +14,11 @@
 use std::collections::HashMap;
 use std::sync::RwLock;
 
+use tailrace_subjects::{Dialect, Limits, Matcher, Pattern, PatternWord, Subject, SubscribeError, TextError};
+
 use super::bitmap::{Bitmap, Columns};
 use super::direct::direct_match;
 use super::{ClassicSubscription, Rules, read, write};
-use crate::{Dialect, Limits, Matcher, Pattern, PatternWord, Subject, SubscribeError, TextError};
 
 /// Positions that have rows. A subscription with a `#` sets two bits at each; 32 words are more than subjects have in practice.
 const POSITIONS_MAX: usize = 32;

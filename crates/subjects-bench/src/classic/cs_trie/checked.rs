@@ -1,16 +1,16 @@
 //! A subject on the way of a lookup: checked and split in one pass, sixteen bytes at a time.
 
-use crate::scan::Scanner;
-use crate::{Dialect, Limits, Subject, TextError};
+use tailrace_subjects::{Dialect, Limits, Subject, TextError};
 
 /// Words whose ends are noted; those beyond are searched for when they are reached.
 const ENDS_MAX: usize = 32;
 
 /// A checked subject.
 pub(super) struct Checked<'a> {
-    pub(super) subject: Subject<'a>,
+    dialect: Dialect,
+    text: &'a [u8],
+    is_hidden: bool,
     ends: [u16; ENDS_MAX],
-    separator: u8,
 }
 
 impl<'a> Checked<'a> {
@@ -18,11 +18,7 @@ impl<'a> Checked<'a> {
     /// check it.
     #[inline]
     pub(super) fn none(dialect: Dialect) -> Self {
-        Self {
-            subject: Subject::unchecked(dialect, b""),
-            ends: [0; ENDS_MAX],
-            separator: dialect.separator(),
-        }
+        Self { dialect, text: b"", is_hidden: false, ends: [0; ENDS_MAX] }
     }
 
     /// Checks a text.
@@ -31,30 +27,27 @@ impl<'a> Checked<'a> {
     /// As [`Subject::parse`].
     #[inline]
     pub(super) fn read(&mut self, limits: &Limits, text: &'a [u8]) -> Result<(), TextError> {
-        let dialect = self.subject.dialect();
-        self.subject = Subject::unchecked(dialect, text);
-        let words_max = limits.words_max.min(Limits::WORDS_MAX);
-        let clean = text.len() <= limits.bytes_max.min(Limits::BYTES_MAX) && self.split(words_max);
-        if clean { Ok(()) } else { by_the_book(dialect, text, limits) }
-    }
-
-    /// Notes where words end; false if the text may be malformed.
-    #[inline]
-    fn split(&mut self, words_max: usize) -> bool {
-        let (dialect, text) = (self.subject.dialect(), self.subject.as_bytes());
-        if text.is_empty() {
-            return false;
-        }
-        let (mut count, mut empty) = (0, false);
-        let ends = &mut self.ends;
-        let unusual = Scanner::new(dialect).words(text, |start, end| {
+        let (mut count, ends) = (0, &mut self.ends);
+        let subject = Subject::parse_words(self.dialect, text, limits, |_, end| {
             if let Some(place) = ends.get_mut(count) {
                 *place = end as u16;
             }
             count += 1;
-            empty |= end == start;
-        });
-        unusual == 0 && count <= words_max && (!empty || dialect.empty_words())
+        })?;
+        (self.text, self.is_hidden) = (text, subject.is_hidden());
+        Ok(())
+    }
+
+    /// The text.
+    #[inline]
+    pub(super) fn as_bytes(&self) -> &'a [u8] {
+        self.text
+    }
+
+    /// As [`Subject::is_hidden`].
+    #[inline]
+    pub(super) fn is_hidden(&self) -> bool {
+        self.is_hidden
     }
 
     /// Where the word ends that has this number and begins here.
@@ -63,15 +56,9 @@ impl<'a> Checked<'a> {
         if let Some(end) = self.ends.get(number) {
             return usize::from(*end);
         }
-        let rest = &self.subject.as_bytes()[start..];
-        start + rest.iter().position(|byte| *byte == self.separator).unwrap_or(rest.len())
+        let rest = &self.text[start..];
+        start + rest.iter().position(|byte| *byte == self.dialect.separator()).unwrap_or(rest.len())
     }
-}
-
-/// Something is unusual: finds out what it is, if it is wrong at all.
-#[cold]
-fn by_the_book(dialect: Dialect, text: &[u8], limits: &Limits) -> Result<(), TextError> {
-    Subject::parse(dialect, text, limits).map(|_| ())
 }
 
 #[cfg(test)]
@@ -104,9 +91,9 @@ mod tests {
                 let fast = checked.read(&limits, text);
                 assert_eq!(fast, slow.clone().map(|_| ()), "{text:?}");
                 let Ok(slow) = slow else { continue };
-                assert_eq!(checked.subject, slow);
+                assert_eq!((checked.as_bytes(), checked.is_hidden()), (slow.as_bytes(), slow.is_hidden()));
                 let mut start = 0;
-                for (number, word) in checked.subject.words().enumerate() {
+                for (number, word) in slow.words().enumerate() {
                     let end = checked.end(number, start);
                     assert_eq!(&text[start..end], word);
                     start = end + 1;

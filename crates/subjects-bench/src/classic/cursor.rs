@@ -1,6 +1,6 @@
 //! Walks the words of a checked text, and can be copied to come back to a place.
 
-use crate::Dialect;
+use tailrace_subjects::Dialect;
 
 /// The words that are left of a text.
 #[derive(Clone, Copy, Debug)]

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
+use tailrace_subjects::Pattern;
+
 use super::{ClassicSubscription, Entry};
-use crate::Pattern;
 
 /// Set bits in ascending order, 64 to a block; blocks without a bit take no room. Columns are given out from 0 on, so that
 /// most bits are set behind the last one, at constant cost.

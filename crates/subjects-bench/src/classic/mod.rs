@@ -1,7 +1,7 @@
-//! The five classical algorithms, as baselines of the benchmark and as oracles of the tests.
+//! The five classical algorithms, as baselines of the benchmark.
 //!
 //! Each follows a published description, named at the top of its file, and holds all three dialects in full. They share the
-//! handle of a subscription and the checks of a subscribe. None is meant to win: the crate's own matcher is elsewhere.
+//! handle of a subscription and the checks of a subscribe. None is meant to win: the matcher beside them is that of `tailrace-subjects`.
 
 mod bitmap;
 mod cs_trie;
@@ -15,13 +15,13 @@ mod trie;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use tailrace_subjects::{Dialect, Limits, Pattern, SubscribeError};
+
 pub use cs_trie::{CsSnapshot, CsTrie};
 pub use inverted_bitmap::InvertedBitmap;
 pub use naive::Naive;
 pub use optimized_bitmap::OptimizedBitmap;
 pub use trie::Trie;
-
-use crate::{Dialect, Limits, Pattern, SubscribeError};
 
 /// A subscription of one of the classical algorithms. Dropping it leaves the subscription in place.
 ///

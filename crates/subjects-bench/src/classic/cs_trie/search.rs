@@ -80,8 +80,8 @@ impl<'g, V: Clone + 'static> Search<'g, V> {
 
     fn run(&mut self, root: &'g Root<V>, subject: &Checked<'_>, found: &mut Vec<V>) {
         let dialect = self.hasher.dialect();
-        let text = subject.subject.as_bytes();
-        let mut hidden = subject.subject.is_hidden();
+        let text = subject.as_bytes();
+        let mut hidden = subject.is_hidden();
         let (mut number, mut start) = (0, 0);
         let top = self.branches(&root.top);
         let end = top.and_then(|top| top.get(END)).and_then(as_word);

@@ -6,9 +6,10 @@
 
 use std::hash::{BuildHasher, RandomState};
 
+use tailrace_subjects::{Dialect, Pattern};
+
 use super::super::cursor::Words;
-use crate::scan::short;
-use crate::{Dialect, Pattern};
+use super::bytes::short;
 
 /// Places for words in a node.
 const WORD_PLACES_BITS: u32 = 4;

@@ -1,27 +1,11 @@
-//! Every matcher of the crate behind one object-safe face, so that a test is written once.
+//! Any matcher behind one object-safe face, so that a test is written once.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up fails")]
 
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tailrace_subjects::classic::{CsTrie, InvertedBitmap, Naive, OptimizedBitmap, Trie};
-use tailrace_subjects::{Dialect, Limits, Matcher, Pattern, SubscribeError, TextError, TupleSpace};
-
-/// Every matcher, empty. `space` are the subjects that will be looked up, for the algorithm that wants to know them.
-pub(crate) fn every(dialect: Dialect, limits: Limits, space: &[&str]) -> Vec<Box<dyn AnyMatcher>> {
-    let known = InvertedBitmap::with_limits(dialect, limits, space).unwrap();
-    let unknown = InvertedBitmap::with_limits(dialect, limits, [] as [&str; 0]).unwrap();
-    vec![
-        any(Naive::with_limits(dialect, limits)),
-        any(known),
-        any(unknown),
-        any(OptimizedBitmap::with_limits(dialect, limits)),
-        any(Trie::with_limits(dialect, limits)),
-        any(CsTrie::with_limits(dialect, limits)),
-        any(TupleSpace::with_limits(dialect, limits)),
-    ]
-}
+use tailrace_subjects::{Dialect, Matcher, Pattern, SubscribeError, TextError};
 
 /// A matcher whose handles are numbers.
 pub(crate) trait AnyMatcher: Send + Sync {
@@ -40,7 +24,8 @@ struct Wrapped<M: Matcher<usize>> {
     next: AtomicUsize,
 }
 
-fn any<M: Matcher<usize> + 'static>(matcher: M) -> Box<dyn AnyMatcher> {
+/// This matcher behind that face.
+pub(crate) fn any<M: Matcher<usize> + 'static>(matcher: M) -> Box<dyn AnyMatcher> {
     Box::new(Wrapped { matcher, handles: Mutex::new(HashMap::new()), next: AtomicUsize::new(1) })
 }
 
