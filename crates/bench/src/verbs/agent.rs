@@ -45,11 +45,8 @@ pub(super) fn run(arguments: &AgentArguments) -> Result<ExitCode, Failure> {
     let (Some(listen), Some(path)) = (&arguments.listen, &arguments.key_file) else {
         return Err("--listen and --key-file are needed, or --new-key".into());
     };
-    let options = AgentOptions {
-        listen: listen.clone(),
-        key: Key::read(path)?,
-        clock_shift_ns: Arc::new(AtomicI64::new(arguments.clock_shift_ns)),
-    };
+    let mut options = AgentOptions::new(listen.clone(), Key::read(path)?);
+    options.clock_shift_ns = Arc::new(AtomicI64::new(arguments.clock_shift_ns));
     // Before the line that says ready: whoever waits for it may send a signal at once.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (mut interrupt, mut terminate) = {

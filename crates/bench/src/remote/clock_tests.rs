@@ -1,19 +1,20 @@
 //! An agent's clock that is right at first and wrong later: the result must say so, and hold nothing that the clock made up.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-#![allow(dead_code, reason = "other tests use more of the peers")]
 
-mod peers;
+#[allow(dead_code, reason = "other tests use more of it")]
+#[path = "../../tests/peers/nsqd.rs"]
+mod nsqd;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use peers::nsqd::Nsqd;
-use tailrace_bench::clock::{Clock, MonotonicClock, SECOND_NS, Waiting};
-use tailrace_bench::engine::{Interval, Load, LoadOptions};
-use tailrace_bench::remote::{Agent, AgentOptions, Coordinator, Key, Placement, RemoteLoad, RemoteOutcome};
-use tailrace_bench::schedule::{Rate, Schedule};
-use tailrace_bench::systems::{EchoProtocol, EchoServer, Settings, Target};
-use tailrace_bench::verdict::VerdictKind;
+use nsqd::Nsqd;
+
+use super::{Agent, AgentOptions, Coordinator, Key, Placement, RemoteLoad, RemoteOutcome};
+use crate::clock::{Clock, MonotonicClock, SECOND_NS, Waiting};
+use crate::engine::{Interval, Load, LoadOptions};
+use crate::schedule::{Rate, Schedule};
+use crate::systems::{EchoProtocol, EchoServer, Settings, Target};
+use crate::verdict::VerdictKind;
 
 /// Two agents, of which the second has a clock that a test may change.
 struct Lab {
@@ -29,11 +30,8 @@ impl Lab {
         Key::write_new(&path).unwrap();
         let shift_ns = Arc::new(AtomicI64::new(0));
         let agent = |clock_shift_ns| {
-            let options = AgentOptions {
-                listen: "127.0.0.1:0".to_owned(),
-                key: Key::read(&path).unwrap(),
-                clock_shift_ns,
-            };
+            let mut options = AgentOptions::new("127.0.0.1:0".to_owned(), Key::read(&path).unwrap());
+            options.clock_shift_ns = clock_shift_ns;
             Agent::start(options, Arc::new(|_: &str| {})).unwrap()
         };
         let agents = vec![agent(Arc::default()), agent(Arc::clone(&shift_ns))];
