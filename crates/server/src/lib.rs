@@ -43,7 +43,9 @@ mod transport;
 
 pub use cluster::{ClusterError, JoinError};
 pub use controller::log::MetadataError;
-pub use disk::{DiskWatcher, ServerDisk, ServerFile};
+#[cfg(feature = "test-hooks")]
+pub use disk::DiskWatcher;
+pub use disk::{ServerDisk, ServerFile};
 pub use runtime::build_runtime;
 pub use start::{Addresses, Server, StartError, Startup, start};
 pub use tls::TlsError;
