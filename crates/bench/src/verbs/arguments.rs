@@ -12,8 +12,8 @@ use tailrace_cli::text::pairs::key_value;
 use tailrace_cli::text::units::{parse_bytes, parse_duration};
 
 use super::credentials;
-use super::plan::Server;
 use super::secrets::{self, HIDDEN, is_secret};
+use super::server::Server;
 use super::signals::PlannedDeed;
 use crate::clock::Waiting;
 use crate::engine::{Load, LoadOptions, Reconnect};

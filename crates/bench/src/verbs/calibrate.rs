@@ -13,8 +13,8 @@ use tailrace_cli::text::table::Table;
 use tailrace_cli::text::units::parse_duration;
 
 use super::arguments::nanoseconds;
+use super::interrupt::stop_on_interrupt;
 use super::live::successes;
-use super::run::stop_on_interrupt;
 use crate::calibrate::{CHECKED, Judgement, Stall, judge};
 use crate::clock::{Clock, MonotonicClock};
 use crate::engine::{self, Interval, Load, LoadOptions};

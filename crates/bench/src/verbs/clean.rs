@@ -11,7 +11,7 @@ use tailrace_cli::failure::{Failure, tell};
 use tailrace_cli::output::{Output, print, print_json};
 use tailrace_cli::text::pairs::key_value;
 
-use super::plan::{NETEM, namespaces_left, remove_namespaces};
+use super::namespace::{NETEM, namespaces_left, remove_namespaces};
 use super::{arguments, credentials, secrets};
 use crate::systems::{self, Deed, LeftOver, Settings, Target};
 

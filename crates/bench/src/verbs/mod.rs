@@ -11,13 +11,17 @@ mod compare;
 mod credentials;
 mod driver;
 mod files;
+mod interrupt;
 mod live;
+mod namespace;
+mod netem;
 mod plan;
 mod proxy;
 mod report;
 mod results;
 mod run;
 mod secrets;
+mod server;
 mod signals;
 mod table;
 mod usl;
@@ -73,7 +77,10 @@ pub fn run(arguments: BenchArguments, program: Program) -> Result<ExitCode, Fail
     match arguments.verb {
         BenchVerb::Run(mut arguments) => {
             arguments.program = program;
-            run::run(&arguments)
+            match &arguments.plan {
+                Some(path) => plan::run(path, &arguments),
+                None => run::run(&arguments),
+            }
         }
         BenchVerb::Calibrate(arguments) => calibrate::run(&arguments),
         BenchVerb::Compare(arguments) => compare::run(&arguments),

@@ -10,7 +10,7 @@ use tailrace_cli::failure::{Failure, plain};
 use tailrace_cli::output::print;
 use tailrace_cli::text::units::{bytes_with_unit, duration_with_unit, parse_duration};
 
-use super::run::stop_on_interrupt;
+use super::interrupt::stop_on_interrupt;
 use super::secrets;
 use crate::proxy::{Proxy, ProxyOptions, Trouble, random_stalls, random_times};
 

@@ -10,11 +10,11 @@ use std::time::{Duration, SystemTime};
 use tailrace_cli::failure::{Failure, Status, complain, complain_with, note, plain};
 use tailrace_cli::output::{Output, print, print_json};
 use tailrace_cli::text::units::plural;
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::arguments::RunArguments;
 use super::driver::Driver;
 use super::files::Files;
+use super::interrupt::stop_on_interrupt;
 use super::live::Live;
 use super::signals::{Done, Signals};
 use super::table;
@@ -36,9 +36,6 @@ pub(super) struct Finished {
 }
 
 pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
-    if let Some(plan) = &arguments.plan {
-        return super::plan::run(plan, arguments);
-    }
     let finished = execute(arguments, &stop_on_interrupt())?;
     match arguments.output {
         Output::Text => print(&table::render(&finished.summary))?,
@@ -242,31 +239,4 @@ fn run_number() -> u16 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let mixed = now.as_nanos() as u64 ^ (u64::from(std::process::id()) << 20);
     (mixed ^ (mixed >> 16) ^ (mixed >> 32)) as u16
-}
-
-/// Ctrl-C, or SIGTERM, ends the sending; the second one ends the program, and the server that it started.
-pub(super) fn stop_on_interrupt() -> Arc<AtomicBool> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&stop);
-    // A run without this thread cannot be ended early, and is as good otherwise.
-    let _ = std::thread::Builder::new().name("interrupt".to_owned()).spawn(move || {
-        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
-        runtime.block_on(async {
-            let Ok(mut terminate) = signal(SignalKind::terminate()) else { return };
-            loop {
-                let heard = tokio::select! {
-                    heard = tokio::signal::ctrl_c() => heard.is_ok(),
-                    heard = terminate.recv() => heard.is_some(),
-                };
-                if !heard {
-                    return;
-                }
-                if flag.swap(true, Ordering::Relaxed) {
-                    super::plan::give_up();
-                    std::process::exit(i32::from(Status::Interrupted as u8));
-                }
-            }
-        });
-    });
-    stop
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde::Deserialize;
 
-use super::plan::Server;
+use super::server::Server;
 
 /// How exactly times are kept.
 const LOOK: Duration = Duration::from_millis(1);

@@ -13,9 +13,11 @@ use tailrace_cli::text::units::parse_duration;
 use toml::Value;
 
 use super::agents;
-use super::trouble::{HOST, LOOPBACK, RawTrouble, TroublePlan};
+use super::system::{PlannedSystem, RawSystem, check_name};
+use super::trouble::{RawTrouble, TroublePlan};
 use crate::verbs::arguments::RunArguments;
 use crate::verbs::secrets;
+use crate::verbs::server::{HOST, LOOPBACK};
 
 /// Options of `bench run` that a workload may set.
 const WORKLOAD_KEYS: [&str; 18] = [
@@ -59,21 +61,6 @@ struct Raw {
     workloads: Vec<BTreeMap<String, Value>>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct RawSystem {
-    system: String,
-    name: Option<String>,
-    address: Option<String>,
-    #[serde(default)]
-    set: BTreeMap<String, String>,
-    start: Option<Vec<String>>,
-    version: Option<Vec<String>>,
-    commit: Option<Vec<String>>,
-    ready: Option<String>,
-    ready_timeout: Option<String>,
-}
-
 fn three() -> u32 {
     3
 }
@@ -89,28 +76,6 @@ pub(super) struct Plan {
     pub(super) systems: Vec<PlannedSystem>,
     pub(super) workloads: Vec<Workload>,
     pub(super) trouble: Option<TroublePlan>,
-}
-
-#[derive(Debug)]
-pub(super) struct PlannedSystem {
-    pub(super) name: String,
-    system: String,
-    address: Option<String>,
-    set: BTreeMap<String, String>,
-    pub(super) server: Option<ServerPlan>,
-    /// A command whose first line of output is the system's version.
-    pub(super) version: Option<Vec<String>>,
-    /// A command whose first line of output is the commit that it was built from.
-    pub(super) commit: Option<Vec<String>>,
-}
-
-/// How to start the system under test, and how to see that it is there.
-#[derive(Clone, Debug)]
-pub(super) struct ServerPlan {
-    pub(super) command: Vec<String>,
-    /// `HOST:PORT`, or several with commas between, that accepts connections when it is ready.
-    pub(super) ready: String,
-    pub(super) patience: Duration,
 }
 
 #[derive(Debug)]
@@ -193,52 +158,6 @@ impl Plan {
     }
 }
 
-impl ServerPlan {
-    /// On that host, with its command behind `prefix`.
-    pub(super) fn on(&self, host: &str, prefix: Vec<String>) -> Self {
-        let command = self.command.iter().map(|word| word.replace(HOST, host));
-        Self {
-            command: prefix.into_iter().chain(command).collect(),
-            ready: self.ready.replace(HOST, host),
-            ..*self
-        }
-    }
-}
-
-impl PlannedSystem {
-    /// Whether its address says that the server may be on any host.
-    pub(super) fn has_host(&self) -> bool {
-        self.address.as_ref().is_some_and(|address| address.contains(HOST))
-    }
-
-    fn new(raw: RawSystem) -> Result<Self, Failure> {
-        let name = raw.name.unwrap_or_else(|| raw.system.clone());
-        check_name(&name)?;
-        let patience = raw.ready_timeout.as_deref().map_or(Ok(Duration::from_secs(30)), parse_duration)?;
-        for (key, command) in [("version", &raw.version), ("commit", &raw.commit)] {
-            if command.as_ref().is_some_and(Vec::is_empty) {
-                return Err(format!("system {name}: {key} is empty").into());
-            }
-        }
-        let server = match raw.start {
-            Some(command) if command.is_empty() => {
-                return Err(format!("system {name}: start is empty").into());
-            }
-            Some(command) => {
-                let ready = raw.ready.or_else(|| raw.address.clone()).ok_or_else(|| {
-                    format!(
-                        "system {name}: start needs an address, or ready, to see when the server is there"
-                    )
-                })?;
-                Some(ServerPlan { command, ready, patience })
-            }
-            None => None,
-        };
-        let (system, address, set) = (raw.system, raw.address, raw.set);
-        Ok(Self { name, system, address, set, server, version: raw.version, commit: raw.commit })
-    }
-}
-
 impl Workload {
     fn new(mut raw: BTreeMap<String, Value>) -> Result<Self, Failure> {
         let Some(Value::String(name)) = raw.remove("name") else {
@@ -266,15 +185,6 @@ impl Workload {
         }
         Ok(Self { name, options })
     }
-}
-
-/// Names become folders.
-fn check_name(name: &str) -> Result<(), Failure> {
-    let legal = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-    if name.is_empty() || name.starts_with('.') || !name.chars().all(legal) {
-        return Err(format!("'{name}' is no name: expected letters, digits, '-', '_' and '.'").into());
-    }
-    Ok(())
 }
 
 fn unique<'a>(what: &str, names: impl Iterator<Item = &'a String>) -> Result<(), Failure> {

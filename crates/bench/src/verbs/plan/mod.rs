@@ -5,9 +5,7 @@
 
 mod agents;
 mod format;
-mod namespace;
-mod netem;
-mod server;
+mod system;
 mod table;
 mod trouble;
 mod turn;
@@ -27,12 +25,12 @@ use tailrace_cli::output::{Output, print, print_json};
 
 use super::arguments::RunArguments;
 use super::files::write_whole;
-use super::run::{execute, stop_on_interrupt};
+use super::interrupt::stop_on_interrupt;
+use super::run::execute;
 use super::secrets;
+use super::server::Server;
 use crate::verdict::Verdict;
 use format::Plan;
-pub(super) use namespace::{NETEM, namespaces_left, remove_namespaces};
-pub(super) use server::Server;
 use turn::{Turn, Why, check_force, turns};
 
 /// How often a wait looks whether it was ended.
@@ -54,7 +52,7 @@ pub(super) fn run(path: &Path, arguments: &RunArguments) -> Result<ExitCode, Fai
         Output::Json => print_json(&results)?,
         Output::Text => print(&table::render(&results, plan.rounds))?,
     }
-    crate::verbs::report::leave_page(out, arguments.output)?;
+    super::report::leave_page(out, arguments.output)?;
     if stop.load(Ordering::Relaxed) {
         return Err("interrupted: the same command goes on from here".into());
     }
@@ -132,12 +130,6 @@ fn pause(length: Duration, stop: &AtomicBool) {
     while Instant::now() < end && !stop.load(Ordering::Relaxed) {
         std::thread::sleep(LOOK.min(end.saturating_duration_since(Instant::now())));
     }
-}
-
-/// For a program that ends at once: kills the server that runs, and removes what was made for it.
-pub(super) fn give_up() {
-    server::kill_servers();
-    namespace::remove_active();
 }
 
 /// The folder must be new, or belong to the same plan, which stands there without passwords.

@@ -5,13 +5,14 @@ use serde::Deserialize;
 use tailrace_cli::failure::{Failure, note, plain};
 use tailrace_cli::text::units::duration_with_unit;
 
-use super::format::PlannedSystem;
-use super::namespace::{self, Machine, Namespace};
-use super::netem::Impairment;
+use super::system::PlannedSystem;
 use crate::proxy::Proxy;
 use crate::systems::addresses;
 use crate::verbs::arguments::RunArguments;
+use crate::verbs::namespace::{self, Machine, Namespace};
+use crate::verbs::netem::Impairment;
 use crate::verbs::proxy::ProxyArguments;
+use crate::verbs::server::{HOST, LOOPBACK};
 use crate::verbs::signals::{Deed, PlannedDeed, ServerSignal};
 
 /// The table `[trouble]` as it stands in the file: options of `bench proxy`, and signals.
@@ -40,9 +41,6 @@ struct RawSignal {
     #[serde(default)]
     start: bool,
 }
-
-/// Stands in a plan for the host that a server listens on.
-pub(super) const HOST: &str = "{host}";
 
 /// What is to happen to packets, by direction.
 #[derive(Debug)]
@@ -93,9 +91,6 @@ impl Surroundings {
         self.namespace.as_ref().map_or_else(Vec::new, Namespace::prefix)
     }
 }
-
-/// Where a server listens that needs no network of its own.
-pub(super) const LOOPBACK: &str = "127.0.0.1";
 
 /// Trouble that was checked.
 #[derive(Debug)]

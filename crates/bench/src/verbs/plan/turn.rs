@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use tailrace_cli::failure::Failure;
 
-use super::format::{Plan, PlannedSystem, Workload};
+use super::format::{Plan, Workload};
+use super::system::PlannedSystem;
 use super::trouble::TroublePlan;
 use crate::verdict::{Verdict, VerdictKind};
 

@@ -160,15 +160,15 @@ fn stale(tools: &mut impl Tools) -> Result<Vec<Owner>, String> {
 }
 
 /// What `bench clean` calls namespaces, with the servers in them.
-pub(in crate::verbs) const NETEM: &str = "netem";
+pub(super) const NETEM: &str = "netem";
 
 /// The names of namespaces that killed runs left behind. Those of runs that are going are not among them.
-pub(in crate::verbs) fn namespaces_left() -> Result<Vec<String>, Failure> {
+pub(super) fn namespaces_left() -> Result<Vec<String>, Failure> {
     Ok(stale(&mut Machine)?.into_iter().map(Owner::namespace).collect())
 }
 
 /// Removes those of `names` that belong to nobody, and the processes in them; returns which.
-pub(in crate::verbs) fn remove_namespaces(names: &[String]) -> Result<Vec<String>, Failure> {
+pub(super) fn remove_namespaces(names: &[String]) -> Result<Vec<String>, Failure> {
     Ok(remove_named(&mut Machine, names)?)
 }
 

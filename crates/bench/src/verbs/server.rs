@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tailrace_cli::failure::{Failure, plain};
 
-use super::format::ServerPlan;
 use crate::systems::addresses;
 
 /// How long a server may take to stop before it is killed.
@@ -22,9 +21,36 @@ const GRACE: Duration = Duration::from_secs(15);
 
 const LOOK: Duration = Duration::from_millis(20);
 
+/// Stands in a plan for the host that a server listens on.
+pub(super) const HOST: &str = "{host}";
+
+/// Where a server listens that needs no network of its own.
+pub(super) const LOOPBACK: &str = "127.0.0.1";
+
+/// How to start the system under test, and how to see that it is there.
+#[derive(Clone, Debug)]
+pub(super) struct ServerPlan {
+    pub(super) command: Vec<String>,
+    /// `HOST:PORT`, or several with commas between, that accepts connections when it is ready.
+    pub(super) ready: String,
+    pub(super) patience: Duration,
+}
+
+impl ServerPlan {
+    /// On that host, with its command behind `prefix`.
+    pub(super) fn on(&self, host: &str, prefix: Vec<String>) -> Self {
+        let command = self.command.iter().map(|word| word.replace(HOST, host));
+        Self {
+            command: prefix.into_iter().chain(command).collect(),
+            ready: self.ready.replace(HOST, host),
+            ..*self
+        }
+    }
+}
+
 /// A running server. It is stopped when dropped.
 #[derive(Debug)]
-pub(in crate::verbs) struct Server {
+pub(super) struct Server {
     plan: ServerPlan,
     log: PathBuf,
     child: Mutex<Child>,
@@ -50,17 +76,17 @@ impl Server {
     }
 
     /// Its process; another one after [`Server::start_again`].
-    pub(in crate::verbs) fn pid(&self) -> Arc<AtomicU32> {
+    pub(super) fn pid(&self) -> Arc<AtomicU32> {
         Arc::clone(&self.pid)
     }
 
     /// Sends a signal to it and to its process group.
-    pub(in crate::verbs) fn signal(&self, signal: Signal) -> Result<(), Failure> {
+    pub(super) fn signal(&self, signal: Signal) -> Result<(), Failure> {
         Ok(kill_process_group(Pid::from_child(&self.lock()), signal)?)
     }
 
     /// Starts it again after it was ended, with the same command, and waits until it accepts connections, or until `stop`.
-    pub(in crate::verbs) fn start_again(&self, stop: &AtomicBool) -> Result<(), Failure> {
+    pub(super) fn start_again(&self, stop: &AtomicBool) -> Result<(), Failure> {
         let program = &self.plan.command[0];
         let deadline = Instant::now() + GRACE;
         while self.lock().try_wait()?.is_none() {
