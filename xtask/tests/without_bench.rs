@@ -1,6 +1,8 @@
 //! What builds leave out: a tailrace without the feature `bench` links nothing of the benchmark, and tests of the server compile
 //! nothing of it.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::collections::BTreeSet;
 use std::process::Command;
 
