@@ -14,7 +14,7 @@ install_go || die "franz-go cannot be installed"
 install_tailrace || die "tailrace does not build"
 if [ -z "${TAILRACE_NEXT_BIN:-}" ]; then
   next=${CARGO_TARGET_DIR:-$ROOT/target}/next-level
-  (cd "$ROOT" && cargo build --quiet -p tailrace --features next-level --target-dir "$next") || die "the build of the next level fails"
+  (cd "$ROOT" && RUSTFLAGS="${RUSTFLAGS:-} --cfg tailrace_next_level" cargo build --quiet -p tailrace --target-dir "$next") || die "the build of the next level fails"
   export TAILRACE_NEXT_BIN=$next/debug/tailrace
 fi
 exec "$PYTHON" "$INTEROP/python/corners.py" < /dev/null

@@ -1,8 +1,8 @@
 //! The instrument of `tailrace bench`: open-loop load, whole latency distributions, and clients for many systems.
 //!
 //! It measures response time, from the moment a message was *due*, not service time from when it was sent. It uses
-//! nothing of tailrace's server, so that it is the same judge for every system. It does not start systems and knows no
-//! command line.
+//! nothing of tailrace's server, so that it is the same judge for every system. But for [`verbs`], the command
+//! line of all that, it does not start systems and knows no options.
 
 pub mod calibrate;
 pub mod clock;
@@ -19,6 +19,7 @@ pub mod sampler;
 pub mod scalability;
 pub mod schedule;
 pub mod systems;
+pub mod verbs;
 pub mod verdict;
 pub mod version;
 pub mod windowed;

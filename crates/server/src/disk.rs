@@ -1,61 +1,43 @@
-//! The disk that the server's logs use: the real one, with an optional watcher between log and kernel.
-//!
-//! The watcher exists for tests of the whole server: it sees every write and sync in the order in which they happen,
-//! may refuse them (a full disk, a failing one), and may even swallow a sync, to prove that the tests would notice.
+//! The disk that the server's logs use: the real one. Tests of the whole server put a watcher between log and kernel.
 
-use std::fmt;
+#[cfg(not(feature = "test-hooks"))]
+mod unwatched;
+#[cfg(feature = "test-hooks")]
+mod watch;
+
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use crate::space::Refusals;
 use tailrace_log::{DirEntry, Disk, DiskFile, OpenMode, RealDisk, RealFile};
 
-/// Sees, and may refuse, what the server does to its files. All methods are called on the thread that does it.
-pub trait DiskWatcher: Send + Sync + fmt::Debug {
-    /// Called in place of writing `bufs` at `position` of the file. `write` carries it out.
-    ///
-    /// # Errors
-    /// That of `write`, or whatever the test wants the disk to answer.
-    fn write(
-        &self,
-        path: &Path,
-        position: u64,
-        bufs: &[IoSlice<'_>],
-        write: &mut dyn FnMut() -> io::Result<()>,
-    ) -> io::Result<()>;
-
-    /// Called in place of a sync. `sync` carries it out.
-    ///
-    /// # Errors
-    /// That of `sync`, or whatever the test wants the disk to answer.
-    fn sync(&self, path: &Path, sync: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()>;
-
-    /// Called before blocks are reserved; an error is returned in place of reserving.
-    ///
-    /// # Errors
-    /// Whatever the test wants the disk to answer.
-    fn before_preallocate(&self, path: &Path, bytes: u64) -> io::Result<()>;
-}
+use crate::space::Refusals;
+#[cfg(not(feature = "test-hooks"))]
+use unwatched::{Watch, WatchedFile};
+#[cfg(feature = "test-hooks")]
+pub use watch::DiskWatcher;
+#[cfg(feature = "test-hooks")]
+use watch::{Watch, WatchedFile};
 
 /// See the module documentation. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ServerDisk {
     real: RealDisk,
-    watcher: Option<Arc<dyn DiskWatcher>>,
+    watch: Watch,
     refusals: Arc<Refusals>,
 }
 
 impl ServerDisk {
     /// The disk as it is.
     pub fn real() -> Self {
-        Self { real: RealDisk, watcher: None, refusals: Arc::default() }
+        Self { real: RealDisk, watch: Watch::default(), refusals: Arc::default() }
     }
 
     /// The disk with a watcher before it.
+    #[cfg(feature = "test-hooks")]
     pub fn watched(watcher: Arc<dyn DiskWatcher>) -> Self {
-        Self { real: RealDisk, watcher: Some(watcher), refusals: Arc::default() }
+        Self { watch: Watch::by(watcher), ..Self::real() }
     }
 
     /// Writes that found no space.
@@ -68,8 +50,7 @@ impl ServerDisk {
 #[derive(Debug)]
 pub struct ServerFile {
     real: RealFile,
-    /// Only kept where somebody watches.
-    watched: Option<(PathBuf, Arc<dyn DiskWatcher>)>,
+    watched: WatchedFile,
     refusals: Arc<Refusals>,
 }
 
@@ -80,11 +61,8 @@ impl AsFd for ServerFile {
 }
 
 impl ServerFile {
-    fn synced(&self, mut sync: impl FnMut() -> io::Result<()>) -> io::Result<()> {
-        self.refusals.note(match &self.watched {
-            Some((path, watcher)) => watcher.sync(path, &mut sync),
-            None => sync(),
-        })
+    fn synced(&self, sync: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+        self.refusals.note(self.watched.sync(sync))
     }
 }
 
@@ -94,11 +72,8 @@ impl DiskFile for ServerFile {
     }
 
     fn write_all_at(&self, bufs: &[IoSlice<'_>], position: u64) -> io::Result<()> {
-        let mut write = || self.real.write_all_at(bufs, position);
-        self.refusals.note(match &self.watched {
-            Some((path, watcher)) => watcher.write(path, position, bufs, &mut write),
-            None => write(),
-        })
+        let write = || self.real.write_all_at(bufs, position);
+        self.refusals.note(self.watched.write(position, bufs, write))
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -110,9 +85,7 @@ impl DiskFile for ServerFile {
     }
 
     fn preallocate(&self, position: u64, bytes: u64) -> io::Result<()> {
-        if let Some((path, watcher)) = &self.watched {
-            watcher.before_preallocate(path, bytes)?;
-        }
+        self.watched.before_preallocate(bytes)?;
         self.real.preallocate(position, bytes)
     }
 
@@ -133,7 +106,7 @@ impl Disk for ServerDisk {
     type File = ServerFile;
 
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<ServerFile> {
-        let watched = self.watcher.as_ref().map(|watcher| (path.to_owned(), Arc::clone(watcher)));
+        let watched = self.watch.file(path);
         let real = self.refusals.note(self.real.open(path, mode))?;
         Ok(ServerFile { real, watched, refusals: Arc::clone(&self.refusals) })
     }
@@ -167,10 +140,7 @@ impl Disk for ServerDisk {
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        self.refusals.note(match &self.watcher {
-            Some(watcher) => watcher.sync(path, &mut || self.real.sync_dir(path)),
-            None => self.real.sync_dir(path),
-        })
+        self.refusals.note(self.watch.sync(path, || self.real.sync_dir(path)))
     }
 
     fn free_bytes(&self, path: &Path) -> io::Result<u64> {

@@ -44,7 +44,9 @@ mod transport;
 
 pub use cluster::{ClusterError, JoinError};
 pub use controller::log::MetadataError;
-pub use disk::{DiskWatcher, ServerDisk, ServerFile};
+#[cfg(feature = "test-hooks")]
+pub use disk::DiskWatcher;
+pub use disk::{ServerDisk, ServerFile};
 #[cfg(fuzzing)]
 pub use peers::fuzzing;
 pub use runtime::build_runtime;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use tailrace_subjects::classic::{CsTrie, InvertedBitmap, Naive, OptimizedBitmap, Trie};
+use tailrace_subjects_bench::classic::{CsTrie, InvertedBitmap, Naive, OptimizedBitmap, Trie};
 use tailrace_subjects_bench::measure::Evictor;
 use tailrace_subjects_bench::systems::{System, Tailrace, Way, subscribe};
 use tailrace_subjects_bench::table::{Round, Table};

@@ -5,6 +5,7 @@
 //! texts and of what they find, and whoever compares them must compare these first. Nothing here is pinned to a core, no figure
 //! is corrected, and no verdict is given: ratios and targets are xtask's business.
 
+pub mod classic;
 pub mod line;
 pub mod measure;
 pub mod options;
@@ -14,10 +15,10 @@ pub mod systems;
 pub mod table;
 pub mod workload;
 
+use classic::{CsTrie, InvertedBitmap, Naive, OptimizedBitmap, Trie};
 use options::Options;
 use parts::HeapBytes;
 use systems::{System, Tailrace};
-use tailrace_subjects::classic::{CsTrie, InvertedBitmap, Naive, OptimizedBitmap, Trie};
 
 /// The body of the programs.
 ///

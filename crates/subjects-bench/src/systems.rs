@@ -1,8 +1,8 @@
 //! The algorithms as the benchmark calls them: each is a [`Matcher`], some can be asked in more ways than one subject at a time.
 
-use tailrace_subjects::classic::{CsTrie, InvertedBitmap, Naive, OptimizedBitmap, Trie};
 use tailrace_subjects::{Batch, Cache, Dialect, Limits, Matcher, Pattern, TupleSpace};
 
+use crate::classic::{CsTrie, InvertedBitmap, Naive, OptimizedBitmap, Trie};
 use crate::workload::Texts;
 
 /// Entries of the per-thread cache: as many subjects as nats-server's shared cache holds.

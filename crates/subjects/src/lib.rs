@@ -3,12 +3,11 @@
 //! # Map
 //! - [`Dialect`], [`Limits`], [`Pattern`], [`Subject`], [`SharedPattern`]: texts, checked; no state.
 //! - [`TupleSpace`], [`Snapshot`], [`Batch`], [`Cache`]: the default matcher; see [`tuple_space`] for the algorithm.
-//! - [`classic`]: the five others. [`Matcher`] is what all six can do.
+//! - [`Matcher`]: what it and others can do; `tailrace-subjects-bench` has five classical algorithms behind it.
 //!
 //! What it deliberately does not do: deliver, choose members of queue groups, or remember who a client is. Values are the
 //! caller's, and are found once per subscription.
 
-pub mod classic;
 mod dialect;
 mod error;
 mod limits;

@@ -1,4 +1,4 @@
-//! What every algorithm of this crate can do.
+//! What a matcher can do, whatever its algorithm.
 
 use crate::{Dialect, Pattern, SubscribeError, TextError};
 

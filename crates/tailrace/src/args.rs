@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
+use tailrace_cli::output::Output;
 
 use crate::bench::BenchArguments;
 use crate::cluster::ClusterArguments;
@@ -59,6 +60,7 @@ pub(crate) enum Verb {
     /// Look into the files of a data folder, read only; no server is needed.
     Log(LogArguments),
     /// Measure the latency of this and other message systems.
+    #[cfg_attr(not(feature = "bench"), command(hide = true))]
     Bench(BenchArguments),
     /// Check or show the configuration without starting the server.
     Config(ConfigArguments),
@@ -119,13 +121,6 @@ pub(crate) enum ConfigVerb {
     },
     /// Show the reference of all settings as Markdown.
     Reference,
-}
-
-/// How results are printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Output {
-    Text,
-    Json,
 }
 
 #[cfg(test)]

@@ -4,10 +4,10 @@ use std::process::ExitCode;
 
 use serde_json::json;
 use tailrace_broker::config::{ConfigSource, DescribedConfig, configuration_markdown, describe_broker};
+use tailrace_cli::failure::Failure;
+use tailrace_cli::output::{Output, print, print_json};
 
-use crate::args::{ConfigArguments, ConfigVerb, Output};
-use crate::failure::Failure;
-use crate::output::{print, print_json};
+use crate::args::{ConfigArguments, ConfigVerb};
 use crate::settings::{Origin, Settings};
 
 pub(crate) fn run(arguments: &ConfigArguments) -> Result<ExitCode, Failure> {

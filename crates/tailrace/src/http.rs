@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
+use tailrace_cli::failure::{Failure, plain};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::client::Tls;
 use crate::client::address::nature;
-use crate::failure::{Failure, plain};
 
 /// Longest page that is read: some ten thousand connections.
 const PAGE_BYTES_MAX: u64 = 64 << 20;

@@ -3,10 +3,9 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use tailrace_cli::failure::{Failure, Status, plain};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
-
-use crate::failure::{Failure, Status, plain};
 
 /// Time to finish after the first signal, for verbs that need not wait for others.
 pub(crate) const FINISH: Duration = Duration::from_secs(3);

@@ -200,7 +200,7 @@ mod tests {
     fn damage_is_named_however_much_there_is() {
         let events = Arc::<Mutex<Vec<(bool, String)>>>::default();
         let seen = Arc::clone(&events);
-        let layer = tracing_subscriber::fmt::layer().with_writer(move || io::sink());
+        let layer = tracing_subscriber::fmt::layer().with_writer(io::sink);
         let filter = tracing_subscriber::filter::filter_fn(move |event| {
             seen.lock().unwrap().push((is_counted(event), event.target().to_owned()));
             true

@@ -6,23 +6,22 @@ mod client;
 mod cluster;
 mod config_command;
 mod consume;
-mod failure;
 mod group;
 mod http;
 mod interrupt;
 mod logging;
 mod nats;
 mod offline;
-mod output;
 mod produce;
 mod serve;
 mod settings;
-mod text;
 mod topic;
 mod txn;
 mod usage;
 
 use std::process::ExitCode;
+
+use tailrace_cli::failure;
 
 use crate::args::{ServeArguments, Verb};
 
@@ -46,7 +45,7 @@ fn main() -> ExitCode {
         Some(Verb::Reply(arguments)) => nats::reply(&arguments),
         Some(Verb::Top(arguments)) => nats::top(&arguments),
         Some(Verb::Log(arguments)) => offline::run(&arguments),
-        Some(Verb::Bench(arguments)) => bench::run(&arguments),
+        Some(Verb::Bench(arguments)) => bench::run(arguments),
         Some(Verb::Config(arguments)) => config_command::run(&arguments),
     };
     result.unwrap_or_else(|failure| failure::report(&failure))

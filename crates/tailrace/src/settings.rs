@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use tailrace_broker::config::{
     BrokerConfig, ConfigError, DynamicConfigs, broker_key, broker_key_of_variable,
 };
+use tailrace_cli::failure::plain;
 
 use crate::args::ServeArguments;
-use crate::failure::plain;
 
 /// Variables that begin like ours and are none of the server's settings.
 const OTHER_VARIABLES: &[&str] = &[

@@ -5,9 +5,10 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
+use tailrace_cli::failure::{self, Status};
+use tailrace_cli::output::{Output, asks_for_json};
 
-use crate::args::{Arguments, Output};
-use crate::failure::{self, Status};
+use crate::args::Arguments;
 
 /// Reads the command line. What is wrong with it has been said if there are no arguments, and so has what `--help` asks for.
 pub(crate) fn parse() -> Result<Arguments, ExitCode> {
@@ -102,14 +103,6 @@ fn first_paragraph(text: &str) -> String {
     let text = text.strip_prefix("error: ").unwrap_or(text);
     let end = text.find("\n\nUsage:").or_else(|| text.find("\n\nFor more")).unwrap_or(text.len());
     text[..end].split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// For a command line that cannot be read.
-fn asks_for_json(words: &[OsString]) -> bool {
-    let is_option = |word: &OsString| word == "-o" || word == "--output";
-    let whole = ["-ojson", "-o=json", "--output=json"];
-    words.iter().any(|word| whole.iter().any(|whole| word == whole))
-        || words.windows(2).any(|pair| is_option(&pair[0]) && pair[1] == "json")
 }
 
 #[cfg(test)]

@@ -142,7 +142,9 @@ fn miri() -> Result<(), String> {
     let tests = ["tuple_space", "memory", "linearizability", "linearizability_anomalies", "churn", "stress"];
     let tests = tests.iter().flat_map(|name| ["--test", name]);
     println!("Miri");
-    run_miri(&["--lib"].into_iter().chain(tests).collect::<Vec<_>>(), "")
+    run_miri(PACKAGE, &["--lib"].into_iter().chain(tests).collect::<Vec<_>>(), "")?;
+    println!("Miri, the classical algorithms");
+    run_miri(["-p", "tailrace-subjects-bench"], &["--lib", "classic::"], "")
 }
 
 /// Threads at one table under the interpreter: it also lets a load see what an older store has written, where the language allows
@@ -150,7 +152,7 @@ fn miri() -> Result<(), String> {
 fn miri_churn() -> Result<(), String> {
     for seed in 0..MIRI_SEEDS {
         println!("Miri, churn of seed {seed}, {MIRI_SECONDS} s");
-        run_miri(&["--test", "churn"], &format!("-Zmiri-seed={seed} -Zmiri-preemption-rate=0.05"))?;
+        run_miri(PACKAGE, &["--test", "churn"], &format!("-Zmiri-seed={seed} -Zmiri-preemption-rate=0.05"))?;
     }
     Ok(())
 }
@@ -158,12 +160,12 @@ fn miri_churn() -> Result<(), String> {
 const MIRI_SEEDS: u32 = 3;
 const MIRI_SECONDS: &str = "60";
 
-fn run_miri(tests: &[&str], flags: &str) -> Result<(), String> {
+fn run_miri(package: [&str; 2], tests: &[&str], flags: &str) -> Result<(), String> {
     need(&["miri", "rust-src"])?;
     // Leaks: crossbeam-epoch keeps its last garbage for ever; tests/memory.rs counts drops instead. Borrows and provenance: crossbeam-epoch
     // 0.9 breaks the rules of stacked borrows and of strict provenance when a thread registers, before any code of ours.
     let all = "-Zmiri-disable-isolation -Zmiri-ignore-leaks -Zmiri-permissive-provenance -Zmiri-tree-borrows";
-    let arguments = [&["+nightly", "miri", "test"], &PACKAGE[..], tests].concat();
+    let arguments = [&["+nightly", "miri", "test"], &package[..], tests].concat();
     let mut command = cargo("miri", "", &arguments);
     run::run(command.env("MIRIFLAGS", format!("{all} {flags}")).env("TAILRACE_PROVE_SECONDS", MIRI_SECONDS))
 }

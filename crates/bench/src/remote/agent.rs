@@ -35,9 +35,16 @@ pub struct AgentOptions {
     pub listen: String,
     /// The key that coordinators must have.
     pub key: Key,
-    /// Makes the agent's clock wrong by so many nanoseconds, to try the estimate of offsets. It may change at any time: then the clock drifts
-    /// or jumps.
-    pub clock_shift_ns: Arc<AtomicI64>,
+    /// Makes the agent's clock wrong by so many nanoseconds, to try the estimate of offsets: for tests and a hidden option. It may change at
+    /// any time: then the clock drifts or jumps.
+    pub(crate) clock_shift_ns: Arc<AtomicI64>,
+}
+
+impl AgentOptions {
+    /// An agent with the machine's clock.
+    pub fn new(listen: String, key: Key) -> Self {
+        Self { listen, key, clock_shift_ns: Arc::default() }
+    }
 }
 
 /// A running agent. Dropping it stops a load that runs, takes it down, and waits for that.

@@ -113,8 +113,7 @@ fn an_agent_that_sends_a_proof_back_is_not_believed() {
 fn whole_agent() -> (Agent, std::sync::mpsc::Receiver<String>) {
     let (told, log) = std::sync::mpsc::channel();
     let told = std::sync::Mutex::new(told);
-    let options =
-        AgentOptions { listen: "127.0.0.1:0".to_owned(), key: key(1), clock_shift_ns: Arc::default() };
+    let options = AgentOptions::new("127.0.0.1:0".to_owned(), key(1));
     let tell = move |text: &str| drop(told.lock().unwrap().send(text.to_owned()));
     (Agent::start(options, Arc::new(tell)).unwrap(), log)
 }

@@ -7,6 +7,8 @@
 
 mod agent;
 mod assignment;
+#[cfg(test)]
+mod clock_tests;
 mod conversation;
 mod coordinator;
 mod error;

@@ -11,9 +11,9 @@ use tailrace_types::{GroupId, LeaderEpoch, NodeId};
 
 use super::error::RequestError;
 
-/// Levels of the protocol between nodes that this build speaks. docs/cluster-protocol.md says what each is. The feature `next-level`
-/// adds one that is like the last: tests of rolling upgrades need a second build.
-pub(crate) const LEVELS: RangeInclusive<u16> = 1..=if cfg!(feature = "next-level") { 2 } else { 1 };
+/// Levels of the protocol between nodes that this build speaks. docs/cluster-protocol.md says what each is. A build with
+/// `--cfg tailrace_next_level` has one more that is like the last: tests of rolling upgrades need a second build.
+pub(crate) const LEVELS: RangeInclusive<u16> = 1..=if cfg!(tailrace_next_level) { 2 } else { 1 };
 
 /// Longest cluster id in bytes; ours have 22.
 pub(super) const CLUSTER_ID_BYTES_MAX: usize = 64;

@@ -2,8 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up fails")]
 
+use crate::any::AnyMatcher;
+use crate::every::every;
 use crate::reference;
-use crate::reference::every::{AnyMatcher, every};
 use proptest::prelude::*;
 use tailrace_subjects::{Dialect, Limits, Pattern, Subject};
 

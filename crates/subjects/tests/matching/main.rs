@@ -1,7 +1,8 @@
-//! What matches: the rules of each dialect, and every algorithm against them.
+//! What matches: the rules of each dialect, and the matcher against them and against a plain reference.
 
 mod algorithms;
-mod algorithms_cs_trie;
+mod any;
+mod every;
 mod hostile;
 mod reference;
 mod relation;

@@ -2,8 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up fails")]
 
+use crate::any::AnyMatcher;
+use crate::every::every;
 use crate::reference;
-use crate::reference::every::{AnyMatcher, every};
 use tailrace_subjects::Dialect::{self, Amqp, Mqtt, Nats};
 use tailrace_subjects::{Limits, Pattern, SharedPattern, TextError};
 

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up fails")]
 
-use crate::reference::every::every;
+use crate::every::every;
 use tailrace_subjects::Dialect::{self, Amqp, Mqtt, Nats};
 use tailrace_subjects::{Limits, Pattern, SubscribeError, TextError};
 

@@ -372,5 +372,5 @@ fn plain(error: &std::io::Error) -> String {
     if error.kind() == std::io::ErrorKind::UnexpectedEof {
         return "the server closed it".to_owned();
     }
-    crate::failure::plain(error)
+    tailrace_cli::failure::plain(error)
 }

@@ -17,6 +17,9 @@ mod topics;
 use std::time::Duration;
 
 use clap::Args;
+use tailrace_cli::failure::Failure;
+use tailrace_cli::output::Output;
+use tailrace_cli::text::units::parse_duration;
 
 pub(crate) use backlog::records_between;
 pub(crate) use cluster::Cluster;
@@ -34,10 +37,6 @@ pub(crate) use topics::{
     Partition, RESOURCE_BROKER, RESOURCE_TOPIC, SOURCE_TOPIC, Topic, all_topics, find_topic, find_topics,
     topic_configs, wait_for_topic,
 };
-
-use crate::args::Output;
-use crate::failure::Failure;
-use crate::text::units::parse_duration;
 
 /// Which server to talk to, and how patiently.
 #[derive(Clone, Debug, Args)]

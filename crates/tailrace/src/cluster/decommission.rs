@@ -4,17 +4,16 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use serde_json::json;
+use tailrace_cli::failure::{Failure, note};
+use tailrace_cli::output::{Output, print, print_json};
+use tailrace_cli::text::units::plural;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::UnregisterBrokerRequest;
 
 use super::moves::{self, Moves, Which};
 use super::place::Places;
 use super::{DecommissionArguments, LOOK};
-use crate::args::Output;
 use crate::client::{ClientError, Cluster, check, retrying};
-use crate::failure::{Failure, note};
-use crate::output::{print, print_json};
-use crate::text::units::plural;
 
 pub(super) async fn run(
     cluster: &mut Cluster,

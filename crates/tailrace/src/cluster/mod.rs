@@ -14,11 +14,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, Subcommand};
+use tailrace_cli::failure::Failure;
+use tailrace_cli::text::units::{parse_bytes, parse_duration};
 
 use crate::client::{AskArguments, Cluster, address, block_on};
-use crate::failure::Failure;
 use crate::http::Site;
-use crate::text::units::{parse_bytes, parse_duration};
 
 /// Pause between two looks at what is under way.
 const LOOK: Duration = Duration::from_millis(500);

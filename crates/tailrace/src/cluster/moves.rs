@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use tailrace_cli::failure::{Failure, note};
 use tailrace_kafka_wire::messages::alter_partition_reassignments_request::{
     ReassignablePartition, ReassignableTopic,
 };
@@ -11,7 +12,6 @@ use tailrace_kafka_wire::messages::{AlterPartitionReassignmentsRequest, ListPart
 use super::LOOK;
 use super::place::Places;
 use crate::client::{ClientError, Cluster, Topic, all_topics, check, retrying};
-use crate::failure::{Failure, note};
 
 /// How long the server may take for a change, as a request says it.
 const CHANGE_TIMEOUT_MS: i32 = 30_000;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use serde_json::Value;
+use tailrace_cli::failure::Failure;
 
 use crate::client::Tls;
-use crate::failure::Failure;
 use crate::http::{Site, get};
 
 const PAGE: &str = "/clusterz";

@@ -3,6 +3,8 @@
 use std::process::ExitCode;
 
 use serde_json::json;
+use tailrace_cli::failure::Failure;
+use tailrace_cli::output::{Output, print, print_json};
 use tailrace_kafka_wire::messages::IncrementalAlterConfigsRequest;
 use tailrace_kafka_wire::messages::incremental_alter_configs_request::{
     AlterConfigsResource, AlterableConfig,
@@ -10,12 +12,9 @@ use tailrace_kafka_wire::messages::incremental_alter_configs_request::{
 
 use super::ReassignArguments;
 use super::moves::{self, Moves, Which};
-use crate::args::Output;
 use crate::client::{
     ClientError, Cluster, RESOURCE_BROKER, RESOURCE_TOPIC, Topic, check, find_topics, retrying,
 };
-use crate::failure::Failure;
-use crate::output::{print, print_json};
 
 const SET: i8 = 0;
 const DELETE: i8 = 1;

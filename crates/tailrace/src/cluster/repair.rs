@@ -4,14 +4,13 @@ use std::process::ExitCode;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
+use tailrace_cli::failure::{Failure, Status, note};
+use tailrace_cli::output::{Output, print, print_json};
 
 use super::pages::{Pages, ask, cell, list};
 use super::scrub::set_on_all;
 use super::{LOOK, RepairArguments};
-use crate::args::Output;
 use crate::client::{Cluster, find_topic};
-use crate::failure::{Failure, Status, note};
-use crate::output::{print, print_json};
 
 const REQUEST: &str = "tailrace.repair.request";
 

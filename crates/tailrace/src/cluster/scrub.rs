@@ -4,6 +4,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
+use tailrace_cli::failure::{Failure, Status, note};
+use tailrace_cli::output::{Output, print, print_json};
+use tailrace_cli::text::units;
 use tailrace_kafka_wire::messages::IncrementalAlterConfigsRequest;
 use tailrace_kafka_wire::messages::incremental_alter_configs_request::{
     AlterConfigsResource, AlterableConfig,
@@ -12,12 +15,8 @@ use tailrace_kafka_wire::messages::incremental_alter_configs_request::{
 use super::pages::{Pages, ask, cell, list};
 use super::scrub_report::{Outcome, Progress, Watch, damaged_files, found_in, number};
 use super::{LOOK, ScrubArguments};
-use crate::args::Output;
 use crate::client::{ClientError, Cluster, RESOURCE_BROKER, check, find_topic, retrying};
-use crate::failure::{Failure, Status, note};
 use crate::interrupt::{FINISH, Interrupt, Stop, ended};
-use crate::output::{print, print_json};
-use crate::text::units;
 
 const REQUEST: &str = "tailrace.scrub.request";
 

@@ -4,10 +4,10 @@ use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use tailrace_cli::failure::note;
+use tailrace_cli::text::units::{self, plural};
 
 use super::pages::{Pages, cell, list};
-use crate::failure::note;
-use crate::text::units::{self, plural};
 
 /// Between two lines of progress where nobody watches.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
@@ -122,7 +122,7 @@ pub(super) struct Watch {
 
 impl Watch {
     pub(super) fn new(advises: bool) -> Self {
-        let on_terminal = std::io::stderr().is_terminal() && !crate::failure::speaks_json();
+        let on_terminal = std::io::stderr().is_terminal() && !tailrace_cli::failure::speaks_json();
         Self { on_terminal, advises, shown: None, line_is_there: false }
     }
 

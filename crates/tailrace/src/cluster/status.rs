@@ -5,14 +5,13 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
+use tailrace_cli::failure::Failure;
+use tailrace_cli::output::{Output, print, print_json};
+use tailrace_cli::text::table::Table;
+use tailrace_cli::text::units::{self, runs};
 
 use super::StatusArguments;
 use super::pages::{Pages, ask, cell, list};
-use crate::args::Output;
-use crate::failure::Failure;
-use crate::output::{print, print_json};
-use crate::text::table::Table;
-use crate::text::units::{self, runs};
 
 pub(super) async fn run(arguments: &StatusArguments) -> Result<ExitCode, Failure> {
     let site = arguments.pages.site(&arguments.common)?;

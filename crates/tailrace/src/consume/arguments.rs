@@ -1,16 +1,16 @@
 //! What `tailrace consume` can be told.
 
 use clap::{Args, ValueEnum};
+use tailrace_cli::failure::Failure;
+use tailrace_cli::output::Output;
+use tailrace_cli::text::time::{now_ms, parse_instant};
+use tailrace_cli::text::units::parse_bytes;
 
 use super::fetcher::FetchRules;
 use super::format::Format;
 use super::printer::Style;
 use super::start::From;
-use crate::args::Output;
 use crate::client::ConnectArguments;
-use crate::failure::Failure;
-use crate::text::time::{now_ms, parse_instant};
-use crate::text::units::parse_bytes;
 
 #[derive(Debug, Args)]
 #[command(after_help = "What a format may contain:\n  \

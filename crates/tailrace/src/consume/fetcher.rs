@@ -7,6 +7,7 @@ use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use tailrace_cli::failure::{Failure, note};
 use tailrace_kafka_wire::messages::fetch_request::{FetchPartition, FetchTopic};
 use tailrace_kafka_wire::messages::fetch_response::{AbortedTransaction, PartitionData};
 use tailrace_kafka_wire::messages::{FetchRequest, FetchResponse};
@@ -17,7 +18,6 @@ use tokio::task::JoinSet;
 
 use super::start::Range;
 use crate::client::{ClientError, Cluster, OffsetQuery, Topic, check, find_topic, list_offsets};
-use crate::failure::{Failure, note};
 
 /// From this version on topics are named by their ids (KIP-516).
 const VERSION_WITH_IDS: i16 = 13;

@@ -2,10 +2,9 @@
 
 use std::io::Write as _;
 
+use tailrace_cli::text::escape::unescape;
+use tailrace_cli::text::time::format_instant;
 use tailrace_records::Record;
-
-use crate::text::escape::unescape;
-use crate::text::time::format_instant;
 
 /// Where a record comes from.
 #[derive(Clone, Copy, Debug)]

@@ -1,13 +1,13 @@
 //! `-o json`: one object per record and line.
 //!
-//! Keys and values that are no text appear in Base64, see [`crate::text::json`].
+//! Keys and values that are no text appear in Base64, see [`tailrace_cli::text::json`].
 
 use std::io::Write as _;
 
+use tailrace_cli::text::json::{bytes, string};
 use tailrace_records::Record;
 
 use super::format::Place;
-use crate::text::json::{bytes, string};
 
 /// Writes a record, without a line end.
 pub(crate) fn write_record(place: Place<'_>, record: &Record<'_>, out: &mut Vec<u8>) {

@@ -15,13 +15,13 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use tailrace_cli::failure::{self, Failure, Status};
+use tailrace_cli::output::Output;
+use tailrace_cli::text::units;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::args::Output;
 use crate::client::{Cluster, block_on, find_topic};
-use crate::failure::{self, Failure, Status};
 use crate::interrupt::{FINISH, Interrupt, Stop, ended};
-use crate::text::units;
 
 pub(crate) use arguments::ConsumeArguments;
 use fetcher::Fetcher;

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 
+use tailrace_cli::failure::{Failure, complain};
 use tailrace_records::{BatchError, BatchHeader, DecodedBatch, split_batches};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TryRecvError;
@@ -14,7 +15,6 @@ use super::fetcher::{Chunk, Damage, damaged};
 use super::format::{Format, Place};
 use super::json;
 use super::start::Range;
-use crate::failure::{Failure, complain};
 
 /// Bytes that are collected for one write.
 const BUFFER_BYTES: usize = 256 << 10;

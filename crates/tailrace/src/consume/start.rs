@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use tailrace_cli::failure::Failure;
+
 use super::ConsumeArguments;
 use crate::client::{Cluster, OffsetQuery, Topic, list_offsets};
-use crate::failure::Failure;
 
 /// Where to begin, as it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, Subcommand};
+use tailrace_cli::text::names::one_of;
+use tailrace_cli::text::time::{now_ms, parse_instant};
+use tailrace_cli::text::units::parse_duration;
 
 use super::scope::{TopicChoice, parse_choice};
 use crate::client::AskArguments;
-use crate::text::names::one_of;
-use crate::text::time::{now_ms, parse_instant};
-use crate::text::units::parse_duration;
 
 #[derive(Debug, Args)]
 pub(crate) struct GroupArguments {

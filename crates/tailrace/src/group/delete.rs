@@ -4,16 +4,15 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use serde_json::json;
+use tailrace_cli::failure::{Failure, complain};
+use tailrace_cli::output::{Output, print, print_json};
 use tailrace_kafka_wire::ErrorCode;
 
 use super::arguments::DeleteArguments;
-use crate::args::Output;
 use crate::client::{
     ClientError, Cluster, GroupKind, Position, committed_offsets, delete_group, delete_offsets,
     delete_share_offsets, find_group, find_topic, share_offsets,
 };
-use crate::failure::{Failure, complain};
-use crate::output::{print, print_json};
 
 /// One group after the other, so that one that cannot be deleted does not keep the others.
 pub(super) async fn run(cluster: &mut Cluster, arguments: &DeleteArguments) -> Result<ExitCode, Failure> {

@@ -3,15 +3,14 @@
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
+use tailrace_cli::failure::Failure;
+use tailrace_cli::output::{Output, print, print_json};
+use tailrace_cli::text::table::Table;
+use tailrace_cli::text::units::runs;
 
 use super::arguments::DescribeArguments;
 use super::{existing, members};
-use crate::args::Output;
 use crate::client::{Assignment, Cluster, Group, Member, describe_group, list_groups};
-use crate::failure::Failure;
-use crate::output::{print, print_json};
-use crate::text::table::Table;
-use crate::text::units::runs;
 
 pub(super) async fn run(cluster: &mut Cluster, arguments: &DescribeArguments) -> Result<ExitCode, Failure> {
     let groups = chosen(cluster, &arguments.names).await?;

@@ -6,18 +6,17 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tailrace_cli::failure::Failure;
+use tailrace_cli::output::{Output, print, print_json};
+use tailrace_cli::text::table::Table;
 
 use super::arguments::LagArguments;
 use super::{describe, members};
-use crate::args::Output;
 use crate::client::{
     Cluster, Group, GroupKind, Member, OffsetQuery, Position, Topic, all_topics, committed_offsets,
     find_topic, list_offsets, records_between, share_offsets,
 };
-use crate::failure::Failure;
 use crate::interrupt::{FINISH, Interrupt};
-use crate::output::{print, print_json};
-use crate::text::table::Table;
 
 /// Moves the cursor home and clears what is below it.
 const CLEAR: &str = "\x1b[H\x1b[J";

@@ -3,14 +3,13 @@
 use std::process::ExitCode;
 
 use serde_json::json;
+use tailrace_cli::failure::Failure;
+use tailrace_cli::output::{Output, print, print_json};
+use tailrace_cli::text::names::is_same_name;
+use tailrace_cli::text::table::Table;
 
 use super::arguments::ListArguments;
-use crate::args::Output;
 use crate::client::{Cluster, ListedGroup, list_groups};
-use crate::failure::Failure;
-use crate::output::{print, print_json};
-use crate::text::names::is_same_name;
-use crate::text::table::Table;
 
 pub(super) async fn run(cluster: &mut Cluster, arguments: &ListArguments) -> Result<ExitCode, Failure> {
     let mut groups = list_groups(cluster).await?;

@@ -12,11 +12,11 @@ mod target;
 use std::process::ExitCode;
 
 use crate::client::{ClientError, Cluster, Group, block_on, find_group};
-use crate::failure::Failure;
-use crate::text::units::plural;
 
 pub(crate) use arguments::GroupArguments;
 use arguments::GroupVerb;
+use tailrace_cli::failure::Failure;
+use tailrace_cli::text::units::plural;
 
 pub(crate) fn run(arguments: &GroupArguments) -> Result<ExitCode, Failure> {
     let verb = &arguments.verb;

@@ -4,20 +4,19 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use serde_json::json;
+use tailrace_cli::failure::{Failure, note};
+use tailrace_cli::output::{Output, print, print_json};
+use tailrace_cli::text::table::Table;
 use tailrace_kafka_wire::ErrorCode;
 
 use super::arguments::ResetArguments;
 use super::members;
 use super::scope::Scope;
 use super::target::{offsets, read_file};
-use crate::args::Output;
 use crate::client::{
     ClientError, Cluster, Group, GroupKind, Position, commit_offsets, committed_offsets, find_group,
     set_share_offsets, share_offsets,
 };
-use crate::failure::{Failure, note};
-use crate::output::{print, print_json};
-use crate::text::table::Table;
 
 pub(super) async fn run(cluster: &mut Cluster, arguments: &ResetArguments) -> Result<ExitCode, Failure> {
     let named = arguments.from_file.as_deref().map(read_file).transpose()?;

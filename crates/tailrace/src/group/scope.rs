@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tailrace_cli::failure::Failure;
+
 use super::arguments::ResetArguments;
 use crate::client::{Cluster, Position, Topic, all_topics, find_topic};
-use crate::failure::Failure;
 
 /// A topic, or some of its partitions.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use tailrace_cli::failure::{Failure, note, plain};
+use tailrace_cli::text::time::now_ms;
+
 use super::arguments::ResetArguments;
 use super::scope::Scope;
 use crate::client::{Cluster, OffsetQuery, Position, list_offsets};
-use crate::failure::{Failure, note, plain};
-use crate::text::time::now_ms;
 
 /// Bytes of a file of offsets at most.
 const FILE_BYTES_MAX: u64 = 64 << 20;

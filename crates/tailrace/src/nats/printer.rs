@@ -6,12 +6,12 @@ use std::os::fd::AsFd;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::event::{PollFd, PollFlags, poll};
+use tailrace_cli::failure::Failure;
+use tailrace_cli::text::json;
+use tailrace_cli::text::time::format_instant;
 use tailrace_nats_wire::header_lines;
 
 use super::client::Received;
-use crate::failure::Failure;
-use crate::text::json;
-use crate::text::time::format_instant;
 
 /// Bytes that are collected for one write.
 const BUFFER_BYTES: usize = 64 << 10;

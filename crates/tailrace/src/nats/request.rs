@@ -5,14 +5,14 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Args;
+use tailrace_cli::failure::{self, Failure, plain};
+use tailrace_cli::output::Output;
 use tailrace_nats_wire::Message;
 
 use super::client::{ConnectArguments, Connection, Incoming, NatsError, new_inbox};
 use super::printer::{Look, Printer};
 use super::text::{headers, subject};
-use crate::args::Output;
 use crate::client::block_on;
-use crate::failure::{self, Failure, plain};
 
 /// Our only subscription.
 const SID: u64 = 1;

@@ -4,15 +4,15 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use tailrace_cli::failure::{self, Failure};
+use tailrace_cli::output::Output;
+use tailrace_cli::text::units::parse_duration;
 
 use super::client::{ConnectArguments, Incoming, NatsError, Session};
 use super::printer::{Look, Printer, reader_left};
 use super::text::subject;
-use crate::args::Output;
 use crate::client::block_on;
-use crate::failure::{self, Failure};
 use crate::interrupt::{FINISH, Interrupt};
-use crate::text::units::parse_duration;
 
 /// Time for messages that are on their way when the verb is told to stop.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -135,7 +135,7 @@ impl Subscriber<'_> {
                 }
                 Incoming::Pong => {}
                 Incoming::LameDuck => {
-                    crate::failure::note(&format!(
+                    tailrace_cli::failure::note(&format!(
                         "{} is about to stop",
                         self.session.connection().address()
                     ));

@@ -5,6 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
+use tailrace_cli::failure::{Failure, complain, plain};
+use tailrace_cli::output::Output;
+use tailrace_cli::text::escape::quote;
+use tailrace_cli::text::time::format_instant;
 use tailrace_log::RealDisk;
 use tailrace_log::inspect::{DumpedBatch, dump_dir};
 use tailrace_records::{BatchHeader, DecodedBatch, Record};
@@ -12,11 +16,7 @@ use tailrace_types::Offset;
 
 use super::DumpArguments;
 use super::folders::partitions;
-use crate::args::Output;
 use crate::consume::{DECOMPRESSED_BYTES_MAX, Place, write_json_record};
-use crate::failure::{Failure, complain, plain};
-use crate::text::escape::quote;
-use crate::text::time::format_instant;
 
 /// Damage is said on standard error, and the dump goes on with the next segment.
 pub(super) fn run(arguments: &DumpArguments) -> Result<ExitCode, Failure> {

@@ -3,9 +3,8 @@
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
+use tailrace_cli::failure::{Failure, plain};
 use tailrace_log::LOCK_FILE;
-
-use crate::failure::{Failure, plain};
 
 /// The partition folders that `dir` names: itself, or those in it, by name.
 pub(super) fn partitions(dir: &Path) -> Result<Vec<PathBuf>, Failure> {

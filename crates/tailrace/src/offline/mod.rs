@@ -11,9 +11,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-
-use crate::args::Output;
-use crate::failure::Failure;
+use tailrace_cli::failure::Failure;
+use tailrace_cli::output::Output;
 
 #[derive(Debug, Args)]
 pub(crate) struct LogArguments {
@@ -65,7 +64,7 @@ struct VerifyArguments {
     #[arg(value_name = "DIR")]
     dir: PathBuf,
     /// Read no more than this in a second, such as 64MiB; as fast as it goes if not given
-    #[arg(long, value_name = "BYTES", value_parser = crate::text::units::parse_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = tailrace_cli::text::units::parse_bytes)]
     rate: Option<u64>,
     /// Lines for people, or JSON
     #[arg(short, long, value_enum, default_value_t = Output::Text)]

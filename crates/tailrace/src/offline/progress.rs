@@ -2,10 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use tailrace_cli::failure::tell;
+use tailrace_cli::text::units;
 use tailrace_log::{LogError, Pace};
-
-use crate::failure::tell;
-use crate::text::units;
 
 /// Time between two lines; the first one comes after it, too.
 const INTERVAL: Duration = Duration::from_secs(5);

@@ -4,14 +4,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
+use tailrace_cli::failure::{Failure, complain, note};
+use tailrace_cli::output::{Output, print, print_json};
+use tailrace_cli::text::units::plural;
 use tailrace_log::{DamagedRange, LogError, Overlay, RealDisk, RepairOptions, RepairStep, repair_dir};
 
 use super::RepairArguments;
 use super::folders::{file_name, is_in_use, partitions};
-use crate::args::Output;
-use crate::failure::{Failure, complain, note};
-use crate::output::{print, print_json};
-use crate::text::units::plural;
 
 /// Most bytes that a plan keeps in memory.
 const PLAN_BYTES_MAX: u64 = 1 << 30;

@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
+use tailrace_cli::failure::{Failure, note};
+use tailrace_cli::output::{Output, print, print_json};
+use tailrace_cli::text::units;
 use tailrace_log::inspect::{Problem, Report, SegmentReport, verify_dir_paced};
 use tailrace_log::{LogError, RealDisk};
 use tailrace_replication::inspect::check_aborted;
@@ -12,10 +15,6 @@ use tailrace_replication::raft::owner;
 use super::VerifyArguments;
 use super::folders::{file_name, is_in_use, log_bytes, partitions};
 use super::progress::Progress;
-use crate::args::Output;
-use crate::failure::{Failure, note};
-use crate::output::{print, print_json};
-use crate::text::units;
 
 /// A partition and what was found.
 struct Verified {

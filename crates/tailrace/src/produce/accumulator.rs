@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use tailrace_cli::failure::Failure;
+use tailrace_cli::text::units;
 use tailrace_records::{BatchBuilder, BatchOptions, Compression};
 use tailrace_types::{ProducerEpoch, ProducerId, TimestampMs};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::partitioner::Partitioner;
-use crate::failure::Failure;
-use crate::text::units;
 
 /// More than the framing of a record and of each of its headers can take: lengths, deltas, counts.
 const RECORD_OVERHEAD_BYTES: usize = 32;

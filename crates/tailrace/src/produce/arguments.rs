@@ -7,15 +7,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use tailrace_cli::failure::{Failure, plain};
+use tailrace_cli::output::Output;
+use tailrace_cli::text::escape::unescape;
+use tailrace_cli::text::pairs::key_value;
+use tailrace_cli::text::units::parse_bytes;
 use tailrace_records::Compression;
 
 use super::lines::LineFormat;
-use crate::args::Output;
 use crate::client::ConnectArguments;
-use crate::failure::{Failure, plain};
-use crate::text::escape::unescape;
-use crate::text::units::parse_bytes;
-use crate::topic::key_value;
 
 /// An input at least this long gets a progress line, if somebody watches.
 const PROGRESS_BYTES_MIN: u64 = 16 << 20;

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tailrace_cli::failure::{Failure, plain};
 use tailrace_types::TimestampMs;
 
 use super::accumulator::Accumulator;
 use super::arguments::Source;
 use super::lines::{LineFormat, LineReader};
 use super::progress::Progress;
-use crate::failure::{Failure, plain};
 
 /// Bytes asked for in one read: enough that system calls do not count, little enough to stay in the CPU's cache.
 const READ_BYTES: usize = 256 << 10;

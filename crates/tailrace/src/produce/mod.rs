@@ -20,16 +20,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::json;
+use tailrace_cli::failure::{self, Failure};
+use tailrace_cli::output::{Output, print_json};
+use tailrace_cli::text::units;
 use tailrace_kafka_wire::messages::InitProducerIdRequest;
 use tailrace_types::{ProducerEpoch, ProducerId};
 use tokio::sync::mpsc;
 
-use crate::args::Output;
 use crate::client::{ClientError, Cluster, Topic, block_on, check, retrying, topic_configs, wait_for_topic};
-use crate::failure::{self, Failure};
 use crate::interrupt::{FINISH, Interrupt, Stop, ended};
-use crate::output::print_json;
-use crate::text::units;
 
 use accumulator::{Accumulator, Limits, Producer};
 pub(crate) use arguments::ProduceArguments;

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::text::units;
+use tailrace_cli::text::units;
 
 /// Time between two lines.
 pub(super) const INTERVAL: Duration = Duration::from_millis(250);

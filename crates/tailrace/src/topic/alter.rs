@@ -3,6 +3,9 @@
 use std::process::ExitCode;
 
 use serde_json::json;
+use tailrace_cli::failure::Failure;
+use tailrace_cli::output::{Output, print, print_json};
+use tailrace_cli::text::units::plural;
 use tailrace_kafka_wire::messages::create_partitions_request::CreatePartitionsTopic;
 use tailrace_kafka_wire::messages::incremental_alter_configs_request::{
     AlterConfigsResource, AlterableConfig,
@@ -10,11 +13,7 @@ use tailrace_kafka_wire::messages::incremental_alter_configs_request::{
 use tailrace_kafka_wire::messages::{CreatePartitionsRequest, IncrementalAlterConfigsRequest};
 
 use super::{AlterArguments, CHANGE_TIMEOUT_MS, captured};
-use crate::args::Output;
 use crate::client::{ClientError, Cluster, RESOURCE_TOPIC, check, find_topic, retrying, topic_configs};
-use crate::failure::Failure;
-use crate::output::{print, print_json};
-use crate::text::units::plural;
 
 /// Operations on a key, as the protocol numbers them.
 const SET: i8 = 0;

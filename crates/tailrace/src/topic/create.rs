@@ -3,17 +3,16 @@
 use std::process::ExitCode;
 
 use serde_json::json;
+use tailrace_cli::failure::Failure;
+use tailrace_cli::output::{Output, print, print_json};
+use tailrace_cli::text::units::plural;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::CreateTopicsRequest;
 use tailrace_kafka_wire::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
 use tailrace_kafka_wire::messages::create_topics_response::CreatableTopicResult;
 
 use super::{CHANGE_TIMEOUT_MS, CreateArguments, captured};
-use crate::args::Output;
 use crate::client::{ClientError, Cluster, check, retrying};
-use crate::failure::Failure;
-use crate::output::{print, print_json};
-use crate::text::units::plural;
 
 /// First version in which the server chooses partitions and replicas (KIP-464).
 const VERSION_WITH_DEFAULTS: i16 = 4;

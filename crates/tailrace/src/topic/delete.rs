@@ -3,15 +3,14 @@
 use std::process::ExitCode;
 
 use serde_json::json;
+use tailrace_cli::failure::{Failure, complain};
+use tailrace_cli::output::{Output, print, print_json};
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::DeleteTopicsRequest;
 use tailrace_kafka_wire::messages::delete_topics_request::DeleteTopicState;
 
 use super::{CHANGE_TIMEOUT_MS, DeleteArguments};
-use crate::args::Output;
 use crate::client::{ClientError, Cluster, check, retrying};
-use crate::failure::{Failure, complain};
-use crate::output::{print, print_json};
 
 /// From this version on a topic may be named by its id instead, which changes the layout.
 const VERSION_WITH_IDS: i16 = 6;

@@ -4,19 +4,18 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
+use tailrace_cli::failure::Failure;
+use tailrace_cli::output::{Output, print, print_json};
+use tailrace_cli::text::base64;
+use tailrace_cli::text::table::Table;
+use tailrace_cli::text::units::{plural, runs};
 use tailrace_kafka_wire::messages::describe_configs_response::DescribeConfigsResourceResult;
 
 use super::DescribeArguments;
-use crate::args::Output;
 use crate::client::{
     ClientError, Cluster, OffsetQuery, Partition, SOURCE_TOPIC, Topic, all_topics, find_topics, list_offsets,
     topic_configs,
 };
-use crate::failure::Failure;
-use crate::output::{print, print_json};
-use crate::text::base64;
-use crate::text::table::Table;
-use crate::text::units::{plural, runs};
 
 /// A topic with everything that is shown of it.
 struct Description {

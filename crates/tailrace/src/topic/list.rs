@@ -3,14 +3,13 @@
 use std::process::ExitCode;
 
 use serde_json::json;
+use tailrace_cli::failure::Failure;
+use tailrace_cli::output::{Output, print, print_json};
+use tailrace_cli::text::base64;
+use tailrace_cli::text::table::Table;
 
 use super::ListArguments;
-use crate::args::Output;
 use crate::client::{Cluster, all_topics};
-use crate::failure::Failure;
-use crate::output::{print, print_json};
-use crate::text::base64;
-use crate::text::table::Table;
 
 pub(super) async fn run(cluster: &mut Cluster, arguments: &ListArguments) -> Result<ExitCode, Failure> {
     let mut topics = all_topics(cluster).await?;

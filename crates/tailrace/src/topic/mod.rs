@@ -9,9 +9,10 @@ mod list;
 use std::process::ExitCode;
 
 use clap::{ArgGroup, Args, Subcommand};
+use tailrace_cli::failure::Failure;
+use tailrace_cli::text::pairs::key_value;
 
 use crate::client::{AskArguments, Cluster, block_on};
-use crate::failure::Failure;
 
 /// How long the server may take for a change, as a request says it.
 const CHANGE_TIMEOUT_MS: i32 = 30_000;
@@ -152,14 +153,6 @@ pub(crate) fn run(arguments: &TopicArguments) -> Result<ExitCode, Failure> {
             TopicVerb::Delete(arguments) => delete::run(&mut cluster, arguments).await,
         }
     })
-}
-
-/// Splits `KEY=VALUE`; the value may be empty and may hold further equals signs.
-pub(crate) fn key_value(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err("expected KEY=VALUE".to_owned()),
-    }
 }
 
 /// The setting that `--subjects` stands for, if it was given.

@@ -3,6 +3,8 @@
 use std::process::ExitCode;
 
 use serde_json::json;
+use tailrace_cli::failure::Failure;
+use tailrace_cli::output::{Output, print, print_json};
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::describe_producers_request::TopicRequest;
 use tailrace_kafka_wire::messages::describe_producers_response::ProducerState;
@@ -13,10 +15,7 @@ use tailrace_kafka_wire::messages::{
 
 use super::AbortArguments;
 use super::coordinator::coordinator;
-use crate::args::Output;
 use crate::client::{ClientError, Cluster, check, find_topic, retrying};
-use crate::failure::Failure;
-use crate::output::{print, print_json};
 
 /// A transaction timeout for a producer that never begins a transaction.
 const TIMEOUT_MS: i32 = 1000;

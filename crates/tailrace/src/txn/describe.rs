@@ -4,17 +4,16 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
+use tailrace_cli::failure::{Failure, complain};
+use tailrace_cli::output::{Output, print, print_json};
+use tailrace_cli::text::time::format_instant;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::DescribeTransactionsRequest;
 use tailrace_kafka_wire::messages::describe_transactions_response::TransactionState;
 
 use super::DescribeArguments;
 use super::coordinator::coordinator;
-use crate::args::Output;
 use crate::client::{ClientError, Cluster, check, retrying};
-use crate::failure::{Failure, complain};
-use crate::output::{print, print_json};
-use crate::text::time::format_instant;
 
 /// One after the other, so that an id that is wrong does not keep the others.
 pub(super) async fn run(cluster: &mut Cluster, arguments: &DescribeArguments) -> Result<ExitCode, Failure> {

@@ -3,14 +3,13 @@
 use std::process::ExitCode;
 
 use serde_json::json;
+use tailrace_cli::failure::Failure;
+use tailrace_cli::output::{Output, print, print_json};
+use tailrace_cli::text::table::Table;
 use tailrace_kafka_wire::messages::ListTransactionsRequest;
 
 use super::ListArguments;
-use crate::args::Output;
 use crate::client::{ClientError, Cluster, check, retrying};
-use crate::failure::Failure;
-use crate::output::{print, print_json};
-use crate::text::table::Table;
 
 /// Versions that first know the two newer filters.
 const VERSION_WITH_DURATION: i16 = 1;

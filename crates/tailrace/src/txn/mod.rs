@@ -9,11 +9,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, Subcommand};
+use tailrace_cli::failure::Failure;
+use tailrace_cli::text::names::one_of;
+use tailrace_cli::text::units::parse_duration;
 
 use crate::client::{AskArguments, Cluster, block_on};
-use crate::failure::Failure;
-use crate::text::names::one_of;
-use crate::text::units::parse_duration;
 
 #[derive(Debug, Args)]
 pub(crate) struct TxnArguments {

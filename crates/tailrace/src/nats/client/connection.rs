@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
+use tailrace_cli::failure::plain;
 use tailrace_nats_wire::{
     Limits, Message, ServerInfo, ServerOp, ServerParser, Step, write_connect, write_publish, write_subscribe,
     write_unsubscribe,
@@ -17,7 +18,6 @@ use tokio::time::timeout;
 
 use super::{Identity, Incoming, NatsError, Received, Security, ServerAddress};
 use crate::client::address::nature;
-use crate::failure::plain;
 
 /// Bytes asked for in one read.
 const READ_BYTES: usize = 64 << 10;

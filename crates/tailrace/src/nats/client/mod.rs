@@ -16,10 +16,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use tailrace_cli::text::units::parse_duration;
 use tailrace_nats_wire::ConnectOptions;
 
 use crate::client::{Tls, TlsArguments};
-use crate::text::units::parse_duration;
 pub(crate) use address::ServerAddress;
 pub(crate) use connection::Connection;
 pub(crate) use error::NatsError;

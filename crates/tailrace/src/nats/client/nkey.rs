@@ -6,9 +6,8 @@
 use std::path::Path;
 
 use ring::signature::{Ed25519KeyPair, KeyPair};
-
-use crate::failure::plain;
-use crate::text::base64;
+use tailrace_cli::failure::plain;
+use tailrace_cli::text::base64;
 
 /// Type of users, as five bits.
 const USER: u8 = 20;

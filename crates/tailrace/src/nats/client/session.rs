@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use tailrace_cli::failure::note;
+
 use super::{ConnectArguments, Connection, Incoming, NatsError};
-use crate::failure::note;
 
 /// First wait before connecting again.
 const WAIT_FIRST: Duration = Duration::from_millis(50);

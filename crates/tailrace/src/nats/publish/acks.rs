@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use crate::args::Output;
-use crate::failure::Failure;
 use crate::nats::client::{Received, new_inbox};
 use serde::Deserialize;
+use tailrace_cli::failure::Failure;
+use tailrace_cli::output::Output;
 
 /// The answer to a publish.
 #[derive(Debug, Deserialize)]

@@ -1,15 +1,15 @@
 //! What `tailrace pub` can be told.
 
 use clap::Args;
+use tailrace_cli::failure::{Failure, usage};
+use tailrace_cli::output::Output;
+use tailrace_cli::text::units::parse_rate;
 use tailrace_nats_wire::Message;
 
 use super::input::Source;
-use crate::args::Output;
-use crate::failure::{Failure, usage};
 use crate::nats::client::ConnectArguments;
 use crate::nats::text::template::Template;
 use crate::nats::text::{headers, subject};
-use crate::text::units::parse_rate;
 
 #[derive(Debug, Args)]
 #[command(

@@ -5,9 +5,9 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 
+use tailrace_cli::failure::{Failure, plain};
 use tokio::sync::mpsc;
 
-use crate::failure::{Failure, plain};
 use crate::nats::text::template::Template;
 
 /// Bytes asked for in one read.

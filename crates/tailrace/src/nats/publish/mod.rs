@@ -13,13 +13,12 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use tailrace_cli::failure::{self, Failure};
+use tailrace_cli::output::{Output, print_json};
+use tailrace_cli::text::units;
 
-use crate::args::Output;
 use crate::client::block_on;
-use crate::failure::{self, Failure};
 use crate::interrupt::{FINISH, Interrupt, Stop, ended};
-use crate::output::print_json;
-use crate::text::units;
 
 use super::client::{Connection, Incoming, NatsError};
 use acks::Acks;

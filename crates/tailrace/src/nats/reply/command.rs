@@ -3,10 +3,9 @@
 use std::process::Stdio;
 use std::time::Duration;
 
+use tailrace_cli::failure::plain;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
-
-use crate::failure::plain;
 
 /// A request for the program.
 #[derive(Debug)]

@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{ArgGroup, Args};
+use tailrace_cli::failure::{self, Failure, note};
+use tailrace_cli::text::units::parse_duration;
 use tailrace_nats_wire::Message;
 use tokio::task::{JoinError, JoinSet};
 
@@ -13,9 +15,7 @@ use super::client::{ConnectArguments, Incoming, NatsError, Received, Session};
 use super::text::template::Template;
 use super::text::{headers, subject};
 use crate::client::block_on;
-use crate::failure::{self, Failure, note};
 use crate::interrupt::{FINISH, Interrupt};
-use crate::text::units::parse_duration;
 use command::Job;
 
 /// Time for answers that are on their way when the verb ends.

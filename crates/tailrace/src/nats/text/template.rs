@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::text::time::format_instant;
+use tailrace_cli::text::time::format_instant;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Piece {

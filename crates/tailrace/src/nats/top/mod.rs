@@ -8,14 +8,13 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
+use tailrace_cli::failure::{Failure, note};
+use tailrace_cli::output::{Output, print};
+use tailrace_cli::text::units::parse_duration;
 
-use crate::args::Output;
 use crate::client::{TlsArguments, address, block_on};
-use crate::failure::{Failure, note};
 use crate::http::{Site, get};
 use crate::interrupt::{FINISH, Interrupt};
-use crate::output::print;
-use crate::text::units::parse_duration;
 use sample::{Interval, Row, Sample};
 use terminal::Terminal;
 

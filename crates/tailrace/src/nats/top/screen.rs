@@ -1,11 +1,11 @@
 //! What `tailrace top` shows, as text and as JSON.
 
 use serde_json::{Value, json};
+use tailrace_cli::text::table::Table;
+use tailrace_cli::text::units;
 
 use super::Sort;
 use super::sample::{Interval, Row};
-use crate::text::table::Table;
-use crate::text::units;
 
 /// The page: at most `rows` connections, lines of at most `columns` characters.
 pub(super) fn text(interval: &Interval, sort: Sort, rows: usize, columns: usize) -> String {

@@ -1,0 +1,416 @@
+//! A network namespace for the server of one run, and a pair of virtual Ethernet devices that leads there.
+//!
+//! `tc` is only ever applied to these two devices, which the run itself made: never to a device of the machine or to its loopback. Names
+//! hold the number and the start of this process, so that what a killed run left behind is recognised and removed by the next one.
+
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tailrace_cli::failure::{Failure, plain};
+
+use super::netem::Impairment;
+
+/// What all names of namespaces begin with.
+const PREFIX: &str = "tailrace-bench-";
+
+/// Networks of four addresses that are tried before giving up.
+const NETWORKS_TRIED: u32 = 64;
+
+/// Runs commands of `ip` and `tc`, and ends processes.
+pub(super) trait Tools {
+    /// What it printed, or why it failed.
+    fn run(&mut self, words: &[&str]) -> Result<String, String>;
+    /// When a process was started, in clock ticks; `None` if it is not there.
+    fn started(&self, pid: u32) -> Option<u64>;
+    fn kill(&mut self, pid: u32);
+}
+
+/// Those of the machine.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Machine;
+
+impl Tools for Machine {
+    fn run(&mut self, words: &[&str]) -> Result<String, String> {
+        let output = Command::new(words[0])
+            .args(&words[1..])
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| format!("cannot run {}: {}", words[0], plain(&error)))?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let first = errors.lines().find(|line| !line.trim().is_empty()).unwrap_or("it failed");
+        Err(format!("`{}`: {}", words.join(" "), first.trim()))
+    }
+
+    fn started(&self, pid: u32) -> Option<u64> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        stat.rsplit(')').next()?.split_whitespace().nth(19)?.parse().ok()
+    }
+
+    fn kill(&mut self, pid: u32) {
+        if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+}
+
+/// A process that makes a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Owner {
+    pid: u32,
+    started: u64,
+}
+
+impl Owner {
+    fn namespace(self) -> String {
+        format!("{PREFIX}{}-{}", self.pid, self.started)
+    }
+
+    /// The end of the pair on the machine's side: at most 15 letters.
+    fn device(self) -> String {
+        format!("tb{:x}h", self.pid)
+    }
+
+    /// The end in the namespace.
+    fn peer(self) -> String {
+        format!("tb{:x}n", self.pid)
+    }
+
+    fn parse(name: &str) -> Option<Self> {
+        let (pid, started) = name.strip_prefix(PREFIX)?.split_once('-')?;
+        Some(Self { pid: pid.parse().ok()?, started: started.parse().ok()? })
+    }
+}
+
+/// A namespace that is there until it is dropped.
+#[derive(Debug)]
+pub(super) struct Namespace {
+    owner: Owner,
+    /// Where the server listens.
+    host: String,
+}
+
+/// The one that is there, for a program that ends at once.
+static ACTIVE: Mutex<Option<Owner>> = Mutex::new(None);
+
+fn active() -> MutexGuard<'static, Option<Owner>> {
+    ACTIVE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes the namespace of this process, if there is one.
+pub(super) fn remove_active() {
+    if let Some(owner) = active().take() {
+        remove(&mut Machine, owner);
+    }
+}
+
+impl Namespace {
+    /// Makes it, with what is to happen to packets to and from the server.
+    pub(super) fn make(to_server: &[String], to_client: &[String]) -> Result<Self, String> {
+        let pid = std::process::id();
+        let started = Machine.started(pid).ok_or("this process is not to be found in /proc")?;
+        let owner = Owner { pid, started };
+        *active() = Some(owner);
+        let made = make(&mut Machine, owner, to_server, to_client);
+        if made.is_err() {
+            *active() = None;
+        }
+        Ok(Self { owner, host: made? })
+    }
+
+    pub(super) fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// What stands before a command that is to run in it. `ip` becomes that command, so that its process stays the same.
+    pub(super) fn prefix(&self) -> Vec<String> {
+        ["ip", "netns", "exec", &self.owner.namespace()].map(str::to_owned).to_vec()
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        *active() = None;
+        remove(&mut Machine, self.owner);
+    }
+}
+
+/// The words of tc for both directions.
+pub(super) fn words(impairment: &Impairment) -> Vec<String> {
+    if impairment.is_none() { Vec::new() } else { impairment.words() }
+}
+
+/// Removes what killed runs left behind; returns the names of their namespaces.
+pub(super) fn remove_stale(tools: &mut impl Tools) -> Vec<String> {
+    let stale = stale(tools).unwrap_or_default();
+    for owner in &stale {
+        remove(tools, *owner);
+    }
+    stale.into_iter().map(Owner::namespace).collect()
+}
+
+/// What belongs to processes that are not there any more.
+fn stale(tools: &mut impl Tools) -> Result<Vec<Owner>, String> {
+    let listed = tools.run(&["ip", "netns", "list"])?;
+    let owners = listed.lines().filter_map(|line| Owner::parse(line.split_whitespace().next()?));
+    Ok(owners.filter(|owner| tools.started(owner.pid) != Some(owner.started)).collect())
+}
+
+/// What `bench clean` calls namespaces, with the servers in them.
+pub(super) const NETEM: &str = "netem";
+
+/// The names of namespaces that killed runs left behind. Those of runs that are going are not among them.
+pub(super) fn namespaces_left() -> Result<Vec<String>, Failure> {
+    Ok(stale(&mut Machine)?.into_iter().map(Owner::namespace).collect())
+}
+
+/// Removes those of `names` that belong to nobody, and the processes in them; returns which.
+pub(super) fn remove_namespaces(names: &[String]) -> Result<Vec<String>, Failure> {
+    Ok(remove_named(&mut Machine, names)?)
+}
+
+fn remove_named(tools: &mut impl Tools, names: &[String]) -> Result<Vec<String>, String> {
+    let mut removed = Vec::new();
+    for owner in stale(tools)?.into_iter().filter(|owner| names.contains(&owner.namespace())) {
+        remove(tools, owner);
+        removed.push(owner.namespace());
+    }
+    // Each step of the removal may fail; what counts is whether it is there.
+    let left = stale(tools)?;
+    match left.into_iter().map(Owner::namespace).find(|name| removed.contains(name)) {
+        Some(name) => Err(format!("{name} cannot be removed: it needs root's rights")),
+        None => Ok(removed),
+    }
+}
+
+/// Returns the server's address.
+fn make(
+    tools: &mut impl Tools,
+    owner: Owner,
+    to_server: &[String],
+    to_client: &[String],
+) -> Result<String, String> {
+    let addresses = tools.run(&["ip", "-4", "-o", "addr", "show"])?;
+    let (near, far) = network(owner.pid, &addresses).ok_or("no network of 198.18.0.0/15 is free")?;
+    let made = connect(tools, owner, &near, &far).and_then(|()| {
+        let (name, device, peer) = (owner.namespace(), owner.device(), owner.peer());
+        impair(tools, &["tc"], &device, to_server)?;
+        impair(tools, &["tc", "-n", &name], &peer, to_client)
+    });
+    match made {
+        Ok(()) => Ok(far),
+        Err(reason) => {
+            remove(tools, owner);
+            Err(reason)
+        }
+    }
+}
+
+fn connect(tools: &mut impl Tools, owner: Owner, near: &str, far: &str) -> Result<(), String> {
+    let (name, device, peer) = (owner.namespace(), owner.device(), owner.peer());
+    let (near, far) = (format!("{near}/30"), format!("{far}/30"));
+    for words in [
+        &["ip", "netns", "add", &name][..],
+        &["ip", "link", "add", &device, "type", "veth", "peer", "name", &peer, "netns", &name],
+        &["ip", "addr", "add", &near, "dev", &device],
+        &["ip", "link", "set", &device, "up"],
+        &["ip", "-n", &name, "addr", "add", &far, "dev", &peer],
+        &["ip", "-n", &name, "link", "set", &peer, "up"],
+        &["ip", "-n", &name, "link", "set", "lo", "up"],
+    ] {
+        tools.run(words)?;
+    }
+    Ok(())
+}
+
+fn impair(tools: &mut impl Tools, tc: &[&str], device: &str, words: &[String]) -> Result<(), String> {
+    if words.is_empty() {
+        return Ok(());
+    }
+    let command = [tc, &["qdisc", "add", "dev", device, "root"]].concat();
+    tools.run(&command.into_iter().chain(words.iter().map(String::as_str)).collect::<Vec<_>>()).map(drop)
+}
+
+/// Ends who is still in there, and removes devices and namespace. What is not there is as good as removed.
+fn remove(tools: &mut impl Tools, owner: Owner) {
+    let (name, device) = (owner.namespace(), owner.device());
+    let pids = tools.run(&["ip", "netns", "pids", &name]).unwrap_or_default();
+    for pid in pids.split_whitespace().filter_map(|pid| pid.parse().ok()) {
+        tools.kill(pid);
+    }
+    // Its other end goes with it.
+    let _ = tools.run(&["ip", "link", "del", &device]);
+    let _ = tools.run(&["ip", "netns", "del", &name]);
+}
+
+/// Both addresses of a network of 198.18.0.0/15, which RFC 2544 keeps for measurements, that nobody here has.
+fn network(pid: u32, addresses: &str) -> Option<(String, String)> {
+    (0..NETWORKS_TRIED).find_map(|step| {
+        // 2^15 networks of four addresses.
+        let base = (u32::from_be_bytes([198, 18, 0, 0])) + (pid.wrapping_add(step) % (1 << 15)) * 4;
+        let [near, far] = [base + 1, base + 2].map(|address| std::net::Ipv4Addr::from(address).to_string());
+        let is_taken = [&near, &far].iter().any(|address| addresses.contains(&format!(" {address}/")));
+        (!is_taken).then_some((near, far))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Writes down what it is told; one of the commands fails.
+    #[derive(Default)]
+    struct Fake {
+        said: Vec<String>,
+        fails: Option<&'static str>,
+        listed: &'static str,
+        killed: Vec<u32>,
+    }
+
+    impl Tools for Fake {
+        fn run(&mut self, words: &[&str]) -> Result<String, String> {
+            let line = words.join(" ");
+            self.said.push(line.clone());
+            if self.fails.is_some_and(|fails| line.starts_with(fails)) {
+                return Err(format!("`{line}`: Operation not permitted"));
+            }
+            Ok(match words {
+                ["ip", "netns", "list"] => {
+                    let is_there = |line: &&str| {
+                        let name = line.split_whitespace().next().unwrap_or_default();
+                        let deleted = format!("ip netns del {name}");
+                        let fails = self.fails.is_some_and(|fails| deleted.starts_with(fails));
+                        fails || !self.said.contains(&deleted)
+                    };
+                    self.listed.lines().filter(is_there).map(|line| format!("{line}\n")).collect()
+                }
+                ["ip", "netns", "pids", _] => "41\n42\n".to_owned(),
+                _ => String::new(),
+            })
+        }
+
+        fn started(&self, pid: u32) -> Option<u64> {
+            (pid == 7).then_some(700)
+        }
+
+        fn kill(&mut self, pid: u32) {
+            self.killed.push(pid);
+        }
+    }
+
+    const OWNER: Owner = Owner { pid: 4_194_303, started: 99 };
+
+    fn to(words: &[&str]) -> Vec<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    #[test]
+    fn only_its_own_devices_are_touched() {
+        let mut fake = Fake::default();
+        let host = make(&mut fake, OWNER, &to(&["netem", "loss", "1%"]), &to(&["netem", "delay", "1ms"]));
+        assert_eq!(host.as_deref(), Ok("198.19.255.254"));
+        assert_eq!(
+            fake.said,
+            [
+                "ip -4 -o addr show",
+                "ip netns add tailrace-bench-4194303-99",
+                "ip link add tb3fffffh type veth peer name tb3fffffn netns tailrace-bench-4194303-99",
+                "ip addr add 198.19.255.253/30 dev tb3fffffh",
+                "ip link set tb3fffffh up",
+                "ip -n tailrace-bench-4194303-99 addr add 198.19.255.254/30 dev tb3fffffn",
+                "ip -n tailrace-bench-4194303-99 link set tb3fffffn up",
+                "ip -n tailrace-bench-4194303-99 link set lo up",
+                "tc qdisc add dev tb3fffffh root netem loss 1%",
+                "tc -n tailrace-bench-4194303-99 qdisc add dev tb3fffffn root netem delay 1ms",
+            ]
+        );
+        assert!(OWNER.device().len() <= 15 && OWNER.peer().len() <= 15);
+    }
+
+    #[test]
+    fn whatever_fails_leaves_nothing() {
+        for fails in ["ip netns add", "ip link add", "ip addr add", "ip -n", "tc qdisc", "tc -n"] {
+            let mut fake = Fake { fails: Some(fails), ..Fake::default() };
+            let words = to(&["netem", "loss", "1%"]);
+            let reason = make(&mut fake, OWNER, &words, &words).unwrap_err();
+            assert!(
+                reason.starts_with(&format!("`{fails}")) && reason.ends_with("not permitted"),
+                "{reason}"
+            );
+            let end = &fake.said[fake.said.len() - 3..];
+            assert_eq!(
+                end,
+                [
+                    "ip netns pids tailrace-bench-4194303-99",
+                    "ip link del tb3fffffh",
+                    "ip netns del tailrace-bench-4194303-99"
+                ]
+            );
+        }
+        // Where there is no `ip` at all, nothing was made.
+        let mut fake = Fake { fails: Some("ip -4"), ..Fake::default() };
+        make(&mut fake, OWNER, &[], &[]).unwrap_err();
+        assert_eq!(fake.said.len(), 1);
+    }
+
+    #[test]
+    fn only_what_dead_runs_left_is_removed() {
+        // 7 is alive; its number may also have belonged to another one before.
+        let listed = "other\ntailrace-bench-7-700 (id: 1)\ntailrace-bench-7-600\ntailrace-bench-9-1 (id: 3)\ntailrace-bench-x\n";
+        let mut fake = Fake { listed, ..Fake::default() };
+        assert_eq!(remove_stale(&mut fake), ["tailrace-bench-7-600", "tailrace-bench-9-1"]);
+        assert_eq!(fake.killed, [41, 42, 41, 42]);
+        let removed: Vec<_> = fake.said.iter().filter(|line| line.starts_with("ip netns del")).collect();
+        assert_eq!(removed, ["ip netns del tailrace-bench-7-600", "ip netns del tailrace-bench-9-1"]);
+    }
+
+    #[test]
+    fn what_is_named_is_removed_if_it_belongs_to_nobody() {
+        let listed = "tailrace-bench-7-700 (id: 1)\ntailrace-bench-7-600\ntailrace-bench-9-1 (id: 3)\n";
+        let names = to(&["tailrace-bench-7-700", "tailrace-bench-9-1", "tailrace-bench-8-8"]);
+        let mut fake = Fake { listed, ..Fake::default() };
+        assert_eq!(remove_named(&mut fake, &names), Ok(to(&["tailrace-bench-9-1"])));
+        assert_eq!(fake.killed, [41, 42]);
+        assert_eq!(remove_named(&mut fake, &names), Ok(Vec::new()));
+        let mut fake = Fake { listed, fails: Some("ip netns del"), ..Fake::default() };
+        let reason = remove_named(&mut fake, &names).unwrap_err();
+        assert_eq!(reason, "tailrace-bench-9-1 cannot be removed: it needs root's rights");
+    }
+
+    #[test]
+    fn a_network_that_is_taken_is_passed_over() {
+        assert_eq!(network(1, ""), Some(("198.18.0.5".to_owned(), "198.18.0.6".to_owned())));
+        let taken = "2: x    inet 198.18.0.6/30 scope global x\n3: y    inet 198.18.0.90/24";
+        assert_eq!(network(1, taken), Some(("198.18.0.9".to_owned(), "198.18.0.10".to_owned())));
+    }
+
+    /// For real, where the machine allows it. The queue is one that every kernel has, in place of netem.
+    #[test]
+    fn a_server_in_a_namespace_is_reached() {
+        let space = match Namespace::make(&to(&["pfifo", "limit", "100"]), &to(&["pfifo", "limit", "100"])) {
+            Ok(space) => space,
+            Err(reason) => {
+                eprintln!("not tried: {reason}");
+                return;
+            }
+        };
+        let (name, device) = (space.owner.namespace(), space.owner.device());
+        let shown = Machine.run(&["tc", "qdisc", "show", "dev", &device]).unwrap();
+        assert!(shown.contains("pfifo"), "{shown}");
+        // What runs in it has its address, and no other way out.
+        let inside: Vec<String> =
+            space.prefix().into_iter().chain(to(&["ip", "-4", "-o", "addr", "show"])).collect();
+        let inside: Vec<&str> = inside.iter().map(String::as_str).collect();
+        let seen = Machine.run(&inside).unwrap();
+        assert!(seen.contains(&format!("inet {}/30", space.host())) && seen.lines().count() == 2, "{seen}");
+        assert!(Machine.run(&["ip", "netns", "list"]).unwrap().contains(&name));
+        // It belongs to a process that lives.
+        assert_eq!(Machine.started(std::process::id()), Some(space.owner.started));
+        drop(space);
+        assert!(!Machine.run(&["ip", "netns", "list"]).unwrap().contains(&name));
+        Machine.run(&["ip", "link", "show", &device]).unwrap_err();
+    }
+}

@@ -1,0 +1,45 @@
+//! Standard output of the short verbs, and the choice between text and JSON. Never `println!`, which panics when the reader
+//! has left.
+
+use std::ffi::OsString;
+use std::io::{self, Write as _};
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+/// How results are printed: the value of the option `--output` of every verb that has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[expect(missing_docs, reason = "the help of every verb would show it beside the value")]
+pub enum Output {
+    Text,
+    Json,
+}
+
+/// Whether the words of a command line ask for JSON, for one that cannot be read.
+pub fn asks_for_json(words: &[OsString]) -> bool {
+    let is_option = |word: &OsString| word == "-o" || word == "--output";
+    let whole = ["-ojson", "-o=json", "--output=json"];
+    words.iter().any(|word| whole.iter().any(|whole| word == whole))
+        || words.windows(2).any(|pair| is_option(&pair[0]) && pair[1] == "json")
+}
+
+/// Writes `text` as it is.
+///
+/// # Errors
+/// Standard output cannot be written: a bare `io::Error`, as [`report`](crate::failure::report) wants it.
+pub fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Writes a JSON value, indented, on lines of its own.
+///
+/// # Errors
+/// That of [`print`], or the value has no JSON form.
+pub fn print_json<T: Serialize>(value: &T) -> Result<(), Failure> {
+    print(&format!("{}\n", serde_json::to_string_pretty(value).map_err(|error| error.to_string())?))
+}

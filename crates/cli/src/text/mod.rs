@@ -1,0 +1,10 @@
+//! Small texts: what people type and read. Nothing here does I/O.
+
+pub mod base64;
+pub mod escape;
+pub mod json;
+pub mod names;
+pub mod pairs;
+pub mod table;
+pub mod time;
+pub mod units;
