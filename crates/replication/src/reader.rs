@@ -139,12 +139,23 @@ impl<D: Disk> PartitionReader<D> {
         self.marks.epoch.store(epoch.get(), Ordering::Release);
     }
 
+    /// # Panics
+    /// If it went back, or beyond the log's end.
     pub(crate) fn raise_high_watermark(&self, to: HighWatermark) {
+        let end = self.log_end();
+        assert!(to.get() <= end.get(), "the high watermark went to {to}, beyond the log's end {end}");
         let before = self.marks.high_watermark.fetch_max(to.get(), Ordering::AcqRel);
         assert!(to.get() >= before, "the high watermark went back from {before} to {to}");
     }
 
+    /// # Panics
+    /// If it went back, or beyond the high watermark.
     pub(crate) fn raise_last_stable_offset(&self, to: Offset) {
+        let committed = self.high_watermark();
+        assert!(
+            to <= committed.offset(),
+            "the last stable offset went to {to}, beyond the high watermark {committed}"
+        );
         let before = self.marks.last_stable_offset.fetch_max(to.get(), Ordering::AcqRel);
         assert!(to.get() >= before, "the last stable offset went back from {before} to {to}");
     }

@@ -32,7 +32,18 @@ impl Uncommitted {
     }
 
     /// Takes note of the batch at raft index `index`, above all others, whose records end before `next`.
+    ///
+    /// # Panics
+    /// If it is not above all others.
     pub(super) fn push(&mut self, index: u64, next: Offset, bytes: usize) {
+        if let Some(last) = self.batches.back() {
+            assert!(
+                index > last.index && next > last.next,
+                "raft index {index}, up to offset {next}, behind {} and {}",
+                last.index,
+                last.next
+            );
+        }
         let bytes = bytes as u64;
         self.batches.push_back(Batch { index, next, bytes });
         self.bytes += bytes;
@@ -42,7 +53,7 @@ impl Uncommitted {
     pub(super) fn commit(&mut self, committed: u64) -> Option<Offset> {
         let mut end = None;
         while let Some(batch) = self.batches.pop_front_if(|batch| batch.index <= committed) {
-            self.bytes -= batch.bytes;
+            self.take_off(&batch);
             end = Some(batch.next);
         }
         end
@@ -51,8 +62,14 @@ impl Uncommitted {
     /// Forgets what was cut off: everything from raft index `index` on.
     pub(super) fn cut_off(&mut self, index: u64) {
         while let Some(batch) = self.batches.pop_back_if(|batch| batch.index >= index) {
-            self.bytes -= batch.bytes;
+            self.take_off(&batch);
         }
+    }
+
+    fn take_off(&mut self, batch: &Batch) {
+        let left = self.bytes.checked_sub(batch.bytes);
+        self.bytes = left.expect("what is not committed has as many bytes as its batches");
+        assert!(!self.batches.is_empty() || self.bytes == 0, "{} bytes of no batch", self.bytes);
     }
 
     pub(super) fn clear(&mut self) {
@@ -79,5 +96,15 @@ mod tests {
         assert_eq!(uncommitted.commit(20), Some(Offset(80)));
         assert!(uncommitted.is_empty());
         assert_eq!(uncommitted.bytes(), 0);
+    }
+
+    #[test]
+    fn a_batch_that_is_not_behind_the_others_is_no_state_to_go_on_from() {
+        for (index, next) in [(5, 60), (4, 60), (6, 50)] {
+            let mut uncommitted = Uncommitted::default();
+            uncommitted.push(5, Offset(50), 1);
+            let pushed = std::panic::catch_unwind(move || uncommitted.push(index, Offset(next), 1));
+            assert!(pushed.is_err(), "{index}, {next}");
+        }
     }
 }
