@@ -31,7 +31,7 @@ pub struct ServerDisk {
 impl ServerDisk {
     /// The disk as it is.
     pub fn real() -> Self {
-        Self { real: RealDisk, watch: Watch::default(), refusals: Arc::default() }
+        Self { real: RealDisk, watch: Watch::nobody(), refusals: Arc::default() }
     }
 
     /// The disk with a watcher before it.

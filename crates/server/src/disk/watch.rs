@@ -36,10 +36,14 @@ pub trait DiskWatcher: Send + Sync + fmt::Debug {
 }
 
 /// Who watches a disk, if anybody does.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Watch(Option<Arc<dyn DiskWatcher>>);
 
 impl Watch {
+    pub(super) fn nobody() -> Self {
+        Self(None)
+    }
+
     pub(super) fn by(watcher: Arc<dyn DiskWatcher>) -> Self {
         Self(Some(watcher))
     }
