@@ -7,7 +7,7 @@ from side import Side, schema
 from world import READS, World, fresh_prefix
 
 LENGTH = 45
-EQUAL_SECONDS_MAX = 3
+EQUAL_SECONDS_MAX = 10
 SHRINK_SECONDS_MAX = {"quick": 15, "long": 120}
 # In a quick run, the conversation with a restart; in a long one, every so many.
 RESTART_AT, RESTART_EVERY = 2, 12
