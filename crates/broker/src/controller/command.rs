@@ -56,7 +56,7 @@ pub enum Command {
     UpdateFeatures(Vec<FeatureUpdate>),
     /// Reserves [`super::PRODUCER_IDS_PER_BLOCK`] producer ids.
     AllocateProducerIds,
-    /// Changes nothing. It is carried out once a majority has agreed that its controller is the controller still: whoever asked then
+    /// Changes nothing. It is carried out once a majority has agreed that its controller is the controller still: who asked then
     /// knows all that was committed before. Builds before it do not know it.
     Barrier,
     /// Makes a node that is alone the first of a cluster. Nothing changes if it founded this one already.

@@ -71,7 +71,7 @@ async fn deliver(
             }
         }
         let topic = broker.topics().by_name(partition.id.topic.as_str()).ok_or(Skipped::Gone)?;
-        // Whoever listened may have gone meanwhile: then nothing is read.
+        // Nobody may listen any more: then nothing is read.
         if !tap.sink.wants(&topic) {
             return Ok(());
         }
