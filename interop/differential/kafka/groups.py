@@ -163,7 +163,9 @@ class Groups:
         return [answer["ErrorCode"], sorted([self.short(one["GroupId"]), one["ProtocolType"], settled(one["GroupState"]), one["GroupType"]] for one in own)]
 
     def delete_group(self, g):
-        return self.call("DeleteGroups", 2, {"GroupsNames": [self.group_name(g)]})["Results"][0]["ErrorCode"]
+        """And what it held."""
+        held = self.fetch_offsets(g, False)
+        return [self.call("DeleteGroups", 2, {"GroupsNames": [self.group_name(g)]})["Results"][0]["ErrorCode"], held]
 
     # ---- offsets ----
 
@@ -187,10 +189,12 @@ class Groups:
         return [group["ErrorCode"], found]
 
     def delete_offsets(self, g, places):
+        """And what it held."""
+        held = self.fetch_offsets(g, False)
         topics = [{"Name": self.topic_name(t), "Partitions": [{"PartitionIndex": p}]} for t, p in places]
         answer = self.call("OffsetDelete", 0, {"GroupId": self.group_name(g), "Topics": topics})
         return [answer["ErrorCode"], sorted([self.short(topic["Name"]), p["PartitionIndex"], p["ErrorCode"]]
-                                            for topic in answer["Topics"] for p in topic["Partitions"])]
+                                            for topic in answer["Topics"] for p in topic["Partitions"]), held]
 
     # ---- KIP-848 ----
 

@@ -15,6 +15,7 @@ def beside(kafka, tailrace, *indexes):
 # `share.delivery.count.limit`
 DELIVERIES_MAX = 5
 CORRUPT_MESSAGE = 2
+GROUP_ID_NOT_FOUND = 69
 KNOWN = []
 PARTING = set()
 
@@ -50,7 +51,10 @@ def producers_without_records(name, arguments, kafka, tailrace):
 
 @known("the newest time of records that were deleted", "docs/kafka.md: Kafka may name an offset below the log start")
 def time_of_deleted_records(name, arguments, kafka, tailrace):
-    return name == "list_offsets" and arguments["timestamp"] == -3 and kafka[0] == 0 and kafka[1] >= 0 and tailrace == [0, -1]
+    if name != "list_offsets" or arguments["timestamp"] != -3 or [*kafka[::2]] != [*tailrace[::2]] or kafka[0]:
+        return False
+    start = kafka[2]
+    return 0 <= kafka[1] < start and (tailrace[1] == -1 or tailrace[1] >= start)
 
 
 @known("groups that hold nothing", "docs/groups.md: forgotten at once, by Kafka with its next look at what has expired")
@@ -59,6 +63,8 @@ def empty_groups(name, arguments, kafka, tailrace):
         return kafka == [0, "Empty", "", "", []] and tailrace[1] == "Dead"
     if name == "list_groups" and kafka[0] == 0 and tailrace[0] == 0:
         return [row for row in kafka[1] if row in tailrace[1] or row[2] != "Empty"] == tailrace[1]
+    if name in ("delete_group", "delete_offsets"):
+        return kafka[0] == 0 and tailrace[0] == GROUP_ID_NOT_FOUND and kafka[-1] == tailrace[-1] == [0, []]
     return False
 
 

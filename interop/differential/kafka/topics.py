@@ -85,7 +85,9 @@ class Topics:
         return answer["ErrorCode"], answer["Offset"]
 
     def list_offsets(self, t, p, timestamp, isolation):
-        return list(self.offset(t, p, timestamp if timestamp < 0 else NOW_MS + timestamp, isolation))
+        """Where it is, and where the log starts then."""
+        found = self.offset(t, p, timestamp if timestamp < 0 else NOW_MS + timestamp, isolation)
+        return [*found, self.offset(t, p, EARLIEST, isolation)[1]]
 
     def fetch(self, t, p, since, isolation):
         """Everything from an offset on; `since` beyond 1000 counts from the end."""
