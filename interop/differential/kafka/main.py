@@ -80,6 +80,7 @@ def arguments():
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     parser.add_argument("--seconds", type=float, default=60, help="of a quick run, the start of the servers included")
     parser.add_argument("--only", type=int, help="this conversation of the seed alone, told as it goes")
+    parser.add_argument("--play", metavar="FILE", help="these operations, a line each, as a shortened list has them, told as it goes")
     parser.add_argument("--keep-going", action="store_true", help="after a difference, too")
     parser.add_argument("--themes", default=",".join(generate.THEMES), help="these alone, with commas between")
     return parser.parse_args()
@@ -93,10 +94,15 @@ def main():
     end = began + (wanted.minutes * 60 if wanted.minutes else wanted.seconds)
     definitions = schema()
     sides = [Side("kafka", definitions), Side("tailrace", definitions)]
-    play, failed, number = Play(sides, wanted.only is not None), 0, 0
+    play, failed, number = Play(sides, wanted.only is not None or wanted.play is not None), 0, 0
     try:
         list(play.pool.map(lambda side: side.start(), sides))
         print(f"kafka: both servers are up after {time.monotonic() - began:.0f} s", flush=True)
+        if wanted.play:
+            difference = play.conversation([json.loads(line) for line in open(wanted.play) if line.strip()])
+            if difference is not None:
+                print(f"FAIL kafka: operation {difference.number} differs\n  {difference}")
+            return 0 if difference is None else 1
         while time.monotonic() < end if wanted.only is None else number <= wanted.only:
             if wanted.only is None or number == wanted.only:
                 failed += not one(play, wanted, number, mode)

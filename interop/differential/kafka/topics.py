@@ -16,7 +16,8 @@ class Topics:
     """`topics[t]`: the id of the topic that is called so now, all zeros if it was never made."""
 
     def topic_name(self, t):
-        return f"{self.prefix}-t{t}"
+        lives = self.lives[t]
+        return f"{self.prefix}-t{t}" + (f"-{lives}" if lives else "")
 
     def create_topic(self, t, partitions, configs):
         wanted = {"Name": self.topic_name(t), "NumPartitions": partitions, "ReplicationFactor": 1,
@@ -24,6 +25,7 @@ class Topics:
         answer = self.call("CreateTopics", 7, {"Topics": [wanted], "timeoutMs": 10_000})["Topics"][0]
         if answer["ErrorCode"] == 0:
             self.topics[t], self.counts[t] = answer["TopicId"], partitions
+            self.deleted.discard(t)
             self.forget_sequences(t)
             for p in range(partitions):
                 self.until(lambda p=p: self.offset(t, p, LATEST, 0)[0] == 0)
@@ -33,6 +35,7 @@ class Topics:
         answer = self.call("DeleteTopics", 6, {"Topics": [{"Name": self.topic_name(t)}], "TimeoutMs": 10_000})["Responses"][0]
         if answer["ErrorCode"] == 0:
             self.until(lambda: self.offset(t, 0, LATEST, 0)[0] == 3)
+            self.deleted.add(t)
         return answer["ErrorCode"]
 
     def create_partitions(self, t, count):

@@ -1,5 +1,6 @@
 """One conversation at one of the servers: the names that it uses, and what its clients remember."""
 import uuid
+from collections import Counter
 from groups import Groups
 from shares import Shares
 from side import PASSING, Gone
@@ -16,6 +17,8 @@ class World(Topics, Transactions, Groups, Shares):
         self.side, self.prefix = side, prefix
         # Partitions that were read for a share group since the last restart; all of them, as long as there was none.
         self.read_since = None
+        # Topics that are deleted now, and how often each had to get another name.
+        self.deleted, self.lives = set(), Counter()
         self.topics, self.counts, self.producers, self.members = {}, {}, {}, {}
 
     def call(self, name, version, body, seconds=None, passing=PASSING):
@@ -32,6 +35,9 @@ class World(Topics, Transactions, Groups, Shares):
                     self.share_end_session(g, known)
         self.side.restart(signal)
         self.read_since = set()
+        # Kafka gives a topic the settings that one of its name had before a restart: docs/kafka.md.
+        self.lives.update(self.deleted)
+        self.deleted.clear()
         return "restarted"
 
     def do(self, operation):
