@@ -100,6 +100,7 @@ impl<D: Disk> Log<D> {
             return Err(error);
         }
         segment.publish(&row, now);
+        self.reader.appended_bytes.fetch_add(bytes.len() as u64, Relaxed);
         let end = batch.next_offset();
         self.reader.set_log_end(end);
         self.next_raft_index = RaftIndex(raft_index.0 + 1);

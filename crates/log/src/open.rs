@@ -386,6 +386,8 @@ fn assemble<D: Disk>(
         first_dirty: AtomicI64::new(checkpoint.as_ref().map_or(0, |c| c.first_dirty.0)),
         close_after_ms: AtomicI64::new(config.close_after_ms()),
         generation: AtomicU64::new(0),
+        appended_bytes: AtomicU64::new(0),
+        rolls: AtomicU64::new(0),
         damage: DamageMap::default(),
         folder_synced: AtomicBool::new(false),
         checkpoint: Mutex::new(CheckpointFile { written: checkpoint, ..CheckpointFile::default() }),

@@ -4,7 +4,9 @@
 //! watermark is ever overwritten; what a truncation above it may disturb is noticed by its generation and read again.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Acquire, Ordering::Release};
+use std::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
 use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
@@ -44,6 +46,10 @@ pub struct LogReader<D: Disk> {
     pub(crate) close_after_ms: AtomicI64,
     /// Raised by every truncation.
     pub(crate) generation: AtomicU64,
+    /// See [`LogReader::appended_bytes`].
+    pub(crate) appended_bytes: AtomicU64,
+    /// See [`LogReader::rolls`].
+    pub(crate) rolls: AtomicU64,
     /// What is not served.
     pub(crate) damage: DamageMap,
     /// Identity file and folder are durable.
@@ -253,6 +259,17 @@ impl<D: Disk> LogReader<D> {
     /// Where the first segment begins that was not removed: at the log start or below. The log end if there is none.
     pub fn first_kept(&self) -> Offset {
         self.segments.load().first().map_or(self.log_end().offset(), |segment| segment.base_offset)
+    }
+
+    /// Bytes of batches that were written since the log was opened, also those that were cut off again. They may be in the page
+    /// cache only.
+    pub fn appended_bytes(&self) -> u64 {
+        self.appended_bytes.load(Relaxed)
+    }
+
+    /// How often a segment was begun, or closed for its age, since the log was opened: each is a good moment for a checkpoint.
+    pub fn rolls(&self) -> u64 {
+        self.rolls.load(Relaxed)
     }
 
     /// Bytes in all `.log` files.

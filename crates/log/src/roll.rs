@@ -64,6 +64,7 @@ impl<D: Disk> Log<D> {
         list.push(Arc::clone(&segment));
         self.reader.segments.store(Arc::new(list));
         self.active = Some(Arc::clone(&segment));
+        self.reader.rolls.fetch_add(1, Relaxed);
         Ok((segment, true))
     }
 
@@ -101,6 +102,7 @@ impl<D: Disk> Log<D> {
         if let Some(last) = self.reader.segments.load().last() {
             last.close_for_good();
         }
+        self.reader.rolls.fetch_add(1, Relaxed);
         true
     }
 

@@ -63,6 +63,19 @@ impl<D: Disk> Partition<D> {
         }
     }
 
+    /// The same, for those who change nothing.
+    pub fn as_replica(&self) -> Option<&Replica<D>> {
+        match self {
+            Self::Solo(_) => None,
+            Self::Replica(replica) => Some(replica),
+        }
+    }
+
+    /// See [`Solo::sync_due`].
+    pub fn sync_due(&self) -> bool {
+        either!(self, core => core.sync_due())
+    }
+
     /// The epoch in which this node takes appends; see [`Replica::leads`]. A single replica always leads.
     pub fn leads(&self) -> Option<LeaderEpoch> {
         match self {

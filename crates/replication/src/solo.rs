@@ -371,6 +371,11 @@ impl<D: Disk> Solo<D> {
         self.ledger.log.scrub_files(sections)
     }
 
+    /// True if something was written that has to be synced.
+    pub fn sync_due(&self) -> bool {
+        self.ledger.sync_due()
+    }
+
     /// True if `flush.ms` asks for a sync now.
     pub fn flush_ms_due(&self, now: TimestampMs) -> bool {
         self.ledger.flush_ms_due(now)

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tailrace_broker::MetadataImage;
@@ -158,21 +158,20 @@ impl Broker {
                     PartitionSlot::Offline(offline) => {
                         problems.push(format!("{}-{number} is offline: {}", topic.name, offline.reason));
                     }
-                    PartitionSlot::Online(handle) if handle.halted.load(Ordering::Acquire) => {
-                        // Busy means that somebody writes, and then the reason can wait for the next look.
-                        let core = handle.core.try_lock();
-                        let reason = core.ok().and_then(|core| core.as_ref()?.halted().map(str::to_owned));
-                        let reason = reason.unwrap_or_else(|| "stopped".to_owned());
-                        problems.push(format!("{} takes no writes: {reason}", handle.id));
-                    }
-                    // One of several replicas is mended, and others serve.
-                    PartitionSlot::Online(handle) if !handle.is_replica() => {
-                        let damaged = handle.reader.log().damaged();
+                    PartitionSlot::Online(handle) => {
+                        let halted = handle.halted();
                         problems.extend(
-                            damaged.iter().map(|found| format!("{} is damaged at {found}", handle.id)),
+                            halted.iter().map(|reason| format!("{} takes no writes: {reason}", handle.id)),
                         );
+                        // One of several replicas is mended, and others serve.
+                        if halted.is_none() && !handle.is_replica() {
+                            let damaged = handle.reader.log().damaged();
+                            problems.extend(
+                                damaged.iter().map(|found| format!("{} is damaged at {found}", handle.id)),
+                            );
+                        }
                     }
-                    PartitionSlot::Online(_) | PartitionSlot::Elsewhere => {}
+                    PartitionSlot::Elsewhere => {}
                 }
             }
         }

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Weak;
-use std::sync::atomic::Ordering;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
@@ -90,7 +89,7 @@ impl Collector for BrokerCollector {
             match slot {
                 PartitionSlot::Elsewhere => {}
                 PartitionSlot::Offline(_) => offline += 1,
-                PartitionSlot::Online(handle) if handle.halted.load(Ordering::Acquire) => halted += 1,
+                PartitionSlot::Online(handle) if handle.is_halted() => halted += 1,
                 PartitionSlot::Online(_) => online += 1,
             }
         }

@@ -32,6 +32,12 @@ impl DirtyPages {
         self.appended.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// All that was noted.
+    #[cfg(test)]
+    pub(crate) fn appended_bytes(&self) -> u64 {
+        self.appended.load(Ordering::Relaxed)
+    }
+
     /// Watches until the task is dropped. Where the kernel does not tell, writes are taken to be quick.
     pub(crate) async fn watch(self: Arc<Self>) {
         let mut ticks = tokio::time::interval(INTERVAL);

@@ -34,7 +34,9 @@ use crate::kafka::{FetchSessions, api_name};
 use crate::memory;
 use crate::metrics::Metrics;
 use crate::nats::{self, Auth, AuthError, NatsFront};
-use crate::partitions::{Flusher, Journal, Opener, Stepper, close_all, keep_up, replace_lost, tick};
+use crate::partitions::{
+    Flusher, Journal, Opener, PartitionContext, Stepper, close_all, keep_up, replace_lost, tick,
+};
 use crate::scrubber::Scrubber;
 use crate::share::ShareGroups;
 use crate::space::{self, DiskSpace};
@@ -186,7 +188,14 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         tracing::info!(folder = %leftover, "removed what was left of a deleted partition");
     }
     let journal = Arc::new(Journal::open(store.disk(), &data_dir)?);
-    let opener = Opener { store, data_dir: data_dir.clone(), links: Arc::clone(&links), journal, crowd: 0 };
+    let flush_threads = usize::try_from(config.tailrace_flush_threads).unwrap_or(1);
+    let flusher = Flusher::start(flush_threads, Arc::clone(&metrics)).map_err(StartError::Threads)?;
+    let context = PartitionContext {
+        links: Arc::clone(&links),
+        flusher: Arc::new(flusher),
+        dirty: Arc::new(DirtyPages::default()),
+    };
+    let opener = Opener { store, data_dir: data_dir.clone(), context: context.clone(), journal, crowd: 0 };
     let settings = startup.settings;
     // Before anybody hears of this node: whoever lost the log has to be taken for gone, until it gets another replica.
     let known = own.place().filter(|_| config.cluster_address().is_some());
@@ -214,9 +223,6 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         }
         links.connect(entered.peers.clone());
     }
-    let flush_threads = usize::try_from(config.tailrace_flush_threads).unwrap_or(1);
-    let flusher = Flusher::start(flush_threads, Arc::clone(&metrics)).map_err(StartError::Threads)?;
-    let flusher = Arc::new(flusher);
     let log = match opened {
         Some(log) => log,
         None => {
@@ -229,14 +235,14 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         upto: log.lacks_upto,
         registration: entered.as_ref().filter(|_| renews).map(|entered| entered.replica),
     };
-    let tools = Tools { opener, flusher: Arc::clone(&flusher), followers: vec![front.clone()], hold };
+    let tools = Tools { opener, followers: vec![front.clone()], hold };
     let started = tokio::task::spawn_blocking(move || ControllerShell::start(log, tools, now())).await;
     let controller = started.expect("opening the data folder does not panic");
     links.configure(controller.image().broker());
     let slots = usize::try_from(config.max_incremental_fetch_session_cache_slots).unwrap_or(0);
     let blocking = usize::try_from(config.tailrace_io_threads).unwrap_or(1);
     let aside = Aside::start(blocking, &metrics).map_err(StartError::Threads)?;
-    let stepper = Stepper::start(STEP_THREADS, Arc::clone(&flusher)).map_err(StartError::Threads)?;
+    let stepper = Stepper::start(STEP_THREADS).map_err(StartError::Threads)?;
     let broker = Arc::new(Broker {
         links,
         limits: Limits::of(&config),
@@ -251,9 +257,9 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         scrubber: Scrubber::default(),
         coordinators: Coordinators::new(),
         share: ShareGroups::new(),
-        flusher,
+        flusher: context.flusher,
         stepper,
-        dirty: Arc::new(DirtyPages::default()),
+        dirty: context.dirty,
         fetch_sessions: FetchSessions::new(slots, Arc::clone(&metrics)),
         taps: Taps::new([Arc::clone(&front) as _]),
         nats: front,

@@ -155,6 +155,25 @@ fn a_segment_rolls_by_the_age_of_its_batches() {
     assert_eq!(log.reader().segment_count(), 3);
 }
 
+/// Also what is cut off was written.
+#[test]
+fn what_is_written_and_how_often_a_segment_ends_is_counted() {
+    let data = tempfile::tempdir().unwrap();
+    let config = LogConfig { segment_bytes: 3_400, segment_ms: 1_000, ..LogConfig::default() };
+    let mut log = open(&data.path().join("orders-0"), &config);
+    let reader = log.reader();
+    assert_eq!((reader.appended_bytes(), reader.rolls()), (0, 0));
+    append(&mut log, 1000, 0).unwrap();
+    let one = reader.appended_bytes();
+    assert!(one > 1000 && reader.rolls() == 1, "{one} bytes");
+    (1..4).for_each(|n| append(&mut log, 1000, n).unwrap());
+    assert_eq!((reader.appended_bytes(), reader.rolls()), (4 * one, 2));
+    log.truncate_to(Offset(3)).unwrap();
+    assert_eq!(reader.appended_bytes(), 4 * one);
+    assert!(log.close_old_segment(TimestampMs(100_000)));
+    assert_eq!(reader.rolls(), 3);
+}
+
 #[test]
 fn a_deleted_partition_is_gone_even_if_deletion_was_cut_short() {
     let data = tempfile::tempdir().unwrap();

@@ -56,7 +56,7 @@ impl Shared {
             for slot in &topic.partitions {
                 let PartitionSlot::Online(handle) = slot else { continue };
                 let which = (handle.id.clone(), topic.id);
-                if state.is_barred(&which) || handle.halted.load(std::sync::atomic::Ordering::Acquire) {
+                if state.is_barred(&which) || handle.is_halted() {
                     continue;
                 }
                 if handle.reader.log().has_wrong() {

@@ -86,17 +86,11 @@ fn clean(
     let handle = &candidate.handle;
     let mut pace = Throttle { shared, broker, handle };
     let now = broker.now();
-    let begun = {
-        let mut core = handle.core.blocking_lock();
-        core.as_mut().ok_or(GONE)?.begin_compaction(&candidate.policy, now)?
-    };
+    let begun = handle.with_blocking(|core| core.begin_compaction(&candidate.policy, now)).ok_or(GONE)??;
     let mut round = begun.ok_or(RoundError::Stopped("there is nothing to do"))?;
     round.index(map, &mut pace)?;
     while let Some(rewritten) = round.rewrite_next(map, &mut pace)? {
-        let installed = {
-            let mut core = handle.core.blocking_lock();
-            core.as_mut().ok_or(GONE)?.install_compacted(rewritten)?
-        };
+        let installed = handle.with_blocking(|core| core.install_compacted(rewritten)).ok_or(GONE)??;
         let trim = match installed {
             Ok(trim) => trim,
             Err(discarded) => {
@@ -117,12 +111,6 @@ fn clean(
 }
 
 /// Takes note of an exchange that became durable, or not.
-pub(super) fn finish(handle: &PartitionHandle, trim: &Trim<ServerDisk>, result: &Result<(), LogError>) {
-    if let Some(core) = handle.core.blocking_lock().as_mut() {
-        core.finish_trim(trim, result);
-    }
-    match result {
-        Err(error) if !error.is_no_space() => handle.stop_waiters(),
-        _ => handle.watermark_moved(),
-    }
+pub(super) fn finish(handle: &Arc<PartitionHandle>, trim: &Trim<ServerDisk>, result: &Result<(), LogError>) {
+    handle.with_blocking(|core| core.finish_trim(trim, result));
 }

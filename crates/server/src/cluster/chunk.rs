@@ -49,14 +49,12 @@ pub(super) async fn serve(broker: &Arc<Broker>, body: Bytes) -> Result<Bytes, Re
         decode_request(body).ok_or_else(|| RequestError::Failed("no request for a chunk".to_owned()))?;
     let gone = || Ok(Bytes::from_static(&[GONE]));
     let Some(partition) = partition_of(broker, group) else { return gone() };
-    let reader = {
-        let mut core = partition.core.lock().await;
-        core.as_mut().and_then(|core| core.replica()).and_then(|replica| {
-            let is_new = replica.members().learners.contains(&request.from());
-            Some((replica.chunk_reader(&request)?, is_new && partition.sends_slowly()))
-        })
-    };
-    let Some((reader, is_slow)) = reader else { return gone() };
+    let reader = partition.with(|core| {
+        let replica = core.replica()?;
+        let is_new = replica.members().learners.contains(&request.from());
+        Some((replica.chunk_reader(&request)?, is_new && partition.sends_slowly()))
+    });
+    let Some((reader, is_slow)) = reader.await.flatten() else { return gone() };
     if is_slow {
         let pass = broker.links.outbound().admit(request.bytes_max());
         pass.ok_or_else(|| RequestError::Failed("too much is throttled already".to_owned()))?.wait().await;

@@ -14,7 +14,7 @@ use tailrace_types::{GroupId, LeaderEpoch, ReplicaId, TimestampMs};
 use super::receiver::partition_of;
 use crate::broker::Broker;
 use crate::disk::ServerDisk;
-use crate::partitions::PartitionHandle;
+use crate::partitions::{Core, PartitionHandle};
 
 /// Time between two looks.
 const LOOK: Duration = Duration::from_millis(200);
@@ -77,31 +77,26 @@ async fn step_partition(broker: &Arc<Broker>, handle: &Arc<PartitionHandle>, wan
 async fn take_step(
     broker: &Arc<Broker>,
     handle: &Arc<PartitionHandle>,
-    decide: impl FnOnce(&Replica<ServerDisk>, &Members) -> Option<Step>,
+    decide: impl Fn(&Replica<ServerDisk>, &Members) -> Option<Step> + Send + 'static,
 ) -> Option<Step> {
-    let mut core = Arc::clone(&handle.core).lock_owned().await;
-    let step = {
-        let replica = core.as_mut()?.replica()?;
+    let decide = move |core: &Core| {
+        let replica = core.as_replica()?;
         replica.leads()?;
-        decide(replica, &replica.members())?
+        decide(replica, &replica.members())
     };
+    // Mostly there is nothing to do, and no worker is needed for that.
+    let step = handle.look(&decide).await.flatten()?;
     if step == Step::Finished {
         return Some(step);
     }
-    let (broker, handle) = (Arc::clone(broker), Arc::clone(handle));
+    let (own, now) = (Arc::clone(handle), broker.now());
     // On a worker: a change of the members is made durable at once.
-    let work = move || {
-        let core = core.as_mut()?;
-        let replica = core.replica()?;
-        begin(&handle, replica, step, broker.now());
-        let sync = replica.sync_due();
-        handle.stepped(core);
-        if sync {
-            broker.flusher.schedule(&handle);
-        }
+    let work = move |core: &mut Core| {
+        let step = decide(core)?;
+        begin(&own, core.replica()?, step, now);
         Some(step)
     };
-    tokio::task::spawn_blocking(work).await.ok().flatten()
+    handle.with_on_worker(work).await.flatten()
 }
 
 fn begin(handle: &PartitionHandle, replica: &mut Replica<ServerDisk>, step: Step, now: TimestampMs) {
@@ -162,14 +157,24 @@ async fn hand_over_one(
     handle: &Arc<PartitionHandle>,
     first_epochs: &mut HashMap<GroupId, LeaderEpoch>,
 ) -> bool {
-    let mut core = handle.core.lock().await;
-    let Some(core) = core.as_mut() else { return false };
-    let Some(replica) = core.replica() else { return false };
+    let handed = handle.with(|core| match core.replica() {
+        Some(replica) => transfer(broker, handle.group, replica, first_epochs),
+        None => false,
+    });
+    handed.await.unwrap_or(false)
+}
+
+fn transfer(
+    broker: &Broker,
+    group: GroupId,
+    replica: &mut Replica<ServerDisk>,
+    first_epochs: &mut HashMap<GroupId, LeaderEpoch>,
+) -> bool {
     if replica.role() != Role::Leader {
         return false;
     }
     // To another node and back are two epochs.
-    let first = *first_epochs.entry(handle.group).or_insert(replica.epoch());
+    let first = *first_epochs.entry(group).or_insert(replica.epoch());
     if replica.epoch().0.saturating_sub(first.0) >= 2 * RETURNS_MAX {
         return false;
     }
@@ -182,7 +187,6 @@ async fn hand_over_one(
             && members.voters.iter().any(|id| *id != own && image.is_live(id.node()));
     };
     replica.transfer_leadership(to, broker.now());
-    handle.stepped(core);
     true
 }
 
@@ -222,13 +226,12 @@ pub(crate) async fn hand_to(broker: &Broker, group: GroupId, to: ReplicaId) -> b
     let Some(handle) = partition_of(broker, group).filter(|handle| handle.leads().is_some()) else {
         return false;
     };
-    let mut core = handle.core.lock().await;
-    let Some(core) = core.as_mut() else { return false };
-    let Some(replica) = core.replica() else { return false };
-    if replica.leads().is_none() || replica.id() == to || !replica.has_caught_up(to) {
-        return false;
-    }
-    replica.transfer_leadership(to, broker.now());
-    handle.stepped(core);
-    true
+    let hand_over = handle.with(|core| match core.replica() {
+        Some(replica) if replica.leads().is_some() && replica.id() != to && replica.has_caught_up(to) => {
+            replica.transfer_leadership(to, broker.now());
+            true
+        }
+        _ => false,
+    });
+    hand_over.await.unwrap_or(false)
 }

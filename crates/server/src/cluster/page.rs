@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
 use tailrace_broker::{MetadataImage, PartitionImage};
@@ -142,11 +141,7 @@ fn nodes(broker: &Broker, image: &MetadataImage, census: &Census) -> Vec<Value> 
 
 async fn controller(broker: &Broker) -> Value {
     let leader = broker.links.leader(CONTROLLER).map(|leader| leader.replica.node().get());
-    let members = {
-        let handle = broker.controller.handle();
-        let mut core = handle.core.lock().await;
-        core.as_mut().and_then(|core| Some(core.replica()?.members()))
-    };
+    let members = broker.controller.handle().members().await;
     let (voters, learners) = match members {
         Some(members) => (numbers(&members.voters), numbers(&members.learners)),
         None => (vec![broker.node().get()], Vec::new()),
@@ -183,9 +178,8 @@ async fn of_handle(handle: &PartitionHandle, found: &mut Vec<Value>) {
         };
         list(found, || damage(&handle.id, state, &range.to_string()));
     }
-    if handle.halted.load(Ordering::Acquire) {
-        let core = handle.core.lock().await;
-        let reason = core.as_ref().and_then(|core| core.halted().map(str::to_owned));
+    if handle.is_halted() {
+        let reason = handle.look(|core| core.halted().map(str::to_owned)).await.flatten();
         list(found, || damage(&handle.id, "stopped", &reason.unwrap_or_default()));
     }
 }

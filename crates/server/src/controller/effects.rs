@@ -8,13 +8,15 @@ use tailrace_broker::config::BrokerConfig;
 use tailrace_broker::{MetadataImage, TopicImage};
 use tailrace_log::VerifyReads;
 use tailrace_replication::Partition;
+use tailrace_replication::raft::Replica;
 use tailrace_types::{GroupId, NodeId, PartitionId, TimestampMs, TopicPartition};
 
 use super::ControllerShell;
 use super::log::{self, MetadataError};
 use crate::cluster::Throttled;
-use crate::disk::ServerDisk;
-use crate::partitions::{Opener, PartitionHandle, PartitionSlot, Topic, TopicTable, log_config, policy};
+use crate::partitions::{
+    Core, Ending, Opener, PartitionHandle, PartitionSlot, Topic, TopicTable, log_config, policy,
+};
 
 /// Threads that open partitions. New ones wait for the disk several times each, and syncs of several files share its work.
 const OPENING_THREADS: usize = 16;
@@ -31,7 +33,7 @@ impl ControllerShell {
         for topic in gone {
             self.delete_topic(&topic).await;
         }
-        self.opener.links.configure(image.broker());
+        self.opener.context.links.configure(image.broker());
         self.opener.store.set_verify_reads(verify_reads(image.broker()));
         let settings_changed =
             !Arc::ptr_eq(image.broker(), &self.broker_config.swap(Arc::clone(image.broker())));
@@ -110,13 +112,10 @@ impl ControllerShell {
         number: PartitionId,
         node: NodeId,
     ) {
-        if let Some(handle) = slot.handle() {
-            let core = handle.core.lock().await.take();
-            handle.retire();
-            let closed = tokio::task::spawn_blocking(move || core.map(Partition::close));
-            if let Ok(Some(Err(error))) = closed.await {
-                tracing::error!(partition = %handle.id, %error, "the partition was not closed cleanly");
-            }
+        if let Some(handle) = slot.handle()
+            && let Err(error) = handle.close(Ending::Elsewhere).await
+        {
+            tracing::error!(partition = %handle.id, %error, "the partition was not closed cleanly");
         }
         let stays = topic.partition(number).is_some_and(|partition| partition.present_on(node).is_some());
         if stays || matches!(slot, PartitionSlot::Elsewhere) {
@@ -142,8 +141,7 @@ impl ControllerShell {
         if !topic.partitions.get(number).is_some_and(is_same) {
             return;
         }
-        drop(handle.core.lock().await.take());
-        handle.retire();
+        handle.abandon(Ending::Elsewhere).await;
         self.open_again(&topic, &handle.id, now).await;
     }
 
@@ -154,28 +152,20 @@ impl ControllerShell {
         let mut state = self.state.lock().await;
         let (Some(state), Some(options)) = (state.as_mut(), self.replica.clone()) else { return };
         let before = self.handle();
-        let core = {
-            let mut core = before.core.lock().await;
-            let ran_out_of_room = |core: &mut Partition<ServerDisk>| {
-                core.replica().is_some_and(|replica| replica.ran_out_of_room())
-            };
-            if !core.as_mut().map_or(state.log_waits_for_room, ran_out_of_room) {
-                return;
-            }
-            core.take()
-        };
+        let ran_out_of_room = |core: &Core| core.as_replica().is_some_and(Replica::ran_out_of_room);
+        let waits = state.log_waits_for_room;
+        if !before.abandon_if(|core| core.map_or(waits, ran_out_of_room)).await {
+            return;
+        }
         let opener = self.opener.clone();
-        let opened = tokio::task::spawn_blocking(move || {
-            drop(core);
-            log::open_replica(&opener, &options, now)
-        });
+        let opened = tokio::task::spawn_blocking(move || log::open_replica(&opener, &options, now));
         let Ok(opened) = opened.await else { return };
         state.log_waits_for_room = matches!(&opened, Err(MetadataError::Log(error)) if error.is_no_space());
         match opened {
             Ok(replica) => {
                 let id = (before.id.clone(), before.group);
                 let core = Partition::Replica(Box::new(replica));
-                let handle = PartitionHandle::new(id, core, Arc::clone(&self.opener.links));
+                let handle = PartitionHandle::new(id, core, self.opener.context.clone());
                 self.handle.store(Arc::new(handle));
                 before.retire();
                 tracing::info!("the metadata log was opened anew");
@@ -216,13 +206,8 @@ impl ControllerShell {
 
     async fn delete_topic(&self, topic: &Arc<Topic>) {
         for slot in &topic.partitions {
-            // Not on a worker thread: an append may hold the lock while it waits for such a thread.
             if let PartitionSlot::Online(handle) = slot {
-                drop(handle.core.lock().await.take());
-                // The other replicas are deleted, too: nobody has to be woken.
-                handle.sleep.end();
-                handle.sleep.set_gone();
-                handle.stop_waiters();
+                handle.abandon(Ending::Deleted).await;
             }
         }
         let (opener, topic) = (self.opener.clone(), Arc::clone(topic));

@@ -15,6 +15,7 @@ use arc_swap::ArcSwap;
 use tailrace_broker::config::BrokerConfig;
 use tailrace_broker::{ApplyError, Command, ControlError, Controller, MetadataImage, MetadataRecord};
 use tailrace_records::BatchError;
+use tailrace_replication::Appended;
 use tailrace_replication::raft::{Barrier, ProposeError, ReplicaOptions};
 use tailrace_types::{HighWatermark, Offset, ProducerId, ReplicaId, TimestampMs};
 use tokio::sync::{Mutex, Notify, OwnedMutexGuard, watch};
@@ -22,7 +23,7 @@ use tokio::sync::{Mutex, Notify, OwnedMutexGuard, watch};
 use crate::broker::Broker;
 use crate::cluster;
 use crate::partitions::{
-    AppendFailure, Awaited, Flusher, FollowsTopics, Opener, PartitionHandle, TopicTable, WaitOutcome,
+    AppendFailure, Awaited, Core, Ending, FollowsTopics, Opener, PartitionHandle, TopicTable, WaitOutcome,
 };
 use crate::peers::RequestKind;
 use log::{Change, MetadataError, OpenLog};
@@ -99,7 +100,6 @@ pub(crate) struct ControllerShell {
     /// The settings that the partitions were given.
     broker_config: ArcSwap<BrokerConfig>,
     opener: Opener,
-    flusher: Arc<Flusher>,
     /// Those who keep something by topic.
     followers: Vec<Arc<dyn FollowsTopics>>,
     /// What is published are the settings of the start, and no more.
@@ -150,7 +150,6 @@ pub(crate) struct ProducerIdBlock {
 /// What the shell works with.
 pub(crate) struct Tools {
     pub(crate) opener: Opener,
-    pub(crate) flusher: Arc<Flusher>,
     pub(crate) followers: Vec<Arc<dyn FollowsTopics>>,
     pub(crate) hold: Hold,
 }
@@ -160,10 +159,10 @@ type Guard = OwnedMutexGuard<Option<State>>;
 impl ControllerShell {
     /// Opens every partition that the metadata knows. Blocks on the disk.
     pub(crate) fn start(log: OpenLog, tools: Tools, now: TimestampMs) -> Self {
-        let Tools { opener, flusher, followers, hold } = tools;
+        let Tools { opener, followers, hold } = tools;
         let OpenLog { core, controller, applied, lacks_upto: _, replica } = log;
         let id = (log::topic_partition(), log::GROUP);
-        let handle = PartitionHandle::new(id, core, Arc::clone(&opener.links));
+        let handle = PartitionHandle::new(id, core, opener.context.clone());
         let hold = Some(hold).filter(|hold| !hold.is_over(&controller.image(), applied));
         let is_held = AtomicBool::new(hold.is_some());
         let image = if hold.is_some() { controller.anew().image() } else { controller.image() };
@@ -178,7 +177,6 @@ impl ControllerShell {
             image: ArcSwap::from(image),
             topics: ArcSwap::from_pointee(table),
             opener,
-            flusher,
             followers,
             changes: watch::Sender::new(0),
             applied: watch::Sender::new(applied),
@@ -198,13 +196,7 @@ impl ControllerShell {
 
     /// Why no command can be carried out until the next start, if that is so.
     pub(crate) fn halted(&self) -> Option<String> {
-        let handle = self.handle.load();
-        if !handle.halted.load(Ordering::Acquire) {
-            return None;
-        }
-        let core = handle.core.try_lock().ok();
-        let reason = core.and_then(|core| core.as_ref()?.halted().map(str::to_owned));
-        Some(reason.unwrap_or_else(|| "stopped".to_owned()))
+        self.handle.load().halted()
     }
 
     /// The partition of the metadata log. It may be replaced by another one ([`ControllerShell::reopen_log`]).
@@ -268,11 +260,11 @@ impl ControllerShell {
     }
 
     fn is_alone(&self) -> bool {
-        self.opener.links.peers().is_none()
+        self.opener.context.links.peers().is_none()
     }
 
     async fn execute_elsewhere(&self, command: &Command) -> Result<Executed, CommandError> {
-        let links = &self.opener.links;
+        let links = &self.opener.context.links;
         let (Some(peers), Some(leader)) = (links.peers(), links.leader(log::GROUP)) else {
             return Err(CommandError::NotController);
         };
@@ -390,10 +382,10 @@ impl ControllerShell {
         command: Command,
         now: TimestampMs,
     ) -> Result<(Guard, Result<(Vec<MetadataRecord>, Option<Awaited>), CommandError>), CommandError> {
-        let (handle, flusher) = (self.handle(), Arc::clone(&self.flusher));
+        let handle = self.handle();
         let work = move || {
             let planned = match guard.as_ref() {
-                Some(state) => plan_and_append(&state.controller, &handle, &flusher, &command, now),
+                Some(state) => plan_and_append(&state.controller, &handle, &command, now),
                 None => Err(CommandError::Stopping),
             };
             (guard, planned)
@@ -502,12 +494,8 @@ impl ControllerShell {
         self.state.lock().await.take();
         // From here on nobody replaces it.
         let handle = self.handle();
-        let Some(core) = handle.core.lock().await.take() else { return };
-        handle.stop_waiters();
-        match tokio::task::spawn_blocking(move || core.close()).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::error!(%error, "the metadata log was not closed cleanly"),
-            Err(error) => tracing::error!(%error, "closing the metadata log panicked"),
+        if let Err(error) = handle.close(Ending::Stopped).await {
+            tracing::error!(%error, "the metadata log was not closed cleanly");
         }
     }
 }
@@ -522,22 +510,13 @@ async fn begin_barrier(
     handle: &Arc<PartitionHandle>,
     now: TimestampMs,
 ) -> Result<Option<Barrier>, CommandError> {
-    let handle = Arc::clone(handle);
-    let begin = move || {
-        let mut core = handle.core.blocking_lock();
-        let core = core.as_mut().ok_or(CommandError::Stopping)?;
-        let Some(replica) = core.replica() else { return Ok(None) };
-        let begun = replica.begin_barrier(now);
-        handle.stepped(core);
-        Ok(Some(begun?))
-    };
-    tokio::task::spawn_blocking(begin).await.map_err(|_| CommandError::Stopping)?
+    let begin = move |core: &mut Core| core.replica().map(|replica| replica.begin_barrier(now)).transpose();
+    Ok(handle.with_on_worker(begin).await.ok_or(CommandError::Stopping)??)
 }
 
 fn plan_and_append(
     controller: &Controller,
     handle: &Arc<PartitionHandle>,
-    flusher: &Flusher,
     command: &Command,
     now: TimestampMs,
 ) -> Result<(Vec<MetadataRecord>, Option<Awaited>), CommandError> {
@@ -545,31 +524,23 @@ fn plan_and_append(
     if records.is_empty() {
         return Ok((records, None));
     }
-    let awaited = append(handle, flusher, &records, now)?;
+    let awaited = append(handle, &records, now)?;
     Ok((records, Some(awaited)))
 }
 
 /// Appends records as one batch. Blocks on the disk.
 fn append(
     handle: &Arc<PartitionHandle>,
-    flusher: &Flusher,
     records: &[MetadataRecord],
     now: TimestampMs,
 ) -> Result<Awaited, CommandError> {
     let batch = log::batch_of(records, None, now)?;
-    let appended = {
-        let mut core = handle.core.blocking_lock();
-        let core = core.as_mut().ok_or(CommandError::Stopping)?;
+    let append = |core: &mut Core| -> Result<Appended, CommandError> {
         core.leads().ok_or(CommandError::NotController)?;
         core.begin_epoch().map_err(AppendFailure::Refused)?;
-        let appended = core.append(&batch.header, &batch.bytes, None, now);
-        handle.stepped(core);
-        appended?
+        Ok(core.append(&batch.header, &batch.bytes, None, now)?)
     };
-    if appended.checkpoint_due {
-        handle.checkpoint_due.store(true, Ordering::Release);
-    }
-    flusher.schedule(handle);
+    let appended = handle.with_blocking(append).ok_or(CommandError::Stopping)??;
     Ok((&appended).into())
 }
 
@@ -612,8 +583,8 @@ mod tests {
         let mut guard = Arc::clone(&shell.state).lock_owned().await;
         let first = shell.image().next_producer_id();
         let records = [MetadataRecord::ProducerIds { first, next: ProducerId(next) }];
-        let (handle, flusher, now) = (shell.handle(), Arc::clone(&shell.flusher), broker.now());
-        let appended = tokio::task::spawn_blocking(move || append(&handle, &flusher, &records, now));
+        let (handle, now) = (shell.handle(), broker.now());
+        let appended = tokio::task::spawn_blocking(move || append(&handle, &records, now));
         shell.committed(appended.await.unwrap().unwrap()).await.unwrap();
         shell.apply_committed(&mut guard, now).await.unwrap();
     }
@@ -674,6 +645,27 @@ mod tests {
                 assert_eq!(image.next_producer_id(), unreserved);
             }
         }
+        second.stop().await;
+        first.stop().await;
+    }
+
+    /// Also a node that only follows is slowed down when the disk cannot keep up.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_a_follower_writes_counts_as_dirty() {
+        let folders = [TempDir::new().unwrap(), TempDir::new().unwrap()];
+        let first = server_with(&folders[0], &[("node.id", "1"), ("cluster.listen", "127.0.0.1:0")]).await;
+        let seed = first.addresses().cluster.unwrap().to_string();
+        let own = [("node.id", "2"), ("cluster.listen", "127.0.0.1:0"), ("tailrace.cluster.seeds", &seed)];
+        let second = server_with(&folders[1], &own).await;
+        let broker = second.broker();
+        broker.controller.catch_up(broker.now()).await.unwrap();
+        let (before, end) = (broker.dirty.appended_bytes(), broker.controller.handle().reader.log_end());
+        let create = CreateTopic::with_defaults("t", TopicId([1; 16]), broker.now(), Requester::Client);
+        let (leader, now) = (&first.broker().controller, broker.now());
+        leader.execute(Command::CreateTopic(create), now).await.unwrap();
+        broker.controller.catch_up(broker.now()).await.unwrap();
+        assert!(broker.controller.handle().reader.log_end() > end, "it has taken the records over");
+        assert!(broker.dirty.appended_bytes() > before);
         second.stop().await;
         first.stop().await;
     }

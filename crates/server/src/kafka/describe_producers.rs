@@ -61,9 +61,9 @@ async fn producers(context: &Context, name: &str, index: i32) -> Result<Vec<Prod
     legal_name(name)?;
     let refuse = |code: ErrorCode| Refusal::new(code, format!("{name}-{index}: {}.", code.message()));
     let handle = replica_by_name(&context.broker.topics(), name, index).map_err(refuse)?;
-    let core = handle.core.lock().await;
-    let core = core.as_ref().ok_or_else(|| refuse(ErrorCode::NotLeaderOrFollower))?;
-    Ok(core.producers().iter().map(|(id, producer)| state(id, producer)).collect())
+    let states =
+        handle.look(|core| core.producers().iter().map(|(id, producer)| state(id, producer)).collect());
+    states.await.ok_or_else(|| refuse(ErrorCode::NotLeaderOrFollower))
 }
 
 /// The time of what came last: of a batch the largest of its records, of a marker its own.

@@ -1,17 +1,15 @@
 //! Appending a validated batch, or the marker that ends a transaction: on the event loop where that is quick, on a worker thread where the disk may block.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tailrace_records::{BatchHeader, Validated};
 use tailrace_replication::raft::ProposeError;
-use tailrace_replication::{AppendError, Appended, Partition, TransactionMarker, VerificationGuard};
+use tailrace_replication::{AppendError, Appended, TransactionMarker, VerificationGuard};
 use tailrace_types::{LeaderEpoch, TimestampMs};
 
 use crate::broker::Broker;
-use crate::disk::ServerDisk;
-use crate::partitions::handle::PartitionHandle;
+use crate::partitions::handle::{Core, PartitionHandle};
 use crate::taps::Wanted;
 
 /// Why nothing was appended.
@@ -50,7 +48,7 @@ enum What {
 }
 
 impl Entry {
-    fn append_to(&self, core: &mut Partition<ServerDisk>) -> Result<Appended, AppendFailure> {
+    fn append_to(&self, core: &mut Core) -> Result<Appended, AppendFailure> {
         let epoch = core.leads().ok_or(AppendFailure::NotLeader)?;
         if self.only_in.is_some_and(|only| only != epoch) {
             return Err(AppendFailure::NotLeader);
@@ -59,14 +57,6 @@ impl Entry {
             What::Batch { batch, guard, .. } => core.append(&batch.header, &batch.bytes, *guard, self.now)?,
             What::Marker(marker) => core.append_marker(marker, self.now)?,
         })
-    }
-
-    /// Who hears of it.
-    fn wanted(&self) -> Wanted {
-        match self.what {
-            What::Batch { wanted, .. } => wanted,
-            What::Marker(_) => Wanted::BY_NOBODY,
-        }
     }
 }
 
@@ -129,25 +119,23 @@ pub(crate) async fn append_marker(
 /// Draws the guard for a batch that would begin a transaction here, before its coordinator is asked (KIP-890).
 /// `epochs_are_bumped`: the producer's epoch is raised with each transaction.
 pub(crate) async fn begin_verification(
-    partition: &PartitionHandle,
+    partition: &Arc<PartitionHandle>,
     header: &BatchHeader,
     epochs_are_bumped: bool,
     now: TimestampMs,
 ) -> Result<VerificationGuard, AppendFailure> {
-    let mut core = partition.core.lock().await;
-    let core = core.as_mut().ok_or(AppendFailure::Gone)?;
-    Ok(core.begin_verification(header, epochs_are_bumped, now))
+    let begun = partition.with(|core| core.begin_verification(header, epochs_are_bumped, now));
+    begun.await.ok_or(AppendFailure::Gone)
 }
 
 /// The same, if the batch needs verification.
 pub(crate) async fn begin_verification_if_needed(
-    partition: &PartitionHandle,
+    partition: &Arc<PartitionHandle>,
     header: &BatchHeader,
     epochs_are_bumped: bool,
     now: TimestampMs,
 ) -> Option<VerificationGuard> {
-    let mut core = partition.core.lock().await;
-    core.as_mut()?.begin_verification_if_needed(header, epochs_are_bumped, now)
+    partition.with(|core| core.begin_verification_if_needed(header, epochs_are_bumped, now)).await.flatten()
 }
 
 async fn append_entry(
@@ -160,50 +148,8 @@ async fn append_entry(
     if may_block {
         return append_on_worker(broker, partition, entry).await;
     }
-    let mut core = partition.core.lock().await;
-    let result = append_locked(&mut core, partition, &entry);
-    pass_on(broker, partition, &entry, &result);
-    drop(core);
-    follow_up(broker, partition, &result);
-    broker.taps.wake(broker, partition, entry.wanted());
-    result
-}
-
-/// Called under the partition's lock, so that those who tap it get the log's order. A repeated batch was passed on before.
-fn pass_on(
-    broker: &Broker,
-    partition: &PartitionHandle,
-    entry: &Entry,
-    result: &Result<Appended, AppendFailure>,
-) {
-    if let Ok(appended) = result
-        && let What::Batch { batch, wanted, .. } = &entry.what
-        && appended.duplicate.is_none()
-    {
-        let to = appended.base_offset.plus(i64::from(batch.header.last_offset_delta) + 1);
-        broker.taps.appended(partition, *wanted, (appended.base_offset, to), batch.bytes.len());
-    }
-}
-
-fn follow_up(broker: &Broker, partition: &Arc<PartitionHandle>, result: &Result<Appended, AppendFailure>) {
-    match result {
-        Ok(appended) => {
-            if appended.checkpoint_due {
-                partition.checkpoint_due.store(true, Ordering::Release);
-            }
-            if appended.sync_due || appended.checkpoint_due {
-                broker.flusher.schedule(partition);
-            }
-            if partition.reader.high_watermark() >= appended.committed_at {
-                partition.watermark_moved();
-            }
-        }
-        Err(AppendFailure::Refused(AppendError::Log(error))) => {
-            tracing::error!(partition = %partition.id, %error, "the partition takes no more writes");
-            partition.stop_waiters();
-        }
-        Err(_) => {}
-    }
+    let appended = partition.with(|core| append_to(core, broker, partition, &entry));
+    appended.await.unwrap_or(Err(AppendFailure::Gone))
 }
 
 async fn append_on_worker(
@@ -212,43 +158,29 @@ async fn append_on_worker(
     entry: Entry,
 ) -> Result<Appended, AppendFailure> {
     broker.metrics.deferred_writes.inc();
-    let mut core = Arc::clone(&partition.core).lock_owned().await;
-    let (broker, partition) = (Arc::clone(broker), Arc::clone(partition));
-    let work = move || {
-        let begun = match core.as_mut() {
-            Some(core) => core.begin_epoch().map_err(AppendFailure::Refused),
-            None => Err(AppendFailure::Gone),
-        };
-        let result = begun.and_then(|()| {
-            partition.epoch_begun.store(true, Ordering::Release);
-            append_locked(&mut core, &partition, &entry)
-        });
-        pass_on(&broker, &partition, &entry, &result);
-        drop(core);
-        follow_up(&broker, &partition, &result);
-        broker.taps.wake(&broker, &partition, entry.wanted());
-        result
+    let own = (Arc::clone(broker), Arc::clone(partition));
+    let work = move |core: &mut Core| {
+        let (broker, partition) = &own;
+        core.begin_epoch().map_err(AppendFailure::Refused)?;
+        partition.epoch_begun.store(true, Ordering::Release);
+        append_to(core, broker, partition, &entry)
     };
-    // A worker that panicked has poisoned nothing but its own batch; the partition's invariants are asserted inside.
-    tokio::task::spawn_blocking(work).await.unwrap_or(Err(AppendFailure::Gone))
+    partition.with_on_worker(work).await.unwrap_or(Err(AppendFailure::Gone))
 }
 
-/// A broken invariant costs this partition, not the process: nobody may touch a core that panicked half-way.
-fn append_locked(
-    slot: &mut Option<Partition<ServerDisk>>,
-    partition: &PartitionHandle,
+/// Under the partition's lock, so that those who tap it get the log's order. A repeated batch was passed on before.
+fn append_to(
+    core: &mut Core,
+    broker: &Arc<Broker>,
+    partition: &Arc<PartitionHandle>,
     entry: &Entry,
 ) -> Result<Appended, AppendFailure> {
-    let core = slot.as_mut().ok_or(AppendFailure::Gone)?;
-    let appended = catch_unwind(AssertUnwindSafe(|| {
-        let appended = entry.append_to(core);
-        partition.stepped(core);
-        appended
-    }));
-    appended.unwrap_or_else(|_| {
-        tracing::error!(partition = %partition.id, "an append panicked: the partition is taken out of service");
-        *slot = None;
-        partition.stop_waiters();
-        Err(AppendFailure::Gone)
-    })
+    let appended = entry.append_to(core)?;
+    if let What::Batch { batch, wanted, .. } = &entry.what
+        && appended.duplicate.is_none()
+    {
+        let to = appended.base_offset.plus(i64::from(batch.header.last_offset_delta) + 1);
+        broker.taps.appended(broker, partition, *wanted, (appended.base_offset, to), batch.bytes.len());
+    }
+    Ok(appended)
 }

@@ -14,7 +14,7 @@ use crate::metrics::Metrics;
 use crate::partitions::handle::PartitionHandle;
 use crate::partitions::workers::Workers;
 
-/// The pool. Dropping it without [`Flusher::stop`] leaves the threads waiting.
+/// The pool.
 pub(crate) struct Flusher(Workers);
 
 impl Flusher {
@@ -39,26 +39,17 @@ impl Flusher {
 }
 
 /// True if another sync is due already.
-pub(crate) fn sync(partition: &PartitionHandle, metrics: &Metrics) -> bool {
+fn sync(partition: &Arc<PartitionHandle>, metrics: &Metrics) -> bool {
     let checkpoint = partition.checkpoint_due.swap(false, Ordering::AcqRel);
-    let ticket = {
-        let mut core = partition.core.blocking_lock();
-        core.as_mut().and_then(|core| core.begin_sync(checkpoint))
-    };
-    let Some(ticket) = ticket else { return false };
+    let Some(ticket) = partition.begin_sync(checkpoint) else { return false };
     let started = Instant::now();
     let result = ticket.run();
     // What the records need was synced; only the checkpoint, or the snapshot beside it, found no room.
     let is_unwritten = result.as_ref().is_err_and(LogError::is_no_space);
     metrics.synced(started.elapsed(), result.is_ok() || is_unwritten);
-    let outcome = {
-        let mut core = partition.core.blocking_lock();
-        // Deleted meanwhile: nobody waits for this sync, and its failure is no news.
-        let Some(core) = core.as_mut() else { return false };
-        let outcome = core.finish_sync(&ticket, &result, wall_clock());
-        partition.stepped(core);
-        outcome
-    };
+    let finished = partition.with_blocking(|core| core.finish_sync(&ticket, &result, wall_clock()));
+    // Deleted meanwhile: nobody waits for this sync, and its failure is no news.
+    let Some(outcome) = finished else { return false };
     let was_unwritten = partition.checkpoint_unwritten.load(Ordering::Relaxed);
     match &result {
         Ok(()) if checkpoint => partition.checkpoint_unwritten.store(false, Ordering::Relaxed),
@@ -72,10 +63,6 @@ pub(crate) fn sync(partition: &PartitionHandle, metrics: &Metrics) -> bool {
             }
         }
         Err(error) => tracing::error!(partition = %partition.id, %error, ?outcome, "a sync failed"),
-    }
-    match outcome {
-        SyncOutcome::Halted => partition.stop_waiters(),
-        SyncOutcome::Done | SyncOutcome::Again => partition.watermark_moved(),
     }
     outcome == SyncOutcome::Again
 }

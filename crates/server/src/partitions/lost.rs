@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tailrace_broker::Command;
@@ -140,11 +139,11 @@ async fn find(broker: &Arc<Broker>) -> Vec<Lost> {
 /// Looks closer only at those that are in trouble.
 async fn beyond_repair(handle: &Arc<PartitionHandle>) -> Option<Lost> {
     let replica = handle.replica()?;
-    let has_stopped = handle.halted.load(Ordering::Acquire);
+    let has_stopped = handle.is_halted();
     if !has_stopped && handle.reader.log().damaged().is_empty() {
         return None;
     }
-    let reason = handle.core.lock().await.as_mut()?.replica()?.beyond_repair()?;
+    let reason = handle.look(|core| core.as_replica()?.beyond_repair()).await??;
     let halted = has_stopped.then(|| Arc::clone(handle));
     Some(Lost { id: handle.id.clone(), group: handle.group, replica, reason, halted })
 }

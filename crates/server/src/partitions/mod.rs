@@ -21,7 +21,7 @@ pub(crate) use append::{
     begin_verification_if_needed,
 };
 pub(crate) use flusher::Flusher;
-pub(crate) use handle::{Awaited, PartitionHandle, WaitOutcome};
+pub(crate) use handle::{Awaited, Core, Ending, PartitionContext, PartitionHandle, WaitOutcome};
 pub(crate) use journal::Journal;
 pub(crate) use lost::replace_lost;
 pub(crate) use open::{OpenError, Opener, log_config, policy, with_index_built_again};

@@ -16,9 +16,9 @@ use tailrace_replication::raft::{Replica, ReplicaOptions, owner};
 use tailrace_replication::{Durability, Partition, Policy, Solo};
 use tailrace_types::{GroupId, NodeId, PartitionId, ReplicaId, TimestampMs, TopicPartition};
 
-use crate::cluster::{Links, Throttled, replica_options};
+use crate::cluster::{Throttled, replica_options};
 use crate::disk::ServerDisk;
-use crate::partitions::handle::{Offline, PartitionHandle};
+use crate::partitions::handle::{Offline, PartitionContext, PartitionHandle};
 use crate::partitions::journal::Journal;
 use crate::partitions::table::PartitionSlot;
 
@@ -30,7 +30,7 @@ const ELECTIONS_PER_TICK: usize = 100;
 pub(crate) struct Opener {
     pub(crate) store: LogStore<ServerDisk>,
     pub(crate) data_dir: PathBuf,
-    pub(crate) links: Arc<Links>,
+    pub(crate) context: PartitionContext,
     pub(crate) journal: Arc<Journal>,
     /// How many partitions are opened at the same time: the elections of as many groups are spread.
     pub(crate) crowd: usize,
@@ -122,7 +122,7 @@ impl Opener {
                     replica.spread_election(self.crowd / ELECTIONS_PER_TICK);
                 }
                 let group = GroupId { topic: topic.id, partition: id.partition };
-                let handle = PartitionHandle::new((id.clone(), group), core, Arc::clone(&self.links));
+                let handle = PartitionHandle::new((id.clone(), group), core, self.context.clone());
                 handle.set_throttled(Throttled::of(&topic.config, id.partition));
                 // The first of the founders is to lead, unless another one does already.
                 let is_first =
@@ -130,7 +130,7 @@ impl Opener {
                 handle.inbox.set_eager(is_first);
                 if let (Some(epoch), Some(own)) = (handle.leads(), topic.partition(id.partition)) {
                     let own = own.present_on(broker.node()).unwrap_or(own.founders[0]);
-                    self.links.leadership_changed(group, own, Some(epoch));
+                    self.context.links.leadership_changed(group, own, Some(epoch));
                 }
                 PartitionSlot::Online(Arc::new(handle))
             }

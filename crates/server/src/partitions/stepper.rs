@@ -1,17 +1,13 @@
 //! The stepper: a bounded pool of threads that steps replicas. A step may block on the disk, for a vote or for what is cut off.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tailrace_replication::Partition;
 use tailrace_replication::raft::{ChunkRequest, PeerMessage};
 
 use crate::broker::wall_clock;
-use crate::disk::ServerDisk;
-use crate::partitions::flusher::Flusher;
-use crate::partitions::handle::PartitionHandle;
+use crate::partitions::handle::{Core, PartitionHandle};
 use crate::partitions::inbox::Received;
 use crate::partitions::workers::Workers;
 
@@ -29,17 +25,14 @@ impl Stepper {
     ///
     /// # Errors
     /// The operating system's, if it gives no thread.
-    pub(crate) fn start(threads: usize, flusher: Arc<Flusher>) -> std::io::Result<Self> {
+    pub(crate) fn start(threads: usize) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Handle::current();
         let step = move |partition: &Arc<PartitionHandle>| {
-            let due = step(partition);
-            if due.sync {
-                flusher.schedule(partition);
+            if step(partition) && partition.inbox.begin_fetching() {
+                runtime.spawn(fetch_snapshot(Arc::clone(partition)));
             }
-            if due.fetch && partition.inbox.begin_fetching() {
-                runtime.spawn(fetch_snapshot(Arc::clone(partition), Arc::clone(&flusher)));
-            }
-            due.again
+            // It went to sleep relying on a node that was lost meanwhile.
+            partition.must_wake()
         };
         Workers::start(("step", threads), |partition| &partition.inbox.claim, step).map(Self)
     }
@@ -74,51 +67,18 @@ impl Stepper {
     }
 }
 
-/// What a step leaves to be done.
-#[derive(Clone, Copy, Debug, Default)]
-struct Due {
-    sync: bool,
-    /// The replica is too far behind, and wants segments.
-    fetch: bool,
-    /// It went to sleep relying on a node that was lost meanwhile.
-    again: bool,
-}
-
-fn step(partition: &Arc<PartitionHandle>) -> Due {
+/// True if the replica is too far behind, and wants segments.
+fn step(partition: &Arc<PartitionHandle>) -> bool {
     let received = partition.inbox.take();
-    let before = partition.reader.high_watermark();
-    let mut slot = partition.core.blocking_lock();
-    let Some(core) = slot.as_mut() else {
+    let stepped = partition.with_blocking(|core| step_core(partition, core, received));
+    if stepped.is_none() {
         partition.sleep.set_gone();
-        return Due::default();
-    };
-    let stepped = catch_unwind(AssertUnwindSafe(|| step_core(partition, core, received)));
-    let Ok((mut due, halted)) = stepped else {
-        tracing::error!(partition = %partition.id, "a replica's step panicked: it is taken out of service");
-        *slot = None;
-        drop(slot);
-        partition.stop_waiters();
-        return Due::default();
-    };
-    drop(slot);
-    if let Some(reason) = halted {
-        if !partition.halted.load(std::sync::atomic::Ordering::Acquire) {
-            tracing::error!(partition = %partition.id, %reason, "the replica has stopped");
-            partition.stop_waiters();
-        }
-    } else if partition.reader.high_watermark() > before {
-        partition.watermark_moved();
     }
-    due.again = partition.must_wake();
-    due
+    stepped.unwrap_or(false)
 }
 
-fn step_core(
-    partition: &PartitionHandle,
-    core: &mut Partition<ServerDisk>,
-    received: Received,
-) -> (Due, Option<String>) {
-    let Some(replica) = core.replica() else { return (Due::default(), None) };
+fn step_core(partition: &PartitionHandle, core: &mut Core, received: Received) -> bool {
+    let Some(replica) = core.replica() else { return false };
     let now = wall_clock();
     replica.set_voucher(partition.voucher());
     if let Some(spread_ticks) = received.wakes {
@@ -138,14 +98,11 @@ fn step_core(
     } else if received.asks {
         replica.campaign(now);
     }
-    let due = Due { sync: replica.sync_due(), fetch: replica.wanted_chunk().is_some(), again: false };
-    let outcome = (due, replica.halted().map(str::to_owned));
-    partition.stepped(core);
-    outcome
+    replica.wanted_chunk().is_some()
 }
 
 /// Fetches the snapshot that the replica wants, one chunk after the other, until it has it or wants none any more.
-async fn fetch_snapshot(partition: Arc<PartitionHandle>, flusher: Arc<Flusher>) {
+async fn fetch_snapshot(partition: Arc<PartitionHandle>) {
     tracing::info!(partition = %partition.id, "this replica is too far behind, or damaged: it fetches what it needs from another one");
     let mut failures = 0;
     while failures < CHUNK_FAILURES_MAX
@@ -155,7 +112,6 @@ async fn fetch_snapshot(partition: Arc<PartitionHandle>, flusher: Arc<Flusher>) 
             Ok(chunk) => {
                 failures = 0;
                 take_chunk(&partition, request, chunk).await;
-                flusher.schedule(&partition);
             }
             // It is asked again. In the end its leader offers another one, or another node leads.
             Err(error) => {
@@ -169,25 +125,17 @@ async fn fetch_snapshot(partition: Arc<PartitionHandle>, flusher: Arc<Flusher>) 
 }
 
 async fn wanted_chunk(partition: &PartitionHandle) -> Option<ChunkRequest> {
-    partition.core.lock().await.as_mut()?.replica()?.wanted_chunk()
+    partition.look(|core| core.as_replica()?.wanted_chunk()).await.flatten()
 }
 
-/// On a worker: what has come is written, and at the end put in place.
+/// What has come is written, and at the end put in place. With the last chunk everything up to the snapshot is committed here,
+/// perhaps without a word from the leader ever after.
 async fn take_chunk(partition: &Arc<PartitionHandle>, request: ChunkRequest, chunk: Option<Bytes>) {
-    let mut core = Arc::clone(&partition.core).lock_owned().await;
-    let partition = Arc::clone(partition);
-    let work = move || {
-        if let Some(core) = core.as_mut()
-            && let Some(replica) = core.replica()
-        {
+    partition.wrote(chunk.as_ref().map_or(0, Bytes::len));
+    let take = move |core: &mut Core| {
+        if let Some(replica) = core.replica() {
             replica.take_chunk(&request, chunk, wall_clock());
-            partition.stepped(core);
         }
-        drop(core);
-        // With the last chunk everything up to the snapshot is committed here, perhaps without a word from the leader ever after.
-        partition.watermark_moved();
     };
-    if tokio::task::spawn_blocking(work).await.is_err() {
-        tracing::error!("putting a snapshot in place panicked");
-    }
+    partition.with_on_worker(take).await;
 }

@@ -1,4 +1,5 @@
-//! Transactions that end while others wait for it: librdkafka's consumer of committed records, and live NATS subscribers.
+//! Transactions that end while others wait for it: librdkafka's consumer of committed records, and live NATS subscribers. What follows from
+//! each change of a partition.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,11 +12,12 @@ use rdkafka::consumer::{Consumer, StreamConsumer};
 use rdkafka::message::Message;
 use rdkafka::producer::{FutureProducer, FutureRecord};
 use rdkafka::{Offset, TopicPartitionList};
+use tailrace_broker::{Command, CreateTopic, Requester};
 use tailrace_records::{BatchBuilder, BatchOptions, Validated};
 use tailrace_replication::TransactionMarker;
-use tailrace_types::{ProducerEpoch, ProducerId};
+use tailrace_types::{ProducerEpoch, ProducerId, TopicId};
 
-use super::{PartitionHandle, PartitionSlot, append, append_marker};
+use super::{PartitionHandle, PartitionSlot, WaitOutcome, append, append_marker};
 use crate::broker::Broker;
 use crate::taps::Wanted;
 use crate::{Server, ServerDisk, Startup, start};
@@ -160,4 +162,49 @@ async fn nats_subscribers_hear_of_transactions_once_they_are_committed() {
     assert_eq!(heard(&mut subscriber).await, "one");
     assert_eq!(heard(&mut subscriber).await, "three", "two was aborted");
     rig.server.stop().await;
+}
+
+/// Bytes that [`DirtyPages`](crate::dirty::DirtyPages) was told of while `write` ran.
+async fn counted(broker: &Broker, write: impl Future<Output = ()>) -> u64 {
+    let before = broker.dirty.appended_bytes();
+    write.await;
+    broker.dirty.appended_bytes() - before
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_is_written_counts_as_dirty() {
+    const MARKER_BYTES: u64 = 78;
+
+    let rig = Rig::start().await;
+    let record = counted(&rig.broker, rig.append(1, "one")).await;
+    assert!(record > 61 + 3, "a batch has a header: {record}");
+    assert_eq!(counted(&rig.broker, rig.end(1, true)).await, MARKER_BYTES, "a marker");
+    let command = async {
+        let create = CreateTopic::with_defaults("u", TopicId([7; 16]), rig.broker.now(), Requester::Client);
+        rig.broker.controller.execute(Command::CreateTopic(create), rig.broker.now()).await.unwrap();
+    };
+    assert!(counted(&rig.broker, command).await > 61, "the metadata log");
+    rig.server.stop().await;
+}
+
+/// It costs this partition and nothing else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_that_panics_takes_the_partition_out_of_service() {
+    let rig = Rig::start().await;
+    let reader = rig.handle.reader.clone();
+    let waits = rig.handle.wait_stable(tailrace_types::Offset(5)).unwrap();
+    assert_eq!(rig.handle.with(|_| panic!("an invariant is broken")).await, None::<()>);
+    assert_eq!(waits.await, Ok(WaitOutcome::Halted));
+    assert!(rig.handle.is_halted());
+    assert_eq!(rig.handle.with(|_| ()).await, None, "nobody touches it any more");
+    assert!(
+        rig.broker.problems().iter().any(|problem| problem.contains("t-0")),
+        "{:?}",
+        rig.broker.problems()
+    );
+    // It is read all the same, and the server goes on.
+    assert_eq!(reader.high_watermark().get(), 1);
+    let create = CreateTopic::with_defaults("u", TopicId([7; 16]), rig.broker.now(), Requester::Client);
+    rig.broker.controller.execute(Command::CreateTopic(create), rig.broker.now()).await.unwrap();
+    assert_eq!(rig.server.stop().await, 0);
 }

@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tailrace_log::Trim;
-use tailrace_replication::{AppendError, Durability, Partition};
+use tailrace_replication::raft::Replica;
+use tailrace_replication::{AppendError, Durability};
 use tailrace_types::{GroupId, LogEnd, Offset};
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
@@ -13,10 +14,8 @@ use tokio::time::MissedTickBehavior;
 use crate::broker::Broker;
 use crate::disk::ServerDisk;
 use crate::partitions::append::AppendFailure;
-use crate::partitions::handle::PartitionHandle;
+use crate::partitions::handle::{Core, Ending, PartitionHandle};
 use crate::partitions::table::PartitionSlot;
-
-type Core = Partition<ServerDisk>;
 
 /// Time between two looks for replicas that have stopped on a full disk.
 const REVIVE_LOOK: Duration = Duration::from_secs(2);
@@ -95,22 +94,12 @@ async fn retain_all(broker: &Arc<Broker>) {
 }
 
 /// Plans a trim under the partition's lock and carries it out without.
-///
-/// The lock is never waited for on a worker thread: an append may hold it while it waits for such a thread.
 async fn trim(
     handle: &Arc<PartitionHandle>,
     plan: impl FnOnce(&mut Core) -> Result<Option<Trim<ServerDisk>>, AppendFailure> + Send + 'static,
 ) -> Result<Option<Trim<ServerDisk>>, AppendFailure> {
-    let mut core = Arc::clone(&handle.core).lock_owned().await;
-    let stepped = Arc::clone(handle);
     // On a worker: what a replica gives up of raft's log it notes durably before.
-    let planned = tokio::task::spawn_blocking(move || {
-        let core = core.as_mut().ok_or(AppendFailure::Gone)?;
-        let planned = plan(core);
-        stepped.stepped(core);
-        planned
-    });
-    let planned = planned.await.map_err(|_| AppendFailure::Gone)??;
+    let planned = handle.with_on_worker(plan).await.ok_or(AppendFailure::Gone)??;
     let Some(trim) = planned else { return Ok(None) };
     let (trim, result) = tokio::task::spawn_blocking(move || {
         let result = trim.run();
@@ -118,19 +107,11 @@ async fn trim(
     })
     .await
     .map_err(|_| AppendFailure::Gone)?;
-    if let Some(core) = handle.core.lock().await.as_mut() {
-        core.finish_trim(&trim, &result);
-    }
-    handle.watermark_moved();
+    // A full disk is passing trouble; any other failure halts the partition.
+    handle.with(|core| core.finish_trim(&trim, &result)).await;
     match result {
         Ok(()) => Ok(Some(trim)),
-        Err(error) => {
-            // A full disk is passing trouble; any other failure has halted the partition.
-            if !error.is_no_space() {
-                handle.stop_waiters();
-            }
-            Err(AppendFailure::Refused(AppendError::Log(error)))
-        }
+        Err(error) => Err(AppendFailure::Refused(AppendError::Log(error))),
     }
 }
 
@@ -143,7 +124,7 @@ async fn checkpoint_all(broker: &Arc<Broker>) {
             continue;
         }
         let strict = matches!(handle.policy().durability, Durability::Strict);
-        if strict && !handle.halted.load(Ordering::Acquire) {
+        if strict && !handle.is_halted() {
             handle.checkpointed_at.store(end.get(), Ordering::Relaxed);
             handle.checkpoint_due.store(true, Ordering::Release);
             broker.flusher.schedule(handle);
@@ -156,7 +137,7 @@ async fn flush_all(broker: &Arc<Broker>) {
     let now = broker.now();
     for handle in topics.online() {
         let relaxed = matches!(handle.policy().durability, Durability::Relaxed { flush_ms: Some(_), .. });
-        if relaxed && handle.core.lock().await.as_ref().is_some_and(|core| core.flush_ms_due(now)) {
+        if relaxed && handle.look(|core| core.flush_ms_due(now)).await.unwrap_or(false) {
             broker.flusher.schedule(handle);
         }
     }
@@ -166,21 +147,12 @@ async fn flush_all(broker: &Arc<Broker>) {
 /// known without the partition's lock: idle partitions cost a look.
 async fn close_old_segments(broker: &Arc<Broker>) {
     let now = broker.now();
-    let is_due = |handle: &&Arc<PartitionHandle>| {
-        handle.reader.log().is_closing_due(now) && !handle.halted.load(Ordering::Acquire)
-    };
+    let is_due =
+        |handle: &&Arc<PartitionHandle>| handle.reader.log().is_closing_due(now) && !handle.is_halted();
     let due: Vec<_> = broker.topics().online().filter(is_due).cloned().collect();
     for handle in due {
-        let mut core = Arc::clone(&handle.core).lock_owned().await;
         // On a worker: blocks that were reserved are given back.
-        let close = move || core.as_mut().is_some_and(|core| core.close_old_segment(now));
-        let closed = tokio::task::spawn_blocking(close).await.unwrap_or(false);
-        let end = handle.reader.log_end().get();
-        // As when an append begins a segment.
-        if closed && handle.checkpointed_at.swap(end, Ordering::Relaxed) != end {
-            handle.checkpoint_due.store(true, Ordering::Release);
-            broker.flusher.schedule(&handle);
-        }
+        handle.with_on_worker(move |core| core.close_old_segment(now)).await;
     }
 }
 
@@ -208,19 +180,15 @@ async fn revive_all(broker: &Arc<Broker>) {
     if broker.space.free_bytes().is_some_and(|free| free < REVIVE_ROOM) {
         return;
     }
-    let halted =
-        |handle: &&Arc<PartitionHandle>| handle.is_replica() && handle.halted.load(Ordering::Acquire);
+    let halted = |handle: &&Arc<PartitionHandle>| handle.is_replica() && handle.is_halted();
     let halted: Vec<_> = broker.topics().online().filter(halted).cloned().collect();
     for handle in halted {
-        let ran_out_of_room = {
-            let mut core = handle.core.lock().await;
-            core.as_mut().and_then(|core| core.replica()).is_some_and(|replica| replica.ran_out_of_room())
-        };
-        if ran_out_of_room {
+        let ran_out_of_room = |core: &Core| core.as_replica().is_some_and(Replica::ran_out_of_room);
+        if handle.look(ran_out_of_room).await.unwrap_or(false) {
             broker.controller.reopen(&handle, broker.now()).await;
         }
     }
-    if broker.controller.handle().halted.load(Ordering::Acquire) {
+    if broker.controller.handle().is_halted() {
         broker.controller.reopen_log(broker.now()).await;
     }
 }
@@ -261,9 +229,7 @@ pub(crate) async fn close_all(broker: &Arc<Broker>) -> usize {
     loop {
         while closing.len() < AT_ONCE {
             let Some(handle) = handles.pop() else { break };
-            // Not on the worker: an append may hold the lock while it waits for one.
-            let core = handle.core.lock().await.take();
-            closing.spawn_blocking(move || core.is_none_or(|core| close(&handle, core)));
+            closing.spawn(close(handle));
         }
         match closing.join_next().await {
             None => return failed,
@@ -273,11 +239,9 @@ pub(crate) async fn close_all(broker: &Arc<Broker>) -> usize {
     }
 }
 
-fn close(handle: &PartitionHandle, core: Core) -> bool {
+async fn close(handle: Arc<PartitionHandle>) -> bool {
     let end: LogEnd = handle.reader.log_end();
-    let closed = core.close();
-    handle.stop_waiters();
-    match closed {
+    match handle.close(Ending::Stopped).await {
         Ok(()) => true,
         Err(error) => {
             tracing::error!(partition = %handle.id, log_end = %end, %error, "the partition was not closed cleanly");

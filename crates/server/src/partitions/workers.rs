@@ -120,6 +120,14 @@ impl Workers {
     }
 }
 
+impl Drop for Workers {
+    /// The threads end when the queue is empty; nobody waits for that.
+    fn drop(&mut self) {
+        self.shared.lock().stopping = true;
+        self.shared.wake.notify_all();
+    }
+}
+
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)

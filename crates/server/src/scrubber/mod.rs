@@ -345,17 +345,18 @@ fn scrub(
         // What was read of it has been counted on the way, as far as it went.
         shared.lock().progress.bytes_done = before + target.bytes();
     }
-    let mut core = handle.core.blocking_lock();
-    let Some(core) = core.as_mut().filter(|core| core.halted().is_none()) else { return Ok(()) };
-    for damage in core.scrub_files()? {
+    let scrubbed = handle.with_blocking(|core| match core.halted() {
+        None => core.scrub_files(),
+        Some(_) => Ok(Vec::new()),
+    });
+    for damage in scrubbed.unwrap_or_else(|| Ok(Vec::new()))? {
         note(shared, broker, handle, &damage);
     }
     Ok(())
 }
 
-fn rebuild(handle: &PartitionHandle, target: &ScrubTarget<ServerDisk>) -> Result<(), LogError> {
-    let mut core = handle.core.blocking_lock();
-    core.as_mut().map_or(Ok(()), |core| core.repair_index(target.base_offset()))
+fn rebuild(handle: &Arc<PartitionHandle>, target: &ScrubTarget<ServerDisk>) -> Result<(), LogError> {
+    handle.with_blocking(|core| core.repair_index(target.base_offset())).unwrap_or(Ok(()))
 }
 
 fn note(shared: &Shared, broker: &Broker, handle: &PartitionHandle, damage: &Damage) {

@@ -74,8 +74,8 @@ fn recheck(broker: &Arc<Broker>) {
 }
 
 /// A read has met a damaged row. It does not wait for the scrubber, which may take days.
-fn build_again(broker: &Broker, handle: &PartitionHandle, base: Offset) {
-    let result = handle.core.blocking_lock().as_mut().map_or(Ok(()), |core| core.repair_index(base));
+fn build_again(broker: &Broker, handle: &Arc<PartitionHandle>, base: Offset) {
+    let result = handle.with_blocking(|core| core.repair_index(base)).unwrap_or(Ok(()));
     broker.metrics.repair.damages.inc();
     match result {
         Ok(()) => tracing::warn!(partition = %handle.id, segment = %base, "a damaged index was built again"),
@@ -140,13 +140,12 @@ fn may_be_given_up(handle: &PartitionHandle, range: &DamagedRange) -> bool {
 
 /// Puts batches without records in the place of what is damaged in one segment. False if that is not possible now. The partition is held
 /// only at the beginning and at the end.
-fn give_up(handle: &PartitionHandle, range: &DamagedRange) -> Result<bool, LogError> {
-    let begun = {
-        let mut core = handle.core.blocking_lock();
-        let Some(core) = core.as_mut().filter(|core| core.halted().is_none()) else { return Ok(false) };
-        core.begin_patch(range.base_offset)?
-    };
-    let Some(mut patch) = begun else { return Ok(false) };
+fn give_up(handle: &Arc<PartitionHandle>, range: &DamagedRange) -> Result<bool, LogError> {
+    let begun = handle.with_blocking(|core| match core.halted() {
+        None => core.begin_patch(range.base_offset),
+        Some(_) => Ok(None),
+    });
+    let Some(mut patch) = begun.transpose()?.flatten() else { return Ok(false) };
     let given_up = match fill(handle, &mut patch) {
         Ok(Some(given_up)) => given_up,
         not_filled => {
@@ -155,17 +154,13 @@ fn give_up(handle: &PartitionHandle, range: &DamagedRange) -> Result<bool, LogEr
         }
     };
     let rewritten = patch.finish()?;
-    let installed = {
-        let mut core = handle.core.blocking_lock();
-        let Some(core) = core.as_mut() else { return Ok(false) };
-        core.install_compacted(rewritten)
+    let Some(installed) = handle.with_blocking(|core| core.install_compacted(rewritten)) else {
+        return Ok(false);
     };
     match installed {
         Ok(Ok(trim)) => {
             let result = trim.run();
-            if let Some(core) = handle.core.blocking_lock().as_mut() {
-                core.finish_trim(&trim, &result);
-            }
+            handle.with_blocking(|core| core.finish_trim(&trim, &result));
             given_up.iter().for_each(|given_up| tell(handle, given_up));
             result.map(|()| true)
         }

@@ -144,10 +144,12 @@ impl Taps {
         Wanted(bits.sum())
     }
 
-    /// Notes that `bytes` with the offsets from `from` to before `to` were appended. To be called under the partition's lock.
+    /// Notes that `bytes` with the offsets from `from` to before `to` were appended, and sees to it that they are read. To be called under
+    /// the partition's lock.
     pub(crate) fn appended(
         &self,
-        partition: &PartitionHandle,
+        broker: &Arc<Broker>,
+        partition: &Arc<PartitionHandle>,
         wanted: Wanted,
         (from, to): (Offset, Offset),
         bytes: usize,
@@ -159,13 +161,7 @@ impl Taps {
             if skipped > 0 {
                 sink.skipped(skipped);
             }
-        }
-    }
-
-    /// Sees to it that what was noted is read. To be called behind [`Taps::appended`], without the partition's lock.
-    pub(crate) fn wake(&self, broker: &Arc<Broker>, partition: &Arc<PartitionHandle>, wanted: Wanted) {
-        for number in wanted.numbers() {
-            if self.queue(partition, number).begin() {
+            if queue.begin() {
                 tokio::spawn(reader::run(Arc::clone(broker), Arc::clone(partition), number));
             }
         }

@@ -74,7 +74,6 @@ pub(super) async fn append_to_partition(
     if appended.duplicate.is_none() {
         broker.metrics.records_produced.inc_by(records.into());
         broker.metrics.bytes_produced.inc_by(bytes);
-        broker.dirty.appended(bytes);
     }
     let append_time = if topic.log_append_time { now } else { TimestampMs::NONE };
     let append_time = appended.duplicate.map_or(append_time, |original| original.timestamp);

@@ -92,7 +92,7 @@ impl Transaction {
     pub(super) async fn enter_partition(
         &self,
         context: &Context,
-        handle: &PartitionHandle,
+        handle: &Arc<PartitionHandle>,
         header: &BatchHeader,
         now: TimestampMs,
     ) -> Result<Option<VerificationGuard>, Refusal> {

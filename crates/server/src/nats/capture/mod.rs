@@ -218,7 +218,6 @@ async fn store(
     // Subscribers had it when it was published.
     let wanted = broker.taps.wanted(topic, Some(NAME));
     let appended = append(broker, handle, Validated { header, bytes }, now, wanted).await?;
-    broker.dirty.appended(size);
     Ok((appended, size))
 }
 

@@ -64,17 +64,11 @@ async fn append_all(
             Ok(header) => header,
             Err(reason) => return (all, Some(Ended::Refused(reason))),
         };
-        let size = bytes.len() as u64;
         // Subscribers had it when it was published.
         let wanted = broker.taps.wanted(topic, Some(NAME));
         let done = append(broker, handle, Validated { header, bytes }, broker.now(), wanted).await;
         match done {
-            Ok(appended) => {
-                if appended.duplicate.is_none() {
-                    broker.dirty.appended(size);
-                }
-                all.push(appended);
-            }
+            Ok(appended) => all.push(appended),
             Err(AppendFailure::Refused(AppendError::Producer(error))) => {
                 return (all, Some(Ended::Refused(error.to_string())));
             }
