@@ -17,7 +17,6 @@ mod collector;
 mod connection;
 mod controller;
 mod coordinators;
-mod damaged;
 mod dirty;
 mod disk;
 mod group_collector;

@@ -49,6 +49,14 @@ def producers_without_records(name, arguments, kafka, tailrace):
     return name == "describe_producers" and kafka == [0, []] and tailrace[0] == 0
 
 
+@known("the time of what a producer wrote outside, behind a transaction", "docs/kafka.md: tailrace tells the marker's")
+def time_behind_a_transaction(name, arguments, kafka, tailrace):
+    if name != "describe_producers" or kafka[0] or tailrace[0] or len(kafka[1]) != len(tailrace[1]):
+        return False
+    differing = [(one, other) for one, other in zip(kafka[1], tailrace[1]) if one != other]
+    return all(beside(one, other, 2) and (one[2], other[2], one[4]) == ("given", "clock", -1) for one, other in differing)
+
+
 @known("the newest time of records that were deleted", "docs/kafka.md: Kafka may name an offset below the log start")
 def time_of_deleted_records(name, arguments, kafka, tailrace):
     if name != "list_offsets" or arguments["timestamp"] != -3 or [*kafka[::2]] != [*tailrace[::2]] or kafka[0]:

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use tailrace_broker::coordinator::{Coordinator, Replayed, TransactionalProducer};
-use tailrace_log::{DamagedRange, LogError};
+use tailrace_log::DamagedRange;
 use tailrace_records::{
     BatchError, BatchHeader, ControlError, DecodedBatch, EndTransactionMarker, split_batches,
 };
 use tailrace_types::Offset;
 
-use crate::damaged;
-use crate::partitions::PartitionHandle;
+use crate::partitions::{Isolation, PartitionHandle, ReadFailure, ReadTerms};
 
 /// Bytes that are read at a time, unless a batch is larger.
 const PIECE_BYTES: u64 = 1024 * 1024;
@@ -22,7 +21,8 @@ const LOGGED_MAX: u64 = 10;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReplayFailure {
     #[error(transparent)]
-    Log(#[from] LogError),
+    Read(ReadFailure),
+    /// Nothing is passed over: a group would go back to an older position, or to none, and a transaction be decided twice.
     #[error(
         "{0}; what it coordinates is out of service until this is mended from another replica, or `tailrace log repair` has restored or \
          removed it"
@@ -36,6 +36,15 @@ pub(super) enum ReplayFailure {
     BadBatch(Offset, BatchError),
     #[error(transparent)]
     Control(#[from] ControlError),
+}
+
+impl From<ReadFailure> for ReplayFailure {
+    fn from(failure: ReadFailure) -> Self {
+        match failure {
+            ReadFailure::Damaged(range) => Self::Damaged(range),
+            failure => Self::Read(failure),
+        }
+    }
 }
 
 impl ReplayFailure {
@@ -58,15 +67,13 @@ pub(super) fn replay<C: Coordinator>(
     handle: &Arc<PartitionHandle>,
     decompressed_bytes_max: usize,
 ) -> Result<ReplayReport, ReplayFailure> {
-    let log = handle.reader.log();
-    let mut report = ReplayReport { end: handle.reader.log_end().offset(), ..ReplayReport::default() };
-    let mut at = handle.reader.log_start();
+    let bounds = handle.bounds();
+    let mut report = ReplayReport { end: bounds.log_end, ..ReplayReport::default() };
+    let mut at = bounds.log_start;
     while at < report.end {
-        let Some(slice) =
-            log.read(at, report.end, PIECE_BYTES, true).map_err(|error| failed(handle, at, error))?
-        else {
-            break;
-        };
+        let terms = ReadTerms::new(at, Isolation::LogEnd, PIECE_BYTES);
+        let read = handle.read(&ReadTerms { upto: Some(report.end), ..terms })?;
+        let Some(slice) = read.slice else { break };
         let bytes = slice.read()?;
         for batch in split_batches(&bytes) {
             let (header, batch) = batch?;
@@ -76,14 +83,6 @@ pub(super) fn replay<C: Coordinator>(
         at = slice.next_offset;
     }
     Ok(report)
-}
-
-/// Nothing is passed over: a group would go back to an older position, or to none, and a transaction be decided twice.
-fn failed(handle: &PartitionHandle, at: Offset, error: LogError) -> ReplayFailure {
-    match damaged::met(handle, at, &error) {
-        Some(range) => ReplayFailure::Damaged(range),
-        None => error.into(),
-    }
 }
 
 fn replay_batch<C: Coordinator>(

@@ -7,10 +7,11 @@ use tailrace_kafka_wire::ErrorCode;
 use tailrace_log::LogError;
 use tailrace_records::BatchError;
 use tailrace_replication::{AppendError, ProducerError};
+use tailrace_types::LeaderEpoch;
 
 use crate::controller::CommandError;
 use crate::coordinators::CoordinatorFailure;
-use crate::partitions::AppendFailure;
+use crate::partitions::{AppendFailure, EpochMismatch, ReadFailure};
 use crate::share::state::StateFailure;
 use crate::share::{AcknowledgeFailure, SessionFailure, ShareFailure};
 
@@ -97,6 +98,28 @@ pub(crate) fn log_code(error: &LogError) -> ErrorCode {
     }
 }
 
+/// Why nothing was read.
+pub(crate) fn read_code(failure: &ReadFailure) -> ErrorCode {
+    match failure {
+        ReadFailure::OutOfRange => ErrorCode::OffsetOutOfRange,
+        ReadFailure::BeingExchanged | ReadFailure::Damaged(_) => ErrorCode::KafkaStorageError,
+        ReadFailure::Log(error) => log_code(error),
+    }
+}
+
+/// The epoch that a client believes in; negative if it does in none.
+pub(crate) fn claimed_epoch(claimed: i32) -> Option<LeaderEpoch> {
+    (claimed >= 0).then_some(LeaderEpoch(claimed))
+}
+
+/// It is not the partition's.
+pub(crate) fn epoch_code(mismatch: EpochMismatch) -> ErrorCode {
+    match mismatch {
+        EpochMismatch::Fenced => ErrorCode::FencedLeaderEpoch,
+        EpochMismatch::Unknown => ErrorCode::UnknownLeaderEpoch,
+    }
+}
+
 /// Why records could not be deleted, and other changes of one partition.
 pub(crate) fn failure_code(failure: &AppendFailure) -> ErrorCode {
     match failure {
@@ -125,7 +148,7 @@ pub(crate) fn share_code(failure: &ShareFailure) -> ErrorCode {
         ShareFailure::Offline | ShareFailure::Disk(_) => ErrorCode::KafkaStorageError,
         ShareFailure::NoState | ShareFailure::Internal => ErrorCode::UnknownServerError,
         ShareFailure::State(failure) => share_state_code(failure),
-        ShareFailure::Log(error) => log_code(error),
+        ShareFailure::Read(failure) => read_code(failure),
     }
 }
 

@@ -14,7 +14,7 @@ use tailrace_kafka_wire::messages::fetch_response::{
     PartitionData,
 };
 use tailrace_kafka_wire::{ErrorCode, Reader, Records};
-use tailrace_log::{Extent, LogError, LogSlice};
+use tailrace_log::{Extent, LogSlice};
 use tailrace_replication::AbortedTransaction;
 use tailrace_types::{LeaderEpoch, NodeId, Offset};
 use tokio::sync::Notify;
@@ -22,13 +22,14 @@ use tokio::time::Instant;
 
 use crate::broker::Broker;
 use crate::connection::Closed;
-use crate::damaged;
 use crate::disk::ServerDisk;
-use crate::kafka::errors::log_code;
+use crate::kafka::errors::{claimed_epoch, epoch_code, read_code};
 use crate::kafka::fetch_session::{Admission, FetchTurn, TopicKey, Wanted};
 use crate::kafka::{Context, Decided, carry_on_aside, decode, leader_hints, nearby};
 use crate::outbox::ReplyPart;
-use crate::partitions::{PartitionHandle, PartitionSlot, TopicTable};
+use crate::partitions::{
+    Bounds, Isolation, PartitionHandle, PartitionSlot, ReadFailure, ReadOutcome, ReadTerms, TopicTable,
+};
 
 /// `isolation_level` of a consumer that must not see undecided transactions.
 pub(crate) const READ_COMMITTED: i8 = 1;
@@ -49,9 +50,7 @@ const WAIT_MAX: Duration = Duration::from_secs(300);
 /// What a look at one partition found.
 pub(crate) struct Found {
     pub(crate) error: ErrorCode,
-    pub(crate) high_watermark: i64,
-    pub(crate) last_stable_offset: i64,
-    pub(crate) log_start: i64,
+    pub(crate) bounds: Option<Bounds>,
     diverging: Option<(LeaderEpoch, Offset)>,
     /// A replica that is nearer to the consumer: it had better read there, and gets nothing here.
     preferred: Option<NodeId>,
@@ -68,9 +67,7 @@ impl Found {
     fn error(error: ErrorCode) -> Self {
         Self {
             error,
-            high_watermark: -1,
-            last_stable_offset: -1,
-            log_start: -1,
+            bounds: None,
             diverging: None,
             preferred: None,
             slice: None,
@@ -78,6 +75,17 @@ impl Found {
             aborted: Vec::new(),
             damaged_end: None,
         }
+    }
+
+    fn read(outcome: ReadOutcome) -> Self {
+        let ReadOutcome { bounds, slice, aborted, has_more, diverging } = outcome;
+        let bounds = Some(bounds);
+        Self { bounds, slice, aborted, has_more, diverging, ..Self::error(ErrorCode::None) }
+    }
+
+    /// A mark, or -1 where none is told.
+    pub(crate) fn mark(&self, of: impl Fn(&Bounds) -> Offset) -> i64 {
+        self.bounds.as_ref().map_or(-1, |bounds| of(bounds).get())
     }
 
     /// True if an incremental answer must name the partition whatever was sent before.
@@ -251,94 +259,30 @@ fn look_at(
     (left, at_least_one): (u64, bool),
     committed_only: bool,
 ) -> Found {
-    let reader = &handle.reader;
-    if let Some(code) = epoch_mismatch(want.current_epoch, reader.epoch()) {
-        return Found::error(code);
+    if let Err(mismatch) = handle.check_epoch(claimed_epoch(want.current_epoch)) {
+        return Found::error(epoch_code(mismatch));
     }
-    // The order matters: the log start may move up to the high watermark, never beyond one read later. So may the last
-    // stable offset.
-    let log_start = reader.log_start();
-    let last_stable_offset = reader.last_stable_offset();
-    let high_watermark = reader.high_watermark().offset();
-    let mut found = Found {
-        error: ErrorCode::None,
-        high_watermark: high_watermark.get(),
-        last_stable_offset: last_stable_offset.get(),
-        log_start: log_start.get(),
-        diverging: None,
-        preferred: None,
-        slice: None,
-        has_more: false,
-        aborted: Vec::new(),
-        damaged_end: None,
+    let terms = ReadTerms {
+        from: Offset(want.fetch_offset),
+        isolation: Isolation::of(committed_only),
+        upto: None,
+        bytes_max: left.min(want.bytes_max),
+        at_least_one,
+        last_fetched_epoch: claimed_epoch(want.last_fetched_epoch),
     };
-    let from = Offset(want.fetch_offset);
-    if want.last_fetched_epoch >= 0 {
-        found.diverging = diverging(handle, LeaderEpoch(want.last_fetched_epoch), from);
-        if found.diverging.is_some() {
-            return found;
-        }
-    }
-    // What lies beyond a follower's end, its leader may have.
-    let is_beyond = from > reader.log_end().offset() && handle.leads().is_some();
-    if from < log_start || is_beyond {
-        return Found::error(ErrorCode::OffsetOutOfRange);
-    }
-    let upto = if committed_only { last_stable_offset } else { high_watermark };
-    let bytes = left.min(want.bytes_max);
-    if from >= upto || (bytes == 0 && !at_least_one) {
-        return found;
-    }
-    let read = if committed_only {
-        reader.read_committed(from, upto, bytes, at_least_one)
-    } else {
-        reader.log().read(from, upto, bytes, at_least_one).map(|slice| slice.map(|slice| (slice, Vec::new())))
-    };
-    match read {
-        Ok(read) => {
-            found.has_more = read.as_ref().is_some_and(|(slice, _)| slice.next_offset < upto);
-            (found.slice, found.aborted) = read.map_or_else(Default::default, |(s, a)| (Some(s), a));
-        }
-        Err(error) => return unread(topics, handle, (from, upto), &error),
-    }
-    found
+    handle.read(&terms).map_or_else(|failure| unread(topics, handle, &terms, &failure), Found::read)
 }
 
 /// What a client is told whose read failed. Clients try KAFKA_STORAGE_ERROR again without a word, which is right as long as another replica may
 /// have the records; of CORRUPT_MESSAGE they tell the application, which can go on behind it.
-fn unread(
-    topics: &TopicTable,
-    handle: &PartitionHandle,
-    (from, upto): (Offset, Offset),
-    error: &LogError,
-) -> Found {
-    if let Some(range) = damaged::met_for_good(topics, handle, from, error) {
-        let damaged_end = Some(range.end_offset.min(upto));
-        return Found { damaged_end, ..Found::error(ErrorCode::CorruptMessage) };
+fn unread(topics: &TopicTable, handle: &PartitionHandle, terms: &ReadTerms, failure: &ReadFailure) -> Found {
+    match failure {
+        ReadFailure::Damaged(range) if topics.has_lost(handle, range) => {
+            let damaged_end = Some(range.end_offset.min(handle.bounds().end(terms.isolation)));
+            Found { damaged_end, ..Found::error(ErrorCode::CorruptMessage) }
+        }
+        failure => Found::error(read_code(failure)),
     }
-    // What is known to be damaged was named when it was found, and is in `/healthz`.
-    if !matches!(error, LogError::OutOfRange { .. } | LogError::BeingExchanged)
-        && damaged::met(handle, from, error).is_none()
-    {
-        tracing::error!(partition = %handle.id, offset = %from, %error, "reading failed");
-    }
-    Found::error(log_code(error))
-}
-
-/// Compares the epoch that a client believes in with the real one (KIP-320).
-pub(crate) fn epoch_mismatch(claimed: i32, current: LeaderEpoch) -> Option<ErrorCode> {
-    match claimed {
-        ..0 => None,
-        claimed if claimed < current.get() => Some(ErrorCode::FencedLeaderEpoch),
-        claimed if claimed > current.get() => Some(ErrorCode::UnknownLeaderEpoch),
-        _ => None,
-    }
-}
-
-/// The client's log and ours have parted if ours ended that epoch before the client's position (KIP-595).
-fn diverging(handle: &PartitionHandle, epoch: LeaderEpoch, from: Offset) -> Option<(LeaderEpoch, Offset)> {
-    let end = handle.reader.log().epoch_end(epoch, handle.reader.log_end().offset())?;
-    (end.0 < epoch || end.1 < from).then_some(end)
 }
 
 /// Builds the answer, leaving out what an incremental session has been told before.
@@ -387,9 +331,9 @@ fn partition_data(
     let mut data = PartitionData {
         partition_index: want.partition,
         error_code: found.error.code(),
-        high_watermark: found.high_watermark,
-        last_stable_offset: found.last_stable_offset,
-        log_start_offset: found.log_start,
+        high_watermark: found.mark(|bounds| bounds.high_watermark),
+        last_stable_offset: found.mark(|bounds| bounds.last_stable_offset),
+        log_start_offset: found.mark(|bounds| bounds.log_start),
         aborted_transactions: terms.committed_only.then(|| found.aborted.iter().map(aborted).collect()),
         preferred_read_replica: found.preferred.map_or(-1, NodeId::get),
         // librdkafka takes a null field for an error.

@@ -310,9 +310,9 @@ impl Session {
         let mut named = Vec::with_capacity(found.len());
         for (want, found) in wanted.iter().zip(found) {
             let said = Said {
-                high_watermark: found.high_watermark,
-                last_stable_offset: found.last_stable_offset,
-                log_start: found.log_start,
+                high_watermark: found.mark(|bounds| bounds.high_watermark),
+                last_stable_offset: found.mark(|bounds| bounds.last_stable_offset),
+                log_start: found.mark(|bounds| bounds.log_start),
             };
             any_data |= found.has_data();
             let remembered = self.partitions.get_mut(&want.key());

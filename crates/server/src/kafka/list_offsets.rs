@@ -14,10 +14,10 @@ use tailrace_types::{LeaderEpoch, Offset, TimestampMs};
 
 use crate::kafka::Context;
 use crate::kafka::epochs::epoch_at;
-use crate::kafka::errors::log_code;
-use crate::kafka::fetch::{READ_COMMITTED, epoch_mismatch};
+use crate::kafka::errors::{claimed_epoch, epoch_code, log_code};
+use crate::kafka::fetch::READ_COMMITTED;
 use crate::kafka::lookup::online_by_name;
-use crate::partitions::{PartitionHandle, TopicTable};
+use crate::partitions::{Isolation, PartitionHandle, TopicTable};
 
 /// First version whose answers carry leader epochs.
 const EPOCHS_FROM: i16 = 4;
@@ -128,14 +128,13 @@ fn look(
     let wanted = Wanted::from_timestamp(partition.timestamp, version).ok_or(ErrorCode::UnsupportedVersion)?;
     let handle = online_by_name(table, topic, partition.partition_index)?;
     let reader = &handle.reader;
-    if let Some(code) = epoch_mismatch(partition.current_leader_epoch, reader.epoch()) {
-        return Err(code);
-    }
-    let upto = if committed_only { reader.last_stable_offset() } else { reader.high_watermark().offset() };
+    handle.check_epoch(claimed_epoch(partition.current_leader_epoch)).map_err(epoch_code)?;
+    let bounds = handle.bounds();
+    let upto = bounds.end(Isolation::of(committed_only));
     Ok(match wanted {
         Wanted::Latest => Look::Found((upto, TimestampMs::NONE, epoch_at(reader, upto))),
         Wanted::Earliest => {
-            let start = reader.log_start();
+            let start = bounds.log_start;
             Look::Found((start, TimestampMs::NONE, epoch_at(reader, start)))
         }
         Wanted::Tiered => Look::Nothing,

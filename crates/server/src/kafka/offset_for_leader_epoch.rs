@@ -13,7 +13,7 @@ use tailrace_types::{LeaderEpoch, Offset};
 
 use crate::kafka::Context;
 use crate::kafka::epochs::epoch_end;
-use crate::kafka::fetch::epoch_mismatch;
+use crate::kafka::errors::{claimed_epoch, epoch_code};
 use crate::kafka::lookup::online_by_name;
 use crate::partitions::TopicTable;
 
@@ -51,8 +51,6 @@ fn look(
     wanted: &OffsetForLeaderPartition,
 ) -> Result<Option<(LeaderEpoch, Offset)>, ErrorCode> {
     let handle = online_by_name(table, topic, wanted.partition)?;
-    if let Some(code) = epoch_mismatch(wanted.current_leader_epoch, handle.reader.epoch()) {
-        return Err(code);
-    }
+    handle.check_epoch(claimed_epoch(wanted.current_leader_epoch)).map_err(epoch_code)?;
     Ok(epoch_end(&handle.reader, LeaderEpoch(wanted.leader_epoch)))
 }

@@ -7,6 +7,7 @@ mod inbox;
 mod journal;
 mod lost;
 mod open;
+mod read;
 mod sleep;
 mod stepper;
 mod table;
@@ -25,6 +26,7 @@ pub(crate) use handle::{Awaited, Core, Ending, PartitionContext, PartitionHandle
 pub(crate) use journal::Journal;
 pub(crate) use lost::replace_lost;
 pub(crate) use open::{OpenError, Opener, log_config, policy, with_index_built_again};
+pub(crate) use read::{Bounds, EpochMismatch, Isolation, ReadFailure, ReadOutcome, ReadTerms};
 pub(crate) use stepper::Stepper;
 pub(crate) use table::{FollowsTopics, PartitionSlot, Topic, TopicTable};
 pub(crate) use ticker::tick;

@@ -2,10 +2,10 @@
 
 use std::io;
 
-use tailrace_log::LogError;
 use thiserror::Error;
 
 use super::state::StateFailure;
+use crate::partitions::ReadFailure;
 
 /// Why records of a share-partition cannot be handed out now.
 #[derive(Debug, Error)]
@@ -30,7 +30,7 @@ pub(crate) enum ShareFailure {
     State(#[from] StateFailure),
     /// The log cannot be read.
     #[error(transparent)]
-    Log(#[from] LogError),
+    Read(#[from] ReadFailure),
     /// A segment's batches cannot be looked at.
     #[error(transparent)]
     Disk(#[from] io::Error),

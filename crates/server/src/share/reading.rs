@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 
 use tailrace_broker::share::{AcquireTerms, AcquiredBatch, Fetched, FetchedBatch};
-use tailrace_log::{DamagedRange, Extent, LogError};
+use tailrace_log::{DamagedRange, Extent};
 use tailrace_records::{BatchHeader, HEADER_BYTES};
 use tailrace_replication::AbortedTransaction;
 use tailrace_types::Offset;
@@ -16,8 +16,8 @@ use super::failure::ShareFailure;
 use super::live::LivePartition;
 use super::settings::GroupSettings;
 use crate::broker::Broker;
-use crate::damaged;
 use crate::disk::ServerDisk;
+use crate::partitions::{Isolation, ReadFailure, ReadOutcome, ReadTerms};
 use crate::residency;
 
 /// Bytes of one partition that are looked at for one fetch. A larger first batch is taken as a whole.
@@ -71,29 +71,19 @@ pub(crate) async fn acquire(
 ) -> Result<Option<Acquisition>, ShareFailure> {
     for _ in 0..TRIES {
         let Some(plan) = plan(live, settings, terms)? else { return Ok(None) };
-        let reader = &live.handle.reader;
-        let upto = end_for(live, settings);
-        if plan.from >= upto {
-            return Ok(None);
-        }
-        let bytes_max = bytes_max.min(BYTES_MAX);
-        let read = if settings.committed_only {
-            reader.read_committed(plan.from, upto, bytes_max, true)
-        } else {
-            let read = reader.log().read(plan.from, upto, bytes_max, true);
-            read.map(|slice| slice.map(|slice| (slice, Vec::new())))
-        };
-        let (slice, aborted) = match read {
-            Ok(Some(read)) => read,
-            Ok(None) | Err(LogError::BeingExchanged) => return Ok(None),
+        let isolation = Isolation::of(settings.committed_only);
+        let terms_of_read = ReadTerms::new(plan.from, isolation, bytes_max.min(BYTES_MAX));
+        let (slice, aborted) = match live.handle.read(&terms_of_read) {
+            Ok(ReadOutcome { slice: Some(slice), aborted, .. }) => (slice, aborted),
+            Ok(_) | Err(ReadFailure::BeingExchanged) => return Ok(None),
             // The log start has moved: the next look begins there.
-            Err(LogError::OutOfRange { .. }) => continue,
-            Err(error) => {
-                let range = damaged::met_for_good(&broker.topics(), &live.handle, plan.from, &error);
-                let Some(range) = range else { return Err(refused(live, plan.from, error)) };
+            Err(ReadFailure::OutOfRange) => continue,
+            Err(ReadFailure::Damaged(range)) if broker.topics().has_lost(&live.handle, &range) => {
+                let upto = live.handle.bounds().end(isolation);
                 pass_over(broker, live, settings, terms, (&plan, upto), &range)?;
                 continue;
             }
+            Err(failure) => return Err(failure.into()),
         };
         let scanned = scan(slice.extent, aborted, plan.enough).await.map_err(|error| {
             tracing::error!(share_partition = %live.key, %error, "reading failed");
@@ -107,15 +97,6 @@ pub(crate) async fn acquire(
         }
     }
     Ok(None)
-}
-
-/// Why a read failed that may succeed later.
-fn refused(live: &LivePartition, from: Offset, error: LogError) -> ShareFailure {
-    // What is known to be damaged was named when it was found.
-    if damaged::met(&live.handle, from, &error).is_none() {
-        tracing::error!(share_partition = %live.key, %error, "reading failed");
-    }
-    ShareFailure::Log(error)
 }
 
 /// Passes over records that are damaged for good, as over those of an aborted transaction: the group would never come behind them.
@@ -144,13 +125,12 @@ pub(crate) fn acquirable_bytes(
     settings: &GroupSettings,
     enough: u64,
 ) -> Result<u64, ShareFailure> {
-    let reader = &live.handle.reader;
-    let log_start = reader.log_start();
+    let bounds = live.handle.bounds();
     let acquirable = live.with_core(|core| {
-        core.log_start_moved(log_start);
+        core.log_start_moved(bounds.log_start);
         core.acquirable(&settings.terms)
     });
-    let upto = end_for(live, settings);
+    let upto = bounds.end(Isolation::of(settings.committed_only));
     let (mut bytes, mut next) = (0, Offset(0));
     for (number, (first, end)) in acquirable.ok_or(ShareFailure::NotLeader)?.into_iter().enumerate() {
         if number == RUNS_MAX {
@@ -160,11 +140,13 @@ pub(crate) fn acquirable_bytes(
         let end = end.min(upto);
         while next < end && bytes < enough {
             // Whole batches up to the end of the run; then the one that goes beyond it, alone.
-            let read = |upto, bytes_max| reader.log().read(next, upto, bytes_max, true);
-            let within = read(end, enough - bytes).transpose();
-            let slice = match within.or_else(|| read(upto, 0).transpose()) {
-                Some(slice) => slice?,
-                None => return Ok(bytes),
+            let read = |upto, bytes_max| {
+                let terms = ReadTerms::new(next, Isolation::HighWatermark, bytes_max);
+                live.handle.read(&ReadTerms { upto: Some(upto), ..terms }).map(|outcome| outcome.slice)
+            };
+            let within = read(end, enough - bytes)?;
+            let Some(slice) = within.map_or_else(|| read(upto, 0), |slice| Ok(Some(slice)))? else {
+                return Ok(bytes);
             };
             if slice.base_offset >= end {
                 break;
@@ -174,12 +156,6 @@ pub(crate) fn acquirable_bytes(
         }
     }
     Ok(bytes)
-}
-
-/// What lies from here on is not for this group yet.
-fn end_for(live: &LivePartition, settings: &GroupSettings) -> Offset {
-    let reader = &live.handle.reader;
-    if settings.committed_only { reader.last_stable_offset() } else { reader.high_watermark().offset() }
 }
 
 fn plan(

@@ -8,7 +8,7 @@ use tailrace_types::{Offset, TimestampMs};
 use super::failure::ShareFailure;
 use super::settings::GroupSettings;
 use crate::broker::Broker;
-use crate::partitions::PartitionHandle;
+use crate::partitions::{PartitionHandle, ReadFailure};
 
 /// The offset that the setting stands for now.
 pub(super) async fn first_offset(
@@ -28,7 +28,7 @@ pub(super) async fn first_offset(
             let found = tokio::task::spawn_blocking(look).await.map_err(|_| ShareFailure::Internal)?;
             let found = found.map_err(|error| {
                 tracing::error!(partition = %handle.id, %error, "looking up an offset by time failed");
-                ShareFailure::Log(error)
+                ShareFailure::from(ReadFailure::Log(error))
             })?;
             Ok(found.map_or(latest, |(offset, ..)| offset))
         }

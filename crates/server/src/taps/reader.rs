@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tailrace_log::{DamagedRange, LogError};
+use tailrace_log::DamagedRange;
 use tailrace_types::Offset;
 
 use super::{Committed, NotTaken, Sink, TapRange};
 use crate::broker::Broker;
-use crate::damaged;
-use crate::partitions::{PartitionHandle, WaitOutcome};
+use crate::partitions::{Isolation, PartitionHandle, ReadFailure, ReadOutcome, ReadTerms, WaitOutcome};
 use crate::residency::is_resident;
 
 /// Bytes read from a log at a time; at least one batch.
@@ -29,7 +28,7 @@ const EXCHANGE_MAX: Duration = Duration::from_secs(10);
 enum Skipped {
     /// The partition was deleted, or takes no writes any more, or the server is stopping.
     Gone,
-    Log(LogError),
+    Unread(ReadFailure),
     Disk(std::io::Error),
     NotTaken(NotTaken),
 }
@@ -81,20 +80,17 @@ async fn deliver(
         // What retention has deleted meanwhile is gone.
         at = at.max(partition.reader.log_start());
         let read = match read(partition, at, upto).await {
-            Err(Skipped::Log(LogError::BeingExchanged)) if exchanged_until > Instant::now() => {
+            Err(Skipped::Unread(ReadFailure::BeingExchanged)) if exchanged_until > Instant::now() => {
                 tokio::time::sleep(EXCHANGE_PAUSE).await;
                 continue;
             }
-            Err(Skipped::Log(error)) => match damaged::met(partition, at, &error) {
-                // Nothing is held up until it is mended: what comes late is not live.
-                Some(range) => {
-                    let next = range.end_offset.min(upto).max(at.plus(1));
-                    skip_damaged(&*tap.sink, partition, (at, next), &range);
-                    at = next;
-                    continue;
-                }
-                None => return Err(Skipped::Log(error)),
-            },
+            // Nothing is held up until it is mended: what comes late is not live.
+            Err(Skipped::Unread(ReadFailure::Damaged(range))) => {
+                let next = range.end_offset.min(upto).max(at.plus(1));
+                skip_damaged(&*tap.sink, partition, (at, next), &range);
+                at = next;
+                continue;
+            }
             read => read?,
         };
         match read {
@@ -126,8 +122,11 @@ async fn read(
     at: Offset,
     to: Offset,
 ) -> Result<Option<(Committed, Offset)>, Skipped> {
-    let slice = partition.reader.read_committed(at, to, PIECE_BYTES, true).map_err(Skipped::Log)?;
-    let Some((slice, aborted)) = slice else { return Ok(None) };
+    let terms = ReadTerms { upto: Some(to), ..ReadTerms::new(at, Isolation::TxnCommitted, PIECE_BYTES) };
+    let ReadOutcome { slice: Some(slice), aborted, .. } = partition.read(&terms).map_err(Skipped::Unread)?
+    else {
+        return Ok(None);
+    };
     let next = slice.next_offset;
     let quick = slice.extent.bytes() <= READ_INLINE_BYTES && is_resident(&slice.extent);
     let bytes: std::io::Result<Bytes> = if quick {
