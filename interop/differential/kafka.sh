@@ -17,7 +17,8 @@ fi
 # One partition of offsets, as server.sh gives Kafka: groups that share it share their place in transactions.
 export TAILRACE_ARGS="--set offsets.topic.num.partitions=1 ${TAILRACE_ARGS:-}"
 # Members are silent while the slower server restarts.
-export KAFKA_EXTRA=$'group.consumer.session.timeout.ms=60000\ngroup.share.session.timeout.ms=60000'
+# Kafka keeps where a log starts every so often, 60 s by itself: what was deleted since is back after a kill.
+export KAFKA_EXTRA=$'log.flush.start.offset.checkpoint.interval.ms=500\ngroup.consumer.session.timeout.ms=60000\ngroup.share.session.timeout.ms=60000'
 export TAILRACE_ARGS="$TAILRACE_ARGS --set group.consumer.session.timeout.ms=60000 --set group.share.session.timeout.ms=60000"
 export DIFFERENTIAL_FOLDER
 DIFFERENTIAL_FOLDER=$(mktemp -d "${TMPDIR:-/tmp}/differential-kafka.XXXXXX")

@@ -9,6 +9,7 @@
 //! disk (log) and on the wire (kafka-wire, records).
 
 mod aside;
+mod ask;
 mod broker;
 mod budget;
 mod cleaner;

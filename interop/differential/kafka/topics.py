@@ -79,6 +79,7 @@ class Topics:
         partition = {"PartitionIndex": p, "Offset": offset}
         body = {"Topics": [{"Name": self.topic_name(t), "Partitions": [partition]}], "TimeoutMs": 5000}
         answer = self.call("DeleteRecords", 2, body)["Topics"][0]["Partitions"][0]
+        self.has_deleted_records |= answer["ErrorCode"] == 0
         return [answer["ErrorCode"], answer["LowWatermark"]]
 
     def offset(self, t, p, timestamp, isolation, version=8):

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
 use tailrace_types::{ProducerId, TimestampMs, TopicPartition};
 
 use super::listing::{TransactionDescription, TransactionFilter, TransactionListing};
@@ -140,7 +141,7 @@ pub enum TransactionReply {
 }
 
 /// Why a request was refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum TransactionError {
     /// The transactional id is empty or too long.
     #[error("the transactional id has {bytes} bytes, allowed are 1 to {max}")]

@@ -1,7 +1,9 @@
 //! The states of a transaction, with Kafka's numbers and names.
 
+use serde::{Deserialize, Serialize};
+
 /// Where a transactional id's transaction stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum TransactionState {
     /// The producer was given an id or an epoch, and has begun nothing.
     Empty,

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use tailrace_broker::{Command, ControlError, ControlErrorKind, RegisterNode};
 use tailrace_types::{NodeId, ReplicaId};
 
-use super::forward::encode;
 use crate::broker::Broker;
 use crate::controller::CommandError;
 use crate::peers::{PeerError, Peers, Refusal, RequestError, RequestKind};
@@ -323,4 +322,9 @@ fn admission(image: &tailrace_broker::MetadataImage, node: NodeId) -> Option<Adm
             .map(|node| (node.registration.node.get(), node.registration.cluster.clone()))
             .collect(),
     })
+}
+
+pub(super) fn encode(message: &impl Serialize) -> Bytes {
+    // Texts, numbers and lists always serialize.
+    serde_json::to_vec(message).expect("answers serialize").into()
 }

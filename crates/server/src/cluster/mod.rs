@@ -4,16 +4,12 @@
 //! - `join`: founding a cluster and joining one. `identity`: what the data folder remembers of it.
 //! - `leaders`: who leads what.
 //! - `receiver`: everything that arrives over the links of `crate::peers`. `links`: the way out, and who leads which partition.
-//! - `forward`, `kafka`: commands and requests from node to node. `known`: waits until all nodes know of a change.
 //! - `throttle`: how fast new replicas are brought up to date.
 //! - `liveness`, `membership`: what the controller and the leaders look after.
 
 mod chunk;
-mod forward;
 mod identity;
 mod join;
-mod kafka;
-mod known;
 pub(crate) mod leaders;
 mod links;
 mod liveness;
@@ -39,12 +35,9 @@ use crate::controller::CommandError;
 use crate::peers::{PeerError, PeerNode, Refusal, RequestKind};
 use crate::start::Addresses;
 
-pub(crate) use forward::{Answer, PATIENCE};
 pub use identity::ClusterError;
 pub(crate) use identity::{Entered, Own, enter, replica_options};
 pub use join::JoinError;
-pub(crate) use kafka::ask;
-pub(crate) use known::known_to_all;
 pub(crate) use links::Links;
 pub(crate) use membership::{Settled, hand_over, hand_to};
 pub(crate) use page::page;

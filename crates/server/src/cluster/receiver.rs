@@ -8,14 +8,14 @@ use bytes::Bytes;
 use tailrace_replication::raft::PeerMessage;
 use tailrace_types::{GroupId, LeaderEpoch, NodeId};
 
+use super::chunk;
 use super::join::{self, Status};
-use super::{chunk, forward, kafka, known};
+use crate::ask;
 use crate::broker::Broker;
 use crate::controller::log::GROUP as CONTROLLER;
 use crate::nats::{self, NatsFront};
 use crate::partitions::{PartitionHandle, PartitionSlot};
 use crate::peers::{BoxFuture, NatsReceiver, PeerReceiver, RequestError, RequestKind};
-use crate::share;
 
 /// How long another node may take to note where this one is.
 const TELL_MAX: Duration = Duration::from_secs(10);
@@ -77,7 +77,7 @@ impl Receiver {
         let (Some(peers), Some(status)) = (broker.links.peers().cloned(), self.status()) else { return };
         tokio::spawn(async move {
             // A node that does not hear it hears of the address from the controller.
-            let _ = peers.request(node, RequestKind::Status, super::forward::encode(&status), TELL_MAX).await;
+            let _ = peers.request(node, RequestKind::Status, join::encode(&status), TELL_MAX).await;
         });
     }
 
@@ -213,13 +213,8 @@ impl PeerReceiver for Receiver {
                 (RequestKind::Status, broker) => Ok(join::status(broker.as_deref(), status)),
                 (_, None) => Err(RequestError::Failed("the node is starting".to_owned())),
                 (RequestKind::Join, Some(broker)) => join::admit(&broker, from, &body).await,
-                (RequestKind::Command, Some(broker)) => Ok(forward::execute(&broker, &body).await),
-                (RequestKind::Kafka, Some(broker)) => kafka::serve(&broker, from, body).await,
+                (RequestKind::Ask, Some(broker)) => ask::serve(&broker, from, &body).await,
                 (RequestKind::Chunk, Some(broker)) => chunk::serve(&broker, body).await,
-                (RequestKind::Share, Some(broker)) => Ok(share::peer::serve(&broker, &body).await),
-                (RequestKind::Known, Some(broker)) => {
-                    known::serve(&broker, &body).await.map(|()| Bytes::new()).map_err(RequestError::Failed)
-                }
                 (RequestKind::Nats, Some(broker)) => nats::capture::forward::serve(&broker, body).await,
             }
         })

@@ -20,12 +20,11 @@ use tailrace_replication::raft::{Barrier, ProposeError, ReplicaOptions};
 use tailrace_types::{HighWatermark, Offset, ProducerId, ReplicaId, TimestampMs};
 use tokio::sync::{Mutex, Notify, OwnedMutexGuard, watch};
 
+use crate::ask::{Execute, ask};
 use crate::broker::Broker;
-use crate::cluster;
 use crate::partitions::{
     AppendFailure, Awaited, Core, Ending, FollowsTopics, Opener, PartitionHandle, TopicTable, WaitOutcome,
 };
-use crate::peers::RequestKind;
 use log::{Change, MetadataError, OpenLog};
 
 /// How long a command waits for other nodes.
@@ -265,19 +264,13 @@ impl ControllerShell {
 
     async fn execute_elsewhere(&self, command: &Command) -> Result<Executed, CommandError> {
         let links = &self.opener.context.links;
-        let (Some(peers), Some(leader)) = (links.peers(), links.leader(log::GROUP)) else {
-            return Err(CommandError::NotController);
-        };
+        let leader = links.leader(log::GROUP).ok_or(CommandError::NotController)?;
         let node = leader.replica.node();
-        let body = command.encode().into();
-        let answer = peers.request(node, RequestKind::Command, body, cluster::PATIENCE).await;
-        let answer = answer.map_err(|error| {
+        let outcome = ask(links, node, Execute(command.clone())).await.map_err(|error| {
             tracing::debug!(%node, %error, "a command could not be passed on");
             CommandError::NotController
         })?;
-        let answer: cluster::Answer =
-            serde_json::from_slice(&answer).map_err(|error| CommandError::Append(error.to_string()))?;
-        let (records, end) = answer.into_records()?;
+        let (records, end) = outcome.into_records()?;
         match tokio::time::timeout(PATIENCE, self.applied_upto(end)).await {
             Ok(()) => Ok(Executed { records, image: self.image(), end }),
             Err(_) => Err(CommandError::NotController),

@@ -9,7 +9,6 @@
 
 mod batch;
 mod clock;
-mod elsewhere;
 mod groups;
 mod replay;
 mod runtime;
@@ -21,6 +20,7 @@ mod work;
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use tailrace_broker::share::ShareCoordinator;
 
 use crate::broker::Broker;
@@ -63,7 +63,7 @@ impl Coordinators {
 }
 
 /// Why a coordinator has no answer.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub(crate) enum CoordinatorFailure {
     /// Its partition cannot be read or written now, or its topic cannot be created.
     #[error("the coordinator is not available: {0}")]

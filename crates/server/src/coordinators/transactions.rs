@@ -25,7 +25,8 @@ use tailrace_replication::{AppendError, ProducerError, TransactionMarker};
 use tailrace_types::{LeaderEpoch, NodeId, TopicPartition};
 
 use super::runtime::{Kind, Performed};
-use super::{CoordinatorFailure, MarkerFailure, Runtime, elsewhere};
+use super::{CoordinatorFailure, MarkerFailure, Runtime};
+use crate::ask::{AppendMarkers, ask};
 use crate::broker::Broker;
 use crate::cluster::leaders::leader_of;
 use crate::partitions::{AppendFailure, Awaited, PartitionHandle, PartitionSlot, WaitOutcome, append_marker};
@@ -205,6 +206,22 @@ async fn write_all(
     }
 }
 
+/// Has `node` write the markers for partitions that it leads. Returns those where it has to be done again.
+async fn write_elsewhere(
+    broker: &Broker,
+    node: NodeId,
+    marker: TransactionMarker,
+    partitions: BTreeSet<TopicPartition>,
+) -> BTreeSet<TopicPartition> {
+    match ask(&broker.links, node, AppendMarkers::new(marker, &partitions)).await {
+        Ok(over) => over.left_of(partitions),
+        Err(error) => {
+            tracing::warn!(%node, %error, "a node could not be asked to write a transaction's markers");
+            partitions
+        }
+    }
+}
+
 /// Appends to all partitions, then waits for all of them. Returns those where it has to be done again.
 async fn write_round(
     broker: &Arc<Broker>,
@@ -216,7 +233,7 @@ async fn write_round(
     let (here, elsewhere) = by_leader(broker, partitions);
     let others = elsewhere.into_iter().map(|(node, partitions)| {
         let broker = Arc::clone(broker);
-        tokio::spawn(async move { elsewhere::write(&broker, node, marker, partitions).await })
+        tokio::spawn(async move { write_elsewhere(&broker, node, marker, partitions).await })
     });
     let others: Vec<_> = others.collect();
     for partition in here {

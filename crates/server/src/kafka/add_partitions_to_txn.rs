@@ -105,7 +105,7 @@ fn begin(
     let mut refused = BTreeMap::new();
     for topic in &transaction.topics {
         for &index in &topic.partitions {
-            match find(&table, &topic.name, index, context.session.node().is_some()) {
+            match find(&table, &topic.name, index) {
                 Ok(partition) => drop(partitions.insert(partition)),
                 Err(code) => drop(refused.insert((topic.name.as_str(), index), code)),
             }
@@ -136,16 +136,11 @@ fn begin(
     })
 }
 
-/// Other nodes add the partitions of internal topics, for the offsets of groups.
-fn find(
-    table: &TopicTable,
-    name: &str,
-    index: i32,
-    asked_by_node: bool,
-) -> Result<TopicPartition, ErrorCode> {
+/// Those of internal topics are added by AddOffsetsToTxn.
+fn find(table: &TopicTable, name: &str, index: i32) -> Result<TopicPartition, ErrorCode> {
     let topic = table.by_name(name).ok_or(ErrorCode::UnknownTopicOrPartition)?;
     topic.partition(index).ok_or(ErrorCode::UnknownTopicOrPartition)?;
-    if topic.internal && !asked_by_node {
+    if topic.internal {
         return Err(ErrorCode::InvalidTopicException);
     }
     Ok(TopicPartition::new(TopicName::clone(&topic.name), PartitionId(index)))

@@ -7,7 +7,7 @@ use tailrace_broker::{Command, MetadataImage};
 use tailrace_kafka_wire::ErrorCode;
 use tokio::time::Instant;
 
-use crate::cluster::known_to_all;
+use crate::ask::known_to_all;
 use crate::controller::CommandError;
 use crate::kafka::Context;
 use crate::kafka::errors::command_code;

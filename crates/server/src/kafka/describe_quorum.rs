@@ -1,8 +1,7 @@
 //! DescribeQuorum (55): who keeps the metadata, and how far their logs are.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tailrace_broker::METADATA_TOPIC;
 use tailrace_kafka_wire::ErrorCode;
@@ -10,16 +9,12 @@ use tailrace_kafka_wire::messages::describe_quorum_request::{self, DescribeQuoru
 use tailrace_kafka_wire::messages::describe_quorum_response::{
     DescribeQuorumResponse, Listener, Node, PartitionData, ReplicaState, TopicData,
 };
-use tailrace_types::{NodeId, Offset, ReplicaId};
+use tailrace_types::NodeId;
 
-use crate::cluster;
+use crate::ask::{DescribeQuorum, Quorum, QuorumReplica, ask};
 use crate::kafka::Context;
 use crate::kafka::commands::ITEMS_MAX;
 use crate::kafka::place::{NodeAddress, controller, nodes};
-
-/// What the node that leads the metadata log is asked with, and how long it may take.
-const ELSEWHERE_VERSION: i16 = 2;
-const ELSEWHERE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// First version with texts of errors, and with the addresses of the voters.
 const NODES_FROM: i16 = 2;
@@ -32,83 +27,69 @@ pub(crate) async fn handle(context: Arc<Context>, request: DescribeQuorumRequest
         let error_code = ErrorCode::PolicyViolation.code();
         return DescribeQuorumResponse { error_code, ..Default::default() };
     }
-    let known = elsewhere(&context, &request).await;
-    let mut response = match known {
-        Some(response) => response,
-        None => here(&context, request).await,
-    };
+    let quorum = quorum(&context).await;
+    let mut response = described(request, quorum.as_ref());
     response.nodes =
         if context.version() >= NODES_FROM { addresses(&context, &response.topics) } else { Vec::new() };
     response
 }
 
-async fn here(context: &Context, request: DescribeQuorumRequest) -> DescribeQuorumResponse {
-    let mut topics = Vec::with_capacity(request.topics.len());
-    for topic in request.topics {
-        let mut partitions = Vec::with_capacity(topic.partitions.len());
-        for describe_quorum_request::PartitionData { partition_index, .. } in topic.partitions {
-            let described = if topic.topic_name == METADATA_TOPIC && partition_index == 0 {
-                describe(context).await
-            } else {
-                Err(ErrorCode::UnknownTopicOrPartition)
-            };
-            partitions.push(described.unwrap_or_else(|code| PartitionData {
-                partition_index,
-                error_code: code.code(),
-                error_message: Some(code.message().to_owned()),
-                ..Default::default()
-            }));
-        }
-        topics.push(TopicData { topic_name: topic.topic_name, partitions, ..Default::default() });
-    }
-    DescribeQuorumResponse { error_message: Some(String::new()), topics, ..Default::default() }
-}
-
 /// The node that leads the metadata log knows; any other one asks it.
-async fn elsewhere(context: &Context, request: &DescribeQuorumRequest) -> Option<DescribeQuorumResponse> {
+async fn quorum(context: &Context) -> Option<Quorum> {
     let broker = &context.broker;
-    if broker.controller.handle().leads().is_some() {
-        return None;
+    if let Some(own) = Quorum::of(broker).await {
+        return Some(own);
     }
     let node = NodeId(controller(broker));
-    let asked = cluster::ask(broker, node, (request, ELSEWHERE_VERSION), ELSEWHERE_PATIENCE).await;
-    asked.inspect_err(|error| tracing::debug!(%node, %error, "the controller could not be asked")).ok()
+    let asked = ask(&broker.links, node, DescribeQuorum {}).await;
+    asked.inspect_err(|error| tracing::debug!(%node, %error, "the controller could not be asked")).ok()?
 }
 
-async fn describe(context: &Context) -> Result<PartitionData, ErrorCode> {
-    let broker = &context.broker;
-    let handle = broker.controller.handle();
-    let (log, epoch) = (&handle.reader, handle.leads().ok_or(ErrorCode::NotLeaderOrFollower)?);
-    let mut data = PartitionData {
+fn described(request: DescribeQuorumRequest, quorum: Option<&Quorum>) -> DescribeQuorumResponse {
+    let describe = |name: &str, describe_quorum_request::PartitionData { partition_index, .. }| {
+        let described = if name == METADATA_TOPIC && partition_index == 0 {
+            quorum.map(partition_data).ok_or(ErrorCode::NotLeaderOrFollower)
+        } else {
+            Err(ErrorCode::UnknownTopicOrPartition)
+        };
+        described.unwrap_or_else(|code| PartitionData {
+            partition_index,
+            error_code: code.code(),
+            error_message: Some(code.message().to_owned()),
+            ..Default::default()
+        })
+    };
+    let topics = request.topics.into_iter().map(|topic| {
+        let partitions = topic.partitions.into_iter();
+        let partitions = partitions.map(|partition| describe(&topic.topic_name, partition)).collect();
+        TopicData { topic_name: topic.topic_name, partitions, ..Default::default() }
+    });
+    DescribeQuorumResponse {
         error_message: Some(String::new()),
-        leader_id: broker.node().get(),
-        leader_epoch: epoch.get(),
-        high_watermark: log.high_watermark().get(),
+        topics: topics.collect(),
         ..Default::default()
-    };
-    let Some(members) = handle.members().await else {
-        data.current_voters = vec![state(context, broker.node(), Some(log.log_end().offset()))];
-        return Ok(data);
-    };
-    let ids: Vec<ReplicaId> = members.voters.iter().chain(&members.learners).copied().collect();
-    let stored: HashMap<ReplicaId, Offset> = handle.stored_by(&ids).await.into_iter().collect();
-    let describe = |id: &ReplicaId| state(context, id.node(), stored.get(id).copied());
-    data.current_voters = members.voters.iter().map(describe).collect();
-    data.observers = members.learners.iter().map(describe).collect();
-    Ok(data)
+    }
 }
 
-/// `stored`: one past the last record that the node has durably.
-fn state(context: &Context, node: NodeId, stored: Option<Offset>) -> ReplicaState {
-    let broker = &context.broker;
-    let high_watermark = broker.controller.handle().reader.high_watermark().offset();
-    let heard = if node == broker.node() { Some(Duration::ZERO) } else { broker.silence(node) };
-    let heard_at =
-        heard.map_or(-1, |silence| broker.now().0 - i64::try_from(silence.as_millis()).unwrap_or(i64::MAX));
-    let has_all = stored.is_some_and(|stored| stored >= high_watermark);
+fn partition_data(quorum: &Quorum) -> PartitionData {
+    let state = |replica: &QuorumReplica| state(quorum, replica);
+    PartitionData {
+        error_message: Some(String::new()),
+        leader_id: quorum.leader,
+        leader_epoch: quorum.epoch,
+        high_watermark: quorum.high_watermark,
+        current_voters: quorum.voters.iter().map(state).collect(),
+        observers: quorum.learners.iter().map(state).collect(),
+        ..Default::default()
+    }
+}
+
+fn state(quorum: &Quorum, replica: &QuorumReplica) -> ReplicaState {
+    let heard_at = replica.heard_at_ms.unwrap_or(-1);
+    let has_all = replica.stored.is_some_and(|stored| stored >= quorum.high_watermark);
     ReplicaState {
-        replica_id: node.get(),
-        log_end_offset: stored.map_or(-1, Offset::get),
+        replica_id: replica.node,
+        log_end_offset: replica.stored.unwrap_or(-1),
         last_fetch_timestamp: heard_at,
         last_caught_up_timestamp: if has_all { heard_at } else { -1 },
         ..Default::default()

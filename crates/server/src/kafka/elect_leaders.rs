@@ -2,7 +2,6 @@
 //! same. In a cluster leadership is handed to the preferred replica. There is no unclean election: without a majority nobody leads.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tailrace_broker::MetadataImage;
 use tailrace_kafka_wire::ErrorCode;
@@ -10,8 +9,9 @@ use tailrace_kafka_wire::messages::elect_leaders_request::{ElectLeadersRequest, 
 use tailrace_kafka_wire::messages::elect_leaders_response::{
     ElectLeadersResponse, PartitionResult, ReplicaElectionResult,
 };
-use tailrace_types::{GroupId, NodeId, PartitionId};
+use tailrace_types::{GroupId, PartitionId};
 
+use crate::ask::{HandOver, ask};
 use crate::cluster;
 use crate::cluster::leaders::leader_of;
 use crate::kafka::Context;
@@ -20,10 +20,6 @@ use crate::kafka::commands::{ITEMS_MAX, Refusal};
 /// Kinds of election: the preferred replica, or any that is left.
 const PREFERRED: i8 = 0;
 const UNCLEAN: i8 = 1;
-
-/// How nodes ask each other, and how long they wait.
-const VERSION: i16 = 2;
-const LEADER_PATIENCE: Duration = Duration::from_secs(10);
 
 /// First version that says which kind.
 const KINDS_FROM: i16 = 1;
@@ -156,30 +152,15 @@ async fn elect_one(context: &Context, name: &str, number: i32, kind: i8) -> Resu
     let group = GroupId { topic: topic.id, partition: PartitionId(number) };
     let handed = if leader == broker.node() {
         cluster::hand_to(broker, group, preferred).await
-    } else if context.session.node().is_some() {
-        // It was asked of this node as the leader, which it is not any more.
-        false
     } else {
-        ask_leader(context, leader, name, number).await
+        ask(&broker.links, leader, HandOver::new(group, preferred)).await.unwrap_or_else(|error| {
+            tracing::debug!(node = %leader, %error, "a leader could not be asked to hand over");
+            false
+        })
     };
     if handed {
         return Ok(());
     }
     let message = "The preferred replica is not there, or has not caught up.";
     Err(Refusal::new(ErrorCode::PreferredLeaderNotAvailable, message))
-}
-
-async fn ask_leader(context: &Context, leader: NodeId, name: &str, number: i32) -> bool {
-    let wanted = TopicPartitions { topic: name.to_owned(), partitions: vec![number], ..Default::default() };
-    let request = ElectLeadersRequest {
-        election_type: PREFERRED,
-        topic_partitions: Some(vec![wanted]),
-        timeout_ms: i32::try_from(LEADER_PATIENCE.as_millis()).unwrap_or(i32::MAX),
-        ..Default::default()
-    };
-    let asked = cluster::ask(&context.broker, leader, (&request, VERSION), LEADER_PATIENCE).await;
-    asked.is_ok_and(|answer| {
-        let mut results = answer.replica_election_results.iter().flat_map(|topic| &topic.partition_result);
-        results.all(|result| result.error_code == ErrorCode::None.code())
-    })
 }

@@ -9,6 +9,7 @@ use tailrace_records::BatchError;
 use tailrace_replication::{AppendError, ProducerError};
 use tailrace_types::LeaderEpoch;
 
+use crate::ask::NotEntered;
 use crate::controller::CommandError;
 use crate::coordinators::CoordinatorFailure;
 use crate::partitions::{AppendFailure, EpochMismatch, ReadFailure};
@@ -77,6 +78,15 @@ pub(crate) fn transaction_code(error: &TransactionError) -> ErrorCode {
         TransactionError::TooManyPartitions { .. } | TransactionError::TooManyTransactionalIds { .. } => {
             ErrorCode::PolicyViolation
         }
+    }
+}
+
+/// Why a coordinator does not say that partitions are in a transaction.
+pub(crate) fn not_entered_code(failure: &NotEntered) -> ErrorCode {
+    match failure {
+        NotEntered::Refused(error) => transaction_code(error),
+        NotEntered::Coordinator(failure) => coordinator_code(failure),
+        NotEntered::UnknownPartition(_) => ErrorCode::UnknownTopicOrPartition,
     }
 }
 

@@ -78,7 +78,7 @@ mod update_features;
 mod write_txn_markers;
 
 use std::future::Future;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -88,7 +88,6 @@ use tailrace_kafka_wire::{
     ApiKey, Frame, MEMORY_BYTES_PER_FRAME_BYTE, Part, Reader, Request, RequestHeader, Response,
     response_frame,
 };
-use tailrace_types::NodeId;
 
 pub(crate) use fetch_session::FetchSessions;
 use table::Road;
@@ -131,7 +130,6 @@ pub(crate) enum Decided {
 pub(crate) struct ClientSession {
     /// Number of the connection, unique in the process.
     pub(crate) id: u64,
-    door: Door,
     pub(crate) peer: SocketAddr,
     /// The address that the client reached, told to it where no advertised listener is set.
     pub(crate) local: SocketAddr,
@@ -145,47 +143,19 @@ pub(crate) struct ClientSession {
     decoded_bytes: AtomicUsize,
 }
 
-/// By which way requests come in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Door {
-    /// A listener, from a client.
-    Listener,
-    /// The link of another node, which its handshake has proved to be that node.
-    Link(NodeId),
-}
-
 impl ClientSession {
     /// Of a client.
     pub(crate) fn new(peer: SocketAddr, local: SocketAddr) -> Self {
-        Self::at(Door::Listener, peer, local)
-    }
-
-    /// Of another node, to be made where its link's requests arrive and nowhere else: nodes may do what clients may not.
-    pub(crate) fn of_node(node: NodeId) -> Self {
-        let nobody = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-        Self::at(Door::Link(node), nobody, nobody)
-    }
-
-    fn at(door: Door, peer: SocketAddr, local: SocketAddr) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         Self {
             id,
-            door,
             peer,
             local,
             principal: Arc::default(),
             software: OnceLock::new(),
             share_sessions: AtomicBool::new(false),
             decoded_bytes: AtomicUsize::new(0),
-        }
-    }
-
-    /// The node whose requests these are, or which passes them on; `None` of a client.
-    pub(crate) fn node(&self) -> Option<NodeId> {
-        match self.door {
-            Door::Listener => None,
-            Door::Link(node) => Some(node),
         }
     }
 

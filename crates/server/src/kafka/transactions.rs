@@ -1,37 +1,25 @@
 //! What the APIs of transactions share, and what the data path asks of a transaction's coordinator.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tailrace_broker::CONSUMER_OFFSETS_TOPIC;
 use tailrace_broker::coordinator::{Token, TransactionalProducer};
-use tailrace_broker::transactions::{
-    AddPartitions, TransactionError, TransactionEvent, TransactionProtocol, TransactionReply,
-    VerifyPartitions,
-};
+use tailrace_broker::transactions::{TransactionError, TransactionEvent, TransactionReply};
 use tailrace_kafka_wire::ErrorCode;
-use tailrace_kafka_wire::messages::add_partitions_to_txn_request::{
-    AddPartitionsToTxnRequest, AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction,
-};
-use tailrace_types::{NodeId, PartitionId, ProducerEpoch, ProducerId, TopicName, TopicPartition};
+use tailrace_types::{PartitionId, ProducerEpoch, ProducerId, TopicName, TopicPartition};
 
+use crate::ask::{EnterTransaction, Entered, enter_transaction};
 use crate::broker::Broker;
-use crate::cluster;
 use crate::coordinators::{CoordinatorFailure, Pending};
 use crate::kafka::Context;
 use crate::kafka::commands::Refusal;
-use crate::kafka::errors::coordinator_code;
-use crate::kafka::errors::{command_code, transaction_code};
+use crate::kafka::errors::{command_code, coordinator_code, not_entered_code, transaction_code};
 use crate::runtime::task;
 
 /// First version of Produce whose producers raise their epoch with each transaction, and whose batches add their partition
 /// to the transaction by themselves (`transaction.version` 2, KIP-890).
 pub(crate) const ADDS_PARTITIONS_FROM: i16 = 12;
-
-/// How nodes ask each other about transactions: the newest version, which knows TRANSACTION_ABORTABLE.
-const ELSEWHERE_VERSION: i16 = 5;
-const ELSEWHERE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Times that a request is submitted with a fresh producer id, at most. Each time but the last, another request used up
 /// epochs in between.
@@ -147,10 +135,10 @@ pub(crate) async fn verify_partition(
     adds_partition: bool,
     abortable_from: i16,
 ) -> Result<(), Refusal> {
-    let transactional_id = transactional_id.to_owned();
     let partitions = BTreeSet::from([partition]);
-    let question = Question { transactional_id, producer, partitions, adds_partition };
-    put(&context.broker, question, context.version() >= abortable_from).await
+    let id = transactional_id.to_owned();
+    let question = EnterTransaction::new(id, producer, &partitions, adds_partition);
+    enter(&context.broker, question, adds_partition, context.version() >= abortable_from).await
 }
 
 /// Adds several partitions to the transaction at once, for their first batches.
@@ -162,93 +150,26 @@ pub(crate) async fn add_partitions(
     (transactional_id, producer): (&str, TransactionalProducer),
     partitions: BTreeSet<TopicPartition>,
 ) -> Result<(), Refusal> {
-    let transactional_id = transactional_id.to_owned();
-    let question = Question { transactional_id, producer, partitions, adds_partition: true };
-    put(&context.broker, question, true).await
+    let question = EnterTransaction::new(transactional_id.to_owned(), producer, &partitions, true);
+    enter(&context.broker, question, true, true).await
 }
 
-/// Whether partitions are in a transaction.
-struct Question {
-    transactional_id: String,
-    producer: TransactionalProducer,
-    partitions: BTreeSet<TopicPartition>,
-    /// If they are not, they become so.
-    adds_partition: bool,
-}
-
-async fn put(broker: &Arc<Broker>, question: Question, knows_abortable: bool) -> Result<(), Refusal> {
-    let elsewhere = broker.coordinators.transactions.elsewhere(broker, &question.transactional_id).await;
-    if let Some(node) = elsewhere.map_err(unavailable)? {
-        return put_elsewhere(broker, node, question, knows_abortable).await;
-    }
-    let Question { transactional_id, producer, partitions, adds_partition } = question;
-    let id = transactional_id.clone();
-    let event = move |token, _| {
-        let (transactional_id, partitions) = (id.clone(), partitions.clone());
-        if adds_partition {
-            let protocol = TransactionProtocol::EpochPerTransaction;
-            TransactionEvent::Add(AddPartitions { token, transactional_id, producer, partitions, protocol })
-        } else {
-            TransactionEvent::Verify(VerifyPartitions { token, transactional_id, producer, partitions })
-        }
-    };
-    match ask(broker, &transactional_id, event).await.reply().await {
-        Ok(TransactionReply::Added) => Ok(()),
-        Ok(TransactionReply::Verified { missing }) if missing.is_empty() => Ok(()),
-        Ok(TransactionReply::Verified { .. }) => {
-            let code =
-                if knows_abortable { ErrorCode::TransactionAbortable } else { ErrorCode::InvalidTxnState };
-            Err(Refusal::new(code, "The partition was not added to the transaction."))
-        }
-        Ok(reply) => Err(unexpected(&reply)),
-        Err(refusal) => Err(Refusal { code: data_path_code(refusal.code, adds_partition), ..refusal }),
-    }
-}
-
-async fn put_elsewhere(
+async fn enter(
     broker: &Arc<Broker>,
-    node: NodeId,
-    question: Question,
+    question: EnterTransaction,
+    adds: bool,
     knows_abortable: bool,
 ) -> Result<(), Refusal> {
-    let Question { transactional_id, producer, partitions, adds_partition } = question;
-    let mut topics: BTreeMap<&TopicName, Vec<i32>> = BTreeMap::new();
-    for partition in &partitions {
-        topics.entry(&partition.topic).or_default().push(partition.partition.0);
-    }
-    let topics = topics.into_iter().map(|(name, partitions)| AddPartitionsToTxnTopic {
-        name: name.to_string(),
-        partitions,
-        ..Default::default()
-    });
-    let request = AddPartitionsToTxnRequest {
-        transactions: vec![AddPartitionsToTxnTransaction {
-            transactional_id,
-            producer_id: producer.id.get(),
-            producer_epoch: producer.epoch.get(),
-            verify_only: !adds_partition,
-            topics: topics.collect(),
-            ..Default::default()
-        }],
-        ..Default::default()
+    let not_entered = match enter_transaction(broker, question).await {
+        Ok(Entered::All) => return Ok(()),
+        Ok(Entered::NotAll) => {
+            let code =
+                if knows_abortable { ErrorCode::TransactionAbortable } else { ErrorCode::InvalidTxnState };
+            return Err(Refusal::new(code, "The partition was not added to the transaction."));
+        }
+        Err(not_entered) => not_entered,
     };
-    let asked = cluster::ask(broker, node, (&request, ELSEWHERE_VERSION), ELSEWHERE_PATIENCE).await;
-    let response = asked.map_err(|error| {
-        tracing::warn!(%node, %error, "a transaction's coordinator could not be asked");
-        Refusal::new(ErrorCode::NotEnoughReplicas, "The transaction's coordinator could not be asked.")
-    })?;
-    let topics = response.results_by_transaction.iter().flat_map(|transaction| &transaction.topic_results);
-    let codes =
-        topics.flat_map(|topic| &topic.results_by_partition).map(|result| result.partition_error_code);
-    // What was not tried for another partition's sake comes last.
-    let failed = codes.filter(|code| *code != ErrorCode::None.code());
-    let failed = failed.min_by_key(|code| *code == ErrorCode::OperationNotAttempted.code());
-    let Some(code) = failed else { return Ok(()) };
-    let code = match ErrorCode::from_code(code).unwrap_or(ErrorCode::UnknownServerError) {
-        ErrorCode::TransactionAbortable if !knows_abortable => ErrorCode::InvalidTxnState,
-        code => data_path_code(code, adds_partition),
-    };
-    Err(Refusal::new(code, "The transaction's coordinator refuses the partition."))
+    Err(Refusal::new(data_path_code(not_entered_code(&not_entered), adds), not_entered.to_string()))
 }
 
 /// How what the coordinator says is told to one who writes data. Older clients would not try again at some codes that

@@ -1,7 +1,7 @@
 //! WriteTxnMarkers (27): ends transactions in partitions, whatever their coordinator says.
 //!
-//! Coordinators send it to the nodes that lead the partitions of a transaction; administrators end transactions with it that hang in
-//! a partition: `kafka-transactions.sh abort`, `tailrace txn abort`.
+//! Administrators end transactions with it that hang in a partition: `kafka-transactions.sh abort`, `tailrace txn abort`. Coordinators ask
+//! the nodes that lead the partitions of a transaction otherwise (`crate::ask`).
 
 use std::sync::Arc;
 
@@ -72,13 +72,11 @@ async fn append_one(context: &Context, topic: &str, index: i32, marker: Transact
     let handle = online_by_name(&broker.topics(), topic, index)?;
     match append_any_marker(broker, &handle, marker).await {
         Ok(committed_at) => {
-            if context.session.node().is_none() {
-                tracing::info!(
-                    peer = %context.session.peer, partition = %handle.id, producer = %marker.producer_id,
-                    epoch = %marker.producer_epoch, committed = marker.committed,
-                    "a client has ended a transaction in a partition"
-                );
-            }
+            tracing::info!(
+                peer = %context.session.peer, partition = %handle.id, producer = %marker.producer_id,
+                epoch = %marker.producer_epoch, committed = marker.committed,
+                "a client has ended a transaction in a partition"
+            );
             Ok((handle, committed_at))
         }
         Err(failure) => Err(failure_code(&failure)),

@@ -114,33 +114,18 @@ impl Default for PeerOptions {
 pub(crate) enum RequestKind {
     /// A node wants to become a member. Served to nodes without a cluster.
     Join = 1,
-    /// A command for the controller's leader.
-    Command = 2,
-    /// A request of the Kafka protocol.
-    Kafka = 3,
     /// A part of a snapshot.
     Chunk = 4,
     /// Messages of NATS clients.
     Nats = 5,
     /// Who are you? Served to nodes without a cluster.
     Status = 6,
-    /// State of share groups that the other node coordinates.
-    Share = 7,
-    /// Answered once a change of the metadata is known.
-    Known = 8,
+    /// A question to the node that leads or coordinates something. (Builds before had 2, 3, 7 and 8 for this.)
+    Ask = 9,
 }
 
 impl RequestKind {
-    const ALL: [Self; 8] = [
-        Self::Join,
-        Self::Command,
-        Self::Kafka,
-        Self::Chunk,
-        Self::Nats,
-        Self::Status,
-        Self::Share,
-        Self::Known,
-    ];
+    const ALL: [Self; 5] = [Self::Join, Self::Chunk, Self::Nats, Self::Status, Self::Ask];
 
     pub(super) fn from_wire(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| *kind as u8 == number)
@@ -150,13 +135,10 @@ impl RequestKind {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Join => "join",
-            Self::Command => "command",
-            Self::Kafka => "kafka",
             Self::Chunk => "chunk",
             Self::Nats => "nats",
             Self::Status => "status",
-            Self::Share => "share",
-            Self::Known => "known",
+            Self::Ask => "ask",
         }
     }
 

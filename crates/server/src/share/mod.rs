@@ -6,7 +6,7 @@
 //! - [`ShareGroups`] finds them: loaded from their kept state at first use, dropped when their topic or group is gone, when
 //!   keeping their state failed, or after [`IDLE_AFTER`].
 //! - [`sessions`] are the clients' share sessions; `reading` looks for records and acquires them; `state` speaks to the
-//!   share coordinator, `peer` to those of other nodes.
+//!   share coordinator, `crate::ask` to those of other nodes.
 //!
 //! Kafka's requests between brokers for that state (83 to 87) are not served: it is asked for within the process, or over the links
 //! between nodes.
@@ -16,7 +16,6 @@
 
 mod failure;
 mod live;
-pub(crate) mod peer;
 mod reading;
 pub(crate) mod sessions;
 mod settings;

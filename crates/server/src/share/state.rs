@@ -10,7 +10,7 @@ use tailrace_broker::share::{
 use tailrace_types::{Offset, TopicId};
 use tokio::time::Instant;
 
-use super::peer;
+use crate::ask::{ask_share_coordinator, ask_share_coordinators_elsewhere, forget_share_partition_elsewhere};
 use crate::broker::Broker;
 use crate::coordinators::{CoordinatorFailure, Kind};
 
@@ -61,13 +61,13 @@ pub(crate) async fn ask(broker: &Arc<Broker>, request: ShareRequest) -> Result<S
 async fn ask_once(broker: &Arc<Broker>, request: ShareRequest) -> Result<ShareAnswer, StateFailure> {
     let key = request.key().ok_or(ShareStateError::UnknownPartition)?;
     match broker.coordinators.shares.elsewhere(broker, &key.coordinator_key()).await? {
-        Some(node) => peer::ask(broker, node, request).await,
+        Some(node) => ask_share_coordinator(broker, node, request).await,
         None => ask_here(broker, request).await,
     }
 }
 
 /// Asks the coordinator of one share-partition at this node.
-pub(super) async fn ask_here(
+pub(crate) async fn ask_here(
     broker: &Arc<Broker>,
     request: ShareRequest,
 ) -> Result<ShareAnswer, StateFailure> {
@@ -78,7 +78,7 @@ pub(super) async fn ask_here(
 }
 
 /// Asks every coordinator of this node.
-pub(super) async fn ask_all_here(
+pub(crate) async fn ask_all_here(
     broker: &Arc<Broker>,
     request: &ShareRequest,
 ) -> Result<Vec<ShareAnswer>, StateFailure> {
@@ -94,7 +94,7 @@ pub(super) async fn ask_all_here(
 /// That of the first one that could not be asked; or a partition of their topic has no leader just now.
 async fn ask_all(broker: &Arc<Broker>, request: ShareRequest) -> Result<Vec<ShareAnswer>, StateFailure> {
     let mut answers = ask_all_here(broker, &request).await?;
-    answers.extend(peer::ask_all_elsewhere(broker, &request).await?);
+    answers.extend(ask_share_coordinators_elsewhere(broker, &request).await?);
     let topic = broker.topics().by_name(SHARE_GROUP_STATE_TOPIC);
     if answers.len() < topic.map_or(0, |topic| topic.partitions.len()) {
         return Err(CoordinatorFailure::Elsewhere.into());
@@ -186,7 +186,7 @@ pub(crate) async fn partitions_of(
 /// What any node has in use of the share-partition counts no more.
 async fn forget(broker: &Arc<Broker>, key: &SharePartitionKey) {
     broker.share.forget(key);
-    peer::forget_elsewhere(broker, key).await;
+    forget_share_partition_elsewhere(broker, key).await;
 }
 
 /// Begins anew at `start`.

@@ -146,7 +146,7 @@ async fn a_node_without_a_cluster_may_ask_to_join_and_has_links_afterwards() {
     let (who, answer) = ask(&one, &new, RequestKind::Status).await.unwrap();
     assert_eq!((who.cluster_id, &answer[..]), (None, &b"Status of None: ?"[..]));
     for (from, to) in [(&new, &one), (&one, &new)] {
-        let error = ask(from, to, RequestKind::Command).await.unwrap_err();
+        let error = ask(from, to, RequestKind::Ask).await.unwrap_err();
         assert!(matches!(error, PeerError::Answer(RequestError::NotServed)), "{error:?}");
         refused(from, to, "not_joined").await;
     }

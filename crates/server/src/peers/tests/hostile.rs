@@ -113,7 +113,7 @@ async fn a_flood_whose_answers_are_not_taken_is_not_read() {
     let (mut id, mut sent) = (0_u64, 0);
     loop {
         id += 1;
-        let payload = [request(id, 3), vec![0; 64 << 10]].concat();
+        let payload = [request(id, ASK), vec![0; 64 << 10]].concat();
         let length = u32::try_from(payload.len() + 1).unwrap().to_le_bytes();
         if raw.stream.write_all(&[&length[..], &[4], &payload].concat()).await.is_err() {
             break;
@@ -185,6 +185,9 @@ fn empty_answer(id: u64, outcome: u8) -> [u8; 14] {
     bytes
 }
 
+/// Its number on the wire.
+const ASK: u8 = RequestKind::Ask as u8;
+
 fn request(id: u64, kind: u8) -> Vec<u8> {
     [&id.to_le_bytes()[..], &[kind]].concat()
 }
@@ -198,11 +201,11 @@ async fn more_requests_than_allowed_are_refused_and_unknown_kinds_are_not_served
     send_frame(&mut raw, 4, &request(1, 99)).await;
     assert_eq!(raw.frame().await, empty_answer(1, 2));
     for id in [2, 3, 4] {
-        send_frame(&mut raw, 4, &request(id, 3)).await;
+        send_frame(&mut raw, 4, &request(id, ASK)).await;
     }
     assert_eq!(raw.frame().await, empty_answer(4, 1));
     // A number that is in use is the end.
-    send_frame(&mut raw, 4, &request(3, 3)).await;
+    send_frame(&mut raw, 4, &request(3, ASK)).await;
     raw.closed().await;
     assert_eq!(one.counts().cuts("misplaced_frame"), 1);
     one.stop().await;
@@ -275,7 +278,7 @@ async fn nothing_that_anybody_sends_harms_the_others() {
     let valid = [
         raft_frame(&append(3, 1, 1, b"batch")).to_vec(),
         b"\x09\0\0\0\x06\x01\0\0\0\0\0\0\0".to_vec(),
-        [&[14, 0, 0, 0, 4][..], &request(1, 3), b"body"].concat(),
+        [&[14, 0, 0, 0, 4][..], &request(1, ASK), b"body"].concat(),
         frame::leading_frames(true, &[(group(1), LeaderEpoch(1))], 1 << 20)[0].to_vec(),
     ];
     for round in 0..300 {
@@ -303,7 +306,7 @@ async fn nothing_that_anybody_sends_harms_the_others() {
     }
     until(|| healthy.peers.is_up(NodeId(1))).await;
     let body = Bytes::from_static(b"still there");
-    let answer = healthy.peers.request(NodeId(1), RequestKind::Kafka, body.clone(), PATIENCE).await;
+    let answer = healthy.peers.request(NodeId(1), RequestKind::Ask, body.clone(), PATIENCE).await;
     assert_eq!(answer.unwrap(), body);
     assert_eq!(healthy.counts().links.get(), 1);
     let idle = "tailrace_peer_strangers 0\n";

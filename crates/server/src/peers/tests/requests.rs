@@ -35,7 +35,7 @@ async fn answers_come_in_any_order() {
     let (one, two) = pair_with(handler, |_| {}).await;
     let ask = |body: &'static [u8]| {
         let peers = one.peers.clone();
-        async move { peers.request(NodeId(2), RequestKind::Kafka, Bytes::from_static(body), LONG).await }
+        async move { peers.request(NodeId(2), RequestKind::Ask, Bytes::from_static(body), LONG).await }
     };
     let slow = tokio::spawn(ask(b"slow"));
     until(|| one.counts().frames_sent(super::super::frame::FrameKind::Request) == 1).await;
@@ -123,7 +123,7 @@ async fn many_ask_at_once_and_each_gets_its_own_answer() {
             tokio::spawn(async move {
                 for round in 0..20_u32 {
                     let body = Bytes::from(format!("{asker} {round} ").repeat(1 + round as usize * 10));
-                    let answer = peers.request(NodeId(2), RequestKind::Kafka, body.clone(), LONG).await;
+                    let answer = peers.request(NodeId(2), RequestKind::Ask, body.clone(), LONG).await;
                     assert_eq!(answer.unwrap(), body);
                 }
             })
@@ -149,14 +149,13 @@ async fn a_request_that_is_late_or_given_up_is_given_up_at_the_other_end() {
         }) as Answer
     };
     let (one, two) = pair_with(handler, |_| {}).await;
-    let late =
-        one.peers.request(NodeId(2), RequestKind::Command, Bytes::new(), Duration::from_millis(50)).await;
+    let late = one.peers.request(NodeId(2), RequestKind::Ask, Bytes::new(), Duration::from_millis(50)).await;
     assert!(matches!(late, Err(PeerError::TimedOut(_))), "{late:?}");
     dropped.notified().await;
     began.notified().await;
     let peers = one.peers.clone();
     let given_up = tokio::spawn(async move {
-        peers.request(NodeId(2), RequestKind::Command, Bytes::new(), LONG).await.unwrap_err()
+        peers.request(NodeId(2), RequestKind::Ask, Bytes::new(), LONG).await.unwrap_err()
     });
     began.notified().await;
     given_up.abort();
@@ -176,14 +175,14 @@ async fn a_request_under_way_fails_with_its_connection() {
     let (one, two) = pair_with(handler, |_| {}).await;
     let peers = one.peers.clone();
     let asked =
-        tokio::spawn(async move { peers.request(NodeId(2), RequestKind::Kafka, Bytes::new(), LONG).await });
+        tokio::spawn(async move { peers.request(NodeId(2), RequestKind::Ask, Bytes::new(), LONG).await });
     began.notified().await;
     two.stop().await;
     let failed = asked.await.unwrap();
     assert!(matches!(failed, Err(PeerError::Disconnected(_))), "{failed:?}");
-    let down = one.peers.request(NodeId(2), RequestKind::Kafka, Bytes::new(), LONG).await;
+    let down = one.peers.request(NodeId(2), RequestKind::Ask, Bytes::new(), LONG).await;
     assert!(matches!(down, Err(PeerError::NotConnected(NodeId(2)))), "{down:?}");
-    let unknown = one.peers.request(NodeId(9), RequestKind::Kafka, Bytes::new(), LONG).await;
+    let unknown = one.peers.request(NodeId(9), RequestKind::Ask, Bytes::new(), LONG).await;
     assert!(matches!(unknown, Err(PeerError::NotConnected(NodeId(9)))), "{unknown:?}");
     one.stop().await;
 }
@@ -193,11 +192,10 @@ async fn what_the_other_node_says_instead_of_an_answer_arrives() {
     let handler = |_, kind, _| {
         let outcome = match kind {
             RequestKind::Join => Err(RequestError::Busy),
-            RequestKind::Command => Err(RequestError::NotServed),
-            RequestKind::Kafka => Err(RequestError::Stopping),
+            RequestKind::Ask => Err(RequestError::Stopping),
             RequestKind::Chunk => Err(RequestError::Failed("no such snapshot".to_owned())),
             RequestKind::Nats => Err(RequestError::Failed("ä".repeat(1_000))),
-            RequestKind::Status | RequestKind::Share | RequestKind::Known => panic!("a bug"),
+            RequestKind::Status => Err(RequestError::NotServed),
         };
         Box::pin(std::future::ready(outcome)) as Answer
     };
@@ -207,8 +205,8 @@ async fn what_the_other_node_says_instead_of_an_answer_arrives() {
         other => panic!("{other:?}"),
     };
     assert_eq!(answer(RequestKind::Join).await, RequestError::Busy);
-    assert_eq!(answer(RequestKind::Command).await, RequestError::NotServed);
-    assert_eq!(answer(RequestKind::Kafka).await, RequestError::Stopping);
+    assert_eq!(answer(RequestKind::Status).await, RequestError::NotServed);
+    assert_eq!(answer(RequestKind::Ask).await, RequestError::Stopping);
     assert_eq!(answer(RequestKind::Chunk).await, RequestError::Failed("no such snapshot".to_owned()));
     assert_eq!(answer(RequestKind::Nats).await, RequestError::Failed("ä".repeat(512)));
     one.stop().await;
@@ -227,7 +225,7 @@ async fn a_handler_that_panics_fails_its_own_request_only() {
     let failed = one.peers.request(NodeId(2), RequestKind::Chunk, Bytes::new(), LONG).await;
     assert!(matches!(failed, Err(PeerError::Answer(RequestError::Failed(_)))), "{failed:?}");
     let body = Bytes::from_static(b"fine");
-    assert_eq!(one.peers.request(NodeId(2), RequestKind::Kafka, body, LONG).await.unwrap(), "fine");
+    assert_eq!(one.peers.request(NodeId(2), RequestKind::Ask, body, LONG).await.unwrap(), "fine");
     one.stop().await;
     two.stop().await;
 }
@@ -247,7 +245,7 @@ async fn requests_in_flight_are_bounded_in_number_and_bytes() {
     let (one, two) = pair_with(handler, bounds).await;
     let ask = |bytes: usize| {
         let peers = one.peers.clone();
-        async move { peers.request(NodeId(2), RequestKind::Kafka, vec![0; bytes].into(), LONG).await }
+        async move { peers.request(NodeId(2), RequestKind::Ask, vec![0; bytes].into(), LONG).await }
     };
     let first = tokio::spawn(ask(3 << 19));
     began.notified().await;
@@ -273,10 +271,10 @@ async fn anybody_is_asked_over_a_connection_of_its_own() {
     let (one, two) = (Node::start(1).await, Node::start(2).await);
     let address = two.address.to_string();
     let body = Bytes::from_static(b"hello");
-    let (who, answer) = one.peers.ask(&address, RequestKind::Kafka, body, LONG).await.unwrap();
+    let (who, answer) = one.peers.ask(&address, RequestKind::Ask, body, LONG).await.unwrap();
     assert_eq!((who.node, who.level, who.cluster_id.as_deref()), (NodeId(2), 1, Some(CLUSTER)));
     assert_eq!(who.instance, two.peers.shared.identity.load().instance);
-    assert_eq!(answer, "Kafka of Some(1): hello");
+    assert_eq!(answer, "Ask of Some(1): hello");
     until(|| two.metrics.page().unwrap().contains("tailrace_peer_strangers 0\n")).await;
     let address = two.address.to_string();
     two.stop().await;
