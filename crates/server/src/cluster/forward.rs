@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use tailrace_broker::{Command, MetadataRecord, RemoteControlError};
+use tailrace_metadata::{Command, MetadataRecord, RemoteControlError};
 use tailrace_types::Offset;
 
 use crate::broker::Broker;

@@ -4,12 +4,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tailrace_broker::METADATA_TOPIC;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::describe_quorum_request::{self, DescribeQuorumRequest};
 use tailrace_kafka_wire::messages::describe_quorum_response::{
     DescribeQuorumResponse, Listener, Node, PartitionData, ReplicaState, TopicData,
 };
+use tailrace_metadata::METADATA_TOPIC;
 use tailrace_types::{NodeId, Offset, ReplicaId};
 
 use crate::cluster;

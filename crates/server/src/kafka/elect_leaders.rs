@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tailrace_broker::MetadataImage;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::elect_leaders_request::{ElectLeadersRequest, TopicPartitions};
 use tailrace_kafka_wire::messages::elect_leaders_response::{
     ElectLeadersResponse, PartitionResult, ReplicaElectionResult,
 };
+use tailrace_metadata::MetadataImage;
 use tailrace_types::{GroupId, NodeId, PartitionId};
 
 use crate::cluster;

@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tailrace_broker::CONSUMER_OFFSETS_TOPIC;
-use tailrace_broker::coordinator::{Token, TransactionalProducer};
-use tailrace_broker::transactions::{
+use tailrace_coordination::coordinator::{Token, TransactionalProducer};
+use tailrace_coordination::transactions::{
     AddPartitions, TransactionError, TransactionEvent, TransactionProtocol, TransactionReply,
     VerifyPartitions,
 };
@@ -14,6 +13,7 @@ use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::add_partitions_to_txn_request::{
     AddPartitionsToTxnRequest, AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction,
 };
+use tailrace_metadata::CONSUMER_OFFSETS_TOPIC;
 use tailrace_types::{NodeId, PartitionId, ProducerEpoch, ProducerId, TopicName, TopicPartition};
 
 use crate::broker::Broker;

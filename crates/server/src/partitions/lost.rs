@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use tailrace_broker::Command;
+use tailrace_metadata::Command;
 use tailrace_types::{GroupId, ReplicaId, TopicPartition};
 
 use crate::broker::Broker;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use tailrace_broker::share::{ShareAnswer, SharePartitionKey, ShareRequest, ShareStateError};
+use tailrace_coordination::share::{ShareAnswer, SharePartitionKey, ShareRequest, ShareStateError};
 use tailrace_types::NodeId;
 
 use super::state::{StateFailure, ask_all_here, ask_here};
