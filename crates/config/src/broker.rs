@@ -1,23 +1,19 @@
-//! The settings of the broker: table and typed struct. Defaults of topic settings are derived from the topic table.
+//! The settings of the broker: table and typed struct. Keys for the defaults of topics and groups are not here: `keys`
+//! derives them from the tables of those.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use tailrace_types::NodeId;
 
 use super::choice::{
     AdvertisedListener, LogFormat, MigrationPolicy, NatsTls, ReplicaSelector, Secret, TlsClientAuth,
 };
-use super::cluster;
-use super::error::{ConfigError, ConfigScope};
-use super::group::{self, GROUP_KEYS, GroupConfig};
+use super::group::GroupConfig;
 use super::key::ConfigKind::{Boolean, Class, Double, Int, List, Long, Password, Short, String as Text};
-use super::key::{self, ConfigKey, Unit};
-use super::layers::{self, DynamicConfigs, Layers};
-use super::security;
+use super::key::{ConfigKey, Unit};
+use super::layers::{DynamicConfigs, Layers};
 use super::table::settings;
-use super::topic::{TOPIC_KEYS, TopicConfig};
-use super::value::Value;
+use super::topic::TopicConfig;
 
 use ConfigKey as K;
 
@@ -608,36 +604,9 @@ settings! {
 }
 
 impl BrokerConfig {
-    /// Merges the start configuration (file, environment, flags) with what was changed at run time.
-    ///
-    /// # Errors
-    /// A key is unknown, a value is illegal, or two values do not fit together.
-    pub fn resolve(fixed: &BTreeMap<String, String>, dynamic: &DynamicConfigs) -> Result<Self, ConfigError> {
-        let layers = Layers::new(fixed, dynamic)?;
-        let topic_defaults = TopicConfig::resolve_in(&BTreeMap::new(), &layers)?;
-        let group_defaults = GroupConfig::resolve_in(&BTreeMap::new(), &layers)?;
-        group::check_broker(&group_defaults, &layers)?;
-        let values = layers.clone();
-        let config =
-            Self::read(&|key| values.broker_value(key), topic_defaults, Arc::new(group_defaults), layers)?;
-        config.check()?;
-        Ok(config)
-    }
-
     /// The number of this node.
     pub fn node(&self) -> NodeId {
         NodeId(self.node_id)
-    }
-
-    /// What a key of `scope` is when the resource itself does not set it.
-    ///
-    /// # Errors
-    /// What is set broker-wide is no legal value of this key.
-    pub fn value_without_override(&self, scope: ConfigScope, key: &ConfigKey) -> Result<Value, ConfigError> {
-        match scope {
-            ConfigScope::Topic | ConfigScope::Group => self.layers.resource_value(key, &BTreeMap::new()),
-            ConfigScope::Broker => self.layers.broker_value(key),
-        }
     }
 
     pub(crate) fn layers(&self) -> &Layers {
@@ -647,36 +616,6 @@ impl BrokerConfig {
     /// What was changed at run time.
     pub fn dynamic(&self) -> &DynamicConfigs {
         self.layers.dynamic()
-    }
-
-    fn check(&self) -> Result<(), ConfigError> {
-        not_above(
-            ("socket.request.max.bytes", self.socket_request_max_bytes.into()),
-            // Bounded by i64 when it was parsed.
-            ("queued.max.request.bytes", i64::try_from(self.queued_max_request_bytes).unwrap_or(i64::MAX)),
-            "the budget for all requests must hold the largest one",
-        )?;
-        not_above(
-            ("group.min.session.timeout.ms", self.group_min_session_timeout_ms.into()),
-            ("group.max.session.timeout.ms", self.group_max_session_timeout_ms.into()),
-            "some session timeout must be possible",
-        )?;
-        not_above(
-            ("num.partitions", self.num_partitions.into()),
-            ("tailrace.topic.partitions.max", self.tailrace_topic_partitions_max.into()),
-            "a topic with the default number of partitions must be possible",
-        )?;
-        not_above(
-            ("tailrace.nats.max.payload.bytes", self.tailrace_nats_max_payload_bytes.into()),
-            // Bounded when it was parsed.
-            (
-                "tailrace.nats.max.pending.bytes",
-                i64::try_from(self.tailrace_nats_max_pending_bytes).unwrap_or(i64::MAX),
-            ),
-            "what may wait for a client must hold the largest message",
-        )?;
-        cluster::check(self)?;
-        security::check(self)
     }
 
     /// Address of the listener for other nodes; `None` for a node that is alone.
@@ -696,79 +635,4 @@ impl BrokerConfig {
             name => name.to_owned(),
         }
     }
-}
-
-pub(super) fn not_above(
-    (other, other_value): (&'static str, i64),
-    (key, value): (&'static str, i64),
-    reason: &'static str,
-) -> Result<(), ConfigError> {
-    if other_value <= value {
-        return Ok(());
-    }
-    Err(ConfigError::Inconsistent { key, value, other, other_value, reason })
-}
-
-/// All keys of the broker, by name: its own, and one per key of topics and of groups whose default can be set broker-wide.
-pub fn broker_keys() -> &'static [ConfigKey] {
-    static KEYS: LazyLock<Vec<ConfigKey>> = LazyLock::new(|| {
-        let mut keys = BROKER_KEYS.to_vec();
-        keys.extend(TOPIC_KEYS.iter().filter_map(default_of));
-        keys.extend(GROUP_KEYS.iter().filter_map(default_of_group));
-        keys.sort_by_key(|key| key.name);
-        keys
-    });
-    &KEYS
-}
-
-/// The broker key that carries a topic key's default, which the topic key's own name means too.
-fn default_of(topic_key: &'static ConfigKey) -> Option<ConfigKey> {
-    let synonym = topic_key.synonyms.first()?;
-    // With further synonyms, it is the last of them that has a default: log.retention.ms is null, the hours are 168.
-    let default = if topic_key.synonyms.len() == 1 { topic_key.default } else { None };
-    let aliases =
-        if synonym.name == topic_key.name { &[][..] } else { std::slice::from_ref(&topic_key.name) };
-    Some(ConfigKey {
-        name: synonym.name,
-        default,
-        synonyms: &[],
-        aliases,
-        default_of: Some(topic_key.name),
-        ..*topic_key
-    })
-}
-
-/// The broker key that carries a group key's default. It cannot be changed at run time, as in Kafka.
-fn default_of_group(group_key: &'static ConfigKey) -> Option<ConfigKey> {
-    let synonym = group_key.synonyms.first()?;
-    Some(ConfigKey {
-        name: synonym.name,
-        synonyms: &[],
-        default_of: Some(group_key.name),
-        default_scope: ConfigScope::Group,
-        dynamic: false,
-        ..*group_key
-    })
-}
-
-/// Finds the broker key that an environment variable sets; see [`ConfigKey::environment_name`].
-pub fn broker_key_of_variable(variable: &str) -> Option<&'static ConfigKey> {
-    broker_keys().iter().find(|key| {
-        key.environment_name() == variable
-            || key.aliases.iter().any(|alias| key::environment_name(alias) == variable)
-    })
-}
-
-/// Finds a broker key by its name or an alias.
-///
-/// # Errors
-/// There is none of that name.
-pub fn broker_key(name: &str) -> Result<&'static ConfigKey, ConfigError> {
-    let keys = broker_keys();
-    if let Ok(position) = keys.binary_search_by(|key| key.name.cmp(name)) {
-        return Ok(&keys[position]);
-    }
-    keys.iter()
-        .find(|key| key.aliases.contains(&name))
-        .ok_or_else(|| layers::unknown(ConfigScope::Broker, name, keys))
 }

@@ -1,7 +1,8 @@
 //! Which settings of a node among others belong together.
 
-use super::broker::{BrokerConfig, broker_key, not_above};
-use super::error::ConfigError;
+use super::broker::BrokerConfig;
+use super::error::{ConfigError, not_above};
+use super::keys::broker_key;
 
 /// Addresses in `tailrace.cluster.seeds`. More help nobody: one that answers is enough.
 const SEEDS_MAX: usize = 64;

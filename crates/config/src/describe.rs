@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::broker::{BrokerConfig, broker_key, broker_keys};
+use super::broker::BrokerConfig;
 use super::error::ConfigError;
-use super::group::{self, group_keys};
 use super::key::{ConfigKey, ConfigKind, Synonym};
+use super::keys::{broker_key, broker_keys, group_keys, topic_keys};
 use super::layers::{ConfigSource, Layers};
-use super::topic::{TopicConfig, topic_keys};
+use super::resolve::group;
+use super::topic::TopicConfig;
 use super::value::Value;
 
 /// One key of a resource.

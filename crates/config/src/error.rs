@@ -96,3 +96,18 @@ impl ConfigError {
         }
     }
 }
+
+/// Refuses a value of `key` that lies below the value of `other`.
+///
+/// # Errors
+/// It does; `reason` says what must hold.
+pub(crate) fn not_above(
+    (other, other_value): (&'static str, i64),
+    (key, value): (&'static str, i64),
+    reason: &'static str,
+) -> Result<(), ConfigError> {
+    if other_value <= value {
+        return Ok(());
+    }
+    Err(ConfigError::Inconsistent { key, value, other, other_value, reason })
+}

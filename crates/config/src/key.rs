@@ -360,7 +360,7 @@ impl ConfigKey {
     }
 }
 
-pub(super) fn environment_name(key: &str) -> String {
+pub(crate) fn environment_name(key: &str) -> String {
     let short = key.strip_prefix("tailrace.").unwrap_or(key);
     format!("TAILRACE_{}", short.replace('.', "_").to_uppercase())
 }

@@ -2,10 +2,8 @@
 
 use std::fmt::Write;
 
-use super::broker::broker_keys;
-use super::group::group_keys;
 use super::key::{Applies, Bounds, ConfigKey};
-use super::topic::topic_keys;
+use super::keys::{broker_keys, group_keys, topic_keys};
 
 const INTRODUCTION: &str = "\
 # Configuration

@@ -1,8 +1,9 @@
 //! Which settings of TLS and of users belong together. Reading the files they name is the server's job.
 
-use super::broker::{BrokerConfig, broker_key};
+use super::broker::BrokerConfig;
 use super::choice::{NatsTls, TlsClientAuth};
 use super::error::ConfigError;
+use super::keys::broker_key;
 
 /// Refuses what would leave a listener without the protection that was asked for.
 ///

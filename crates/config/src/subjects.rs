@@ -1,12 +1,10 @@
-//! The NATS subjects that a topic captures: `tailrace.subjects`, and how large a batch such a topic has to take.
+//! The NATS subjects that a topic captures: `tailrace.subjects`.
 //!
 //! Only what can be said of one topic by itself is checked here. That no two topics want the same subject is the controller's
 //! business.
 
 use tailrace_subjects::{Dialect, Limits, Pattern};
 
-use super::error::ConfigError;
-use super::layers::Layers;
 use super::value::{FromValue, Value};
 
 /// Patterns of one topic at most. Each is a subscription of the NATS router, about 200 bytes and its text.
@@ -68,22 +66,4 @@ fn pattern(text: &str) -> Result<Pattern, String> {
         }
     }
     Ok(pattern)
-}
-
-/// Bytes of a batch that holds one NATS message of the largest size: the least `max.message.bytes` of a topic that captures
-/// messages.
-///
-/// Besides the message it has room for
-/// - the subject, as key or as the record header `Nats-Subject`: as long as a control line;
-/// - 256 bytes: the batch's header (61), the record's own fields (at most 31), names and lengths of added record headers;
-/// - a 64th of the message: the lengths of its headers as a record writes them, which take up to a 131st more than on the wire,
-///   and what a codec adds to bytes that it cannot compress.
-pub(super) fn batch_bytes_min(layers: &Layers) -> Result<u32, ConfigError> {
-    let value = |name| match layers.broker_value(super::broker_key(name)?)? {
-        Value::Number(number) => Ok(u32::try_from(number).unwrap_or(u32::MAX)),
-        _ => Ok(0),
-    };
-    let payload = value("tailrace.nats.max.payload.bytes")?;
-    let control_line = value("tailrace.nats.max.control.line.bytes")?;
-    Ok(payload.saturating_add(payload.div_ceil(64)).saturating_add(control_line).saturating_add(256))
 }

@@ -24,7 +24,7 @@ macro_rules! settings {
 
         impl $name {
             /// Fills every field with what `get` finds for its key.
-            fn read(
+            pub(crate) fn read(
                 get: &dyn Fn(&crate::key::ConfigKey) -> Result<crate::value::Value, crate::ConfigError>,
                 $( $more: $more_type, )*
             ) -> Result<Self, crate::ConfigError> {

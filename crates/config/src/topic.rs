@@ -1,17 +1,12 @@
 //! The settings of a topic: table and typed struct.
 
-use std::collections::BTreeMap;
-
-use super::broker::BrokerConfig;
 use super::choice::{CleanupPolicy, CompressionType, MessageTimestampType};
-use super::error::{ConfigError, ConfigScope};
+use super::error::ConfigError;
 use super::key::Bounds::{MinusOneOr, Replicas, Share};
 use super::key::ConfigKind::{Boolean, Double, Int, List, Long, String as Text};
-use super::key::{ConfigKey, Synonym};
-use super::layers;
-use super::subjects::{self, CapturedSubjects};
+use super::key::{ConfigKey, ConfigKind, Synonym};
+use super::subjects::CapturedSubjects;
 use super::table::settings;
-use super::value::Value;
 
 const MAX: &str = "9223372036854775807";
 const MINUTE_MS: i64 = 60_000;
@@ -24,7 +19,7 @@ macro_rules! from {
     };
 }
 
-const fn key(name: &'static str, kind: super::key::ConfigKind) -> ConfigKey {
+const fn key(name: &'static str, kind: ConfigKind) -> ConfigKey {
     ConfigKey::new(name, kind).dynamic()
 }
 
@@ -192,58 +187,6 @@ pub enum Durability {
 }
 
 impl TopicConfig {
-    /// Merges a topic's overrides with the broker's settings and the defaults.
-    ///
-    /// # Errors
-    /// A key is unknown, a value is illegal, or two values do not fit together.
-    pub fn resolve(overrides: &BTreeMap<String, String>, broker: &BrokerConfig) -> Result<Self, ConfigError> {
-        Self::resolve_in(overrides, broker.layers())
-    }
-
-    pub(super) fn resolve_in(
-        overrides: &BTreeMap<String, String>,
-        layers: &layers::Layers,
-    ) -> Result<Self, ConfigError> {
-        for key in overrides.keys() {
-            topic_key(key)?;
-        }
-        let mut config = Self::read(&|key| layers.resource_value(key, overrides))?;
-        if let Some(bytes) = config.internal_segment_bytes {
-            config.segment_bytes = bytes;
-        }
-        if !config.tailrace_subjects.is_empty() {
-            config.max_message_bytes = config.max_message_bytes.max(subjects::batch_bytes_min(layers)?);
-        }
-        config.check()?;
-        Ok(config)
-    }
-
-    /// Refuses a size of batches that was set for the topic itself and is too small for the NATS messages it captures.
-    ///
-    /// Resolving raises such a size instead: settings that were taken once must not keep the server from starting when the size
-    /// of NATS messages was raised since.
-    ///
-    /// # Errors
-    /// The size is set, and too small.
-    pub fn check_captured_size(
-        &self,
-        overrides: &BTreeMap<String, String>,
-        broker: &BrokerConfig,
-    ) -> Result<(), ConfigError> {
-        let key = topic_key("max.message.bytes")?;
-        let Some(set) = overrides.get(key.name) else { return Ok(()) };
-        let Value::Number(value) = key.parse(set)? else { return Ok(()) };
-        if self.tailrace_subjects.is_empty() || value >= self.max_message_bytes.into() {
-            return Ok(());
-        }
-        let reason = format!(
-            "a topic with tailrace.subjects needs at least {} bytes, since tailrace.nats.max.payload.bytes is {}; \
-             raise it or leave it out",
-            self.max_message_bytes, broker.tailrace_nats_max_payload_bytes
-        );
-        Err(key.invalid(set, reason))
-    }
-
     /// What the topic promises about stable storage.
     pub fn durability(&self) -> Durability {
         if self.flush_messages == 1 {
@@ -253,7 +196,11 @@ impl TopicConfig {
         Durability::Relaxed { flush_messages: limit(self.flush_messages), flush_ms: limit(self.flush_ms) }
     }
 
-    fn check(&self) -> Result<(), ConfigError> {
+    /// Refuses values that do not fit together.
+    ///
+    /// # Errors
+    /// The shortest lag of compaction exceeds the longest.
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
         if self.min_compaction_lag_ms > self.max_compaction_lag_ms {
             return Err(ConfigError::Inconsistent {
                 key: "min.compaction.lag.ms",
@@ -265,20 +212,4 @@ impl TopicConfig {
         }
         Ok(())
     }
-}
-
-/// All keys of topics, by name.
-pub fn topic_keys() -> &'static [ConfigKey] {
-    TOPIC_KEYS
-}
-
-/// Finds a topic key.
-///
-/// # Errors
-/// There is none of that name.
-pub fn topic_key(name: &str) -> Result<&'static ConfigKey, ConfigError> {
-    TOPIC_KEYS
-        .iter()
-        .find(|key| key.name == name)
-        .ok_or_else(|| layers::unknown(ConfigScope::Topic, name, TOPIC_KEYS))
 }
