@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use tailrace_metadata::MetadataImage;
 use tailrace_types::{Offset, TimestampMs, TopicId};
 
 use super::*;
 use crate::coordinator::{Coordinator, Effects, Moment, Replayed, Token, partition_of_name};
-use tailrace_metadata::MetadataImage;
 
 pub(super) const TOPIC: TopicId = TopicId([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]);
 

@@ -1,11 +1,11 @@
 //! What happens because time passes: transactions that were left open are aborted, idle transactional ids forgotten.
 
+use tailrace_config::BrokerConfig;
 use tailrace_types::TimestampMs;
 
 use super::coordinator::TransactionCoordinator;
 use super::transaction::key;
 use crate::coordinator::{CoordinatorRecord, Effects};
-use tailrace_config::BrokerConfig;
 
 /// Transactional ids that are forgotten in one batch of the log.
 const FORGOTTEN_PER_BATCH: usize = 500;

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
+use tailrace_metadata::TopicRef;
+
 use crate::rig::{Rig, assignment_of_data, shared, show, subscription_with_data};
 use bytes::Bytes;
 use tailrace_coordination::coordinator::{Token, TransactionalProducer};
@@ -15,7 +17,6 @@ use tailrace_coordination::groups::{
     ConsumerHeartbeat, FetchRequest, FetchTopic, GroupEvent, GroupFilter, JoinAbilities, JoinRequest,
     LeavingMember, MemberReference, OffsetsEvent, ShareEvent, ShareHeartbeat, SyncRequest, TopicPartitions,
 };
-use tailrace_metadata::TopicRef;
 use tailrace_types::{ProducerEpoch, ProducerId, TopicId};
 
 const INDENT: &str = "    ";

@@ -5,6 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use tailrace_metadata::TopicRef;
+
 use crate::rig::{Logged, Rig, shared, show, subscription};
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -14,7 +16,6 @@ use tailrace_coordination::groups::{
     FetchRequest, GroupCoordinator, GroupError, GroupEvent, GroupReply, GroupState, JoinAbilities,
     JoinRequest, LeavingMember, MemberReference, OffsetsEvent, OffsetsReply, SyncRequest,
 };
-use tailrace_metadata::TopicRef;
 use tailrace_records::internal::{GroupKey, GroupValue};
 use tailrace_types::{ProducerEpoch, ProducerId};
 

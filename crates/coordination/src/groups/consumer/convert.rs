@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use tailrace_metadata::MetadataImage;
 use tailrace_records::internal::{ClassicMemberMetadata, ConsumerGroupMember};
 use tailrace_types::TopicId;
 
@@ -18,7 +19,6 @@ use crate::groups::classic::{self, CONSUMER_PROTOCOL, ClassicGroup, ClassicSeed}
 use crate::groups::group::Group;
 use crate::groups::offsets::append_in_batches;
 use crate::groups::{ClientIdentity, GroupCoordinator, GroupError, GroupState};
-use tailrace_metadata::MetadataImage;
 
 /// A classic member as a consumer group has it.
 struct Upgraded {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tailrace_metadata::MetadataImage;
 use tailrace_types::{TopicId, TopicName};
 
 use super::member::{Member, partitions_of};
@@ -11,7 +12,6 @@ use crate::coordinator::Moment;
 use crate::groups::assignors::{ConsumerAssignor, Partitions};
 use crate::groups::group::Group;
 use crate::groups::{ClientIdentity, GroupCoordinator, GroupError, GroupState};
-use tailrace_metadata::MetadataImage;
 
 /// A consumer group as ConsumerGroupDescribe shows it.
 #[derive(Clone, Debug, PartialEq)]

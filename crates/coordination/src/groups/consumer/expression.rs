@@ -6,9 +6,9 @@
 use std::collections::BTreeSet;
 
 use regex::{Regex, RegexBuilder};
+use tailrace_metadata::{METADATA_TOPIC, MetadataImage};
 
 use crate::groups::GroupError;
-use tailrace_metadata::{METADATA_TOPIC, MetadataImage};
 
 /// Longest expression in bytes. Kafka has no bound. Names of topics have 249 bytes at most; an expression that lists a
 /// hundred of them still fits.

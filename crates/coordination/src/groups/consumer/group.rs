@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
+use tailrace_metadata::MetadataImage;
 use tailrace_records::internal::{
     ConsumerGroupKey, ConsumerGroupMember, ConsumerGroupMetadata, RegularExpression, TargetAssignmentMetadata,
 };
@@ -16,7 +17,6 @@ use crate::coordinator::CoordinatorRecord;
 use crate::groups::GroupState;
 use crate::groups::assignors::Partitions;
 use crate::groups::group::OffsetsExpire;
-use tailrace_metadata::MetadataImage;
 
 /// What a regular expression matches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,8 +1,9 @@
 //! What holds for one consumer group.
 
-use crate::groups::limits::MEMBERS_PER_GROUP_MAX;
 use tailrace_config::{BrokerConfig, MigrationPolicy};
 use tailrace_metadata::MetadataImage;
+
+use crate::groups::limits::MEMBERS_PER_GROUP_MAX;
 
 /// The settings that decisions about a group need; times in milliseconds.
 #[derive(Debug)]

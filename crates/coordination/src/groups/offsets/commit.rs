@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tailrace_metadata::TopicRef;
 use tailrace_records::internal::OffsetValue;
 use tailrace_types::{PartitionId, TimestampMs, TopicId};
 
@@ -14,7 +15,6 @@ use crate::groups::classic::ClassicGroup;
 use crate::groups::group::Group;
 use crate::groups::limits::{OFFSETS_PER_GROUP_MAX, PENDING_OFFSETS_MAX, check_group_id};
 use crate::groups::{GroupCoordinator, GroupError};
-use tailrace_metadata::TopicRef;
 
 /// Longest text in a record of the old layout, which a time of expiry needs.
 const OLD_TEXT_BYTES_MAX: usize = 32_767;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use tailrace_metadata::TopicRef;
 use tailrace_types::{TimestampMs, TopicId};
 
 use crate::coordinator::TransactionalProducer;
 use crate::groups::GroupError;
-use tailrace_metadata::TopicRef;
 
 /// A request about a group's offsets.
 #[derive(Debug)]

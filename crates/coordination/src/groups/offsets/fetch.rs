@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use tailrace_metadata::MetadataImage;
+use tailrace_metadata::TopicRef;
 use tailrace_types::TopicId;
 
 use super::{CommittedOffset, FetchRequest, FetchTopic, FetchedPartition, FetchedTopic};
 use crate::coordinator::Moment;
 use crate::groups::limits::check_group_id;
 use crate::groups::{GroupCoordinator, GroupError};
-use tailrace_metadata::MetadataImage;
-use tailrace_metadata::TopicRef;
 
 impl GroupCoordinator {
     /// Of a group that is not there nothing is known, which is no error: that is how every group begins.

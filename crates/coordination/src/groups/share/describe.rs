@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use tailrace_metadata::MetadataImage;
+
 use super::ShareGroup;
 use crate::groups::consumer::named;
 use crate::groups::{ClientIdentity, GroupState, NamedPartitions};
-use tailrace_metadata::MetadataImage;
 
 /// A share group as ShareGroupDescribe shows it.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 
+use tailrace_metadata::MetadataImage;
 use tailrace_records::internal::{
     NamedTopicPartitions, ShareCurrentMemberAssignment, ShareGroupKey, ShareGroupMember, ShareGroupMetadata,
     ShareGroupStatePartitions, TargetAssignmentMember, TargetAssignmentMetadata,
@@ -13,7 +14,6 @@ use super::Journal;
 use crate::coordinator::CoordinatorRecord;
 use crate::groups::GroupState;
 use crate::groups::assignors::Partitions;
-use tailrace_metadata::MetadataImage;
 
 /// A member of a share group.
 #[derive(Clone, Debug, Default)]
