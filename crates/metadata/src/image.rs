@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use tailrace_config::{
+    BrokerConfig, ConfigError, DescribedConfig, GroupConfig, TopicConfig, describe_broker, describe_cluster,
+    describe_group, describe_topic,
+};
 use tailrace_types::{
     NodeId, PartitionId, ProducerId, ReplicaId, TimestampMs, TopicId, TopicName, TopicPartition,
 };
 
 use crate::features::FeatureLevels;
 use crate::record::{MetadataRecord, NodeRegistration};
-use tailrace_config::{
-    BrokerConfig, ConfigError, DescribedConfig, GroupConfig, TopicConfig, describe_broker, describe_cluster,
-    describe_group, describe_topic,
-};
 
 /// Topic that holds the metadata log. Never listed, never open to clients.
 pub const METADATA_TOPIC: &str = "__cluster_metadata";

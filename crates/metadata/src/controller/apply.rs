@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use tailrace_config::{BrokerConfig, ConfigError, DynamicConfigs, GroupConfig, TopicConfig};
 use tailrace_types::{NodeId, PartitionId, ProducerId, ReplicaId, TopicId, TopicName};
 
 use crate::features::FeatureLevels;
 use crate::image::{ClusterImage, GroupImage, MetadataImage, NodeImage, PartitionImage, TopicImage};
 use crate::record::{MetadataRecord, NodeRegistration};
-use tailrace_config::{BrokerConfig, ConfigError, DynamicConfigs, GroupConfig, TopicConfig};
 
 /// Why a record of the metadata log does not fit. The image is unchanged then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

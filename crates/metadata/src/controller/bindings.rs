@@ -5,12 +5,12 @@
 
 use std::collections::BTreeMap;
 
+use tailrace_config::TopicConfig;
 use tailrace_subjects::{Pattern, PatternWord};
 use tailrace_types::TopicName;
 
-use super::ControlError;
+use super::error::ControlError;
 use crate::image::{MetadataImage, is_internal_topic};
-use tailrace_config::TopicConfig;
 
 /// Checks what `config` would make the topic `name` capture.
 pub(super) fn check(

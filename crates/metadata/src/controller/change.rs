@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::ControlError;
-use super::command::{ConfigAction, ConfigChange, ConfigOp};
 use tailrace_config::{BrokerConfig, ConfigKey, ConfigKind, ConfigScope, broker_key, group_key, topic_key};
+
+use super::command::{ConfigAction, ConfigChange, ConfigOp};
+use super::error::ControlError;
 
 type Configs = BTreeMap<String, String>;
 

@@ -5,6 +5,15 @@ use tailrace_types::{NodeId, PartitionId, ReplicaId, TimestampMs, TopicId};
 
 use crate::features::FeatureUpdate;
 
+/// Producer ids that are reserved at a time, as many as Kafka reserves.
+pub const PRODUCER_IDS_PER_BLOCK: i64 = 1000;
+
+/// Groups that may have settings of their own. Each costs its id and its settings in memory, and a record in the metadata log.
+pub const GROUPS_CONFIGURED_MAX: usize = 10_000;
+
+/// Length of the id of a group that may have settings of its own, in bytes.
+pub const GROUP_ID_BYTES_MAX: usize = 1_024;
+
 /// One change that somebody asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Command {
@@ -54,7 +63,7 @@ pub enum Command {
     FinalizeFeatures,
     /// Changes levels of features, all of them or none.
     UpdateFeatures(Vec<FeatureUpdate>),
-    /// Reserves [`super::PRODUCER_IDS_PER_BLOCK`] producer ids.
+    /// Reserves [`PRODUCER_IDS_PER_BLOCK`] producer ids.
     AllocateProducerIds,
     /// Changes nothing. It is carried out once a majority has agreed that its controller is the controller still: who asked then
     /// knows all that was committed before. Builds before it do not know it.

@@ -1,10 +1,10 @@
 //! Why the controller refuses a command. Each variant names the Kafka error it stands for.
 
 use serde::{Deserialize, Serialize};
+use tailrace_config::ConfigError;
 use tailrace_types::{NodeId, PartitionId, ReplicaId, TopicId, TopicName, TopicNameError};
 
 use crate::features::FeatureError;
-use tailrace_config::ConfigError;
 
 /// Why a command is refused. Nothing has changed then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,14 +1,15 @@
 //! Decides about the nodes of a cluster: which there are, and which are at work.
 
+use tailrace_config::{RACK_BYTES_MAX, is_address};
 use tailrace_types::{NodeId, ReplicaId};
 
 use super::command::{CLUSTER_ID_BYTES_MAX, RegisterNode};
-use super::plan::{self, Records};
-use super::{ControlError, replicas};
-use crate::features;
+use super::decision::Records;
+use super::error::ControlError;
+use super::{features, replicas};
+use crate::features::{CLUSTER_LEVEL, stored_level};
 use crate::image::{ClusterImage, MetadataImage};
 use crate::record::{MetadataRecord, NodeRegistration};
-use tailrace_config::{RACK_BYTES_MAX, is_address};
 
 pub(super) fn found(image: &MetadataImage, cluster_id: &str, node: &RegisterNode) -> Records {
     let legal = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
@@ -33,8 +34,8 @@ pub(super) fn found(image: &MetadataImage, cluster_id: &str, node: &RegisterNode
         MetadataRecord::NodeFenced { node: node.node, fenced: false },
     ];
     let mut levels = image.features.levels.clone();
-    levels.insert(features::CLUSTER_LEVEL.to_owned(), features::stored_level(node.levels.1));
-    records.extend(plan::features(image, levels));
+    levels.insert(CLUSTER_LEVEL.to_owned(), stored_level(node.levels.1));
+    records.extend(features::put(image, levels));
     Ok(records)
 }
 

@@ -2,20 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use tailrace_config::{BrokerConfig, ConfigScope, DynamicConfigs, GroupConfig, TopicConfig};
 use tailrace_types::{NodeId, PartitionId, ProducerId, ReplicaId, TopicName};
 
 use super::apply::fold;
-use super::command::{BrokerScope, Command, ConfigChange, CreateTopic, Requester, TopicRef};
-use super::{
-    ControlError, GROUP_ID_BYTES_MAX, GROUPS_CONFIGURED_MAX, PRODUCER_IDS_PER_BLOCK, bindings, change, nodes,
-    replicas,
+use super::command::{
+    BrokerScope, Command, ConfigChange, CreateTopic, GROUP_ID_BYTES_MAX, GROUPS_CONFIGURED_MAX,
+    PRODUCER_IDS_PER_BLOCK, Requester, TopicRef,
 };
-use crate::features;
-use crate::image::{MetadataImage, TopicImage, is_internal_topic};
+use super::decision::{Records, existing};
+use super::error::ControlError;
+use super::{bindings, change, features, nodes, replicas};
+use crate::image::{MetadataImage, is_internal_topic};
 use crate::record::MetadataRecord;
-use tailrace_config::{BrokerConfig, ConfigScope, DynamicConfigs, GroupConfig, TopicConfig};
-
-pub(super) type Records = Result<Vec<MetadataRecord>, ControlError>;
 
 pub(super) fn plan(image: &MetadataImage, fixed: &BTreeMap<String, String>, command: &Command) -> Records {
     match command {
@@ -27,8 +26,8 @@ pub(super) fn plan(image: &MetadataImage, fixed: &BTreeMap<String, String>, comm
         Command::AlterTopicConfigs { topic, change } => alter_topic(image, topic, change),
         Command::AlterBrokerConfigs { scope, change } => alter_broker(image, fixed, *scope, change),
         Command::AlterGroupConfigs { group, change } => alter_group(image, group, change),
-        Command::FinalizeFeatures => Ok(features(image, image.features.raised())),
-        Command::UpdateFeatures(updates) => Ok(features(image, features::updated(image, updates)?)),
+        Command::FinalizeFeatures => Ok(features::put(image, image.features.raised())),
+        Command::UpdateFeatures(updates) => Ok(features::put(image, features::updated(image, updates)?)),
         Command::AllocateProducerIds => allocate_producer_ids(image),
         Command::Barrier => Ok(Vec::new()),
         Command::FoundCluster { cluster_id, node } => nodes::found(image, cluster_id, node),
@@ -142,13 +141,6 @@ fn check_reserved(name: &TopicName, by: Requester) -> Result<(), ControlError> {
         return Err(ControlError::ReservedTopic { name: name.clone() });
     }
     Ok(())
-}
-
-pub(super) fn existing<'a>(image: &'a MetadataImage, name: &str) -> Result<&'a TopicImage, ControlError> {
-    match image.topic(name) {
-        Some(topic) => Ok(topic),
-        None => Err(ControlError::UnknownTopic { name: name.to_owned() }),
-    }
 }
 
 fn delete_topic(image: &MetadataImage, topic: &TopicRef, by: Requester) -> Records {
@@ -265,13 +257,6 @@ fn alter_group(image: &MetadataImage, group: &str, change: &ConfigChange) -> Rec
         return Err(ControlError::TooManyGroups { max: GROUPS_CONFIGURED_MAX });
     }
     Ok(vec![MetadataRecord::GroupConfigs { group: group.to_owned(), configs }])
-}
-
-pub(super) fn features(image: &MetadataImage, levels: BTreeMap<String, i16>) -> Vec<MetadataRecord> {
-    if levels == image.features.levels && image.features.epoch > 0 {
-        return Vec::new();
-    }
-    vec![MetadataRecord::Features { epoch: image.features.epoch.saturating_add(1), levels }]
 }
 
 fn allocate_producer_ids(image: &MetadataImage) -> Records {

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use tailrace_types::{NodeId, PartitionId, ReplicaId, TopicId};
 
-use super::ControlError;
-use super::plan::{self, Records};
+use super::decision::{Records, existing, partition};
+use super::error::ControlError;
 use crate::cluster::{Place, place};
 use crate::image::{MetadataImage, PartitionImage, TopicImage};
 use crate::record::MetadataRecord;
@@ -95,7 +95,7 @@ pub(super) fn reassign(
     number: PartitionId,
     nodes: Option<&[NodeId]>,
 ) -> Records {
-    let topic = plan::existing(image, topic)?;
+    let topic = existing(image, topic)?;
     let partition = partition(topic, number)?;
     let wanted = match nodes {
         Some(nodes) => {
@@ -200,11 +200,6 @@ pub(super) fn renewed(image: &MetadataImage, node: NodeId) -> Vec<MetadataRecord
         topic.assignment().filter_map(|(number, partition)| renew(topic, number, partition))
     };
     image.topics().flat_map(|topic| of_topic(topic)).collect()
-}
-
-fn partition(topic: &TopicImage, number: PartitionId) -> Result<&PartitionImage, ControlError> {
-    let unknown = || ControlError::UnknownPartition { topic: topic.name.to_string(), partition: number };
-    topic.partition(number).ok_or_else(unknown)
 }
 
 fn record(id: TopicId, partition: PartitionId, wanted: PartitionImage) -> MetadataRecord {
