@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tailrace_records::internal::TransactionLogKey;
 use tailrace_types::TimestampMs;
 
-use super::TRANSACTIONAL_ID_BYTES_MAX;
 use super::event::{TransactionError, TransactionEvent, TransactionReply, TransactionWork, WriteMarkers};
+use super::limits::TRANSACTIONAL_ID_BYTES_MAX;
 use super::state::TransactionState;
 use super::timers::Timers;
 use super::transaction::Transaction;

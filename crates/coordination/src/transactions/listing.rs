@@ -1,11 +1,9 @@
-//! ListTransactions and DescribeTransactions.
+//! Transactions as ListTransactions and DescribeTransactions show them.
 
 use std::collections::BTreeSet;
 
 use tailrace_types::{ProducerId, TimestampMs, TopicPartition};
 
-use super::coordinator::{Outcome, TransactionCoordinator, legal_id};
-use super::event::{TransactionError, TransactionReply};
 use super::state::TransactionState;
 use super::transaction::Transaction;
 use crate::coordinator::TransactionalProducer;
@@ -48,36 +46,11 @@ pub struct TransactionDescription {
 }
 
 impl TransactionFilter {
-    fn lets_through(&self, transaction: &Transaction, now: TimestampMs) -> bool {
+    /// True for one that is to be listed.
+    pub(super) fn lets_through(&self, transaction: &Transaction, now: TimestampMs) -> bool {
         let is_longer = |least: i64| transaction.started.is_some_and(|started| now.since(started) > least);
         self.states.as_ref().is_none_or(|states| states.contains(&transaction.state))
             && self.producers.as_ref().is_none_or(|producers| producers.contains(&transaction.producer.id))
             && self.longer_than_ms.is_none_or(is_longer)
-    }
-}
-
-impl TransactionCoordinator {
-    pub(super) fn list(&self, filter: &TransactionFilter, now: TimestampMs) -> Vec<TransactionListing> {
-        let listed =
-            self.transactions.iter().filter(|(_, transaction)| filter.lets_through(transaction, now));
-        listed
-            .map(|(transactional_id, transaction)| TransactionListing {
-                transactional_id: transactional_id.to_string(),
-                producer_id: transaction.producer.id,
-                state: transaction.state,
-            })
-            .collect()
-    }
-
-    pub(super) fn describe(&self, transactional_id: &str) -> Outcome {
-        legal_id(transactional_id)?;
-        let transaction = self.get(transactional_id).ok_or(TransactionError::UnknownTransactionalId)?;
-        Ok(TransactionReply::Described(TransactionDescription {
-            producer: transaction.producer,
-            state: transaction.state,
-            timeout_ms: transaction.timeout_ms,
-            started: transaction.started,
-            partitions: transaction.partitions.clone(),
-        }))
     }
 }

@@ -15,12 +15,16 @@
 mod coordinator;
 mod end;
 mod event;
+mod expiry;
 mod init;
+mod limits;
 mod listing;
 mod partitions;
+mod questions;
 mod state;
 mod timers;
 mod transaction;
+mod wait;
 mod waiting;
 
 pub use coordinator::TransactionCoordinator;
@@ -28,17 +32,7 @@ pub use event::{
     AddPartitions, EndTransaction, InitProducer, TransactionError, TransactionEvent, TransactionReply,
     TransactionWork, VerifyPartitions, WriteMarkers,
 };
+pub use limits::{PARTITIONS_PER_TRANSACTION_MAX, TRANSACTIONAL_ID_BYTES_MAX, WAITING_MAX};
 pub use listing::{TransactionDescription, TransactionFilter, TransactionListing};
 pub use state::TransactionState;
 pub use transaction::TransactionProtocol;
-
-/// Longest transactional id, in bytes. Kafka has no bound but the protocol's; each id is kept in memory and in the log.
-pub const TRANSACTIONAL_ID_BYTES_MAX: usize = 4096;
-
-/// Partitions of one transaction. Each addition writes the whole set to the log, so many cost much; a set of this size
-/// takes about 1 MB of memory.
-pub const PARTITIONS_PER_TRANSACTION_MAX: usize = 10_000;
-
-/// Requests that may wait for a transaction's markers, per coordinator. Further ones are refused with
-/// CONCURRENT_TRANSACTIONS, upon which clients try again.
-pub const WAITING_MAX: usize = 1000;

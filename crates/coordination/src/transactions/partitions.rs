@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use tailrace_types::ProducerEpoch;
 
-use super::PARTITIONS_PER_TRANSACTION_MAX;
 use super::coordinator::{Outcome, TransactionCoordinator, answer, legal_id};
 use super::event::{AddPartitions, TransactionError, TransactionEvent, TransactionReply, VerifyPartitions};
+use super::limits::PARTITIONS_PER_TRANSACTION_MAX;
 use super::state::TransactionState;
 use super::transaction::Transaction;
 use super::waiting::Waiting;

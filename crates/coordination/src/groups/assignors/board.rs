@@ -2,7 +2,7 @@
 
 use tailrace_types::TopicId;
 
-use super::{AssignmentTask, Partitions};
+use super::task::{AssignmentTask, Partitions};
 
 /// No member.
 pub(super) const NOBODY: u32 = u32::MAX;

@@ -4,7 +4,7 @@
 //! The order is that of instance ids where there are any, so that a static member keeps its ranges when it comes back.
 
 use super::board::Board;
-use super::{AssignmentTask, Partitions};
+use super::task::{AssignmentTask, Partitions};
 
 pub(super) fn assign(task: &AssignmentTask<'_>) -> Vec<Partitions> {
     let mut board = Board::new(task);

@@ -8,7 +8,8 @@
 use std::collections::BTreeSet;
 
 use super::board::{Board, NOBODY};
-use super::{AssignmentTask, Partitions, uniform};
+use super::task::{AssignmentTask, Partitions};
+use super::uniform;
 
 pub(super) fn assign(task: &AssignmentTask<'_>) -> Vec<Partitions> {
     let mut board = Board::new(task);

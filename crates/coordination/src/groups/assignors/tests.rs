@@ -1,6 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
+use tailrace_types::TopicId;
 
 use super::*;
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use super::board::{Board, NOBODY};
-use super::{AssignmentTask, Partitions};
+use super::task::{AssignmentTask, Partitions};
 
 /// Rounds through all topics in which single partitions are moved. Each round makes shares more equal, and few are needed;
 /// the bound keeps a strange group from taking the coordinator's time.

@@ -2,7 +2,7 @@
 
 use tailrace_types::{Offset, TimestampMs};
 
-use super::{GroupTerms, InFlight, Lock, RecordState, SharePartition};
+use super::in_flight::{GroupTerms, InFlight, Lock, RecordState, SharePartition};
 
 /// What a member says about a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tailrace_types::{Offset, TimestampMs};
 
-use super::{GroupTerms, InFlight, Lock, RUNS_PER_RECORD_LOCK, RecordState, SharePartition};
+use super::in_flight::{GroupTerms, InFlight, Lock, RUNS_PER_RECORD_LOCK, RecordState, SharePartition};
 
 /// How the number of records is limited (KIP-1206).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use tailrace_types::{Offset, TimestampMs};
 
+use super::in_flight::RecordState;
 use super::*;
 use crate::share::tests::{Rig, key};
 use crate::share::{ShareAnswer, ShareRequest};

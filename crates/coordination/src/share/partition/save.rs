@@ -2,7 +2,7 @@
 
 use tailrace_types::Offset;
 
-use super::{InFlight, RecordState, SharePartition};
+use super::in_flight::{InFlight, RecordState, SharePartition};
 use crate::share::intervals::Intervals;
 use crate::share::state::{DeliveryState, KeptRuns, StateBatch, StateWrite, apply_batches, batches_of};
 
