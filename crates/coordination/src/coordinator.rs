@@ -10,9 +10,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tailrace_metadata::MetadataImage;
 use tailrace_types::{Offset, ProducerEpoch, ProducerId, TimestampMs};
 
-use tailrace_metadata::MetadataImage;
+/// Bytes of records that go into one batch: many offsets are written in several. A record that is larger goes alone.
+const BATCH_BYTES: usize = 262_144;
 
 /// A producer in a generation, on whose behalf a coordinator writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,6 +84,30 @@ impl<C: Coordinator> Effects<C> {
         if !records.is_empty() {
             self.appends.push(Append { producer: None, records });
         }
+    }
+
+    /// Adds many records, in batches of bounded size.
+    pub(crate) fn append_in_batches(
+        &mut self,
+        producer: Option<TransactionalProducer>,
+        records: Vec<CoordinatorRecord>,
+    ) {
+        let mut batch = Vec::new();
+        let mut bytes = 0;
+        let mut flush = |records: Vec<CoordinatorRecord>| {
+            if !records.is_empty() {
+                self.appends.push(Append { producer, records });
+            }
+        };
+        for record in records {
+            bytes += record.key.len() + record.value.as_ref().map_or(0, Bytes::len);
+            batch.push(record);
+            if bytes >= BATCH_BYTES {
+                flush(std::mem::take(&mut batch));
+                bytes = 0;
+            }
+        }
+        flush(batch);
     }
 
     /// Adds everything of `later` behind what is here.

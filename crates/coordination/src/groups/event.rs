@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use super::classic::{ClassicDescription, ClassicEvent, ClassicReply};
 use super::consumer::{ConsumerEvent, ConsumerReply};
 use super::error::GroupError;
 use super::offsets::{OffsetsEvent, OffsetsReply};
 use super::share::{ShareEvent, ShareReply, ShareWork};
-use super::{GroupKind, GroupState, Partitions};
+use super::state::{GroupKind, GroupState};
 use crate::coordinator::Token;
 
 /// An event. All that concern one group carry its id, and all that are answered a token.
@@ -100,19 +98,6 @@ pub enum GroupWork {
     Share(ShareWork),
 }
 
-/// The answer to a heartbeat of a consumer group (KIP-848) or a share group (KIP-932).
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct HeartbeatAnswer {
-    /// The member's id.
-    pub member: Arc<str>,
-    /// The epoch that it is in now.
-    pub epoch: i32,
-    /// When the next heartbeat is due, in milliseconds.
-    pub heartbeat_interval_ms: i32,
-    /// The partitions that it may use, if that has changed or it has asked.
-    pub assignment: Option<Partitions>,
-}
-
 /// Which groups are wanted. An empty list is no restriction. Names are compared without regard to case, as Kafka does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupFilter {
@@ -134,15 +119,3 @@ pub struct GroupSummary {
     /// Its kind.
     pub kind: GroupKind,
 }
-
-/// Who a member is and where it comes from.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ClientIdentity {
-    /// The client's own name for itself.
-    pub client_id: String,
-    /// Its address.
-    pub client_host: String,
-}
-
-/// Opaque bytes of a member, under the name of the protocol that understands them.
-pub type NamedBytes = (String, Bytes);

@@ -30,6 +30,10 @@ pub(crate) const MEMBERS_PER_GROUP_MAX: usize = 100_000;
 /// Assignment strategies that one member may offer. Clients offer one to three.
 pub(crate) const PROTOCOLS_PER_MEMBER_MAX: usize = 100;
 
+/// Names of topics that one member may subscribe to. Kafka has no bound but that of a request; a member of 10,000 topics takes
+/// about 1 MB of memory, and each change of it a record of that size.
+pub(crate) const SUBSCRIBED_NAMES_MAX: usize = 10_000;
+
 /// Bytes of one member's subscriptions, all strategies together. Kafka cannot write a group's record that is larger than
 /// `message.max.bytes`, 1 MiB by default, with all of its members in it.
 pub(crate) const MEMBER_SUBSCRIPTION_BYTES_MAX: usize = 1_048_576;

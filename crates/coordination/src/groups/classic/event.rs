@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::groups::{ClientIdentity, GroupError, GroupState, NamedBytes};
+use crate::groups::error::GroupError;
+use crate::groups::member::{ClientIdentity, NamedBytes};
+use crate::groups::state::GroupState;
 
 /// A request of the classic protocol.
 #[derive(Debug)]
@@ -164,4 +166,27 @@ pub struct ClassicMemberDescription {
     pub subscription: Bytes,
     /// The assignment that it was given last.
     pub assignment: Bytes,
+}
+
+impl ClassicReply {
+    /// The refusal of a request of the same kind.
+    pub(super) fn refusal(event: &ClassicEvent, error: GroupError) -> Self {
+        match event {
+            ClassicEvent::Join(_) => Self::Join(Err(error)),
+            ClassicEvent::Sync(_) => Self::Sync(Err(error)),
+            ClassicEvent::Heartbeat(_) => Self::Heartbeat(Err(error)),
+            ClassicEvent::Leave(_) => Self::Leave(Err(error)),
+        }
+    }
+}
+
+/// What a classic group waits for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum ClassicTimer {
+    /// Members to join.
+    Join,
+    /// Members to ask for their assignment.
+    Sync,
+    /// A sign of life of a member.
+    Session(Arc<str>),
 }

@@ -4,14 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tailrace_records::internal::{GroupMemberValue, GroupValue};
+use tailrace_records::internal::{GroupKey, GroupMemberValue, GroupValue};
 use tailrace_types::TimestampMs;
 
+use super::event::{ClassicDescription, ClassicMemberDescription, JoinRequest, JoinedMember};
 use super::member::ClassicMember;
 use super::subscription::subscribed_topics;
-use super::{ClassicDescription, ClassicMemberDescription, JoinRequest, JoinedMember};
-use crate::groups::group::OffsetsExpire;
-use crate::groups::{ClientIdentity, Committer, GroupError, GroupState};
+use crate::coordinator::{CoordinatorRecord, Token};
+use crate::groups::error::GroupError;
+use crate::groups::member::ClientIdentity;
+use crate::groups::offsets::Committer;
+use crate::groups::state::{GroupState, OffsetsExpire};
 
 /// Protocol type of Kafka's consumers.
 pub(in crate::groups) const CONSUMER_PROTOCOL: &str = "consumer";
@@ -81,6 +84,11 @@ impl ClassicGroup {
             initial: InitialDelay::default(),
             is_written: false,
         }
+    }
+
+    /// The records that take a group out of the log.
+    pub(in crate::groups) fn tombstones(group: &Arc<str>) -> Vec<CoordinatorRecord> {
+        vec![CoordinatorRecord { key: GroupKey { group }.encode(), value: None }]
     }
 
     /// What a record says. Members' sessions begin when everything is loaded.
@@ -251,7 +259,7 @@ impl ClassicGroup {
     }
 
     /// Takes from a member the one who waits for the generation.
-    pub(super) fn take_joining(&mut self, id: &str) -> Option<crate::coordinator::Token> {
+    pub(super) fn take_joining(&mut self, id: &str) -> Option<Token> {
         let token = self.members.get_mut(id)?.joining.take()?;
         self.joining -= 1;
         Some(token)

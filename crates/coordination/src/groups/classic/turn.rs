@@ -2,17 +2,23 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use tailrace_records::internal::GroupKey;
 use tailrace_types::TimestampMs;
 
-use super::group::InitialDelay;
-use super::{
-    ClassicGroup, ClassicReply, ClassicTimer, Joined, NEW_MEMBER_JOIN_TIMEOUT_MS, NO_ASSIGNMENT, Synced,
-};
+use super::event::{ClassicReply, ClassicTimer, Joined, Synced};
+use super::group::{ClassicGroup, InitialDelay};
 use crate::coordinator::{CoordinatorRecord, Effects, Moment, Token};
 use crate::groups::limits::MEMBERS_PER_GROUP_MAX;
 use crate::groups::timers::{GroupTimer, Timers};
 use crate::groups::{GroupCoordinator, GroupCounts, GroupError, GroupReply, GroupState};
+
+/// How long a new member may wait for its first generation, in milliseconds. It has no id to send heartbeats with, and a
+/// client that gave up would stay for ever. Kafka's constant.
+const NEW_MEMBER_JOIN_TIMEOUT_MS: i64 = 300_000;
+
+/// An assignment of nothing.
+const NO_ASSIGNMENT: Bytes = Bytes::new();
 
 /// One group, with everything that a decision about it needs.
 pub(super) struct Turn<'a> {

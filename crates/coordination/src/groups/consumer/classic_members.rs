@@ -11,17 +11,17 @@ use tailrace_records::internal::{ClassicMemberMetadata, ConsumerGroupMember};
 
 use super::convert::{by_id, by_name};
 use super::embedded::{PROTOCOL_TYPE, Subscription, encode_assignment};
-use super::heartbeat::SUBSCRIBED_NAMES_MAX;
-use super::member::{Member, partitions_of};
+use super::event::ConsumerTimer;
+use super::member::{EPOCH_AWAY, Member, partitions_of};
 use super::reconcile::MemberState;
 use super::turn::Turn;
-use super::{ConsumerTimer, EPOCH_AWAY};
 use crate::coordinator::{Effects, Moment, Token};
 use crate::groups::assignors::Partitions;
 use crate::groups::classic::{
     ClassicEvent, ClassicReply, JoinRequest, Joined, LeavingMember, MemberReference, SyncRequest, Synced,
 };
 use crate::groups::group::Group;
+use crate::groups::limits::SUBSCRIBED_NAMES_MAX;
 use crate::groups::{GroupCoordinator, GroupError, GroupReply};
 
 impl GroupCoordinator {

@@ -9,15 +9,15 @@ use tailrace_records::internal::{ClassicMemberMetadata, ConsumerGroupMember};
 use tailrace_types::TopicId;
 
 use super::embedded::{Subscription, decode_assignment, encode_assignment};
-use super::group::{ConsumerGroup, Journal};
-use super::not_found;
+use super::group::ConsumerGroup;
 use super::reconcile::{Held, MemberState, Standing};
 use super::settings::Settings;
+use super::step::not_found;
 use crate::coordinator::{Effects, Moment};
 use crate::groups::assignors::Partitions;
-use crate::groups::classic::{self, CONSUMER_PROTOCOL, ClassicGroup, ClassicSeed};
+use crate::groups::classic::{CONSUMER_PROTOCOL, ClassicGroup, ClassicSeed};
 use crate::groups::group::Group;
-use crate::groups::offsets::append_in_batches;
+use crate::groups::journal::Journal;
 use crate::groups::{ClientIdentity, GroupCoordinator, GroupError, GroupState};
 
 /// A classic member as a consumer group has it.
@@ -42,14 +42,14 @@ impl GroupCoordinator {
         self.close_classic(id, moment, effects);
         let mut group = ConsumerGroup::default();
         let mut journal = Journal::new(id);
-        for tombstone in classic::tombstones(id) {
+        for tombstone in ClassicGroup::tombstones(id) {
             journal.push(tombstone);
         }
         if !is_empty {
             fill(&mut group, generation, members, moment.image, &mut journal);
         }
         let records = journal.into_records();
-        append_in_batches(effects, None, records);
+        effects.append_in_batches(None, records);
         self.groups.insert(Arc::clone(id), Group::Consumer(group));
         self.consumer_loaded(id, moment, effects);
         Ok(())
@@ -81,7 +81,7 @@ impl GroupCoordinator {
     ) {
         self.clear_consumer_timers(id);
         let Some(Group::Consumer(group)) = self.groups.remove(id) else { return };
-        append_in_batches(effects, None, group.tombstones(id));
+        effects.append_in_batches(None, group.tombstones(id));
         let members = group.members.iter().filter(|(member, _)| !without.contains(member));
         let seeds = members.map(|(member, known)| {
             let classic = known.details.classic.clone().unwrap_or_default();

@@ -3,75 +3,17 @@
 use std::sync::Arc;
 
 use tailrace_metadata::MetadataImage;
-use tailrace_types::{TopicId, TopicName};
 
+use super::event::{ConsumerDescription, ConsumerMemberDescription};
+use super::group::ConsumerGroup;
 use super::member::{Member, partitions_of};
 use super::settings::Settings;
-use super::{ConsumerGroup, not_found};
+use super::step::not_found;
 use crate::coordinator::Moment;
-use crate::groups::assignors::{ConsumerAssignor, Partitions};
+use crate::groups::assignors::ConsumerAssignor;
 use crate::groups::group::Group;
-use crate::groups::{ClientIdentity, GroupCoordinator, GroupError, GroupState};
-
-/// A consumer group as ConsumerGroupDescribe shows it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ConsumerDescription {
-    /// What it is doing.
-    pub state: GroupState,
-    /// The group's epoch.
-    pub epoch: i32,
-    /// The epoch of its target assignment.
-    pub assignment_epoch: i32,
-    /// The assignor that it uses.
-    pub assignor: String,
-    /// Its members, by id.
-    pub members: Vec<ConsumerMemberDescription>,
-}
-
-/// A member as ConsumerGroupDescribe shows it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ConsumerMemberDescription {
-    /// Its id.
-    pub member: Arc<str>,
-    /// Its static identity.
-    pub instance: Option<String>,
-    /// Where it is.
-    pub rack: Option<String>,
-    /// Its epoch.
-    pub epoch: i32,
-    /// Where it comes from.
-    pub client: ClientIdentity,
-    /// Names of topics that it subscribes to.
-    pub topics: Vec<String>,
-    /// Regular expression that it subscribes with.
-    pub expression: Option<String>,
-    /// What it has.
-    pub assignment: Vec<NamedPartitions>,
-    /// What it shall have.
-    pub target: Vec<NamedPartitions>,
-    /// True if it uses the classic protocol.
-    pub is_classic: bool,
-}
-
-/// Partitions of a topic, with its name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NamedPartitions {
-    /// The topic's id.
-    pub topic: TopicId,
-    /// The topic's name.
-    pub name: TopicName,
-    /// Its partitions, ascending.
-    pub partitions: Vec<i32>,
-}
-
-/// Partitions with the names of their topics; those of deleted topics are left out.
-pub(crate) fn named(partitions: &Partitions, image: &MetadataImage) -> Vec<NamedPartitions> {
-    let named = |(id, partitions): (&TopicId, &Vec<i32>)| {
-        let name = image.topic_by_id(*id)?.name.clone();
-        Some(NamedPartitions { topic: *id, name, partitions: partitions.clone() })
-    };
-    partitions.iter().filter_map(named).collect()
-}
+use crate::groups::topics::named;
+use crate::groups::{ClientIdentity, GroupCoordinator, GroupError};
 
 impl GroupCoordinator {
     pub(super) fn describe_consumer(

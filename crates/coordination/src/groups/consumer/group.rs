@@ -14,9 +14,10 @@ use tailrace_types::{TimestampMs, TopicId};
 use super::member::{Member, expression_of, standing_to_record, target_to_record};
 use super::reconcile::{Held, Standing};
 use crate::coordinator::CoordinatorRecord;
-use crate::groups::GroupState;
 use crate::groups::assignors::Partitions;
-use crate::groups::group::OffsetsExpire;
+use crate::groups::journal::Journal;
+use crate::groups::state::{GroupState, OffsetsExpire};
+use crate::groups::topics::hash_of_topics;
 
 /// What a regular expression matches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,49 +61,12 @@ pub(crate) struct ConsumerGroup {
     pub(super) seen_by_expressions: Weak<MetadataImage>,
 }
 
-/// Records that come of changes, or none while they are replayed.
-#[derive(Debug)]
-pub(crate) struct Journal<'a> {
-    group: &'a Arc<str>,
-    records: Option<Vec<CoordinatorRecord>>,
-}
-
-impl<'a> Journal<'a> {
-    /// Takes records down.
-    pub(crate) fn new(group: &'a Arc<str>) -> Self {
-        Self { group, records: Some(Vec::new()) }
-    }
-
-    /// What happens has happened before.
-    pub(crate) fn silent(group: &'a Arc<str>) -> Self {
-        Self { group, records: None }
-    }
-
-    /// What was taken down.
-    pub(crate) fn into_records(self) -> Vec<CoordinatorRecord> {
-        self.records.unwrap_or_default()
-    }
-
-    /// The group, if records are taken down.
-    pub(crate) fn group(&self) -> Option<&str> {
-        self.records.as_ref().map(|_| &**self.group)
-    }
-
-    /// Takes out what was taken down.
-    pub(crate) fn take(&mut self) -> Vec<CoordinatorRecord> {
-        self.records.take().unwrap_or_default()
-    }
-
-    pub(crate) fn push(&mut self, record: CoordinatorRecord) {
-        if let Some(records) = &mut self.records {
-            records.push(record);
-        }
-    }
-
+impl Journal<'_> {
+    /// Takes a record of a consumer group down.
     fn write(&mut self, key: impl FnOnce(String) -> ConsumerGroupKey, value: impl FnOnce() -> Option<Bytes>) {
-        if let Some(records) = &mut self.records {
-            let key = key((**self.group).to_owned()).encode();
-            records.push(CoordinatorRecord { key, value: value() });
+        if let Some(group) = self.group() {
+            let key = key(group.to_owned()).encode();
+            self.push(CoordinatorRecord { key, value: value() });
         }
     }
 }
@@ -370,20 +334,6 @@ impl ConsumerGroup {
         names.extend(self.names.keys().map(String::as_str));
         hash_of_topics(names.into_iter(), image)
     }
-}
-
-/// Hash of topics, as they are now; 0 for none. FNV-1a of each, added up.
-pub(crate) fn hash_of_topics<'a>(names: impl Iterator<Item = &'a str>, image: &MetadataImage) -> i64 {
-    let topics = names.filter_map(|name| image.topic(name));
-    let hash = topics.fold(0_u64, |sum, topic| {
-        let name = topic.name.as_str().bytes();
-        let bytes = topic.id.0.into_iter().chain(topic.partitions.to_be_bytes()).chain(name);
-        let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
-        sum.wrapping_add(hash)
-    });
-    hash.cast_signed()
 }
 
 fn each(held: &Held) -> impl Iterator<Item = (TopicId, i32)> + '_ {

@@ -4,22 +4,15 @@ use std::sync::Arc;
 
 use tailrace_records::internal::ConsumerGroupMember;
 
+use super::event::ConsumerHeartbeat;
+use super::expression;
 use super::member::{EPOCH_AWAY, Member, expression_of, partitions_of, shared};
 use super::reconcile::{Held, Reported, Standing};
 use super::turn::Turn;
-use super::{ConsumerHeartbeat, expression};
+use crate::groups::GroupError;
 use crate::groups::assignors::ConsumerAssignor;
-use crate::groups::limits::MEMBER_ID_BYTES_MAX;
-use crate::groups::{GroupError, HeartbeatAnswer};
-
-/// Epoch with which a member joins.
-pub(crate) const EPOCH_JOIN: i32 = 0;
-/// Epoch with which a member leaves.
-pub(crate) const EPOCH_LEAVE: i32 = -1;
-
-/// Names of topics that one member may subscribe to. Kafka has no bound but that of a request; a member of 10,000 topics takes
-/// about 1 MB of memory, and each change of it a record of that size.
-pub(crate) const SUBSCRIBED_NAMES_MAX: usize = 10_000;
+use crate::groups::limits::{MEMBER_ID_BYTES_MAX, SUBSCRIBED_NAMES_MAX};
+use crate::groups::member::{EPOCH_JOIN, HeartbeatAnswer};
 
 fn invalid(reason: impl Into<String>) -> GroupError {
     GroupError::InvalidRequest { reason: reason.into() }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tailrace_types::TopicId;
 
-use super::ConsumerGroup;
+use super::group::ConsumerGroup;
 use super::member::Member;
 use crate::groups::{Committer, GroupError};
 

@@ -8,12 +8,12 @@ use tailrace_records::internal::{
 };
 use tailrace_types::TimestampMs;
 
-use super::ConsumerGroup;
-use super::group::{Journal, Resolved};
+use super::group::{ConsumerGroup, Resolved};
 use super::member::{partitions_of_record, standing_of_record};
 use crate::coordinator::ReplayError;
 use crate::groups::GroupCoordinator;
 use crate::groups::group::Group;
+use crate::groups::journal::Journal;
 
 impl GroupCoordinator {
     pub(in crate::groups) fn replay_consumer(

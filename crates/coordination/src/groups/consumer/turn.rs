@@ -6,13 +6,15 @@ use std::sync::Arc;
 use tailrace_records::internal::ConsumerGroupMember;
 use tailrace_types::{TimestampMs, TopicId};
 
-use super::group::{ConsumerGroup, Journal, Resolved};
+use super::event::ConsumerTimer;
+use super::expression;
+use super::group::{ConsumerGroup, Resolved};
 use super::member::expression_of;
 use super::reconcile::{Goal, MemberState, Reported};
 use super::settings::Settings;
-use super::{ConsumerTimer, expression};
 use crate::coordinator::Moment;
 use crate::groups::assignors::{AssignmentMember, AssignmentTask, ConsumerAssignor, Partitions};
+use crate::groups::journal::Journal;
 use crate::groups::timers::{GroupTimer, Timers};
 
 /// Least time between two looks for what regular expressions match, in milliseconds: topics that are created one after the

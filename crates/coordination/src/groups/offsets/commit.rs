@@ -6,10 +6,8 @@ use tailrace_metadata::TopicRef;
 use tailrace_records::internal::OffsetValue;
 use tailrace_types::{PartitionId, TimestampMs, TopicId};
 
-use super::{
-    CommitPartition, CommitRequest, CommitTopic, CommittedOffset, CommittedTopic, Committer,
-    append_in_batches, key,
-};
+use super::event::{CommitPartition, CommitRequest, CommitTopic, CommittedOffset, CommittedTopic, Committer};
+use super::records::key;
 use crate::coordinator::{CoordinatorRecord, Effects, Moment, TransactionalProducer};
 use crate::groups::classic::ClassicGroup;
 use crate::groups::group::Group;
@@ -48,7 +46,7 @@ impl GroupCoordinator {
         if let Some(producer) = by.transaction.filter(|_| !records.is_empty()) {
             self.offsets.note_epoch(producer);
         }
-        append_in_batches(effects, by.transaction, records);
+        effects.append_in_batches(by.transaction, records);
         // Every partition may have been refused.
         self.forget_idle_classic(group);
         Ok(topics)

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use tailrace_types::TopicId;
 
-use super::{TopicPartitions, append_in_batches, tombstone};
+use super::event::TopicPartitions;
+use super::records::tombstone;
 use crate::coordinator::{CoordinatorRecord, Effects, Moment};
 use crate::groups::limits::check_group_id;
 use crate::groups::{GroupCoordinator, GroupError};
@@ -44,7 +45,7 @@ impl GroupCoordinator {
             answers.push(fates);
         }
         self.counts.offset_deletions += records.len() as u64;
-        append_in_batches(effects, None, records);
+        effects.append_in_batches(None, records);
         Ok(answers)
     }
 
@@ -56,7 +57,7 @@ impl GroupCoordinator {
         let all = committed.chain(self.offsets.pending_of_group(id));
         let all: BTreeSet<_> = all.map(|(topic, index)| (Arc::clone(topic), index)).collect();
         let records = self.forget(id, all.into_iter());
-        append_in_batches(effects, None, records);
+        effects.append_in_batches(None, records);
     }
 
     /// Forgets the offsets of topics that are gone, or that were created again under the same name, also those that transactions are about
@@ -88,7 +89,7 @@ impl GroupCoordinator {
         for (id, partitions) in lost {
             records.extend(self.forget(&id, partitions.into_iter()));
         }
-        append_in_batches(effects, None, records);
+        effects.append_in_batches(None, records);
     }
 
     /// Forgets offsets; the records say so.

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use tailrace_types::TimestampMs;
 
-use super::{CommittedOffset, append_in_batches};
+use super::event::CommittedOffset;
 use crate::coordinator::{Effects, Moment};
 use crate::groups::GroupCoordinator;
-use crate::groups::group::{Group, OffsetsExpire};
+use crate::groups::group::Group;
+use crate::groups::state::OffsetsExpire;
 
 const MINUTE_MS: i64 = 60_000;
 
@@ -36,7 +37,7 @@ impl GroupCoordinator {
         let records = self.forget(id, expired.into_iter());
         self.counts.offset_deletions -= count;
         self.counts.offset_expirations += count;
-        append_in_batches(effects, None, records);
+        effects.append_in_batches(None, records);
         let group = self.groups.get(id);
         // What a share group has read is kept elsewhere.
         let vain = group.is_some_and(|group| group.is_empty() && !matches!(group, Group::Share(_)));

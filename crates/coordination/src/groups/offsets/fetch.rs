@@ -6,7 +6,7 @@ use tailrace_metadata::MetadataImage;
 use tailrace_metadata::TopicRef;
 use tailrace_types::TopicId;
 
-use super::{CommittedOffset, FetchRequest, FetchTopic, FetchedPartition, FetchedTopic};
+use super::event::{CommittedOffset, FetchRequest, FetchTopic, FetchedPartition, FetchedTopic};
 use crate::coordinator::Moment;
 use crate::groups::limits::check_group_id;
 use crate::groups::{GroupCoordinator, GroupError};

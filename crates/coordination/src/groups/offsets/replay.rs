@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tailrace_records::internal::{InternalRecordError, OffsetKey, OffsetValue};
 use tailrace_types::{TimestampMs, TopicId};
 
-use super::CommittedOffset;
+use super::event::CommittedOffset;
 use crate::coordinator::{ReplayError, TransactionalProducer};
 use crate::groups::GroupCoordinator;
 use crate::groups::classic::ClassicGroup;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tailrace_types::{ProducerEpoch, ProducerId, TopicId};
 
-use super::CommittedOffset;
+use super::event::CommittedOffset;
 use crate::coordinator::TransactionalProducer;
 use crate::groups::limits::PRODUCERS_REMEMBERED_MAX;
 

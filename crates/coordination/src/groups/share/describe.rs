@@ -4,39 +4,10 @@ use std::sync::Arc;
 
 use tailrace_metadata::MetadataImage;
 
-use super::ShareGroup;
-use crate::groups::consumer::named;
-use crate::groups::{ClientIdentity, GroupState, NamedPartitions};
-
-/// A share group as ShareGroupDescribe shows it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ShareDescription {
-    /// What it is doing.
-    pub state: GroupState,
-    /// The group's epoch.
-    pub epoch: i32,
-    /// The epoch of its target assignment.
-    pub assignment_epoch: i32,
-    /// Its members, by id.
-    pub members: Vec<ShareMemberDescription>,
-}
-
-/// A member as ShareGroupDescribe shows it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ShareMemberDescription {
-    /// Its id.
-    pub member: Arc<str>,
-    /// Where it is.
-    pub rack: Option<String>,
-    /// Its epoch.
-    pub epoch: i32,
-    /// Where it comes from.
-    pub client: ClientIdentity,
-    /// Names of topics that it subscribes to.
-    pub topics: Vec<String>,
-    /// What it fetches from.
-    pub assignment: Vec<NamedPartitions>,
-}
+use super::event::{ShareDescription, ShareMemberDescription};
+use super::group::ShareGroup;
+use crate::groups::member::ClientIdentity;
+use crate::groups::topics::named;
 
 impl ShareGroup {
     pub(super) fn describe(&self, image: &MetadataImage) -> ShareDescription {

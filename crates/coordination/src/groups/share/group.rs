@@ -10,10 +10,10 @@ use tailrace_records::internal::{
 };
 use tailrace_types::{TimestampMs, TopicId};
 
-use super::Journal;
 use crate::coordinator::CoordinatorRecord;
-use crate::groups::GroupState;
 use crate::groups::assignors::Partitions;
+use crate::groups::journal::Journal;
+use crate::groups::state::GroupState;
 
 /// A member of a share group.
 #[derive(Clone, Debug, Default)]

@@ -6,14 +6,16 @@ use std::sync::Arc;
 use tailrace_records::internal::ShareGroupMember;
 use tailrace_types::{TimestampMs, TopicId};
 
+use super::event::{ShareHeartbeat, ShareTimer, ShareWork};
 use super::group::{Member, ShareGroup};
-use super::{EPOCH_JOIN, EPOCH_LEAVE, Journal, ShareHeartbeat, ShareTimer, ShareWork};
 use crate::coordinator::{CoordinatorRecord, Moment};
 use crate::groups::assignors::{AssignmentMember, AssignmentTask, Partitions, assign_shares};
-use crate::groups::consumer::{SUBSCRIBED_NAMES_MAX, hash_of_topics};
-use crate::groups::limits::MEMBER_ID_BYTES_MAX;
+use crate::groups::error::GroupError;
+use crate::groups::journal::Journal;
+use crate::groups::limits::{MEMBER_ID_BYTES_MAX, SUBSCRIBED_NAMES_MAX};
+use crate::groups::member::{EPOCH_JOIN, EPOCH_LEAVE, HeartbeatAnswer};
 use crate::groups::timers::{GroupTimer, Timers};
-use crate::groups::{GroupError, HeartbeatAnswer};
+use crate::groups::topics::hash_of_topics;
 
 /// Refuses what no group could take.
 pub(super) fn check(beat: &ShareHeartbeat) -> Result<(), GroupError> {

@@ -9,12 +9,12 @@ use tailrace_records::internal::{
 };
 use tailrace_types::{TimestampMs, TopicId};
 
-use super::group::TopicStates;
-use super::{Journal, ShareGroup};
+use super::group::{ShareGroup, TopicStates};
 use crate::coordinator::ReplayError;
 use crate::groups::GroupCoordinator;
 use crate::groups::consumer::partitions_of_record;
 use crate::groups::group::Group;
+use crate::groups::journal::Journal;
 
 impl GroupCoordinator {
     pub(in crate::groups) fn replay_share(
