@@ -57,11 +57,6 @@ impl PartitionImage {
         Self { replicas: founders.clone(), founders, adding, removing, lost, next_incarnation }
     }
 
-    /// The replica on `node` that is to be there, if there is one.
-    pub fn replica_on(&self, node: NodeId) -> Option<ReplicaId> {
-        self.replicas.iter().copied().find(|replica| replica.node() == node)
-    }
-
     /// The replica whose folder `node` has, be it wanted or on its way out.
     pub fn present_on(&self, node: NodeId) -> Option<ReplicaId> {
         let here = self.present().filter(|replica| replica.node() == node && !self.lost.contains(replica));
@@ -176,8 +171,9 @@ pub struct GroupImage {
 pub struct MetadataImage {
     pub(crate) topics: BTreeMap<TopicName, Arc<TopicImage>>,
     pub(crate) ids: BTreeMap<TopicId, TopicName>,
-    /// Names with '.' folded into '_', to find collisions.
+    /// By [`TopicName::folded`], to find collisions.
     pub(crate) folded: BTreeMap<String, TopicName>,
+    /// Partitions of all topics together.
     pub(crate) partitions: u64,
     pub(crate) broker: Arc<BrokerConfig>,
     /// What was set at run time for all nodes, and for single ones.
@@ -278,13 +274,6 @@ impl MetadataImage {
         self.topics.values()
     }
 
-    /// Topics whose name is `from` or greater, by name: for answers in pages.
-    pub fn topics_from(&self, from: &str) -> impl Iterator<Item = &Arc<TopicImage>> {
-        self.topics
-            .range::<str, _>((std::ops::Bound::Included(from), std::ops::Bound::Unbounded))
-            .map(|(_, topic)| topic)
-    }
-
     /// The topic of this name.
     pub fn topic(&self, name: &str) -> Option<&Arc<TopicImage>> {
         self.topics.get(name)
@@ -293,11 +282,6 @@ impl MetadataImage {
     /// The topic with this id.
     pub fn topic_by_id(&self, id: TopicId) -> Option<&Arc<TopicImage>> {
         self.topics.get(self.ids.get(&id)?)
-    }
-
-    /// Partitions of all topics together.
-    pub fn partition_count(&self) -> u64 {
-        self.partitions
     }
 
     /// What holds for this process.

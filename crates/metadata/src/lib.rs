@@ -14,11 +14,11 @@ pub mod serial;
 pub use controller::{
     ApplyError, BrokerScope, CLUSTER_ID_BYTES_MAX, Command, CommandDecodeError, ConfigAction, ConfigChange,
     ConfigOp, ControlError, ControlErrorKind, Controller, CreateTopic, GROUP_ID_BYTES_MAX,
-    GROUPS_CONFIGURED_MAX, PRODUCER_IDS_PER_BLOCK, RegisterNode, RemoteControlError, Requester, TopicRef,
+    GROUPS_CONFIGURED_MAX, RegisterNode, RemoteControlError, Requester, TopicRef,
 };
 pub use features::{CLUSTER_LEVEL, Feature, FeatureDirection, FeatureError, FeatureLevels, FeatureUpdate};
 pub use image::{
     CONSUMER_OFFSETS_TOPIC, GroupImage, METADATA_TOPIC, MetadataImage, NodeImage, PartitionImage,
     SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC, TopicImage, is_internal_topic,
 };
-pub use record::{METADATA_RECORD_VERSION, MetadataRecord, NodeRegistration, RecordError};
+pub use record::{MetadataRecord, NodeRegistration, RecordError};

@@ -11,7 +11,7 @@ use tailrace_types::{NodeId, PartitionId, ProducerId, ReplicaId, TimestampMs, To
 /// The newest version of the encoding, which this build writes where an older one would not do, and the newest it reads.
 ///
 /// Version 2 added settings of groups and levels of features, version 3 nodes and the replicas of partitions.
-pub const METADATA_RECORD_VERSION: u32 = 3;
+pub(crate) const METADATA_RECORD_VERSION: u32 = 3;
 
 /// What a node said of itself when it registered.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,14 +4,14 @@ use super::error::GroupError;
 
 /// Longest group id in bytes. Kafka's own bound is what fits its record: a text with a length of 15 bits. Its clients use
 /// short ids; 1,024 bytes leave room for any scheme and keep keys, timers and log lines small.
-pub const GROUP_ID_BYTES_MAX: usize = 1024;
+pub(crate) const GROUP_ID_BYTES_MAX: usize = 1024;
 
 /// Longest member id, instance id and client id in bytes, for the same reasons.
 pub(crate) const MEMBER_ID_BYTES_MAX: usize = 1024;
 
 /// Offsets that one group may have. Each takes about 200 bytes and its metadata, so that a group takes 200 MB at most without
 /// it.
-pub const OFFSETS_PER_GROUP_MAX: usize = 1_000_000;
+pub(crate) const OFFSETS_PER_GROUP_MAX: usize = 1_000_000;
 
 /// Offsets in open transactions, of all groups of a coordinator.
 pub(crate) const PENDING_OFFSETS_MAX: usize = 1_000_000;

@@ -36,13 +36,11 @@ pub use classic::{
 };
 pub use consumer::{
     ConsumerDescription, ConsumerEvent, ConsumerHeartbeat, ConsumerMemberDescription, ConsumerReply,
-    EXPRESSION_BYTES_MAX, EXPRESSIONS_PER_GROUP_MAX,
 };
 pub use coordinator::GroupCoordinator;
 pub use counts::GroupCounts;
 pub use error::GroupError;
 pub use event::{GroupEvent, GroupFilter, GroupReply, GroupSummary, GroupWork};
-pub use limits::{GROUP_ID_BYTES_MAX, OFFSETS_PER_GROUP_MAX};
 pub use member::{ClientIdentity, HeartbeatAnswer, NamedBytes};
 pub use offsets::{
     CommitPartition, CommitRequest, CommitTopic, CommittedOffset, CommittedTopic, Committer, FetchRequest,

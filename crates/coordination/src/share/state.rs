@@ -37,11 +37,6 @@ impl DeliveryState {
             _ => None,
         }
     }
-
-    /// True if it is never delivered again.
-    pub const fn is_final(self) -> bool {
-        matches!(self, Self::Acknowledged | Self::Archived)
-    }
 }
 
 /// A run of offsets in the same state.

@@ -32,7 +32,6 @@ pub use event::{
     AddPartitions, EndTransaction, InitProducer, TransactionError, TransactionEvent, TransactionReply,
     TransactionWork, VerifyPartitions, WriteMarkers,
 };
-pub use limits::{PARTITIONS_PER_TRANSACTION_MAX, TRANSACTIONAL_ID_BYTES_MAX, WAITING_MAX};
 pub use listing::{TransactionDescription, TransactionFilter, TransactionListing};
 pub use state::TransactionState;
 pub use transaction::TransactionProtocol;

@@ -65,7 +65,7 @@ impl TransactionState {
     }
 
     /// True while markers are being written: the outcome is decided, nothing else may happen.
-    pub const fn is_prepared(self) -> bool {
+    pub(crate) const fn is_prepared(self) -> bool {
         matches!(self, Self::PrepareCommit | Self::PrepareAbort)
     }
 

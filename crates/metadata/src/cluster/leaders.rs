@@ -51,11 +51,6 @@ impl Leaders {
         self.leaders.iter().map(|(group, leader)| (*group, *leader))
     }
 
-    /// Forgets the groups of a topic that was deleted.
-    pub fn forget_topic(&mut self, topic: TopicId) {
-        self.leaders.retain(|group, _| group.topic != topic);
-    }
-
     /// Forgets all groups but those in `image` and those of `also`: announcements that came after their topic's deletion.
     pub fn forget_unknown(&mut self, image: &MetadataImage, also: TopicId) {
         self.leaders.retain(|group, _| {
@@ -88,12 +83,10 @@ mod tests {
         assert!(leaders.announce(group(2, 7), a, LeaderEpoch(1)));
         assert!(!leaders.announce(group(3, 0), a, LeaderEpoch(1)), "no room");
         assert!(leaders.announce(group(2, 7), b, LeaderEpoch(2)), "known groups need none");
-        leaders.forget_topic(TopicId([2; 16]));
-        assert_eq!(leaders.get(group(2, 7)), None);
-        assert_eq!(leaders.iter().collect::<Vec<_>>(), [(group(1, 0), leaders.get(group(1, 0)).unwrap())]);
         let image = crate::Controller::new(std::collections::BTreeMap::new()).unwrap().image();
         leaders.forget_unknown(&image, TopicId([1; 16]));
-        assert_eq!(leaders.iter().len(), 1);
+        assert_eq!(leaders.get(group(2, 7)), None);
+        assert_eq!(leaders.iter().collect::<Vec<_>>(), [(group(1, 0), leaders.get(group(1, 0)).unwrap())]);
         leaders.forget_unknown(&image, TopicId([9; 16]));
         assert_eq!(leaders.iter().len(), 0);
     }

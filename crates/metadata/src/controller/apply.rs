@@ -195,7 +195,7 @@ fn topic_created(
         let (name, partitions, replicas) = (topic.name, topic.partitions, topic.replication_factor);
         return Err(ApplyError::InvalidCount { name, partitions, replicas });
     }
-    let folded = fold(topic.name.as_str());
+    let folded = topic.name.folded();
     if image.folded.contains_key(&folded) || image.ids.contains_key(&topic.id) || topic.id.is_zero() {
         return Err(ApplyError::TopicExists { name: topic.name, id: topic.id });
     }
@@ -209,7 +209,7 @@ fn topic_created(
 
 fn topic_deleted(image: &mut MetadataImage, id: TopicId) -> Result<(), ApplyError> {
     let topic = known(image, id)?;
-    image.folded.remove(&fold(topic.name.as_str()));
+    image.folded.remove(&topic.name.folded());
     image.ids.remove(&id);
     image.partitions -= u64::from(topic.partitions.unsigned_abs());
     image.topics.remove(&topic.name);
@@ -401,9 +401,4 @@ fn known(image: &MetadataImage, id: TopicId) -> Result<Arc<TopicImage>, ApplyErr
 
 fn replace(image: &mut MetadataImage, topic: TopicImage) {
     image.topics.insert(topic.name.clone(), Arc::new(topic));
-}
-
-/// Names that are equal under this collide (Kafka's metric names, JetStream's stream names).
-pub(super) fn fold(name: &str) -> String {
-    name.replace('.', "_")
 }

@@ -6,7 +6,7 @@ use tailrace_types::{NodeId, PartitionId, ReplicaId, TimestampMs, TopicId};
 use crate::features::FeatureUpdate;
 
 /// Producer ids that are reserved at a time, as many as Kafka reserves.
-pub const PRODUCER_IDS_PER_BLOCK: i64 = 1000;
+pub(crate) const PRODUCER_IDS_PER_BLOCK: i64 = 1000;
 
 /// Groups that may have settings of their own. Each costs its id and its settings in memory, and a record in the metadata log.
 pub const GROUPS_CONFIGURED_MAX: usize = 10_000;
@@ -63,7 +63,7 @@ pub enum Command {
     FinalizeFeatures,
     /// Changes levels of features, all of them or none.
     UpdateFeatures(Vec<FeatureUpdate>),
-    /// Reserves [`PRODUCER_IDS_PER_BLOCK`] producer ids.
+    /// Reserves a block of producer ids, as many as Kafka does.
     AllocateProducerIds,
     /// Changes nothing. It is carried out once a majority has agreed that its controller is the controller still: who asked then
     /// knows all that was committed before. Builds before it do not know it.

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use tailrace_config::{BrokerConfig, ConfigScope, DynamicConfigs, GroupConfig, TopicConfig};
 use tailrace_types::{NodeId, PartitionId, ProducerId, ReplicaId, TopicName};
 
-use super::apply::fold;
 use super::command::{
     BrokerScope, Command, ConfigChange, CreateTopic, GROUP_ID_BYTES_MAX, GROUPS_CONFIGURED_MAX,
     PRODUCER_IDS_PER_BLOCK, Requester, TopicRef,
@@ -49,7 +48,7 @@ pub(super) fn plan(image: &MetadataImage, fixed: &BTreeMap<String, String>, comm
 fn create_topic(image: &MetadataImage, create: &CreateTopic) -> Records {
     let name = TopicName::new(&create.name)?;
     check_reserved(&name, create.by)?;
-    if let Some(existing) = image.folded.get(&fold(name.as_str())).cloned() {
+    if let Some(existing) = image.folded.get(&name.folded()).cloned() {
         return Err(if existing == name {
             ControlError::TopicExists { name }
         } else {

@@ -12,10 +12,10 @@ use crate::groups::GroupError;
 
 /// Longest expression in bytes. Kafka has no bound. Names of topics have 249 bytes at most; an expression that lists a
 /// hundred of them still fits.
-pub const EXPRESSION_BYTES_MAX: usize = 32_000;
+pub(crate) const EXPRESSION_BYTES_MAX: usize = 32_000;
 
 /// Different expressions that one group may have. Each is looked up in all names of topics when these change.
-pub const EXPRESSIONS_PER_GROUP_MAX: usize = 100;
+pub(crate) const EXPRESSIONS_PER_GROUP_MAX: usize = 100;
 
 /// What a compiled expression may take, in bytes: the crate's own default is ten times as much.
 const COMPILED_BYTES_MAX: usize = 1 << 20;

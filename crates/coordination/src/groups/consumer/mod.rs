@@ -28,6 +28,5 @@ pub(crate) use event::ConsumerTimer;
 pub use event::{
     ConsumerDescription, ConsumerEvent, ConsumerHeartbeat, ConsumerMemberDescription, ConsumerReply,
 };
-pub use expression::{EXPRESSION_BYTES_MAX, EXPRESSIONS_PER_GROUP_MAX};
 pub(crate) use group::ConsumerGroup;
 pub(crate) use member::partitions_of_record;

@@ -11,7 +11,7 @@ use tailrace_types::{Offset, TimestampMs};
 use super::in_flight::RecordState;
 use super::*;
 use crate::share::tests::{Rig, key};
-use crate::share::{ShareAnswer, ShareRequest};
+use crate::share::{DeliveryState, ShareAnswer, ShareRequest};
 
 const LIMIT: i16 = 4;
 const LOCK_MS: i64 = 10;
@@ -237,7 +237,7 @@ impl World {
         }
         for batch in &kept.batches {
             for offset in batch.first.0..=batch.last.0 {
-                if !batch.state.is_final() {
+                if batch.state == DeliveryState::Available {
                     self.fates.insert(offset, Fate::Available(batch.delivery_count));
                 }
             }
