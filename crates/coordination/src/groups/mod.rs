@@ -6,7 +6,8 @@
 //! the id, whatever the kind.
 //!
 //! Each kind owns its events, answers, timers and state. `event`, `timers`, `group` and `coordinator` put the kinds
-//! together; each kind's `step` and what it calls stand above them, as methods of the coordinator.
+//! together as data. Each kind's `step`, and what it calls, stands above that, and `step` above all of them: both are
+//! methods of the coordinator.
 //!
 //! Deliberately not here: protocol error codes ([`GroupError`] tells facts), versions of requests (the shell translates
 //! them into abilities), randomness (fresh member ids come in with events).
@@ -26,6 +27,7 @@ mod member;
 mod offsets;
 mod share;
 mod state;
+mod step;
 mod timers;
 mod topics;
 

@@ -1,18 +1,18 @@
-//! The coordinator itself: its tables, and the road of an event through it.
+//! The coordinator's tables, and how a change of a transaction is written. What changes them is in `step` and in a file
+//! for each request.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tailrace_records::internal::TransactionLogKey;
 use tailrace_types::TimestampMs;
 
-use super::event::{TransactionError, TransactionEvent, TransactionReply, TransactionWork, WriteMarkers};
+use super::event::{TransactionError, TransactionReply, TransactionWork, WriteMarkers};
 use super::limits::TRANSACTIONAL_ID_BYTES_MAX;
 use super::state::TransactionState;
 use super::timers::Timers;
 use super::transaction::Transaction;
 use super::waiting::Waiting;
-use crate::coordinator::{Coordinator, Effects, Moment, ReplayError, Replayed, Token};
+use crate::coordinator::{Effects, Token};
 
 /// The transactions of one partition of `__transaction_state`.
 #[derive(Debug, Default)]
@@ -47,7 +47,7 @@ impl TransactionCoordinator {
     }
 
     /// Takes over a transaction's new state, without writing it.
-    fn put(&mut self, transactional_id: Arc<str>, transaction: Transaction) {
+    pub(super) fn put(&mut self, transactional_id: Arc<str>, transaction: Transaction) {
         self.remove(&transactional_id);
         if let Some(deadline) = transaction.times_out_at() {
             self.open.insert((deadline, Arc::clone(&transactional_id)));
@@ -91,48 +91,10 @@ impl TransactionCoordinator {
         };
         self.put(key, transaction);
     }
-
-    /// Decides about an event that is neither a question nor a repetition of one that waits.
-    fn decide(&mut self, event: TransactionEvent, moment: &Moment<'_>, effects: &mut Effects<Self>) {
-        match event {
-            TransactionEvent::Init(init) => self.init_or_wait(init, moment, effects),
-            TransactionEvent::Add(add) => self.add_or_wait(add, moment, effects),
-            TransactionEvent::Verify(verify) => answer(effects, verify.token, self.verify(&verify)),
-            TransactionEvent::End(end) => {
-                let outcome = self.end(&end, moment, effects);
-                answer(effects, end.token, outcome);
-            }
-            TransactionEvent::AskMarkers { token, transactional_id } => {
-                let transaction = self.get(&transactional_id);
-                let needed =
-                    transaction.and_then(|transaction| needed_markers(&transactional_id, transaction));
-                answer(effects, token, Ok(TransactionReply::Markers(needed)));
-            }
-            TransactionEvent::MarkersWritten { token, markers } => {
-                self.markers_written(&markers, moment, effects);
-                answer(effects, token, Ok(TransactionReply::MarkersNoted));
-            }
-            TransactionEvent::List { token, filter } => {
-                answer(effects, token, Ok(TransactionReply::Listed(self.list(&filter, moment.now))));
-            }
-            TransactionEvent::Describe { token, transactional_id } => {
-                answer(effects, token, self.describe(&transactional_id));
-            }
-        }
-    }
-
-    fn markers_written(&mut self, markers: &WriteMarkers, moment: &Moment<'_>, effects: &mut Effects<Self>) {
-        let transactional_id = &*markers.transactional_id;
-        // A report that came twice, or late, is about a transaction that is no longer prepared, or about another one.
-        let Some(transaction) = self.get(transactional_id).filter(|_| self.needs(markers)) else { return };
-        let complete = transaction.complete(moment.now);
-        self.change(transactional_id, complete, moment.now, effects);
-        self.wake(transactional_id, moment, effects);
-    }
 }
 
 /// The markers that a prepared transaction needs.
-fn needed_markers(transactional_id: &str, transaction: &Transaction) -> Option<WriteMarkers> {
+pub(super) fn needed_markers(transactional_id: &str, transaction: &Transaction) -> Option<WriteMarkers> {
     transaction.state.is_prepared().then(|| WriteMarkers {
         transactional_id: transactional_id.to_owned(),
         producer: transaction.producer,
@@ -143,7 +105,8 @@ fn needed_markers(transactional_id: &str, transaction: &Transaction) -> Option<W
     })
 }
 
-fn markers(transactional_id: &str, transaction: &Transaction) -> Option<TransactionWork> {
+/// The same as work to be done.
+pub(super) fn markers(transactional_id: &str, transaction: &Transaction) -> Option<TransactionWork> {
     needed_markers(transactional_id, transaction).map(TransactionWork::WriteMarkers)
 }
 
@@ -160,54 +123,4 @@ pub(super) fn legal_id(transactional_id: &str) -> Result<(), TransactionError> {
         return Ok(());
     }
     Err(TransactionError::TransactionalId { bytes, max: TRANSACTIONAL_ID_BYTES_MAX })
-}
-
-impl Coordinator for TransactionCoordinator {
-    type Event = TransactionEvent;
-    type Reply = TransactionReply;
-    type Work = TransactionWork;
-
-    fn replay(&mut self, entry: Replayed<'_>) -> Result<(), ReplayError> {
-        let Replayed::Record { key, value, .. } = entry else { return Ok(()) };
-        let key = TransactionLogKey::decode(key).map_err(|error| ReplayError(error.to_string()))?;
-        let transactional_id: Arc<str> = Arc::from(key.transactional_id);
-        match value {
-            Some(value) => {
-                let transaction = Transaction::from_record(value)?;
-                self.put(transactional_id, transaction);
-            }
-            None => self.remove(&transactional_id),
-        }
-        Ok(())
-    }
-
-    fn loaded(&mut self, moment: &Moment<'_>) -> Effects<Self> {
-        self.timers.follow(moment.image.broker());
-        let mut effects = Effects::default();
-        let prepared = self.transactions.iter().filter(|(_, transaction)| transaction.state.is_prepared());
-        let work =
-            prepared.filter_map(|(transactional_id, transaction)| markers(transactional_id, transaction));
-        effects.work.extend(work);
-        effects
-    }
-
-    fn step(&mut self, event: Self::Event, moment: &Moment<'_>) -> Effects<Self> {
-        self.timers.follow(moment.image.broker());
-        let mut effects = Effects::default();
-        self.decide(event, moment, &mut effects);
-        effects
-    }
-
-    fn deadline(&self) -> Option<TimestampMs> {
-        self.next_deadline()
-    }
-
-    fn tick(&mut self, moment: &Moment<'_>) -> Effects<Self> {
-        self.timers.follow(moment.image.broker());
-        let mut effects = Effects::default();
-        self.give_up_waiting(moment.now, &mut effects);
-        self.abort_timed_out(moment.now, &mut effects);
-        self.forget_expired(moment.now, &mut effects);
-        effects
-    }
 }

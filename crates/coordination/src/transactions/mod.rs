@@ -22,6 +22,7 @@ mod listing;
 mod partitions;
 mod questions;
 mod state;
+mod step;
 mod timers;
 mod transaction;
 mod wait;
