@@ -1,6 +1,6 @@
 //! Documents that are written by the code they describe.
 
-use tailrace_broker::config::configuration_markdown;
+use tailrace_config::configuration_markdown;
 
 use crate::run::root;
 

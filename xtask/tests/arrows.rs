@@ -14,16 +14,31 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("bench", &["cli", "kafka-wire"]),
     ("log", &["records"]),
     ("replication", &["log", "records"]),
-    ("broker", &["replication", "records", "subjects"]),
+    ("config", &["subjects"]),
+    ("metadata", &["config", "subjects"]),
+    ("coordination", &["metadata", "config", "records"]),
     // Opening partitions and sending slices of their files is the shell's own business with the log.
-    ("server", &["broker", "replication", "kafka-wire", "nats-wire", "subjects", "records", "log"]),
-    ("sim", &["broker", "replication", "log", "records"]),
+    (
+        "server",
+        &[
+            "coordination",
+            "metadata",
+            "config",
+            "replication",
+            "kafka-wire",
+            "nats-wire",
+            "subjects",
+            "records",
+            "log",
+        ],
+    ),
+    ("sim", &["coordination", "metadata", "replication", "log", "records"]),
     // (dev only)
     ("subjects-bench", &["subjects"]),
     ("cli", &[]),
     (
         "tailrace",
-        &["cli", "server", "bench", "broker", "replication", "kafka-wire", "nats-wire", "records", "log"],
+        &["cli", "server", "bench", "config", "replication", "kafka-wire", "nats-wire", "records", "log"],
     ),
 ];
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tailrace_broker::MetadataImage;
-use tailrace_broker::config::{AdvertisedListener, BrokerConfig};
+use tailrace_config::{AdvertisedListener, BrokerConfig};
 use tailrace_log::DamagedRange;
+use tailrace_metadata::MetadataImage;
 use tailrace_types::{NodeId, TimestampMs};
 use tokio::sync::Mutex;
 

@@ -9,7 +9,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetri
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
-use tailrace_broker::groups::{GroupCounts, GroupKind, GroupState};
+use tailrace_coordination::groups::{GroupCounts, GroupKind, GroupState};
 
 use crate::broker::Broker;
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_send_buffer_size};
-use tailrace_broker::config::BrokerConfig;
+use tailrace_config::BrokerConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 

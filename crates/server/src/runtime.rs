@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use tailrace_broker::config::BrokerConfig;
+use tailrace_config::BrokerConfig;
 
 use crate::memory;
 

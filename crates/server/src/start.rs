@@ -9,9 +9,9 @@ use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use crate::peers::{PeerTls, Peers};
-use tailrace_broker::config::{BrokerConfig, ConfigError, DynamicConfigs, NatsTls};
-use tailrace_broker::{ControlError, RegisterNode};
+use tailrace_config::{BrokerConfig, ConfigError, DynamicConfigs, NatsTls};
 use tailrace_log::{DataDirLock, LockError, LogError, LogStore, remove_leftovers};
+use tailrace_metadata::{ControlError, RegisterNode};
 use tailrace_replication::raft::ReplicaOptions;
 use tailrace_types::{NodeId, TimestampMs};
 use tokio::net::{TcpListener, TcpSocket};
@@ -52,7 +52,7 @@ const HAND_OVER_MAX: Duration = Duration::from_secs(5);
 
 /// What a server is started with.
 pub struct Startup {
-    /// Settings by key, all layers merged: see `tailrace_broker::config`.
+    /// Settings by key, all layers merged: see `tailrace_config`.
     pub settings: BTreeMap<String, String>,
     /// The disk; tests put a watcher before it.
     pub disk: ServerDisk,

@@ -17,7 +17,7 @@ use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
-use tailrace_broker::config::{BrokerConfig, NatsTls, TlsClientAuth};
+use tailrace_config::{BrokerConfig, NatsTls, TlsClientAuth};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -328,7 +328,7 @@ pub(crate) fn warn_if_key_is_open(key: &'static str, path: &Path) {
 mod tests {
     use std::collections::BTreeMap;
 
-    use tailrace_broker::config::DynamicConfigs;
+    use tailrace_config::DynamicConfigs;
 
     use super::*;
 

@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use serde_json::json;
-use tailrace_broker::config::{ConfigSource, DescribedConfig, configuration_markdown, describe_broker};
 use tailrace_cli::failure::Failure;
 use tailrace_cli::output::{Output, print, print_json};
+use tailrace_config::{ConfigSource, DescribedConfig, configuration_markdown, describe_broker};
 
 use crate::args::{ConfigArguments, ConfigVerb};
 use crate::settings::{Origin, Settings};

@@ -10,7 +10,7 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use tailrace_broker::config::{BrokerConfig, LogFormat};
+use tailrace_config::{BrokerConfig, LogFormat};
 use tracing::callsite::Identifier;
 use tracing::{Level, Metadata};
 use tracing_subscriber::EnvFilter;

@@ -1,15 +1,13 @@
 //! From the layers of configuration to one map of keys and values: TOML file < environment < flags.
 //!
-//! Defaults are not here: the tables in `tailrace_broker::config` have them, and check every value.
+//! Defaults are not here: the tables in `tailrace_config` have them, and check every value.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use tailrace_broker::config::{
-    BrokerConfig, ConfigError, DynamicConfigs, broker_key, broker_key_of_variable,
-};
 use tailrace_cli::failure::plain;
+use tailrace_config::{BrokerConfig, ConfigError, DynamicConfigs, broker_key, broker_key_of_variable};
 
 use crate::args::ServeArguments;
 

@@ -80,14 +80,13 @@ impl TopicName {
     /// True if the two names differ only in `.` against `_`. Kafka refuses such pairs because its metric names, and
     /// tailrace because JetStream stream names, would be the same.
     pub fn collides_with(&self, other: &Self) -> bool {
-        self != other
-            && self.0.len() == other.0.len()
-            && self.0.bytes().zip(other.0.bytes()).all(|(a, b)| fold(a) == fold(b))
+        self != other && self.folded() == other.folded()
     }
-}
 
-fn fold(byte: u8) -> u8 {
-    if byte == b'.' { b'_' } else { byte }
+    /// What names that collide have in common, and no others: the name with `_` for every `.`.
+    pub fn folded(&self) -> String {
+        self.0.replace('.', "_")
+    }
 }
 
 impl fmt::Display for TopicName {

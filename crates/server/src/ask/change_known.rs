@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tailrace_broker::MetadataRecord;
+use tailrace_metadata::MetadataRecord;
 use tailrace_types::{NodeId, Offset, TopicId};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tailrace_broker::{Command, MetadataRecord, RemoteControlError};
+use tailrace_metadata::{Command, MetadataRecord, RemoteControlError};
 use tailrace_types::Offset;
 
 use super::{AnyQuestion, COMMAND_TIMEOUT, Question};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tailrace_broker::share::{ShareAnswer, SharePartitionKey, ShareRequest, ShareStateError};
+use tailrace_coordination::share::{ShareAnswer, SharePartitionKey, ShareRequest, ShareStateError};
 use tailrace_types::NodeId;
 
 use super::{AnyQuestion, Question, STEP_TIMEOUT, ask};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tailrace_broker::coordinator::TransactionalProducer;
-use tailrace_broker::transactions::{
+use tailrace_coordination::coordinator::TransactionalProducer;
+use tailrace_coordination::transactions::{
     AddPartitions, TransactionError, TransactionEvent, TransactionProtocol, TransactionReply,
     VerifyPartitions,
 };

@@ -14,7 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use tailrace_broker::config::BrokerConfig;
+use tailrace_config::BrokerConfig;
 use tailrace_log::{HashSecret, KeyMap, Trim};
 use tailrace_types::{TopicId, TopicPartition};
 

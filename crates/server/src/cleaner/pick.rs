@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use tailrace_broker::config::{BrokerConfig, TopicConfig};
+use tailrace_config::{BrokerConfig, TopicConfig};
 use tailrace_log::Cleanable;
 use tailrace_replication::CompactionPolicy;
 

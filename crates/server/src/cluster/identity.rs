@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tailrace_broker::config::{AdvertisedListener, BrokerConfig};
+use tailrace_config::{AdvertisedListener, BrokerConfig};
 use tailrace_types::{NodeId, ReplicaId, TopicId};
 use tokio::net::TcpListener;
 
@@ -233,7 +233,7 @@ pub(crate) async fn enter(
     listener: TcpListener,
     (tls, metrics, nats): (Option<Arc<PeerTls>>, &Metrics, &Arc<NatsFront>),
     renews: bool,
-    register: impl Fn([u8; 16], String) -> tailrace_broker::RegisterNode,
+    register: impl Fn([u8; 16], String) -> tailrace_metadata::RegisterNode,
 ) -> Result<Entered, ClusterError> {
     let bound = listener.local_addr().map_err(|error| ClusterError::File {
         action: "listen for",
@@ -266,7 +266,7 @@ pub(crate) async fn enter(
     if let Some(before) = before.filter(|_| renews) {
         let replica = Some(ReplicaId(before.replica));
         let registration =
-            tailrace_broker::RegisterNode { replica, renews, ..register(directory, address.clone()) };
+            tailrace_metadata::RegisterNode { replica, renews, ..register(directory, address.clone()) };
         let others = own.others(&config.tailrace_cluster_seeds);
         let admission = join::renew(&peers, &others, own.cluster_id(), &registration).await?;
         tracing::info!(replica = %ReplicaId(admission.replica), "this node has another replica of the metadata log");
@@ -297,7 +297,7 @@ async fn begin(
     config: &BrokerConfig,
     data_dir: &Path,
     peers: &Peers,
-    registration: &tailrace_broker::RegisterNode,
+    registration: &tailrace_metadata::RegisterNode,
 ) -> Result<Admission, ClusterError> {
     let seeds = &config.tailrace_cluster_seeds;
     let has_data = data_dir.join(log::topic_partition().to_string()).exists();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use tailrace_broker::{Command, ControlError, ControlErrorKind, RegisterNode};
+use tailrace_metadata::{Command, ControlError, ControlErrorKind, RegisterNode};
 use tailrace_types::{NodeId, ReplicaId};
 
 use crate::broker::Broker;
@@ -311,7 +311,7 @@ pub(super) async fn admit(
     Ok(encode(&answer))
 }
 
-fn admission(image: &tailrace_broker::MetadataImage, node: NodeId) -> Option<Admission> {
+fn admission(image: &tailrace_metadata::MetadataImage, node: NodeId) -> Option<Admission> {
     let registration = &image.node(node)?.registration;
     Some(Admission {
         cluster_id: image.cluster_id()?.to_owned(),

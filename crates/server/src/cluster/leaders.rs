@@ -1,6 +1,6 @@
 //! Who leads what, as far as this node knows.
 
-use tailrace_broker::MetadataImage;
+use tailrace_metadata::MetadataImage;
 use tailrace_types::{GroupId, LeaderEpoch, NodeId, PartitionId};
 
 use crate::broker::Broker;

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use prometheus_client::registry::Registry;
-use tailrace_broker::MetadataImage;
-use tailrace_broker::cluster::{Leader, Leaders};
-use tailrace_broker::config::BrokerConfig;
+use tailrace_config::BrokerConfig;
+use tailrace_metadata::MetadataImage;
+use tailrace_metadata::cluster::{Leader, Leaders};
 use tailrace_replication::raft::{ChunkRequest, PeerMessage};
 use tailrace_types::{GroupId, LeaderEpoch, NodeId, ReplicaId};
 use tokio::sync::watch;

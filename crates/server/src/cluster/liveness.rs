@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tailrace_broker::Command;
+use tailrace_metadata::Command;
 use tailrace_types::NodeId;
 
 use crate::broker::Broker;

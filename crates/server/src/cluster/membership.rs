@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tailrace_broker::cluster::{
+use tailrace_metadata::cluster::{
     LeaderMove, Step, controller_members, next_controller_change, next_member_change, preferred_leader_moves,
 };
-use tailrace_broker::{Command, MetadataImage, PartitionImage};
+use tailrace_metadata::{Command, MetadataImage, PartitionImage};
 use tailrace_replication::raft::{MemberChange, Members, Replica, Role};
 use tailrace_types::{GroupId, LeaderEpoch, ReplicaId, TimestampMs};
 

@@ -24,8 +24,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tailrace_broker::config::BrokerConfig;
-use tailrace_broker::{Command, ControlError, RegisterNode};
+use tailrace_config::BrokerConfig;
+use tailrace_metadata::{Command, ControlError, RegisterNode};
 use tailrace_types::{GroupId, LeaderEpoch, NodeId};
 use tokio::sync::oneshot;
 use tokio::time::MissedTickBehavior;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tailrace_broker::{MetadataImage, PartitionImage};
+use tailrace_metadata::{MetadataImage, PartitionImage};
 use tailrace_types::{GroupId, NodeId, ReplicaId, TopicPartition};
 
 use crate::broker::Broker;
@@ -118,7 +118,7 @@ fn nodes(broker: &Broker, image: &MetadataImage, census: &Census) -> Vec<Value> 
         entry["replicas"] = census.replicas.get(&node).copied().unwrap_or(0).into();
         entry
     };
-    let of = |node: &tailrace_broker::NodeImage| {
+    let of = |node: &tailrace_metadata::NodeImage| {
         let known = &node.registration;
         let entry = json!({
             "id": known.node.get(),

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use prometheus_client::metrics::counter::Counter;
-use tailrace_broker::config::TopicConfig;
+use tailrace_config::TopicConfig;
 use tailrace_types::{NodeId, PartitionId};
 
 /// Longest time that something is held up. Beyond it who waits would take it for lost.

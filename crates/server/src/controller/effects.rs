@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::ScopedJoinHandle;
 
-use tailrace_broker::config::BrokerConfig;
-use tailrace_broker::{MetadataImage, TopicImage};
+use tailrace_config::BrokerConfig;
 use tailrace_log::VerifyReads;
+use tailrace_metadata::{MetadataImage, TopicImage};
 use tailrace_replication::Partition;
 use tailrace_replication::raft::Replica;
 use tailrace_types::{GroupId, NodeId, PartitionId, TimestampMs, TopicPartition};

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use tailrace_broker::config::ConfigError;
-use tailrace_broker::{ApplyError, Command, Controller, METADATA_TOPIC, MetadataRecord, RecordError};
+use tailrace_config::ConfigError;
 use tailrace_log::{LogConfig, LogError, PartitionIdentity, Recovery};
+use tailrace_metadata::{ApplyError, Command, Controller, METADATA_TOPIC, MetadataRecord, RecordError};
 use tailrace_records::{BatchBuilder, BatchError, BatchOptions, DecodedBatch, Validated};
 use tailrace_replication::raft::{Replica, ReplicaOptions};
 use tailrace_replication::{AppendError, Durability, Partition, PartitionReader, Policy, Solo};

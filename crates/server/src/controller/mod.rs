@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use tailrace_broker::config::BrokerConfig;
-use tailrace_broker::{ApplyError, Command, ControlError, Controller, MetadataImage, MetadataRecord};
+use tailrace_config::BrokerConfig;
+use tailrace_metadata::{ApplyError, Command, ControlError, Controller, MetadataImage, MetadataRecord};
 use tailrace_records::BatchError;
 use tailrace_replication::Appended;
 use tailrace_replication::raft::{Barrier, ProposeError, ReplicaOptions};
@@ -541,7 +541,7 @@ fn append(
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
-    use tailrace_broker::{CreateTopic, Requester};
+    use tailrace_metadata::{CreateTopic, Requester};
     use tailrace_types::TopicId;
     use tempfile::TempDir;
 

@@ -1,6 +1,6 @@
 //! From what a coordinator wants to write to a batch.
 
-use tailrace_broker::coordinator::Append;
+use tailrace_coordination::coordinator::Append;
 use tailrace_records::{BatchBuilder, BatchError, BatchOptions, Validated};
 use tailrace_types::TimestampMs;
 

@@ -1,7 +1,7 @@
 //! The coordinators of groups: their topic, and what their cores want done elsewhere.
 
-use tailrace_broker::CONSUMER_OFFSETS_TOPIC;
-use tailrace_broker::groups::GroupCoordinator;
+use tailrace_coordination::groups::GroupCoordinator;
+use tailrace_metadata::CONSUMER_OFFSETS_TOPIC;
 
 use super::{Kind, Runtime};
 

@@ -21,7 +21,7 @@ mod work;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tailrace_broker::share::ShareCoordinator;
+use tailrace_coordination::share::ShareCoordinator;
 
 use crate::broker::Broker;
 use crate::share::state::SHARES;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tailrace_broker::coordinator::{Coordinator, Replayed, TransactionalProducer};
+use tailrace_coordination::coordinator::{Coordinator, Replayed, TransactionalProducer};
 use tailrace_log::DamagedRange;
 use tailrace_records::{
     BatchError, BatchHeader, ControlError, DecodedBatch, EndTransactionMarker, split_batches,

@@ -5,9 +5,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tailrace_broker::config::BrokerConfig;
-use tailrace_broker::coordinator::{Coordinator, Token, partition_of_name};
-use tailrace_broker::{Command, ControlErrorKind, CreateTopic, Requester};
+use tailrace_config::BrokerConfig;
+use tailrace_coordination::coordinator::{Coordinator, Token, partition_of_name};
+use tailrace_metadata::{Command, ControlErrorKind, CreateTopic, Requester};
 use tailrace_replication::TransactionMarker;
 use tailrace_types::{LeaderEpoch, NodeId, TopicId};
 use tokio::task::JoinSet;

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
-use tailrace_broker::coordinator::{Coordinator, Effects, Moment, Replayed, Token, TransactionalProducer};
+use tailrace_coordination::coordinator::{
+    Coordinator, Effects, Moment, Replayed, Token, TransactionalProducer,
+};
 use tailrace_replication::{AppendError, TransactionMarker};
 use tailrace_types::{HighWatermark, LeaderEpoch, TimestampMs};
 use tokio::sync::{Mutex, Notify, Semaphore, oneshot};

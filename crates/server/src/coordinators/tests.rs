@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tailrace_broker::coordinator::{
+use tailrace_coordination::coordinator::{
     Coordinator, CoordinatorRecord, Effects, Moment, ReplayError, Replayed, Token,
 };
 use tailrace_types::TimestampMs;
@@ -89,7 +89,7 @@ const PARTITIONS: i32 = 20;
 
 static COUNTERS: Kind<Counter> = Kind {
     name: "counter",
-    topic: tailrace_broker::SHARE_GROUP_STATE_TOPIC,
+    topic: tailrace_metadata::SHARE_GROUP_STATE_TOPIC,
     partitions: |_| PARTITIONS,
     settings: |_| Vec::new(),
     new: Counter::default,
@@ -209,13 +209,13 @@ async fn cores_hear_of_changed_topics_and_those_who_wait_of_the_stop() {
     let mut number = 0;
     while changes(&rig).await == 0 {
         number += 1;
-        let create = tailrace_broker::CreateTopic::with_defaults(
+        let create = tailrace_metadata::CreateTopic::with_defaults(
             &format!("topic-{number}"),
             tailrace_types::TopicId::from_random(crate::random::bytes16()),
             rig.broker().now(),
-            tailrace_broker::Requester::Client,
+            tailrace_metadata::Requester::Client,
         );
-        let command = tailrace_broker::Command::CreateTopic(create);
+        let command = tailrace_metadata::Command::CreateTopic(create);
         rig.broker().controller.execute(command, rig.broker().now()).await.unwrap();
     }
     let waits = rig.counters.submit(rig.broker(), "a", |token| Event::Later(token, 3_600_000)).await.unwrap();

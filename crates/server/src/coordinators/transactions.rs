@@ -15,12 +15,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tailrace_broker::config::BrokerConfig;
-use tailrace_broker::transactions::{
+use tailrace_config::BrokerConfig;
+use tailrace_coordination::transactions::{
     TransactionCoordinator, TransactionEvent, TransactionProtocol, TransactionReply, TransactionWork,
     WriteMarkers,
 };
-use tailrace_broker::{CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC};
+use tailrace_metadata::{CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC};
 use tailrace_replication::{AppendError, ProducerError, TransactionMarker};
 use tailrace_types::{LeaderEpoch, NodeId, TopicPartition};
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tailrace_broker::groups::{GroupEvent, GroupWork, ShareEvent, ShareWork};
+use tailrace_coordination::groups::{GroupEvent, GroupWork, ShareEvent, ShareWork};
 use tailrace_types::TopicId;
 
 use crate::broker::Broker;

@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tailrace_broker::transactions::{AddPartitions, TransactionEvent, TransactionProtocol, TransactionReply};
+use tailrace_coordination::transactions::{
+    AddPartitions, TransactionEvent, TransactionProtocol, TransactionReply,
+};
 use tailrace_kafka_wire::messages::add_offsets_to_txn_request::AddOffsetsToTxnRequest;
 use tailrace_kafka_wire::messages::add_offsets_to_txn_response::AddOffsetsToTxnResponse;
 use tailrace_kafka_wire::{ErrorCode, Reader};

@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tailrace_broker::coordinator::TransactionalProducer;
-use tailrace_broker::transactions::{
+use tailrace_coordination::coordinator::TransactionalProducer;
+use tailrace_coordination::transactions::{
     AddPartitions, TransactionEvent, TransactionProtocol, TransactionReply, VerifyPartitions,
 };
 use tailrace_kafka_wire::messages::add_partitions_to_txn_request::{

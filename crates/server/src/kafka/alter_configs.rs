@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use tailrace_broker::{Command, ConfigChange};
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::alter_configs_request::{AlterConfigsRequest, AlterConfigsResource};
 use tailrace_kafka_wire::messages::alter_configs_response::{
     AlterConfigsResourceResponse, AlterConfigsResponse,
 };
+use tailrace_metadata::{Command, ConfigChange};
 
 use crate::kafka::Context;
 use crate::kafka::commands::{Mode, Refusal};

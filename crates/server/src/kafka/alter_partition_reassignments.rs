@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use tailrace_broker::{Command, MetadataImage};
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::alter_partition_reassignments_request::{
     AlterPartitionReassignmentsRequest, ReassignablePartition,
@@ -11,6 +10,7 @@ use tailrace_kafka_wire::messages::alter_partition_reassignments_request::{
 use tailrace_kafka_wire::messages::alter_partition_reassignments_response::{
     AlterPartitionReassignmentsResponse, ReassignablePartitionResponse, ReassignableTopicResponse,
 };
+use tailrace_metadata::{Command, MetadataImage};
 use tailrace_types::{NodeId, PartitionId};
 
 use crate::kafka::Context;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tailrace_broker::share::SharePartitionKey;
+use tailrace_coordination::share::SharePartitionKey;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::alter_share_group_offsets_request::AlterShareGroupOffsetsRequest;
 use tailrace_kafka_wire::messages::alter_share_group_offsets_response::{

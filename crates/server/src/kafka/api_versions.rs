@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use tailrace_broker::{CLUSTER_LEVEL, Feature, FeatureLevels};
 use tailrace_kafka_wire::messages::api_versions_request::ApiVersionsRequest;
 use tailrace_kafka_wire::messages::api_versions_response::{
     ApiVersion, ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey,
 };
 use tailrace_kafka_wire::{ApiKey, ErrorCode, response_frame};
+use tailrace_metadata::{CLUSTER_LEVEL, Feature, FeatureLevels};
 
 use crate::connection::Closed;
 use crate::kafka::table::SERVED;

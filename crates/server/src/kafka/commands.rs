@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tailrace_broker::{Command, MetadataImage};
 use tailrace_kafka_wire::ErrorCode;
+use tailrace_metadata::{Command, MetadataImage};
 use tokio::time::Instant;
 
 use crate::ask::known_to_all;

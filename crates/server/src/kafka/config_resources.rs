@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use tailrace_broker::BrokerScope;
+use tailrace_metadata::BrokerScope;
 use tailrace_types::NodeId;
 
 use crate::kafka::commands::Refusal;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tailrace_broker::groups::{
+use tailrace_coordination::groups::{
     ConsumerEvent, ConsumerHeartbeat, ConsumerReply, GroupError, HeartbeatAnswer, Partitions,
 };
 use tailrace_kafka_wire::messages::consumer_group_heartbeat_request::ConsumerGroupHeartbeatRequest;

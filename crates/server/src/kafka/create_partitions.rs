@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tailrace_broker::{Command, Requester};
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::create_partitions_request::{
     CreatePartitionsRequest, CreatePartitionsTopic,
@@ -11,6 +10,7 @@ use tailrace_kafka_wire::messages::create_partitions_request::{
 use tailrace_kafka_wire::messages::create_partitions_response::{
     CreatePartitionsResponse, CreatePartitionsTopicResult,
 };
+use tailrace_metadata::{Command, Requester};
 use tailrace_types::NodeId;
 
 use crate::kafka::Context;

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tailrace_broker::{Command, CreateTopic, MetadataImage, Requester};
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::create_topics_request::{CreatableTopic, CreateTopicsRequest};
 use tailrace_kafka_wire::messages::create_topics_response::{
     CreatableTopicConfigs, CreatableTopicResult, CreateTopicsResponse,
 };
+use tailrace_metadata::{Command, CreateTopic, MetadataImage, Requester};
 use tailrace_types::{NodeId, TopicId};
 
 use crate::kafka::Context;

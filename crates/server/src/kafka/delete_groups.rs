@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tailrace_broker::groups::{GroupEvent, GroupReply};
+use tailrace_coordination::groups::{GroupEvent, GroupReply};
 use tailrace_kafka_wire::messages::delete_groups_request::DeleteGroupsRequest;
 use tailrace_kafka_wire::messages::delete_groups_response::{DeletableGroupResult, DeleteGroupsResponse};
 use tailrace_kafka_wire::{ErrorCode, Reader};

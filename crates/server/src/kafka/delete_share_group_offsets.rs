@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tailrace_broker::share::SharePartitionKey;
+use tailrace_coordination::share::SharePartitionKey;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::delete_share_group_offsets_request::DeleteShareGroupOffsetsRequest;
 use tailrace_kafka_wire::messages::delete_share_group_offsets_response::{

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tailrace_broker::{Command, MetadataImage, Requester, TopicRef};
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::delete_topics_request::{DeleteTopicState, DeleteTopicsRequest};
 use tailrace_kafka_wire::messages::delete_topics_response::{DeletableTopicResult, DeleteTopicsResponse};
+use tailrace_metadata::{Command, MetadataImage, Requester, TopicRef};
 use tailrace_types::TopicId;
 
 use crate::kafka::Context;
@@ -59,7 +59,7 @@ fn by_name(names: Vec<String>) -> Vec<DeleteTopicState> {
 /// A topic's name and its id are the same target.
 fn target(image: &MetadataImage, topic: &DeleteTopicState) -> Target {
     let id = TopicId(topic.topic_id);
-    let found = |topic: &tailrace_broker::TopicImage| Target::Topic {
+    let found = |topic: &tailrace_metadata::TopicImage| Target::Topic {
         id: topic.id,
         name: topic.name.as_str().to_owned(),
     };

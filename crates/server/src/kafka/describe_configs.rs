@@ -3,8 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use tailrace_broker::config::{ConfigSynonym, DescribedConfig};
-use tailrace_broker::{BrokerScope, MetadataImage};
+use tailrace_config::{ConfigSynonym, DescribedConfig};
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::describe_configs_request::{
     DescribeConfigsRequest, DescribeConfigsResource,
@@ -12,6 +11,7 @@ use tailrace_kafka_wire::messages::describe_configs_request::{
 use tailrace_kafka_wire::messages::describe_configs_response::{
     DescribeConfigsResourceResult, DescribeConfigsResponse, DescribeConfigsResult, DescribeConfigsSynonym,
 };
+use tailrace_metadata::{BrokerScope, MetadataImage};
 
 use crate::kafka::Context;
 use crate::kafka::commands::{ITEMS_MAX, Refusal};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tailrace_broker::groups::{
+use tailrace_coordination::groups::{
     ClassicDescription, ClassicMemberDescription, GroupError, GroupEvent, GroupReply, GroupState,
 };
 use tailrace_kafka_wire::messages::describe_groups_request::DescribeGroupsRequest;

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tailrace_broker::METADATA_TOPIC;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::describe_quorum_request::{self, DescribeQuorumRequest};
 use tailrace_kafka_wire::messages::describe_quorum_response::{
     DescribeQuorumResponse, Listener, Node, PartitionData, ReplicaState, TopicData,
 };
+use tailrace_metadata::METADATA_TOPIC;
 use tailrace_types::NodeId;
 
 use crate::ask::{DescribeQuorum, Quorum, QuorumReplica, ask};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tailrace_broker::share::{KeptState, SharePartitionKey};
+use tailrace_coordination::share::{KeptState, SharePartitionKey};
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::describe_share_group_offsets_request::{
     DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsRequestGroup,

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tailrace_broker::{MetadataImage, is_internal_topic};
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::describe_topic_partitions_request::{
     Cursor as From, DescribeTopicPartitionsRequest,
@@ -12,6 +11,7 @@ use tailrace_kafka_wire::messages::describe_topic_partitions_response::{
     Cursor, DescribeTopicPartitionsResponse, DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 };
+use tailrace_metadata::{MetadataImage, is_internal_topic};
 
 use crate::broker::Broker;
 use crate::kafka::Context;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tailrace_broker::transactions::{TransactionDescription, TransactionEvent, TransactionReply};
+use tailrace_coordination::transactions::{TransactionDescription, TransactionEvent, TransactionReply};
 use tailrace_kafka_wire::messages::describe_transactions_request::DescribeTransactionsRequest;
 use tailrace_kafka_wire::messages::describe_transactions_response::{
     DescribeTransactionsResponse, TopicData, TransactionState,

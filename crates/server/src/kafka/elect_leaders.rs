@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use tailrace_broker::MetadataImage;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::elect_leaders_request::{ElectLeadersRequest, TopicPartitions};
 use tailrace_kafka_wire::messages::elect_leaders_response::{
     ElectLeadersResponse, PartitionResult, ReplicaElectionResult,
 };
+use tailrace_metadata::MetadataImage;
 use tailrace_types::{GroupId, PartitionId};
 
 use crate::ask::{HandOver, ask};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tailrace_broker::coordinator::TransactionalProducer;
-use tailrace_broker::transactions::{
+use tailrace_coordination::coordinator::TransactionalProducer;
+use tailrace_coordination::transactions::{
     EndTransaction, TransactionEvent, TransactionProtocol, TransactionReply,
 };
 use tailrace_kafka_wire::messages::end_txn_request::EndTxnRequest;

@@ -1,10 +1,10 @@
 //! Where facts become protocol error codes. No wildcard arms: a new error demands a decision.
 
-use tailrace_broker::share::{AcknowledgeError, ShareStateError};
-use tailrace_broker::transactions::TransactionError;
-use tailrace_broker::{ControlError, ControlErrorKind};
+use tailrace_coordination::share::{AcknowledgeError, ShareStateError};
+use tailrace_coordination::transactions::TransactionError;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_log::LogError;
+use tailrace_metadata::{ControlError, ControlErrorKind};
 use tailrace_records::BatchError;
 use tailrace_replication::{AppendError, ProducerError};
 use tailrace_types::LeaderEpoch;

@@ -1,7 +1,6 @@
 //! Requests that need a feature: without it they are answered UNSUPPORTED_VERSION, as in Kafka. ApiVersions names them all the same, since
 //! a feature may come into force while clients are connected.
 
-use tailrace_broker::Feature;
 use tailrace_kafka_wire::messages::consumer_group_describe_response::DescribedGroup as ConsumerGroup;
 use tailrace_kafka_wire::messages::describe_share_group_offsets_response::DescribeShareGroupOffsetsResponseGroup;
 use tailrace_kafka_wire::messages::share_group_describe_response::DescribedGroup as ShareGroup;
@@ -12,6 +11,7 @@ use tailrace_kafka_wire::messages::{
     ShareGroupDescribeRequest, ShareGroupDescribeResponse, ShareGroupHeartbeatResponse,
 };
 use tailrace_kafka_wire::{ApiKey, ErrorCode, Reader};
+use tailrace_metadata::Feature;
 
 use crate::connection::Closed;
 use crate::kafka::commands::ITEMS_MAX;

@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
-use tailrace_broker::share::SharePartitionKey;
-use tailrace_broker::{CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC};
+use tailrace_coordination::share::SharePartitionKey;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::find_coordinator_request::FindCoordinatorRequest;
 use tailrace_kafka_wire::messages::find_coordinator_response::{Coordinator, FindCoordinatorResponse};
+use tailrace_metadata::{CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC};
 
 use crate::cluster::leaders::leader_of;
 use crate::kafka::Context;

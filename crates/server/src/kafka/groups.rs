@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use tailrace_broker::MetadataImage;
-use tailrace_broker::coordinator::Token;
-use tailrace_broker::groups::{
+use tailrace_coordination::coordinator::Token;
+use tailrace_coordination::groups::{
     ClassicEvent, ClassicReply, ClientIdentity, ConsumerEvent, ConsumerReply, GroupCoordinator, GroupError,
     GroupEvent, GroupReply, OffsetsEvent, OffsetsReply, ShareEvent, ShareReply, TopicReference,
 };
 use tailrace_kafka_wire::ErrorCode;
+use tailrace_metadata::MetadataImage;
 use tailrace_types::{LeaderEpoch, ProducerId};
 
 use crate::coordinators::{CoordinatorFailure, Pending};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tailrace_broker::groups::{ClassicEvent, ClassicReply, MemberReference};
+use tailrace_coordination::groups::{ClassicEvent, ClassicReply, MemberReference};
 use tailrace_kafka_wire::messages::heartbeat_request::HeartbeatRequest;
 use tailrace_kafka_wire::messages::heartbeat_response::HeartbeatResponse;
 use tailrace_kafka_wire::{ErrorCode, Reader};

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use tailrace_broker::{ConfigAction, ConfigChange, ConfigOp};
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::incremental_alter_configs_request::{
     AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest,
@@ -10,6 +9,7 @@ use tailrace_kafka_wire::messages::incremental_alter_configs_request::{
 use tailrace_kafka_wire::messages::incremental_alter_configs_response::{
     AlterConfigsResourceResponse, IncrementalAlterConfigsResponse,
 };
+use tailrace_metadata::{ConfigAction, ConfigChange, ConfigOp};
 
 use crate::kafka::Context;
 use crate::kafka::alter_configs::alteration;

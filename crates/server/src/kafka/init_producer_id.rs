@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tailrace_broker::coordinator::TransactionalProducer;
-use tailrace_broker::transactions::{InitProducer, TransactionEvent, TransactionReply};
+use tailrace_coordination::coordinator::TransactionalProducer;
+use tailrace_coordination::transactions::{InitProducer, TransactionEvent, TransactionReply};
 use tailrace_kafka_wire::messages::init_producer_id_request::InitProducerIdRequest;
 use tailrace_kafka_wire::messages::init_producer_id_response::InitProducerIdResponse;
 use tailrace_kafka_wire::{ErrorCode, Reader};

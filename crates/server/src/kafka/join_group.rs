@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tailrace_broker::groups::{ClassicEvent, ClassicReply, GroupError, JoinAbilities, JoinRequest, Joined};
+use tailrace_coordination::groups::{
+    ClassicEvent, ClassicReply, GroupError, JoinAbilities, JoinRequest, Joined,
+};
 use tailrace_kafka_wire::messages::join_group_request::JoinGroupRequest;
 use tailrace_kafka_wire::messages::join_group_response::{JoinGroupResponse, JoinGroupResponseMember};
 use tailrace_kafka_wire::{ErrorCode, Reader};

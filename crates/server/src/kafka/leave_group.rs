@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tailrace_broker::groups::{ClassicEvent, ClassicReply, LeavingMember};
+use tailrace_coordination::groups::{ClassicEvent, ClassicReply, LeavingMember};
 use tailrace_kafka_wire::messages::leave_group_request::{LeaveGroupRequest, MemberIdentity};
 use tailrace_kafka_wire::messages::leave_group_response::{LeaveGroupResponse, MemberResponse};
 use tailrace_kafka_wire::{ErrorCode, Reader};

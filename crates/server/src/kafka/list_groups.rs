@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tailrace_broker::groups::{GroupEvent, GroupFilter, GroupReply, GroupSummary};
+use tailrace_coordination::groups::{GroupEvent, GroupFilter, GroupReply, GroupSummary};
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::list_groups_request::ListGroupsRequest;
 use tailrace_kafka_wire::messages::list_groups_response::{ListGroupsResponse, ListedGroup};

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use tailrace_broker::{PartitionImage, TopicImage};
 use tailrace_kafka_wire::messages::list_partition_reassignments_response::{
     OngoingPartitionReassignment, OngoingTopicReassignment,
 };
 use tailrace_kafka_wire::messages::{ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse};
+use tailrace_metadata::{PartitionImage, TopicImage};
 use tailrace_types::{PartitionId, ReplicaId};
 
 use crate::kafka::Context;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use regex::{Regex, RegexBuilder};
-use tailrace_broker::transactions::{
+use tailrace_coordination::transactions::{
     TransactionEvent, TransactionFilter, TransactionListing, TransactionReply, TransactionState,
 };
 use tailrace_kafka_wire::messages::list_transactions_request::ListTransactionsRequest;

@@ -6,12 +6,12 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use tailrace_broker::{Command, CreateTopic, Requester, is_internal_topic};
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};
 use tailrace_kafka_wire::messages::metadata_response::{
     MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
 };
+use tailrace_metadata::{Command, CreateTopic, Requester, is_internal_topic};
 use tailrace_types::TopicId;
 
 use crate::kafka::commands::Mode;

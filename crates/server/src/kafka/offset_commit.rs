@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use tailrace_broker::groups::{
+use tailrace_coordination::groups::{
     CommitPartition, CommitRequest, CommitTopic, CommittedTopic, Committer, OffsetsEvent, OffsetsReply,
 };
-use tailrace_broker::{MetadataImage, TopicRef};
 use tailrace_kafka_wire::messages::offset_commit_request::{OffsetCommitRequest, OffsetCommitRequestTopic};
 use tailrace_kafka_wire::messages::offset_commit_response::{
     OffsetCommitResponse, OffsetCommitResponsePartition, OffsetCommitResponseTopic,
 };
 use tailrace_kafka_wire::{ErrorCode, Reader};
+use tailrace_metadata::{MetadataImage, TopicRef};
 use tailrace_types::TopicId;
 
 use crate::connection::Closed;

@@ -1,6 +1,6 @@
 //! OffsetDelete (47): forgets offsets of topics that a group does not read any more.
 
-use tailrace_broker::groups::{GroupError, OffsetsEvent, OffsetsReply, TopicPartitions};
+use tailrace_coordination::groups::{GroupError, OffsetsEvent, OffsetsReply, TopicPartitions};
 use tailrace_kafka_wire::messages::offset_delete_request::{OffsetDeleteRequest, OffsetDeleteRequestTopic};
 use tailrace_kafka_wire::messages::offset_delete_response::{
     OffsetDeleteResponse, OffsetDeleteResponsePartition, OffsetDeleteResponseTopic,

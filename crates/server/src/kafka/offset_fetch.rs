@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use tailrace_broker::TopicRef;
-use tailrace_broker::groups::{
+use tailrace_coordination::groups::{
     FetchRequest, FetchTopic, FetchedPartition, FetchedTopic, OffsetsEvent, OffsetsReply,
 };
 use tailrace_kafka_wire::messages::offset_fetch_request::{
@@ -14,6 +13,7 @@ use tailrace_kafka_wire::messages::offset_fetch_response::{
     OffsetFetchResponsePartitions, OffsetFetchResponseTopic, OffsetFetchResponseTopics,
 };
 use tailrace_kafka_wire::{ErrorCode, Reader};
+use tailrace_metadata::TopicRef;
 use tailrace_types::TopicId;
 
 use crate::connection::Closed;

@@ -1,7 +1,7 @@
 //! Where things are, as clients are told: nodes, partitions' leaders and replicas, coordinators, the controller.
 
-use tailrace_broker::MetadataImage;
 use tailrace_kafka_wire::ErrorCode;
+use tailrace_metadata::MetadataImage;
 use tailrace_types::{GroupId, NodeId, PartitionId};
 
 use crate::broker::Broker;

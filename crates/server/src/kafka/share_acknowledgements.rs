@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tailrace_broker::share::{AcknowledgeKind, Acknowledgement, SharePartitionKey};
+use tailrace_coordination::share::{AcknowledgeKind, Acknowledgement, SharePartitionKey};
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_types::{Offset, TopicId};
 

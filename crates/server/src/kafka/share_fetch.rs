@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tailrace_broker::share::{AcquireMode, AcquireTerms};
+use tailrace_coordination::share::{AcquireMode, AcquireTerms};
 use tailrace_kafka_wire::messages::share_fetch_request::ShareFetchRequest;
 use tailrace_kafka_wire::messages::share_fetch_response::{
     AcquiredRecords, LeaderIdAndEpoch, PartitionData, ShareFetchResponse, ShareFetchableTopicResponse,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tailrace_broker::groups::{
+use tailrace_coordination::groups::{
     NamedPartitions, ShareDescription, ShareEvent, ShareMemberDescription, ShareReply,
 };
 use tailrace_kafka_wire::ErrorCode;

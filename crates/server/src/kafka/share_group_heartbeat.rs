@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tailrace_broker::groups::{
+use tailrace_coordination::groups::{
     GroupError, HeartbeatAnswer, Partitions, ShareEvent, ShareHeartbeat, ShareReply,
 };
 use tailrace_kafka_wire::messages::share_group_heartbeat_request::ShareGroupHeartbeatRequest;

@@ -1,7 +1,7 @@
 //! What the APIs of share groups' offsets have in common: the group that they are about, which must exist and, to be
 //! changed, have no members.
 
-use tailrace_broker::groups::{GroupError, ShareEvent, ShareReply};
+use tailrace_coordination::groups::{GroupError, ShareEvent, ShareReply};
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_types::TopicId;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tailrace_broker::groups::{ClassicEvent, ClassicReply, MemberReference, SyncRequest};
+use tailrace_coordination::groups::{ClassicEvent, ClassicReply, MemberReference, SyncRequest};
 use tailrace_kafka_wire::messages::sync_group_request::SyncGroupRequest;
 use tailrace_kafka_wire::messages::sync_group_response::SyncGroupResponse;
 use tailrace_kafka_wire::{ErrorCode, Reader};

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tailrace_broker::CONSUMER_OFFSETS_TOPIC;
-use tailrace_broker::coordinator::{Token, TransactionalProducer};
-use tailrace_broker::transactions::{TransactionError, TransactionEvent, TransactionReply};
+use tailrace_coordination::coordinator::{Token, TransactionalProducer};
+use tailrace_coordination::transactions::{TransactionError, TransactionEvent, TransactionReply};
 use tailrace_kafka_wire::ErrorCode;
+use tailrace_metadata::CONSUMER_OFFSETS_TOPIC;
 use tailrace_types::{PartitionId, ProducerEpoch, ProducerId, TopicName, TopicPartition};
 
 use crate::ask::{EnterTransaction, Entered, enter_transaction};

@@ -1,8 +1,7 @@
 //! TxnOffsetCommit (28): offsets that become part of a transaction, and count when it is committed.
 
-use tailrace_broker::MetadataImage;
-use tailrace_broker::coordinator::TransactionalProducer;
-use tailrace_broker::groups::{
+use tailrace_coordination::coordinator::TransactionalProducer;
+use tailrace_coordination::groups::{
     CommitPartition, CommitRequest, CommitTopic, CommittedTopic, Committer, GroupCoordinator, GroupError,
     OffsetsEvent, OffsetsReply, TopicReference,
 };
@@ -13,6 +12,7 @@ use tailrace_kafka_wire::messages::txn_offset_commit_response::{
     TxnOffsetCommitResponse, TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic,
 };
 use tailrace_kafka_wire::{ErrorCode, Reader};
+use tailrace_metadata::MetadataImage;
 use tailrace_types::{ProducerEpoch, ProducerId};
 
 use crate::connection::Closed;

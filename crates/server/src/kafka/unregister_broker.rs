@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use tailrace_broker::Command;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::{UnregisterBrokerRequest, UnregisterBrokerResponse};
+use tailrace_metadata::Command;
 use tailrace_types::NodeId;
 
 use crate::kafka::Context;

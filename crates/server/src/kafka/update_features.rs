@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use tailrace_broker::{Command, FeatureDirection, FeatureUpdate};
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::update_features_request::{FeatureUpdateKey, UpdateFeaturesRequest};
 use tailrace_kafka_wire::messages::update_features_response::{
     UpdatableFeatureResult, UpdateFeaturesResponse,
 };
+use tailrace_metadata::{Command, FeatureDirection, FeatureUpdate};
 
 use crate::kafka::Context;
 use crate::kafka::commands::{Deadline, Mode, Refusal};

@@ -39,8 +39,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use prometheus_client::registry::Registry;
-use tailrace_broker::MetadataImage;
-use tailrace_broker::config::{BrokerConfig, NatsTls, TlsClientAuth};
+use tailrace_config::{BrokerConfig, NatsTls, TlsClientAuth};
+use tailrace_metadata::MetadataImage;
 use tailrace_nats_wire::{Message, ServerInfo};
 use tailrace_types::NodeId;
 use tokio::sync::watch;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tailrace_broker::Command;
+use tailrace_metadata::Command;
 use tailrace_types::{GroupId, ReplicaId, TopicPartition};
 
 use crate::broker::Broker;

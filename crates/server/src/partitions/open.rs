@@ -3,14 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tailrace_broker::config::{
-    BrokerConfig, Durability as TopicDurability, MessageTimestampType, TopicConfig,
-};
-use tailrace_broker::{METADATA_TOPIC, MetadataImage, TopicImage};
+use tailrace_config::{BrokerConfig, Durability as TopicDurability, MessageTimestampType, TopicConfig};
 use tailrace_log::{
     Disk as _, LogConfig, LogError, LogStore, PartitionIdentity, Recovery, aside_of, delete_partition,
     holds_data, read_identity, set_aside,
 };
+use tailrace_metadata::{METADATA_TOPIC, MetadataImage, TopicImage};
 use tailrace_records::TimestampType;
 use tailrace_replication::raft::{Replica, ReplicaOptions, owner};
 use tailrace_replication::{Durability, Partition, Policy, Solo};

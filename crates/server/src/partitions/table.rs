@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use tailrace_broker::TopicImage;
-use tailrace_broker::config::{CompressionType, MessageTimestampType, TopicConfig};
+use tailrace_config::{CompressionType, MessageTimestampType, TopicConfig};
+use tailrace_metadata::TopicImage;
 use tailrace_records::{AppendRules, Compression, CompressionLevels, TimestampType};
 use tailrace_types::{TimestampMs, TopicId, TopicName};
 

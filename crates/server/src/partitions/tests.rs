@@ -12,7 +12,7 @@ use rdkafka::consumer::{Consumer, StreamConsumer};
 use rdkafka::message::Message;
 use rdkafka::producer::{FutureProducer, FutureRecord};
 use rdkafka::{Offset, TopicPartitionList};
-use tailrace_broker::{Command, CreateTopic, Requester};
+use tailrace_metadata::{Command, CreateTopic, Requester};
 use tailrace_records::{BatchBuilder, BatchOptions, Validated};
 use tailrace_replication::TransactionMarker;
 use tailrace_types::{ProducerEpoch, ProducerId, TopicId};

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tailrace_broker::share::{
+use tailrace_coordination::share::{
     AcknowledgeError, Acknowledgement, SharePartition, SharePartitionKey, ShareRequest, ShareStateError,
 };
 use tailrace_types::{PartitionId, TimestampMs};

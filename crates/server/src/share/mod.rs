@@ -28,7 +28,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tailrace_broker::share::SharePartitionKey;
+use tailrace_coordination::share::SharePartitionKey;
 use tokio::sync::OnceCell;
 
 pub(crate) use failure::{SessionFailure, ShareFailure};

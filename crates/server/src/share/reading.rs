@@ -6,7 +6,7 @@
 use std::io;
 use std::sync::Arc;
 
-use tailrace_broker::share::{AcquireTerms, AcquiredBatch, Fetched, FetchedBatch};
+use tailrace_coordination::share::{AcquireTerms, AcquiredBatch, Fetched, FetchedBatch};
 use tailrace_log::{DamagedRange, Extent};
 use tailrace_records::{BatchHeader, HEADER_BYTES};
 use tailrace_replication::AbortedTransaction;
@@ -182,7 +182,7 @@ fn take(
     fetched: Fetched<'_>,
 ) -> Result<Vec<AcquiredBatch>, ShareFailure> {
     let now = broker.share.clock.now();
-    let step = |core: &mut tailrace_broker::share::SharePartition| {
+    let step = |core: &mut tailrace_coordination::share::SharePartition| {
         let acquired = core.acquire(terms, &settings.terms, fetched, now);
         (acquired, core.has_unsaved())
     };

@@ -1,8 +1,8 @@
 //! What holds for a share group now.
 
-use tailrace_broker::MetadataImage;
-use tailrace_broker::config::{GroupIsolationLevel, ShareOffsetReset};
-use tailrace_broker::share::GroupTerms;
+use tailrace_config::{GroupIsolationLevel, ShareOffsetReset};
+use tailrace_coordination::share::GroupTerms;
+use tailrace_metadata::MetadataImage;
 
 /// Settings of one group's data path.
 #[derive(Clone, Copy, Debug)]

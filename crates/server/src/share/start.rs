@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tailrace_broker::config::ShareOffsetReset;
+use tailrace_config::ShareOffsetReset;
 use tailrace_types::{Offset, TimestampMs};
 
 use super::failure::ShareFailure;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tailrace_broker::SHARE_GROUP_STATE_TOPIC;
-use tailrace_broker::share::{
+use tailrace_coordination::share::{
     KeptState, ShareAnswer, ShareCoordinator, ShareEvent, SharePartitionKey, ShareRequest, ShareStateError,
 };
+use tailrace_metadata::SHARE_GROUP_STATE_TOPIC;
 use tailrace_types::{Offset, TopicId};
 use tokio::time::Instant;
 

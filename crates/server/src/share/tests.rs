@@ -1,10 +1,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tailrace_broker::share::{
+use tailrace_coordination::share::{
     AcknowledgeKind, Acknowledgement, AcquireMode, AcquireTerms, AcquiredBatch, GroupTerms, SharePartitionKey,
 };
-use tailrace_broker::{Command, CreateTopic, Requester};
+use tailrace_metadata::{Command, CreateTopic, Requester};
 use tailrace_records::{BatchBuilder, BatchOptions, Validated};
 use tailrace_replication::TransactionMarker;
 use tailrace_types::{Offset, ProducerEpoch, ProducerId, TimestampMs, TopicId};
@@ -163,7 +163,7 @@ async fn what_is_set_anew_or_deleted_counts_no_more() {
     let live = broker.share.get_or_load(broker, &rig.key).await.unwrap();
     assert_eq!(rig.acquire(&live, false).await, [(1, 2)]);
     // A coordinator's state that changed behind its back makes a share-partition give up when it wants to keep something.
-    let request = tailrace_broker::share::ShareRequest::Delete { key: rig.key.clone() };
+    let request = tailrace_coordination::share::ShareRequest::Delete { key: rig.key.clone() };
     state::ask(broker, request).await.unwrap();
     let said = [Acknowledgement { first: Offset(1), ..said[0].clone() }];
     live.acknowledge(broker, &rig.settings(false), "m", &said).unwrap();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::common::rig::*;
 use crate::common::{Client, TestServer, error};
 use bytes::Bytes;
-use tailrace_broker::config::{BrokerConfig, DynamicConfigs};
+use tailrace_config::{BrokerConfig, DynamicConfigs};
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
 use tailrace_kafka_wire::messages::fetch_request::{FetchTopic, ForgottenTopic};

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tailrace_broker::coordinator::{
+use tailrace_coordination::coordinator::{
     Append, Coordinator, Effects, Moment, Replayed, Token, TransactionalProducer,
 };
-use tailrace_broker::groups::{GroupCoordinator, GroupWork};
-use tailrace_broker::transactions::{TransactionCoordinator, TransactionWork};
-use tailrace_broker::{CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC};
+use tailrace_coordination::groups::{GroupCoordinator, GroupWork};
+use tailrace_coordination::transactions::{TransactionCoordinator, TransactionWork};
+use tailrace_metadata::{CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC};
 use tailrace_records::{BatchBuilder, BatchOptions, DecodedBatch, EndTransactionMarker, split_batches};
 use tailrace_replication::raft::ProposeError;
 use tailrace_replication::{Appended, PartitionReader, TransactionMarker};

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use tailrace_broker::Command;
 use tailrace_log::Disk;
+use tailrace_metadata::Command;
 use tailrace_types::{GroupId, NodeId, PartitionId};
 
 use super::node::DATA;
@@ -218,8 +218,8 @@ fn reassign(sim: &Sim, rng: &mut Rng) {
         let topics = [
             (super::DATA_TOPIC, 2),
             (super::OUT_TOPIC, 1),
-            (tailrace_broker::CONSUMER_OFFSETS_TOPIC, 1),
-            (tailrace_broker::TRANSACTION_STATE_TOPIC, 1),
+            (tailrace_metadata::CONSUMER_OFFSETS_TOPIC, 1),
+            (tailrace_metadata::TRANSACTION_STATE_TOPIC, 1),
         ];
         let (topic, count) = topics[rng.below(4) as usize];
         (nodes, topic.to_owned(), PartitionId(rng.below(count) as i32))

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tailrace_broker::TopicImage;
+use tailrace_metadata::TopicImage;
 use tailrace_replication::PartitionReader;
 use tailrace_replication::raft::ReplicaId;
 use tailrace_types::{GroupId, Offset, PartitionId, TopicPartition};

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tailrace_broker::CONSUMER_OFFSETS_TOPIC;
-use tailrace_broker::transactions::{
+use tailrace_coordination::transactions::{
     TransactionCoordinator, TransactionEvent, TransactionProtocol, TransactionReply, WriteMarkers,
 };
+use tailrace_metadata::CONSUMER_OFFSETS_TOPIC;
 use tailrace_replication::raft::ProposeError;
 use tailrace_replication::{AppendError, ProducerError, TransactionMarker};
 use tailrace_types::{GroupId, LeaderEpoch, TopicPartition};

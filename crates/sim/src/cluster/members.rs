@@ -1,7 +1,7 @@
 //! Members of groups, liveness of nodes, leaderships handed over: what the server's cluster tasks do.
 
-use tailrace_broker::Command;
-use tailrace_broker::cluster::{
+use tailrace_metadata::Command;
+use tailrace_metadata::cluster::{
     Step, controller_members, next_controller_change, next_member_change, preferred_leader_moves,
 };
 use tailrace_replication::raft::{MemberChange, Replica, ReplicaId, Role};
@@ -202,7 +202,7 @@ impl World {
         let now_ms = self.now_ms;
         let Some(node) = self.nodes.get_mut(&number) else { return };
         let Some(running) = &mut node.running else { return };
-        let topic = running.image.topic(tailrace_broker::TRANSACTION_STATE_TOPIC);
+        let topic = running.image.topic(tailrace_metadata::TRANSACTION_STATE_TOPIC);
         let Some(group) = topic.map(|topic| GroupId { topic: topic.id, partition: PartitionId(0) }) else {
             return;
         };

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use tailrace_broker::coordinator::TransactionalProducer;
-use tailrace_broker::transactions::{TransactionError, TransactionProtocol};
-use tailrace_broker::{Command, RegisterNode};
+use tailrace_coordination::coordinator::TransactionalProducer;
+use tailrace_coordination::transactions::{TransactionError, TransactionProtocol};
+use tailrace_metadata::{Command, RegisterNode};
 use tailrace_replication::TransactionMarker;
 use tailrace_replication::raft::{ChunkRequest, ReplicaId};
 use tailrace_types::{GroupId, LeaderEpoch, Offset, ProducerId, TopicPartition};

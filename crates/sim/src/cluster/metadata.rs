@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tailrace_broker::{Command, Controller, METADATA_TOPIC, MetadataImage, MetadataRecord, TopicImage};
 use tailrace_log::{LogError, LogStore, PartitionIdentity};
+use tailrace_metadata::{Command, Controller, METADATA_TOPIC, MetadataImage, MetadataRecord, TopicImage};
 use tailrace_records::{BatchBuilder, BatchOptions, DecodedBatch, split_batches};
 use tailrace_replication::raft::{Replica, ReplicaId, owner};
 use tailrace_replication::{Appended, Durability, Partition, PartitionReader, Policy, Solo};
@@ -116,7 +116,7 @@ impl World {
             store,
             slots: BTreeMap::from([(CONTROLLER, slot)]),
             topics: BTreeMap::new(),
-            leaders: tailrace_broker::cluster::Leaders::new(1 << 10),
+            leaders: tailrace_metadata::cluster::Leaders::new(1 << 10),
             heard: BTreeMap::new(),
             transactions: BTreeMap::new(),
             groups: BTreeMap::new(),

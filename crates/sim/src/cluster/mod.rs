@@ -20,8 +20,8 @@ mod upkeep;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 
-use tailrace_broker::{Command, CreateTopic, RegisterNode, Requester};
 use tailrace_log::Disk;
+use tailrace_metadata::{Command, CreateTopic, RegisterNode, Requester};
 use tailrace_replication::raft::{DeliberateBug, ReplicaId};
 use tailrace_types::{
     GroupId, NodeId, PartitionId, ProducerId, TimestampMs, TopicId, TopicName, TopicPartition,
@@ -436,8 +436,8 @@ fn prepare(sim: &Sim) {
         let topics = [
             (DATA_TOPIC, 2, "2048"),
             (OUT_TOPIC, 1, "2048"),
-            (tailrace_broker::CONSUMER_OFFSETS_TOPIC, 1, "1024"),
-            (tailrace_broker::TRANSACTION_STATE_TOPIC, 1, "1024"),
+            (tailrace_metadata::CONSUMER_OFFSETS_TOPIC, 1, "1024"),
+            (tailrace_metadata::TRANSACTION_STATE_TOPIC, 1, "1024"),
         ];
         for (number, (topic, partitions, segment_bytes)) in (1_u8..).zip(topics) {
             loop {

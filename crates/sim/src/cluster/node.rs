@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use tailrace_broker::cluster::Leaders;
-use tailrace_broker::groups::GroupCoordinator;
-use tailrace_broker::transactions::TransactionCoordinator;
-use tailrace_broker::{Controller, MetadataImage, TopicImage};
+use tailrace_coordination::groups::GroupCoordinator;
+use tailrace_coordination::transactions::TransactionCoordinator;
 use tailrace_log::{Disk, LogConfig, LogError, LogStore};
+use tailrace_metadata::cluster::Leaders;
+use tailrace_metadata::{Controller, MetadataImage, TopicImage};
 use tailrace_replication::raft::{
     ChunkRequest, Counters, Members, PeerMessage, Replica, ReplicaId, ReplicaOptions,
 };
@@ -306,7 +306,8 @@ impl World {
         let waiting: Vec<TopicPartition> =
             running.slots.values().filter(waits).map(|slot| slot.id.clone()).collect();
         for id in waiting {
-            if !self.restarts.contains_key(&number) && id.topic.as_str() != tailrace_broker::METADATA_TOPIC {
+            if !self.restarts.contains_key(&number) && id.topic.as_str() != tailrace_metadata::METADATA_TOPIC
+            {
                 self.count("a replica was opened anew");
                 self.open_partition(number, &id);
             }

@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tailrace_broker::coordinator::{TransactionalProducer, partition_of_name};
-use tailrace_broker::groups::{
+use tailrace_coordination::coordinator::{TransactionalProducer, partition_of_name};
+use tailrace_coordination::groups::{
     CommitPartition, CommitRequest, CommitTopic, Committer, FetchRequest, FetchTopic, GroupCoordinator,
     GroupEvent, GroupReply, OffsetsEvent, OffsetsReply, TopicReference,
 };
-use tailrace_broker::transactions::{
+use tailrace_coordination::transactions::{
     AddPartitions, EndTransaction, InitProducer, TransactionCoordinator, TransactionEvent,
     TransactionProtocol, TransactionReply, VerifyPartitions,
 };
-use tailrace_broker::{CONSUMER_OFFSETS_TOPIC, Command, MetadataRecord, TRANSACTION_STATE_TOPIC};
+use tailrace_metadata::{CONSUMER_OFFSETS_TOPIC, Command, MetadataRecord, TRANSACTION_STATE_TOPIC};
 use tailrace_records::BatchHeader;
 use tailrace_replication::raft::{ProposeError, Role};
 use tailrace_replication::{AppendError, Appended, ProducerError, VerificationGuard};
@@ -100,7 +100,7 @@ pub(super) async fn serve(sim: &Sim, number: u64, request: Request) -> Response 
     }
 }
 
-async fn join(sim: &Sim, number: u64, node: tailrace_broker::RegisterNode) -> Response {
+async fn join(sim: &Sim, number: u64, node: tailrace_metadata::RegisterNode) -> Response {
     let id = node.node;
     if !sim.command(number, Command::RegisterNode(node.clone())).await {
         return Response::Unknown;
@@ -313,7 +313,7 @@ async fn transaction_event(
     sim: &Sim,
     number: u64,
     id: String,
-    event: impl FnOnce(tailrace_broker::coordinator::Token, String) -> TransactionEvent,
+    event: impl FnOnce(tailrace_coordination::coordinator::Token, String) -> TransactionEvent,
 ) -> Response {
     let Some(shard) = shard_of(sim, number, TRANSACTION_STATE_TOPIC, &id) else { return Response::NotHere };
     let submitted = sim.submit::<TransactionCoordinator>(number, shard, |token| event(token, id));

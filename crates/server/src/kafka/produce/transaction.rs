@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tailrace_broker::coordinator::TransactionalProducer;
+use tailrace_coordination::coordinator::TransactionalProducer;
 use tailrace_kafka_wire::Records;
 use tailrace_kafka_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use tailrace_records::{BatchHeader, Validated};

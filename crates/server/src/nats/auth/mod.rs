@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tailrace_broker::config::BrokerConfig;
+use tailrace_config::BrokerConfig;
 use tailrace_nats_wire::ConnectOptions;
 
 pub(crate) use grants::Grants;

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use tailrace_broker::config::DynamicConfigs;
+use tailrace_config::DynamicConfigs;
 
 use super::*;
 

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use tailrace_broker::config::BrokerConfig;
+use tailrace_config::BrokerConfig;
 use tailrace_nats_wire::Message;
 use tailrace_records::{BatchBuilder, Validated, partition_of_key};
 use tailrace_replication::Appended;

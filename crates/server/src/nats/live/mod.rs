@@ -12,7 +12,7 @@ mod subjects;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tailrace_broker::config::BrokerConfig;
+use tailrace_config::BrokerConfig;
 use tailrace_records::{BatchHeader, Compression, HEADER_BYTES, Record, RecordIter, Strictness, decompress};
 use tailrace_types::{Offset, TopicId};
 use tokio::sync::Semaphore;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use tailrace_broker::config::TopicConfig;
+use tailrace_config::TopicConfig;
 use tailrace_types::TopicId;
 
 use crate::nats::mapping::TopicSubjects;

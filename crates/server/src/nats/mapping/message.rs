@@ -1,6 +1,6 @@
 //! From a record to a NATS message.
 
-use tailrace_broker::config::CapturedSubjects;
+use tailrace_config::CapturedSubjects;
 use tailrace_nats_wire::{HEADER_LINE, Message, write_header};
 use tailrace_records::Record;
 use tailrace_subjects::{Dialect, Limits, PatternWord, Subject};

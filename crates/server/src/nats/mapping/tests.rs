@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use tailrace_broker::config::{BrokerConfig, CapturedSubjects, DynamicConfigs, TopicConfig};
+use tailrace_config::{BrokerConfig, CapturedSubjects, DynamicConfigs, TopicConfig};
 use tailrace_nats_wire::{Message, header_lines};
 use tailrace_records::{BatchBuilder, BatchOptions, DecodedBatch};
 use tailrace_subjects::Limits;

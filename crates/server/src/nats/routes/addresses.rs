@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use tailrace_broker::MetadataImage;
+use tailrace_metadata::MetadataImage;
 use tailrace_types::NodeId;
 
 /// Addresses that clients are told at most: INFO is one line.

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::SystemTime;
 
-use tailrace_broker::config::BrokerConfig;
+use tailrace_config::BrokerConfig;
 use tailrace_types::NodeId;
 
 pub(super) use self::addresses::{Addresses, Told};

@@ -8,7 +8,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::header::{HeaderValue, SEC_WEBSOCKET_VERSION};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use tailrace_broker::config::BrokerConfig;
+use tailrace_config::BrokerConfig;
 
 use super::WebSocketLimits;
 use super::closing::ClosingFrame;

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use tailrace_broker::CONSUMER_OFFSETS_TOPIC;
-use tailrace_broker::transactions::TransactionProtocol;
+use tailrace_coordination::transactions::TransactionProtocol;
+use tailrace_metadata::CONSUMER_OFFSETS_TOPIC;
 use tailrace_types::{Offset, PartitionId};
 
 use super::transactional::{add, end, init, send};
@@ -159,14 +159,14 @@ async fn read(
 
 async fn commit(
     client: &mut Client,
-    producer: tailrace_broker::coordinator::TransactionalProducer,
+    producer: tailrace_coordination::coordinator::TransactionalProducer,
     protocol: TransactionProtocol,
     next: Offset,
 ) -> Option<()> {
     let partition = topic_partition(DATA_TOPIC, PartitionId(0));
     if protocol == TransactionProtocol::Classic {
         let count = client.partitions(CONSUMER_OFFSETS_TOPIC).len() as i32;
-        let number = tailrace_broker::coordinator::partition_of_name("copy", count);
+        let number = tailrace_coordination::coordinator::partition_of_name("copy", count);
         add(client, "copy", producer, &topic_partition(CONSUMER_OFFSETS_TOPIC, PartitionId(number))).await?;
     }
     for _ in 0..20 {

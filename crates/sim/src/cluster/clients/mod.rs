@@ -6,7 +6,7 @@ mod reader;
 mod transactional;
 
 use bytes::Bytes;
-use tailrace_broker::coordinator::partition_of_name;
+use tailrace_coordination::coordinator::partition_of_name;
 use tailrace_records::{BatchBuilder, BatchOptions};
 use tailrace_types::{
     LeaderEpoch, PartitionId, ProducerEpoch, ProducerId, TimestampMs, TopicName, TopicPartition,

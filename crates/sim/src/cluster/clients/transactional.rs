@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use tailrace_broker::TRANSACTION_STATE_TOPIC;
-use tailrace_broker::coordinator::TransactionalProducer;
-use tailrace_broker::transactions::{TransactionError, TransactionProtocol};
+use tailrace_coordination::coordinator::TransactionalProducer;
+use tailrace_coordination::transactions::{TransactionError, TransactionProtocol};
+use tailrace_metadata::TRANSACTION_STATE_TOPIC;
 use tailrace_types::{PartitionId, TopicPartition};
 
 use super::Client;

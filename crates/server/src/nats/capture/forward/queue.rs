@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tailrace_broker::config::BrokerConfig;
+use tailrace_config::BrokerConfig;
 use tailrace_records::BatchBuilder;
 use tailrace_types::{GroupId, ProducerId};
 use tokio::sync::oneshot;

@@ -1,0 +1,147 @@
+//! All keys by scope, and how they are found by name.
+//!
+//! Keys are declared with the typed configurations that they fill. This module joins the tables: the broker has a key of
+//! its own for each default of topics and groups that can be set broker-wide.
+
+use std::sync::LazyLock;
+
+use super::broker::BROKER_KEYS;
+use super::error::{ConfigError, ConfigScope};
+use super::group::GROUP_KEYS;
+use super::key::{ConfigKey, environment_name};
+use super::topic::TOPIC_KEYS;
+
+/// All keys of the broker, by name: its own, and one per key of topics and of groups whose default can be set broker-wide.
+pub fn broker_keys() -> &'static [ConfigKey] {
+    static KEYS: LazyLock<Vec<ConfigKey>> = LazyLock::new(|| {
+        let mut keys = BROKER_KEYS.to_vec();
+        keys.extend(TOPIC_KEYS.iter().filter_map(default_of));
+        keys.extend(GROUP_KEYS.iter().filter_map(default_of_group));
+        keys.sort_by_key(|key| key.name);
+        keys
+    });
+    &KEYS
+}
+
+/// The broker key that carries a topic key's default, which the topic key's own name means too.
+fn default_of(topic_key: &'static ConfigKey) -> Option<ConfigKey> {
+    let synonym = topic_key.synonyms.first()?;
+    // With further synonyms, it is the last of them that has a default: log.retention.ms is null, the hours are 168.
+    let default = if topic_key.synonyms.len() == 1 { topic_key.default } else { None };
+    let aliases =
+        if synonym.name == topic_key.name { &[][..] } else { std::slice::from_ref(&topic_key.name) };
+    Some(ConfigKey {
+        name: synonym.name,
+        default,
+        synonyms: &[],
+        aliases,
+        default_of: Some(topic_key.name),
+        ..*topic_key
+    })
+}
+
+/// The broker key that carries a group key's default. It cannot be changed at run time, as in Kafka.
+fn default_of_group(group_key: &'static ConfigKey) -> Option<ConfigKey> {
+    let synonym = group_key.synonyms.first()?;
+    Some(ConfigKey {
+        name: synonym.name,
+        synonyms: &[],
+        default_of: Some(group_key.name),
+        default_scope: ConfigScope::Group,
+        dynamic: false,
+        ..*group_key
+    })
+}
+
+/// Finds the broker key that an environment variable sets; see [`ConfigKey::environment_name`].
+pub fn broker_key_of_variable(variable: &str) -> Option<&'static ConfigKey> {
+    broker_keys().iter().find(|key| {
+        key.environment_name() == variable
+            || key.aliases.iter().any(|alias| environment_name(alias) == variable)
+    })
+}
+
+/// Finds a broker key by its name or an alias.
+///
+/// # Errors
+/// There is none of that name.
+pub fn broker_key(name: &str) -> Result<&'static ConfigKey, ConfigError> {
+    let keys = broker_keys();
+    if let Ok(position) = keys.binary_search_by(|key| key.name.cmp(name)) {
+        return Ok(&keys[position]);
+    }
+    keys.iter()
+        .find(|key| key.aliases.contains(&name))
+        .ok_or_else(|| unknown(ConfigScope::Broker, name, keys))
+}
+
+/// All keys of topics, by name.
+pub fn topic_keys() -> &'static [ConfigKey] {
+    TOPIC_KEYS
+}
+
+/// Finds a topic key.
+///
+/// # Errors
+/// There is none of that name.
+pub fn topic_key(name: &str) -> Result<&'static ConfigKey, ConfigError> {
+    TOPIC_KEYS
+        .iter()
+        .find(|key| key.name == name)
+        .ok_or_else(|| unknown(ConfigScope::Topic, name, TOPIC_KEYS))
+}
+
+/// All keys of groups, by name.
+pub fn group_keys() -> &'static [ConfigKey] {
+    GROUP_KEYS
+}
+
+/// Finds a group key.
+///
+/// # Errors
+/// There is none of that name.
+pub fn group_key(name: &str) -> Result<&'static ConfigKey, ConfigError> {
+    GROUP_KEYS
+        .iter()
+        .find(|key| key.name == name)
+        .ok_or_else(|| unknown(ConfigScope::Group, name, GROUP_KEYS))
+}
+
+/// The error for a key that does not exist, with a proposal if one is near.
+fn unknown(scope: ConfigScope, name: &str, keys: &[ConfigKey]) -> ConfigError {
+    let near = keys
+        .iter()
+        .map(|key| (distance(key.name, name), key.name))
+        .min()
+        .filter(|(distance, _)| *distance * 4 <= name.len());
+    let hint = match near {
+        Some((_, near)) => format!(" (did you mean {near}?)"),
+        None => {
+            let scopes = [
+                (ConfigScope::Topic, TOPIC_KEYS),
+                (ConfigScope::Broker, broker_keys()),
+                (ConfigScope::Group, GROUP_KEYS),
+            ];
+            let mut others = scopes.into_iter().filter(|(other, _)| *other != scope);
+            let found = others.find(|(_, keys)| keys.iter().any(|key| key.name == name));
+            found.map_or_else(String::new, |(other, _)| format!(" (it is a {other} config)"))
+        }
+    };
+    ConfigError::Unknown { scope, key: name.to_owned(), hint }
+}
+
+/// Levenshtein's distance. Keys are short, so the table is one row.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<u8> = b.bytes().take(100).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, left) in a.bytes().enumerate() {
+        let mut diagonal = i;
+        row[0] = i + 1;
+        for (j, right) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(left != *right);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}

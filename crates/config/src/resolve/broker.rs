@@ -1,0 +1,73 @@
+//! What holds for this process.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::group;
+use crate::broker::BrokerConfig;
+use crate::error::{ConfigError, ConfigScope, not_above};
+use crate::group::GroupConfig;
+use crate::key::ConfigKey;
+use crate::layers::{DynamicConfigs, Layers};
+use crate::topic::TopicConfig;
+use crate::value::Value;
+use crate::{cluster, security};
+
+impl BrokerConfig {
+    /// Merges the start configuration (file, environment, flags) with what was changed at run time.
+    ///
+    /// # Errors
+    /// A key is unknown, a value is illegal, or two values do not fit together.
+    pub fn resolve(fixed: &BTreeMap<String, String>, dynamic: &DynamicConfigs) -> Result<Self, ConfigError> {
+        let layers = Layers::new(fixed, dynamic)?;
+        let topic_defaults = TopicConfig::resolve_in(&BTreeMap::new(), &layers)?;
+        let group_defaults = GroupConfig::resolve_in(&BTreeMap::new(), &layers)?;
+        group::check_broker(&group_defaults, &layers)?;
+        let values = layers.clone();
+        let config =
+            Self::read(&|key| values.broker_value(key), topic_defaults, Arc::new(group_defaults), layers)?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// What a key of `scope` is when the resource itself does not set it.
+    ///
+    /// # Errors
+    /// What is set broker-wide is no legal value of this key.
+    pub fn value_without_override(&self, scope: ConfigScope, key: &ConfigKey) -> Result<Value, ConfigError> {
+        match scope {
+            ConfigScope::Topic | ConfigScope::Group => self.layers().resource_value(key, &BTreeMap::new()),
+            ConfigScope::Broker => self.layers().broker_value(key),
+        }
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        not_above(
+            ("socket.request.max.bytes", self.socket_request_max_bytes.into()),
+            // Bounded by i64 when it was parsed.
+            ("queued.max.request.bytes", i64::try_from(self.queued_max_request_bytes).unwrap_or(i64::MAX)),
+            "the budget for all requests must hold the largest one",
+        )?;
+        not_above(
+            ("group.min.session.timeout.ms", self.group_min_session_timeout_ms.into()),
+            ("group.max.session.timeout.ms", self.group_max_session_timeout_ms.into()),
+            "some session timeout must be possible",
+        )?;
+        not_above(
+            ("num.partitions", self.num_partitions.into()),
+            ("tailrace.topic.partitions.max", self.tailrace_topic_partitions_max.into()),
+            "a topic with the default number of partitions must be possible",
+        )?;
+        not_above(
+            ("tailrace.nats.max.payload.bytes", self.tailrace_nats_max_payload_bytes.into()),
+            // Bounded when it was parsed.
+            (
+                "tailrace.nats.max.pending.bytes",
+                i64::try_from(self.tailrace_nats_max_pending_bytes).unwrap_or(i64::MAX),
+            ),
+            "what may wait for a client must hold the largest message",
+        )?;
+        cluster::check(self)?;
+        security::check(self)
+    }
+}

@@ -1,0 +1,82 @@
+//! What holds for one topic, and how large a batch a topic has to take that captures NATS messages.
+
+use std::collections::BTreeMap;
+
+use crate::broker::BrokerConfig;
+use crate::error::ConfigError;
+use crate::keys::{broker_key, topic_key};
+use crate::layers::Layers;
+use crate::topic::TopicConfig;
+use crate::value::Value;
+
+impl TopicConfig {
+    /// Merges a topic's overrides with the broker's settings and the defaults.
+    ///
+    /// # Errors
+    /// A key is unknown, a value is illegal, or two values do not fit together.
+    pub fn resolve(overrides: &BTreeMap<String, String>, broker: &BrokerConfig) -> Result<Self, ConfigError> {
+        Self::resolve_in(overrides, broker.layers())
+    }
+
+    pub(crate) fn resolve_in(
+        overrides: &BTreeMap<String, String>,
+        layers: &Layers,
+    ) -> Result<Self, ConfigError> {
+        for key in overrides.keys() {
+            topic_key(key)?;
+        }
+        let mut config = Self::read(&|key| layers.resource_value(key, overrides))?;
+        if let Some(bytes) = config.internal_segment_bytes {
+            config.segment_bytes = bytes;
+        }
+        if !config.tailrace_subjects.is_empty() {
+            config.max_message_bytes = config.max_message_bytes.max(batch_bytes_min(layers)?);
+        }
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Refuses a size of batches that was set for the topic itself and is too small for the NATS messages it captures.
+    ///
+    /// Resolving raises such a size instead: settings that were taken once must not keep the server from starting when the size
+    /// of NATS messages was raised since.
+    ///
+    /// # Errors
+    /// The size is set, and too small.
+    pub fn check_captured_size(
+        &self,
+        overrides: &BTreeMap<String, String>,
+        broker: &BrokerConfig,
+    ) -> Result<(), ConfigError> {
+        let key = topic_key("max.message.bytes")?;
+        let Some(set) = overrides.get(key.name) else { return Ok(()) };
+        let Value::Number(value) = key.parse(set)? else { return Ok(()) };
+        if self.tailrace_subjects.is_empty() || value >= self.max_message_bytes.into() {
+            return Ok(());
+        }
+        let reason = format!(
+            "a topic with tailrace.subjects needs at least {} bytes, since tailrace.nats.max.payload.bytes is {}; \
+             raise it or leave it out",
+            self.max_message_bytes, broker.tailrace_nats_max_payload_bytes
+        );
+        Err(key.invalid(set, reason))
+    }
+}
+
+/// Bytes of a batch that holds one NATS message of the largest size: the least `max.message.bytes` of a topic that captures
+/// messages.
+///
+/// Besides the message it has room for
+/// - the subject, as key or as the record header `Nats-Subject`: as long as a control line;
+/// - 256 bytes: the batch's header (61), the record's own fields (at most 31), names and lengths of added record headers;
+/// - a 64th of the message: the lengths of its headers as a record writes them, which take up to a 131st more than on the wire,
+///   and what a codec adds to bytes that it cannot compress.
+fn batch_bytes_min(layers: &Layers) -> Result<u32, ConfigError> {
+    let value = |name| match layers.broker_value(broker_key(name)?)? {
+        Value::Number(number) => Ok(u32::try_from(number).unwrap_or(u32::MAX)),
+        _ => Ok(0),
+    };
+    let payload = value("tailrace.nats.max.payload.bytes")?;
+    let control_line = value("tailrace.nats.max.control.line.bytes")?;
+    Ok(payload.saturating_add(payload.div_ceil(64)).saturating_add(control_line).saturating_add(256))
+}

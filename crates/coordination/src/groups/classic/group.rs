@@ -1,0 +1,438 @@
+//! The state of a classic group, and the changes of it that ask nobody.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tailrace_records::internal::{GroupKey, GroupMemberValue, GroupValue};
+use tailrace_types::TimestampMs;
+
+use super::event::{ClassicDescription, ClassicMemberDescription, JoinRequest, JoinedMember};
+use super::member::ClassicMember;
+use super::subscription::subscribed_topics;
+use crate::coordinator::{CoordinatorRecord, Token};
+use crate::groups::error::GroupError;
+use crate::groups::member::ClientIdentity;
+use crate::groups::offsets::Committer;
+use crate::groups::state::{GroupState, OffsetsExpire};
+
+/// Protocol type of Kafka's consumers.
+pub(in crate::groups) const CONSUMER_PROTOCOL: &str = "consumer";
+
+/// The wait for more members before the first generation (Kafka's `InitialDelayedJoin`).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct InitialDelay {
+    /// Whether somebody joined since the wait was last extended.
+    pub(super) joined: bool,
+    /// The present wait, in milliseconds.
+    pub(super) delay_ms: i64,
+    /// By how much it may still be extended, in milliseconds.
+    pub(super) remaining_ms: i64,
+}
+
+/// A classic group. Without a protocol type it is a "simple" one, which has offsets and no members.
+#[derive(Debug)]
+pub(in crate::groups) struct ClassicGroup {
+    pub(super) state: GroupState,
+    /// The state before: a rebalance from [`GroupState::Empty`] waits for more members.
+    pub(super) previous: GroupState,
+    /// When it took its state, [`TimestampMs::NONE`] if not known.
+    pub(super) since: TimestampMs,
+    pub(in crate::groups) generation: i32,
+    pub(in crate::groups) protocol_type: Option<Arc<str>>,
+    pub(in crate::groups) protocol: Option<Arc<str>>,
+    pub(in crate::groups) leader: Option<Arc<str>>,
+    pub(in crate::groups) members: BTreeMap<Arc<str>, ClassicMember>,
+    /// Static identities and the members that have them.
+    pub(super) instances: BTreeMap<Arc<str>, Arc<str>>,
+    /// Ids that were given and not yet used to join.
+    pub(super) pending: BTreeSet<Arc<str>>,
+    /// Members that have not asked for their assignment in this generation.
+    pub(super) unsynced: BTreeSet<Arc<str>>,
+    /// How many members wait for the generation to come together.
+    pub(super) joining: usize,
+    /// How many members know a protocol.
+    supported: BTreeMap<Arc<str>, usize>,
+    /// Bytes of all members' subscriptions.
+    subscription_bytes: usize,
+    /// What the members read, if all of them say so in the consumer's way.
+    subscribed: Option<BTreeSet<String>>,
+    pub(super) initial: InitialDelay,
+    /// Whether the log has a record of it.
+    pub(super) is_written: bool,
+}
+
+impl ClassicGroup {
+    /// A group without members.
+    pub(in crate::groups) fn new(now: TimestampMs) -> Self {
+        Self {
+            state: GroupState::Empty,
+            previous: GroupState::Empty,
+            since: now,
+            generation: 0,
+            protocol_type: None,
+            protocol: None,
+            leader: None,
+            members: BTreeMap::new(),
+            instances: BTreeMap::new(),
+            pending: BTreeSet::new(),
+            unsynced: BTreeSet::new(),
+            joining: 0,
+            supported: BTreeMap::new(),
+            subscription_bytes: 0,
+            subscribed: None,
+            initial: InitialDelay::default(),
+            is_written: false,
+        }
+    }
+
+    /// The records that take a group out of the log.
+    pub(in crate::groups) fn tombstones(group: &Arc<str>) -> Vec<CoordinatorRecord> {
+        vec![CoordinatorRecord { key: GroupKey { group }.encode(), value: None }]
+    }
+
+    /// What a record says. Members' sessions begin when everything is loaded.
+    pub(super) fn from_record(value: &GroupValue<'_>) -> Self {
+        let text = |text: &str| Arc::<str>::from(text);
+        let state = if value.members.is_empty() { GroupState::Empty } else { GroupState::Stable };
+        let mut group = Self {
+            state,
+            previous: state,
+            generation: value.generation,
+            protocol_type: Some(value.protocol_type).filter(|text| !text.is_empty()).map(text),
+            protocol: value.protocol.map(text),
+            leader: value.leader.map(text),
+            is_written: true,
+            ..Self::new(TimestampMs(value.state_timestamp))
+        };
+        for member in &value.members {
+            let known =
+                (text(value.protocol.unwrap_or_default()), Bytes::copy_from_slice(member.subscription));
+            let rebalance_timeout_ms = match member.rebalance_timeout_ms {
+                -1 => member.session_timeout_ms,
+                timeout => timeout,
+            };
+            let replayed = ClassicMember {
+                instance: member.instance.map(text),
+                client: ClientIdentity {
+                    client_id: member.client_id.to_owned(),
+                    client_host: member.client_host.to_owned(),
+                },
+                rebalance_timeout_ms,
+                session_timeout_ms: member.session_timeout_ms,
+                protocols: vec![known],
+                assignment: Bytes::copy_from_slice(member.assignment),
+                joining: None,
+                syncing: None,
+                is_new: false,
+                alive_until: TimestampMs(i64::MAX),
+            };
+            group.insert(text(member.member), replayed);
+        }
+        group.leader = value.leader.map(text);
+        group.resubscribe();
+        group
+    }
+
+    /// The record of it.
+    pub(super) fn to_record(&self) -> Bytes {
+        let protocol = self.protocol.as_deref();
+        let subscriptions: Vec<_> = self
+            .members
+            .values()
+            .map(|member| protocol.map(|protocol| member.subscription(protocol)).unwrap_or_default())
+            .collect();
+        let members =
+            self.members.iter().zip(&subscriptions).map(|((id, member), subscription)| GroupMemberValue {
+                member: id,
+                instance: member.instance.as_deref(),
+                client_id: &member.client.client_id,
+                client_host: &member.client.client_host,
+                rebalance_timeout_ms: member.rebalance_timeout_ms,
+                session_timeout_ms: member.session_timeout_ms,
+                subscription,
+                assignment: &member.assignment,
+            });
+        let value = GroupValue {
+            protocol_type: self.protocol_type.as_deref().unwrap_or_default(),
+            generation: self.generation,
+            protocol,
+            leader: self.leader.as_deref(),
+            state_timestamp: self.since.0,
+            members: members.collect(),
+        };
+        value.encode()
+    }
+
+    pub(in crate::groups) fn state(&self) -> GroupState {
+        self.state
+    }
+
+    pub(in crate::groups) fn protocol_type(&self) -> Option<&str> {
+        self.protocol_type.as_deref()
+    }
+
+    /// True if nobody would miss it: it was never written, and nobody is about to join.
+    pub(super) fn is_idle(&self) -> bool {
+        !self.is_written && self.state == GroupState::Empty && self.pending.is_empty()
+    }
+
+    pub(super) fn enter(&mut self, state: GroupState, now: TimestampMs) {
+        self.previous = self.state;
+        self.state = state;
+        self.since = now;
+    }
+
+    pub(super) fn is_leader(&self, member: &str) -> bool {
+        self.leader.as_deref() == Some(member)
+    }
+
+    /// Longest time that a member may take to join again, in milliseconds.
+    pub(super) fn rebalance_timeout_ms(&self) -> i64 {
+        self.members.values().map(|member| i64::from(member.rebalance_timeout_ms)).max().unwrap_or(0)
+    }
+
+    pub(super) fn all_have_joined(&self) -> bool {
+        self.members.len() <= self.joining && self.pending.is_empty()
+    }
+
+    /// Takes in a member. The first one says what kind of thing the members are and leads.
+    pub(super) fn insert(&mut self, id: Arc<str>, member: ClassicMember) {
+        self.pending.remove(&id);
+        if let Some(instance) = &member.instance {
+            self.instances.insert(Arc::clone(instance), Arc::clone(&id));
+        }
+        if self.leader.is_none() {
+            self.leader = Some(Arc::clone(&id));
+        }
+        self.joining += usize::from(member.joining.is_some());
+        self.count_protocols(&member);
+        self.members.insert(id, member);
+    }
+
+    /// Lets a member go, or an id that was given and not used. Whoever waits for it is the caller's to answer.
+    pub(super) fn remove(&mut self, id: &str) -> Option<ClassicMember> {
+        self.pending.remove(id);
+        self.unsynced.remove(id);
+        let member = self.members.remove(id)?;
+        self.discount_protocols(&member);
+        self.joining -= usize::from(member.joining.is_some());
+        if let Some(instance) = &member.instance
+            && self.instances.get(instance).is_some_and(|owner| **owner == *id)
+        {
+            self.instances.remove(instance);
+        }
+        if self.is_leader(id) {
+            self.leader = self.members.keys().next().cloned();
+        }
+        Some(member)
+    }
+
+    fn count_protocols(&mut self, member: &ClassicMember) {
+        self.subscription_bytes += member.subscription_bytes();
+        for (name, _) in &member.protocols {
+            *self.supported.entry(Arc::clone(name)).or_default() += 1;
+        }
+    }
+
+    fn discount_protocols(&mut self, member: &ClassicMember) {
+        self.subscription_bytes -= member.subscription_bytes();
+        for (name, _) in &member.protocols {
+            if let Some(count) = self.supported.get_mut(name) {
+                *count -= 1;
+                if *count == 0 {
+                    self.supported.remove(name);
+                }
+            }
+        }
+    }
+
+    /// Changes a member. Whatever is done to its protocols and to its waiting is counted.
+    pub(super) fn update(&mut self, id: &str, change: impl FnOnce(&mut ClassicMember)) {
+        let Some((id, mut member)) = self.members.remove_entry(id) else { return };
+        self.discount_protocols(&member);
+        self.joining -= usize::from(member.joining.is_some());
+        change(&mut member);
+        self.joining += usize::from(member.joining.is_some());
+        self.count_protocols(&member);
+        self.members.insert(id, member);
+    }
+
+    /// Takes from a member the one who waits for the generation.
+    pub(super) fn take_joining(&mut self, id: &str) -> Option<Token> {
+        let token = self.members.get_mut(id)?.joining.take()?;
+        self.joining -= 1;
+        Some(token)
+    }
+
+    /// Bytes of all subscriptions, once a request is taken in.
+    pub(super) fn bytes_with(&self, request: &JoinRequest) -> usize {
+        let before = self.members.get(&request.member).map_or(0, ClassicMember::subscription_bytes);
+        let fresh: usize = request.protocols.iter().map(|(_, subscription)| subscription.len()).sum();
+        self.subscription_bytes - before + fresh
+    }
+
+    /// Can somebody with these protocols be a member? Where there is none, whatever the state, the first one decides.
+    pub(super) fn accepts_protocols(&self, protocol_type: &str, protocols: &[(String, Bytes)]) -> bool {
+        if self.members.is_empty() {
+            return !protocol_type.is_empty() && !protocols.is_empty();
+        }
+        let all = self.members.len();
+        self.protocol_type.as_deref() == Some(protocol_type)
+            && protocols.iter().any(|(name, _)| self.supported.get(name.as_str()) == Some(&all))
+    }
+
+    /// The protocol that all know and most like best. Of several, the first by name.
+    pub(super) fn preferred_protocol(&self) -> Option<Arc<str>> {
+        let all = self.members.len();
+        let mut votes: BTreeMap<&Arc<str>, usize> = BTreeMap::new();
+        for member in self.members.values() {
+            let liked = member.protocols.iter().find(|(name, _)| self.supported.get(name) == Some(&all));
+            if let Some((name, _)) = liked {
+                *votes.entry(name).or_default() += 1;
+            }
+        }
+        let most = votes.values().max().copied()?;
+        votes.into_iter().find(|(_, count)| *count == most).map(|(name, _)| Arc::clone(name))
+    }
+
+    /// Makes one of those who have joined the leader, if the present one has not. False if nobody has joined.
+    pub(super) fn elect(&mut self) -> bool {
+        let Some(leader) = &self.leader else { return false };
+        if self.members.get(leader).is_some_and(|member| member.joining.is_some()) {
+            return true;
+        }
+        let joined = self.members.iter().find(|(_, member)| member.joining.is_some());
+        let Some((id, _)) = joined else { return false };
+        self.leader = Some(Arc::clone(id));
+        true
+    }
+
+    /// Begins the next generation with the members that are there.
+    pub(super) fn next_generation(&mut self, now: TimestampMs) {
+        // Kafka lets it overflow; no group is rebalanced two billion times, and if so, it begins anew.
+        self.generation = self.generation.checked_add(1).unwrap_or(1);
+        self.unsynced.clear();
+        self.protocol = self.preferred_protocol();
+        self.resubscribe();
+        let next = if self.members.is_empty() { GroupState::Empty } else { GroupState::CompletingRebalance };
+        self.enter(next, now);
+    }
+
+    pub(super) fn resubscribe(&mut self) {
+        self.subscribed = match (&self.protocol_type, &self.protocol) {
+            (None, _) => None,
+            (Some(_), _) if self.members.is_empty() => Some(BTreeSet::new()),
+            (Some(kind), Some(protocol)) if &**kind == CONSUMER_PROTOCOL => {
+                subscribed_topics(self.members.values().map(|member| member.subscription(protocol)))
+            }
+            _ => None,
+        };
+    }
+
+    /// All members, as the leader sees them.
+    pub(super) fn for_leader(&self) -> Vec<JoinedMember> {
+        let protocol = self.protocol.as_deref().unwrap_or_default();
+        let member = |(id, member): (&Arc<str>, &ClassicMember)| JoinedMember {
+            member: Arc::clone(id),
+            instance: member.instance.clone(),
+            subscription: member.subscription(protocol),
+        };
+        self.members.iter().map(member).collect()
+    }
+
+    /// Is there such a member, and is its static identity its own?
+    pub(super) fn check_member(
+        &self,
+        group: &Arc<str>,
+        member: &Arc<str>,
+        instance: Option<&Arc<str>>,
+    ) -> Result<(), GroupError> {
+        let unknown = || GroupError::UnknownMember { group: Arc::clone(group), member: Arc::clone(member) };
+        if let Some(instance) = instance {
+            let owner = self.instances.get(instance).ok_or_else(unknown)?;
+            if owner != member {
+                return Err(GroupError::FencedInstance { instance: Arc::clone(instance) });
+            }
+        }
+        if self.members.contains_key(member) { Ok(()) } else { Err(unknown()) }
+    }
+
+    /// Is the request of this generation?
+    pub(super) fn check_generation(&self, found: i32) -> Result<(), GroupError> {
+        let expected = self.generation;
+        if found == expected { Ok(()) } else { Err(GroupError::IllegalGeneration { expected, found }) }
+    }
+
+    /// May `by` commit offsets now? Everybody may while there are no members; else only members may, in their generation.
+    /// Transactions from before KIP-447 name no member and are let through.
+    pub(in crate::groups) fn check_commit(&self, group: &Arc<str>, by: &Committer) -> Result<(), GroupError> {
+        let empty = self.state == GroupState::Empty;
+        let generation = by.generation_or_epoch;
+        let in_transaction = by.transaction.is_some();
+        if generation < 0 && empty {
+            return Ok(());
+        }
+        if generation >= 0 || !by.member.is_empty() || by.instance.is_some() {
+            self.check_member(group, &by.member, by.instance.as_ref())?;
+            self.check_generation(generation)?;
+        } else if !in_transaction && !empty {
+            return Err(GroupError::UnknownMember {
+                group: Arc::clone(group),
+                member: Arc::clone(&by.member),
+            });
+        }
+        // The member knows of the new generation and not yet what it has been given.
+        if !in_transaction && self.state == GroupState::CompletingRebalance {
+            return Err(GroupError::RebalanceInProgress);
+        }
+        Ok(())
+    }
+
+    /// Offsets of a group with members may be deleted only if it is known what the members read.
+    pub(in crate::groups) fn check_offset_delete(&self, group: &Arc<str>) -> Result<(), GroupError> {
+        let known = self.protocol_type() == Some(CONSUMER_PROTOCOL);
+        if self.state == GroupState::Empty || known {
+            return Ok(());
+        }
+        Err(GroupError::NonEmptyGroup { group: Arc::clone(group) })
+    }
+
+    /// True if members read the topic, or if nobody can tell: consumers whose subscriptions are not understood, or not yet decided.
+    pub(in crate::groups) fn may_read(&self, topic: &str) -> bool {
+        match &self.subscribed {
+            Some(topics) => topics.contains(topic),
+            None => self.protocol_type() == Some(CONSUMER_PROTOCOL),
+        }
+    }
+
+    pub(in crate::groups) fn offsets_expire(&self) -> OffsetsExpire {
+        match self.state {
+            _ if self.protocol_type.is_none() => OffsetsExpire::SinceCommit,
+            GroupState::Empty if self.since == TimestampMs::NONE => OffsetsExpire::SinceCommit,
+            GroupState::Empty => OffsetsExpire::Since(self.since),
+            GroupState::Stable if self.subscribed.is_some() => OffsetsExpire::SinceCommit,
+            _ => OffsetsExpire::Never,
+        }
+    }
+
+    /// As DescribeGroups shows it. What members read is shown while the group is stable. What they were given last is
+    /// shown in any state, as in Kafka.
+    pub(in crate::groups) fn describe(&self) -> ClassicDescription {
+        let stable = self.state == GroupState::Stable;
+        let protocol = self.protocol.as_deref().filter(|_| stable).unwrap_or_default();
+        let member = |(id, member): (&Arc<str>, &ClassicMember)| ClassicMemberDescription {
+            member: Arc::clone(id),
+            instance: member.instance.clone(),
+            client: member.client.clone(),
+            subscription: if stable { member.subscription(protocol) } else { Bytes::new() },
+            assignment: member.assignment.clone(),
+        };
+        ClassicDescription {
+            state: self.state,
+            protocol_type: self.protocol_type().unwrap_or_default().to_owned(),
+            protocol: protocol.to_owned(),
+            members: self.members.iter().map(member).collect(),
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Subscriptions by regular expression.
+//!
+//! Kafka's are of RE2/J, and so is nearly everything that the `regex` crate understands: both run in linear time. An
+//! expression must match the whole name of a topic. `\Q...\E`, which only RE2 knows, is translated.
+
+use std::collections::BTreeSet;
+
+use regex::{Regex, RegexBuilder};
+use tailrace_metadata::{METADATA_TOPIC, MetadataImage};
+
+use crate::groups::GroupError;
+
+/// Longest expression in bytes. Kafka has no bound. Names of topics have 249 bytes at most; an expression that lists a
+/// hundred of them still fits.
+pub(crate) const EXPRESSION_BYTES_MAX: usize = 32_000;
+
+/// Different expressions that one group may have. Each is looked up in all names of topics when these change.
+pub(crate) const EXPRESSIONS_PER_GROUP_MAX: usize = 100;
+
+/// What a compiled expression may take, in bytes: the crate's own default is ten times as much.
+const COMPILED_BYTES_MAX: usize = 1 << 20;
+
+fn compile(expression: &str) -> Result<Regex, GroupError> {
+    let invalid = |reason: String| GroupError::InvalidRegularExpression { reason };
+    if expression.len() > EXPRESSION_BYTES_MAX {
+        let length = expression.len();
+        return Err(invalid(format!(
+            "The regular expression has {length} bytes, more than {EXPRESSION_BYTES_MAX}."
+        )));
+    }
+    let refuse = |error: String| {
+        let reason = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
+        invalid(format!("The regular expression '{expression}' is not valid: {reason}."))
+    };
+    let translated = without_quotes(expression);
+    // By itself first: "a)|(b" is not valid, though it would be between parentheses.
+    regex_syntax::parse(&translated).map_err(|error| refuse(error.to_string()))?;
+    let whole = format!(r"\A(?:{translated})\z");
+    let built = RegexBuilder::new(&whole).size_limit(COMPILED_BYTES_MAX).build();
+    built.map_err(|error| refuse(error.to_string()))
+}
+
+/// Replaces `\Q...\E` by its text, escaped.
+fn without_quotes(expression: &str) -> String {
+    let mut translated = String::with_capacity(expression.len());
+    let mut rest = expression;
+    while let Some(position) = rest.find('\\') {
+        let (before, escape) = rest.split_at(position);
+        translated.push_str(before);
+        if let Some(quoted) = escape.strip_prefix(r"\Q") {
+            let (text, after) = quoted.split_once(r"\E").unwrap_or((quoted, ""));
+            translated.push_str(&regex::escape(text));
+            rest = after;
+        } else {
+            let end = escape.char_indices().nth(2).map_or(escape.len(), |(end, _)| end);
+            translated.push_str(&escape[..end]);
+            rest = &escape[end..];
+        }
+    }
+    translated.push_str(rest);
+    translated
+}
+
+/// Refuses what is no expression, or too large a one.
+pub(crate) fn check(expression: &str) -> Result<(), GroupError> {
+    compile(expression).map(|_| ())
+}
+
+/// Names of the topics that an expression matches; none if it does not compile, which [`check`] has prevented for all
+/// but those that another version has let in.
+pub(crate) fn resolve(expression: &str, image: &MetadataImage) -> BTreeSet<String> {
+    let Ok(regex) = compile(expression) else { return BTreeSet::new() };
+    let names = image.topics().map(|topic| topic.name.as_str()).filter(|name| *name != METADATA_TOPIC);
+    names.filter(|name| regex.is_match(name)).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matches(expression: &str, name: &str) -> bool {
+        compile(expression).unwrap().is_match(name)
+    }
+
+    #[test]
+    fn the_whole_name_must_match() {
+        assert!(matches("order.*", "orders"));
+        assert!(!matches("order", "orders"));
+        assert!(!matches("rders", "orders"));
+        assert!(matches("a|ab", "ab"));
+        assert!(matches("^orders$", "orders"));
+    }
+
+    #[test]
+    fn quoted_text_is_taken_as_it_is() {
+        assert!(matches(r"\Qa.b\E.*", "a.b-1"));
+        assert!(!matches(r"\Qa.b\E.*", "aab-1"));
+        assert!(matches(r"\\Q", r"\Q"));
+        assert!(matches(r"x\Q.", "x."));
+    }
+
+    #[test]
+    fn what_is_no_expression_is_refused() {
+        for expression in ["a)|(b", "(", "[", r"\", "a{2", "(?x)a #"] {
+            let refused = check(expression);
+            let as_text = matches!(&refused, Err(GroupError::InvalidRegularExpression { reason })
+                if reason.contains("regular expression"));
+            // RE2 takes an unfinished repetition literally, and so may we.
+            assert!(as_text || expression == "a{2", "{expression}: {refused:?}");
+        }
+        let long = "a".repeat(EXPRESSION_BYTES_MAX + 1);
+        assert!(check(&long).is_err());
+        assert!(check("(a{1000}){1000}").is_err(), "too large when compiled");
+    }
+}

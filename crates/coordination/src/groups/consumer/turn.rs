@@ -1,0 +1,294 @@
+//! A consumer group at work: what every decision about it has at hand, and the steps that many of them share.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tailrace_records::internal::ConsumerGroupMember;
+use tailrace_types::{TimestampMs, TopicId};
+
+use super::event::ConsumerTimer;
+use super::expression;
+use super::group::{ConsumerGroup, Resolved};
+use super::member::expression_of;
+use super::reconcile::{Goal, MemberState, Reported};
+use super::settings::Settings;
+use crate::coordinator::Moment;
+use crate::groups::assignors::{AssignmentMember, AssignmentTask, ConsumerAssignor, Partitions};
+use crate::groups::journal::Journal;
+use crate::groups::timers::{GroupTimer, Timers};
+
+/// Least time between two looks for what regular expressions match, in milliseconds: topics that are created one after the
+/// other make one rebalance, not one each.
+const REGEX_REFRESH_MIN_MS: i64 = 1_000;
+
+/// What a member subscribes to: names of topics, and a regular expression.
+type Subscribed<'a> = (&'a [String], Option<&'a str>);
+
+/// One group, with everything that a decision about it needs.
+pub(super) struct Turn<'a> {
+    pub(super) id: &'a Arc<str>,
+    pub(super) group: &'a mut ConsumerGroup,
+    pub(super) timers: &'a mut Timers,
+    pub(super) moment: &'a Moment<'a>,
+    pub(super) settings: Settings<'a>,
+    pub(super) journal: Journal<'a>,
+}
+
+impl<'a> Turn<'a> {
+    pub(super) fn new(
+        id: &'a Arc<str>,
+        group: &'a mut ConsumerGroup,
+        timers: &'a mut Timers,
+        moment: &'a Moment<'a>,
+    ) -> Self {
+        let settings = Settings::of(moment.image, id);
+        Self { id, group, timers, moment, settings, journal: Journal::new(id) }
+    }
+
+    pub(super) fn set(&mut self, timer: ConsumerTimer, ms: i64) {
+        let deadline = TimestampMs(self.moment.now.0.saturating_add(ms));
+        self.timers.set(self.id, GroupTimer::Consumer(timer), deadline);
+    }
+
+    pub(super) fn is_set(&self, timer: ConsumerTimer) -> bool {
+        self.timers.is_set(self.id, GroupTimer::Consumer(timer))
+    }
+
+    pub(super) fn clear(&mut self, timer: ConsumerTimer) {
+        self.timers.clear(self.id, GroupTimer::Consumer(timer));
+    }
+
+    /// The member's session in milliseconds.
+    fn session_of(&self, member: &str) -> i64 {
+        let classic = self.group.members.get(member).and_then(|member| member.details.classic.as_ref());
+        classic.map_or(self.settings.session_timeout_ms, |classic| classic.session_timeout_ms).into()
+    }
+
+    /// The member has given a sign of life. The timer is left alone if it goes off earlier: it is set again then.
+    pub(super) fn keep_alive(&mut self, member: &Arc<str>) {
+        let session = self.session_of(member);
+        let until = TimestampMs(self.moment.now.0.saturating_add(session));
+        let Some(known) = self.group.members.get_mut(member) else { return };
+        let before = known.alive_until.replace(until);
+        if before.is_none_or(|before| until < before) {
+            self.set(ConsumerTimer::Session(Arc::clone(member)), session);
+        }
+    }
+
+    /// True if the member has been silent for too long; else the timer is set again.
+    pub(super) fn is_overdue(&mut self, member: &Arc<str>) -> bool {
+        let Some(until) = self.group.members.get(member).and_then(|member| member.alive_until) else {
+            return false;
+        };
+        let left = until.since(self.moment.now);
+        if left > 0 {
+            self.set(ConsumerTimer::Session(Arc::clone(member)), left);
+        }
+        left <= 0
+    }
+
+    /// Nobody waits for the member any more.
+    pub(super) fn clear_timers_of(&mut self, member: &Arc<str>) {
+        for timer in
+            [ConsumerTimer::Session, ConsumerTimer::Rebalance, ConsumerTimer::Join, ConsumerTimer::Sync]
+        {
+            self.clear(timer(Arc::clone(member)));
+        }
+    }
+
+    /// Takes over what a member says of itself. True if it reads other topics now.
+    pub(super) fn update_details(&mut self, id: &Arc<str>, details: ConsumerGroupMember) -> bool {
+        let before = self.group.members.get(id).map(|member| &member.details);
+        let (names, pattern) = before
+            .map_or((&[][..], None), |before| (&before.subscribed_topic_names[..], expression_of(before)));
+        let changed = names != details.subscribed_topic_names || pattern != expression_of(&details);
+        if before != Some(&details) {
+            self.group.set_details(id, details, &mut self.journal);
+        }
+        if changed {
+            self.group.forget_unused_expressions(&mut self.journal);
+        }
+        changed
+    }
+
+    /// Looks again for what the group's expressions match, where that may have changed. True if it has.
+    pub(super) fn refresh_expressions(&mut self) -> bool {
+        if self.group.expressions.is_empty() {
+            return false;
+        }
+        let oldest = self.group.resolved.values().map(|resolved| resolved.at).min();
+        let age = oldest.map_or(i64::MAX, |oldest| self.moment.now.since(oldest));
+        let unresolved = self.group.expressions.keys().any(|one| !self.group.resolved.contains_key(one));
+        let stale = is_other(&self.group.seen_by_expressions, self.moment) && age >= REGEX_REFRESH_MIN_MS;
+        let due = stale || age >= self.settings.regex_refresh_interval_ms.into();
+        if !unresolved && !due {
+            return false;
+        }
+        if due {
+            self.group.seen_by_expressions = Arc::downgrade(self.moment.image);
+        }
+        // One that came anew is no reason to look for all others again: compiling them takes long.
+        let is_wanted = |one: &&String| due || !self.group.resolved.contains_key(*one);
+        let wanted: Vec<_> = self.group.expressions.keys().filter(is_wanted).cloned().collect();
+        let mut changed = false;
+        for one in wanted {
+            let topics = expression::resolve(&one, self.moment.image);
+            let differs = self.group.resolved.get(&one).is_none_or(|before| before.topics != topics);
+            changed |= differs;
+            if differs {
+                let resolved = Resolved { topics, at: self.moment.now };
+                self.group.set_resolved(&one, resolved, &mut self.journal);
+            } else if let Some(same) = self.group.resolved.get_mut(&one) {
+                // Not worth a record: after a restart it is looked for again.
+                same.at = self.moment.now;
+            }
+        }
+        changed
+    }
+
+    /// Begins another epoch if the subscriptions have changed, or the topics that they name.
+    pub(super) fn bump_if(&mut self, changed: bool) {
+        if !changed && !is_other(&self.group.seen, self.moment) {
+            return;
+        }
+        self.group.seen = Arc::downgrade(self.moment.image);
+        let hash = self.group.hash_of_topics(self.moment.image);
+        if changed || hash != self.group.metadata_hash {
+            self.bump_to(hash);
+        }
+    }
+
+    fn bump_to(&mut self, hash: i64) {
+        let epoch = self.group.epoch.checked_add(1).unwrap_or(1);
+        self.group.set_epoch(epoch, hash, &mut self.journal);
+    }
+
+    /// Begins another epoch.
+    pub(super) fn bump(&mut self) {
+        let hash = self.group.hash_of_topics(self.moment.image);
+        self.bump_to(hash);
+    }
+
+    /// Makes a new target assignment if there is another epoch and it is time.
+    pub(super) fn assign_if_due(&mut self) {
+        if self.group.epoch <= self.group.target_epoch || self.group.members.is_empty() {
+            return;
+        }
+        let interval = i64::from(self.settings.assignment_interval_ms);
+        let since = self.moment.now.0.saturating_sub(self.group.target_made_at);
+        if self.group.target_made_at == 0 || interval == 0 || !(0..interval).contains(&since) {
+            self.assign();
+        } else if !self.is_set(ConsumerTimer::Assign) {
+            self.set(ConsumerTimer::Assign, interval - since);
+        }
+    }
+
+    fn assign(&mut self) {
+        self.clear(ConsumerTimer::Assign);
+        let assignments = self.compute_targets();
+        for (id, target) in assignments {
+            if self.group.targets.get(&id) != Some(&target) {
+                self.group.set_target(&id, target, &mut self.journal);
+            }
+        }
+        // The epoch comes last: a log that ends before it is assigned anew.
+        let (epoch, now) = (self.group.epoch, self.moment.now.0);
+        self.group.set_target_epoch(epoch, now, &mut self.journal);
+    }
+
+    fn compute_targets(&self) -> Vec<(Arc<str>, Partitions)> {
+        let group = &*self.group;
+        let mut subscriptions: BTreeMap<Subscribed<'_>, Arc<[TopicId]>> = BTreeMap::new();
+        let mut topics = Partitions::new();
+        let mut members = Vec::with_capacity(group.members.len());
+        for (id, member) in &group.members {
+            let key = (&member.details.subscribed_topic_names[..], member.expression());
+            let read = subscriptions.entry(key).or_insert_with(|| self.topics_of(key, &mut topics));
+            members.push(AssignmentMember {
+                id,
+                instance: member.instance(),
+                topics: Arc::clone(read),
+                current: group.targets.get(id),
+            });
+        }
+        let task = AssignmentTask { topics: &topics, members };
+        let targets = self.assignor().assign(&task);
+        group.members.keys().cloned().zip(targets).collect()
+    }
+
+    /// The topics of a subscription that there are, by id; their partitions go to `known`.
+    fn topics_of(&self, (names, pattern): Subscribed<'_>, known: &mut Partitions) -> Arc<[TopicId]> {
+        let resolved = pattern.and_then(|pattern| self.group.resolved.get(pattern));
+        let matched = resolved.into_iter().flat_map(|resolved| resolved.topics.iter());
+        let found = names.iter().chain(matched).filter_map(|name| self.moment.image.topic(name));
+        let mut ids = BTreeSet::new();
+        for topic in found {
+            ids.insert(topic.id);
+            known.entry(topic.id).or_insert_with(|| (0..topic.partitions).collect());
+        }
+        ids.into_iter().collect()
+    }
+
+    /// The assignor that the group uses now.
+    pub(super) fn assignor_name(&self) -> &str {
+        let preferred =
+            self.group.preferred_assignor().filter(|name| ConsumerAssignor::of_name(name).is_some());
+        preferred.or(self.settings.assignors.first().map(String::as_str)).unwrap_or("uniform")
+    }
+
+    fn assignor(&self) -> ConsumerAssignor {
+        ConsumerAssignor::of_name(self.assignor_name()).unwrap_or(ConsumerAssignor::Uniform)
+    }
+
+    /// Takes a member as far towards its target as it can go. `changed` says that its subscription has.
+    pub(super) fn reconcile(&mut self, id: &Arc<str>, changed: bool, reported: &Reported) {
+        let Some(member) = self.group.members.get(id) else { return };
+        if !changed && member.has_arrived(self.group.target_epoch) {
+            return;
+        }
+        let none = Partitions::new();
+        let image = self.moment.image;
+        let reads = |topic| {
+            image
+                .topic_by_id(topic)
+                .is_some_and(|topic| self.group.lets_read(&member.details, topic.name.as_str()))
+        };
+        let goal = Goal {
+            epoch: self.group.target_epoch,
+            target: self.group.targets.get(id).unwrap_or(&none),
+            reads: &reads,
+            subscription_changed: changed,
+            is_free: &|topic, partition| self.group.is_free_for(id, topic, partition),
+            reported,
+        };
+        let next = member.standing.next(&goal);
+        if next == member.standing {
+            return;
+        }
+        let is_classic = member.is_classic();
+        let timeout = i64::from(member.details.rebalance_timeout_ms.max(0));
+        let revokes = next.state == MemberState::Unrevoked;
+        self.group.set_standing(id, next, &mut self.journal);
+        // Classic members have time limits of their own.
+        if revokes && !is_classic {
+            self.set(ConsumerTimer::Rebalance(Arc::clone(id)), timeout);
+        } else {
+            self.clear(ConsumerTimer::Rebalance(Arc::clone(id)));
+        }
+    }
+
+    /// Lets members go, who are not asked. What they had is free from now on.
+    pub(super) fn remove(&mut self, members: &[Arc<str>]) {
+        for id in members {
+            self.clear_timers_of(id);
+            self.group.remove_member(id, &mut self.journal);
+        }
+        self.group.forget_unused_expressions(&mut self.journal);
+        self.bump();
+    }
+}
+
+/// True if there is other metadata than what was seen.
+fn is_other(seen: &std::sync::Weak<tailrace_metadata::MetadataImage>, moment: &Moment<'_>) -> bool {
+    seen.upgrade().is_none_or(|seen| !Arc::ptr_eq(&seen, moment.image))
+}

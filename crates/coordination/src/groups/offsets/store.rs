@@ -1,0 +1,352 @@
+//! Offsets in memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tailrace_types::{ProducerEpoch, ProducerId, TopicId};
+
+use super::event::CommittedOffset;
+use crate::coordinator::TransactionalProducer;
+use crate::groups::limits::PRODUCERS_REMEMBERED_MAX;
+
+type Partitions<T> = BTreeMap<i32, T>;
+type Topics<T> = BTreeMap<Arc<str>, Partitions<T>>;
+
+/// An offset and its place among all that were ever stored: the later one counts.
+#[derive(Clone, Debug)]
+struct Stored {
+    order: u64,
+    offset: CommittedOffset,
+}
+
+/// Offsets of one group.
+#[derive(Debug, Default)]
+struct GroupOffsets {
+    committed: Topics<Stored>,
+    committed_count: usize,
+    /// Which transactions are about to change a partition's offset.
+    pending: Topics<BTreeSet<ProducerId>>,
+}
+
+/// Offsets of all groups of a coordinator.
+#[derive(Debug, Default)]
+pub(in crate::groups) struct Offsets {
+    groups: BTreeMap<Arc<str>, GroupOffsets>,
+    transactions: BTreeMap<ProducerId, BTreeMap<Arc<str>, Topics<Stored>>>,
+    /// Number of committed offsets by topic, as it was known when they were committed.
+    topics: BTreeMap<(Arc<str>, TopicId), usize>,
+    /// Of all that are pending.
+    pending_count: usize,
+    next_order: u64,
+    /// What is known of each producer that has written here.
+    producers: BTreeMap<ProducerId, KnownProducer>,
+}
+
+/// What is known of a producer.
+#[derive(Clone, Copy, Debug)]
+struct KnownProducer {
+    /// Its newest epoch. The partition refuses older ones, which must not come as a surprise after a decision.
+    epoch: ProducerEpoch,
+    /// How many of its transactions have ended here.
+    ended: u64,
+}
+
+impl Offsets {
+    /// The newest epoch that is known of a producer.
+    pub(super) fn epoch(&self, producer: ProducerId) -> Option<ProducerEpoch> {
+        self.producers.get(&producer).map(|known| known.epoch)
+    }
+
+    /// How many transactions of a producer have ended here, if it is known.
+    pub(in crate::groups) fn transactions_ended(&self, producer: ProducerId) -> Option<u64> {
+        self.producers.get(&producer).map(|known| known.ended)
+    }
+
+    /// A producer has written.
+    pub(super) fn note_epoch(&mut self, producer: TransactionalProducer) {
+        self.note(producer, 0);
+    }
+
+    /// A producer's transaction has ended.
+    pub(super) fn note_end(&mut self, producer: TransactionalProducer) {
+        self.note(producer, 1);
+    }
+
+    fn note(&mut self, TransactionalProducer { id, epoch }: TransactionalProducer, ended: u64) {
+        let known = self.producers.entry(id).or_insert(KnownProducer { epoch, ended: 0 });
+        known.epoch = epoch.max(known.epoch);
+        known.ended += ended;
+        if self.producers.len() > PRODUCERS_REMEMBERED_MAX {
+            // Ids are given in order: the oldest.
+            self.producers.pop_first();
+        }
+    }
+
+    /// Whether a group has any, or will have when a transaction is committed.
+    pub(in crate::groups) fn has_any(&self, group: &str) -> bool {
+        self.groups.contains_key(group)
+    }
+
+    /// Number of committed offsets of a group.
+    pub(super) fn count(&self, group: &str) -> usize {
+        self.groups.get(group).map_or(0, |group| group.committed_count)
+    }
+
+    /// Number of offsets in open transactions, of all groups.
+    pub(super) fn pending_count(&self) -> usize {
+        self.pending_count
+    }
+
+    /// Number of committed offsets, of all groups.
+    pub(in crate::groups) fn committed_count(&self) -> usize {
+        self.groups.values().map(|group| group.committed_count).sum()
+    }
+
+    /// All topics that groups have read.
+    pub(super) fn topics(&self) -> impl Iterator<Item = (&Arc<str>, TopicId)> {
+        self.topics.keys().map(|(name, id)| (name, *id))
+    }
+
+    /// Ids of all groups that have any.
+    pub(super) fn group_ids(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.groups.keys()
+    }
+
+    pub(super) fn get(&self, group: &str, topic: &str, partition: i32) -> Option<&CommittedOffset> {
+        let stored = self.groups.get(group)?.committed.get(topic)?.get(&partition)?;
+        Some(&stored.offset)
+    }
+
+    /// All committed offsets of a group, by topic and partition.
+    pub(super) fn of_group(
+        &self,
+        group: &str,
+    ) -> impl Iterator<Item = (&Arc<str>, impl Iterator<Item = (i32, &CommittedOffset)>)> {
+        let topics = self.groups.get(group).into_iter().flat_map(|group| &group.committed);
+        topics.map(|(topic, partitions)| {
+            (topic, partitions.iter().map(|(partition, stored)| (*partition, &stored.offset)))
+        })
+    }
+
+    /// Whether a transaction is about to change it.
+    pub(super) fn is_pending(&self, group: &str, topic: &str, partition: i32) -> bool {
+        let pending = self.groups.get(group).and_then(|group| group.pending.get(topic));
+        pending.is_some_and(|partitions| partitions.contains_key(&partition))
+    }
+
+    /// Partitions that open transactions are about to change.
+    pub(super) fn pending_of_group(&self, group: &str) -> impl Iterator<Item = (&Arc<str>, i32)> {
+        let topics = self.groups.get(group).into_iter().flat_map(|group| &group.pending);
+        topics.flat_map(|(topic, partitions)| partitions.keys().map(move |partition| (topic, *partition)))
+    }
+
+    /// All offsets in open transactions: group, topic, partition, and the topic as it was known when they were committed.
+    pub(super) fn pending(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>, i32, TopicId)> {
+        let groups = self.transactions.values().flatten();
+        let topics = groups.flat_map(|(group, topics)| topics.iter().map(move |topic| (group, topic)));
+        topics.flat_map(|(group, (topic, partitions))| {
+            partitions.iter().map(move |(index, stored)| (group, topic, *index, stored.offset.topic_id))
+        })
+    }
+
+    fn stamp(&mut self, offset: CommittedOffset) -> Stored {
+        self.next_order += 1;
+        Stored { order: self.next_order, offset }
+    }
+
+    pub(super) fn put(
+        &mut self,
+        group: &Arc<str>,
+        topic: &Arc<str>,
+        partition: i32,
+        offset: CommittedOffset,
+    ) {
+        let stored = self.stamp(offset);
+        self.put_stored(group, topic, partition, stored);
+    }
+
+    fn put_stored(&mut self, group: &Arc<str>, topic: &Arc<str>, partition: i32, stored: Stored) {
+        let group = self.groups.entry(Arc::clone(group)).or_default();
+        let partitions = group.committed.entry(Arc::clone(topic)).or_default();
+        if partitions.get(&partition).is_some_and(|present| present.order > stored.order) {
+            return;
+        }
+        *self.topics.entry((Arc::clone(topic), stored.offset.topic_id)).or_default() += 1;
+        match partitions.insert(partition, stored) {
+            Some(before) => self.discount_topic(topic, before.offset.topic_id),
+            None => group.committed_count += 1,
+        }
+    }
+
+    fn discount_topic(&mut self, topic: &Arc<str>, id: TopicId) {
+        let key = (Arc::clone(topic), id);
+        if let Some(count) = self.topics.get_mut(&key) {
+            *count -= 1;
+            if *count == 0 {
+                self.topics.remove(&key);
+            }
+        }
+    }
+
+    /// Makes an offset part of a transaction.
+    pub(super) fn put_pending(
+        &mut self,
+        producer: ProducerId,
+        group: &Arc<str>,
+        topic: &Arc<str>,
+        partition: i32,
+        offset: CommittedOffset,
+    ) {
+        let stored = self.stamp(offset);
+        let groups = self.transactions.entry(producer).or_default();
+        let topics = groups.entry(Arc::clone(group)).or_default();
+        let before = topics.entry(Arc::clone(topic)).or_default().insert(partition, stored);
+        self.pending_count += usize::from(before.is_none());
+        let pending = &mut self.groups.entry(Arc::clone(group)).or_default().pending;
+        pending.entry(Arc::clone(topic)).or_default().entry(partition).or_default().insert(producer);
+    }
+
+    /// Forgets an offset, and what transactions were about to make of it.
+    pub(super) fn remove(&mut self, group: &str, topic: &str, partition: i32) {
+        let Some(offsets) = self.groups.get_mut(group) else { return };
+        let committed = take(&mut offsets.committed, topic, partition);
+        offsets.committed_count -= usize::from(committed.is_some());
+        let producers = take(&mut offsets.pending, topic, partition);
+        if let Some(stored) = committed {
+            self.discount_topic(&topic.into(), stored.offset.topic_id);
+        }
+        for producer in producers.into_iter().flatten() {
+            let Some(groups) = self.transactions.get_mut(&producer) else { continue };
+            let Some(topics) = groups.get_mut(group) else { continue };
+            self.pending_count -= usize::from(take(topics, topic, partition).is_some());
+            if topics.is_empty() {
+                groups.remove(group);
+            }
+            if groups.is_empty() {
+                self.transactions.remove(&producer);
+            }
+        }
+        self.drop_if_empty(group);
+    }
+
+    fn drop_if_empty(&mut self, group: &str) {
+        let empty = |group: &GroupOffsets| group.committed.is_empty() && group.pending.is_empty();
+        if self.groups.get(group).is_some_and(empty) {
+            self.groups.remove(group);
+        }
+    }
+
+    /// A transaction has ended: its offsets count, unless later ones were stored meanwhile, or are forgotten. Names the groups
+    /// that have got offsets.
+    pub(super) fn finish(&mut self, producer: ProducerId, committed: bool) -> Vec<Arc<str>> {
+        let Some(groups) = self.transactions.remove(&producer) else { return Vec::new() };
+        let mut changed = Vec::new();
+        for (group, topics) in groups {
+            for (topic, partitions) in topics {
+                for (partition, stored) in partitions {
+                    self.pending_count -= 1;
+                    self.no_longer_pending(&group, &topic, partition, producer);
+                    if committed {
+                        self.put_stored(&group, &topic, partition, stored);
+                    }
+                }
+            }
+            self.drop_if_empty(&group);
+            changed.push(group);
+        }
+        if committed { changed } else { Vec::new() }
+    }
+
+    fn no_longer_pending(&mut self, group: &str, topic: &str, partition: i32, producer: ProducerId) {
+        let Some(offsets) = self.groups.get_mut(group) else { return };
+        let producers = offsets.pending.get_mut(topic).and_then(|partitions| partitions.get_mut(&partition));
+        let Some(producers) = producers else { return };
+        producers.remove(&producer);
+        if producers.is_empty() {
+            take(&mut offsets.pending, topic, partition);
+        }
+    }
+}
+
+/// Takes a partition out, and its topic if nothing is left of it.
+fn take<T>(topics: &mut Topics<T>, topic: &str, partition: i32) -> Option<T> {
+    let partitions = topics.get_mut(topic)?;
+    let taken = partitions.remove(&partition);
+    if partitions.is_empty() {
+        topics.remove(topic);
+    }
+    taken
+}
+
+#[cfg(test)]
+mod tests {
+    use tailrace_types::TimestampMs;
+
+    use super::*;
+
+    fn offset(offset: i64) -> CommittedOffset {
+        CommittedOffset {
+            offset,
+            leader_epoch: -1,
+            metadata: "".into(),
+            committed_at: TimestampMs(0),
+            expires_at: TimestampMs::NONE,
+            topic_id: TopicId::ZERO,
+        }
+    }
+
+    fn committed(offsets: &Offsets) -> Option<i64> {
+        offsets.get("g", "t", 0).map(|offset| offset.offset)
+    }
+
+    #[test]
+    fn a_transaction_counts_when_it_is_committed_and_is_forgotten_when_not() {
+        let (mut offsets, group, topic) = (Offsets::default(), "g".into(), "t".into());
+        offsets.put_pending(ProducerId(1), &group, &topic, 0, offset(5));
+        assert!(offsets.is_pending("g", "t", 0) && offsets.has_any("g"));
+        assert_eq!((committed(&offsets), offsets.pending_count()), (None, 1));
+        assert_eq!(offsets.finish(ProducerId(1), true), [Arc::clone(&group)]);
+        assert_eq!((committed(&offsets), offsets.pending_count(), offsets.count("g")), (Some(5), 0, 1));
+        offsets.put_pending(ProducerId(1), &group, &topic, 0, offset(6));
+        offsets.finish(ProducerId(1), false);
+        assert_eq!((committed(&offsets), offsets.is_pending("g", "t", 0)), (Some(5), false));
+        offsets.remove("g", "t", 0);
+        assert!(!offsets.has_any("g"));
+    }
+
+    #[test]
+    fn of_two_commits_the_later_one_counts_whenever_its_transaction_ends() {
+        let (mut offsets, group, topic) = (Offsets::default(), "g".into(), "t".into());
+        offsets.put_pending(ProducerId(1), &group, &topic, 0, offset(5));
+        offsets.put(&group, &topic, 0, offset(9));
+        offsets.put_pending(ProducerId(2), &group, &topic, 0, offset(7));
+        offsets.finish(ProducerId(2), true);
+        assert_eq!(committed(&offsets), Some(7));
+        offsets.finish(ProducerId(1), true);
+        assert_eq!((committed(&offsets), offsets.count("g")), (Some(7), 1));
+    }
+
+    #[test]
+    fn a_deleted_offset_does_not_come_back_with_a_transaction() {
+        let (mut offsets, group, topic) = (Offsets::default(), "g".into(), "t".into());
+        offsets.put_pending(ProducerId(1), &group, &topic, 0, offset(5));
+        offsets.remove("g", "t", 0);
+        assert!(!offsets.has_any("g"));
+        assert_eq!(offsets.pending_count(), 0);
+        offsets.finish(ProducerId(1), true);
+        assert_eq!(committed(&offsets), None);
+    }
+
+    #[test]
+    fn the_ends_of_a_producers_transactions_are_counted() {
+        let mut offsets = Offsets::default();
+        let producer = |epoch| TransactionalProducer { id: ProducerId(1), epoch: ProducerEpoch(epoch) };
+        assert_eq!(offsets.transactions_ended(ProducerId(1)), None);
+        offsets.note_epoch(producer(3));
+        assert_eq!(offsets.transactions_ended(ProducerId(1)), Some(0));
+        offsets.note_end(producer(4));
+        offsets.note_epoch(producer(2));
+        assert_eq!(offsets.transactions_ended(ProducerId(1)), Some(1));
+        assert_eq!(offsets.epoch(ProducerId(1)), Some(ProducerEpoch(4)), "the newest");
+    }
+}

@@ -1,0 +1,235 @@
+//! The state of a share group, and the changes of it. Every change is a record, and replaying a record is the same change.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Weak};
+
+use tailrace_metadata::MetadataImage;
+use tailrace_records::internal::{
+    NamedTopicPartitions, ShareCurrentMemberAssignment, ShareGroupKey, ShareGroupMember, ShareGroupMetadata,
+    ShareGroupStatePartitions, TargetAssignmentMember, TargetAssignmentMetadata,
+};
+use tailrace_types::{TimestampMs, TopicId};
+
+use crate::coordinator::CoordinatorRecord;
+use crate::groups::assignors::Partitions;
+use crate::groups::journal::Journal;
+use crate::groups::state::GroupState;
+
+/// A member of a share group.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Member {
+    /// What it said of itself, as it is written.
+    pub(super) details: ShareGroupMember,
+    pub(super) epoch: i32,
+    /// The epoch that the member may still send, because it did not get the answer that raised it.
+    pub(super) previous_epoch: i32,
+    pub(super) assigned: Partitions,
+    /// Until when it must give a sign of life.
+    pub(super) alive_until: Option<TimestampMs>,
+}
+
+/// The state of a topic's share-partitions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TopicStates {
+    pub(super) name: String,
+    /// Partitions that have a state.
+    pub(super) initialized: BTreeSet<i32>,
+    /// Partitions whose state was asked for, and when; not before a restart.
+    pub(super) asked: BTreeMap<i32, TimestampMs>,
+}
+
+/// A share group.
+#[derive(Debug, Default)]
+pub(crate) struct ShareGroup {
+    /// Raised when members, subscriptions, topics or states change.
+    pub(super) epoch: i32,
+    /// Hash of the topics that it reads, to notice when they change.
+    pub(super) metadata_hash: i64,
+    /// The epoch that the target assignment was made for.
+    pub(super) target_epoch: i32,
+    /// When that was, 0 for never.
+    pub(super) target_made_at: i64,
+    pub(super) members: BTreeMap<Arc<str>, Member>,
+    /// What each member shall have.
+    pub(super) targets: BTreeMap<Arc<str>, Partitions>,
+    /// How many members subscribe to each name.
+    pub(super) names: BTreeMap<String, usize>,
+    pub(super) states: BTreeMap<TopicId, TopicStates>,
+    /// True if states have come that may not be assigned yet.
+    pub(super) has_fresh_states: bool,
+    /// The metadata that was last compared with what the group reads.
+    pub(super) seen: Weak<MetadataImage>,
+}
+
+/// Writes a record of the group.
+fn record(
+    journal: &mut Journal<'_>,
+    key: impl FnOnce(String) -> ShareGroupKey,
+    value: impl FnOnce() -> Option<bytes::Bytes>,
+) {
+    if let Some(group) = journal.group() {
+        let key = key(group.to_owned()).encode();
+        journal.push(CoordinatorRecord { key, value: value() });
+    }
+}
+
+impl ShareGroup {
+    /// True if it was made for somebody who did not come in.
+    pub(super) fn is_blank(&self) -> bool {
+        self.epoch == 0 && self.members.is_empty() && self.states.is_empty()
+    }
+
+    pub(super) fn set_details(
+        &mut self,
+        id: &Arc<str>,
+        details: ShareGroupMember,
+        journal: &mut Journal<'_>,
+    ) {
+        let member = || (**id).to_owned();
+        record(journal, |group| ShareGroupKey::Member { group, member: member() }, || Some(details.encode()));
+        for name in &details.subscribed_topic_names {
+            *self.names.entry(name.clone()).or_default() += 1;
+        }
+        let known = self.members.entry(Arc::clone(id)).or_default();
+        let before = std::mem::replace(&mut known.details, details);
+        self.uncount(&before);
+    }
+
+    fn uncount(&mut self, details: &ShareGroupMember) {
+        for name in &details.subscribed_topic_names {
+            if let Some(count) = self.names.get_mut(name) {
+                *count -= 1;
+                if *count == 0 {
+                    self.names.remove(name);
+                }
+            }
+        }
+    }
+
+    pub(super) fn set_current(
+        &mut self,
+        id: &Arc<str>,
+        (epoch, previous_epoch): (i32, i32),
+        assigned: Partitions,
+        journal: &mut Journal<'_>,
+    ) {
+        let member = || (**id).to_owned();
+        record(
+            journal,
+            |group| ShareGroupKey::CurrentMember { group, member: member() },
+            || {
+                let assigned =
+                    assigned.iter().map(|(topic, partitions)| (topic.0, partitions.clone())).collect();
+                Some(ShareCurrentMemberAssignment { epoch, previous_epoch, state: 1, assigned }.encode())
+            },
+        );
+        let known = self.members.entry(Arc::clone(id)).or_default();
+        (known.epoch, known.previous_epoch, known.assigned) = (epoch, previous_epoch, assigned);
+    }
+
+    pub(super) fn set_target(&mut self, id: &Arc<str>, target: Partitions, journal: &mut Journal<'_>) {
+        let member = || (**id).to_owned();
+        record(
+            journal,
+            |group| ShareGroupKey::TargetMember { group, member: member() },
+            || {
+                let partitions =
+                    target.iter().map(|(topic, partitions)| (topic.0, partitions.clone())).collect();
+                Some(TargetAssignmentMember { partitions }.encode())
+            },
+        );
+        self.targets.insert(Arc::clone(id), target);
+    }
+
+    pub(super) fn set_target_epoch(&mut self, epoch: i32, made_at: i64, journal: &mut Journal<'_>) {
+        let metadata = TargetAssignmentMetadata { epoch, timestamp_ms: made_at };
+        record(journal, |group| ShareGroupKey::TargetMetadata { group }, || Some(metadata.encode()));
+        (self.target_epoch, self.target_made_at) = (epoch, made_at);
+    }
+
+    pub(super) fn set_epoch(&mut self, epoch: i32, metadata_hash: i64, journal: &mut Journal<'_>) {
+        let metadata = ShareGroupMetadata { epoch, metadata_hash };
+        record(journal, |group| ShareGroupKey::Group { group }, || Some(metadata.encode()));
+        (self.epoch, self.metadata_hash) = (epoch, metadata_hash);
+    }
+
+    /// Says which share-partitions have states and which were asked for.
+    pub(super) fn set_states(&mut self, states: BTreeMap<TopicId, TopicStates>, journal: &mut Journal<'_>) {
+        record(
+            journal,
+            |group| ShareGroupKey::StatePartitions { group },
+            || Some(states_to_record(&states).encode()),
+        );
+        self.states = states;
+    }
+
+    pub(super) fn forget_current(&mut self, id: &Arc<str>, journal: &mut Journal<'_>) {
+        let member = || (**id).to_owned();
+        record(journal, |group| ShareGroupKey::CurrentMember { group, member: member() }, || None);
+        if let Some(member) = self.members.get_mut(id) {
+            (member.epoch, member.previous_epoch, member.assigned) = (0, 0, Partitions::new());
+        }
+    }
+
+    pub(super) fn forget_target(&mut self, id: &Arc<str>, journal: &mut Journal<'_>) {
+        let member = || (**id).to_owned();
+        record(journal, |group| ShareGroupKey::TargetMember { group, member: member() }, || None);
+        self.targets.remove(id);
+    }
+
+    pub(super) fn forget_details(&mut self, id: &Arc<str>, journal: &mut Journal<'_>) {
+        let member = || (**id).to_owned();
+        record(journal, |group| ShareGroupKey::Member { group, member: member() }, || None);
+        if let Some(member) = self.members.remove(id) {
+            self.uncount(&member.details);
+        }
+    }
+
+    /// The records that make the group unknown.
+    pub(crate) fn tombstones(&self, id: &Arc<str>) -> Vec<CoordinatorRecord> {
+        let journal = &mut Journal::new(id);
+        let name = |member: &Arc<str>| (**member).to_owned();
+        for member in self.members.keys() {
+            record(journal, |group| ShareGroupKey::CurrentMember { group, member: name(member) }, || None);
+        }
+        for member in self.targets.keys() {
+            record(journal, |group| ShareGroupKey::TargetMember { group, member: name(member) }, || None);
+        }
+        record(journal, |group| ShareGroupKey::TargetMetadata { group }, || None);
+        for member in self.members.keys() {
+            record(journal, |group| ShareGroupKey::Member { group, member: name(member) }, || None);
+        }
+        record(journal, |group| ShareGroupKey::StatePartitions { group }, || None);
+        record(journal, |group| ShareGroupKey::Group { group }, || None);
+        journal.take()
+    }
+
+    /// What it is doing.
+    pub(crate) fn state(&self) -> GroupState {
+        if self.members.is_empty() { GroupState::Empty } else { GroupState::Stable }
+    }
+
+    /// The partitions that have a state.
+    pub(super) fn initialized_partitions(&self) -> Partitions {
+        let states = self.states.iter().filter(|(_, states)| !states.initialized.is_empty());
+        states.map(|(topic, states)| (*topic, states.initialized.iter().copied().collect())).collect()
+    }
+}
+
+fn states_to_record(states: &BTreeMap<TopicId, TopicStates>) -> ShareGroupStatePartitions {
+    let named = |topic: &TopicId, states: &TopicStates, partitions: Vec<i32>| {
+        let name = states.name.clone();
+        (!partitions.is_empty()).then_some(NamedTopicPartitions { topic: topic.0, name, partitions })
+    };
+    let asked = states
+        .iter()
+        .filter_map(|(topic, states)| named(topic, states, states.asked.keys().copied().collect()));
+    let initialized = states
+        .iter()
+        .filter_map(|(topic, states)| named(topic, states, states.initialized.iter().copied().collect()));
+    ShareGroupStatePartitions {
+        initializing: asked.collect(),
+        initialized: initialized.collect(),
+        deleting: Vec::new(),
+    }
+}

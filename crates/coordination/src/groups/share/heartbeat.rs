@@ -1,0 +1,390 @@
+//! ShareGroupHeartbeat, and the steps that decisions about a share group are made of.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tailrace_records::internal::ShareGroupMember;
+use tailrace_types::{TimestampMs, TopicId};
+
+use super::event::{ShareHeartbeat, ShareTimer, ShareWork};
+use super::group::{Member, ShareGroup};
+use crate::coordinator::{CoordinatorRecord, Moment};
+use crate::groups::assignors::{AssignmentMember, AssignmentTask, Partitions, assign_shares};
+use crate::groups::error::GroupError;
+use crate::groups::journal::Journal;
+use crate::groups::limits::{MEMBER_ID_BYTES_MAX, SUBSCRIBED_NAMES_MAX};
+use crate::groups::member::{EPOCH_JOIN, EPOCH_LEAVE, HeartbeatAnswer};
+use crate::groups::timers::{GroupTimer, Timers};
+use crate::groups::topics::hash_of_topics;
+
+/// Refuses what no group could take.
+pub(super) fn check(beat: &ShareHeartbeat) -> Result<(), GroupError> {
+    let invalid = |reason: String| Err(GroupError::InvalidRequest { reason });
+    if beat.member.is_empty() {
+        return invalid("The member id must not be empty.".to_owned());
+    }
+    if beat.rack.as_deref().is_some_and(str::is_empty) {
+        return invalid("The rack id must not be empty where it is given.".to_owned());
+    }
+    let names = [&*beat.member, &beat.client.client_id, beat.rack.as_deref().unwrap_or_default()];
+    if names.iter().any(|name| name.len() > MEMBER_ID_BYTES_MAX) {
+        return Err(GroupError::TooMany { what: "bytes of an id or name", max: MEMBER_ID_BYTES_MAX });
+    }
+    if beat.epoch < EPOCH_LEAVE {
+        return invalid(format!("The member epoch is {}; the least that has a meaning is -1.", beat.epoch));
+    }
+    match &beat.topics {
+        Some(topics) if topics.len() > SUBSCRIBED_NAMES_MAX => {
+            Err(GroupError::TooMany { what: "subscribed topics of a member", max: SUBSCRIBED_NAMES_MAX })
+        }
+        None if beat.epoch == EPOCH_JOIN => {
+            invalid("A member must subscribe to names of topics when it joins.".to_owned())
+        }
+        Some(topics) if topics.is_empty() && beat.epoch == EPOCH_JOIN => {
+            invalid("A member must subscribe to at least one topic when it joins.".to_owned())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// One group, with everything that a decision about it needs.
+pub(super) struct Turn<'a> {
+    id: &'a Arc<str>,
+    group: &'a mut ShareGroup,
+    timers: &'a mut Timers,
+    moment: &'a Moment<'a>,
+    journal: Journal<'a>,
+    work: Vec<ShareWork>,
+}
+
+impl<'a> Turn<'a> {
+    pub(super) fn new(
+        id: &'a Arc<str>,
+        group: &'a mut ShareGroup,
+        timers: &'a mut Timers,
+        moment: &'a Moment<'a>,
+    ) -> Self {
+        Self { id, group, timers, moment, journal: Journal::new(id), work: Vec::new() }
+    }
+
+    /// What is to be written and done.
+    pub(super) fn finish(self) -> (Vec<CoordinatorRecord>, Vec<ShareWork>) {
+        (self.journal.into_records(), self.work)
+    }
+
+    fn set(&mut self, timer: ShareTimer, ms: i64) {
+        let deadline = TimestampMs(self.moment.now.0.saturating_add(ms));
+        self.timers.set(self.id, GroupTimer::Share(timer), deadline);
+    }
+
+    fn clear(&mut self, timer: ShareTimer) {
+        self.timers.clear(self.id, GroupTimer::Share(timer));
+    }
+
+    /// The member has given a sign of life. The timer is left alone if it goes off earlier: it is set again then.
+    fn keep_alive(&mut self, member: &Arc<str>) {
+        let session = i64::from(self.moment.image.group_config(self.id).share_session_timeout_ms);
+        let until = TimestampMs(self.moment.now.0.saturating_add(session));
+        let Some(known) = self.group.members.get_mut(member) else { return };
+        let before = known.alive_until.replace(until);
+        if before.is_none_or(|before| until < before) {
+            self.set(ShareTimer::Session(Arc::clone(member)), session);
+        }
+    }
+
+    /// True if the member has been silent for too long; else the timer is set again.
+    pub(super) fn is_overdue(&mut self, member: &Arc<str>) -> bool {
+        let until = self.group.members.get(member).and_then(|member| member.alive_until);
+        let Some(until) = until else { return false };
+        let left = until.since(self.moment.now);
+        if left > 0 {
+            self.set(ShareTimer::Session(Arc::clone(member)), left);
+        }
+        left <= 0
+    }
+
+    pub(super) fn loaded(&mut self) {
+        self.group.has_fresh_states = true;
+        for member in self.group.members.keys().cloned().collect::<Vec<_>>() {
+            self.keep_alive(&member);
+        }
+    }
+
+    /// A member joins or stays. Nothing has changed if it is refused.
+    pub(super) fn heartbeat(&mut self, beat: &ShareHeartbeat) -> Result<HeartbeatAnswer, GroupError> {
+        let id = &beat.member;
+        match self.group.members.get(id) {
+            Some(member) => check_epoch(member, beat.epoch)?,
+            None if beat.epoch == EPOCH_JOIN => self.refuse_if_full()?,
+            None => return Err(self.unknown(id)),
+        }
+        let before = self.group.members.get(id).cloned().unwrap_or_default();
+        let details = details_after(&before.details, beat);
+        let changed = before.details.subscribed_topic_names != details.subscribed_topic_names;
+        if before.details != details || !self.group.members.contains_key(id) {
+            self.group.set_details(id, details, &mut self.journal);
+        }
+        self.drop_states_of_deleted_topics();
+        let is_new = self.group.epoch == 0;
+        let has_more = std::mem::take(&mut self.group.has_fresh_states) && self.has_unassigned_states();
+        self.bump_if(is_new || changed || has_more);
+        self.ask_for_states();
+        self.assign_if_due();
+        self.catch_up(id);
+        self.keep_alive(id);
+        Ok(self.answer(beat, &before))
+    }
+
+    fn answer(&self, beat: &ShareHeartbeat, before: &Member) -> HeartbeatAnswer {
+        let now = self.group.members.get(&beat.member).cloned().unwrap_or_default();
+        let wanted = beat.epoch == EPOCH_JOIN || beat.topics.is_some() || before.assigned != now.assigned;
+        HeartbeatAnswer {
+            member: Arc::clone(&beat.member),
+            epoch: now.epoch,
+            heartbeat_interval_ms: self.moment.image.group_config(self.id).share_heartbeat_interval_ms,
+            assignment: wanted.then_some(now.assigned),
+        }
+    }
+
+    pub(super) fn leave(&mut self, beat: &ShareHeartbeat) -> Result<HeartbeatAnswer, GroupError> {
+        if !self.group.members.contains_key(&beat.member) {
+            return Err(self.unknown(&beat.member));
+        }
+        self.remove(&beat.member);
+        let (member, epoch) = (Arc::clone(&beat.member), beat.epoch);
+        Ok(HeartbeatAnswer { member, epoch, ..HeartbeatAnswer::default() })
+    }
+
+    /// Lets a member go.
+    pub(super) fn remove(&mut self, id: &Arc<str>) {
+        self.clear(ShareTimer::Session(Arc::clone(id)));
+        self.group.forget_current(id, &mut self.journal);
+        self.group.forget_target(id, &mut self.journal);
+        self.group.forget_details(id, &mut self.journal);
+        self.bump_if(true);
+    }
+
+    /// Lets a member go that does not know of it.
+    pub(super) fn remove_silent(&mut self, member: Arc<str>) {
+        self.remove(&member);
+        self.work.push(ShareWork::ReleaseMember { group: Arc::clone(self.id), member });
+    }
+
+    fn refuse_if_full(&self) -> Result<(), GroupError> {
+        let max = usize::try_from(self.moment.image.broker().group_share_max_size).unwrap_or(0);
+        if self.group.members.len() >= max { Err(GroupError::GroupFull { max }) } else { Ok(()) }
+    }
+
+    fn unknown(&self, member: &Arc<str>) -> GroupError {
+        GroupError::UnknownMember { group: Arc::clone(self.id), member: Arc::clone(member) }
+    }
+
+    /// Begins another epoch if something has changed, or the topics that the members name.
+    fn bump_if(&mut self, changed: bool) {
+        let seen = self.group.seen.upgrade();
+        if !changed && seen.is_some_and(|seen| Arc::ptr_eq(&seen, self.moment.image)) {
+            return;
+        }
+        self.group.seen = Arc::downgrade(self.moment.image);
+        let hash = hash_of_topics(self.group.names.keys().map(String::as_str), self.moment.image);
+        if changed || hash != self.group.metadata_hash {
+            let epoch = self.group.epoch.checked_add(1).unwrap_or(1);
+            self.group.set_epoch(epoch, hash, &mut self.journal);
+        }
+    }
+
+    /// The topics that members read and that exist, with the partitions that have a state.
+    fn assignable(&self) -> Partitions {
+        let topics = self.group.names.keys().filter_map(|name| self.moment.image.topic(name));
+        let states = topics.filter_map(|topic| {
+            let states = self.group.states.get(&topic.id)?;
+            let ready = states.initialized.iter().copied().filter(|number| *number < topic.partitions);
+            Some((topic.id, ready.collect::<Vec<_>>()))
+        });
+        states.filter(|(_, partitions)| !partitions.is_empty()).collect()
+    }
+
+    /// True if the last target assignment lacks partitions that have got their state since.
+    fn has_unassigned_states(&self) -> bool {
+        if self.group.members.is_empty() || self.group.epoch > self.group.target_epoch {
+            return false;
+        }
+        let mut assigned: BTreeMap<TopicId, BTreeSet<i32>> = BTreeMap::new();
+        for (topic, partitions) in self.group.targets.values().flatten() {
+            assigned.entry(*topic).or_default().extend(partitions);
+        }
+        self.assignable().iter().any(|(topic, partitions)| {
+            assigned
+                .get(topic)
+                .is_none_or(|assigned| partitions.iter().any(|number| !assigned.contains(number)))
+        })
+    }
+
+    /// Asks for the states of partitions that are read and have none, and again if they do not come.
+    fn ask_for_states(&mut self) {
+        let retry = i64::from(self.moment.image.broker().group_share_initialize_retry_interval_ms);
+        let now = self.moment.now;
+        let mut states = None;
+        let mut wanted = Vec::new();
+        for topic in self.group.names.keys().filter_map(|name| self.moment.image.topic(name)) {
+            let known = self.group.states.get(&topic.id);
+            let is_missing = |number: &i32| {
+                known.is_none_or(|known| {
+                    let asked = known.asked.get(number);
+                    let waits = asked.is_some_and(|at| *at != TimestampMs::NONE && now.since(*at) < retry);
+                    !known.initialized.contains(number) && !waits
+                })
+            };
+            let missing: Vec<i32> = (0..topic.partitions).filter(is_missing).collect();
+            if missing.is_empty() {
+                continue;
+            }
+            let states = states.get_or_insert_with(|| self.group.states.clone());
+            let states = states.entry(topic.id).or_default();
+            topic.name.as_str().clone_into(&mut states.name);
+            states.asked.extend(missing.iter().map(|number| (*number, now)));
+            wanted.push((topic.id, missing));
+        }
+        if let Some(states) = states {
+            self.group.set_states(states, &mut self.journal);
+            let (group, state_epoch) = (Arc::clone(self.id), self.group.epoch);
+            self.work.push(ShareWork::InitializeStates { group, state_epoch, topics: wanted });
+        }
+    }
+
+    /// The share coordinator forgets the states of a deleted topic by itself.
+    fn drop_states_of_deleted_topics(&mut self) {
+        let image = self.moment.image;
+        if self.group.states.keys().all(|topic| image.topic_by_id(*topic).is_some()) {
+            return;
+        }
+        let mut states = self.group.states.clone();
+        states.retain(|topic, _| image.topic_by_id(*topic).is_some());
+        self.group.set_states(states, &mut self.journal);
+    }
+
+    /// States are there.
+    pub(super) fn states_initialized(&mut self, topics: &[(TopicId, Vec<i32>)]) {
+        let mut states = self.group.states.clone();
+        for (topic, partitions) in topics {
+            // The topic may have gone meanwhile.
+            let Some(known) = self.moment.image.topic_by_id(*topic) else { continue };
+            let states = states.entry(*topic).or_default();
+            known.name.as_str().clone_into(&mut states.name);
+            for partition in partitions.iter().filter(|number| (0..known.partitions).contains(*number)) {
+                states.asked.remove(partition);
+                states.initialized.insert(*partition);
+            }
+        }
+        if states != self.group.states {
+            self.group.set_states(states, &mut self.journal);
+            self.group.has_fresh_states = true;
+        }
+    }
+
+    /// An administrator sets offsets. A group that was made for that begins without members, and with nothing to assign.
+    pub(super) fn open(&mut self) -> Result<(), GroupError> {
+        if !self.group.members.is_empty() {
+            return Err(GroupError::NonEmptyGroup { group: Arc::clone(self.id) });
+        }
+        if self.group.is_blank() {
+            self.bump_if(true);
+            let (epoch, now) = (self.group.epoch, self.moment.now.0);
+            self.group.set_target_epoch(epoch, now, &mut self.journal);
+        }
+        Ok(())
+    }
+
+    /// States of topics go.
+    pub(super) fn states_deleted(&mut self, topics: &[TopicId]) -> Result<(), GroupError> {
+        if !self.group.members.is_empty() {
+            return Err(GroupError::NonEmptyGroup { group: Arc::clone(self.id) });
+        }
+        let mut states = self.group.states.clone();
+        states.retain(|topic, _| !topics.contains(topic));
+        if states != self.group.states {
+            self.group.set_states(states, &mut self.journal);
+        }
+        Ok(())
+    }
+
+    /// Makes a new target assignment if there is another epoch and it is time.
+    pub(super) fn assign_if_due(&mut self) {
+        if self.group.epoch <= self.group.target_epoch || self.group.members.is_empty() {
+            return;
+        }
+        let interval = i64::from(self.moment.image.group_config(self.id).share_assignment_interval_ms);
+        let since = self.moment.now.0.saturating_sub(self.group.target_made_at);
+        if self.group.target_made_at == 0 || !(0..interval).contains(&since) {
+            self.assign();
+        } else if !self.timers.is_set(self.id, GroupTimer::Share(ShareTimer::Assign)) {
+            self.set(ShareTimer::Assign, interval - since);
+        }
+    }
+
+    fn assign(&mut self) {
+        self.clear(ShareTimer::Assign);
+        let topics = self.assignable();
+        let mut subscriptions: BTreeMap<&[String], Arc<[TopicId]>> = BTreeMap::new();
+        let mut members = Vec::with_capacity(self.group.members.len());
+        for (id, member) in &self.group.members {
+            let names = &member.details.subscribed_topic_names[..];
+            let read = subscriptions.entry(names).or_insert_with(|| {
+                let known =
+                    names.iter().filter_map(|name| self.moment.image.topic(name)).map(|topic| topic.id);
+                known.collect::<BTreeSet<_>>().into_iter().collect()
+            });
+            let current = self.group.targets.get(id);
+            members.push(AssignmentMember { id, instance: None, topics: Arc::clone(read), current });
+        }
+        let targets = assign_shares(&AssignmentTask { topics: &topics, members });
+        let ids: Vec<_> = self.group.members.keys().cloned().collect();
+        for (id, target) in ids.iter().zip(targets) {
+            if self.group.targets.get(id) != Some(&target) {
+                self.group.set_target(id, target, &mut self.journal);
+            }
+        }
+        // The epoch comes last: a log that ends before it is assigned anew.
+        let (epoch, now) = (self.group.epoch, self.moment.now.0);
+        self.group.set_target_epoch(epoch, now, &mut self.journal);
+    }
+
+    /// The member gets its target.
+    fn catch_up(&mut self, id: &Arc<str>) {
+        let Some(member) = self.group.members.get(id) else { return };
+        let target = self.group.targets.get(id).cloned().unwrap_or_default();
+        let reads = |topic: &TopicId| {
+            let name = self.moment.image.topic_by_id(*topic).map(|topic| topic.name.as_str().to_owned());
+            name.is_some_and(|name| member.details.subscribed_topic_names.binary_search(&name).is_ok())
+        };
+        let assigned: Partitions = target.into_iter().filter(|(topic, _)| reads(topic)).collect();
+        let epoch = self.group.target_epoch;
+        if member.epoch != epoch || member.assigned != assigned {
+            let previous = member.epoch;
+            self.group.set_current(id, (epoch, previous), assigned, &mut self.journal);
+        }
+    }
+}
+
+fn check_epoch(member: &Member, epoch: i32) -> Result<(), GroupError> {
+    if epoch == EPOCH_JOIN || epoch == member.epoch || epoch == member.previous_epoch && epoch < member.epoch
+    {
+        return Ok(());
+    }
+    Err(GroupError::FencedMemberEpoch { expected: member.epoch, found: epoch })
+}
+
+fn details_after(before: &ShareGroupMember, beat: &ShareHeartbeat) -> ShareGroupMember {
+    let mut details = before.clone();
+    details.client_id.clone_from(&beat.client.client_id);
+    details.client_host.clone_from(&beat.client.client_host);
+    if let Some(rack) = &beat.rack {
+        details.rack_id = Some(rack.clone());
+    }
+    if let Some(topics) = &beat.topics {
+        details.subscribed_topic_names.clone_from(topics);
+        details.subscribed_topic_names.sort_unstable();
+        details.subscribed_topic_names.dedup();
+    }
+    details
+}

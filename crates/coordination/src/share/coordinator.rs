@@ -1,0 +1,533 @@
+//! The share coordinator: keeps the state of share-partitions in one partition of `__share_group_state`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use tailrace_records::internal::{
+    DELIVERY_COMPLETE_COUNT_UNKNOWN, ShareSnapshotValue, ShareStateBatch, ShareStateKey, ShareStateKind,
+    ShareUpdateValue,
+};
+use tailrace_types::{Offset, PartitionId, TimestampMs, TopicId};
+
+use super::intervals::Intervals;
+use super::key::SharePartitionKey;
+use super::state::{DeliveryState, KeptRuns, KeptState, StateBatch, StateWrite, apply_batches, batches_of};
+use crate::coordinator::{Coordinator, CoordinatorRecord, Effects, Moment, ReplayError, Replayed, Token};
+
+/// Longest name of a group whose state can be kept: the key of a record has 15 bits for its length.
+const GROUP_BYTES_MAX: usize = 32_767;
+
+/// A start offset that nobody has decided yet.
+const NO_START: i64 = -1;
+
+/// What is asked of the share coordinator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ShareRequest {
+    /// Makes a state, if there is none. Answered with what there is then.
+    Initialize {
+        /// Of which share-partition.
+        #[serde(with = "tailrace_metadata::serial")]
+        key: SharePartitionKey,
+        /// Its state epoch, if it is made.
+        state_epoch: i32,
+        /// Where to begin, if it is made; `None` to decide at the first fetch.
+        #[serde(with = "tailrace_metadata::serial")]
+        start: Option<Offset>,
+    },
+    /// Begins anew at an offset, whatever there was, under the next state epoch. Answered with the new state.
+    Reset {
+        /// Of which share-partition.
+        #[serde(with = "tailrace_metadata::serial")]
+        key: SharePartitionKey,
+        /// Where to begin.
+        #[serde(with = "tailrace_metadata::serial")]
+        start: Offset,
+    },
+    /// Answered with the state.
+    Read {
+        /// Of which share-partition.
+        #[serde(with = "tailrace_metadata::serial")]
+        key: SharePartitionKey,
+        /// The epoch of the partition's leader. Older leaders are refused from here on.
+        leader_epoch: i32,
+    },
+    /// Takes over a change. Answered when it is kept.
+    Write {
+        /// Of which share-partition.
+        #[serde(with = "tailrace_metadata::serial")]
+        key: SharePartitionKey,
+        /// The epoch of the state that was read.
+        state_epoch: i32,
+        /// The epoch of the partition's leader.
+        leader_epoch: i32,
+        /// What changed.
+        write: StateWrite,
+    },
+    /// Forgets the state. There need be none.
+    Delete {
+        /// Of which share-partition.
+        #[serde(with = "tailrace_metadata::serial")]
+        key: SharePartitionKey,
+    },
+    /// Answered with the state; fences nobody (ReadShareGroupStateSummary). The batches are left out.
+    Summary {
+        /// Of which share-partition.
+        #[serde(with = "tailrace_metadata::serial")]
+        key: SharePartitionKey,
+    },
+    /// Answered with everything that a group has a state of.
+    List {
+        /// The group.
+        #[serde(with = "tailrace_metadata::serial")]
+        group: Arc<str>,
+    },
+    /// Forgets all states of a group.
+    GroupDeleted {
+        /// The group.
+        #[serde(with = "tailrace_metadata::serial")]
+        group: Arc<str>,
+    },
+}
+
+impl ShareRequest {
+    /// The share-partition that it is about; `None` if it is about a whole group.
+    pub fn key(&self) -> Option<&SharePartitionKey> {
+        match self {
+            Self::Initialize { key, .. }
+            | Self::Reset { key, .. }
+            | Self::Read { key, .. }
+            | Self::Write { key, .. }
+            | Self::Delete { key }
+            | Self::Summary { key } => Some(key),
+            Self::List { .. } | Self::GroupDeleted { .. } => None,
+        }
+    }
+}
+
+/// A request and who waits for its answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShareEvent {
+    /// Who waits.
+    pub token: Token,
+    /// For what.
+    pub request: ShareRequest,
+}
+
+/// What a request was answered with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ShareAnswer {
+    /// It is done.
+    Done,
+    /// The state.
+    State(KeptState),
+    /// Share-partitions, in order.
+    Partitions(#[serde(with = "tailrace_metadata::serial")] Vec<SharePartitionKey>),
+}
+
+/// Why a request was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ShareStateError {
+    /// There is no such topic or partition.
+    #[error("there is no such topic or partition")]
+    UnknownPartition,
+    /// No state was made, or it was deleted.
+    #[error("the share-partition has no state")]
+    NotInitialized,
+    /// The state was set anew meanwhile.
+    #[error("the state epoch is {current}, the request's is {found}")]
+    FencedStateEpoch {
+        /// The present one.
+        current: i32,
+        /// That of the request.
+        found: i32,
+    },
+    /// A newer leader has read the state.
+    #[error("the leader epoch is {current}, the request's is {found}")]
+    FencedLeaderEpoch {
+        /// The present one.
+        current: i32,
+        /// That of the request.
+        found: i32,
+    },
+    /// The group's name does not fit a record's key, or is empty.
+    #[error("the group's name is empty or longer than {GROUP_BYTES_MAX} bytes")]
+    GroupName,
+}
+
+/// See [`ShareRequest`].
+pub type ShareReply = Result<ShareAnswer, ShareStateError>;
+
+/// The share coordinator wants nothing done elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShareWork {}
+
+/// One share-partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entry {
+    snapshot_epoch: i32,
+    state_epoch: i32,
+    leader_epoch: i32,
+    start: i64,
+    delivery_complete_count: i32,
+    created_at: TimestampMs,
+    runs: KeptRuns,
+    /// Offsets that changed since the snapshot.
+    changed: Intervals<()>,
+    /// Updates since the snapshot.
+    updates: u32,
+}
+
+impl Entry {
+    fn new(state_epoch: i32, start: Option<Offset>, snapshot_epoch: i32, now: TimestampMs) -> Self {
+        Self {
+            snapshot_epoch,
+            state_epoch,
+            leader_epoch: 0,
+            start: start.map_or(NO_START, Offset::get),
+            delivery_complete_count: 0,
+            created_at: now,
+            runs: KeptRuns::default(),
+            changed: Intervals::default(),
+            updates: 0,
+        }
+    }
+
+    fn start(&self) -> Option<Offset> {
+        (self.start != NO_START).then_some(Offset(self.start))
+    }
+
+    fn kept(&self, with_batches: bool) -> KeptState {
+        KeptState {
+            state_epoch: self.state_epoch,
+            leader_epoch: self.leader_epoch,
+            start: self.start(),
+            delivery_complete_count: self.delivery_complete_count,
+            batches: if with_batches { batches_of(&self.runs) } else { Vec::new() },
+        }
+    }
+
+    fn apply(&mut self, batches: &[StateBatch]) {
+        apply_batches(&mut self.runs, batches);
+        for batch in batches {
+            self.changed.set(batch.first.get(), batch.last.get(), ());
+        }
+        self.runs.remove_below(self.start);
+        self.changed.remove_below(self.start);
+    }
+
+    fn snapshot(&self, key: &SharePartitionKey, now: TimestampMs) -> CoordinatorRecord {
+        let value = ShareSnapshotValue {
+            snapshot_epoch: self.snapshot_epoch,
+            state_epoch: self.state_epoch,
+            leader_epoch: self.leader_epoch,
+            start_offset: self.start,
+            delivery_complete_count: self.delivery_complete_count,
+            create_timestamp: self.created_at.0,
+            write_timestamp: now.0,
+            state_batches: batches_of(&self.runs).iter().map(record_of).collect(),
+        };
+        CoordinatorRecord { key: record_key(key, ShareStateKind::Snapshot), value: Some(value.encode()) }
+    }
+
+    fn update(&self, key: &SharePartitionKey) -> CoordinatorRecord {
+        let mut changed = KeptRuns::default();
+        for run in self.changed.iter() {
+            for run in self.runs.within(run.first, run.last) {
+                changed.set(run.first, run.last, *run.value);
+            }
+        }
+        let value = ShareUpdateValue {
+            snapshot_epoch: self.snapshot_epoch,
+            leader_epoch: self.leader_epoch,
+            start_offset: self.start,
+            delivery_complete_count: self.delivery_complete_count,
+            state_batches: batches_of(&changed).iter().map(record_of).collect(),
+        };
+        CoordinatorRecord { key: record_key(key, ShareStateKind::Update), value: Some(value.encode()) }
+    }
+}
+
+fn record_key(key: &SharePartitionKey, kind: ShareStateKind) -> bytes::Bytes {
+    let group_id = key.group.to_string();
+    ShareStateKey { kind, group_id, topic_id: key.topic.0, partition: key.partition }.encode()
+}
+
+fn record_of(batch: &StateBatch) -> ShareStateBatch {
+    ShareStateBatch {
+        first_offset: batch.first.get(),
+        last_offset: batch.last.get(),
+        delivery_state: batch.state.code(),
+        delivery_count: batch.delivery_count,
+    }
+}
+
+fn batch_of(record: &ShareStateBatch) -> Result<StateBatch, ReplayError> {
+    let state = DeliveryState::from_code(record.delivery_state)
+        .ok_or_else(|| ReplayError(format!("a record has the delivery state {}", record.delivery_state)))?;
+    if record.first_offset > record.last_offset || record.last_offset == i64::MAX {
+        let ShareStateBatch { first_offset, last_offset, .. } = record;
+        return Err(ReplayError(format!("a state batch has the offsets {first_offset} to {last_offset}")));
+    }
+    Ok(StateBatch {
+        first: Offset(record.first_offset),
+        last: Offset(record.last_offset),
+        state,
+        delivery_count: record.delivery_count,
+    })
+}
+
+/// See the module's documentation.
+#[derive(Clone, Debug, Default)]
+pub struct ShareCoordinator {
+    entries: BTreeMap<SharePartitionKey, Entry>,
+}
+
+impl ShareCoordinator {
+    /// One that knows nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many share-partitions it keeps the state of.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// True if it keeps none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    fn answer(
+        &mut self,
+        request: ShareRequest,
+        moment: &Moment<'_>,
+        records: &mut Vec<CoordinatorRecord>,
+    ) -> ShareReply {
+        match request {
+            ShareRequest::Initialize { key, state_epoch, start } => {
+                check_key(&key, moment)?;
+                if let Some(entry) = self.entries.get(&key) {
+                    return Ok(ShareAnswer::State(entry.kept(true)));
+                }
+                Ok(self.begin(key, Entry::new(state_epoch, start, 0, moment.now), moment, records))
+            }
+            ShareRequest::Reset { key, start } => {
+                check_key(&key, moment)?;
+                let before = self.entries.get(&key);
+                let (state, snapshot) =
+                    before.map_or((0, 0), |entry| (next(entry.state_epoch), next(entry.snapshot_epoch)));
+                Ok(self.begin(key, Entry::new(state, Some(start), snapshot, moment.now), moment, records))
+            }
+            ShareRequest::Read { key, leader_epoch } => {
+                let entry = self.entries.get_mut(&key).ok_or(ShareStateError::NotInitialized)?;
+                fence_leader(entry, leader_epoch)?;
+                entry.leader_epoch = leader_epoch;
+                Ok(ShareAnswer::State(entry.kept(true)))
+            }
+            ShareRequest::Write { key, state_epoch, leader_epoch, write } => {
+                let record = self.write(&key, (state_epoch, leader_epoch), &write, moment)?;
+                records.push(record);
+                Ok(ShareAnswer::Done)
+            }
+            ShareRequest::Delete { key } => {
+                self.forget(|other| *other == key, records);
+                Ok(ShareAnswer::Done)
+            }
+            ShareRequest::Summary { key } => {
+                let entry = self.entries.get(&key).ok_or(ShareStateError::NotInitialized)?;
+                Ok(ShareAnswer::State(entry.kept(false)))
+            }
+            ShareRequest::List { group } => {
+                let of_group = self.entries.keys().filter(|key| key.group == group);
+                Ok(ShareAnswer::Partitions(of_group.cloned().collect()))
+            }
+            ShareRequest::GroupDeleted { group } => {
+                self.forget(|key| key.group == group, records);
+                Ok(ShareAnswer::Done)
+            }
+        }
+    }
+
+    fn begin(
+        &mut self,
+        key: SharePartitionKey,
+        entry: Entry,
+        moment: &Moment<'_>,
+        records: &mut Vec<CoordinatorRecord>,
+    ) -> ShareAnswer {
+        records.push(entry.snapshot(&key, moment.now));
+        let kept = entry.kept(true);
+        self.entries.insert(key, entry);
+        ShareAnswer::State(kept)
+    }
+
+    fn write(
+        &mut self,
+        key: &SharePartitionKey,
+        (state_epoch, leader_epoch): (i32, i32),
+        write: &StateWrite,
+        moment: &Moment<'_>,
+    ) -> Result<CoordinatorRecord, ShareStateError> {
+        let entry = self.entries.get_mut(key).ok_or(ShareStateError::NotInitialized)?;
+        if state_epoch != entry.state_epoch {
+            let current = entry.state_epoch;
+            return Err(ShareStateError::FencedStateEpoch { current, found: state_epoch });
+        }
+        fence_leader(entry, leader_epoch)?;
+        entry.leader_epoch = leader_epoch;
+        entry.start = entry.start.max(write.start.get());
+        entry.delivery_complete_count = write.delivery_complete_count;
+        entry.apply(&write.batches);
+        let updates_max = moment.image.broker().share_coordinator_snapshot_update_records_per_snapshot;
+        if entry.updates >= updates_max {
+            entry.snapshot_epoch = next(entry.snapshot_epoch);
+            entry.updates = 0;
+            entry.changed = Intervals::default();
+            return Ok(entry.snapshot(key, moment.now));
+        }
+        entry.updates += 1;
+        Ok(entry.update(key))
+    }
+
+    fn forget(&mut self, which: impl Fn(&SharePartitionKey) -> bool, records: &mut Vec<CoordinatorRecord>) {
+        self.entries.retain(|key, _| {
+            let gone = which(key);
+            if gone {
+                let tombstone = |kind| CoordinatorRecord { key: record_key(key, kind), value: None };
+                // The snapshot goes last: an update alone says nothing.
+                records.extend([ShareStateKind::Update, ShareStateKind::Snapshot].map(tombstone));
+            }
+            !gone
+        });
+    }
+
+    fn replay_snapshot(&mut self, key: SharePartitionKey, value: &[u8]) -> Result<(), ReplayError> {
+        let value = ShareSnapshotValue::decode(value).map_err(|error| ReplayError(error.to_string()))?;
+        let batches: Vec<StateBatch> = value.state_batches.iter().map(batch_of).collect::<Result<_, _>>()?;
+        let mut entry = Entry {
+            snapshot_epoch: value.snapshot_epoch,
+            state_epoch: value.state_epoch,
+            leader_epoch: value.leader_epoch,
+            start: value.start_offset.max(NO_START),
+            delivery_complete_count: value.delivery_complete_count,
+            created_at: TimestampMs(value.create_timestamp),
+            runs: KeptRuns::default(),
+            changed: Intervals::default(),
+            updates: 0,
+        };
+        entry.apply(&batches);
+        entry.changed = Intervals::default();
+        self.entries.insert(key, entry);
+        Ok(())
+    }
+
+    fn replay_update(&mut self, key: &SharePartitionKey, value: &[u8]) -> Result<(), ReplayError> {
+        let value = ShareUpdateValue::decode(value).map_err(|error| ReplayError(error.to_string()))?;
+        let batches: Vec<StateBatch> = value.state_batches.iter().map(batch_of).collect::<Result<_, _>>()?;
+        let Some(entry) = self.entries.get_mut(key) else { return Ok(()) };
+        if entry.snapshot_epoch != value.snapshot_epoch {
+            return Ok(());
+        }
+        entry.leader_epoch = entry.leader_epoch.max(value.leader_epoch);
+        entry.start = entry.start.max(value.start_offset);
+        if value.delivery_complete_count != DELIVERY_COMPLETE_COUNT_UNKNOWN {
+            entry.delivery_complete_count = value.delivery_complete_count;
+        }
+        entry.apply(&batches);
+        entry.updates = entry.updates.saturating_add(1);
+        Ok(())
+    }
+}
+
+/// Epochs begin again at 0 after the largest.
+fn next(epoch: i32) -> i32 {
+    epoch.checked_add(1).unwrap_or(0)
+}
+
+fn check_key(key: &SharePartitionKey, moment: &Moment<'_>) -> Result<(), ShareStateError> {
+    if key.group.is_empty() || key.group.len() > GROUP_BYTES_MAX {
+        return Err(ShareStateError::GroupName);
+    }
+    let topic = moment.image.topic_by_id(key.topic).ok_or(ShareStateError::UnknownPartition)?;
+    if topic.has_partition(PartitionId(key.partition)) {
+        Ok(())
+    } else {
+        Err(ShareStateError::UnknownPartition)
+    }
+}
+
+fn fence_leader(entry: &Entry, leader_epoch: i32) -> Result<(), ShareStateError> {
+    if leader_epoch < entry.leader_epoch {
+        return Err(ShareStateError::FencedLeaderEpoch { current: entry.leader_epoch, found: leader_epoch });
+    }
+    Ok(())
+}
+
+/// Only deletions have more than one record. Those of one share-partition stay together; all of them may be more than a
+/// batch holds.
+fn append_pairs(effects: &mut Effects<ShareCoordinator>, records: &[CoordinatorRecord]) {
+    for pair in records.chunks(2) {
+        effects.append(pair.to_vec());
+    }
+}
+
+impl Coordinator for ShareCoordinator {
+    type Event = ShareEvent;
+    type Reply = ShareReply;
+    type Work = ShareWork;
+
+    fn replay(&mut self, entry: Replayed<'_>) -> Result<(), ReplayError> {
+        // Nobody writes to this log in a transaction.
+        let Replayed::Record { key, value, .. } = entry else { return Ok(()) };
+        let key = ShareStateKey::decode(key).map_err(|error| ReplayError(error.to_string()))?;
+        let kind = key.kind;
+        let key = SharePartitionKey {
+            group: key.group_id.into(),
+            topic: TopicId(key.topic_id),
+            partition: key.partition,
+        };
+        match (kind, value) {
+            (ShareStateKind::Snapshot, Some(value)) => self.replay_snapshot(key, value),
+            (ShareStateKind::Update, Some(value)) => self.replay_update(&key, value),
+            (ShareStateKind::Snapshot, None) => {
+                self.entries.remove(&key);
+                Ok(())
+            }
+            (ShareStateKind::Update, None) => Ok(()),
+        }
+    }
+
+    /// Forgets what belongs to topics that were deleted while nobody told.
+    fn loaded(&mut self, moment: &Moment<'_>) -> Effects<Self> {
+        self.metadata_changed(moment)
+    }
+
+    fn metadata_changed(&mut self, moment: &Moment<'_>) -> Effects<Self> {
+        let mut records = Vec::new();
+        self.forget(|key| moment.image.topic_by_id(key.topic).is_none(), &mut records);
+        let mut effects = Effects::default();
+        append_pairs(&mut effects, &records);
+        effects
+    }
+
+    fn step(&mut self, event: Self::Event, moment: &Moment<'_>) -> Effects<Self> {
+        let mut records = Vec::new();
+        let reply = self.answer(event.request, moment, &mut records);
+        let mut effects = Effects::reply(event.token, reply);
+        append_pairs(&mut effects, &records);
+        effects
+    }
+
+    fn deadline(&self) -> Option<TimestampMs> {
+        None
+    }
+
+    fn tick(&mut self, _moment: &Moment<'_>) -> Effects<Self> {
+        Effects::default()
+    }
+}

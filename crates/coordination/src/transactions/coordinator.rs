@@ -1,0 +1,126 @@
+//! The coordinator's tables, and how a change of a transaction is written. What changes them is in `step` and in a file
+//! for each request.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tailrace_types::TimestampMs;
+
+use super::event::{TransactionError, TransactionReply, TransactionWork, WriteMarkers};
+use super::limits::TRANSACTIONAL_ID_BYTES_MAX;
+use super::state::TransactionState;
+use super::timers::Timers;
+use super::transaction::Transaction;
+use super::waiting::Waiting;
+use crate::coordinator::{Effects, Token};
+
+/// The transactions of one partition of `__transaction_state`.
+#[derive(Debug, Default)]
+pub struct TransactionCoordinator {
+    pub(super) transactions: BTreeMap<Arc<str>, Transaction>,
+    /// Open transactions by the time at which they are aborted.
+    pub(super) open: BTreeSet<(TimestampMs, Arc<str>)>,
+    /// Idle transactional ids by their last use.
+    pub(super) idle: BTreeSet<(TimestampMs, Arc<str>)>,
+    /// Requests that wait until markers are written.
+    pub(super) waiting: Vec<Waiting>,
+    pub(super) timers: Timers,
+}
+
+/// What became of an event, as far as its sender is concerned.
+pub(super) type Outcome = Result<TransactionReply, TransactionError>;
+
+impl TransactionCoordinator {
+    /// A coordinator of an empty log.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// True if a transaction is prepared that needs exactly these markers.
+    pub fn needs(&self, markers: &WriteMarkers) -> bool {
+        let id = &markers.transactional_id;
+        self.get(id).and_then(|transaction| needed_markers(id, transaction)).as_ref() == Some(markers)
+    }
+
+    pub(super) fn get(&self, transactional_id: &str) -> Option<&Transaction> {
+        self.transactions.get(transactional_id)
+    }
+
+    /// Takes over a transaction's new state, without writing it.
+    pub(super) fn put(&mut self, transactional_id: Arc<str>, transaction: Transaction) {
+        self.remove(&transactional_id);
+        if let Some(deadline) = transaction.times_out_at() {
+            self.open.insert((deadline, Arc::clone(&transactional_id)));
+        }
+        if transaction.state.is_idle() {
+            self.idle.insert((transaction.updated, Arc::clone(&transactional_id)));
+        }
+        self.transactions.insert(transactional_id, transaction);
+    }
+
+    /// Forgets a transactional id, without writing it.
+    pub(super) fn remove(&mut self, transactional_id: &Arc<str>) {
+        let Some(old) = self.transactions.remove(transactional_id) else { return };
+        if let Some(deadline) = old.times_out_at() {
+            self.open.remove(&(deadline, Arc::clone(transactional_id)));
+        }
+        if old.state.is_idle() {
+            self.idle.remove(&(old.updated, Arc::clone(transactional_id)));
+        }
+    }
+
+    /// Takes over a transaction's new state and writes it. Prepared ones ask for their markers; one that has no
+    /// partitions needs none and is complete at once.
+    pub(super) fn change(
+        &mut self,
+        transactional_id: &str,
+        transaction: Transaction,
+        now: TimestampMs,
+        effects: &mut Effects<Self>,
+    ) {
+        let transaction = if transaction.state.is_prepared() && transaction.partitions.is_empty() {
+            transaction.complete(now)
+        } else {
+            transaction
+        };
+        effects.append(vec![transaction.record(transactional_id)]);
+        effects.work.extend(markers(transactional_id, &transaction));
+        let key = match self.transactions.get_key_value(transactional_id) {
+            Some((key, _)) => Arc::clone(key),
+            None => Arc::from(transactional_id),
+        };
+        self.put(key, transaction);
+    }
+}
+
+/// The markers that a prepared transaction needs.
+pub(super) fn needed_markers(transactional_id: &str, transaction: &Transaction) -> Option<WriteMarkers> {
+    transaction.state.is_prepared().then(|| WriteMarkers {
+        transactional_id: transactional_id.to_owned(),
+        producer: transaction.producer,
+        committed: transaction.state == TransactionState::PrepareCommit,
+        protocol: transaction.protocol,
+        partitions: transaction.partitions.clone(),
+        prepared_at: transaction.updated,
+    })
+}
+
+/// The same as work to be done.
+pub(super) fn markers(transactional_id: &str, transaction: &Transaction) -> Option<TransactionWork> {
+    needed_markers(transactional_id, transaction).map(TransactionWork::WriteMarkers)
+}
+
+/// Adds an answer.
+pub(super) fn answer(effects: &mut Effects<TransactionCoordinator>, token: Token, outcome: Outcome) {
+    let reply = outcome.unwrap_or_else(TransactionReply::Refused);
+    effects.replies.push((token, reply));
+}
+
+/// A transactional id of a legal length.
+pub(super) fn legal_id(transactional_id: &str) -> Result<(), TransactionError> {
+    let bytes = transactional_id.len();
+    if (1..=TRANSACTIONAL_ID_BYTES_MAX).contains(&bytes) {
+        return Ok(());
+    }
+    Err(TransactionError::TransactionalId { bytes, max: TRANSACTIONAL_ID_BYTES_MAX })
+}

@@ -1,0 +1,30 @@
+//! A request that waits.
+
+use tailrace_types::TimestampMs;
+
+use super::event::TransactionEvent;
+use super::timers::Timers;
+use crate::coordinator::Token;
+
+/// One request that waits.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) token: Token,
+    pub(super) transactional_id: String,
+    pub(super) event: TransactionEvent,
+    /// When it is sent away.
+    pub(super) until: TimestampMs,
+}
+
+impl Waiting {
+    pub(super) fn new(
+        token: Token,
+        transactional_id: String,
+        event: TransactionEvent,
+        timers: &Timers,
+        now: TimestampMs,
+    ) -> Self {
+        let until = TimestampMs(now.0.saturating_add(timers.wait_ms));
+        Self { token, transactional_id, event, until }
+    }
+}

@@ -1,0 +1,24 @@
+//! What a decision comes to, and what several of them look up.
+
+use tailrace_types::PartitionId;
+
+use super::error::ControlError;
+use crate::image::{MetadataImage, PartitionImage, TopicImage};
+use crate::record::MetadataRecord;
+
+/// The records that a command leads to, or why it is refused.
+pub(super) type Records = Result<Vec<MetadataRecord>, ControlError>;
+
+/// The topic of this name.
+pub(super) fn existing<'a>(image: &'a MetadataImage, name: &str) -> Result<&'a TopicImage, ControlError> {
+    match image.topic(name) {
+        Some(topic) => Ok(topic),
+        None => Err(ControlError::UnknownTopic { name: name.to_owned() }),
+    }
+}
+
+/// A partition of a topic.
+pub(super) fn partition(topic: &TopicImage, number: PartitionId) -> Result<&PartitionImage, ControlError> {
+    let unknown = || ControlError::UnknownPartition { topic: topic.name.to_string(), partition: number };
+    topic.partition(number).ok_or_else(unknown)
+}

@@ -1,0 +1,442 @@
+//! Why the controller refuses a command. Each variant names the Kafka error it stands for.
+
+use serde::{Deserialize, Serialize};
+use tailrace_config::ConfigError;
+use tailrace_types::{NodeId, PartitionId, ReplicaId, TopicId, TopicName, TopicNameError};
+
+use crate::features::FeatureError;
+
+/// Why a command is refused. Nothing has changed then.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ControlError {
+    /// `INVALID_TOPIC_EXCEPTION`.
+    #[error("Topic name is invalid: {0}")]
+    InvalidTopicName(#[from] TopicNameError),
+    /// `INVALID_TOPIC_EXCEPTION`.
+    #[error(
+        "Topic '{name}' collides with existing topic: {existing}; names must differ in more than '.' and '_'"
+    )]
+    TopicCollision {
+        /// The name that was asked for.
+        name: TopicName,
+        /// The topic in its way.
+        existing: TopicName,
+    },
+    /// `TOPIC_ALREADY_EXISTS`.
+    #[error("Topic '{name}' already exists.")]
+    TopicExists {
+        /// Its name.
+        name: TopicName,
+    },
+    /// `INVALID_REQUEST`: the id that the caller drew is zero or taken; draw another.
+    #[error("The topic id {id} is zero or in use.")]
+    TopicIdInUse {
+        /// The id.
+        id: TopicId,
+    },
+    /// `TOPIC_AUTHORIZATION_FAILED`: a client may not create, delete or extend an internal topic.
+    #[error("Topic '{name}' is internal: clients may neither create, delete nor extend it.")]
+    ReservedTopic {
+        /// Its name.
+        name: TopicName,
+    },
+    /// `UNKNOWN_TOPIC_OR_PARTITION`.
+    #[error("The topic '{name}' does not exist.")]
+    UnknownTopic {
+        /// The name that was asked for.
+        name: String,
+    },
+    /// `UNKNOWN_TOPIC_ID`.
+    #[error("There is no topic with the id {id}.")]
+    UnknownTopicId {
+        /// The id that was asked for.
+        id: TopicId,
+    },
+    /// `TOPIC_DELETION_DISABLED`.
+    #[error("Topic deletion is disabled: delete.topic.enable is false.")]
+    DeletionDisabled,
+    /// `INVALID_PARTITIONS`.
+    #[error(
+        "Number of partitions was set to an invalid non-positive value: {found}; give a number from 1, or -1 for the default."
+    )]
+    InvalidPartitions {
+        /// What was asked for.
+        found: i32,
+    },
+    /// `INVALID_PARTITIONS`.
+    #[error("Topic already has {current} partition(s).")]
+    AlreadyHasPartitions {
+        /// Its partitions.
+        current: i32,
+    },
+    /// `INVALID_PARTITIONS`.
+    #[error("The topic {name} currently has {current} partition(s); {found} would not be an increase.")]
+    NotAnIncrease {
+        /// The topic.
+        name: TopicName,
+        /// Its partitions now.
+        current: i32,
+        /// What was asked for.
+        found: i32,
+    },
+    /// `POLICY_VIOLATION`.
+    #[error("{found} partitions are more than {key} allows: {max}; ask for fewer or raise {key}.")]
+    TooManyPartitions {
+        /// The setting that limits.
+        key: &'static str,
+        /// How many there would be.
+        found: u64,
+        /// Its value.
+        max: u64,
+    },
+    /// `INVALID_REPLICATION_FACTOR`.
+    #[error("Replication factor must be larger than 0, or -1 to use the default value; found {found}.")]
+    InvalidReplicationFactor {
+        /// What was asked for.
+        found: i16,
+    },
+    /// `INVALID_REPLICATION_FACTOR`.
+    #[error(
+        "Unable to replicate the partition {found} time(s): The target replication factor of {found} cannot be reached because only {nodes} broker(s) are registered."
+    )]
+    TooFewNodes {
+        /// What was asked for.
+        found: i16,
+        /// How many nodes there are.
+        nodes: i16,
+    },
+    /// `INVALID_CONFIG`.
+    #[error("{0}")]
+    Config(#[from] ConfigError),
+    /// `INVALID_CONFIG`: a NATS subject would belong to two topics, or to one of them twice.
+    #[error(
+        "tailrace.subjects: '{pattern}' of topic '{topic}' overlaps '{other_pattern}' of topic '{other}'; a subject can be captured only once"
+    )]
+    SubjectsOverlap {
+        /// The topic that is to be created or changed.
+        topic: TopicName,
+        /// Its pattern.
+        pattern: String,
+        /// The topic in its way, or itself.
+        other: TopicName,
+        /// That topic's pattern.
+        other_pattern: String,
+    },
+    /// `INVALID_CONFIG`.
+    #[error("tailrace.subjects: topic '{name}' is internal and cannot capture NATS subjects")]
+    InternalTopicCaptures {
+        /// Its name.
+        name: TopicName,
+    },
+    /// `INVALID_CONFIG`: a change of the broker's settings would break a topic.
+    #[error("topic '{topic}': {error}")]
+    TopicWouldBreak {
+        /// The topic.
+        topic: TopicName,
+        /// What would be wrong with it.
+        error: ConfigError,
+    },
+    /// `INVALID_CONFIG`: a new topic's override is null.
+    #[error("Null value not supported for topic configs: {key}")]
+    NullAtCreation {
+        /// The key.
+        key: String,
+    },
+    /// `INVALID_REQUEST`: a setting is to become null; deleting it is what brings the default back.
+    #[error("Null value not supported for : {key}")]
+    NullConfig {
+        /// The key.
+        key: String,
+    },
+    /// `INVALID_CONFIG`.
+    #[error("Can't {action} to key {key} because its type is not LIST.")]
+    NotAList {
+        /// The key.
+        key: String,
+        /// `APPEND` or `SUBTRACT`.
+        action: &'static str,
+    },
+    /// `INVALID_REQUEST`.
+    #[error("Error due to duplicate config keys: {key}")]
+    DuplicateConfig {
+        /// The key.
+        key: String,
+    },
+    /// `INVALID_REQUEST`.
+    #[error("Cannot update these configs dynamically: {key}; set it at the start and restart.")]
+    ReadOnlyConfig {
+        /// The key.
+        key: String,
+    },
+    /// `INVALID_REQUEST`.
+    #[error("Unexpected broker id, expected {existing}, but received {node}")]
+    UnknownNode {
+        /// The number that was asked for.
+        node: NodeId,
+        /// The node that there is.
+        existing: NodeId,
+    },
+    /// `INVALID_REQUEST`: settings of a group without an id.
+    #[error("Default group resources are not allowed.")]
+    NoGroupId,
+    /// `INVALID_REQUEST`: a group's id is too long to have settings.
+    #[error("Settings can be kept for groups whose id has at most {max} bytes; this one has {found}.")]
+    GroupIdTooLong {
+        /// Its length.
+        found: usize,
+        /// What is allowed.
+        max: usize,
+    },
+    /// `POLICY_VIOLATION`: too many groups have settings of their own.
+    #[error("{max} groups have settings of their own already; delete those of others first.")]
+    TooManyGroups {
+        /// How many may.
+        max: usize,
+    },
+    /// `INVALID_UPDATE_VERSION`, or `INVALID_REQUEST` for a feature that comes twice.
+    #[error(transparent)]
+    Feature(#[from] FeatureError),
+    /// `UNKNOWN_SERVER_ERROR`: 2^63 producer ids have been handed out.
+    #[error("All producer ids have been handed out.")]
+    ProducerIdsExhausted,
+    /// `INVALID_REQUEST`: the node is alone, so there is no cluster that could be changed.
+    #[error("This node is alone: it belongs to no cluster.")]
+    NotFounded,
+    /// `INVALID_REQUEST`: the node belongs to a cluster already.
+    #[error("The cluster {cluster_id} was founded by node {founder} already.")]
+    AlreadyFounded {
+        /// The cluster's name.
+        cluster_id: String,
+        /// Who founded it.
+        founder: NodeId,
+    },
+    /// `INVALID_REQUEST`: a cluster's name that is empty, too long or has other characters than letters, digits, `-` and `_`.
+    #[error("A cluster's name has 1 to {max} letters, digits, - and _.")]
+    InvalidClusterId {
+        /// How many characters it may have.
+        max: usize,
+    },
+    /// `INVALID_REGISTRATION`: something that a node says of itself cannot be.
+    #[error("Node {node} cannot be registered: {reason}.")]
+    InvalidRegistration {
+        /// The node.
+        node: NodeId,
+        /// What is wrong.
+        reason: &'static str,
+    },
+    /// `DUPLICATE_BROKER_REGISTRATION`: another node with this number is at work.
+    #[error(
+        "The node id {node} is in use by a node with another data folder; give this node another id, or stop the other one and wait until it is fenced."
+    )]
+    NodeIdInUse {
+        /// The number.
+        node: NodeId,
+    },
+    /// `POLICY_VIOLATION`.
+    #[error("The cluster has {max} nodes, as many as tailrace.cluster.nodes.max allows.")]
+    TooManyNodes {
+        /// How many there may be.
+        max: u32,
+    },
+    /// `UNSUPPORTED_VERSION`: a node does not speak as the cluster does.
+    #[error(
+        "Node {node} speaks the levels {min} to {max} of the protocol between nodes, the cluster is at {level}; start a build that speaks it."
+    )]
+    ClusterLevel {
+        /// The node.
+        node: NodeId,
+        /// Its lowest level.
+        min: u16,
+        /// Its highest level.
+        max: u16,
+        /// What is in force.
+        level: u16,
+    },
+    /// `UNKNOWN_SERVER_ERROR`: 2^32 registrations have happened.
+    #[error("No more nodes can be registered in this cluster.")]
+    RegistrationsExhausted,
+    /// `BROKER_ID_NOT_REGISTERED`: the node was a member, and is none any more.
+    #[error(
+        "Node {node} with this data folder (replica {replica}) was taken out of the cluster; remove the folder to let the node join anew."
+    )]
+    TakenOut {
+        /// The node.
+        node: NodeId,
+        /// What its folder holds of the metadata log.
+        replica: ReplicaId,
+    },
+    /// `BROKER_ID_NOT_REGISTERED`.
+    #[error("Broker ID {node} is not currently registered.")]
+    NotRegistered {
+        /// The number.
+        node: NodeId,
+    },
+    /// `INVALID_REQUEST`: a node that is at work cannot be removed.
+    #[error("Node {node} is at work; stop it first and wait until it is fenced.")]
+    NotFenced {
+        /// The node.
+        node: NodeId,
+    },
+    /// `INVALID_REQUEST`: a node with replicas cannot be removed.
+    #[error("Node {node} holds replicas of {partitions} partition(s); move them to other nodes first.")]
+    HoldsReplicas {
+        /// The node.
+        node: NodeId,
+        /// Of how many partitions.
+        partitions: usize,
+    },
+    /// `INVALID_REPLICA_ASSIGNMENT`.
+    #[error("{reason}")]
+    InvalidAssignment {
+        /// What is wrong.
+        reason: String,
+    },
+    /// `UNKNOWN_TOPIC_OR_PARTITION`.
+    #[error("Unable to find partition {topic}:{partition}.")]
+    UnknownPartition {
+        /// The topic.
+        topic: String,
+        /// The number that was asked for.
+        partition: PartitionId,
+    },
+    /// `NO_REASSIGNMENT_IN_PROGRESS`.
+    #[error("No reassignment of this partition is in progress.")]
+    NoReassignment,
+    /// `INVALID_REQUEST`: the members that a leader reports are not those that are wanted by now.
+    #[error("Other replicas of the partition are wanted by now.")]
+    OtherReplicasWanted,
+    /// Another node refused the command.
+    #[error("{message}")]
+    Remote {
+        /// Of which kind the refusal is.
+        kind: ControlErrorKind,
+        /// The words.
+        message: String,
+    },
+}
+
+/// What kind of refusal it is: what programs decide by. Each stands for one error of Kafka's protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ControlErrorKind {
+    /// `INVALID_TOPIC_EXCEPTION`.
+    InvalidTopic,
+    /// `TOPIC_ALREADY_EXISTS`.
+    TopicExists,
+    /// `TOPIC_AUTHORIZATION_FAILED`.
+    TopicReserved,
+    /// `UNKNOWN_TOPIC_OR_PARTITION`.
+    UnknownTopicOrPartition,
+    /// `UNKNOWN_TOPIC_ID`.
+    UnknownTopicId,
+    /// `TOPIC_DELETION_DISABLED`.
+    DeletionDisabled,
+    /// `INVALID_PARTITIONS`.
+    InvalidPartitions,
+    /// `POLICY_VIOLATION`.
+    Policy,
+    /// `INVALID_REPLICATION_FACTOR`.
+    InvalidReplicationFactor,
+    /// `INVALID_REPLICA_ASSIGNMENT`.
+    InvalidAssignment,
+    /// `NO_REASSIGNMENT_IN_PROGRESS`.
+    NoReassignment,
+    /// `INVALID_CONFIG`.
+    InvalidConfig,
+    /// `INVALID_REQUEST`.
+    InvalidRequest,
+    /// `INVALID_UPDATE_VERSION`.
+    InvalidUpdateVersion,
+    /// `INVALID_REGISTRATION`.
+    InvalidRegistration,
+    /// `DUPLICATE_BROKER_REGISTRATION`.
+    NodeIdInUse,
+    /// `UNSUPPORTED_VERSION`.
+    UnsupportedLevel,
+    /// `BROKER_ID_NOT_REGISTERED`.
+    NotRegistered,
+    /// `UNKNOWN_SERVER_ERROR`; also what a newer node says and this build does not know.
+    #[serde(other)]
+    Unknown,
+}
+
+/// A refusal as it travels to the node that passed the command on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoteControlError {
+    /// Of which kind it is.
+    pub kind: ControlErrorKind,
+    /// The words.
+    pub message: String,
+}
+
+impl From<&ControlError> for RemoteControlError {
+    fn from(error: &ControlError) -> Self {
+        Self { kind: error.kind(), message: error.to_string() }
+    }
+}
+
+impl From<RemoteControlError> for ControlError {
+    fn from(RemoteControlError { kind, message }: RemoteControlError) -> Self {
+        Self::Remote { kind, message }
+    }
+}
+
+impl ControlError {
+    /// Of which kind it is. The same on the node that refused and on the one that passed the command on.
+    pub fn kind(&self) -> ControlErrorKind {
+        use ControlErrorKind as Kind;
+        match self {
+            Self::InvalidTopicName(_) | Self::TopicCollision { .. } => Kind::InvalidTopic,
+            Self::TopicExists { .. } => Kind::TopicExists,
+            Self::ReservedTopic { .. } => Kind::TopicReserved,
+            Self::UnknownTopic { .. } | Self::UnknownPartition { .. } => Kind::UnknownTopicOrPartition,
+            Self::UnknownTopicId { .. } => Kind::UnknownTopicId,
+            Self::DeletionDisabled => Kind::DeletionDisabled,
+            Self::InvalidPartitions { .. }
+            | Self::AlreadyHasPartitions { .. }
+            | Self::NotAnIncrease { .. } => Kind::InvalidPartitions,
+            Self::TooManyPartitions { .. } | Self::TooManyGroups { .. } | Self::TooManyNodes { .. } => {
+                Kind::Policy
+            }
+            Self::InvalidReplicationFactor { .. } | Self::TooFewNodes { .. } => {
+                Kind::InvalidReplicationFactor
+            }
+            Self::Config(_)
+            | Self::SubjectsOverlap { .. }
+            | Self::InternalTopicCaptures { .. }
+            | Self::TopicWouldBreak { .. }
+            | Self::NullAtCreation { .. }
+            | Self::NotAList { .. } => Kind::InvalidConfig,
+            Self::Feature(FeatureError::Repeated { .. }) => Kind::InvalidRequest,
+            Self::Feature(
+                FeatureError::Unknown { .. }
+                | FeatureError::OutOfRange { .. }
+                | FeatureError::IsDowngrade { .. }
+                | FeatureError::IsUpgrade { .. }
+                | FeatureError::Unsafe { .. }
+                | FeatureError::Fixed { .. },
+            ) => Kind::InvalidUpdateVersion,
+            Self::NoGroupId
+            | Self::GroupIdTooLong { .. }
+            | Self::TopicIdInUse { .. }
+            | Self::NullConfig { .. }
+            | Self::DuplicateConfig { .. }
+            | Self::ReadOnlyConfig { .. }
+            | Self::UnknownNode { .. }
+            | Self::NotFounded
+            | Self::AlreadyFounded { .. }
+            | Self::InvalidClusterId { .. }
+            | Self::NotFenced { .. }
+            | Self::HoldsReplicas { .. }
+            | Self::OtherReplicasWanted => Kind::InvalidRequest,
+            Self::InvalidAssignment { .. } => Kind::InvalidAssignment,
+            Self::NoReassignment => Kind::NoReassignment,
+            Self::InvalidRegistration { .. } => Kind::InvalidRegistration,
+            Self::NodeIdInUse { .. } => Kind::NodeIdInUse,
+            Self::ClusterLevel { .. } => Kind::UnsupportedLevel,
+            Self::TakenOut { .. } | Self::NotRegistered { .. } => Kind::NotRegistered,
+            Self::ProducerIdsExhausted | Self::RegistrationsExhausted => Kind::Unknown,
+            Self::Remote { kind, .. } => *kind,
+        }
+    }
+}

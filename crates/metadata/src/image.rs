@@ -1,0 +1,431 @@
+//! What holds at one moment: topics, settings, producer ids. Immutable once published.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tailrace_config::{
+    BrokerConfig, ConfigError, DescribedConfig, GroupConfig, TopicConfig, describe_broker, describe_cluster,
+    describe_group, describe_topic,
+};
+use tailrace_types::{
+    NodeId, PartitionId, ProducerId, ReplicaId, TimestampMs, TopicId, TopicName, TopicPartition,
+};
+
+use crate::features::FeatureLevels;
+use crate::record::{MetadataRecord, NodeRegistration};
+
+/// Topic that holds the metadata log. Never listed, never open to clients.
+pub const METADATA_TOPIC: &str = "__cluster_metadata";
+/// Topic that holds committed group offsets.
+pub const CONSUMER_OFFSETS_TOPIC: &str = "__consumer_offsets";
+/// Topic that holds the state of transactions.
+pub const TRANSACTION_STATE_TOPIC: &str = "__transaction_state";
+
+/// Topic that holds the positions of share groups.
+pub const SHARE_GROUP_STATE_TOPIC: &str = "__share_group_state";
+
+/// True for the topics that belong to the broker.
+pub fn is_internal_topic(name: &str) -> bool {
+    matches!(
+        name,
+        METADATA_TOPIC | CONSUMER_OFFSETS_TOPIC | TRANSACTION_STATE_TOPIC | SHARE_GROUP_STATE_TOPIC
+    )
+}
+
+/// Where one partition lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartitionImage {
+    /// The replicas that it is to have, the preferred leader first.
+    pub replicas: Vec<ReplicaId>,
+    /// The replicas that it was made with. A replica that is opened for the first time begins with these as its members.
+    pub founders: Vec<ReplicaId>,
+    /// Those that came with the reassignment that is under way, be they wanted still or in `removing` already, in order of their ids. See
+    /// [`PartitionImage::incoming`].
+    pub adding: Vec<ReplicaId>,
+    /// Those beside `replicas` that may be members still. They keep their folder until the reassignment is finished.
+    pub removing: Vec<ReplicaId>,
+    /// Those of `removing` whose disk was lost. They never come back.
+    pub lost: Vec<ReplicaId>,
+    /// Above the incarnations of all replicas that it has had.
+    pub next_incarnation: u32,
+}
+
+impl PartitionImage {
+    pub(crate) fn new(founders: Vec<ReplicaId>) -> Self {
+        let next_incarnation = above(&founders);
+        let (adding, removing, lost) = (Vec::new(), Vec::new(), Vec::new());
+        Self { replicas: founders.clone(), founders, adding, removing, lost, next_incarnation }
+    }
+
+    /// The replica whose folder `node` has, be it wanted or on its way out.
+    pub fn present_on(&self, node: NodeId) -> Option<ReplicaId> {
+        let here = self.present().filter(|replica| replica.node() == node && !self.lost.contains(replica));
+        here.max_by_key(|replica| replica.incarnation())
+    }
+
+    /// The replicas that are wanted and may not be members yet.
+    pub fn incoming(&self) -> impl Iterator<Item = ReplicaId> + '_ {
+        self.adding.iter().copied().filter(|replica| self.replicas.contains(replica))
+    }
+
+    /// All replicas that may be members: those wanted, then those on their way out.
+    pub fn present(&self) -> impl Iterator<Item = ReplicaId> + '_ {
+        self.replicas.iter().chain(&self.removing).copied()
+    }
+
+    /// True while its members are not those that it is to have.
+    pub fn is_reassigned(&self) -> bool {
+        !self.adding.is_empty() || !self.removing.is_empty()
+    }
+
+    fn is_as_founded(&self) -> bool {
+        self.replicas == self.founders
+            && !self.is_reassigned()
+            && self.next_incarnation == above(&self.founders)
+    }
+}
+
+/// The first incarnation that none of these replicas has.
+fn above(replicas: &[ReplicaId]) -> u32 {
+    replicas.iter().map(|replica| replica.incarnation()).max().unwrap_or(0).saturating_add(1)
+}
+
+/// One node of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeImage {
+    /// What it said of itself.
+    pub registration: NodeRegistration,
+    /// True while it is taken for gone.
+    pub fenced: bool,
+}
+
+/// Which cluster this is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ClusterImage {
+    pub(crate) founder: NodeId,
+    pub(crate) cluster_id: String,
+    /// Registrations so far.
+    pub(crate) epoch: i64,
+}
+
+/// One topic.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TopicImage {
+    /// Its name.
+    pub name: TopicName,
+    /// Its id.
+    pub id: TopicId,
+    /// Number of partitions, from 1.
+    pub partitions: i32,
+    /// Number of replicas with which each partition was created, from 1. [`TopicImage::partition`] says what holds now.
+    pub replication_factor: i16,
+    /// When it was created.
+    pub created_at: TimestampMs,
+    /// What was set for this topic, in canonical text.
+    pub overrides: BTreeMap<String, String>,
+    /// What holds for this topic.
+    pub config: Arc<TopicConfig>,
+    /// Where its partitions lie: as many as `partitions`.
+    pub(crate) assignment: Arc<Vec<PartitionImage>>,
+}
+
+impl TopicImage {
+    /// True if it belongs to the broker.
+    pub fn is_internal(&self) -> bool {
+        is_internal_topic(self.name.as_str())
+    }
+
+    /// True if it has this partition.
+    pub fn has_partition(&self, partition: PartitionId) -> bool {
+        (0..self.partitions).contains(&partition.0)
+    }
+
+    /// Where a partition lies; `None` if there is none of that number.
+    pub fn partition(&self, partition: PartitionId) -> Option<&PartitionImage> {
+        self.assignment.get(usize::try_from(partition.0).ok()?)
+    }
+
+    /// Where its partitions lie, in order.
+    pub fn assignment(&self) -> impl ExactSizeIterator<Item = (PartitionId, &PartitionImage)> {
+        // Never more than an i32 counts.
+        self.assignment.iter().enumerate().map(|(number, partition)| (PartitionId(number as i32), partition))
+    }
+
+    /// Its partitions, in order.
+    pub fn topic_partitions(&self) -> impl Iterator<Item = TopicPartition> + '_ {
+        (0..self.partitions).map(|number| TopicPartition::new(self.name.clone(), PartitionId(number)))
+    }
+}
+
+/// A group that has settings of its own. It need not exist.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupImage {
+    /// What was set for this group, in canonical text. Never empty.
+    pub overrides: BTreeMap<String, String>,
+    /// What holds for this group.
+    pub config: Arc<GroupConfig>,
+}
+
+/// Everything the controller knows at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MetadataImage {
+    pub(crate) topics: BTreeMap<TopicName, Arc<TopicImage>>,
+    pub(crate) ids: BTreeMap<TopicId, TopicName>,
+    /// By [`TopicName::folded`], to find collisions.
+    pub(crate) folded: BTreeMap<String, TopicName>,
+    /// Partitions of all topics together.
+    pub(crate) partitions: u64,
+    pub(crate) broker: Arc<BrokerConfig>,
+    /// What was set at run time for all nodes, and for single ones.
+    pub(crate) cluster_configs: BTreeMap<String, String>,
+    pub(crate) node_configs: BTreeMap<NodeId, BTreeMap<String, String>>,
+    /// Groups with settings of their own, by id.
+    pub(crate) groups: BTreeMap<String, Arc<GroupImage>>,
+    pub(crate) features: FeatureLevels,
+    pub(crate) next_producer_id: ProducerId,
+    /// `None` for a node that is alone.
+    pub(crate) cluster: Option<ClusterImage>,
+    pub(crate) nodes: BTreeMap<NodeId, Arc<NodeImage>>,
+}
+
+impl MetadataImage {
+    pub(crate) fn empty(broker: BrokerConfig) -> Self {
+        Self {
+            topics: BTreeMap::new(),
+            ids: BTreeMap::new(),
+            folded: BTreeMap::new(),
+            partitions: 0,
+            broker: Arc::new(broker),
+            cluster_configs: BTreeMap::new(),
+            node_configs: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            features: FeatureLevels::unwritten(),
+            next_producer_id: ProducerId(0),
+            cluster: None,
+            nodes: BTreeMap::new(),
+        }
+    }
+
+    /// The registered nodes of the cluster, by number. None for a node that is alone.
+    pub fn nodes(&self) -> impl ExactSizeIterator<Item = &Arc<NodeImage>> {
+        self.nodes.values()
+    }
+
+    /// A registered node of the cluster.
+    pub fn node(&self, node: NodeId) -> Option<&Arc<NodeImage>> {
+        self.nodes.get(&node)
+    }
+
+    /// Nodes that can hold replicas and that clients may be told of, by number: those that are not fenced, or the one
+    /// that is alone.
+    pub fn live_nodes(&self) -> Vec<NodeId> {
+        match self.cluster {
+            None => vec![self.broker.node()],
+            Some(_) => {
+                let live = self.nodes.values().filter(|node| !node.fenced);
+                live.map(|node| node.registration.node).collect()
+            }
+        }
+    }
+
+    /// True for one of [`MetadataImage::live_nodes`].
+    pub fn is_live(&self, node: NodeId) -> bool {
+        match self.cluster {
+            None => node == self.broker.node(),
+            Some(_) => self.nodes.get(&node).is_some_and(|node| !node.fenced),
+        }
+    }
+
+    /// Lowest and highest level of the protocol between nodes that all registered nodes speak; `None` for a node that is
+    /// alone. Only levels in between can be put in force.
+    pub fn cluster_levels(&self) -> Option<(u16, u16)> {
+        let levels = || self.nodes.values().map(|node| node.registration.levels);
+        Some((levels().map(|(min, _)| min).max()?, levels().map(|(_, max)| max).min()?))
+    }
+
+    /// The node that founded the cluster; `None` for a node that is alone.
+    pub fn founder(&self) -> Option<NodeId> {
+        self.cluster.as_ref().map(|cluster| cluster.founder)
+    }
+
+    /// The cluster's name; `None` for a node that is alone.
+    pub fn cluster_id(&self) -> Option<&str> {
+        self.cluster.as_ref().map(|cluster| cluster.cluster_id.as_str())
+    }
+
+    /// Replicas that an internal topic is created with: as many as are configured, or as there are live nodes.
+    pub fn internal_replication_factor(&self, topic: &str) -> i16 {
+        let configured = match topic {
+            CONSUMER_OFFSETS_TOPIC => self.broker.offsets_topic_replication_factor,
+            TRANSACTION_STATE_TOPIC => self.broker.transaction_state_log_replication_factor,
+            SHARE_GROUP_STATE_TOPIC => self.broker.share_coordinator_state_topic_replication_factor,
+            _ => self.broker.default_replication_factor,
+        };
+        configured.min(i16::try_from(self.live_nodes().len()).unwrap_or(i16::MAX)).max(1)
+    }
+
+    /// What partitions get that say nothing of their replicas: one on the founder, or on the node that is alone.
+    pub(crate) fn implicit_replicas(&self) -> Vec<ReplicaId> {
+        vec![ReplicaId::new(self.founder().unwrap_or(self.broker.node()), 1)]
+    }
+
+    /// All topics, by name.
+    pub fn topics(&self) -> impl ExactSizeIterator<Item = &Arc<TopicImage>> {
+        self.topics.values()
+    }
+
+    /// The topic of this name.
+    pub fn topic(&self, name: &str) -> Option<&Arc<TopicImage>> {
+        self.topics.get(name)
+    }
+
+    /// The topic with this id.
+    pub fn topic_by_id(&self, id: TopicId) -> Option<&Arc<TopicImage>> {
+        self.topics.get(self.ids.get(&id)?)
+    }
+
+    /// What holds for this process.
+    pub fn broker(&self) -> &Arc<BrokerConfig> {
+        &self.broker
+    }
+
+    /// What holds for a group, whether it exists or not.
+    pub fn group_config(&self, group: &str) -> Arc<GroupConfig> {
+        match self.groups.get(group) {
+            Some(configured) => Arc::clone(&configured.config),
+            None => Arc::clone(&self.broker.group_defaults),
+        }
+    }
+
+    /// The groups that have settings of their own, by id. They need not exist.
+    pub fn configured_groups(&self) -> impl ExactSizeIterator<Item = (&str, &Arc<GroupImage>)> {
+        self.groups.iter().map(|(group, configured)| (group.as_str(), configured))
+    }
+
+    /// The levels of the features.
+    pub fn features(&self) -> &FeatureLevels {
+        &self.features
+    }
+
+    /// The first producer id that was not handed out yet.
+    pub fn next_producer_id(&self) -> ProducerId {
+        self.next_producer_id
+    }
+
+    /// DescribeConfigs of a topic; `None` if there is none of that name.
+    pub fn describe_topic(&self, name: &str) -> Option<Vec<DescribedConfig>> {
+        let topic = self.topic(name)?;
+        // The overrides were resolved when they were applied.
+        Some(describe_topic(&topic.overrides, &self.broker).expect("applied overrides are legal"))
+    }
+
+    /// DescribeConfigs of a group, whether it exists or not.
+    pub fn describe_group(&self, group: &str) -> Vec<DescribedConfig> {
+        let none = BTreeMap::new();
+        let overrides = self.groups.get(group).map_or(&none, |configured| &configured.overrides);
+        // The overrides were resolved when they were applied.
+        describe_group(overrides, &self.broker).expect("applied overrides are legal")
+    }
+
+    /// DescribeConfigs of this broker.
+    pub fn describe_broker(&self) -> Vec<DescribedConfig> {
+        describe_broker(&self.broker)
+    }
+
+    /// DescribeConfigs of the broker resource with the empty name: what was changed at run time for all nodes.
+    pub fn describe_cluster(&self) -> Vec<DescribedConfig> {
+        describe_cluster(&self.broker)
+    }
+
+    /// Resolves every topic against other broker settings.
+    pub(crate) fn resolve_topics(
+        &self,
+        broker: &BrokerConfig,
+    ) -> Result<BTreeMap<TopicName, Arc<TopicImage>>, (TopicName, ConfigError)> {
+        let resolve = |topic: &Arc<TopicImage>| {
+            let config = TopicConfig::resolve(&topic.overrides, broker)
+                .map_err(|error| (topic.name.clone(), error))?;
+            let resolved = if config == *topic.config {
+                Arc::clone(topic)
+            } else {
+                Arc::new(TopicImage { config: Arc::new(config), ..(**topic).clone() })
+            };
+            Ok((topic.name.clone(), resolved))
+        };
+        self.topics.values().map(resolve).collect()
+    }
+
+    /// Resolves every group against other broker settings.
+    pub(crate) fn resolve_groups(
+        &self,
+        broker: &BrokerConfig,
+    ) -> Result<BTreeMap<String, Arc<GroupImage>>, (String, ConfigError)> {
+        let resolve = |(group, known): (&String, &Arc<GroupImage>)| {
+            let config =
+                GroupConfig::resolve(&known.overrides, broker).map_err(|error| (group.clone(), error))?;
+            let resolved = GroupImage { config: Arc::new(config), ..(**known).clone() };
+            Ok((group.clone(), Arc::new(resolved)))
+        };
+        self.groups.iter().map(resolve).collect()
+    }
+
+    pub(crate) fn snapshot_records(&self) -> Vec<MetadataRecord> {
+        let mut records = self.cluster_records();
+        if !self.cluster_configs.is_empty() || !self.node_configs.is_empty() {
+            let (cluster, nodes) = (self.cluster_configs.clone(), self.node_configs.clone());
+            records.push(MetadataRecord::BrokerConfigs { cluster, nodes });
+        }
+        self.topics.values().for_each(|topic| self.topic_records(topic, &mut records));
+        records.extend(self.groups.iter().map(|(group, configured)| MetadataRecord::GroupConfigs {
+            group: group.clone(),
+            configs: configured.overrides.clone(),
+        }));
+        if self.features.epoch > 0 {
+            let (epoch, levels) = (self.features.epoch, self.features.levels.clone());
+            records.push(MetadataRecord::Features { epoch, levels });
+        }
+        if self.next_producer_id > ProducerId(0) {
+            records.push(MetadataRecord::ProducerIds { first: ProducerId(0), next: self.next_producer_id });
+        }
+        records
+    }
+
+    /// The cluster comes first: without it partitions have no replicas but on a node that is alone.
+    fn cluster_records(&self) -> Vec<MetadataRecord> {
+        let Some(ClusterImage { founder, cluster_id, epoch }) = self.cluster.clone() else {
+            return Vec::new();
+        };
+        let mut records = vec![MetadataRecord::ClusterFounded { node: founder, cluster_id, epoch }];
+        for node in self.nodes.values() {
+            records.push(MetadataRecord::NodeRegistered(node.registration.clone()));
+            if !node.fenced {
+                records.push(MetadataRecord::NodeFenced { node: node.registration.node, fenced: false });
+            }
+        }
+        records
+    }
+
+    fn topic_records(&self, topic: &TopicImage, records: &mut Vec<MetadataRecord>) {
+        // A node that is alone writes what an older tailrace reads.
+        let founders = topic.assignment.iter().filter(|_| self.cluster.is_some());
+        records.push(MetadataRecord::TopicCreated {
+            name: topic.name.clone(),
+            id: topic.id,
+            partitions: topic.partitions,
+            replication_factor: topic.replication_factor,
+            created_at: topic.created_at,
+            configs: topic.overrides.clone(),
+            replicas: founders.map(|partition| partition.founders.clone()).collect(),
+        });
+        let moved = topic.assignment().filter(|(_, partition)| !partition.is_as_founded());
+        records.extend(moved.map(|(number, partition)| MetadataRecord::PartitionReplicas {
+            id: topic.id,
+            partition: number,
+            replicas: partition.replicas.clone(),
+            adding: partition.adding.clone(),
+            removing: partition.removing.clone(),
+            lost: partition.lost.clone(),
+            next_incarnation: partition.next_incarnation,
+        }));
+    }
+}

@@ -1,0 +1,24 @@
+//! The controller and its metadata: which topics exist, with which partitions, ids and settings.
+//!
+//! Everything here is deterministic and free of I/O: no clock, no randomness, no files, no threads. Ids and times come
+//! in with the command; records go out to be written to the metadata log by the shell and come back through
+//! [`Controller::apply`]. Kafka's error codes are the shell's business too: errors here are typed facts.
+
+pub mod cluster;
+mod controller;
+mod features;
+mod image;
+mod record;
+pub mod serial;
+
+pub use controller::{
+    ApplyError, BrokerScope, CLUSTER_ID_BYTES_MAX, Command, CommandDecodeError, ConfigAction, ConfigChange,
+    ConfigOp, ControlError, ControlErrorKind, Controller, CreateTopic, GROUP_ID_BYTES_MAX,
+    GROUPS_CONFIGURED_MAX, RegisterNode, RemoteControlError, Requester, TopicRef,
+};
+pub use features::{CLUSTER_LEVEL, Feature, FeatureDirection, FeatureError, FeatureLevels, FeatureUpdate};
+pub use image::{
+    CONSUMER_OFFSETS_TOPIC, GroupImage, METADATA_TOPIC, MetadataImage, NodeImage, PartitionImage,
+    SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC, TopicImage, is_internal_topic,
+};
+pub use record::{MetadataRecord, NodeRegistration, RecordError};

@@ -1,0 +1,12 @@
+//! The controller and the settings that it keeps, without a server.
+
+mod captured_subjects;
+mod cluster_leaders;
+mod cluster_nodes;
+mod cluster_rig;
+mod cluster_settings;
+mod controller_refusals;
+mod feature_levels;
+mod group_settings;
+mod metadata_replay;
+mod partition_replicas;
