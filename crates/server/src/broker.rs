@@ -23,6 +23,7 @@ use crate::kafka::FetchSessions;
 use crate::metrics::Metrics;
 use crate::nats::NatsFront;
 use crate::partitions::{Flusher, PartitionSlot, Stepper, TopicTable};
+use crate::relay::Relay;
 use crate::scrubber::Scrubber;
 use crate::share::ShareGroups;
 use crate::space::DiskSpace;
@@ -85,6 +86,8 @@ pub(crate) struct Broker {
     pub(crate) dirty: Arc<DirtyPages>,
     pub(crate) fetch_sessions: FetchSessions,
     pub(crate) nats: Arc<NatsFront>,
+    /// Batches on their way to the leaders of their partitions.
+    pub(crate) relay: Relay,
     /// Who hears of what is appended.
     pub(crate) taps: Taps,
     pub(crate) producer_ids: Mutex<ProducerIdBlock>,

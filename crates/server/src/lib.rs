@@ -32,6 +32,7 @@ mod outbox;
 mod partitions;
 mod peers;
 mod random;
+mod relay;
 mod residency;
 mod runtime;
 mod scrubber;

@@ -37,6 +37,7 @@ use crate::nats::{self, Auth, AuthError, NatsFront};
 use crate::partitions::{
     Flusher, Journal, Opener, PartitionContext, Stepper, close_all, keep_up, replace_lost, tick,
 };
+use crate::relay::Relay;
 use crate::scrubber::Scrubber;
 use crate::share::ShareGroups;
 use crate::space::{self, DiskSpace};
@@ -262,6 +263,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         dirty: context.dirty,
         fetch_sessions: FetchSessions::new(slots, Arc::clone(&metrics)),
         taps: Taps::new([Arc::clone(&front) as _]),
+        relay: Relay::new(&config, Some(nats::NAME), front.metrics().capture.retries.clone()),
         nats: front,
         producer_ids: Mutex::new(ProducerIdBlock::default()),
         tls,

@@ -13,9 +13,10 @@ use super::join::{self, Status};
 use crate::ask;
 use crate::broker::Broker;
 use crate::controller::log::GROUP as CONTROLLER;
-use crate::nats::{self, NatsFront};
+use crate::nats::NatsFront;
 use crate::partitions::{PartitionHandle, PartitionSlot};
 use crate::peers::{BoxFuture, NatsReceiver, PeerReceiver, RequestError, RequestKind};
+use crate::relay;
 
 /// How long another node may take to note where this one is.
 const TELL_MAX: Duration = Duration::from_secs(10);
@@ -215,7 +216,7 @@ impl PeerReceiver for Receiver {
                 (RequestKind::Join, Some(broker)) => join::admit(&broker, from, &body).await,
                 (RequestKind::Ask, Some(broker)) => ask::serve(&broker, from, &body).await,
                 (RequestKind::Chunk, Some(broker)) => chunk::serve(&broker, body).await,
-                (RequestKind::Nats, Some(broker)) => nats::capture::forward::serve(&broker, body).await,
+                (RequestKind::Append, Some(broker)) => relay::serve(&broker, body).await,
             }
         })
     }

@@ -116,8 +116,8 @@ pub(crate) enum RequestKind {
     Join = 1,
     /// A part of a snapshot.
     Chunk = 4,
-    /// Messages of NATS clients.
-    Nats = 5,
+    /// Batches for a partition that the other node leads.
+    Append = 5,
     /// Who are you? Served to nodes without a cluster.
     Status = 6,
     /// A question to the node that leads or coordinates something. (Builds before had 2, 3, 7 and 8 for this.)
@@ -125,7 +125,7 @@ pub(crate) enum RequestKind {
 }
 
 impl RequestKind {
-    const ALL: [Self; 5] = [Self::Join, Self::Chunk, Self::Nats, Self::Status, Self::Ask];
+    const ALL: [Self; 5] = [Self::Join, Self::Chunk, Self::Append, Self::Status, Self::Ask];
 
     pub(super) fn from_wire(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| *kind as u8 == number)
@@ -136,7 +136,7 @@ impl RequestKind {
         match self {
             Self::Join => "join",
             Self::Chunk => "chunk",
-            Self::Nats => "nats",
+            Self::Append => "append",
             Self::Status => "status",
             Self::Ask => "ask",
         }

@@ -15,6 +15,7 @@ use crate::broker::Broker;
 use crate::nats::burst::Burst;
 use crate::nats::capture::demands::Unmet;
 use crate::partitions::{AppendFailure, PartitionHandle, Topic, WaitOutcome};
+use crate::relay::NotRelayed;
 
 /// JetStream's codes of "the stream could not store it" and "the message is too large".
 const STORE_FAILED: (u16, u16) = (503, 10077);
@@ -86,6 +87,18 @@ impl Failure {
             Self::TooLarge => TOO_LARGE,
             Self::Unmet(unmet) => (unmet.code, unmet.err_code),
             _ => STORE_FAILED,
+        }
+    }
+}
+
+impl From<NotRelayed> for Failure {
+    fn from(failure: NotRelayed) -> Self {
+        match failure {
+            NotRelayed::QueueFull => Self::QueueFull,
+            NotRelayed::Failed => Self::Gone,
+            NotRelayed::NoLeader(reason) => Self::NoLeader(reason),
+            NotRelayed::Unanswered(reason) => Self::Unanswered(reason),
+            NotRelayed::Refused(reason) => Self::Refused(reason),
         }
     }
 }

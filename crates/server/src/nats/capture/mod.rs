@@ -6,14 +6,13 @@
 //! topic says otherwise. Batches are built here, so they need not be validated: times, keys, codec and size are as the topic's
 //! settings ask for.
 //!
-//! Where other nodes may lead the partition, the batch goes by `forward`, which stores it once whoever leads.
+//! Where other nodes may lead the partition, the batch goes by `crate::relay`, which stores it once, at the node that leads.
 //!
 //! Deliberately not here: who is subscribed (router), and what a message looks like as a record (mapping).
 
 mod acks;
 mod bindings;
 mod demands;
-pub(crate) mod forward;
 mod lanes;
 mod metrics;
 
@@ -25,7 +24,7 @@ use tailrace_config::BrokerConfig;
 use tailrace_nats_wire::Message;
 use tailrace_records::{BatchBuilder, Validated, partition_of_key};
 use tailrace_replication::Appended;
-use tailrace_types::TimestampMs;
+use tailrace_types::{GroupId, Offset, PartitionId, TimestampMs};
 use tokio::sync::{Semaphore, oneshot};
 
 pub(crate) use self::bindings::{Binding, Bindings};
@@ -35,9 +34,9 @@ use crate::broker::{Broker, wall_clock};
 use crate::nats::NAME;
 use crate::nats::capture::acks::{Failure, Replies};
 use crate::nats::capture::demands::{Unmet, unmet_of};
-use crate::nats::capture::forward::Forwards;
 use crate::nats::mapping::RecordScratch;
 use crate::partitions::{PartitionHandle, PartitionSlot, Topic, append};
+use crate::relay::{self, NotRelayed};
 
 /// Batches above this size are compressed on a worker thread: it takes longer than an event loop may be kept from its other
 /// connections.
@@ -50,7 +49,6 @@ const LOG_INTERVAL_SECONDS: u64 = 1;
 #[derive(Debug)]
 pub(crate) struct Captures {
     pub(crate) bindings: Bindings,
-    pub(crate) forwards: Forwards,
     /// Acknowledgements that may still wait.
     acks: Arc<Semaphore>,
     acks_max: u32,
@@ -64,7 +62,6 @@ impl Captures {
         let acks_max = config.tailrace_nats_capture_acks_max;
         Self {
             bindings: Bindings::default(),
-            forwards: Forwards::new(config),
             acks: Arc::new(Semaphore::new(usize::try_from(acks_max).unwrap_or(usize::MAX))),
             acks_max,
             started: Instant::now(),
@@ -173,7 +170,7 @@ async fn append_lane(broker: &Arc<Broker>, lane: Lane, now: TimestampMs) -> Opti
         Some(PartitionSlot::Online(_) | PartitionSlot::Elsewhere | PartitionSlot::Offline(_))
             if broker.links.peers().is_some() =>
         {
-            return forward::push(broker, (topic, partition), builder, replies);
+            return relay(broker, topic, partition, builder, replies);
         }
         slot => {
             let reason = match slot {
@@ -194,6 +191,32 @@ async fn append_lane(broker: &Arc<Broker>, lane: Lane, now: TimestampMs) -> Opti
         Err(failure) => lost(broker, &topic, partition, (count, &replies), &failure),
     }
     None
+}
+
+/// Has the batch stored by the node that leads the partition.
+fn relay(
+    broker: &Arc<Broker>,
+    topic: Arc<Topic>,
+    partition: u32,
+    builder: BatchBuilder,
+    replies: Replies,
+) -> Option<oneshot::Receiver<()>> {
+    let group =
+        GroupId { topic: topic.id, partition: PartitionId(i32::try_from(partition).unwrap_or(i32::MAX)) };
+    let (count, bytes) = (builder.len(), builder.bytes_estimate() as u64);
+    let own = Arc::clone(broker);
+    let told = move |stored: Result<Offset, NotRelayed>| match stored {
+        Ok(first) => {
+            let metrics = &own.nats.metrics().capture;
+            metrics.messages.inc_by(count as u64);
+            metrics.bytes.inc_by(bytes);
+            metrics.batches.inc();
+            metrics.forwarded.inc_by(count as u64);
+            acks::tell(&own, (&topic, partition), first, &replies);
+        }
+        Err(failure) => lost(&own, &topic, partition, (count, &replies), &failure.into()),
+    };
+    relay::append(broker, group, builder, Box::new(told))
 }
 
 /// Builds and appends the batch. Returns its bytes too.

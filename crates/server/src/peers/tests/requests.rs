@@ -194,7 +194,7 @@ async fn what_the_other_node_says_instead_of_an_answer_arrives() {
             RequestKind::Join => Err(RequestError::Busy),
             RequestKind::Ask => Err(RequestError::Stopping),
             RequestKind::Chunk => Err(RequestError::Failed("no such snapshot".to_owned())),
-            RequestKind::Nats => Err(RequestError::Failed("ä".repeat(1_000))),
+            RequestKind::Append => Err(RequestError::Failed("ä".repeat(1_000))),
             RequestKind::Status => Err(RequestError::NotServed),
         };
         Box::pin(std::future::ready(outcome)) as Answer
@@ -208,7 +208,7 @@ async fn what_the_other_node_says_instead_of_an_answer_arrives() {
     assert_eq!(answer(RequestKind::Status).await, RequestError::NotServed);
     assert_eq!(answer(RequestKind::Ask).await, RequestError::Stopping);
     assert_eq!(answer(RequestKind::Chunk).await, RequestError::Failed("no such snapshot".to_owned()));
-    assert_eq!(answer(RequestKind::Nats).await, RequestError::Failed("ä".repeat(512)));
+    assert_eq!(answer(RequestKind::Append).await, RequestError::Failed("ä".repeat(512)));
     one.stop().await;
     two.stop().await;
 }

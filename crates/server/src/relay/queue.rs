@@ -2,17 +2,17 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use prometheus_client::metrics::counter::Counter;
 use tailrace_config::BrokerConfig;
 use tailrace_records::BatchBuilder;
-use tailrace_types::{GroupId, ProducerId};
+use tailrace_types::{GroupId, Offset, ProducerId};
 use tokio::sync::oneshot;
 
+use super::NotRelayed;
 use super::wire::BATCHES_MAX;
-use crate::nats::capture::acks::Replies;
-use crate::partitions::Topic;
 
 /// Bytes of batches that go in one request, unless a single one has more.
 const REQUEST_BYTES_MAX: usize = 1 << 20;
@@ -30,17 +30,15 @@ pub(super) struct Item {
     pub(super) waiter: Waiter,
 }
 
-/// Whoever waits for a batch.
+/// Hears where a batch begins once it is committed, or why it is not. Must not block.
+pub(crate) type Told = Box<dyn FnOnce(Result<Offset, NotRelayed>) + Send>;
+
+/// Somebody who waits for a batch.
 pub(super) struct Waiter {
-    pub(super) topic: Arc<Topic>,
-    pub(super) partition: u32,
-    /// Who wants to be told of which record.
-    pub(super) replies: Replies,
-    /// Records.
-    pub(super) count: usize,
-    /// What it counts in the bound.
+    pub(super) told: Told,
+    /// What the batch counts in the bound.
     pub(super) bytes: u64,
-    /// Dropped when everybody has been told.
+    /// Dropped when it has been told.
     _done: oneshot::Sender<()>,
 }
 
@@ -61,54 +59,55 @@ struct Queue {
 }
 
 /// The queues of all partitions, bounded together.
-pub(crate) struct Forwards {
+pub(crate) struct Relay {
     queues: Mutex<HashMap<GroupId, Queue>>,
     waiting_bytes: AtomicU64,
     bytes_max: u64,
     timeout: Duration,
+    /// The sink that knows what is relayed, since it comes from there.
+    pub(super) known_to: Option<&'static str>,
+    /// Requests that were put again.
+    pub(crate) retries: Counter,
 }
 
-impl std::fmt::Debug for Forwards {
+impl std::fmt::Debug for Relay {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Forwards").field("waiting_bytes", &self.waiting_bytes).finish_non_exhaustive()
+        f.debug_struct("Relay").field("waiting_bytes", &self.waiting_bytes).finish_non_exhaustive()
     }
 }
 
-/// What [`Forwards::push`] made of a batch.
-pub(in crate::nats::capture) enum Pushed {
-    /// It waits. `starts`: the caller has to start the partition's task. `done` ends when everybody has been told.
+/// What [`Relay::push`] made of a batch.
+pub(super) enum Pushed {
+    /// It waits. `starts`: the caller has to start the partition's task. `done` ends when it has been told.
     Waits { starts: bool, done: oneshot::Receiver<()> },
     /// There is no room.
-    Full(Replies),
+    Full(Told),
 }
 
-impl Forwards {
-    pub(in crate::nats::capture) fn new(config: &BrokerConfig) -> Self {
+impl Relay {
+    /// `known_to`: the sink that knows what is relayed.
+    pub(crate) fn new(config: &BrokerConfig, known_to: Option<&'static str>, retries: Counter) -> Self {
         Self {
             queues: Mutex::default(),
             waiting_bytes: AtomicU64::new(0),
             bytes_max: config.tailrace_nats_capture_forward_bytes_max,
             timeout: Duration::from_millis(config.tailrace_nats_capture_forward_timeout_ms),
+            known_to,
+            retries,
         }
     }
 
     /// Takes a batch.
-    pub(in crate::nats::capture) fn push(
-        &self,
-        group: GroupId,
-        (topic, partition): (Arc<Topic>, u32),
-        builder: BatchBuilder,
-        replies: Replies,
-    ) -> Pushed {
+    pub(super) fn push(&self, group: GroupId, builder: BatchBuilder, told: Told) -> Pushed {
         let bytes = builder.bytes_estimate() as u64;
         let room =
             |waiting: u64| (waiting == 0 || waiting + bytes <= self.bytes_max).then_some(waiting + bytes);
         if self.waiting_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).is_err() {
-            return Pushed::Full(replies);
+            return Pushed::Full(told);
         }
         let (sender, done) = oneshot::channel();
         let deadline = Instant::now() + self.timeout;
-        let waiter = Waiter { topic, partition, replies, count: builder.len(), bytes, _done: sender };
+        let waiter = Waiter { told, bytes, _done: sender };
         let item = Item { builder, deadline, waiter };
         let mut queues = self.lock();
         let queue = queues.entry(group).or_default();

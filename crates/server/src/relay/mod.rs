@@ -1,8 +1,9 @@
-//! Captured messages to the leader of their partition, wherever that is, stored once.
+//! Batches to the leader of their partition, wherever that is, stored once: `append` for those who do not care which node leads.
 //!
 //! Where several nodes may lead a partition, each node is an idempotent producer to it: its batches carry a producer id from the
 //! controller and sequences, which the partition's replicated state remembers. A request whose answer is lost, or whose leader
-//! is deposed, is put again unchanged, to whoever leads then; what is stored already is recognised. One request of a partition is
+//! is deposed, is put again unchanged, to the node that leads then; what is stored already is recognised. So it is also where this node
+//! leads now: it may not any more when the batch is to be committed. One request of a partition is
 //! under way at a time, with as many batches as are remembered. `queue`: what waits. `serve`: the leader's side. `wire`: the bytes.
 
 mod queue;
@@ -17,17 +18,36 @@ use tailrace_records::BatchBuilder;
 use tailrace_types::{GroupId, NodeId, Offset, ProducerEpoch};
 use tokio::sync::oneshot;
 
-pub(crate) use self::queue::Forwards;
 use self::queue::{Item, Producer, Pushed, Waiter};
+pub(crate) use self::queue::{Relay, Told};
 pub(crate) use self::serve::serve;
 use self::serve::store_here;
 use self::wire::Answer;
-use super::acks::{self, Failure, Replies};
-use super::{COMPRESS_INLINE_BYTES, lost};
 use crate::broker::Broker;
 use crate::cluster::partition_of;
-use crate::partitions::Topic;
 use crate::peers::RequestKind;
+
+/// Batches above this size are compressed on a worker thread: it takes longer than an event loop may be kept from its other
+/// connections.
+const COMPRESS_INLINE_BYTES: usize = 32 * 1024;
+
+/// Why a batch is not stored, as far as is known.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NotRelayed {
+    /// Nothing was tried.
+    #[error("too much waits for the leaders of partitions on other nodes")]
+    QueueFull,
+    /// A task has ended without a result.
+    #[error("the server's own fault: a task has failed")]
+    Failed,
+    #[error("no leader of the partition was found in time: {0}")]
+    NoLeader(String),
+    /// It may be stored.
+    #[error("the leader of the partition did not answer in time, the batch may be stored: {0}")]
+    Unanswered(String),
+    #[error("{0}")]
+    Refused(String),
+}
 
 /// Pause before a request is put again; doubles up to the second.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
@@ -36,90 +56,81 @@ const PAUSE_MAX: Duration = Duration::from_millis(200);
 /// How often it is looked whether another node leads, while one does not answer.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Queues the batch of one partition. What comes back ends once it is stored or refused, and everybody has been told.
-pub(super) fn push(
+/// Queues a batch for one partition. `told` hears where it begins once it is committed, or why it is not. What comes back ends after
+/// that. Batches of one partition are stored in the order of these calls.
+pub(crate) fn append(
     broker: &Arc<Broker>,
-    (topic, partition): (Arc<Topic>, u32),
+    group: GroupId,
     builder: BatchBuilder,
-    replies: Replies,
+    told: Told,
 ) -> Option<oneshot::Receiver<()>> {
-    let count = builder.len();
-    let group = GroupId { topic: topic.id, partition: partition_id(partition) };
-    match broker.nats.captures().forwards.push(group, (Arc::clone(&topic), partition), builder, replies) {
+    match broker.relay.push(group, builder, told) {
         Pushed::Waits { starts, done } => {
             if starts {
                 tokio::spawn(run(Arc::clone(broker), group));
             }
             Some(done)
         }
-        Pushed::Full(replies) => {
-            lost(broker, &topic, partition, (count, &replies), &Failure::QueueFull);
+        Pushed::Full(told) => {
+            told(Err(NotRelayed::QueueFull));
             None
         }
     }
 }
 
-fn partition_id(partition: u32) -> tailrace_types::PartitionId {
-    tailrace_types::PartitionId(i32::try_from(partition).unwrap_or(i32::MAX))
-}
-
-/// Forwards what waits for one partition, until there is nothing.
+/// Relays what waits for one partition, until there is nothing.
 async fn run(broker: Arc<Broker>, group: GroupId) {
-    let forwards = &broker.nats.captures().forwards;
     let mut stopping = broker.stopping.subscribe();
-    while let Some((items, producer)) = forwards.take(group) {
+    while let Some((items, producer)) = broker.relay.take(group) {
         let bytes = items.iter().map(|item| item.waiter.bytes).sum();
         tokio::select! {
-            () = forward(&broker, group, items, producer) => {}
-            // Whoever waits is about to be closed.
-            () = Broker::stopped(&mut stopping) => forwards.set_producer(group, None),
+            () = relay(&broker, group, items, producer) => {}
+            // Those who wait are about to be closed.
+            () = Broker::stopped(&mut stopping) => broker.relay.set_producer(group, None),
         }
-        forwards.release(bytes);
+        broker.relay.release(bytes);
     }
 }
 
-/// Batches as they are sent, and who waits for each.
+/// Batches as they are sent.
 struct Prepared {
     batches: Vec<Bytes>,
-    waiters: Vec<Waiter>,
     deadline: Instant,
 }
 
-async fn forward(broker: &Arc<Broker>, group: GroupId, items: Vec<Item>, producer: Option<Producer>) {
+async fn relay(broker: &Arc<Broker>, group: GroupId, items: Vec<Item>, producer: Option<Producer>) {
     let deadline = items.iter().map(|item| item.deadline).min().unwrap_or_else(Instant::now);
     let (builders, waiters): (Vec<_>, Vec<_>) =
         items.into_iter().map(|item| (item.builder, item.waiter)).unzip();
-    let forwards = &broker.nats.captures().forwards;
     // Until this is done, nothing is known of the producer: what is given up may be stored or not.
-    forwards.set_producer(group, None);
+    broker.relay.set_producer(group, None);
     let producer = match producer {
         Some(producer) => producer,
         None => match new_producer(broker, deadline).await {
             Ok(producer) => producer,
-            Err(failure) => return fail(broker, &waiters, &failure),
+            Err(failure) => return fail(waiters, &failure),
         },
     };
     let Some((batches, producer)) = build(builders, producer).await else {
-        return fail(broker, &waiters, &Failure::Gone);
+        return fail(waiters, &NotRelayed::Failed);
     };
-    let prepared = Prepared { batches, waiters, deadline };
-    let waiters = &prepared.waiters;
-    match put(broker, group, &prepared).await {
+    match put(broker, group, &Prepared { batches, deadline }).await {
         Ok(Answer::Stored(stored)) if stored.len() == waiters.len() => {
-            forwards.set_producer(group, Some(producer));
-            tell(broker, waiters, &stored);
+            broker.relay.set_producer(group, Some(producer));
+            tell(waiters, &stored);
         }
         Ok(Answer::Refused { stored, reason }) => {
-            let (told, refused) = waiters.split_at(stored.len().min(waiters.len()));
-            tell(broker, told, &stored);
-            fail(broker, refused, &Failure::Refused(reason));
+            let mut told = waiters;
+            let refused = told.split_off(stored.len().min(told.len()));
+            tell(told, &stored);
+            fail(refused, &NotRelayed::Refused(reason));
         }
-        Ok(_) => fail(broker, waiters, &Failure::Unanswered("the leader's answer makes no sense".to_owned())),
-        Err(failure) => fail(broker, waiters, &failure),
+        Ok(_) => fail(waiters, &NotRelayed::Unanswered("the leader's answer makes no sense".to_owned())),
+        Err(failure) => fail(waiters, &failure),
     }
 }
 
-async fn new_producer(broker: &Arc<Broker>, deadline: Instant) -> Result<Producer, Failure> {
+async fn new_producer(broker: &Arc<Broker>, deadline: Instant) -> Result<Producer, NotRelayed> {
     let mut pause = PAUSE_MIN;
     loop {
         let work = Arc::clone(broker);
@@ -135,7 +146,7 @@ async fn new_producer(broker: &Arc<Broker>, deadline: Instant) -> Result<Produce
             Err(_) => "the controller does not answer".to_owned(),
         };
         if Instant::now() + pause >= deadline {
-            return Err(Failure::NoLeader(reason));
+            return Err(NotRelayed::NoLeader(reason));
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(PAUSE_MAX);
@@ -161,7 +172,7 @@ async fn build(builders: Vec<BatchBuilder>, producer: Producer) -> Option<(Vec<B
 }
 
 /// Puts the request to the leader, whichever node that is, until there is an answer for certain or the time is up.
-async fn put(broker: &Arc<Broker>, group: GroupId, prepared: &Prepared) -> Result<Answer, Failure> {
+async fn put(broker: &Arc<Broker>, group: GroupId, prepared: &Prepared) -> Result<Answer, NotRelayed> {
     let mut pause = PAUSE_MIN;
     let mut reason = "no node leads the partition".to_owned();
     let mut put_once = false;
@@ -173,7 +184,7 @@ async fn put(broker: &Arc<Broker>, group: GroupId, prepared: &Prepared) -> Resul
                     Answer::Again(why) => reason = why,
                     answer => return answer,
                 }
-                broker.nats.metrics().capture.retries.inc();
+                broker.relay.retries.inc();
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(PAUSE_MAX);
@@ -181,8 +192,8 @@ async fn put(broker: &Arc<Broker>, group: GroupId, prepared: &Prepared) -> Resul
     };
     match tokio::time::timeout_at(prepared.deadline.into(), attempts).await {
         Ok(answer) => Ok(answer),
-        Err(_) if put_once => Err(Failure::Unanswered(reason)),
-        Err(_) => Err(Failure::NoLeader(reason)),
+        Err(_) if put_once => Err(NotRelayed::Unanswered(reason)),
+        Err(_) => Err(NotRelayed::NoLeader(reason)),
     }
 }
 
@@ -222,7 +233,7 @@ async fn put_to(broker: &Arc<Broker>, node: NodeId, group: GroupId, prepared: &P
         }
     };
     tokio::select! {
-        answer = peers.request(node, RequestKind::Nats, body, left) => match answer {
+        answer = peers.request(node, RequestKind::Append, body, left) => match answer {
             Ok(answer) => Answer::decode(answer).unwrap_or_else(|| again(&"the leader's answer makes no sense")),
             Err(error) => again(&error),
         },
@@ -230,19 +241,14 @@ async fn put_to(broker: &Arc<Broker>, node: NodeId, group: GroupId, prepared: &P
     }
 }
 
-fn tell(broker: &Broker, waiters: &[Waiter], stored: &[Offset]) {
-    let metrics = &broker.nats.metrics().capture;
-    for (waiter, first) in waiters.iter().zip(stored) {
-        metrics.messages.inc_by(waiter.count as u64);
-        metrics.bytes.inc_by(waiter.bytes);
-        metrics.batches.inc();
-        metrics.forwarded.inc_by(waiter.count as u64);
-        acks::tell(broker, (&waiter.topic, waiter.partition), *first, &waiter.replies);
+fn tell(waiters: Vec<Waiter>, stored: &[Offset]) {
+    for (waiter, first) in waiters.into_iter().zip(stored) {
+        (waiter.told)(Ok(*first));
     }
 }
 
-fn fail(broker: &Broker, waiters: &[Waiter], failure: &Failure) {
+fn fail(waiters: Vec<Waiter>, failure: &NotRelayed) {
     for waiter in waiters {
-        lost(broker, &waiter.topic, waiter.partition, (waiter.count, &waiter.replies), failure);
+        (waiter.told)(Err(failure.clone()));
     }
 }

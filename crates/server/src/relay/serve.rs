@@ -1,4 +1,4 @@
-//! The leader's side: appends what other nodes' clients have published, and answers once it is committed.
+//! The leader's side: appends what other nodes relay, and answers once it is committed.
 
 use std::sync::Arc;
 
@@ -9,7 +9,6 @@ use tailrace_types::GroupId;
 
 use super::wire::{self, Answer};
 use crate::broker::Broker;
-use crate::nats::NAME;
 use crate::partitions::{AppendFailure, PartitionHandle, PartitionSlot, Topic, WaitOutcome, append};
 use crate::peers::RequestError;
 
@@ -64,8 +63,7 @@ async fn append_all(
             Ok(header) => header,
             Err(reason) => return (all, Some(Ended::Refused(reason))),
         };
-        // Subscribers had it when it was published.
-        let wanted = broker.taps.wanted(topic, Some(NAME));
+        let wanted = broker.taps.wanted(topic, broker.relay.known_to);
         let done = append(broker, handle, Validated { header, bytes }, broker.now(), wanted).await;
         match done {
             Ok(appended) => all.push(appended),
@@ -92,7 +90,7 @@ fn judged(topic: &Topic, bytes: &Bytes) -> Result<BatchHeader, String> {
     let header = tailrace_records::check(bytes).map_err(|error| error.to_string())?;
     let attributes = header.attributes;
     if attributes.is_control() || attributes.is_transactional() || header.producer_id.get() < 0 {
-        return Err("not a batch of captured messages".to_owned());
+        return Err("not a batch of an idempotent producer".to_owned());
     }
     let counted = header.record_count > 0 && header.last_offset_delta == header.record_count - 1;
     if header.total_bytes() != bytes.len() || !counted {

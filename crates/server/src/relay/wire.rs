@@ -1,4 +1,4 @@
-//! Captured batches on their way to the leader of their partition, and its answer, as bytes: docs/cluster-protocol.md has
+//! Batches on their way to the leader of their partition, and its answer, as bytes: docs/cluster-protocol.md has
 //! them field by field. Integers are little endian.
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
