@@ -152,7 +152,7 @@ impl<D: Disk> Patch<D> {
             }
             let files = self.reader.files(&self.source)?;
             let mut bytes = vec![0; row.batch_bytes as usize];
-            let read = crate::indexed::read_batch(&self.source, &files, &row, &mut bytes);
+            let read = crate::batches::read_batch(&self.source, &files, &row, &mut bytes);
             if let Err(error) = read {
                 if !self.reader.condemn_batch(&row, &error) {
                     return Err(error);
@@ -429,8 +429,8 @@ impl<D: Disk> LogReader<D> {
             let at = out.len();
             let read = self.refuse_damaged(row.base_offset, row.next_offset()).and_then(|()| {
                 out.resize(at + bytes, 0);
-                let read = crate::indexed::read_batch(segment, &files, &row, &mut out[at..]);
-                crate::damage::note_batch(self, &row, read)
+                let read = crate::batches::read_batch(segment, &files, &row, &mut out[at..]);
+                crate::condemn::note_batch(self, &row, read)
             });
             if let Err(error) = read {
                 out.truncate(at);

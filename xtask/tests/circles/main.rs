@@ -27,7 +27,6 @@ const IN_CIRCLES: &[(&str, usize)] = &[
     ("bench", 19),
     ("broker", 42),
     ("kafka-wire", 5),
-    ("log", 18),
     ("records", 5),
     ("replication", 10),
     ("server", 188),
