@@ -28,7 +28,6 @@ const IN_CIRCLES: &[(&str, usize)] = &[
     ("broker", 42),
     ("kafka-wire", 5),
     ("records", 5),
-    ("replication", 10),
     ("server", 188),
     ("sim", 24),
     ("subjects", 8),
