@@ -26,8 +26,6 @@ use graph::Graph;
 const IN_CIRCLES: &[(&str, usize)] = &[
     ("bench", 19),
     ("broker", 42),
-    ("kafka-wire", 5),
-    ("records", 5),
     ("server", 188),
     ("sim", 24),
     ("subjects", 8),
