@@ -30,7 +30,6 @@ const IN_CIRCLES: &[(&str, usize)] = &[
     ("sim", 24),
     ("subjects", 8),
     ("subjects-bench", 5),
-    ("tailrace", 37),
     ("xtask", 30),
 ];
 
