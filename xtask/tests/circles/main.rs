@@ -28,7 +28,7 @@ const IN_CIRCLES: &[(&str, usize)] = &[
     ("broker", 42),
     ("server", 188),
     ("sim", 24),
-    ("subjects", 8),
+    ("subjects", 2),
     ("subjects-bench", 5),
     ("xtask", 30),
 ];

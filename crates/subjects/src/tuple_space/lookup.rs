@@ -8,27 +8,16 @@
 
 use std::mem::MaybeUninit;
 
-use super::Inner;
 use super::clock::Time;
+use super::conflict::{Conflict, is_late};
 use super::core::Place;
-use super::directory::Directory;
 use super::epoch::Guard;
+use super::inner::Inner;
 use super::leaf::{LeafRef, Meta, View};
 use super::words::Words;
 
-/// Something was written after the moment at which a lookup looks.
-#[derive(Debug)]
-pub(crate) struct Conflict;
-
 /// Shapes whose memory accesses overlap.
 const GROUP: usize = 8;
-
-/// Whether a write of `stamp` comes after the moment at which a lookup looks.
-#[inline]
-pub(crate) fn is_late(stamp: Time, time: Time) -> bool {
-    // Broken on purpose, to show that the tests notice: `cargo xtask prove subjects`.
-    !cfg!(tailrace_broken = "conflict") && stamp > time
-}
 
 impl<V: Clone + Send + Sync + 'static> Inner<V> {
     /// Calls `found` with everyone who was subscribed at `time`; it answers whether to go on.
@@ -154,10 +143,5 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
             // There was none before, or none that a snapshot needed.
             _ => View::None,
         }
-    }
-
-    #[inline]
-    pub(crate) fn directory<'g>(&self, guard: &'g Guard) -> &'g Directory<V> {
-        self.directory.get(guard)
     }
 }

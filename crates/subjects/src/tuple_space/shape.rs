@@ -2,10 +2,10 @@
 #![expect(unsafe_code, reason = "tables are reached by raw pointers under a reclamation scheme")]
 
 use super::clock::Time;
+use super::conflict::{Conflict, is_late};
 use super::core::{Core, Place, retire};
 use super::epoch::{Guard, free_box};
 use super::leaf::{Leaf, LeafRef, Meta, SubscriberId, Subscribers};
-use super::lookup::{Conflict, is_late};
 use super::release::retire_table;
 use super::slot::{Slot, Word};
 use super::sync::{AtomicPtr, Ordering, prefetch};

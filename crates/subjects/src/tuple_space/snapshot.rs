@@ -5,10 +5,10 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::Inner;
 use super::clock::Time;
 use super::core::Place;
 use super::epoch;
+use super::inner::Inner;
 use super::leaf::View as Subscribers;
 use super::registry::Seat;
 use crate::TextError;
