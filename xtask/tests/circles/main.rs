@@ -26,7 +26,6 @@ use graph::Graph;
 const IN_CIRCLES: &[(&str, usize)] = &[
     ("broker", 42),
     ("server", 188),
-    ("sim", 15),
     ("subjects", 2),
     ("subjects-bench", 2),
     ("xtask", 30),
