@@ -256,7 +256,7 @@ impl<D: Disk> Patch<D> {
     }
 
     /// Puts batches without records in the place of what is wanted below `upto` and nobody has. Offsets stay; the records are gone for
-    /// good. The bytes that lie there are kept in a file beside ([`LogReader::keep_damaged`]). What was given up, and the file, if there was
+    /// good. The bytes that lie there are kept in a file beside. What was given up, and the file, if there was
     /// anything to keep; `None` if nothing is wanted.
     ///
     /// # Errors

@@ -100,14 +100,14 @@ impl<D: Disk> LogReader<D> {
     }
 
     /// One past the last offset of what compaction has rewritten, or was copied from another replica. 0 if nothing was.
-    pub fn compacted_end(&self) -> Offset {
+    pub(crate) fn compacted_end(&self) -> Offset {
         let segments = self.segments.load();
         let compacted = segments.iter().filter(|s| s.generation > 0);
         compacted.map(|s| s.end_offset()).max().unwrap_or_default()
     }
 
     /// Where the first segment begins that was not removed: at the log start or below. The log end if there is none.
-    pub fn first_kept(&self) -> Offset {
+    pub(crate) fn first_kept(&self) -> Offset {
         self.segments.load().first().map_or(self.log_end().offset(), |segment| segment.base_offset)
     }
 

@@ -105,13 +105,6 @@ impl SimDisk {
         self.lock().observer = Some(Arc::new(observer));
     }
 
-    /// What a file would hold if everything that was not synced were lost. `None` if its name would be lost.
-    pub fn durable_content(&self, path: &Path) -> Option<Vec<u8>> {
-        let state = self.lock();
-        let inode = state.durable_file(path)?;
-        Some(state.inodes[inode].durable.clone())
-    }
-
     /// What a file holds now.
     pub fn content(&self, path: &Path) -> Option<Vec<u8>> {
         let state = self.lock();

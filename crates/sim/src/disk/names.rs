@@ -1,6 +1,5 @@
 //! Files and folders by their names.
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Component, Path};
@@ -20,15 +19,11 @@ fn name_of(path: &Path) -> io::Result<String> {
 
 impl State {
     pub(super) fn node(&self, path: &Path) -> Option<Node> {
-        self.walk(path, |folder| &folder.current)
-    }
-
-    fn walk(&self, path: &Path, names: impl Fn(&Folder) -> &BTreeMap<String, Node>) -> Option<Node> {
         let mut node = Node::Folder(0);
         for component in path.components() {
             let Component::Normal(name) = component else { continue };
             let Node::Folder(folder) = node else { return None };
-            node = *names(&self.folders[folder]).get(name.to_str()?)?;
+            node = *self.folders[folder].current.get(name.to_str()?)?;
         }
         Some(node)
     }
@@ -37,13 +32,6 @@ impl State {
         match self.node(path) {
             Some(Node::File(inode)) => Ok(inode),
             _ => Err(not_found(path)),
-        }
-    }
-
-    pub(super) fn durable_file(&self, path: &Path) -> Option<usize> {
-        match self.walk(path, |folder| &folder.durable) {
-            Some(Node::File(inode)) => Some(inode),
-            _ => None,
         }
     }
 
