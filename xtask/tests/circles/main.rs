@@ -1,13 +1,13 @@
 //! Files of one crate must not form a circle: none may use what is defined in a file that uses it, be it by others.
 //!
-//! A `use` counts, and any other path. Both are followed to the file that defines what they name, through re-exports. To
-//! declare a module is not to use it, and neither is to re-export from it: it is where such a name is named again.
+//! A `use` counts, and any other path. Both are followed to the file that defines what they name, through re-exports.
+//! To declare a module is not to use it, and neither is to re-export from it: what counts is where the name is used.
 //! What is only there in tests does not count.
 //!
-//! What is not seen: calls of methods and reads of fields of a type that the file does not name, traits that come in with
-//! a star, what a macro names in a file that calls it, items that a macro defines (they are taken for the module's own),
-//! paths in strings (`#[serde(with = "..")]`), and what scopes narrower than a module do: an import within a function holds for the
-//! module here, and a variable that is called like an item of the module counts as that item.
+//! What is not seen: calls of methods and reads of fields of a type that the file does not name; traits that come in with
+//! a star; what a macro names in a file that calls it; items that a macro defines (they are taken for the module's own);
+//! paths in strings (`#[serde(with = "..")]`). A scope narrower than a module is not told from it: an import within a
+//! function holds for the module here, and a variable that is called like an item of the module counts as that item.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -21,8 +21,8 @@ use std::path::Path;
 
 use graph::Graph;
 
-/// How many files are still in circles. It only goes down: who takes files out of their circle puts the smaller number here, and
-/// the row goes with the last one. A crate that is not listed has none.
+/// How many files are still in circles. It only goes down: who takes files out of their circle puts the smaller number
+/// here, and the row goes with the last one. A crate that is not listed has none.
 const IN_CIRCLES: &[(&str, usize)] =
     &[("broker", 42), ("server", 188), ("subjects", 2), ("subjects-bench", 2)];
 

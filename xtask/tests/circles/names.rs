@@ -14,7 +14,8 @@ enum Meaning {
 type Way<'a> = Vec<(usize, &'a str, bool)>;
 
 impl Source {
-    /// The files in which what `path` names in `module` is defined. None for what lies outside of the crate, and for a module.
+    /// The files in which what `path` names in `module` is defined. None for what lies outside of the crate, and for a
+    /// module.
     pub(crate) fn files_of(&self, module: usize, path: &[String]) -> Vec<usize> {
         let meanings = self.follow(module, path, &mut Vec::new());
         meanings

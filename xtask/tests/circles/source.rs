@@ -189,8 +189,8 @@ impl Source {
     }
 }
 
-/// True for a field or a method, the end of another path, and a lifetime. Not after the dots of a range, nor after the colon in
-/// `name: Type`.
+/// True for a field or a method, the end of another path, and a lifetime. Not after the dots of a range, nor after the
+/// colon in `name: Type`.
 fn is_part_of_other(tokens: &[TokenTree], at: usize) -> bool {
     let before = |count: usize| at.checked_sub(count).and_then(|at| tokens.get(at));
     if is_sign(before(1), "'") {

@@ -97,8 +97,8 @@ const ITEM: [&str; 16] = [
     "let",
 ];
 
-/// What the `use` at `at` brings in, and the place behind it. `None` if the word has another meaning, or if the path begins with
-/// `::`, in another crate.
+/// What the `use` at `at` brings in, and the place behind it. `None` if the word has another meaning, or if the path
+/// begins with `::`, in another crate.
 pub(crate) fn import(tokens: &[TokenTree], at: usize) -> Option<(Imports, usize)> {
     let length = tokens[at..].iter().position(|token| text(token) == ";")?;
     let tree = &tokens[at + 1..at + length];
