@@ -5,7 +5,7 @@ use super::core::{Core, Place};
 use super::counts::Counts;
 use super::directory::Directory;
 use super::epoch::{self, Guard};
-use super::leaf::{LeafRef, Meta, View};
+use super::leaf::{Held, LeafRef, Meta};
 use super::published::{Published, TrieRoot};
 use super::words::Words;
 use crate::{Dialect, Limits, TextError};
@@ -53,7 +53,7 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
     pub(super) fn trie_is_empty(&self, time: u64, guard: &Guard) -> bool {
         let Some(root) = self.trie_root(guard) else { return true };
         let late = is_late(self.core.settle(root, Place::Trie), time);
-        !late && matches!(root.view(), View::Trie(trie) if trie.is_empty())
+        !late && matches!(root.held(), Held::Trie(trie) if trie.is_empty())
     }
 
     pub(super) fn tidy_if_due(&self, guard: &Guard) {

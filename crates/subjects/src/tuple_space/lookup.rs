@@ -13,7 +13,8 @@ use super::conflict::{Conflict, is_late};
 use super::core::Place;
 use super::epoch::Guard;
 use super::inner::Inner;
-use super::leaf::{LeafRef, Meta, View};
+use super::leaf::{Held, LeafRef, Meta};
+use super::subscribers::View;
 use super::words::Words;
 
 /// Shapes whose memory accesses overlap.
@@ -66,7 +67,7 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
         if is_late(core.settle(root, Place::Trie), time) {
             return Err(Conflict);
         }
-        if let View::Trie(trie) = root.view() {
+        if let Held::Trie(trie) = root.held() {
             let mut go_on = true;
             trie.for_each_match(words.subject, |view| go_on = go_on && found(view));
         }
@@ -120,28 +121,28 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
             // What was removed later than a live snapshot is kept for it: no mark can hide it.
             let found_now = entry.shape.find(core, entry.shape.head(guard), hash, is_it, Time::MAX, guard);
             if let Ok(Some(leaf)) = found_now {
-                found(self.version(leaf, Place::Table(entry.key, hash), time));
+                found(self.version(leaf, Place::Table(entry.key, hash), time).view());
             }
         }
         if let Some(root) = self.trie_root(guard)
-            && let View::Trie(trie) = self.version(root, Place::Trie, time)
+            && let Held::Trie(trie) = self.version(root, Place::Trie, time)
         {
             trie.for_each_match(words.subject, found);
         }
     }
 
-    /// Who was subscribed to a leaf's pattern at the time of a live snapshot.
-    pub(crate) fn version<'g>(&self, leaf: LeafRef<'g, V>, place: Place, time: Time) -> View<'g, V> {
+    /// What a leaf held at the time of a live snapshot: who was subscribed to its pattern.
+    pub(crate) fn version<'g>(&self, leaf: LeafRef<'g, V>, place: Place, time: Time) -> Held<'g, V> {
         if self.core.settle(leaf, place) <= time {
-            return leaf.view();
+            return leaf.held();
         }
         match leaf.meta() {
             Meta::Kept(history) => {
                 let then = history.older.iter().find(|(begin, _)| *begin <= time);
-                then.map_or(View::None, |(_, subscribers)| subscribers.view())
+                then.map_or(Held::Subscribers(View::None), |(_, content)| content.held())
             }
             // There was none before, or none that a snapshot needed.
-            _ => View::None,
+            _ => Held::Subscribers(View::None),
         }
     }
 }

@@ -3,8 +3,8 @@
 use super::conflict::Conflict;
 use super::epoch::Guard;
 use super::inner::Inner;
-use super::leaf::View;
 use super::snapshot;
+use super::subscribers::View;
 use super::words::Words;
 
 /// How often a lookup looks anew before it registers as a snapshot, which cannot be disturbed.

@@ -61,6 +61,7 @@ mod release;
 mod shape;
 mod slot;
 mod snapshot;
+mod subscribers;
 mod sync;
 mod table;
 mod tree;
