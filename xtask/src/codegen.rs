@@ -3,6 +3,7 @@
 
 mod definition;
 mod emit;
+mod failure;
 mod jar;
 mod keys;
 mod layout;
@@ -14,6 +15,7 @@ use std::process::Command;
 use std::{fs, io};
 
 use definition::Definition;
+use failure::failure;
 
 /// Where the generated library code lies, from the repository root.
 const MESSAGES_DIR: &str = "crates/kafka-wire/src/messages";
@@ -154,8 +156,4 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
     let folder = path.parent().ok_or("a file without a folder")?;
     fs::create_dir_all(folder).map_err(|error| failure(folder, &error))?;
     fs::write(path, text).map_err(|error| failure(path, &error))
-}
-
-fn failure(path: &Path, error: &io::Error) -> String {
-    format!("{}: {error}", path.display())
 }

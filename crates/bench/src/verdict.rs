@@ -6,6 +6,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+/// Percentiles of a report, as shares; the last is the maximum.
+pub const QUANTILES: [f64; 9] = [0.5, 0.75, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999_999, 1.0];
+
 /// Percentiles (as shares) that a run must be able to tell, or it is doubtful as a whole.
 pub const DECISIVE: [f64; 3] = [0.5, 0.9, 0.99];
 
@@ -151,7 +154,7 @@ impl Verdict {
         if first >= 1.0 {
             return Some(first);
         }
-        crate::engine::QUANTILES.into_iter().rfind(|quantile| *quantile < first)
+        QUANTILES.into_iter().rfind(|quantile| *quantile < first)
     }
 
     fn doubts_what_decides(&self) -> bool {

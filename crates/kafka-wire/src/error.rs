@@ -1,6 +1,6 @@
 //! What can be wrong with received bytes, and with values that shall be sent.
 
-use crate::message::VersionRange;
+use crate::version::VersionRange;
 
 /// Why bytes are no legal message. Positions count from the first byte handed to the [`Reader`](crate::Reader);
 /// fields are named `Structure.field`.

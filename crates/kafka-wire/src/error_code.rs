@@ -199,11 +199,6 @@ impl ErrorCode {
     pub const fn code(self) -> i16 {
         self as i16
     }
-
-    /// True for everything but [`ErrorCode::None`].
-    pub const fn is_error(self) -> bool {
-        !matches!(self, Self::None)
-    }
 }
 
 impl From<ErrorCode> for i16 {

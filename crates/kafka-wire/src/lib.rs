@@ -26,6 +26,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod elements;
 mod error;
 mod error_code;
 mod fields;
@@ -34,6 +35,7 @@ mod header;
 mod message;
 pub mod messages;
 mod reader;
+mod version;
 mod writer;
 
 pub use error::{DecodeError, EncodeError};
@@ -44,10 +46,11 @@ pub use frame::{
     response_frame,
 };
 pub use header::{RequestHeader, ResponseHeader};
-pub use message::{Element, Message, Request, RequestVisitor, Response, Structure, VersionRange};
+pub use message::{Element, Message, Request, RequestVisitor, Response, Structure};
 pub use messages::api_key::ApiKey;
 pub use reader::{
     MEMORY_BYTES_FREE, MEMORY_BYTES_PER_FRAME_BYTE, Reader, STRING_BYTES_MAX, Tag, UNKNOWN_TAGS_MAX,
     memory_budget_bytes,
 };
+pub use version::VersionRange;
 pub use writer::{LINK_BYTES_MIN, OpenTag, Part, Writer, required};

@@ -10,7 +10,6 @@
 
 use bytes::Bytes;
 
-use crate::message::{Element, Structure};
 use crate::{DecodeError, Records, TaggedField, TaggedFields};
 
 /// Bytes of memory that decoding may take for each byte of the frame. An ordinary request takes 1 to 8; one that
@@ -24,7 +23,7 @@ pub const MEMORY_BYTES_FREE: usize = 64 * 1024;
 pub const STRING_BYTES_MAX: usize = i16::MAX as usize;
 
 /// What `bytes` in a piece of their own take of the heap: allocators keep a length beside them, and no piece is smaller than 32 bytes.
-const fn heap_bytes(bytes: usize) -> usize {
+pub(crate) const fn heap_bytes(bytes: usize) -> usize {
     if bytes == 0 {
         return 0;
     }
@@ -233,62 +232,6 @@ impl Reader {
         Ok(self.nullable_bytes(flexible, field)?.map_or(Records::Null, Records::Bytes))
     }
 
-    /// Reads an array.
-    ///
-    /// # Errors
-    /// It is null, its count cannot be true, or an element is illegal.
-    pub fn array<E: Element>(
-        &mut self,
-        version: i16,
-        flexible: bool,
-        field: &'static str,
-    ) -> Result<Vec<E>, DecodeError> {
-        let position = self.position;
-        self.nullable_array(version, flexible, field)?.ok_or(DecodeError::Null { field, position })
-    }
-
-    /// Reads an array that may be null.
-    ///
-    /// # Errors
-    /// Its count cannot be true, or an element is illegal.
-    pub fn nullable_array<E: Element>(
-        &mut self,
-        version: i16,
-        flexible: bool,
-        field: &'static str,
-    ) -> Result<Option<Vec<E>>, DecodeError> {
-        let position = self.position;
-        let Some(count) = self.length(flexible, field)? else { return Ok(None) };
-        let remaining = self.remaining();
-        let fitting = remaining / E::bytes_min(version, flexible).max(1);
-        if count > fitting {
-            return Err(DecodeError::ArrayTooLong { field, position, count, fitting, remaining });
-        }
-        self.charge(heap_bytes(count.saturating_mul(size_of::<E>())), field)?;
-        let mut elements = Vec::with_capacity(count);
-        for _ in 0..count {
-            elements.push(E::read(self, version, flexible, field)?);
-        }
-        Ok(Some(elements))
-    }
-
-    /// Reads a structure that may be null: a byte below 0 says that it is.
-    ///
-    /// # Errors
-    /// A field of it is illegal.
-    pub fn nullable_structure<S: Structure>(
-        &mut self,
-        version: i16,
-        field: &'static str,
-    ) -> Result<Option<S>, DecodeError> {
-        if self.i8(field)? < 0 {
-            return Ok(None);
-        }
-        let mut structure = S::default();
-        structure.read_fields(self, version)?;
-        Ok(Some(structure))
-    }
-
     /// Reads the number of tagged fields that follow.
     ///
     /// # Errors
@@ -399,7 +342,11 @@ impl Reader {
         Ok(self.frame.slice(start..self.position))
     }
 
-    fn length(&mut self, flexible: bool, field: &'static str) -> Result<Option<usize>, DecodeError> {
+    pub(crate) fn length(
+        &mut self,
+        flexible: bool,
+        field: &'static str,
+    ) -> Result<Option<usize>, DecodeError> {
         if flexible { self.length_compact(field) } else { self.length_i32(field) }
     }
 
@@ -423,7 +370,7 @@ impl Reader {
         if bytes <= self.remaining() { Ok(()) } else { Err(self.truncated(bytes, field)) }
     }
 
-    fn charge(&mut self, wanted: usize, field: &'static str) -> Result<(), DecodeError> {
+    pub(crate) fn charge(&mut self, wanted: usize, field: &'static str) -> Result<(), DecodeError> {
         let left = self.memory_left;
         match left.checked_sub(wanted) {
             Some(rest) => {

@@ -6,7 +6,6 @@
 
 use bytes::{BufMut, Bytes};
 
-use crate::message::{Element, Structure};
 use crate::{EncodeError, Records, STRING_BYTES_MAX, TaggedFields};
 
 /// Byte sequences from this length on become parts of their own; shorter ones are copied, which is cheaper than one
@@ -264,58 +263,6 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes an array.
-    ///
-    /// # Errors
-    /// An element cannot be expressed.
-    pub fn array<E: Element>(
-        &mut self,
-        value: &[E],
-        version: i16,
-        flexible: bool,
-        field: &'static str,
-    ) -> Result<(), EncodeError> {
-        self.length(value.len(), flexible, field)?;
-        value.iter().try_for_each(|element| element.write(self, version, flexible, field))
-    }
-
-    /// Writes an array that may be null.
-    ///
-    /// # Errors
-    /// An element cannot be expressed.
-    pub fn nullable_array<E: Element>(
-        &mut self,
-        value: Option<&[E]>,
-        version: i16,
-        flexible: bool,
-        field: &'static str,
-    ) -> Result<(), EncodeError> {
-        match value {
-            Some(value) => self.array(value, version, flexible, field)?,
-            None => self.null(flexible),
-        }
-        Ok(())
-    }
-
-    /// Writes a structure that may be null: a byte that says so, then its fields.
-    ///
-    /// # Errors
-    /// A field cannot be expressed.
-    pub fn nullable_structure<S: Structure>(
-        &mut self,
-        value: Option<&S>,
-        version: i16,
-    ) -> Result<(), EncodeError> {
-        match value {
-            Some(value) => {
-                self.i8(1);
-                value.write_fields(self, version)?;
-            }
-            None => self.i8(-1),
-        }
-        Ok(())
-    }
-
     /// Writes the number of tagged fields that follow.
     ///
     /// # Errors
@@ -375,11 +322,16 @@ impl Writer {
         self.links.push(Link { before: self.own.len(), part });
     }
 
-    fn null(&mut self, flexible: bool) {
+    pub(crate) fn null(&mut self, flexible: bool) {
         if flexible { self.varint(0) } else { self.i32(-1) }
     }
 
-    fn length(&mut self, length: usize, flexible: bool, field: &'static str) -> Result<(), EncodeError> {
+    pub(crate) fn length(
+        &mut self,
+        length: usize,
+        flexible: bool,
+        field: &'static str,
+    ) -> Result<(), EncodeError> {
         let length = self.checked_length(length, field)?;
         if flexible {
             self.varint(length + 1)

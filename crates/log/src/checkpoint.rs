@@ -7,48 +7,20 @@ use std::sync::atomic::Ordering::Release;
 
 use tailrace_types::{LogEnd, Offset};
 
+use crate::checkpoint_file::{CheckpointFile, SnapshotContent};
 use crate::disk::{Disk, DiskFile, remove_if_there, replace_file, replace_file_unsynced, sync_parent};
 use crate::error::{IoContext, LogError};
 use crate::format::checkpoint::Checkpoint;
 use crate::format::names::{self, Kind};
 use crate::format::snapshot;
+use crate::lock::lock;
 use crate::reader::LogReader;
 use crate::sections::Sections;
 use crate::segment::Segment;
-use crate::store::lock;
 use crate::sync::{SyncPlan, unless_gone};
 
 /// Snapshots that are kept.
 const SNAPSHOTS_KEPT: usize = 2;
-
-/// What is known of the files that plans replace.
-#[derive(Debug, Default)]
-pub(crate) struct CheckpointFile {
-    /// Number of the newest plan that was carried out; older ones have nothing to add.
-    pub(crate) sequence: u64,
-    /// Content of the checkpoint file.
-    pub(crate) written: Option<Checkpoint>,
-    /// Offsets of the snapshots, ascending.
-    pub(crate) snapshots: Vec<Offset>,
-    /// What the newest of them holds, if that is known. The state at one offset changes: compaction removes the markers of
-    /// aborted transactions, producers expire.
-    pub(crate) newest: Option<SnapshotContent>,
-}
-
-/// Tells the contents of two snapshots apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SnapshotContent {
-    offset: Offset,
-    bytes: usize,
-    crc: u32,
-}
-
-impl SnapshotContent {
-    pub(crate) fn of(offset: Offset, sections: &Sections) -> Self {
-        let crc = crc32c::crc32c(&snapshot::encode_head(offset, sections));
-        Self { offset, bytes: sections.total_bytes(), crc }
-    }
-}
 
 /// A recovery point to be written: the log as it was when the plan was made.
 pub struct CheckpointPlan<D: Disk> {

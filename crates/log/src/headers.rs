@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tailrace_records::BatchHeader;
 use tailrace_types::Offset;
 
-use crate::damage::note_batch;
+use crate::condemn::note_batch;
 use crate::disk::Disk;
 use crate::error::LogError;
 use crate::format::row::Row;

@@ -3,16 +3,15 @@
 use bytes::Bytes;
 use tailrace_types::{LeaderEpoch, RaftIndex};
 
-use crate::damage::note_batch;
+use crate::batches::read_batch;
+use crate::condemn::note_batch;
 use crate::disk::Disk;
 use crate::error::LogError;
 use crate::format::entry::Entry;
-use crate::format::names::Kind;
 use crate::format::row::Row;
 use crate::log::Log;
-use crate::reader::{read_batch_bytes, segment_of};
+use crate::reader::segment_of;
 use crate::rows::Rows;
-use crate::segment::{Segment, SegmentFiles};
 
 /// What lies at a raft index.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,38 +116,4 @@ impl<D: Disk> Log<D> {
         note_batch(&self.reader, row, read_batch(segment, &files, row, &mut bytes))?;
         Ok(Bytes::from(bytes))
     }
-}
-
-/// Reads the batch that `row` describes into `bytes`, which has its length, and checks it.
-pub(crate) fn read_batch<D: Disk>(
-    segment: &Segment<D>,
-    files: &SegmentFiles<D>,
-    row: &Row,
-    bytes: &mut [u8],
-) -> Result<(), LogError> {
-    read_batch_from(segment, &files.log, row, bytes)
-}
-
-/// The same from a `.log` that the caller has opened.
-pub(crate) fn read_batch_from<D: Disk>(
-    segment: &Segment<D>,
-    log: &D::File,
-    row: &Row,
-    bytes: &mut [u8],
-) -> Result<(), LogError> {
-    let path = segment.path(Kind::Log);
-    let position = u64::from(row.position);
-    let read = read_batch_bytes(log, &path, bytes, position)?;
-    check_batch(segment, row, &bytes[..read])
-}
-
-/// Checks the bytes that were read of the batch that `row` describes.
-pub(crate) fn check_batch<D: Disk>(segment: &Segment<D>, row: &Row, bytes: &[u8]) -> Result<(), LogError> {
-    let damaged =
-        |reason: String| LogError::damaged(&segment.path(Kind::Log), u64::from(row.position), reason);
-    let header = tailrace_records::check(bytes).map_err(|error| damaged(error.to_string()))?;
-    if !row.describes(&header) {
-        return Err(damaged("the batch is not the one its index row describes".to_owned()));
-    }
-    Ok(())
 }

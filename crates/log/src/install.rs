@@ -6,19 +6,20 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use tailrace_types::{LeaderEpoch, Offset, RaftIndex};
 
-use crate::checkpoint::{SnapshotContent, write_snapshot_file};
+use crate::checkpoint::write_snapshot_file;
+use crate::checkpoint_file::SnapshotContent;
 use crate::damage::DamagedRange;
 use crate::disk::{Disk, remove_if_there, replace_file, replace_file_unsynced};
 use crate::epochs::EpochTable;
 use crate::error::{IoContext, LogError};
 use crate::format::checkpoint::Checkpoint;
 use crate::format::names::{self, Kind};
+use crate::lock::lock;
 use crate::log::Log;
 use crate::reader::SegmentList;
-use crate::roll::Reserved;
+use crate::reserved::Reserved;
 use crate::sections::Sections;
 use crate::staging::Staging;
-use crate::store::lock;
 use crate::trim::remove_segment_files;
 
 /// What a log is after a copy took its place, besides the copy's segments.

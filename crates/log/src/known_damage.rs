@@ -136,7 +136,7 @@ impl<D: Disk> LogReader<D> {
                         break;
                     }
                     let mut bytes = vec![0; row.batch_bytes as usize];
-                    crate::indexed::read_batch_from(segment, &log, &row, &mut bytes)?;
+                    crate::batches::read_batch_from(segment, &log, &row, &mut bytes)?;
                     next = row.next_offset();
                 }
                 Ok(())

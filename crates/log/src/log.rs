@@ -20,7 +20,7 @@ use crate::format::names::Kind;
 use crate::format::row::row_position;
 use crate::reader::LogReader;
 use crate::rebuild::{rebuild_index, row_of};
-use crate::roll::Reserved;
+use crate::reserved::Reserved;
 use crate::sections::Sections;
 use crate::segment::{LenOf, Segment, SegmentFiles};
 use crate::sync::SyncPlan;

@@ -152,7 +152,7 @@ impl<D: Disk> Patch<D> {
             }
             let files = self.reader.files(&self.source)?;
             let mut bytes = vec![0; row.batch_bytes as usize];
-            let read = crate::indexed::read_batch(&self.source, &files, &row, &mut bytes);
+            let read = crate::batches::read_batch(&self.source, &files, &row, &mut bytes);
             if let Err(error) = read {
                 if !self.reader.condemn_batch(&row, &error) {
                     return Err(error);
@@ -256,7 +256,7 @@ impl<D: Disk> Patch<D> {
     }
 
     /// Puts batches without records in the place of what is wanted below `upto` and nobody has. Offsets stay; the records are gone for
-    /// good. The bytes that lie there are kept in a file beside ([`LogReader::keep_damaged`]). What was given up, and the file, if there was
+    /// good. The bytes that lie there are kept in a file beside. What was given up, and the file, if there was
     /// anything to keep; `None` if nothing is wanted.
     ///
     /// # Errors
@@ -429,8 +429,8 @@ impl<D: Disk> LogReader<D> {
             let at = out.len();
             let read = self.refuse_damaged(row.base_offset, row.next_offset()).and_then(|()| {
                 out.resize(at + bytes, 0);
-                let read = crate::indexed::read_batch(segment, &files, &row, &mut out[at..]);
-                crate::damage::note_batch(self, &row, read)
+                let read = crate::batches::read_batch(segment, &files, &row, &mut out[at..]);
+                crate::condemn::note_batch(self, &row, read)
             });
             if let Err(error) = read {
                 out.truncate(at);

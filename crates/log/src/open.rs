@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use arc_swap::ArcSwap;
 use tailrace_types::{Offset, RaftIndex, TimestampMs};
 
-use crate::checkpoint::{CheckpointFile, SnapshotContent};
+use crate::checkpoint_file::{CheckpointFile, SnapshotContent};
 use crate::config::{LogConfig, PartitionIdentity};
 use crate::damage::{Damage, DamageMap, DamagedRange};
 use crate::disk::{Disk, OpenMode, read_file, remove_if_there};
@@ -24,7 +24,7 @@ use crate::log::Log;
 use crate::reader::{LogReader, SegmentList};
 use crate::recover::{Recovering, Tail};
 use crate::recovery::{Origin, Recovery};
-use crate::roll::Reserved;
+use crate::reserved::Reserved;
 use crate::scan::{BatchScanner, Scanned};
 use crate::sections::Sections;
 use crate::segment::{LenOf, Segment};
@@ -127,9 +127,9 @@ impl<D: Disk> Log<D> {
             // Back again when the log has other batches there, it would be taken for the state after these.
             disk.sync_dir(&self.reader.dir).context("sync", &self.reader.dir)?;
         }
-        crate::store::lock(&self.reader.checkpoint).snapshots = usable.to_vec();
+        crate::lock::lock(&self.reader.checkpoint).snapshots = usable.to_vec();
         recovery.snapshot = self.snapshot(end, &mut recovery.notes)?;
-        crate::store::lock(&self.reader.checkpoint).newest =
+        crate::lock::lock(&self.reader.checkpoint).newest =
             recovery.snapshot.as_ref().map(|(offset, sections)| SnapshotContent::of(*offset, sections));
         if !recovery.clean {
             // Segments that were removed must not come back beside what is appended from here on.
@@ -180,7 +180,7 @@ impl<D: Disk> Log<D> {
         upto: Offset,
         notes: &mut Vec<String>,
     ) -> Result<Option<(Offset, Sections)>, LogError> {
-        let there = crate::store::lock(&self.reader.checkpoint).snapshots.clone();
+        let there = crate::lock::lock(&self.reader.checkpoint).snapshots.clone();
         // What follows an older snapshot may have lost the end of a transaction that it holds as open: by compaction, or because
         // the segments are gone.
         let oldest = self.reader.compacted_end().max(self.reader.first_kept());
@@ -394,7 +394,7 @@ fn assemble<D: Disk>(
     };
     // A checkpoint is only there if the folder's name had been synced before it.
     let folder_synced =
-        !created && listing.has_identity && crate::store::lock(&reader.checkpoint).written.is_some();
+        !created && listing.has_identity && crate::lock::lock(&reader.checkpoint).written.is_some();
     reader.folder_synced.store(folder_synced, Release);
     Log {
         reader: Arc::new(reader),

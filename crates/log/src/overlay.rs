@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use crate::disk::{DirEntry, Disk, DiskFile, OpenMode};
-use crate::store::lock;
+use crate::lock::lock;
 
 /// Bytes that are kept in pieces of this size.
 const PAGE: u64 = 4096;

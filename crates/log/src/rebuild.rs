@@ -11,7 +11,7 @@ use crate::error::{IoContext, LogError};
 use crate::format::names::{Kind, TEMPORARY_SUFFIX, with_suffix};
 use crate::format::row::{ROW_BYTES, Row, encode_head, row_position};
 use crate::scan::{BatchScanner, Scanned};
-use crate::segment::{LenOf, Segment};
+use crate::segment::{LenOf, Segment, Suspect};
 
 /// Rows are gathered up to this many bytes per write.
 const WRITE_BYTES: usize = 64 << 10;
@@ -68,14 +68,6 @@ impl<'f, F: DiskFile> RowWriter<'f, F> {
         }
         Ok(())
     }
-}
-
-/// A batch that building an index found damaged.
-#[derive(Clone, Debug)]
-pub(crate) struct Suspect {
-    /// The row that it had, and keeps.
-    pub(crate) row: Row,
-    pub(crate) reason: String,
 }
 
 /// Replaces the index of `segment`, and opens it. A batch that is damaged keeps the row that it had, if that is whole; it is named. So is one

@@ -462,7 +462,7 @@ impl<D: Disk> LogReader<D> {
     ///
     /// # Errors
     /// The disk's.
-    pub fn keep_damaged(&self, range: &DamagedRange) -> Result<Option<PathBuf>, LogError> {
+    pub(crate) fn keep_damaged(&self, range: &DamagedRange) -> Result<Option<PathBuf>, LogError> {
         let list = self.segments.load_full();
         let Some(segment) = list.get(crate::reader::segment_of(&list, range.base_offset)) else {
             return Ok(None);

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use tailrace_records::BatchHeader;
 use tailrace_types::{Offset, RaftIndex, TimestampMs};
 
-use crate::config::{PREALLOCATE_BYTES_FIRST, SEGMENT_BYTES_MAX};
+use crate::config::SEGMENT_BYTES_MAX;
 use crate::disk::{Disk, DiskFile, OpenMode, remove_if_there};
 use crate::error::{IoContext, LogError};
 use crate::format::names::Kind;
@@ -16,20 +16,6 @@ use crate::format::segment_header::SegmentHeader;
 use crate::log::Log;
 use crate::reader::{LogReader, SegmentList};
 use crate::segment::{Segment, SegmentFiles};
-
-/// Blocks reserved beyond the end of the active segment.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Reserved {
-    /// Bytes of the file that have blocks; 0 if none were reserved.
-    pub(crate) end: u64,
-    step: u64,
-}
-
-impl Default for Reserved {
-    fn default() -> Self {
-        Self { end: 0, step: PREALLOCATE_BYTES_FIRST }
-    }
-}
 
 impl<D: Disk> LogReader<D> {
     /// True if [`Log::close_old_segment`](crate::Log::close_old_segment) would close the active segment. Takes no lock and reads no

@@ -13,14 +13,13 @@ use std::sync::{Arc, Mutex};
 use arc_swap::ArcSwapOption;
 use tailrace_types::{Offset, RaftIndex, TimestampMs};
 
-use crate::disk::{Disk, OpenMode, read_full_at};
+use crate::disk::{Disk, read_full_at};
 use crate::error::{IoContext, LogError};
 use crate::format::checkpoint::SegmentEntry;
 use crate::format::names::{self, Kind};
-use crate::format::row::{ROW_BYTES, Row, check_head, row_position};
-use crate::rebuild::{self, Suspect};
-use crate::store::{LogStore, lock};
-use crate::verify::Verified;
+use crate::format::row::{ROW_BYTES, Row, row_position};
+use crate::lock::lock;
+use crate::verified::Verified;
 
 /// Nobody has looked since the start.
 const HORIZON_UNKNOWN: i64 = i64::MIN;
@@ -32,6 +31,14 @@ pub(crate) struct SegmentFiles<D: Disk> {
     pub(crate) log: D::File,
     /// The `.index`.
     pub(crate) index: D::File,
+}
+
+/// A batch that building an index found damaged.
+#[derive(Clone, Debug)]
+pub(crate) struct Suspect {
+    /// The row that it had, and keeps.
+    pub(crate) row: Row,
+    pub(crate) reason: String,
 }
 
 /// One segment.
@@ -194,13 +201,6 @@ impl<D: Disk> Segment<D> {
         self.created_synced.load(Acquire) && self.log_synced.load(Acquire) >= self.bytes()
     }
 
-    /// The row of its last batch, if there is one.
-    pub(crate) fn last_row(self: &Arc<Self>, store: &LogStore<D>) -> Result<Option<Row>, LogError> {
-        let Some(last) = self.rows().checked_sub(1) else { return Ok(None) };
-        let files = self.files(store)?;
-        self.row(&files, last).map(Some)
-    }
-
     pub(crate) fn path(&self, kind: Kind) -> PathBuf {
         names::path_of(&self.dir, self.base_offset, self.generation, kind)
     }
@@ -259,26 +259,13 @@ impl<D: Disk> Segment<D> {
         self.files.store(None);
     }
 
-    /// The open files, opened if need be. A missing or short index is rebuilt on the way.
-    pub(crate) fn files(self: &Arc<Self>, store: &LogStore<D>) -> Result<Arc<SegmentFiles<D>>, LogError> {
-        if let Some(files) = self.files.load_full() {
-            if !self.used.load(Relaxed) {
-                self.used.store(true, Relaxed);
-            }
-            return Ok(files);
+    /// The open files, if they are open. The clock hand finds them used.
+    pub(crate) fn open_files(&self) -> Option<Arc<SegmentFiles<D>>> {
+        let files = self.files.load_full()?;
+        if !self.used.load(Relaxed) {
+            self.used.store(true, Relaxed);
         }
-        let opening = store.opening();
-        if let Some(files) = self.files.load_full() {
-            return Ok(files);
-        }
-        let path = self.path(Kind::Log);
-        let log = store.disk().open(&path, OpenMode::Write).context("open", &path)?;
-        let index = self.open_index(store.disk(), &log)?;
-        let files = Arc::new(SegmentFiles { log, index });
-        self.install(&files);
-        drop(opening);
-        store.admit(self);
-        Ok(files)
+        Some(files)
     }
 
     /// Puts files in place that the writer or recovery opened itself.
@@ -287,27 +274,6 @@ impl<D: Disk> Segment<D> {
         // Another file may have got the name meanwhile.
         self.verified.forget();
         self.files.store(Some(Arc::clone(files)));
-    }
-
-    fn open_index(self: &Arc<Self>, disk: &D, log: &D::File) -> Result<D::File, LogError> {
-        let path = self.path(Kind::Index);
-        let index = match disk.open(&path, OpenMode::Write) {
-            Ok(index) => Some(index),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-            Err(error) => return Err(LogError::io("open", &path, error)),
-        };
-        if let Some(index) = index {
-            let mut head = [0; ROW_BYTES];
-            let read = read_full_at(&index, &mut head, 0).context("read", &path)?;
-            match check_head(&head[..read], self.base_offset) {
-                Ok(()) if index.len_of(&path)? >= row_position(self.rows()) => return Ok(index),
-                Err(error @ crate::format::FormatError::Newer(_)) => return Err(error.in_file(&path)),
-                _ => {}
-            }
-        }
-        let (index, suspects) = rebuild::rebuild_index(disk, self, log)?;
-        self.suspect(suspects);
-        Ok(index)
     }
 
     /// Keeps what is wrong with the `.log` for the next reader.

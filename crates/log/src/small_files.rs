@@ -14,11 +14,11 @@ use crate::format::checkpoint::{self, Checkpoint};
 use crate::format::names::{self, Kind};
 use crate::format::segment_header::{self, Compacted, SegmentHeader};
 use crate::format::{identity, snapshot};
+use crate::lock::lock;
 use crate::log::Log;
 use crate::reader::LogReader;
 use crate::sections::Sections;
 use crate::segment::Segment;
-use crate::store::lock;
 
 impl<D: Disk> Log<D> {
     /// Reads the identity, the side file, the checkpoint, the snapshots and the header of every segment as they lie on the disk,

@@ -65,7 +65,7 @@ impl<D: Disk> Log<D> {
         epoch_max: LeaderEpoch,
     ) -> Result<Staging<D>, LogError> {
         self.check_writable()?;
-        if crate::store::lock(&self.reader.checkpoint).written.is_none() {
+        if crate::lock::lock(&self.reader.checkpoint).written.is_none() {
             self.checkpoint(None)?;
         }
         // A round of compaction that is under way writes the generation after the present one.

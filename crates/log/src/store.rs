@@ -6,11 +6,12 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use crate::disk::Disk;
+use crate::lock::lock;
 use crate::segment::Segment;
-use crate::verify::{VerifyReads, VerifySetting};
+use crate::verified::{VerifyReads, VerifySetting};
 
 /// A disk together with what all logs on it share. One per data folder; cheap to clone.
 pub struct LogStore<D: Disk> {
@@ -97,9 +98,4 @@ impl<D: Disk> LogStore<D> {
         }
         self.open.tracked.store(clock.len(), Relaxed);
     }
-}
-
-/// A panic while one of these was held leaves nothing half done, so poisoning is ignored.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -187,7 +187,7 @@ impl<D: Disk> Log<D> {
         if going > 0 {
             return Some(self.trim(going, start, sections));
         }
-        let written = crate::store::lock(&self.reader.checkpoint).written.as_ref().map(|c| c.log_start);
+        let written = crate::lock::lock(&self.reader.checkpoint).written.as_ref().map(|c| c.log_start);
         let raised = self.log_start() > written.unwrap_or_default();
         raised.then(|| self.trim(0, self.log_start(), None))
     }
@@ -234,7 +234,7 @@ impl<D: Disk> Log<D> {
             if going == list.len() {
                 // The next append begins a segment at the log end.
                 self.active = None;
-                self.reserved = crate::roll::Reserved::default();
+                self.reserved = crate::reserved::Reserved::default();
             }
         }
         self.epochs.truncate_start(log_start);

@@ -11,12 +11,12 @@ use crate::epochs::EpochTable;
 use crate::error::{IoContext, LogError};
 use crate::format::names::{self, Kind};
 use crate::format::row::{Row, row_position};
+use crate::lock::lock;
 use crate::log::{Log, rows_to_sync};
 use crate::reader::{SegmentList, segment_of};
-use crate::roll::Reserved;
+use crate::reserved::Reserved;
 use crate::rows::Rows;
 use crate::segment::Segment;
-use crate::store::lock;
 use crate::trim::remove_segment_files;
 
 /// Where the log is to end.

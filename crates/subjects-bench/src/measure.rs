@@ -6,6 +6,9 @@ use std::time::{Duration, Instant};
 
 use crate::line::Line;
 
+/// Bytes on the heap at this moment; none where the program does not count them.
+pub type HeapBytes = Option<fn() -> usize>;
+
 /// Lookups between two readings of the clock.
 pub const CLOCK_EVERY: usize = 512;
 

@@ -23,15 +23,14 @@ mod progress;
 mod report;
 mod sample;
 mod servers;
+mod setup;
 mod stats;
 mod subjects;
 mod targets;
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::path::Path;
 
-use crate::run::{self, root};
 use lab::Lab;
 use options::{Options, USAGE};
 use parts::Part;
@@ -39,12 +38,9 @@ use peers::Peers;
 use progress::Progress;
 use report::{Plan, Report};
 use sample::Record;
+use setup::{binary, folders, run_number};
 use targets::TARGETS;
 
-const FOLDER: &str = "docs/benchmarks";
-const RAW_FOLDER: &str = "docs/benchmarks/raw";
-/// Quick runs stay among the raw lines, so that none of their figures replaces a real one.
-const QUICK_FOLDER: &str = "docs/benchmarks/raw/quick";
 const REPORT: &str = "kafka.md";
 /// The name of the raw file in its folder.
 const RAW_FILE: &str = "kafka.jsonl";
@@ -58,8 +54,6 @@ is tailrace's figure over the other's in the same round. Figures are medians (lo
     parts: &Part::TITLES,
     targets: TARGETS,
 };
-const BINARY: &str = "target/release/tailrace";
-
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     match arguments {
         [first, rest @ ..] if process::is_become(first) => process::r#become(rest),
@@ -102,20 +96,12 @@ fn measure(lab: &mut Lab, options: &Options<Part>) -> Result<(), String> {
     let mut failed = Vec::new();
     for part in &options.parts {
         lab.progress.begin(part.name(), part.planned_s(options.rounds, options.quick));
-        if let Err(reason) = part.run(lab) {
+        if let Err(reason) = parts::run(*part, lab) {
             lab.progress.say(&format!("part {} failed: {reason}", part.name()));
             failed.push(format!("{}: {reason}", part.name()));
         }
     }
     if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
-}
-
-fn binary(given: Option<&Path>) -> Result<PathBuf, String> {
-    if let Some(path) = given {
-        return fs::canonicalize(path).map_err(|error| format!("{}: {error}", path.display()));
-    }
-    run::cargo(&["build", "--release", "--package", "tailrace"])?;
-    Ok(root().join(BINARY))
 }
 
 fn report(options: &Options<Part>, peers: &Peers, scratch: &Path) -> Result<Report, String> {
@@ -129,29 +115,4 @@ fn report(options: &Options<Part>, peers: &Peers, scratch: &Path) -> Result<Repo
     let record = Record::open(&raw, RAW_FILE, run_number()?, &setting)?;
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     Ok(Report::new(&folder.join(REPORT), record, &PLAN))
-}
-
-/// Builds one of the Go programs of interop/go.
-fn go_program(name: &str) -> Result<PathBuf, String> {
-    let folder = root().join("interop/go");
-    let target = format!("target/{name}");
-    let mut go = std::process::Command::new("go");
-    go.args(["build", "-o", &target, &format!("./{name}")]).current_dir(&folder);
-    crate::run::run(&mut go)?;
-    Ok(folder.join(target))
-}
-
-/// Where the report and the raw lines go.
-fn folders(out: Option<&Path>, quick: bool) -> (PathBuf, PathBuf) {
-    match out {
-        Some(folder) => (folder.to_owned(), folder.to_owned()),
-        None if quick => (root().join(QUICK_FOLDER), root().join(QUICK_FOLDER)),
-        None => (root().join(FOLDER), root().join(RAW_FOLDER)),
-    }
-}
-
-/// Nanoseconds since 1970: later runs have larger numbers.
-fn run_number() -> Result<u64, String> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;
-    u64::try_from(now.as_nanos()).map_err(|error| error.to_string())
 }

@@ -6,6 +6,8 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::failure::failure;
+
 /// One file.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -54,7 +56,7 @@ pub(super) struct Field {
 
 impl Definition {
     pub(super) fn read(path: &Path) -> Result<Self, String> {
-        let text = fs::read_to_string(path).map_err(|error| super::failure(path, &error))?;
+        let text = fs::read_to_string(path).map_err(|error| failure(path, &error))?;
         serde_json::from_str(&without_comments(&text)).map_err(|error| format!("{}: {error}", path.display()))
     }
 }

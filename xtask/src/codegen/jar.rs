@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::{env, fs};
 
 use super::definition::Definition;
+use super::failure::failure;
 
 /// The release whose definitions are the source.
 const KAFKA_VERSION: &str = "4.3.1";
@@ -47,9 +48,9 @@ fn fetch(folder: &Path) -> Result<(), String> {
 pub(super) fn definitions(jar: &Path) -> Result<Vec<Definition>, String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/codegen/definitions");
     if folder.exists() {
-        fs::remove_dir_all(&folder).map_err(|error| super::failure(&folder, &error))?;
+        fs::remove_dir_all(&folder).map_err(|error| failure(&folder, &error))?;
     }
-    fs::create_dir_all(&folder).map_err(|error| super::failure(&folder, &error))?;
+    fs::create_dir_all(&folder).map_err(|error| failure(&folder, &error))?;
     unpack(jar, &folder)?;
     let messages = folder.join("common/message");
     let entries = fs::read_dir(&messages)
@@ -61,7 +62,7 @@ pub(super) fn definitions(jar: &Path) -> Result<Vec<Definition>, String> {
 }
 
 fn unpack(jar: &Path, folder: &Path) -> Result<(), String> {
-    let jar = jar.canonicalize().map_err(|error| super::failure(jar, &error))?;
+    let jar = jar.canonicalize().map_err(|error| failure(jar, &error))?;
     let mut unzip = Command::new("unzip");
     unzip.arg("-q").arg(&jar).arg("common/message/*.json").arg("-d").arg(folder);
     let mut from_jdk = Command::new("jar");

@@ -2,15 +2,12 @@
 
 use super::flight::{ACKNOWLEDGEMENT, Entry, Flight, PAYLOAD};
 use super::options::LoadOptions;
-use super::orphans::Orphans;
+use super::orphans::{Orphans, WINDOW};
 use super::span::Span;
 use crate::payload;
 use crate::recorder::{Counts, Distribution, Outcomes, Recorder};
 use crate::requester::{Expects, PayloadBack, Sink};
 use crate::windowed::Tracker;
-
-/// Sequences within which duplicates and reorderings are recognised.
-pub(super) const WINDOW: u64 = 1 << 16;
 
 /// What the sink and the sender share.
 pub(super) struct Books {

@@ -9,8 +9,8 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-use super::books::WINDOW;
 use super::generator::Report;
+use super::orphans::WINDOW;
 use super::spare::Spare;
 use super::waiting::wait_for;
 use super::{Observer, PartOutcome, collector, join};

@@ -26,6 +26,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+pub use self::verdict::LATENESS_NS_ALLOWED;
+pub use crate::verdict::QUANTILES;
 pub use crate::verdict::{Verdict, VerdictKind};
 pub(crate) use collector::Collector;
 pub use collector::{Interval, Observer};
@@ -34,7 +36,6 @@ pub use listener::{Listening, Sent, listen};
 pub use options::{Load, LoadOptions, Mode, Reconnect};
 pub use span::Span;
 pub(crate) use verdict::doubtful_quantiles;
-pub use verdict::{LATENESS_NS_ALLOWED, QUANTILES};
 
 use crate::clock::{Clock, MonotonicClock};
 use crate::error::BenchError;

@@ -7,8 +7,11 @@ use std::collections::BTreeMap;
 
 use super::flight::Entry;
 
+/// Sequences within which duplicates and reorderings are recognised.
+pub(super) const WINDOW: u64 = 1 << 16;
+
 /// Messages of one connection that are remembered, at most: as many as the window in which losses are recognised.
-const ORPHANS_MAX: usize = super::books::WINDOW as usize;
+const ORPHANS_MAX: usize = WINDOW as usize;
 
 #[derive(Debug)]
 pub(super) struct Orphans {

@@ -2,13 +2,10 @@
 
 use super::options::Mode;
 use crate::recorder::{Distribution, Outcomes, Recorder, confidence};
-use crate::verdict::{DECISIVE, Verdict};
+use crate::verdict::{DECISIVE, QUANTILES, Verdict};
 
 /// Lateness up to which nobody asks whose fault it was, in nanoseconds: 1 ms.
 pub const LATENESS_NS_ALLOWED: u64 = 1_000_000;
-
-/// Percentiles of a report, as shares; the last is the maximum.
-pub const QUANTILES: [f64; 9] = [0.5, 0.75, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999_999, 1.0];
 
 /// What is known of how a run ended.
 #[derive(Clone, Debug, Default)]

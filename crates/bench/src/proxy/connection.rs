@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::ProxyOptions;
+use super::options::ProxyOptions;
 use super::trouble::{Pacer, Trouble};
 
 /// Bytes of a chunk, at most.

@@ -4,6 +4,7 @@
 //! packets, because TCP repairs that below it. Four threads per connection: meant for tests, not for thousands of connections.
 
 mod connection;
+mod options;
 mod trouble;
 
 use std::io;
@@ -13,26 +14,10 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+pub use options::ProxyOptions;
 pub use trouble::{Trouble, random_stalls, random_times};
 
 use connection::Connection;
-
-/// What a proxy does.
-#[derive(Clone, Debug)]
-pub struct ProxyOptions {
-    /// Where it listens; port 0 picks a free one.
-    pub listen: SocketAddr,
-    /// Where it forwards to, `HOST:PORT`.
-    pub upstream: String,
-    /// Trouble on the way from client to server.
-    pub to_server: Trouble,
-    /// Trouble on the way back.
-    pub to_client: Trouble,
-    /// When all connections are reset, since the beginning, in rising order.
-    pub resets: Vec<Duration>,
-    /// What all chance is made of.
-    pub seed: u64,
-}
 
 /// Connections at once, at most.
 pub const CONNECTIONS_MAX: usize = 1024;

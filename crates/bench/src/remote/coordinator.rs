@@ -11,15 +11,14 @@ use super::assignment::Assignment;
 use super::conversation::{Command, Conversation, Event, connect};
 use super::handshake::{Version, with_agent};
 use super::load::RemoteLoad;
-use super::messages::{Final, Start, ToAgent, ToCoordinator};
+use super::messages::{Start, ToAgent, ToCoordinator};
 use super::offset::Offset;
 use super::outcome::{RemoteOutcome, put_together};
+use super::peer::Peer;
 use super::placement::{Placement, Share};
-use super::report::ClockReport;
 use crate::clock::{Clock, SECOND_NS};
 use crate::engine::{Collector, LoadOptions, Observer, Span};
 use crate::recorder::Counts;
-use crate::report::Machine;
 use crate::systems::Role;
 
 /// How long a connection to an agent may take.
@@ -43,26 +42,6 @@ const EVENTS_MAX: usize = 1024;
 
 /// How soon Ctrl-C is noticed.
 const LOOK: Duration = Duration::from_millis(50);
-
-/// One agent, as the coordinator knows it.
-pub(super) struct Peer {
-    pub(super) address: String,
-    pub(super) share: Share,
-    conversation: Conversation,
-    clock: Option<Offset>,
-    pub(super) machine: Option<Machine>,
-    pub(super) counts: Counts,
-    pub(super) ended: Option<Box<Final>>,
-    pub(super) lost: Option<String>,
-    pub(super) report: Option<ClockReport>,
-    said_goodbye: bool,
-}
-
-impl Peer {
-    fn is_done(&self) -> bool {
-        self.ended.is_some() || self.lost.is_some()
-    }
-}
 
 /// Agents that are connected to the system and wait for the start. Dropping it lets them go.
 pub struct Coordinator {

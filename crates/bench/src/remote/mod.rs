@@ -20,6 +20,7 @@ mod load;
 mod messages;
 pub mod offset;
 mod outcome;
+mod peer;
 mod placement;
 mod report;
 mod session;

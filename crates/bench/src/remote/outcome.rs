@@ -1,8 +1,8 @@
 //! What came out of a run over agents: the parts put together.
 
 use super::Placement;
-use super::coordinator::Peer;
 use super::messages::Final;
+use super::peer::Peer;
 use super::report::{AgentReport, RemoteReport};
 use crate::engine::{LoadOptions, Outcome, PartOutcome, Span, conclude};
 use crate::recorder::Recorder;

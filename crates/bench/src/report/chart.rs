@@ -8,6 +8,7 @@ use std::path::Path;
 use super::axis::{Axis, linear_ticks, nines, percentile_ticks};
 use super::drawing::{Anchor, Dash, Ink, Picture, Shape, Words};
 use super::letters::{letters_width, wrapped};
+use super::lines::{Frame, LINE, Line, Stroke};
 use super::{labels, png};
 use crate::error::BenchError;
 use crate::recorder::Distribution;
@@ -24,7 +25,6 @@ const RIGHT: f64 = 24.0;
 /// Between the plot and the legend: numbers and name of the horizontal axis.
 const BELOW: f64 = 58.0;
 const TITLE: f64 = 15.0;
-pub(super) const LINE: f64 = 17.0;
 
 /// What lies along the horizontal axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,37 +36,6 @@ pub enum Horizontal {
     Seconds,
     /// Numbers, from 0.
     Number,
-}
-
-/// How a line is drawn.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Stroke {
-    /// As a curve.
-    #[default]
-    Solid,
-    /// As a broken curve.
-    Dashed,
-    /// As single points.
-    Dots,
-}
-
-/// A line of a chart.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Line {
-    /// Its name in the legend.
-    pub label: String,
-    /// Horizontal and vertical values. A value that is not finite, or 0 on a logarithmic axis, breaks the line.
-    pub points: Vec<(f64, f64)>,
-    /// Number of its colour; colours repeat after seven.
-    pub colour: usize,
-    /// How it is drawn.
-    pub stroke: Stroke,
-    /// Between which values the line may lie: horizontal, least and greatest vertical values.
-    pub band: Vec<(f64, f64, f64)>,
-    /// Horizontal value beyond which the line is not known well; it is dotted there. Absent if it is known everywhere.
-    pub known_to: Option<f64>,
-    /// What stands along the line, so that it cannot be shown without it.
-    pub word: Option<String>,
 }
 
 /// A sentence under a chart's title.
@@ -117,31 +86,6 @@ pub fn latency_points(distribution: &Distribution) -> Vec<(f64, f64)> {
         .map(|row| (row.quantile_iterated_to(), row.value_iterated_to() as f64 / 1e6))
         .filter(|(quantile, _)| *quantile < 1.0)
         .collect()
-}
-
-/// The plot's place in the picture, and its axes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Frame {
-    pub(super) left: f64,
-    pub(super) right: f64,
-    pub(super) top: f64,
-    pub(super) bottom: f64,
-    across: Axis,
-    up: Axis,
-}
-
-impl Frame {
-    fn at(&self, (x, y): (f64, f64)) -> (f64, f64) {
-        (self.x(x), self.y(y))
-    }
-
-    fn x(&self, value: f64) -> f64 {
-        self.left + self.across.place(value) * (self.right - self.left)
-    }
-
-    fn y(&self, value: f64) -> f64 {
-        self.bottom - self.up.place(value) * (self.bottom - self.top)
-    }
 }
 
 impl Chart {

@@ -1,7 +1,8 @@
 //! Charts as they are drawn.
 
-use super::chart::{Chart, Horizontal, Line, Note, Stroke};
+use super::chart::{Chart, Horizontal, Note};
 use super::drawing::{Ink, Shape, Words};
+use super::lines::{Line, Stroke};
 
 fn line(label: &str, factor: f64) -> Line {
     let points = vec![(0.5, factor), (0.99, 10.0 * factor), (1.0, 100.0 * factor)];

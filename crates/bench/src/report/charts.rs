@@ -1,9 +1,10 @@
 //! The charts of a section, each with what must be known of its runs in the picture.
 
-use super::chart::{Chart, Horizontal, Line, Note, Stroke, latency_points};
+use super::chart::{Chart, Horizontal, Note, latency_points};
 use super::course;
 use super::difference::Difference;
 use super::known::last_known;
+use super::lines::{Line, Stroke};
 use super::section::{Kind, Section, Series};
 use super::{Clocks, resource_charts};
 use crate::engine::Mode;

@@ -1,8 +1,8 @@
 //! What names the curves of a picture: the legend below the plot, and words along them.
 
-use super::chart::{Frame, LINE, Line, Stroke};
 use super::drawing::{Anchor, Ink, Shape, Words};
 use super::letters::{letters_width, spread_along, wrapped};
+use super::lines::{Frame, LINE, Line, Stroke};
 
 /// Size of the letters of a word along a curve.
 const LETTERS: f64 = 12.0;

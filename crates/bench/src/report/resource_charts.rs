@@ -1,6 +1,7 @@
 //! Charts of what server and generator used: what was added to each counter from one sample to the next, per second.
 
-use super::chart::{Chart, Horizontal, Line, Stroke};
+use super::chart::{Chart, Horizontal};
+use super::lines::{Line, Stroke};
 use super::section::{Section, Series};
 use super::{ResourceSample, Resources};
 

@@ -106,15 +106,6 @@ impl Schedule {
         Self::trace(trace::parse(text)?)
     }
 
-    /// The due times of one of `connections` connections.
-    ///
-    /// # Panics
-    /// `connection` is not below `connections`.
-    pub fn due_times(&self, connection: u32, connections: u32) -> DueTimes {
-        assert!(connection < connections, "connection {connection} of {connections}");
-        DueTimes::new(self.clone(), connection, connections)
-    }
-
     /// Messages per second, where that is one number.
     pub fn rate(&self) -> Option<Rate> {
         match self.kind {

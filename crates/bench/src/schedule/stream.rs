@@ -20,8 +20,19 @@ struct Arrivals {
     mean_gap_per_kilosecond: u128,
 }
 
+impl Schedule {
+    /// The due times of one of `connections` connections.
+    ///
+    /// # Panics
+    /// `connection` is not below `connections`.
+    pub fn due_times(&self, connection: u32, connections: u32) -> DueTimes {
+        assert!(connection < connections, "connection {connection} of {connections}");
+        DueTimes::new(self.clone(), connection, connections)
+    }
+}
+
 impl DueTimes {
-    pub(super) fn new(schedule: Schedule, connection: u32, connections: u32) -> Self {
+    fn new(schedule: Schedule, connection: u32, connections: u32) -> Self {
         let arrivals = match schedule.kind {
             Kind::Poisson { rate, seed } => Some(Arrivals::new(rate, seed, connection)),
             _ => None,

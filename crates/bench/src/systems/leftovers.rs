@@ -1,5 +1,6 @@
 //! What runs make on a system, and what is still there of runs that were killed: found by its name, see [`super::PREFIX`].
 
+use super::deed::Deed;
 use super::settings::Settings;
 use super::site::Site;
 use super::{
@@ -15,15 +16,6 @@ pub struct LeftOver {
     pub kind: &'static str,
     /// Its name there.
     pub name: String,
-}
-
-/// What is to become of what is found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
-    /// Nothing.
-    List,
-    /// It is removed.
-    Remove,
 }
 
 /// What a run with this target makes that would stay if the run were killed: the kind of thing, and the names of the first and the last;

@@ -6,6 +6,7 @@
 mod adapters;
 mod amqp_wire;
 mod brokerless;
+mod deed;
 mod echo_server;
 mod greeting;
 mod http;
@@ -40,6 +41,7 @@ mod scram;
 mod settings;
 mod site;
 mod stomp;
+mod target;
 mod tcp_echo;
 mod tls;
 mod transport;
@@ -50,13 +52,15 @@ mod zeromq;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+pub use deed::Deed;
 pub use echo_server::{EchoProtocol, EchoServer};
 pub(crate) use greeting::converse;
 pub use known::{SYSTEMS, System, find};
-pub use leftovers::{Deed, LeftOver, leaves_something, left_over, made_by};
+pub use leftovers::{LeftOver, leaves_something, left_over, made_by};
 pub use names::PREFIX;
 pub use role::Role;
 pub use settings::Settings;
+pub use target::{Target, addresses};
 
 use adapters::connect_in_turn;
 
@@ -64,23 +68,6 @@ use crate::clock::Clock;
 use crate::error::{BenchError, RequesterError};
 use crate::payload::{Header, PayloadBuffer};
 use crate::requester::Requester;
-
-/// What is to be measured, and how to reach it.
-#[derive(Clone, Debug)]
-pub struct Target {
-    /// One of [`SYSTEMS`].
-    pub system: String,
-    /// Host and port; several, with commas between, over which connections are spread in turn. The system's default if absent.
-    pub address: Option<String>,
-    /// Connections, or pairs of publisher and subscriber.
-    pub connections: u32,
-    /// Bytes of each message.
-    pub payload_bytes: usize,
-    /// Tells the subjects, keys and payloads of this run from others.
-    pub run: u16,
-    /// What else the system understands.
-    pub settings: Settings,
-}
 
 /// Connections that are not set up yet.
 pub struct Opened {
@@ -244,11 +231,6 @@ const PROBE: u64 = u64::MAX;
 
 /// How long a message that is tried may take.
 pub(crate) const PROBE_TIMEOUT_NS: u64 = 10_000_000_000;
-
-/// The addresses of a list with commas.
-pub fn addresses(list: &str) -> impl Iterator<Item = &str> {
-    list.split(',').map(str::trim).filter(|address| !address.is_empty())
-}
 
 fn own_server(system: &System, target: &Target) -> Result<Option<EchoServer>, BenchError> {
     let protocol = match system.name {

@@ -4,8 +4,8 @@
 //! the subscriber makes the topic again, and keeps it. Settings: `http` (`HOST:PORT`, default port 4151 of the system's host), and
 //! those of TLS.
 
+use super::deed::Deed;
 use super::http;
-use super::leftovers::Deed;
 use super::settings::Settings;
 use super::site::Site;
 use crate::error::RequesterError;

@@ -6,8 +6,8 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use super::deed::Deed;
 use super::http;
-use super::leftovers::Deed;
 use super::settings::Settings;
 use super::site::Site;
 use crate::error::RequesterError;

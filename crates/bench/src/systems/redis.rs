@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use super::Role;
-use super::leftovers::Deed;
+use super::deed::Deed;
 use super::names::{self, PREFIX};
 use super::pair::Pair;
 use super::resp::{Value, parse, push_command};

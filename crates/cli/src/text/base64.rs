@@ -5,7 +5,7 @@ const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// Appends `bytes` in the standard alphabet, padded.
-pub fn encode_into(bytes: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn encode_into(bytes: &[u8], out: &mut Vec<u8>) {
     encode(bytes, STANDARD, out);
     out.resize(out.len() + (3 - bytes.len() % 3) % 3, b'=');
 }

@@ -14,6 +14,7 @@ mod fate;
 mod install;
 mod key_map;
 mod output;
+mod pace;
 mod rewrite;
 mod siphash;
 mod source;
@@ -38,6 +39,7 @@ pub use cleanable::{Cleanable, CompactionLimits};
 pub use install::Discarded;
 pub use key_map::KeyMap;
 pub(crate) use output::Output;
+pub use pace::{Pace, Unhurried};
 pub use rewrite::Rewritten;
 pub use siphash::HashSecret;
 use source::Source;
@@ -48,25 +50,6 @@ const DECOMPRESSED_BYTES_MAX: usize = 256 << 20;
 
 /// Bytes of decompressed records whose buffer is kept for the next batch.
 const SCRATCH_BYTES_KEPT: usize = 8 << 20;
-
-/// Slows compaction down, and stops it.
-pub trait Pace {
-    /// So many bytes were read or written. Waits as long as the rate that is allowed asks for.
-    ///
-    /// # Errors
-    /// [`LogError::CompactionStopped`] if it is to end here.
-    fn spend(&mut self, bytes: u64) -> Result<(), LogError>;
-}
-
-/// As fast as it goes.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Unhurried;
-
-impl Pace for Unhurried {
-    fn spend(&mut self, _bytes: u64) -> Result<(), LogError> {
-        Ok(())
-    }
-}
 
 /// Where an active producer's state can be read off the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,7 +131,7 @@ impl<D: Disk> Log<D> {
         if (cleanable.end <= first_dirty && !cleanable.expired) || self.compaction.upgrade().is_some() {
             return Ok(None);
         }
-        if !is_durable(&segments, crate::store::lock(&reader.checkpoint).written.as_ref()) {
+        if !is_durable(&segments, crate::lock::lock(&reader.checkpoint).written.as_ref()) {
             self.checkpoint(None)?;
         }
         let token = Arc::new(());

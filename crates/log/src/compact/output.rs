@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tailrace_records::BatchHeader;
 use tailrace_types::{Offset, RaftIndex, TimestampMs};
 
-use super::Pace;
+use super::pace::Pace;
 use crate::disk::{Disk, DiskFile, OpenMode, remove_if_there, replace_file};
 use crate::error::{IoContext, LogError};
 use crate::format::checkpoint::SegmentEntry;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tailrace_records::{BatchHeader, check};
 
-use super::Pace;
+use super::pace::Pace;
 use crate::disk::{Disk, read_full_at};
 use crate::error::{IoContext, LogError};
 use crate::format::names::Kind;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tailrace_records::{BatchHeader, HEADER_BYTES, RawRecords, is_lost};
 use tailrace_types::{Offset, ProducerId};
 
-use super::Pace;
+use super::pace::Pace;
 use super::source::Source;
 use crate::disk::Disk;
 use crate::error::LogError;

@@ -8,4 +8,5 @@ mod verify;
 
 pub use dump::{Dump, DumpedBatch, dump_dir};
 pub use report::{Problem, Report, SegmentReport};
-pub use verify::{identity_of, verify_dir, verify_dir_paced};
+pub(crate) use verify::identity_of;
+pub use verify::{verify_dir, verify_dir_paced};

@@ -82,7 +82,7 @@ pub fn verify_dir_paced<D: Disk>(disk: &D, dir: &Path, pace: &mut impl Pace) -> 
 ///
 /// # Errors
 /// The disk's.
-pub fn identity_of<D: Disk>(disk: &D, dir: &Path) -> Result<Option<PartitionIdentity>, LogError> {
+pub(crate) fn identity_of<D: Disk>(disk: &D, dir: &Path) -> Result<Option<PartitionIdentity>, LogError> {
     match read_identity(disk, dir) {
         Ok(Some(identity)) => return Ok(Some(identity)),
         Ok(None) | Err(LogError::Damaged { .. }) => {}

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use flate2::bufread::MultiGzDecoder;
 use flate2::write::GzEncoder;
 
-use super::{Fault, grow};
+use super::output::{Fault, grow};
 
 /// Bytes of output that are made ready first.
 const FIRST_BYTES: usize = 64 * 1024;

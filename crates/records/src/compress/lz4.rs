@@ -7,8 +7,8 @@ use std::io::Write;
 
 use lz4_flex::frame::{BlockMode, BlockSize, FrameEncoder, FrameInfo};
 
+use super::output::{Fault, grow};
 use super::xxh32::xxh32;
-use super::{Fault, grow};
 
 const MAGIC: [u8; 4] = 0x184D_2204_u32.to_le_bytes();
 const VERSION: u8 = 0b01;

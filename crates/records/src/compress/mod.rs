@@ -6,12 +6,12 @@
 
 mod gzip;
 mod lz4;
+mod output;
 mod snappy;
 mod xxh32;
 mod zstd;
 
-use std::borrow::Cow;
-
+use self::output::Fault;
 use crate::{BatchError, Compression};
 
 /// How hard each codec tries. Out-of-range values are clamped when used.
@@ -29,27 +29,6 @@ pub struct CompressionLevels {
 impl Default for CompressionLevels {
     fn default() -> Self {
         Self { gzip: -1, zstd: 3 }
-    }
-}
-
-/// Why a body was not decompressed; the codec and the limit are added by [`decompress`].
-#[derive(Debug)]
-pub(crate) enum Fault {
-    /// The output would exceed the limit.
-    TooLarge,
-    /// The data are not what the codec writes.
-    Corrupt(Cow<'static, str>),
-}
-
-impl Fault {
-    fn of(error: &dyn std::fmt::Display) -> Self {
-        Self::Corrupt(Cow::Owned(error.to_string()))
-    }
-}
-
-impl From<&'static str> for Fault {
-    fn from(text: &'static str) -> Self {
-        Self::Corrupt(Cow::Borrowed(text))
     }
 }
 
@@ -80,17 +59,6 @@ pub fn decompress(
         Fault::TooLarge => BatchError::ExpandsTooLarge { bytes_max },
         Fault::Corrupt(reason) => BatchError::Decompression { compression, reason: reason.into_owned() },
     })
-}
-
-/// Lengthens `out` by `bytes`, but to at most `bytes_max`, with zeros. The capacity at most doubles, and does not exceed
-/// the limit either.
-fn grow(out: &mut Vec<u8>, bytes: usize, bytes_max: usize) {
-    let length = out.len().saturating_add(bytes).min(bytes_max);
-    if length > out.capacity() {
-        let capacity = length.max(out.capacity().saturating_mul(2).min(bytes_max));
-        out.reserve_exact(capacity - out.len());
-    }
-    out.resize(length, 0);
 }
 
 /// Appends the compressed `body` to `out`.

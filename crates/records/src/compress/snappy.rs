@@ -3,7 +3,7 @@
 //! The framing is 16 bytes (magic, version, least compatible version), then blocks, each behind its length as a
 //! big-endian `i32`. The framing of the Snappy project itself, which other tools write, is not Kafka's.
 
-use super::{Fault, grow};
+use super::output::{Fault, grow};
 
 /// Leads each stream. A stream may follow another: its magic cannot be mistaken for a block's length.
 const MAGIC: [u8; 8] = *b"\x82SNAPPY\x00";

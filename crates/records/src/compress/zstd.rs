@@ -8,7 +8,7 @@ use std::cell::RefCell;
 
 use zstd::zstd_safe::{self, DCtx};
 
-use super::Fault;
+use super::output::Fault;
 
 const FRAME_MAGIC: u32 = 0xFD2F_B528;
 /// Skippable frames have any of sixteen magics.

@@ -6,6 +6,7 @@ use tailrace_log::Disk;
 use tailrace_records::{BatchHeader, EndTransactionMarker, PREFIX_BYTES};
 use tailrace_types::{HighWatermark, ReplicaId, TimestampMs};
 
+use super::members::MemberChange;
 use super::replica::{Replica, Role};
 use crate::append::{AppendError, Appended};
 use crate::ledger::refusal;
@@ -141,6 +142,25 @@ impl<D: Disk> Replica<D> {
             sync_due: self.ledger().sync_due(),
             checkpoint_due: rolled,
         })
+    }
+
+    /// Proposes a change of the members.
+    ///
+    /// # Errors
+    /// [`ProposeError::NotLeader`]; [`ProposeError::Busy`] while another change is under way; [`ProposeError::OwnRemoval`].
+    pub fn change_members(&mut self, change: MemberChange, now: TimestampMs) -> Result<(), ProposeError> {
+        self.lead()?;
+        if change == MemberChange::Remove(self.options.id) {
+            return Err(ProposeError::OwnRemoval);
+        }
+        if self.node.raft.has_pending_conf() {
+            return Err(ProposeError::Busy);
+        }
+        let proposed = self.engine(|node| node.propose_conf_change(Vec::new(), change.to_raft()));
+        self.ledger().refuse_if_halted()?;
+        proposed.and_then(Result::ok).ok_or(ProposeError::Busy)?;
+        self.carry_on(now);
+        Ok(())
     }
 
     /// Only the leader appends; not while it hands leadership over, nor with too much uncommitted.

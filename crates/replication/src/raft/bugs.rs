@@ -3,19 +3,8 @@
 use tailrace_log::Disk;
 
 use super::replica::{Replica, Role};
+use super::state::DeliberateBug;
 use crate::producers::ProducerError;
-
-/// What a replica does wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DeliberateBug {
-    /// It takes entries of its own that contradict the leader's for the leader's.
-    SkipTruncation,
-    /// As the leader it takes for committed what a majority has, also of an older term. It sends one entry at a time, so that this
-    /// comes to pass.
-    CountOlderTerms,
-    /// As the leader it takes markers of coordinators that others have followed.
-    AcceptOlderCoordinators,
-}
 
 impl<D: Disk> Replica<D> {
     /// From now on.

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use raft::eraftpb::{Message, MessageType};
 use tailrace_types::ReplicaId;
 
-use super::replica::PeerMessage;
+use super::message::PeerMessage;
 use super::wire;
 
 /// Longest context of a [`Heartbeat`] in bytes; raft's own have 8.

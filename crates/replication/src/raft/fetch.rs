@@ -6,64 +6,15 @@
 use bytes::Bytes;
 use raft::StateRole;
 use raft::eraftpb::{ConfState, Message, MessageType, Snapshot};
-use tailrace_log::{Disk, InstallTarget, LogError, Staging};
+use tailrace_log::{Disk, InstallTarget, LogError};
 use tailrace_types::{HighWatermark, RaftIndex, ReplicaId, TimestampMs};
 
 use super::ballot::{Point, lists};
 use super::chunk::{CHUNK_BYTES_MAX, ChunkRequest, Part};
 use super::manifest::Manifest;
-use super::offers::IDLE_TIMEOUTS;
-use super::repair::lost_range;
 use super::replica::Replica;
+use super::state::{Fetch, IDLE_TIMEOUTS, lost_range};
 use super::storage::epoch_of;
-use crate::producers::Producers;
-use crate::rebuild::{appended_at, note_batch};
-
-/// A snapshot that is being fetched.
-pub(super) struct Fetch<D: Disk> {
-    /// Who offered it.
-    from: ReplicaId,
-    snapshot: Point,
-    members: ConfState,
-    manifest: Manifest,
-    /// What has arrived of the table of producers.
-    table: Vec<u8>,
-    /// The producers after all batches that have arrived, once the table has.
-    producers: Option<Producers>,
-    staging: Staging<D>,
-    idle_ticks: usize,
-}
-
-impl<D: Disk> Fetch<D> {
-    /// The part that is wanted next, where in it, and how many of its bytes are left.
-    fn wanted(&self) -> Option<(Part, u32, u32)> {
-        let have = u32::try_from(self.table.len()).unwrap_or(u32::MAX);
-        if have < self.manifest.producers_bytes {
-            return Some((Part::Producers, have, self.manifest.producers_bytes - have));
-        }
-        let (number, position, left) = self.staging.wanted()?;
-        Some((Part::Segment(u32::try_from(number).unwrap_or(u32::MAX)), position, left))
-    }
-
-    /// Takes the next chunk. `None` if it, or what it completes, is not what was announced.
-    fn take(&mut self, part: Part, chunk: &[u8], now: TimestampMs) -> Option<Result<(), LogError>> {
-        if part == Part::Producers {
-            self.table.extend_from_slice(chunk);
-            if self.table.len() == self.manifest.producers_bytes as usize {
-                let is_whole = crc32c::crc32c(&self.table) == self.manifest.producers_crc;
-                self.producers = Some(Producers::from_snapshot(&self.table).ok().filter(|_| is_whole)?);
-            }
-            return Some(Ok(()));
-        }
-        let from = self.manifest.producers_offset;
-        let producers = self.producers.get_or_insert_default();
-        Some(self.staging.push(chunk, |header, bytes| {
-            if header.base_offset >= from {
-                note_batch(producers, header, bytes, appended_at(header, now));
-            }
-        }))
-    }
-}
 
 impl<D: Disk> Replica<D> {
     /// The chunk that this replica needs next, and from whom, while it fetches a snapshot or mends a damaged segment. The same until it is answered by

@@ -17,6 +17,7 @@ use tailrace_log::Disk;
 use tailrace_types::{NodeId, ReplicaId, TimestampMs};
 
 use super::replica::Replica;
+use super::state::{Reliance, Scene};
 
 /// Election timeouts without anything to do after which a leader asks.
 const QUIET_TIMEOUTS: usize = 2;
@@ -26,39 +27,6 @@ const QUIET_TIMEOUTS: usize = 2;
 const ASKS: u8 = 1;
 const AGREES: u8 = 2;
 const NOTE_BYTES: usize = 17;
-
-/// A node that a sleeping replica relies on, and the number with which it has to beat.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reliance {
-    /// The node.
-    pub node: NodeId,
-    /// Its voucher.
-    pub voucher: u64,
-}
-
-/// What raft was when a replica went to sleep. Whatever changes it wakes the replica.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Scene {
-    term: u64,
-    state: StateRole,
-    leader: u64,
-    last_index: u64,
-    committed: u64,
-    is_disturbed: bool,
-}
-
-/// Where a replica stands.
-#[derive(Debug, Default)]
-pub(super) struct Hibernation {
-    /// Its own node's voucher, while that vouches.
-    own: Option<u64>,
-    quiet_ticks: usize,
-    /// Where its log ended at the last tick.
-    quiet_at: u64,
-    /// Members that have agreed, with the vouchers of their nodes.
-    agreed: BTreeMap<u64, u64>,
-    sleep: Option<(Scene, Vec<Reliance>)>,
-}
 
 /// What a heartbeat, or an answer to one, says beyond its being one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

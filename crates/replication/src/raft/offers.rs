@@ -3,7 +3,6 @@
 //! Raft itself only says who is behind. An offer that gets lost is repeated when nobody has asked for its files for a while, as
 //! long as raft says so again, which it does with each heartbeat that is answered.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use raft::eraftpb::{Message, MessageType, Snapshot};
@@ -14,25 +13,12 @@ use super::ballot::{Point, lists};
 use super::chunk::{ChunkReader, ChunkRequest, Origin, Part, Source};
 use super::manifest::Manifest;
 use super::replica::{Replica, Role};
+use super::state::{IDLE_TIMEOUTS, Offer};
 use super::storage::{LogStorage, epoch_of};
 use crate::snapshot::table_in;
 
 /// Times the election timeout after which an offer that nobody has taken up is forgotten.
 const UNTOUCHED_TIMEOUTS: usize = 2;
-/// The same for one whose files were read, or are fetched. Longer than the slowest chunk takes.
-pub(super) const IDLE_TIMEOUTS: usize = 20;
-
-/// A snapshot that was offered to a replica, and can be read as long as it is remembered.
-pub(super) struct Offer<D: Disk> {
-    snapshot: Point,
-    source: Arc<Source<D>>,
-    idle_ticks: usize,
-    was_read: bool,
-}
-
-/// By the replica that it was offered to. No more than the group has members, but for some that have left it lately.
-pub(super) type Offers<D> = BTreeMap<u64, Offer<D>>;
-
 impl<D: Disk> Replica<D> {
     /// For a chunk that another replica wants: what reads it, without this replica. `None` if there is no such snapshot (any more):
     /// the other one is to be told so, and will be offered another.

@@ -6,7 +6,7 @@ use tailrace_log::{Disk, Log, LogError};
 use tailrace_types::{RaftIndex, ReplicaId};
 
 use super::ballot::{Ballot, BallotFile, Point};
-use super::replica::ReplicaOptions;
+use super::options::ReplicaOptions;
 use super::storage::{epoch_of, log_start_of, term_of};
 
 /// The ballot to go on with: the one that is there, if it fits the log, or a first one. Durable on return.

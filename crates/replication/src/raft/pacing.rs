@@ -4,22 +4,18 @@
 //! keep to a rate would have ever more of them to hold up. So a learner that is paced is sent one message with entries at a time,
 //! and the next one when it has answered, or has been silent for long. Only learners are paced: a majority may wait for any voter.
 
-use std::collections::BTreeMap;
-
 use raft::StateRole;
 use raft::eraftpb::{Message, MessageType};
 use tailrace_log::Disk;
 use tailrace_types::ReplicaId;
 
-use super::replica::{MESSAGES_IN_FLIGHT_MAX, PeerMessage, Replica, Role};
+use super::message::PeerMessage;
+use super::replica::{MESSAGES_IN_FLIGHT_MAX, Replica, Role};
 
 /// Times the election timeout after which what is unanswered is taken for lost. Longer than a message may be held up on both ends together.
 const PATIENCE_TIMEOUTS: usize = 25;
 /// The same for what was not sent at all.
 const PAUSE_TIMEOUTS: usize = 2;
-
-/// The learners that are paced, each with the ticks for which what it was sent has been unanswered.
-pub(super) type Pacing = BTreeMap<u64, Option<usize>>;
 
 impl<D: Disk> Replica<D> {
     /// Sends those learners that are behind and that `slowly` names one message with entries at a time, until they are named no more or

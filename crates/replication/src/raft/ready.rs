@@ -1,25 +1,21 @@
 //! What the engine asks for is done: entries are written and cut off, votes kept, messages released when what they tell of is durable,
 //! and what is committed is published.
 
-use raft::eraftpb::{Entry, EntryType, Message};
+use raft::eraftpb::{Entry, EntryType};
 use raft::{RawNode, StateRole};
 use tailrace_log::{Disk, LogError};
 use tailrace_records::BatchHeader;
-use tailrace_types::{HighWatermark, LogEnd, RaftIndex, TimestampMs};
+use tailrace_types::{HighWatermark, RaftIndex, TimestampMs};
 
 use super::ballot::Ballot;
 use super::members::MemberChange;
 use super::replica::{Replica, Role};
+#[cfg(feature = "deliberate-bugs")]
+use super::state::DeliberateBug;
+use super::state::Written;
 use super::storage::{epoch_of, is_batch, log_start_of, side_payload};
 use crate::policy::Durability;
 use crate::rebuild::note_batch;
-
-/// What was written, and waits to be durable before others may know.
-pub(super) struct Written {
-    number: u64,
-    end: LogEnd,
-    messages: Vec<Message>,
-}
 
 impl<D: Disk> Replica<D> {
     /// Removes what was written from `index` on.
@@ -106,7 +102,7 @@ impl<D: Disk> Replica<D> {
                     continue;
                 }
                 #[cfg(feature = "deliberate-bugs")]
-                if self.bug == Some(super::bugs::DeliberateBug::SkipTruncation) {
+                if self.bug == Some(DeliberateBug::SkipTruncation) {
                     self.node.mut_store().known = entry.index;
                     continue;
                 }

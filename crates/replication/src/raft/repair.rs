@@ -6,16 +6,14 @@
 //!
 //! What cannot be mended so is left to whoever runs the replica, see [`Replica::beyond_repair`].
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use bytes::Bytes;
-use tailrace_log::{Damage, DamagedRange, Disk, LogError, Patch};
+use tailrace_log::{DamagedRange, Disk, LogError, Patch};
 use tailrace_types::{Offset, ReplicaId, TimestampMs};
 
 use super::ballot::Point;
 use super::chunk::{CHUNK_BYTES_MAX, ChunkRequest, Part, RangeAnswer};
-use super::offers::IDLE_TIMEOUTS;
 use super::replica::{Replica, Role};
+use super::state::{IDLE_TIMEOUTS, Repair};
 
 /// Times that all others were asked in vain, or that what one gave did not fit, before the replica is beyond repair.
 const ROUNDS_MAX: usize = 3;
@@ -25,72 +23,6 @@ const PAUSE_TIMEOUTS: usize = 20;
 
 /// Most bytes of its own that a replica copies with one tick.
 const COPY_BYTES: usize = 4 << 20;
-
-/// Times the election timeout that a damaged replica waits longer than others before it asks for votes.
-pub(super) const RELUCTANCE: usize = 10;
-
-/// What a damaged replica is at.
-pub(super) struct Mending<D: Disk> {
-    under_way: Option<Repair<D>>,
-    /// Those that do not have what is wanted, or not in a form that fits.
-    refused: BTreeSet<u64>,
-    /// Those of them that lack it, too, up to here at least.
-    lacking: BTreeMap<u64, Offset>,
-    /// One that has all of its own, and has this in a form that does not fit.
-    has_other_form: bool,
-    /// How often all have refused.
-    rounds: usize,
-    /// How often what another one gave did not go together with what is here.
-    misfits: usize,
-    /// One of them has not said so, but nothing.
-    unanswered: bool,
-    pause_ticks: usize,
-    hand_over_ticks: usize,
-    /// A batch of a snapshot that did not arrive as it was written: its sender is asked for it, so that it finds out.
-    suspect: Option<ChunkRequest>,
-}
-
-/// One segment that is being put together.
-struct Repair<D: Disk> {
-    patch: Patch<D>,
-    from: ReplicaId,
-    idle_ticks: usize,
-    /// Batches of another replica are in it.
-    took_others: bool,
-    /// What is left out of it, since nobody has it.
-    lost: Vec<DamagedRange>,
-}
-
-/// Records that no replica has.
-pub(super) fn lost_range(dir: &std::path::Path, from: Offset, upto: Offset) -> DamagedRange {
-    let damage =
-        Damage { file: dir.to_owned(), position: 0, reason: "no replica has these records".to_owned() };
-    DamagedRange { is_lost: true, ..DamagedRange::found(from, upto, damage) }
-}
-
-impl<D: Disk> Mending<D> {
-    /// Another part is asked for.
-    fn forget_refusals(&mut self) {
-        self.refused.clear();
-        self.lacking.clear();
-        self.has_other_form = false;
-    }
-
-    pub(super) fn new() -> Self {
-        Self {
-            under_way: None,
-            refused: BTreeSet::new(),
-            lacking: BTreeMap::new(),
-            has_other_form: false,
-            rounds: 0,
-            misfits: 0,
-            unanswered: false,
-            pause_ticks: 0,
-            hand_over_ticks: 0,
-            suspect: None,
-        }
-    }
-}
 
 impl<D: Disk> Replica<D> {
     /// What is out of service because it is damaged, in the order of offsets.

@@ -5,7 +5,8 @@ use tailrace_log::{Disk, LogConfig, LogError};
 use tailrace_records::BatchHeader;
 use tailrace_types::{LeaderEpoch, Offset, ReplicaId, TimestampMs};
 
-use super::replica::{PeerMessage, Replica, Role};
+use super::message::PeerMessage;
+use super::replica::{Replica, Role};
 use super::storage::epoch_of;
 use crate::policy::Policy;
 use crate::producers::Producers;

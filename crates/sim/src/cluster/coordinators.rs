@@ -15,37 +15,16 @@ use tailrace_replication::raft::ProposeError;
 use tailrace_replication::{Appended, PartitionReader, TransactionMarker};
 use tailrace_types::{GroupId, HighWatermark, LeaderEpoch, PartitionId, TimestampMs};
 
-use super::node::Running;
-use super::tasks::{Pending, Promise, Sim, promise};
-use super::{Bug, World};
+use super::node::{Running, leads};
+use super::options::Bug;
+use super::shard::{Awaited, Shard};
+use super::sim::Sim;
+use super::tasks::{Pending, Promise, promise};
+use super::world::World;
 use crate::SimDisk;
 
 /// How long an answer may wait for the log, in milliseconds.
 const PATIENCE_MS: u64 = 10_000;
-
-/// The coordinator of one partition.
-pub(super) struct Shard<C: Coordinator> {
-    pub(super) core: C,
-    /// The epoch in which it was loaded: in another one, others may have written in between.
-    pub(super) epoch: LeaderEpoch,
-    next_token: u64,
-    waiting: BTreeMap<Token, Promise<C::Reply>>,
-    /// What everything that was decided so far rests on.
-    appended_to: Awaited,
-}
-
-/// A high watermark, and the epoch of the record before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Awaited {
-    pub(super) at: HighWatermark,
-    pub(super) epoch: LeaderEpoch,
-}
-
-impl From<&Appended> for Awaited {
-    fn from(appended: &Appended) -> Self {
-        Self { at: appended.committed_at, epoch: appended.epoch }
-    }
-}
 
 /// What the shell needs to know of a kind of coordinators.
 pub(super) trait Kind: Coordinator {
@@ -151,7 +130,7 @@ impl Sim {
         let topic = running.image.topic(C::TOPIC).ok_or(Elsewhere)?;
         let group = GroupId { topic: topic.id, partition: PartitionId(partition) };
         let slot = running.slots.get_mut(&group).ok_or(Elsewhere)?;
-        let leads = super::services::leads(slot, unchecked);
+        let leads = leads(slot, unchecked);
         let reader = slot.core.as_ref().ok_or(Elsewhere)?.reader();
         let known = C::shards(running).remove(&partition);
         let epoch = leads.ok_or(Elsewhere)?;

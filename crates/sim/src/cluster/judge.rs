@@ -12,7 +12,8 @@ use super::faults::FaultKind;
 use super::history::{History, Seen};
 use super::messages::Fetched;
 use super::node::{Node, Slot};
-use super::{CONTROLLER, DATA_TOPIC, OUT_TOPIC, World, topic_partition};
+use super::options::{CONTROLLER, DATA_TOPIC, OUT_TOPIC, topic_partition};
+use super::world::World;
 use crate::SimDisk;
 
 impl World {

@@ -10,10 +10,10 @@ use tailrace_replication::raft::ProposeError;
 use tailrace_replication::{AppendError, ProducerError, TransactionMarker};
 use tailrace_types::{GroupId, LeaderEpoch, TopicPartition};
 
-use super::coordinators::Awaited;
 use super::messages::{Request, Response};
 use super::metadata::group_of;
-use super::tasks::Sim;
+use super::shard::Awaited;
+use super::sim::Sim;
 
 /// How long another node may take, in milliseconds. Much longer than most messages do.
 const PATIENCE_MS: u64 = 4_000;

@@ -8,8 +8,10 @@ use tailrace_replication::raft::{MemberChange, Replica, ReplicaId, Role};
 use tailrace_types::{GroupId, NodeId, PartitionId};
 
 use super::messages::{Letter, Request};
-use super::tasks::{Owner, Sim};
-use super::{CONTROLLER, World};
+use super::options::CONTROLLER;
+use super::sim::Sim;
+use super::tasks::Owner;
+use super::world::World;
 use crate::SimDisk;
 
 const PING_MS: u64 = 100;

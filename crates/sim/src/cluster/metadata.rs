@@ -11,9 +11,10 @@ use tailrace_replication::{Appended, Durability, Partition, PartitionReader, Pol
 use tailrace_types::{GroupId, NodeId, Offset, PartitionId, TopicId, TopicName, TopicPartition};
 
 use super::node::{Place, Running, Slot, folder, replica_options, small_segments};
-use super::tasks::Sim;
+use super::options::{Bug, CONTROLLER};
+use super::sim::Sim;
 use super::upkeep::Upkeep;
-use super::{Bug, CONTROLLER, World};
+use super::world::{Halt, World};
 use crate::SimDisk;
 
 const STRICT: Policy = Policy {
@@ -318,7 +319,7 @@ impl World {
         }
         match trouble {
             Some(_) if is_failing => {
-                let halt = super::Halt { at_ms: now_ms + 100, mode: crate::CrashMode::Random };
+                let halt = Halt { at_ms: now_ms + 100, mode: crate::CrashMode::Random };
                 self.restarts.insert(number, halt);
             }
             Some(_) if is_damaged => self.damage_was_found(number),

@@ -8,150 +8,40 @@ mod coordinators;
 mod faults;
 mod history;
 mod judge;
+mod keeping;
 mod markers;
 mod members;
 mod messages;
 mod metadata;
 mod node;
+mod options;
+mod replicas;
 mod services;
+mod shard;
+mod sim;
+mod striking;
 mod tasks;
 mod upkeep;
+mod world;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::path::Path;
+use tailrace_metadata::{Command, CreateTopic, Requester};
+use tailrace_types::{TimestampMs, TopicId};
 
-use tailrace_log::Disk;
-use tailrace_metadata::{Command, CreateTopic, RegisterNode, Requester};
-use tailrace_replication::raft::{DeliberateBug, ReplicaId};
-use tailrace_types::{
-    GroupId, NodeId, PartitionId, ProducerId, TimestampMs, TopicId, TopicName, TopicPartition,
-};
+pub use self::faults::{Fault, FaultKind};
+pub use self::options::{Bug, ClusterOptions, ClusterReport};
 
-pub use faults::{Fault, FaultKind};
+use self::faults::QUIET_MS;
+use self::messages::{Call, Request, Response};
+use self::node::Place;
+use self::options::{DATA_TOPIC, OUT_TOPIC};
+use self::sim::{Sim, Tasks};
+use self::tasks::Owner;
+use self::world::{Parcel, World};
+use crate::network::Weather;
+use crate::{CrashMode, Failure};
 
-use crate::network::{Network, Weather};
-use crate::{CrashMode, Failure, Mask, Rng, SimDisk};
-use faults::End;
-use history::History;
-use messages::{Call, Letter, Request, Response};
-use node::{Node, Place};
-use tasks::{Owner, Sim, Tasks, Turn, Work};
-
-/// The metadata log's group.
-const CONTROLLER: GroupId =
-    GroupId { topic: TopicId([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]), partition: PartitionId(0) };
-const DATA_TOPIC: &str = "data";
-const OUT_TOPIC: &str = "out";
-/// The first faults come after this time.
-const QUIET_MS: u64 = 1_500;
 /// By then everything must be whole once the faults have ended.
 const SETTLE_MS: u64 = 60_000;
-/// How long a transaction may stay open.
-const TRANSACTION_MS: i32 = 2_000;
-const LINKS: Weather = Weather {
-    lost_percent: 3,
-    doubled_percent: 2,
-    delay_ms_min: 1,
-    delay_ms_max: 15,
-    late_percent: 0,
-    late_ms_max: 0,
-};
-/// Requests are not doubled: they go over connections.
-const CALLS: Weather = Weather {
-    lost_percent: 1,
-    doubled_percent: 0,
-    delay_ms_min: 1,
-    delay_ms_max: 10,
-    late_percent: 2,
-    late_ms_max: 2_500,
-};
-
-/// One run in so many throttles how new replicas are brought up to date: the seeds that leave this remainder, among which there is none that
-/// found something before.
-const THROTTLED_ONE_IN: (u64, u64) = (7, 4);
-
-/// How a run is set up.
-#[derive(Clone, Debug)]
-pub struct ClusterOptions {
-    /// Everything follows from it.
-    pub seed: u64,
-    /// How long the faults rage, in milliseconds of simulated time.
-    pub storm_ms: u64,
-    /// What is done wrong on purpose.
-    pub bug: Option<Bug>,
-    /// Which faults are left out.
-    pub mask: Mask,
-}
-
-/// A fault of the cluster's own that a run must notice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bug {
-    /// A node that lost its disk opens its replicas under their old ids.
-    ReuseReplicaId,
-    /// A leader answers reads before an entry of its own term is committed.
-    StaleLeaderReads,
-    /// The replicas' own.
-    Replicas(DeliberateBug),
-}
-
-/// What a run has seen and done.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ClusterReport {
-    /// How often each fault and each rare state happened.
-    pub counts: BTreeMap<&'static str, u64>,
-    /// The faults that were injected.
-    pub faults: Vec<Fault>,
-    /// Checksum of all that happened, in order: two runs of one seed have the same.
-    pub trace: u32,
-}
-
-/// A process that has to be started anew.
-struct Halt {
-    at_ms: u64,
-    mode: CrashMode,
-}
-
-struct World {
-    rng: Rng,
-    now_ms: u64,
-    bug: Option<Bug>,
-    mask: Mask,
-    is_calm: bool,
-    /// Leaders are cut off after their election.
-    aims: bool,
-    /// Markers are late and their coordinators move meanwhile, as this tells.
-    late_markers: Option<Rng>,
-    /// New replicas are brought up to date slowly, as this tells.
-    throttle: Option<Rng>,
-    aimed: usize,
-    nodes: BTreeMap<u64, Node>,
-    links: Network<Letter>,
-    calls: Network<Call>,
-    /// What came for nodes that are paused.
-    backlog: BTreeMap<u64, Vec<(u64, Parcel)>>,
-    /// Requests that wait for their answer.
-    asked: BTreeMap<u64, Option<Response>>,
-    calls_made: u64,
-    spawned: Vec<(Owner, Work)>,
-    faults: VecDeque<Fault>,
-    injected: Vec<Fault>,
-    /// Damages that wait until everything is whole.
-    postponed: Vec<Fault>,
-    ends: BTreeMap<(u64, u64), End>,
-    ends_made: u64,
-    restarts: BTreeMap<u64, Halt>,
-    /// Coordinators to be loaded, by node.
-    to_load: BTreeMap<u64, Vec<(String, i32)>>,
-    to_tell: BTreeSet<u64>,
-    history: History,
-    producer_ids: BTreeSet<ProducerId>,
-    /// Clients that have begun something.
-    busy: usize,
-    counts: BTreeMap<&'static str, u64>,
-    trace: u32,
-    failure: Option<String>,
-}
-
 /// What must have happened somewhere in a campaign of some length, or the simulator does not do what it is there for.
 pub const RARE: [&str; 58] = [
     "a batch was sent again",
@@ -214,11 +104,6 @@ pub const RARE: [&str; 58] = [
     "verification found damage",
 ];
 
-enum Parcel {
-    Letter(Letter),
-    Call(Call),
-}
-
 /// Runs one seed.
 ///
 /// # Errors
@@ -247,7 +132,7 @@ fn live(sim: &Sim, tasks: &mut Tasks, storm_ms: u64) -> Result<(), String> {
     prepare(sim);
     clients::start_all(sim);
     while sim.world().now_ms < storm_ms {
-        faults::strike(sim);
+        striking::strike(sim);
         step(sim, tasks)?;
     }
     sim.world().calm();
@@ -473,179 +358,7 @@ fn create_topic(name: &str, number: u8, partitions: i32, segment_bytes: &str) ->
     }
 }
 
-fn topic_partition(topic: &str, partition: PartitionId) -> TopicPartition {
-    TopicPartition::new(TopicName::new(topic).expect("the simulator's topics have legal names"), partition)
-}
-
-fn make_data_folder(disk: &SimDisk) {
-    let made = disk.create_dir(Path::new(node::DATA)).and_then(|()| disk.sync_dir(Path::new("/")));
-    made.expect("a fresh disk takes a folder");
-}
-
-impl Sim {
-    /// Asks somebody. `None` without an answer in time.
-    async fn ask(&self, from: u64, to: u64, request: Request, ms: u64) -> Option<Response> {
-        self.ask_late(from, to, request, ms, 0).await
-    }
-
-    /// As `ask`; the request takes `late_ms` or longer.
-    async fn ask_late(
-        &self,
-        from: u64,
-        to: u64,
-        request: Request,
-        ms: u64,
-        late_ms: u64,
-    ) -> Option<Response> {
-        let number = {
-            let mut world = self.world();
-            world.calls_made += 1;
-            let (now_ms, number) = (world.now_ms, world.calls_made);
-            world.asked.insert(number, None);
-            world.calls.send_late(now_ms, from, to, Call::Ask(number, request), late_ms);
-            number
-        };
-        let answer = self.wait(ms, |world| world.asked.get_mut(&number)?.take()).await;
-        self.world().asked.remove(&number);
-        answer
-    }
-}
-
 impl World {
-    fn new(options: ClusterOptions) -> Self {
-        let ClusterOptions { seed, storm_ms, bug, mask } = options;
-        let mut rng = Rng::new(seed ^ 0x5eed_c105);
-        let count = rng.between(3, 5);
-        let faults = faults::schedule(&mut rng.fork(), count, storm_ms);
-        let aims = rng.percent(25);
-        let mut late_markers = Rng::new(seed ^ 0x1a7e_3a23);
-        let (one_in, remainder) = THROTTLED_ONE_IN;
-        let throttle = (seed % one_in == remainder).then(|| Rng::new(seed ^ 0x7407_71e5));
-        let mut nodes = BTreeMap::new();
-        for number in 1..=count {
-            let disk = SimDisk::new(rng.next_u64());
-            make_data_folder(&disk);
-            let mut directory = [number as u8; 16];
-            directory[..8].copy_from_slice(&rng.next_u64().to_le_bytes());
-            let own = ReplicaId::new(NodeId(number as i32), 1);
-            let place = (number == 1).then(|| Place { replica: own, founders: vec![own] });
-            let node = Node {
-                number,
-                disk,
-                directory,
-                begun: BTreeMap::new(),
-                place,
-                life: 0,
-                running: None,
-                is_joining: false,
-                up_again_ms: 0,
-                paused_until_ms: 0,
-                clock_ms: 0,
-                is_dying: false,
-                is_failing: false,
-                is_damaged: false,
-            };
-            nodes.insert(number, node);
-        }
-        Self {
-            now_ms: 0,
-            bug,
-            mask,
-            is_calm: false,
-            aims,
-            late_markers: late_markers.percent(25).then_some(late_markers),
-            throttle,
-            aimed: 0,
-            nodes,
-            links: Network::new(rng.next_u64(), LINKS),
-            calls: Network::new(rng.next_u64(), CALLS),
-            backlog: BTreeMap::new(),
-            asked: BTreeMap::new(),
-            calls_made: 0,
-            spawned: Vec::new(),
-            faults: faults.into(),
-            injected: Vec::new(),
-            postponed: Vec::new(),
-            ends: BTreeMap::new(),
-            ends_made: 0,
-            restarts: BTreeMap::new(),
-            to_load: BTreeMap::new(),
-            to_tell: BTreeSet::new(),
-            history: History::default(),
-            producer_ids: BTreeSet::new(),
-            busy: 0,
-            counts: BTreeMap::new(),
-            trace: 0,
-            failure: None,
-            rng,
-        }
-    }
-
-    fn count(&mut self, what: &'static str) {
-        *self.counts.entry(what).or_default() += 1;
-    }
-
-    /// Adds to the trace.
-    fn note(&mut self, what: u8, numbers: &[u64]) {
-        let mut line = vec![what];
-        line.extend(self.now_ms.to_le_bytes());
-        numbers.iter().for_each(|number| line.extend(number.to_le_bytes()));
-        self.trace = crc32c::crc32c_append(self.trace, &line);
-    }
-
-    fn others(&self, number: u64) -> Vec<u64> {
-        self.nodes.keys().copied().filter(|other| *other != number).collect()
-    }
-
-    fn is_paused(&self, number: u64) -> bool {
-        self.nodes.get(&number).is_some_and(|node| node.paused_until_ms > self.now_ms)
-    }
-
-    fn runs(&self, number: u64) -> bool {
-        self.nodes.get(&number).is_some_and(|node| node.runs(self.now_ms))
-    }
-
-    fn is_tick_of_coordinators(&self, number: u64) -> bool {
-        self.now_ms.is_multiple_of(5) && self.runs(number)
-    }
-
-    fn turn(&self, owner: Owner) -> Turn {
-        match owner {
-            Owner::Client => Turn::Runs,
-            Owner::Node { node, life } => match self.nodes.get(&node) {
-                Some(node) if node.life == life && node.paused_until_ms > self.now_ms => Turn::Waits,
-                Some(node) if node.life == life => Turn::Runs,
-                _ => Turn::IsGone,
-            },
-        }
-    }
-
-    fn registration(&self, number: u64) -> RegisterNode {
-        let address = |port: u64| format!("node{number}.test:{port}");
-        let node = self.nodes.get(&number);
-        RegisterNode {
-            node: NodeId(number as i32),
-            directory: node.map_or([0; 16], |node| node.directory),
-            cluster: address(7000),
-            kafka: address(9092),
-            nats: None,
-            http: None,
-            rack: None,
-            levels: (1, 1),
-            replica: node.and_then(|node| node.place.as_ref()).map(|place| place.replica),
-            renews: false,
-        }
-    }
-
-    /// The node that leads the metadata log, if there is one.
-    fn controller(&self) -> Option<u64> {
-        let leads = |node: &&Node| {
-            let running = node.running.as_ref();
-            running.and_then(|running| running.slots.get(&CONTROLLER)?.leads()).is_some()
-        };
-        self.nodes.values().find(leads).map(|node| node.number)
-    }
-
     /// True if some node knows the topic.
     fn knows_topic(&self, topic: &str) -> bool {
         let image = |number| metadata::image(self, number);

@@ -15,33 +15,26 @@ use tailrace_coordination::transactions::{
 };
 use tailrace_metadata::{CONSUMER_OFFSETS_TOPIC, Command, MetadataRecord, TRANSACTION_STATE_TOPIC};
 use tailrace_records::BatchHeader;
-use tailrace_replication::raft::{ProposeError, Role};
+use tailrace_replication::raft::ProposeError;
 use tailrace_replication::{AppendError, Appended, ProducerError, VerificationGuard};
 use tailrace_types::{GroupId, LeaderEpoch, Offset, PartitionId, ProducerId, TopicName, TopicPartition};
 
 use super::messages::{Fetched, Map, Request, Response};
 use super::metadata::{Executed, group_of};
-use super::node::Slot;
-use super::tasks::Sim;
-use super::{Bug, CONTROLLER, World};
+use super::node::leads;
+use super::options::{Bug, CONTROLLER};
+use super::sim::Sim;
+use super::world::World;
 
 /// Time after which a request is answered without a result, in milliseconds.
 const PATIENCE_MS: u64 = 1_000;
+/// How long a transaction may stay open.
+const TRANSACTION_MS: i32 = 2_000;
 /// Verifications of one batch.
 const VERIFICATIONS_MAX: usize = 5;
 const FETCH_BYTES: u64 = 4_096;
 
 type Transaction = Option<(String, TransactionProtocol)>;
-
-/// The epoch in which a replica answers as the leader.
-pub(super) fn leads(slot: &mut Slot, unchecked: bool) -> Option<LeaderEpoch> {
-    let leads = slot.leads();
-    if !unchecked || leads.is_some() {
-        return leads;
-    }
-    let replica = slot.replica()?;
-    (replica.role() == Role::Leader && replica.halted().is_none()).then(|| replica.epoch())
-}
 
 /// Answers one request.
 pub(super) async fn serve(sim: &Sim, number: u64, request: Request) -> Response {
@@ -332,7 +325,7 @@ async fn transaction_event(
 
 async fn init_producer(sim: &Sim, number: u64, id: String) -> Response {
     let Some(fresh) = producer_id(sim, number).await else { return Response::NotHere };
-    let (expected, fresh, timeout_ms) = (None, Some(fresh), super::TRANSACTION_MS);
+    let (expected, fresh, timeout_ms) = (None, Some(fresh), TRANSACTION_MS);
     let event = |token, transactional_id| {
         TransactionEvent::Init(InitProducer { token, transactional_id, timeout_ms, expected, fresh })
     };

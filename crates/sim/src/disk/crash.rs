@@ -3,7 +3,7 @@
 use super::fault::Faults;
 use super::file::{FileOp, Inode};
 use super::folder::{Folder, apply};
-use super::{CrashMode, State, Stats};
+use super::state::{CrashMode, State, Stats};
 use crate::Rng;
 
 const PAGE_BYTES: usize = 4096;

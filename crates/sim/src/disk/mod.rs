@@ -7,6 +7,8 @@ mod crash;
 mod fault;
 mod file;
 mod folder;
+mod names;
+mod state;
 
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
@@ -17,64 +19,9 @@ use tailrace_log::{DirEntry, Disk, DiskFile, OpenMode};
 use crate::Rng;
 pub use fault::{Effect, OpKind, Rule};
 use fault::{Faults, Verdict};
-use file::Inode;
 use folder::{Folder, Node};
-
-/// How much of what was not synced survives a crash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CrashMode {
-    /// Nothing: the worst that can be promised against.
-    LoseAll,
-    /// Everything: a kill of the process, not of the machine.
-    KeepAll,
-    /// A random part.
-    Random,
-}
-
-/// One operation, as it was recorded after it was carried out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Op {
-    /// What.
-    pub kind: OpKind,
-    /// On which file or folder, by the name it was opened with.
-    pub path: PathBuf,
-    /// Where; 0 if that means nothing.
-    pub position: u64,
-    /// How much; 0 if that means nothing.
-    pub bytes: u64,
-    /// Whether it succeeded, as far as the caller knows.
-    pub ok: bool,
-}
-
-/// Counts of what was done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
-    /// Reads of files.
-    pub reads: u64,
-    /// Bytes read.
-    pub bytes_read: u64,
-    /// Writes.
-    pub writes: u64,
-    /// Bytes written.
-    pub bytes_written: u64,
-    /// Syncs of files and folders.
-    pub syncs: u64,
-    /// Files opened or created.
-    pub opens: u64,
-}
-
-type Observer = Arc<dyn Fn(&Op) + Send + Sync>;
-
-struct State {
-    rng: Rng,
-    inodes: Vec<Inode>,
-    /// 0 is the root.
-    folders: Vec<Folder>,
-    faults: Faults,
-    stats: Stats,
-    recording: Option<Vec<Op>>,
-    observer: Option<Observer>,
-}
+use state::State;
+pub use state::{CrashMode, Op, Stats};
 
 /// A disk in memory. Clones name the same disk.
 #[derive(Clone)]
@@ -156,13 +103,6 @@ impl SimDisk {
     /// Calls `observer` after every operation, before its caller learns the result.
     pub fn observe(&self, observer: impl Fn(&Op) + Send + Sync + 'static) {
         self.lock().observer = Some(Arc::new(observer));
-    }
-
-    /// What a file would hold if everything that was not synced were lost. `None` if its name would be lost.
-    pub fn durable_content(&self, path: &Path) -> Option<Vec<u8>> {
-        let state = self.lock();
-        let inode = state.durable_file(path)?;
-        Some(state.inodes[inode].durable.clone())
     }
 
     /// What a file holds now.

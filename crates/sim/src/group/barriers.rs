@@ -1,30 +1,25 @@
-//! Somebody who asks leaders for barriers, also those that do not know yet that another one leads. When one passes, its leader must know
-//! all that anybody was told to be committed before.
+//! Who asks leaders for barriers, and what he waits for.
 
-use tailrace_replication::raft::{Barrier, Replica, Role};
-use tailrace_types::{HighWatermark, Offset, TimestampMs};
+use tailrace_replication::raft::Barrier;
+use tailrace_types::Offset;
 
-use super::{Bug, World};
-use crate::{Rng, SimDisk};
-
-/// Milliseconds between two questions, on average.
-const EVERY_MS: u64 = 100;
+use crate::Rng;
 
 /// Separates its choices from those of the rest of a run: a seed tells the same story with barriers as it did without.
 const BARRIERS: u64 = 0x6261_7272_6965_7273;
 
 pub(super) struct Barriers {
-    rng: Rng,
+    pub(super) rng: Rng,
     /// False in half of the runs.
-    is_asked: bool,
-    pending: Option<Pending>,
+    pub(super) is_asked: bool,
+    pub(super) pending: Option<Pending>,
 }
 
-struct Pending {
-    node: u64,
-    barrier: Barrier,
+pub(super) struct Pending {
+    pub(super) node: u64,
+    pub(super) barrier: Barrier,
     /// One past the last record that was acknowledged when it began.
-    known: Offset,
+    pub(super) known: Offset,
 }
 
 impl Barriers {
@@ -32,65 +27,5 @@ impl Barriers {
         let mut rng = Rng::new(seed ^ BARRIERS);
         let is_asked = rng.percent(50);
         Self { rng, is_asked, pending: None }
-    }
-}
-
-impl World {
-    /// One millisecond of who asks.
-    pub(super) fn run_barriers(&mut self) -> Result<(), String> {
-        if !self.barriers.is_asked {
-            return Ok(());
-        }
-        let now = self.now();
-        let Some(pending) = self.barriers.pending.take() else { return self.ask_for_barrier(now) };
-        let node = self.nodes.get(&pending.node);
-        let Some(replica) = node.and_then(|node| node.replica.as_ref()) else { return Ok(()) };
-        let passed = if self.bug == Some(Bug::BarrierWithoutMajority) {
-            Some(true)
-        } else {
-            replica.has_passed(&pending.barrier)
-        };
-        match passed {
-            None => self.count("barrier fell"),
-            Some(false) => self.barriers.pending = Some(pending),
-            Some(true) => {
-                let committed = replica.reader().high_watermark();
-                if committed < HighWatermark(pending.known.get()) {
-                    return Err(format!(
-                        "stale-barrier: node {} knows {committed}, and {} was acknowledged before it began",
-                        pending.node, pending.known
-                    ));
-                }
-                self.count("barrier passed");
-            }
-        }
-        Ok(())
-    }
-
-    fn ask_for_barrier(&mut self, now: TimestampMs) -> Result<(), String> {
-        if self.barriers.rng.below(EVERY_MS) != 0 {
-            return Ok(());
-        }
-        let leads = |replica: &Replica<SimDisk>| replica.role() == Role::Leader;
-        let awake = self.nodes.iter().filter(|(_, node)| node.paused_until_ms <= self.now_ms);
-        let leaders = awake.filter(|(_, node)| node.replica.as_ref().is_some_and(leads));
-        let leaders: Vec<u64> = leaders.map(|(id, _)| *id).collect();
-        if leaders.is_empty() {
-            return Ok(());
-        }
-        let node = leaders[self.barriers.rng.below(leaders.len() as u64) as usize];
-        let known = self.history.acknowledged_end();
-        let replica = self.nodes.get_mut(&node).and_then(|node| node.replica.as_mut());
-        let Some(replica) = replica else { return Ok(()) };
-        let end = replica.reader().log_end();
-        if let Ok(barrier) = replica.begin_barrier(now) {
-            self.barriers.pending = Some(Pending { node, barrier, known });
-        }
-        let now_ends = replica.reader().log_end();
-        if now_ends == end {
-            Ok(())
-        } else {
-            Err(format!("a barrier moved the log's end from {end} to {now_ends}"))
-        }
     }
 }

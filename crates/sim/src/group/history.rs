@@ -6,7 +6,7 @@ use tailrace_records::{BatchHeader, PREFIX_BYTES, split_batches};
 use tailrace_replication::PartitionReader;
 use tailrace_types::Offset;
 
-use super::GroupReport;
+use super::options::GroupReport;
 use super::upkeep::Cleanup;
 use crate::SimDisk;
 

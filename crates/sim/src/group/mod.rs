@@ -4,46 +4,33 @@
 //! [`run`] lets the faults rage, then ends them, waits until the replicas agree, and judges what was seen.
 
 mod aim;
+mod aiming;
+mod asking;
 mod barriers;
 mod history;
+mod keeping;
+mod letter;
+mod options;
 mod producer;
 mod upkeep;
+mod world;
 
-use std::collections::BTreeMap;
-use std::path::Path;
-
-use bytes::{Bytes, BytesMut};
-use tailrace_log::{Disk, LogError, LogStore, PartitionIdentity};
+use bytes::BytesMut;
+use tailrace_log::LogError;
 use tailrace_replication::raft::{
-    ChunkRequest, DeliberateBug, MemberChange, Members, PeerMessage, Replica, ReplicaId, ReplicaOptions, Role,
+    ChunkRequest, MemberChange, Members, PeerMessage, Replica, ReplicaId, Role,
 };
-use tailrace_replication::{Durability, Policy, SyncTicket};
-use tailrace_types::{PartitionId, TimestampMs, TopicId, TopicName, TopicPartition};
 
-use crate::network::{Network, Traffic, Weather};
-use crate::{CrashMode, Failure, Mask, Rng, SimDisk};
-use aim::Aim;
-use barriers::Barriers;
-use history::History;
-use producer::Producer;
-use upkeep::{Cleanup, Upkeep};
+pub use self::options::{Bug, GroupOptions, GroupReport};
 
-const REPLICAS: u64 = 3;
-const PRODUCERS: i64 = 3;
+use self::letter::Letter;
+use self::options::REPLICAS;
+use self::producer::Producer;
+use self::world::{Node, Replacement, World, make_data_folder};
+use crate::network::{Traffic, Weather};
+use crate::{CrashMode, Failure, SimDisk};
+
 const TICK_MS: u64 = 10;
-const STRICT: Policy = Policy {
-    durability: Durability::Strict,
-    producer_expiration_ms: i64::MAX,
-    timestamp_type: tailrace_records::TimestampType::CreateTime,
-};
-const STORM: Weather = Weather {
-    lost_percent: 5,
-    doubled_percent: 3,
-    delay_ms_min: 1,
-    delay_ms_max: 30,
-    late_percent: 0,
-    late_ms_max: 0,
-};
 /// By then the replicas must agree once the faults have ended.
 const SETTLE_MS: u64 = 30_000;
 
@@ -97,97 +84,6 @@ pub const RARE: [&str; 29] = [
     "truncation",
 ];
 
-/// How a run is set up.
-#[derive(Clone, Debug)]
-pub struct GroupOptions {
-    /// Everything follows from it.
-    pub seed: u64,
-    /// How long the faults rage, in milliseconds of simulated time.
-    pub storm_ms: u64,
-    /// What is done wrong on purpose.
-    pub bug: Option<Bug>,
-    /// Which faults are left out.
-    pub mask: Mask,
-}
-
-/// A fault of the cluster's own that a run must notice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bug {
-    /// Disks say that they synced, and did not: as if acknowledged before the sync.
-    AcknowledgeBeforeSync,
-    /// A replica that lost its disk comes back under its old id.
-    ReuseReplicaId,
-    /// A consumer reads what its replica holds, committed or not.
-    ReadUncommitted,
-    /// A producer takes what a leader appended for committed.
-    AcknowledgeOnAppend,
-    /// A leader takes its word for it that it leads.
-    BarrierWithoutMajority,
-    /// The replicas' own.
-    Replicas(DeliberateBug),
-}
-
-/// A node is gone for good and another one takes its place.
-#[derive(Clone, Copy, Debug)]
-struct Replacement {
-    old: u64,
-    new: u64,
-}
-
-/// What a run has seen and done.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct GroupReport {
-    /// Batches that were acknowledged as committed.
-    pub acknowledged: u64,
-    /// Batches that consumers read.
-    pub read: u64,
-    /// How often each fault and each rare state happened.
-    pub counts: BTreeMap<&'static str, u64>,
-    /// Checksum of all that happened, in order: two runs of one seed have the same.
-    pub trace: u32,
-}
-
-/// What goes over the network.
-#[derive(Clone)]
-enum Letter {
-    Raft(Bytes),
-    Ask(Bytes),
-    Chunk(ChunkRequest, Option<Bytes>),
-}
-
-struct Node {
-    disk: SimDisk,
-    replica: Option<Replica<SimDisk>>,
-    /// A sync that is under way, and when it ends.
-    sync: Option<(u64, SyncTicket<SimDisk>)>,
-    up_again_ms: u64,
-    paused_until_ms: u64,
-    upkeep: Upkeep,
-}
-
-struct World {
-    rng: Rng,
-    now_ms: u64,
-    bug: Option<Bug>,
-    trouble_at_ms: u64,
-    /// The longest time between two faults.
-    calm_ms_max: u64,
-    nodes: BTreeMap<u64, Node>,
-    network: Network<Letter>,
-    cleanup: Cleanup,
-    producers: Vec<Producer>,
-    history: History,
-    counts: BTreeMap<&'static str, u64>,
-    replacement: Option<Replacement>,
-    newest_id: u64,
-    mask: Mask,
-    aim: Aim,
-    barriers: Barriers,
-    /// Faults so far, also those left out.
-    troubles: usize,
-    injected: Vec<(usize, String)>,
-}
-
 /// Runs one seed.
 ///
 /// # Errors
@@ -222,102 +118,6 @@ fn live(world: &mut World, storm_ms: u64) -> Result<(), String> {
 }
 
 impl World {
-    fn new(options: GroupOptions) -> Result<Self, String> {
-        let mut rng = Rng::new(options.seed);
-        let network = Network::new(rng.next_u64(), STORM);
-        let producers = (0..PRODUCERS).map(|id| Producer::new(id, rng.fork())).collect();
-        let aim = Aim::draw(&mut rng);
-        let calm_ms_max = if aim.is_taken() { 2000 } else { rng.between(50, 1000) };
-        let cleanup = Cleanup::draw(&mut rng);
-        let mut world = Self {
-            rng,
-            now_ms: 1,
-            bug: options.bug,
-            trouble_at_ms: 500,
-            calm_ms_max,
-            nodes: BTreeMap::new(),
-            network,
-            cleanup,
-            producers,
-            history: History::new(cleanup),
-            counts: BTreeMap::new(),
-            replacement: None,
-            newest_id: REPLICAS,
-            mask: options.mask,
-            aim,
-            barriers: Barriers::new(options.seed),
-            troubles: 0,
-            injected: Vec::new(),
-        };
-        for id in 1..=REPLICAS {
-            world.add_node(id)?;
-        }
-        Ok(world)
-    }
-
-    fn add_node(&mut self, id: u64) -> Result<(), String> {
-        let disk = SimDisk::new(self.rng.next_u64());
-        make_data_folder(&disk)?;
-        let upkeep = Upkeep::default();
-        let node = Node { disk, replica: None, sync: None, up_again_ms: 0, paused_until_ms: 0, upkeep };
-        self.nodes.insert(id, node);
-        self.open(id)
-    }
-
-    fn ids(&self) -> Vec<u64> {
-        self.nodes.keys().copied().collect()
-    }
-
-    fn any_id(&mut self) -> u64 {
-        let ids = self.ids();
-        ids[self.rng.below(ids.len() as u64) as usize]
-    }
-
-    fn count(&mut self, what: &'static str) {
-        *self.counts.entry(what).or_default() += 1;
-    }
-
-    fn now(&self) -> TimestampMs {
-        TimestampMs(self.now_ms as i64)
-    }
-
-    fn open(&mut self, id: u64) -> Result<(), String> {
-        let now = self.now();
-        let seed = self.rng.next_u64();
-        let lying = self.bug == Some(Bug::AcknowledgeBeforeSync);
-        let Some(node) = self.nodes.get_mut(&id) else { return Ok(()) };
-        if lying {
-            node.disk.add_rule(lie());
-        }
-        let store = LogStore::new(node.disk.clone(), 4);
-        let options = ReplicaOptions {
-            id: ReplicaId(id),
-            members: Members { voters: (1..=REPLICAS).map(ReplicaId).collect(), learners: Vec::new() },
-            election_ticks: 10,
-            heartbeat_ticks: 2,
-            seed,
-        };
-        let config = self.cleanup.config();
-        let opened =
-            Replica::open(&store, Path::new("/data/t-0"), &identity()?, config, STRICT, options, now);
-        match opened {
-            Ok((mut replica, _)) => {
-                if let Some(Bug::Replicas(bug)) = self.bug {
-                    replica.misbehave(bug);
-                }
-                node.replica = Some(replica);
-                Ok(())
-            }
-            // Recovery has to write, too. Once more when there may be room.
-            Err(error) if error.is_no_space() => {
-                node.up_again_ms = now.0 as u64 + 100;
-                self.count("no room to open");
-                Ok(())
-            }
-            Err(error) => Err(format!("replica {id} does not open: {error}")),
-        }
-    }
-
     /// One millisecond.
     fn step(&mut self) -> Result<(), String> {
         self.now_ms += 1;
@@ -402,33 +202,6 @@ impl World {
         let is_dying = self.nodes.get(&id).is_some_and(|node| node.upkeep.is_dying);
         self.crash(id, if is_dying { CrashMode::Random } else { CrashMode::KeepAll });
         Ok(())
-    }
-
-    /// Ends a node. What it had not synced may be gone.
-    fn crash(&mut self, id: u64, mode: CrashMode) {
-        let up_again = self.now_ms + self.rng.between(20, 1500);
-        let Some(node) = self.nodes.get_mut(&id) else { return };
-        if let Some(replica) = node.replica.take() {
-            let counters = replica.counters();
-            let happened = [
-                ("truncation", counters.truncations),
-                ("election", counters.elected),
-                ("snapshot offered", counters.snapshots_offered),
-                ("snapshot installed", counters.snapshots_installed),
-                ("snapshot given up", counters.snapshots_given_up),
-                ("crash while fetching a snapshot", u64::from(replica.wanted_chunk().is_some())),
-            ];
-            for (what, times) in happened {
-                *self.counts.entry(what).or_default() += times;
-            }
-        }
-        node.sync = None;
-        node.upkeep = Upkeep::default();
-        node.disk.clear_rules();
-        node.disk.set_space(None);
-        node.disk = node.disk.crash(mode);
-        node.up_again_ms = up_again;
-        self.network.forget(id);
     }
 
     /// Something bad, now and then.
@@ -659,26 +432,5 @@ impl World {
         self.counts.extend(more);
         self.counts.insert("retry", self.producers.iter().map(Producer::retries).sum());
         Ok(self.history.report(self.counts))
-    }
-}
-
-fn make_data_folder(disk: &SimDisk) -> Result<(), String> {
-    let made = disk.create_dir(Path::new("/data")).and_then(|()| disk.sync_dir(Path::new("/")));
-    made.map_err(|error| format!("no data folder: {error}"))
-}
-
-fn identity() -> Result<PartitionIdentity, String> {
-    let topic = TopicName::new("t").map_err(|error| error.to_string())?;
-    let topic_partition = TopicPartition::new(topic, PartitionId(0));
-    Ok(PartitionIdentity { topic_id: TopicId([7; 16]), topic_partition })
-}
-
-fn lie() -> crate::Rule {
-    crate::Rule {
-        kind: Some(crate::OpKind::SyncData),
-        path_ends: ".log".to_owned(),
-        after: 0,
-        times: u64::MAX,
-        effect: crate::Effect::Lie,
     }
 }

@@ -6,8 +6,8 @@ use tailrace_replication::Appended;
 use tailrace_replication::raft::{Fate, ProposeError, Replica, Role};
 use tailrace_types::{ProducerEpoch, ProducerId, TimestampMs};
 
-use super::REPLICAS;
-use super::history::History;
+use super::history::{History, key};
+use super::options::REPLICAS;
 use crate::{Rng, SimDisk};
 
 /// Without an answer for that long it asks another node.
@@ -129,7 +129,7 @@ impl Producer {
         let filler = self.rng.below(200) as usize;
         value.extend(self.rng.bytes(filler));
         // One record of such a size always fits.
-        let key = super::history::key(self.id, self.sequence);
+        let key = key(self.id, self.sequence);
         let _ = builder.push(TimestampMs(1), Some(format!("{key:?}").as_bytes()), Some(&value), &[]);
         builder.build()
     }

@@ -1,13 +1,11 @@
 //! Memory after many subscriptions have come and gone: a million pairs one at a time, then a million that were there at once.
 
 use crate::line::{Line, short};
-use crate::measure::resident_bytes;
+use crate::measure::{HeapBytes, resident_bytes};
 use crate::options::Options;
 use crate::systems::{System, subscribe};
 use crate::table::Table;
 use crate::workload::Workload;
-
-use super::HeapBytes;
 
 /// Subscriptions that stay all the time.
 const BASE: usize = 100_000;

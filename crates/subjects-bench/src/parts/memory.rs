@@ -1,12 +1,10 @@
 //! Bytes per subscription, as the allocator was asked for them and as the kernel gave them.
 
 use crate::line::{Line, short};
-use crate::measure::resident_bytes;
+use crate::measure::{HeapBytes, resident_bytes};
 use crate::options::Options;
 use crate::systems::{System, subscribe};
 use crate::workload::{Texts, Workload};
-
-use super::HeapBytes;
 
 pub(super) fn run<S: System>(options: &Options, heap: HeapBytes) {
     let count = options.count;

@@ -9,11 +9,9 @@ mod thousand;
 mod threads;
 mod three;
 
+pub use crate::measure::HeapBytes;
 use crate::options::Options;
 use crate::systems::System;
-
-/// Bytes on the heap at this moment; none where the program does not count them.
-pub type HeapBytes = Option<fn() -> usize>;
 
 /// Runs a part for one algorithm.
 ///

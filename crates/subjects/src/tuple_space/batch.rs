@@ -1,13 +1,13 @@
 //! Many lookups at once: their cache misses overlap, since all slots are asked for before the first is read, and all leaves
 //! before the first is compared.
 
-use super::Inner;
 use super::clock::Time;
+use super::conflict::is_late;
 use super::core::Place;
 use super::directory::Entry;
 use super::epoch::{self, Guard};
+use super::inner::Inner;
 use super::leaf::LeafRef;
-use super::lookup::is_late;
 use super::slot::Slot;
 use super::sync::prefetch;
 use super::table::Table;

@@ -5,7 +5,7 @@ use std::ptr;
 
 use super::clock::{Clock, Time};
 use super::epoch::{Guard, Life, free_box};
-use super::leaf::{History, Leaf, LeafRef, Meta, Subscribers};
+use super::leaf::{Content, History, Leaf, LeafRef, Meta};
 use super::registry::Registry;
 use super::sync::{AtomicPtr, Ordering};
 use super::words::{Hasher, ShapeKey};
@@ -89,7 +89,7 @@ impl Core {
     }
 
     /// The versions up to `old` that a live snapshot sees, if `old` ends at `end`.
-    fn older<V: Clone>(&self, old: LeafRef<'_, V>, mut end: Time) -> Vec<(Time, Subscribers<V>)> {
+    fn older<V: Clone>(&self, old: LeafRef<'_, V>, mut end: Time) -> Vec<(Time, Content<V>)> {
         if self.registry.is_idle() {
             return Vec::new();
         }
@@ -100,12 +100,12 @@ impl Core {
         };
         let mut versions = Vec::new();
         if self.registry.needs(begin, end) {
-            versions.push((begin, old.view().to_owned()));
+            versions.push((begin, old.held().into_content()));
         }
         end = begin;
-        for (begin, subscribers) in history.into_iter().flat_map(|history| &history.older) {
+        for (begin, content) in history.into_iter().flat_map(|history| &history.older) {
             if self.registry.needs(*begin, end) {
-                versions.push((*begin, subscribers.view().to_owned()));
+                versions.push((*begin, content.held().into_content()));
             }
             end = *begin;
         }

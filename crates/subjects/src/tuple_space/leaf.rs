@@ -18,119 +18,56 @@ use std::sync::Arc;
 
 use super::clock::Time;
 use super::epoch::{Guard, Life, free_box};
+use super::subscribers::{SubscriberId, Subscribers, View};
 use super::sync::{AtomicPtr, Ordering};
 use super::tree::Tree;
 use super::trie::Trie;
 
-/// Number of a subscription among those of its pattern.
-pub(crate) type SubscriberId = u64;
-
-/// Who subscribes to a pattern, owned.
-pub(crate) enum Subscribers<V> {
-    /// Nobody: the pattern was removed.
-    None,
-    One(SubscriberId, V),
-    Many(Arc<Tree<SubscriberId, V>>),
+/// What a leaf holds, owned.
+pub(crate) enum Content<V> {
+    /// Who subscribes to its pattern.
+    Subscribers(Subscribers<V>),
     /// All patterns that are kept in the trie; see [`super::trie`].
     Trie(Arc<Trie<V>>),
 }
 
-/// Who subscribes to a pattern, borrowed.
-pub(crate) enum View<'a, V> {
-    None,
-    One(SubscriberId, &'a V),
-    Many(&'a Arc<Tree<SubscriberId, V>>),
+/// What a leaf holds, borrowed.
+pub(crate) enum Held<'a, V> {
+    Subscribers(View<'a, V>),
     Trie(&'a Arc<Trie<V>>),
 }
 
-impl<V> Clone for View<'_, V> {
-    fn clone(&self) -> Self {
-        *self
+impl<V> From<Subscribers<V>> for Content<V> {
+    fn from(subscribers: Subscribers<V>) -> Self {
+        Self::Subscribers(subscribers)
     }
 }
 
-impl<V> Copy for View<'_, V> {}
-
-impl<V> Subscribers<V> {
-    pub(crate) fn view(&self) -> View<'_, V> {
+impl<V> Content<V> {
+    pub(crate) fn held(&self) -> Held<'_, V> {
         match self {
-            Self::None => View::None,
-            Self::One(id, value) => View::One(*id, value),
-            Self::Many(tree) => View::Many(tree),
-            Self::Trie(trie) => View::Trie(trie),
+            Self::Subscribers(subscribers) => Held::Subscribers(subscribers.view()),
+            Self::Trie(trie) => Held::Trie(trie),
         }
     }
 }
 
-impl<'a, V: Clone> View<'a, V> {
-    pub(crate) fn to_owned(self) -> Subscribers<V> {
-        match self {
-            Self::None => Subscribers::None,
-            Self::One(id, value) => Subscribers::One(id, value.clone()),
-            Self::Many(tree) => Subscribers::Many(tree.clone()),
-            Self::Trie(trie) => Subscribers::Trie(trie.clone()),
-        }
-    }
-
-    pub(crate) fn is_none(self) -> bool {
-        matches!(self, Self::None)
-    }
-
-    pub(crate) fn contains(self, id: SubscriberId) -> bool {
-        match self {
-            Self::None | Self::Trie(_) => false,
-            Self::One(own, _) => own == id,
-            Self::Many(tree) => tree.get(&id).is_some(),
-        }
-    }
-
-    /// These subscribers and one more, whose new id comes back too.
-    pub(crate) fn with(self, value: V) -> (Subscribers<V>, SubscriberId) {
-        match self {
-            Self::None => (Subscribers::One(0, value), 0),
-            Self::One(id, first) => {
-                let tree = Tree::default().with(id, first.clone()).with(id + 1, value);
-                (Subscribers::Many(Arc::new(tree)), id + 1)
-            }
-            Self::Many(tree) => {
-                let id = tree.last_key().map_or(0, |id| id + 1);
-                (Subscribers::Many(Arc::new(tree.with(id, value))), id)
-            }
-            Self::Trie(_) => unreachable!("a trie holds patterns, not subscribers"),
-        }
-    }
-
-    /// These subscribers without one; `None` if it is not among them.
-    pub(crate) fn without(self, id: SubscriberId) -> Option<Subscribers<V>> {
-        match self {
-            Self::None | Self::Trie(_) => None,
-            Self::One(own, _) => (own == id).then_some(Subscribers::None),
-            Self::Many(tree) => {
-                let rest = tree.without(&id)?;
-                Some(match rest.first() {
-                    None => Subscribers::None,
-                    Some((id, value)) if rest.len() == 1 => Subscribers::One(*id, value.clone()),
-                    Some(_) => Subscribers::Many(Arc::new(rest)),
-                })
-            }
-        }
-    }
-
-    /// Calls `f` for each subscriber.
+impl<'a, V> Held<'a, V> {
+    /// The subscribers of a pattern. A trie has none: it holds patterns.
     #[inline]
-    pub(crate) fn for_each(self, mut f: impl FnMut(&'a V)) {
+    pub(crate) fn view(self) -> View<'a, V> {
         match self {
-            Self::None | Self::Trie(_) => {}
-            Self::One(_, value) => f(value),
-            Self::Many(tree) => tree.for_each(|_, value| f(value)),
+            Self::Subscribers(view) => view,
+            Self::Trie(_) => View::None,
         }
     }
+}
 
-    pub(crate) fn len(self) -> usize {
+impl<V: Clone> Held<'_, V> {
+    pub(crate) fn into_content(self) -> Content<V> {
         match self {
-            Self::None | Self::Trie(_) => 0,
-            Self::One(..) => 1,
-            Self::Many(tree) => tree.len(),
+            Self::Subscribers(view) => Content::Subscribers(view.to_owned()),
+            Self::Trie(trie) => Content::Trie(trie.clone()),
         }
     }
 }
@@ -139,7 +76,7 @@ impl<'a, V: Clone> View<'a, V> {
 pub(crate) struct History<V> {
     /// When the version that carries this history began.
     pub(crate) stamp: Time,
-    pub(crate) older: Vec<(Time, Subscribers<V>)>,
+    pub(crate) older: Vec<(Time, Content<V>)>,
     pub(crate) life: Life,
 }
 
@@ -208,12 +145,16 @@ impl<V: 'static> Leaf<V> {
     ///
     /// # Panics
     /// If the text has more than 65,535 bytes, or the id more than 46 bits.
-    pub(crate) fn allocate(text: &[u8], subscribers: Subscribers<V>, replaces: *mut Self) -> *mut Self {
-        let (kind, id, body) = match subscribers {
-            Subscribers::None => (KIND_NONE, 0, Body { none: () }),
-            Subscribers::One(id, value) => (KIND_ONE, id, Body { one: ManuallyDrop::new(value) }),
-            Subscribers::Many(tree) => (KIND_MANY, 0, Body { many: ManuallyDrop::new(tree) }),
-            Subscribers::Trie(trie) => (KIND_TRIE, 0, Body { trie: ManuallyDrop::new(trie) }),
+    pub(crate) fn allocate(text: &[u8], content: impl Into<Content<V>>, replaces: *mut Self) -> *mut Self {
+        let (kind, id, body) = match content.into() {
+            Content::Subscribers(Subscribers::None) => (KIND_NONE, 0, Body { none: () }),
+            Content::Subscribers(Subscribers::One(id, value)) => {
+                (KIND_ONE, id, Body { one: ManuallyDrop::new(value) })
+            }
+            Content::Subscribers(Subscribers::Many(tree)) => {
+                (KIND_MANY, 0, Body { many: ManuallyDrop::new(tree) })
+            }
+            Content::Trie(trie) => (KIND_TRIE, 0, Body { trie: ManuallyDrop::new(trie) }),
         };
         assert!(text.len() >> LENGTH_BITS == 0, "a pattern has at most 65,535 bytes");
         assert!(id <= ID_MAX, "a subscriber id has at most 46 bits");
@@ -300,16 +241,22 @@ impl<'g, V> LeafRef<'g, V> {
         }
     }
 
+    /// Who subscribes to the pattern.
     #[inline]
     pub(crate) fn view(self) -> View<'g, V> {
+        self.held().view()
+    }
+
+    #[inline]
+    pub(crate) fn held(self) -> Held<'g, V> {
         let leaf = self.get();
         // SAFETY: the kind says which field of the body `allocate` wrote; the body does not change.
         unsafe {
             match leaf.packed >> LENGTH_BITS & 3 {
-                KIND_NONE => View::None,
-                KIND_ONE => View::One(leaf.packed >> ID_SHIFT, &leaf.body.one),
-                KIND_MANY => View::Many(&leaf.body.many),
-                _ => View::Trie(&leaf.body.trie),
+                KIND_NONE => Held::Subscribers(View::None),
+                KIND_ONE => Held::Subscribers(View::One(leaf.packed >> ID_SHIFT, &leaf.body.one)),
+                KIND_MANY => Held::Subscribers(View::Many(&leaf.body.many)),
+                _ => Held::Trie(&leaf.body.trie),
             }
         }
     }

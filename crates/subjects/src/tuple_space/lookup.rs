@@ -8,27 +8,17 @@
 
 use std::mem::MaybeUninit;
 
-use super::Inner;
 use super::clock::Time;
+use super::conflict::{Conflict, is_late};
 use super::core::Place;
-use super::directory::Directory;
 use super::epoch::Guard;
-use super::leaf::{LeafRef, Meta, View};
+use super::inner::Inner;
+use super::leaf::{Held, LeafRef, Meta};
+use super::subscribers::View;
 use super::words::Words;
-
-/// Something was written after the moment at which a lookup looks.
-#[derive(Debug)]
-pub(crate) struct Conflict;
 
 /// Shapes whose memory accesses overlap.
 const GROUP: usize = 8;
-
-/// Whether a write of `stamp` comes after the moment at which a lookup looks.
-#[inline]
-pub(crate) fn is_late(stamp: Time, time: Time) -> bool {
-    // Broken on purpose, to show that the tests notice: `cargo xtask prove subjects`.
-    !cfg!(tailrace_broken = "conflict") && stamp > time
-}
 
 impl<V: Clone + Send + Sync + 'static> Inner<V> {
     /// Calls `found` with everyone who was subscribed at `time`; it answers whether to go on.
@@ -77,7 +67,7 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
         if is_late(core.settle(root, Place::Trie), time) {
             return Err(Conflict);
         }
-        if let View::Trie(trie) = root.view() {
+        if let Held::Trie(trie) = root.held() {
             let mut go_on = true;
             trie.for_each_match(words.subject, |view| go_on = go_on && found(view));
         }
@@ -131,33 +121,28 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
             // What was removed later than a live snapshot is kept for it: no mark can hide it.
             let found_now = entry.shape.find(core, entry.shape.head(guard), hash, is_it, Time::MAX, guard);
             if let Ok(Some(leaf)) = found_now {
-                found(self.version(leaf, Place::Table(entry.key, hash), time));
+                found(self.version(leaf, Place::Table(entry.key, hash), time).view());
             }
         }
         if let Some(root) = self.trie_root(guard)
-            && let View::Trie(trie) = self.version(root, Place::Trie, time)
+            && let Held::Trie(trie) = self.version(root, Place::Trie, time)
         {
             trie.for_each_match(words.subject, found);
         }
     }
 
-    /// Who was subscribed to a leaf's pattern at the time of a live snapshot.
-    pub(crate) fn version<'g>(&self, leaf: LeafRef<'g, V>, place: Place, time: Time) -> View<'g, V> {
+    /// What a leaf held at the time of a live snapshot: who was subscribed to its pattern.
+    pub(crate) fn version<'g>(&self, leaf: LeafRef<'g, V>, place: Place, time: Time) -> Held<'g, V> {
         if self.core.settle(leaf, place) <= time {
-            return leaf.view();
+            return leaf.held();
         }
         match leaf.meta() {
             Meta::Kept(history) => {
                 let then = history.older.iter().find(|(begin, _)| *begin <= time);
-                then.map_or(View::None, |(_, subscribers)| subscribers.view())
+                then.map_or(Held::Subscribers(View::None), |(_, content)| content.held())
             }
             // There was none before, or none that a snapshot needed.
-            _ => View::None,
+            _ => Held::Subscribers(View::None),
         }
-    }
-
-    #[inline]
-    pub(crate) fn directory<'g>(&self, guard: &'g Guard) -> &'g Directory<V> {
-        self.directory.get(guard)
     }
 }

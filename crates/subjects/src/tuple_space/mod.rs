@@ -44,12 +44,15 @@
 mod batch;
 mod cache;
 mod clock;
+mod conflict;
 mod core;
 mod counts;
 mod directory;
 mod epoch;
+mod inner;
 mod leaf;
 mod lookup;
+mod matching;
 #[cfg(test)]
 mod models;
 mod published;
@@ -58,11 +61,13 @@ mod release;
 mod shape;
 mod slot;
 mod snapshot;
+mod subscribers;
 mod sync;
 mod table;
 mod tree;
 mod trie;
 mod words;
+mod writing;
 
 use std::sync::Arc;
 
@@ -71,19 +76,11 @@ pub use cache::Cache;
 pub use directory::SHAPES_MAX;
 pub use snapshot::Snapshot;
 pub use table::MIGRATION_SLOTS;
+pub use writing::Subscription;
 
-use self::core::{Core, Place};
-use self::counts::{Counts, Outcome};
-use self::directory::Directory;
-use self::epoch::Guard;
-use self::leaf::{LeafRef, SubscriberId, View};
-use self::published::{Published, TrieRoot};
-use self::shape::NotHere;
-use self::words::{Measured, ShapeKey, Words};
+use self::inner::Inner;
+use self::matching::Found;
 use crate::{Dialect, Limits, Matcher, Pattern, SubscribeError, TextError};
-
-/// How often a lookup looks anew before it registers as a snapshot, which cannot be disturbed.
-const ATTEMPTS: usize = 16;
 
 /// The default matcher. See the module's documentation.
 ///
@@ -93,33 +90,6 @@ const ATTEMPTS: usize = 16;
 /// stays without a handle and is not counted.
 pub struct TupleSpace<V: Clone + Send + Sync + 'static> {
     inner: Arc<Inner<V>>,
-}
-
-/// A subscription's place in its matcher: pass it to [`TupleSpace::unsubscribe`] of the same matcher. Dropping it leaves the
-/// subscription in place.
-#[derive(Debug)]
-#[must_use = "without it the subscription cannot be removed"]
-pub struct Subscription {
-    place: SubscriptionPlace,
-    id: SubscriberId,
-}
-
-impl Subscription {
-    /// Keeps the subscription for as long as the matcher lives.
-    pub fn forget(self) {}
-}
-
-#[derive(Debug)]
-enum SubscriptionPlace {
-    Table(ShapeKey, u64),
-    Trie(Box<[u8]>, u64),
-}
-
-pub(crate) struct Inner<V: Clone + Send + Sync + 'static> {
-    core: Core,
-    directory: Published<Directory<V>>,
-    trie: TrieRoot<V>,
-    counts: Counts,
 }
 
 impl<V: Clone + Send + Sync + 'static> TupleSpace<V> {
@@ -132,13 +102,7 @@ impl<V: Clone + Send + Sync + 'static> TupleSpace<V> {
     /// An empty matcher. Limits beyond what is possible are cut to that.
     #[must_use]
     pub fn with_limits(dialect: Dialect, limits: Limits) -> Self {
-        let inner = Inner {
-            core: Core::new(dialect, limits),
-            directory: Published::new(Directory::empty()),
-            trie: TrieRoot::new(),
-            counts: Counts::new(limits.subscriptions_max),
-        };
-        Self { inner: Arc::new(inner) }
+        Self { inner: Arc::new(Inner::new(dialect, limits)) }
     }
 
     /// The dialect of its patterns and subjects.
@@ -249,271 +213,6 @@ impl<V: Clone + Send + Sync + 'static> TupleSpace<V> {
     #[must_use]
     pub fn shapes(&self) -> usize {
         self.inner.directory(&epoch::pin()).shapes().len()
-    }
-}
-
-impl<V: Clone + Send + Sync + 'static> Inner<V> {
-    #[inline]
-    fn no_words<'a>(&self) -> Words<'a> {
-        Words::none(self.core.dialect)
-    }
-
-    #[inline]
-    fn read<'a>(&self, words: &mut Words<'a>, subject: &'a [u8]) -> Result<(), TextError> {
-        words.read(&self.core.hasher, self.core.scanner, subject, &self.core.limits)
-    }
-
-    /// Collects who is subscribed, as of one moment within this call.
-    fn find_all<'g>(&self, words: &Words<'_>, found: &mut Found<'g, V>, guard: &'g Guard) {
-        let attempt = |time, found: &mut Found<'g, V>| {
-            found.clear();
-            let push = |view| {
-                found.push(view);
-                true
-            };
-            self.lookup(words, time, push, guard).is_ok()
-        };
-        if attempt(self.core.clock.certain(), found)
-            || (0..ATTEMPTS).any(|_| attempt(self.core.clock.look(), found))
-        {
-            return;
-        }
-        found.clear();
-        // The guard keeps what is found here beyond the end of the view.
-        let view = snapshot::View::new(self);
-        self.lookup_at(words, view.time(), |view| found.push(view), guard);
-    }
-
-    /// Appends the values of all that match, as of one moment within this call.
-    #[inline]
-    fn matches(&self, words: &Words<'_>, found: &mut Vec<V>, guard: &Guard) {
-        let start = found.len();
-        if self.append(words, self.core.clock.certain(), found, guard).is_err() {
-            found.truncate(start);
-            self.matches_again(words, found, guard);
-        }
-    }
-
-    #[inline]
-    fn append(
-        &self,
-        words: &Words<'_>,
-        time: u64,
-        found: &mut Vec<V>,
-        guard: &Guard,
-    ) -> Result<(), lookup::Conflict> {
-        let push = |view: View<'_, V>| {
-            view.for_each(|value| found.push(value.clone()));
-            true
-        };
-        self.lookup(words, time, push, guard)
-    }
-
-    /// After a conflict: closes the clock's time and looks at that, which fails only if a write to what matches comes between; if
-    /// that goes on, as a snapshot. Returns the time.
-    #[cold]
-    fn matches_again(&self, words: &Words<'_>, found: &mut Vec<V>, guard: &Guard) -> u64 {
-        let start = found.len();
-        for _ in 0..ATTEMPTS {
-            let time = self.core.clock.look();
-            if self.append(words, time, found, guard).is_ok() {
-                return time;
-            }
-            found.truncate(start);
-        }
-        let view = snapshot::View::new(self);
-        let push = |view: View<'_, V>| view.for_each(|value| found.push(value.clone()));
-        self.lookup_at(words, view.time(), push, guard);
-        view.time()
-    }
-
-    fn subscribe(&self, pattern: &Pattern, value: V) -> Result<Subscription, SubscribeError> {
-        let Core { dialect, limits, .. } = &self.core;
-        if pattern.dialect() != *dialect {
-            return Err(SubscribeError::WrongDialect { pattern: pattern.dialect(), matcher: *dialect });
-        }
-        let text = pattern.as_bytes();
-        let measured = self.core.hasher.pattern(*dialect, text);
-        if text.len() > limits.bytes_max || measured.words > limits.words_max {
-            crate::subject::check_text(*dialect, text, limits)?;
-        }
-        if !self.counts.reserve() {
-            return Err(SubscribeError::TooManySubscriptions { subscriptions_max: limits.subscriptions_max });
-        }
-        let place = Reserved(&self.counts);
-        let guard = &epoch::pin();
-        let subscription = self.counts.write(|| {
-            let added = self.add(text, &measured, &value, guard);
-            let outcome = if added.is_some() { Outcome::Added } else { Outcome::Failed };
-            (added, outcome)
-        });
-        let words_max = limits.trie_words_max;
-        let subscription = subscription.ok_or(SubscribeError::TooManyShapes { words_max })?;
-        std::mem::forget(place);
-        self.tidy_if_due(guard);
-        Ok(subscription)
-    }
-
-    /// `None` if the pattern's shape has no table, and the trie no room for it.
-    fn add(&self, text: &[u8], measured: &Measured, value: &V, guard: &Guard) -> Option<Subscription> {
-        let hash = measured.hash;
-        while let Some(key) = measured.key {
-            let Some(shape) = self.shape(key, guard) else { break };
-            match shape.add(&self.core, hash, text, value, guard) {
-                Ok(id) => return Some(Subscription { place: SubscriptionPlace::Table(key, hash), id }),
-                Err(NotHere::Collision) => break,
-                Err(NotHere::Retired) => self.purge(guard),
-            }
-        }
-        let Core { dialect, limits, .. } = &self.core;
-        let with = |trie: &trie::Trie<V>| trie.with(*dialect, text, value.clone(), limits.trie_words_max);
-        let id = self.trie.update(&self.core, with, guard)?;
-        Some(Subscription { place: SubscriptionPlace::Trie(text.into(), self.core.hasher.text(text)), id })
-    }
-
-    /// The shape with this key, made if there is room for it.
-    fn shape<'g>(&self, key: ShapeKey, guard: &'g Guard) -> Option<&'g shape::Shape<V>> {
-        loop {
-            let directory = self.directory(guard);
-            if let Some(shape) = directory.get(key) {
-                return Some(shape);
-            }
-            if directory.is_full() {
-                directory.shapes().iter().find(|shape| shape.try_retire(&self.core, guard))?;
-                self.purge(guard);
-            } else {
-                let with = |directory: &Directory<V>| {
-                    let room = !directory.is_full() && directory.get(key).is_none();
-                    room.then(|| directory.with(self.core.dialect, key))
-                };
-                self.directory.update(with, guard);
-            }
-        }
-    }
-
-    /// Takes retired shapes out of the directory.
-    fn purge(&self, guard: &Guard) {
-        let without = |directory: &Directory<V>| {
-            let any = directory.shapes().iter().any(|shape| shape.is_retired(guard));
-            any.then(|| directory.without_retired(self.core.dialect, guard))
-        };
-        self.directory.update(without, guard);
-    }
-
-    fn unsubscribe(&self, subscription: Subscription) -> bool {
-        let guard = &epoch::pin();
-        let Subscription { place, id } = subscription;
-        let removed = self.counts.write(|| {
-            let removed = match place {
-                SubscriptionPlace::Table(key, hash) => {
-                    let shape = self.directory(guard).get(key);
-                    shape.is_some_and(|shape| shape.remove(&self.core, hash, id, guard))
-                }
-                // The keys of the hash are this matcher's own: so it knows its subscriptions from others'.
-                SubscriptionPlace::Trie(text, hash) if hash != self.core.hasher.text(&text) => false,
-                SubscriptionPlace::Trie(text, _) => {
-                    let dialect = self.core.dialect;
-                    let without = |trie: &trie::Trie<V>| Some((trie.without(dialect, &text, id)?, id));
-                    self.trie.update(&self.core, without, guard).is_some()
-                }
-            };
-            (removed, if removed { Outcome::Removed } else { Outcome::Failed })
-        });
-        if removed {
-            self.counts.release();
-        }
-        self.tidy_if_due(guard);
-        removed
-    }
-
-    fn trie_root<'g>(&self, guard: &'g Guard) -> Option<LeafRef<'g, V>> {
-        self.trie.get(guard)
-    }
-
-    /// Whether it is certain that no pattern was in the trie at this time.
-    #[inline]
-    fn trie_is_empty(&self, time: u64, guard: &Guard) -> bool {
-        let Some(root) = self.trie_root(guard) else { return true };
-        let late = lookup::is_late(self.core.settle(root, Place::Trie), time);
-        !late && matches!(root.view(), View::Trie(trie) if trie.is_empty())
-    }
-
-    fn tidy_if_due(&self, guard: &Guard) {
-        if self.core.is_untidy() {
-            self.tidy(guard);
-        }
-    }
-
-    /// Drops the histories that no live snapshot needs any more.
-    #[cold]
-    fn tidy(&self, guard: &Guard) {
-        self.core.tidy(|place| match place {
-            Place::Table(key, hash) => {
-                let shape = self.directory(guard).get(key);
-                shape.is_none_or(|shape| shape.trim(&self.core, hash, guard))
-            }
-            Place::Trie => loop {
-                let Some(root) = self.trie_root(guard) else { break true };
-                self.core.settle(root, place);
-                let had_history = matches!(root.meta(), leaf::Meta::Kept(_));
-                if !self.core.trim(root, guard) {
-                    break false;
-                }
-                if !had_history {
-                    break true;
-                }
-            },
-        });
-    }
-}
-
-/// A place for a subscription that goes back if a value's clone panics.
-struct Reserved<'a>(&'a Counts);
-
-impl Drop for Reserved<'_> {
-    fn drop(&mut self) {
-        self.0.release();
-    }
-}
-
-/// What a lookup has found, of which the first hits need no allocation.
-struct Found<'g, V> {
-    first: [View<'g, V>; 8],
-    len: usize,
-    rest: Vec<View<'g, V>>,
-}
-
-impl<'g, V: Clone> Found<'g, V> {
-    fn new() -> Self {
-        Self { first: [View::None; 8], len: 0, rest: Vec::new() }
-    }
-
-    fn clear(&mut self) {
-        self.len = 0;
-        self.rest.clear();
-    }
-
-    fn push(&mut self, view: View<'g, V>) {
-        match self.first.get_mut(self.len) {
-            Some(place) => {
-                *place = view;
-                self.len += 1;
-            }
-            None => self.rest.push(view),
-        }
-    }
-
-    fn for_each(&self, f: impl FnMut(View<'g, V>)) {
-        self.first[..self.len].iter().chain(&self.rest).copied().for_each(f);
-    }
-}
-
-impl<V: Clone + Send + Sync + 'static> Drop for Inner<V> {
-    fn drop(&mut self) {
-        let guard = &epoch::pin();
-        for shape in self.directory(guard).shapes() {
-            shape.clear(&self.core, guard);
-        }
     }
 }
 

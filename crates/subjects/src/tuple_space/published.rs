@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::core::{Core, Place, retire};
 use super::epoch::{Guard, free_box};
-use super::leaf::{Leaf, LeafRef, Subscribers, View};
+use super::leaf::{Content, Held, Leaf, LeafRef};
 use super::sync::{AtomicPtr, Ordering};
 use super::trie::Trie;
 
@@ -73,8 +73,8 @@ impl<V: Clone + Send + Sync + 'static> TrieRoot<V> {
         let empty = Trie::default();
         loop {
             let old = self.get(guard);
-            let trie = match old.map(LeafRef::view) {
-                Some(View::Trie(trie)) => trie,
+            let trie = match old.map(LeafRef::held) {
+                Some(Held::Trie(trie)) => trie,
                 _ => &empty,
             };
             let (trie, result) = change(trie)?;
@@ -82,7 +82,7 @@ impl<V: Clone + Send + Sync + 'static> TrieRoot<V> {
                 core.settle(old, Place::Trie);
             }
             let old = old.map_or(ptr::null_mut(), LeafRef::as_ptr);
-            let new = Leaf::allocate(b"", Subscribers::Trie(Arc::new(trie)), old);
+            let new = Leaf::allocate(b"", Content::Trie(Arc::new(trie)), old);
             if self.0.compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst).is_err() {
                 // SAFETY: the failed exchange has not published it.
                 unsafe { Leaf::free(new) };

@@ -2,12 +2,13 @@
 #![expect(unsafe_code, reason = "tables are reached by raw pointers under a reclamation scheme")]
 
 use super::clock::Time;
+use super::conflict::{Conflict, is_late};
 use super::core::{Core, Place, retire};
 use super::epoch::{Guard, free_box};
-use super::leaf::{Leaf, LeafRef, Meta, SubscriberId, Subscribers};
-use super::lookup::{Conflict, is_late};
+use super::leaf::{Leaf, LeafRef, Meta};
 use super::release::retire_table;
 use super::slot::{Slot, Word};
+use super::subscribers::{SubscriberId, Subscribers};
 use super::sync::{AtomicPtr, Ordering, prefetch};
 use super::table::{Buried, Seek, Table};
 use super::words::ShapeKey;

@@ -5,12 +5,13 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::Inner;
 use super::clock::Time;
 use super::core::Place;
 use super::epoch;
-use super::leaf::View as Subscribers;
+use super::inner::Inner;
+use super::leaf::Held;
 use super::registry::Seat;
+use super::subscribers::View as Subscribers;
 use crate::TextError;
 
 /// A registered moment; until it is dropped, writers keep what it sees.
@@ -124,14 +125,14 @@ impl<V: Clone + Send + Sync + 'static> Snapshot<V> {
                 shape.bucket(&inner.core, bits, bucket, &mut leaves, guard);
                 for leaf in leaves {
                     let hash = inner.core.hasher.hash(inner.core.dialect, leaf.text());
-                    let view = inner.version(leaf, Place::Table(key, hash), time);
+                    let view = inner.version(leaf, Place::Table(key, hash), time).view();
                     f(leaf.text(), view);
                 }
             }
         }
         let guard = &epoch::pin();
         if let Some(root) = inner.trie_root(guard)
-            && let Subscribers::Trie(trie) = inner.version(root, Place::Trie, time)
+            && let Held::Trie(trie) = inner.version(root, Place::Trie, time)
         {
             trie.for_each(inner.core.dialect, f);
         }

@@ -14,7 +14,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use super::leaf::{SubscriberId, Subscribers, View};
+use super::subscribers::{SubscriberId, Subscribers, View};
 use super::tree::Tree;
 use crate::pattern::{PatternWord, shape, words};
 use crate::{Dialect, Subject};

@@ -106,3 +106,12 @@ fn refusal(code: i16, message: Option<&str>) -> String {
         None => name,
     }
 }
+
+/// An error code as a result; `what` names the operation.
+pub(crate) fn check(
+    code: i16,
+    message: Option<&String>,
+    what: impl FnOnce() -> String,
+) -> Result<(), ClientError> {
+    if code == 0 { Ok(()) } else { Err(ClientError::refused(what(), code, message.cloned())) }
+}

@@ -24,14 +24,14 @@ use tailrace_cli::text::units::parse_duration;
 pub(crate) use backlog::records_between;
 pub(crate) use cluster::Cluster;
 pub(crate) use connection::Connection;
-pub(crate) use error::ClientError;
+pub(crate) use error::{ClientError, check};
 pub(crate) use groups::{
     Assignment, Group, GroupKind, ListedGroup, Member, Position, commit_offsets, committed_offsets,
     delete_group, delete_offsets, delete_share_offsets, describe_group, find_group, list_groups,
     set_share_offsets, share_offsets,
 };
 pub(crate) use offsets::{OffsetQuery, list_offsets};
-pub(crate) use retry::{Backoff, check, retrying};
+pub(crate) use retry::{Backoff, retrying};
 pub(crate) use tls::{Tls, TlsArguments};
 pub(crate) use topics::{
     Partition, RESOURCE_BROKER, RESOURCE_TOPIC, SOURCE_TOPIC, Topic, all_topics, find_topic, find_topics,

@@ -49,12 +49,3 @@ pub(crate) async fn retrying<T>(
         cluster.forget_connections();
     }
 }
-
-/// An error code as a result; `what` names the operation.
-pub(crate) fn check(
-    code: i16,
-    message: Option<&String>,
-    what: impl FnOnce() -> String,
-) -> Result<(), ClientError> {
-    if code == 0 { Ok(()) } else { Err(ClientError::refused(what(), code, message.cloned())) }
-}

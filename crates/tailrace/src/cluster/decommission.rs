@@ -10,9 +10,10 @@ use tailrace_cli::text::units::plural;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::UnregisterBrokerRequest;
 
+use super::arguments::DecommissionArguments;
 use super::moves::{self, Moves, Which};
 use super::place::Places;
-use super::{DecommissionArguments, LOOK};
+use super::wait::LOOK;
 use crate::client::{ClientError, Cluster, check, retrying};
 
 pub(super) async fn run(

@@ -9,8 +9,8 @@ use tailrace_kafka_wire::messages::alter_partition_reassignments_request::{
 };
 use tailrace_kafka_wire::messages::{AlterPartitionReassignmentsRequest, ListPartitionReassignmentsRequest};
 
-use super::LOOK;
 use super::place::Places;
+use super::wait::LOOK;
 use crate::client::{ClientError, Cluster, Topic, all_topics, check, retrying};
 
 /// How long the server may take for a change, as a request says it.

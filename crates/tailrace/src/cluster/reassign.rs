@@ -10,7 +10,7 @@ use tailrace_kafka_wire::messages::incremental_alter_configs_request::{
     AlterConfigsResource, AlterableConfig,
 };
 
-use super::ReassignArguments;
+use super::arguments::ReassignArguments;
 use super::moves::{self, Moves, Which};
 use crate::client::{
     ClientError, Cluster, RESOURCE_BROKER, RESOURCE_TOPIC, Topic, check, find_topics, retrying,

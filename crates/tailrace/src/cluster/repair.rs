@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 use tailrace_cli::failure::{Failure, Status, note};
 use tailrace_cli::output::{Output, print, print_json};
 
+use super::arguments::RepairArguments;
 use super::pages::{Pages, ask, cell, list};
 use super::scrub::set_on_all;
-use super::{LOOK, RepairArguments};
+use super::wait::LOOK;
 use crate::client::{Cluster, find_topic};
 
 const REQUEST: &str = "tailrace.repair.request";

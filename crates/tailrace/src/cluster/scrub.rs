@@ -12,9 +12,10 @@ use tailrace_kafka_wire::messages::incremental_alter_configs_request::{
     AlterConfigsResource, AlterableConfig,
 };
 
+use super::arguments::ScrubArguments;
 use super::pages::{Pages, ask, cell, list};
 use super::scrub_report::{Outcome, Progress, Watch, damaged_files, found_in, number};
-use super::{LOOK, ScrubArguments};
+use super::wait::LOOK;
 use crate::client::{ClientError, Cluster, RESOURCE_BROKER, check, find_topic, retrying};
 use crate::interrupt::{FINISH, Interrupt, Stop, ended};
 

@@ -10,7 +10,7 @@ use tailrace_cli::output::{Output, print, print_json};
 use tailrace_cli::text::table::Table;
 use tailrace_cli::text::units::{self, runs};
 
-use super::StatusArguments;
+use super::arguments::StatusArguments;
 use super::pages::{Pages, ask, cell, list};
 
 pub(super) async fn run(arguments: &StatusArguments) -> Result<ExitCode, Failure> {

@@ -3,13 +3,12 @@
 use clap::{Args, ValueEnum};
 use tailrace_cli::failure::Failure;
 use tailrace_cli::output::Output;
-use tailrace_cli::text::time::{now_ms, parse_instant};
 use tailrace_cli::text::units::parse_bytes;
 
 use super::fetcher::FetchRules;
 use super::format::Format;
 use super::printer::Style;
-use super::start::From;
+use super::range::{From, parse_from};
 use crate::client::ConnectArguments;
 
 #[derive(Debug, Args)]
@@ -108,37 +107,4 @@ impl ConsumeArguments {
 /// A format that can be read.
 fn legal_format(text: &str) -> Result<String, String> {
     Format::parse(text, b"").map(|_| text.to_owned())
-}
-
-fn parse_from(text: &str) -> Result<From, String> {
-    let number = |digits: &str| digits.parse::<i64>().map_err(|_| format!("'{digits}' is too large"));
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    match text {
-        "beginning" | "earliest" => Ok(From::Beginning),
-        "end" | "latest" => Ok(From::End),
-        _ if is_number(text) => number(text).map(From::Offset),
-        _ => match (text.strip_prefix('@'), text.strip_prefix('-').filter(|text| is_number(text))) {
-            (Some(time), _) => parse_instant(time, now_ms()).map(From::Time),
-            (None, Some(count)) => number(count).map(From::Last),
-            (None, None) => Err("expected beginning, end, an offset, -N for the last N, or @TIME".to_owned()),
-        },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn places_to_begin() {
-        assert_eq!(parse_from("beginning"), Ok(From::Beginning));
-        assert_eq!(parse_from("end"), Ok(From::End));
-        assert_eq!(parse_from("17"), Ok(From::Offset(17)));
-        assert_eq!(parse_from("-10"), Ok(From::Last(10)));
-        assert_eq!(parse_from("@1700000000000"), Ok(From::Time(1_700_000_000_000)));
-        assert!(matches!(parse_from("@-1h"), Ok(From::Time(_))));
-        for wrong in ["", "-", "@", "start", "1.5", "-1h", "99999999999999999999"] {
-            parse_from(wrong).unwrap_err();
-        }
-    }
 }

@@ -16,7 +16,7 @@ use tailrace_records::split_batches;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::start::Range;
+use super::range::Range;
 use crate::client::{ClientError, Cluster, OffsetQuery, Topic, check, find_topic, list_offsets};
 
 /// From this version on topics are named by their ids (KIP-516).

@@ -9,6 +9,7 @@ mod fetcher;
 mod format;
 mod json;
 mod printer;
+mod range;
 mod start;
 
 use std::process::ExitCode;

@@ -14,7 +14,7 @@ use super::aborted::AbortedFilter;
 use super::fetcher::{Chunk, Damage, damaged};
 use super::format::{Format, Place};
 use super::json;
-use super::start::Range;
+use super::range::Range;
 
 /// Bytes that are collected for one write.
 const BUFFER_BYTES: usize = 256 << 10;

@@ -4,28 +4,9 @@ use std::collections::BTreeMap;
 
 use tailrace_cli::failure::Failure;
 
-use super::ConsumeArguments;
+use super::arguments::ConsumeArguments;
+use super::range::{From, Range};
 use crate::client::{Cluster, OffsetQuery, Topic, list_offsets};
-
-/// Where to begin, as it was asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum From {
-    Beginning,
-    End,
-    Offset(i64),
-    /// The last so many of each partition.
-    Last(i64),
-    /// Milliseconds since 1970.
-    Time(i64),
-}
-
-/// Offsets of a partition that are wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Range {
-    pub(super) from: i64,
-    /// Not included; `None` goes on for ever.
-    pub(super) until: Option<i64>,
-}
 
 /// The ranges of all chosen partitions.
 pub(super) async fn ranges(

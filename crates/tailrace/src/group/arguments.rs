@@ -8,7 +8,7 @@ use tailrace_cli::text::names::one_of;
 use tailrace_cli::text::time::{now_ms, parse_instant};
 use tailrace_cli::text::units::parse_duration;
 
-use super::scope::{TopicChoice, parse_choice};
+use super::choice::{TopicChoice, parse_choice};
 use crate::client::AskArguments;
 
 #[derive(Debug, Args)]

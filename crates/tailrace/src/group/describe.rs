@@ -9,8 +9,10 @@ use tailrace_cli::text::table::Table;
 use tailrace_cli::text::units::runs;
 
 use super::arguments::DescribeArguments;
-use super::{existing, members};
-use crate::client::{Assignment, Cluster, Group, Member, describe_group, list_groups};
+use super::words::members;
+use crate::client::{
+    Assignment, ClientError, Cluster, Group, Member, describe_group, find_group, list_groups,
+};
 
 pub(super) async fn run(cluster: &mut Cluster, arguments: &DescribeArguments) -> Result<ExitCode, Failure> {
     let groups = chosen(cluster, &arguments.names).await?;
@@ -34,6 +36,12 @@ pub(super) async fn chosen(cluster: &mut Cluster, names: &[String]) -> Result<Ve
         }
     }
     Ok(groups)
+}
+
+/// A group that shall be there.
+async fn existing(cluster: &mut Cluster, id: &str) -> Result<Group, Failure> {
+    let found = find_group(cluster, id).await?;
+    Ok(found.ok_or_else(|| ClientError::NoGroup(id.to_owned()))?)
 }
 
 fn json_of(group: &Group) -> Value {

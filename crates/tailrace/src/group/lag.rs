@@ -11,7 +11,8 @@ use tailrace_cli::output::{Output, print, print_json};
 use tailrace_cli::text::table::Table;
 
 use super::arguments::LagArguments;
-use super::{describe, members};
+use super::describe;
+use super::words::members;
 use crate::client::{
     Cluster, Group, GroupKind, Member, OffsetQuery, Position, Topic, all_topics, committed_offsets,
     find_topic, list_offsets, records_between, share_offsets,

@@ -1,6 +1,7 @@
 //! `tailrace group ...`: shows groups of consumers and how far they are, sets their offsets, deletes them.
 
 mod arguments;
+mod choice;
 mod delete;
 mod describe;
 mod lag;
@@ -8,15 +9,15 @@ mod list;
 mod reset;
 mod scope;
 mod target;
+mod words;
 
 use std::process::ExitCode;
 
-use crate::client::{ClientError, Cluster, Group, block_on, find_group};
+use crate::client::{Cluster, block_on};
 
 pub(crate) use arguments::GroupArguments;
 use arguments::GroupVerb;
 use tailrace_cli::failure::Failure;
-use tailrace_cli::text::units::plural;
 
 pub(crate) fn run(arguments: &GroupArguments) -> Result<ExitCode, Failure> {
     let verb = &arguments.verb;
@@ -30,15 +31,4 @@ pub(crate) fn run(arguments: &GroupArguments) -> Result<ExitCode, Failure> {
             GroupVerb::Delete(arguments) => delete::run(&mut cluster, arguments).await,
         }
     })
-}
-
-/// A group that shall be there.
-async fn existing(cluster: &mut Cluster, id: &str) -> Result<Group, Failure> {
-    let found = find_group(cluster, id).await?;
-    Ok(found.ok_or_else(|| ClientError::NoGroup(id.to_owned()))?)
-}
-
-/// `1 member`, `2 members`.
-fn members(count: usize) -> String {
-    plural(count as u64, "member")
 }

@@ -10,9 +10,9 @@ use tailrace_cli::text::table::Table;
 use tailrace_kafka_wire::ErrorCode;
 
 use super::arguments::ResetArguments;
-use super::members;
 use super::scope::Scope;
 use super::target::{offsets, read_file};
+use super::words::members;
 use crate::client::{
     ClientError, Cluster, Group, GroupKind, Position, commit_offsets, committed_offsets, find_group,
     set_share_offsets, share_offsets,

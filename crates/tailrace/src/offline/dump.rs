@@ -14,7 +14,7 @@ use tailrace_log::inspect::{DumpedBatch, dump_dir};
 use tailrace_records::{BatchHeader, DecodedBatch, Record};
 use tailrace_types::Offset;
 
-use super::DumpArguments;
+use super::arguments::DumpArguments;
 use super::folders::partitions;
 use crate::consume::{DECOMPRESSED_BYTES_MAX, Place, write_json_record};
 

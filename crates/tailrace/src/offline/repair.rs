@@ -9,7 +9,7 @@ use tailrace_cli::output::{Output, print, print_json};
 use tailrace_cli::text::units::plural;
 use tailrace_log::{DamagedRange, LogError, Overlay, RealDisk, RepairOptions, RepairStep, repair_dir};
 
-use super::RepairArguments;
+use super::arguments::RepairArguments;
 use super::folders::{file_name, is_in_use, partitions};
 
 /// Most bytes that a plan keeps in memory.

@@ -12,7 +12,7 @@ use tailrace_log::{LogError, RealDisk};
 use tailrace_replication::inspect::check_aborted;
 use tailrace_replication::raft::owner;
 
-use super::VerifyArguments;
+use super::arguments::VerifyArguments;
 use super::folders::{file_name, is_in_use, log_bytes, partitions};
 use super::progress::Progress;
 

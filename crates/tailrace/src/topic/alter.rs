@@ -12,7 +12,8 @@ use tailrace_kafka_wire::messages::incremental_alter_configs_request::{
 };
 use tailrace_kafka_wire::messages::{CreatePartitionsRequest, IncrementalAlterConfigsRequest};
 
-use super::{AlterArguments, CHANGE_TIMEOUT_MS, captured};
+use super::arguments::AlterArguments;
+use super::change::{CHANGE_TIMEOUT_MS, captured};
 use crate::client::{ClientError, Cluster, RESOURCE_TOPIC, check, find_topic, retrying, topic_configs};
 
 /// Operations on a key, as the protocol numbers them.

@@ -11,7 +11,8 @@ use tailrace_kafka_wire::messages::CreateTopicsRequest;
 use tailrace_kafka_wire::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
 use tailrace_kafka_wire::messages::create_topics_response::CreatableTopicResult;
 
-use super::{CHANGE_TIMEOUT_MS, CreateArguments, captured};
+use super::arguments::CreateArguments;
+use super::change::{CHANGE_TIMEOUT_MS, captured};
 use crate::client::{ClientError, Cluster, check, retrying};
 
 /// First version in which the server chooses partitions and replicas (KIP-464).

@@ -9,7 +9,8 @@ use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::DeleteTopicsRequest;
 use tailrace_kafka_wire::messages::delete_topics_request::DeleteTopicState;
 
-use super::{CHANGE_TIMEOUT_MS, DeleteArguments};
+use super::arguments::DeleteArguments;
+use super::change::CHANGE_TIMEOUT_MS;
 use crate::client::{ClientError, Cluster, check, retrying};
 
 /// From this version on a topic may be named by its id instead, which changes the layout.

@@ -8,7 +8,7 @@ use tailrace_cli::output::{Output, print, print_json};
 use tailrace_cli::text::base64;
 use tailrace_cli::text::table::Table;
 
-use super::ListArguments;
+use super::arguments::ListArguments;
 use crate::client::{Cluster, all_topics};
 
 pub(super) async fn run(cluster: &mut Cluster, arguments: &ListArguments) -> Result<ExitCode, Failure> {

@@ -13,7 +13,7 @@ use tailrace_kafka_wire::messages::{
     DescribeProducersRequest, DescribeTransactionsRequest, InitProducerIdRequest, WriteTxnMarkersRequest,
 };
 
-use super::AbortArguments;
+use super::arguments::AbortArguments;
 use super::coordinator::coordinator;
 use crate::client::{ClientError, Cluster, check, find_topic, retrying};
 

@@ -11,7 +11,7 @@ use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::DescribeTransactionsRequest;
 use tailrace_kafka_wire::messages::describe_transactions_response::TransactionState;
 
-use super::DescribeArguments;
+use super::arguments::DescribeArguments;
 use super::coordinator::coordinator;
 use crate::client::{ClientError, Cluster, check, retrying};
 

@@ -8,7 +8,7 @@ use tailrace_cli::output::{Output, print, print_json};
 use tailrace_cli::text::table::Table;
 use tailrace_kafka_wire::messages::ListTransactionsRequest;
 
-use super::ListArguments;
+use super::arguments::ListArguments;
 use crate::client::{ClientError, Cluster, check, retrying};
 
 /// Versions that first know the two newer filters.

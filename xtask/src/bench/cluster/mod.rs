@@ -10,11 +10,12 @@ mod targets;
 use std::fs;
 
 use super::lab::Lab;
+use super::machine;
 use super::peers::Peers;
 use super::progress::Progress;
 use super::report::{Plan, Report};
 use super::sample::Record;
-use super::{binary, folders, machine, run_number};
+use super::setup::{binary, folders, run_number};
 
 pub(super) const USAGE: &str = "usage: cargo xtask bench cluster [OPTIONS]
   --only PART[,PART]   of produce strict idle start (all of them)

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::super::client::parse_blast;
 use super::super::lab::{Lab, Slot, alternated, succeeded};
-use super::super::nats::{Outcome, outcome};
+use super::super::nats::measured::{Outcome, outcome};
 use super::super::proc;
 use super::super::servers::{self, Durability, Endpoint, Flush, JVM, Server};
 

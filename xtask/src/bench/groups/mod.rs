@@ -11,11 +11,12 @@ mod targets;
 use std::fs;
 
 use super::lab::Lab;
+use super::machine;
 use super::peers::Peers;
 use super::progress::Progress;
 use super::report::{Plan, Report};
 use super::sample::Record;
-use super::{binary, folders, go_program, machine, run_number};
+use super::setup::{binary, folders, go_program, run_number};
 
 pub(super) const USAGE: &str = "usage: cargo xtask bench groups [OPTIONS]
   --only PART[,PART]   of rebalance commits transactions compaction (all of them)

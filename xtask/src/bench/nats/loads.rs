@@ -6,7 +6,7 @@ use super::super::client::{parse_blast, parse_openloop};
 use super::super::lab::{Lab, Slot, alternated, succeeded};
 use super::super::sample::Figures;
 use super::super::servers::{self, Durability, Endpoint, NatsSync, Server};
-use super::measured;
+use super::measured::measured;
 
 /// Payload, publishers and subscribers, messages. Fewer where each is delivered several times.
 const CORE: [(&str, u32, u32, u32, u64); 9] = [

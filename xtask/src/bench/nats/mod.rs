@@ -4,19 +4,19 @@
 //! nothing here judges a commit.
 
 mod loads;
+pub(super) mod measured;
 mod targets;
 
 use std::fs;
 
-use super::lab::{Lab, Meter, RUN_LIMIT, Slot, failure};
+use super::lab::Lab;
+use super::machine;
 use super::options::Options;
 use super::peers::Peers;
-use super::process::Tool;
 use super::progress::Progress;
 use super::report::{Plan, Report};
-use super::sample::{Figures, Record};
-use super::servers::Endpoint;
-use super::{binary, folders, go_program, machine, proc, run_number};
+use super::sample::Record;
+use super::setup::{binary, folders, go_program, run_number};
 
 pub(super) const USAGE: &str = "usage: cargo xtask bench nats [OPTIONS]
   --only PART[,PART]   of core million latency captured fsync (all of them)
@@ -82,54 +82,6 @@ fn measure(lab: &mut Lab, options: &Options<&'static str>, natsload: &std::path:
         }
     }
     if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
-}
-
-/// Runs a measuring program against a server and keeps what it gave and what it cost. `delivered` messages are what the
-/// server's CPU time is divided by.
-fn measured(
-    lab: &mut Lab,
-    slot: Slot,
-    endpoint: &Endpoint,
-    load: (&std::path::Path, &[String]),
-    parse: fn(&str) -> Option<Figures>,
-    delivered: Option<u64>,
-) -> Result<Figures, String> {
-    let Outcome { mut figures, failed, line } = outcome(lab, endpoint, load, parse)?;
-    if let (Some(delivered), Some(cpu)) = (delivered, figures.get("server_cpu_s").copied()) {
-        figures.insert("server_cpu_s_per_m_delivered".to_owned(), cpu / (delivered as f64 / 1e6));
-    }
-    lab.keep(slot, endpoint.system, figures.clone(), failed, line)?;
-    Ok(figures)
-}
-
-/// What a run of a measuring program gave, and what it cost the server.
-pub(super) struct Outcome {
-    pub(super) figures: Figures,
-    /// Why the figures do not count, if they do not.
-    pub(super) failed: Option<String>,
-    /// What the program printed last.
-    pub(super) line: String,
-}
-
-/// Runs a measuring program against a server.
-pub(super) fn outcome(
-    lab: &Lab,
-    endpoint: &Endpoint,
-    (program, arguments): (&std::path::Path, &[String]),
-    parse: fn(&str) -> Option<Figures>,
-) -> Result<Outcome, String> {
-    proc::reset_peak(endpoint.pid);
-    let meter = Meter::start(endpoint.pid);
-    let finished = Tool::start(&lab.scratch, "load", program, arguments)?.finish(RUN_LIMIT)?;
-    let mut figures = meter.stop();
-    let line = finished.stdout.lines().last().unwrap_or_default().to_owned();
-    let parsed = parse(&line);
-    let failed = failure(&finished, parsed.is_some());
-    figures.append(&mut parsed.unwrap_or_default());
-    if let Some(peak) = proc::memory_mib(endpoint.pid, "VmHWM") {
-        figures.insert("peak_rss_mib".to_owned(), peak);
-    }
-    Ok(Outcome { figures, failed, line })
 }
 
 #[cfg(test)]

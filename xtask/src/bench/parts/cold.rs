@@ -5,6 +5,7 @@ use super::super::client::{Blast, OpenLoop, WARM_S};
 use super::super::lab::{Lab, Slot, alternated};
 use super::super::servers::{Durability, Endpoint, Flush};
 use super::super::{limits, proc};
+use super::part::COLD_ROUNDS_MAX;
 
 use std::thread;
 use std::time::Duration;
@@ -17,8 +18,6 @@ const CACHED_RECORDS: u64 = 5_000_000;
 const SECONDS: u32 = 8;
 /// openloop connects for 2.2 s before it sends; the reader starts with the measured time.
 const LEAD: Duration = Duration::from_millis(2200 + 1000 * WARM_S as u64);
-/// Every round costs 10 GB of reading: three tell enough.
-pub(super) const ROUNDS_MAX: u32 = 3;
 const READ_LIMIT: Duration = Duration::from_secs(240);
 
 pub(super) fn run(lab: &mut Lab) -> Result<(), String> {
@@ -31,7 +30,7 @@ pub(super) fn run(lab: &mut Lab) -> Result<(), String> {
         lab.prepare(endpoint, &Blast::new("produce", TOPIC, lab.scaled(RECORDS)))?;
         cool(endpoint)?;
     }
-    for round in 1..=lab.rounds.min(ROUNDS_MAX) {
+    for round in 1..=lab.rounds.min(COLD_ROUNDS_MAX) {
         for endpoint in alternated(round, &tailrace, &kafka) {
             one(lab, round, &endpoint)?;
         }

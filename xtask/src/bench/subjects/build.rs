@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::options::Options;
-use super::plan::{Job, NATS};
+use super::part::NATS;
+use super::plan::Job;
 use crate::run::{self, root};
 
 const PACKAGE: &str = "tailrace-subjects-bench";

@@ -5,6 +5,8 @@
 
 mod build;
 mod options;
+mod part;
+mod parts;
 mod plan;
 mod plots;
 mod report;
@@ -20,12 +22,13 @@ use serde::Deserialize;
 use super::machine;
 use super::process::Tool;
 use super::progress::Progress;
-use super::run_number;
 use super::sample::{Figures, Record, Sample};
+use super::setup::run_number;
 use crate::run::root;
 use build::Programs;
 use options::Options;
-use plan::{Job, Part};
+use part::Part;
+use plan::Job;
 
 pub(super) use options::USAGE;
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::plan::Part;
+use super::part::Part;
 use crate::bench::options::rounds;
 
 pub(in crate::bench) const USAGE: &str = "usage: cargo xtask bench subjects [OPTIONS]

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::bench::sample::Sample;
 
-use super::report::{Parts, place, thread_counts};
+use super::parts::{Parts, place, thread_counts};
 use super::targets::spread;
 
 /// One picture. All values are medians of the rounds; the value axis is logarithmic.

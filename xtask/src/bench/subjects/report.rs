@@ -5,10 +5,11 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use crate::bench::sample::{PartRun, Sample};
+use crate::bench::sample::Sample;
 use crate::run::root;
 
-use super::plan::Part;
+use super::part::Part;
+use super::parts::{Parts, place, thread_counts};
 use super::targets::{TARGETS, ratio, spread};
 use super::{build, plots};
 
@@ -21,8 +22,6 @@ const BEGIN: &str = "<!-- tables: begin -->";
 const END: &str = "<!-- tables: end -->";
 /// What the others are held against in columns of their own.
 const BASES: [&str; 3] = ["nats", "nats-cached", "cs-trie"];
-
-pub(super) type Parts = BTreeMap<String, PartRun>;
 
 /// Figures in the order of their columns.
 const COLUMNS: [(&str, &str); 30] = [
@@ -162,24 +161,6 @@ fn rows(samples: &[Sample]) -> Vec<(&str, &str)> {
     rows
 }
 
-/// The order of systems in tables and plots.
-pub(super) fn place(system: &str) -> usize {
-    const ORDER: [&str; 11] = [
-        "tailrace",
-        "tailrace-batch16",
-        "tailrace-batch64",
-        "tailrace-cache",
-        "nats",
-        "nats-cached",
-        "cs-trie",
-        "trie",
-        "optimized-bitmap",
-        "inverted-bitmap",
-        "naive",
-    ];
-    ORDER.iter().position(|known| *known == system).unwrap_or(ORDER.len())
-}
-
 fn cell(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
@@ -241,13 +222,6 @@ fn by_threads(samples: &[Sample]) -> String {
     text
 }
 
-/// The numbers of threads that were measured.
-pub(super) fn thread_counts(samples: &[Sample]) -> Vec<usize> {
-    let counts = samples.iter().filter_map(|sample| sample.figures.get("threads"));
-    let counts: BTreeSet<usize> = counts.map(|count| *count as usize).collect();
-    counts.into_iter().collect()
-}
-
 /// `100k hot, 2 threads, 10% writes` is `100k hot` and `10%`.
 fn split_load(load: &str) -> Option<(&str, &str)> {
     let (what, rest) = load.split_once(", ")?;
@@ -257,7 +231,7 @@ fn split_load(load: &str) -> Option<(&str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::sample::Setting;
+    use crate::bench::sample::{PartRun, Setting};
 
     fn sample(load: &str, system: &str, name: &str, value: f64) -> Sample {
         Sample {

@@ -2,6 +2,7 @@
 
 use super::super::layout::{Field, Kind, Message, Structure, Versions};
 use super::super::naming;
+use super::text::condition;
 
 /// The field's type.
 pub(super) fn rust_type(field: &Field) -> String {
@@ -183,7 +184,7 @@ enum Nullability {
 fn sometimes_null(field: &Field) -> Nullability {
     match field.nullable {
         None => Nullability::Never,
-        Some(nullable) => match super::condition(nullable, field.versions) {
+        Some(nullable) => match condition(nullable, field.versions) {
             None => Nullability::Always,
             Some(condition) => Nullability::If(condition),
         },

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::super::layout::{Api, Message};
 use super::super::naming;
-use super::{HEADER, in_words, line};
+use super::text::{HEADER, in_words, line};
 
 /// The file that lists all messages.
 pub(in super::super) fn module(messages: &[Message]) -> String {

@@ -4,7 +4,7 @@
 use super::super::layout::{Field, Kind, Message, Versions};
 use std::fmt::Write as _;
 
-use super::{HEADER, line};
+use super::text::{HEADER, line};
 
 /// The file with the description.
 pub(in super::super) fn test_schema(messages: &[Message]) -> String {

@@ -7,11 +7,12 @@ use tailrace_coordination::transactions::TransactionProtocol;
 use tailrace_metadata::CONSUMER_OFFSETS_TOPIC;
 use tailrace_types::{Offset, PartitionId};
 
+use super::client::Client;
+use super::reader;
 use super::transactional::{add, end, init, send};
-use super::{Client, reader};
 use crate::cluster::history::History;
 use crate::cluster::messages::{Request, Response};
-use crate::cluster::{DATA_TOPIC, OUT_TOPIC, topic_partition};
+use crate::cluster::options::{DATA_TOPIC, OUT_TOPIC, topic_partition};
 
 /// Commits ever higher offsets, and asks for them in between.
 pub(super) async fn run(mut client: Client, number: u64) {

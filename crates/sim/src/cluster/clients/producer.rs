@@ -2,9 +2,9 @@
 
 use tailrace_types::{PartitionId, ProducerEpoch, TopicPartition};
 
-use super::Client;
+use super::client::Client;
 use crate::cluster::messages::{Request, Response};
-use crate::cluster::{DATA_TOPIC, topic_partition};
+use crate::cluster::options::{DATA_TOPIC, topic_partition};
 
 pub(super) async fn run(mut client: Client, number: u64) {
     let id = loop {

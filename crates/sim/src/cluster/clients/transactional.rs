@@ -7,10 +7,10 @@ use tailrace_coordination::transactions::{TransactionError, TransactionProtocol}
 use tailrace_metadata::TRANSACTION_STATE_TOPIC;
 use tailrace_types::{PartitionId, TopicPartition};
 
-use super::Client;
+use super::client::Client;
 use crate::cluster::history::Outcome;
 use crate::cluster::messages::{Request, Response};
-use crate::cluster::{DATA_TOPIC, topic_partition};
+use crate::cluster::options::{DATA_TOPIC, topic_partition};
 
 pub(super) async fn run(mut client: Client, number: u64) {
     let id = format!("x{number}");

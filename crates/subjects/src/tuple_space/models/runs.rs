@@ -15,7 +15,8 @@ use super::super::shape::Shape;
 use super::super::sync::{choose, seen};
 use super::super::table::{Seek, Table};
 use super::super::words::ShapeKey;
-use super::super::{Batch, Cache, Snapshot, Subscription, SubscriptionPlace, TupleSpace};
+use super::super::writing::SubscriptionPlace;
+use super::super::{Batch, Cache, Snapshot, Subscription, TupleSpace};
 use super::history::{Call, Moments, Op, Set, is_linearizable, show};
 use crate::{Dialect, Limits, Pattern};
 

@@ -16,7 +16,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, Wr
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::{Identity, Incoming, NatsError, Received, Security, ServerAddress};
+use super::identity::{Identity, Security};
+use super::{Incoming, NatsError, Received, ServerAddress};
 use crate::client::address::nature;
 
 /// Bytes asked for in one read.

@@ -2,6 +2,7 @@
 
 mod sample;
 mod screen;
+mod sort;
 mod terminal;
 
 use std::process::ExitCode;
@@ -15,7 +16,8 @@ use tailrace_cli::text::units::parse_duration;
 use crate::client::{TlsArguments, address, block_on};
 use crate::http::{Site, get};
 use crate::interrupt::{FINISH, Interrupt};
-use sample::{Interval, Row, Sample};
+use sample::{Interval, Sample};
+use sort::Sort;
 use terminal::Terminal;
 
 /// Lines of the page that are no connections, and the one left free.
@@ -65,72 +67,6 @@ pub(crate) struct TopArguments {
     timeout: Duration,
     #[command(flatten)]
     tls: TlsArguments,
-}
-
-/// `--sort`: largest first, but for the number of the connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Sort {
-    /// Messages per second, both ways
-    Rate,
-    /// Bytes per second, both ways
-    ByteRate,
-    /// Number of the connection
-    Cid,
-    /// Subscriptions
-    Subs,
-    /// Bytes that wait for the client
-    Pending,
-    /// Messages to the client, ever
-    MsgsTo,
-    /// Messages from the client, ever
-    MsgsFrom,
-    /// Bytes to the client, ever
-    BytesTo,
-    /// Bytes from the client, ever
-    BytesFrom,
-}
-
-impl Sort {
-    fn name(self) -> String {
-        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
-    }
-
-    /// The order that the server is asked for, which decides who is within the limit.
-    fn server_key(self) -> &'static str {
-        match self {
-            Self::Rate | Self::Cid => "cid",
-            Self::ByteRate | Self::BytesFrom => "bytes_from",
-            Self::Subs => "subs",
-            Self::Pending => "pending",
-            Self::MsgsTo => "msgs_to",
-            Self::MsgsFrom => "msgs_from",
-            Self::BytesTo => "bytes_to",
-        }
-    }
-
-    fn step(self, by: usize) -> Self {
-        let all = Self::value_variants();
-        let at = all.iter().position(|sort| *sort == self).unwrap_or(0);
-        all[(at + by) % all.len()]
-    }
-
-    fn order(self, rows: &mut [Row]) {
-        let key = |row: &Row| {
-            let (info, rates) = (&row.info, &row.rates);
-            match self {
-                Self::Rate => rates.messages_to + rates.messages_from,
-                Self::ByteRate => rates.bytes_to + rates.bytes_from,
-                Self::Cid => -(info.cid as f64),
-                Self::Subs => info.subscriptions as f64,
-                Self::Pending => info.pending_bytes as f64,
-                Self::MsgsTo => info.out_msgs as f64,
-                Self::MsgsFrom => info.in_msgs as f64,
-                Self::BytesTo => info.out_bytes as f64,
-                Self::BytesFrom => info.in_bytes as f64,
-            }
-        };
-        rows.sort_by(|a, b| key(b).total_cmp(&key(a)).then(a.info.cid.cmp(&b.info.cid)));
-    }
 }
 
 fn parse_interval(text: &str) -> Result<Duration, String> {

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use tailrace_cli::text::table::Table;
 use tailrace_cli::text::units;
 
-use super::Sort;
 use super::sample::{Interval, Row};
+use super::sort::Sort;
 
 /// The page: at most `rows` connections, lines of at most `columns` characters.
 pub(super) fn text(interval: &Interval, sort: Sort, rows: usize, columns: usize) -> String {

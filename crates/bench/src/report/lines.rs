@@ -1,0 +1,62 @@
+//! The lines of a chart, and the frame that they are drawn in.
+
+use super::axis::Axis;
+
+/// Height of a line of text.
+pub(super) const LINE: f64 = 17.0;
+
+/// How a line is drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stroke {
+    /// As a curve.
+    #[default]
+    Solid,
+    /// As a broken curve.
+    Dashed,
+    /// As single points.
+    Dots,
+}
+
+/// A line of a chart.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Line {
+    /// Its name in the legend.
+    pub label: String,
+    /// Horizontal and vertical values. A value that is not finite, or 0 on a logarithmic axis, breaks the line.
+    pub points: Vec<(f64, f64)>,
+    /// Number of its colour; colours repeat after seven.
+    pub colour: usize,
+    /// How it is drawn.
+    pub stroke: Stroke,
+    /// Between which values the line may lie: horizontal, least and greatest vertical values.
+    pub band: Vec<(f64, f64, f64)>,
+    /// Horizontal value beyond which the line is not known well; it is dotted there. Absent if it is known everywhere.
+    pub known_to: Option<f64>,
+    /// What stands along the line, so that it cannot be shown without it.
+    pub word: Option<String>,
+}
+
+/// The plot's place in the picture, and its axes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame {
+    pub(super) left: f64,
+    pub(super) right: f64,
+    pub(super) top: f64,
+    pub(super) bottom: f64,
+    pub(super) across: Axis,
+    pub(super) up: Axis,
+}
+
+impl Frame {
+    pub(super) fn at(&self, (x, y): (f64, f64)) -> (f64, f64) {
+        (self.x(x), self.y(y))
+    }
+
+    pub(super) fn x(&self, value: f64) -> f64 {
+        self.left + self.across.place(value) * (self.right - self.left)
+    }
+
+    pub(super) fn y(&self, value: f64) -> f64 {
+        self.bottom - self.up.place(value) * (self.bottom - self.top)
+    }
+}

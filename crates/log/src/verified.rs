@@ -1,0 +1,117 @@
+//! Which bytes of a segment were found to be in order, and which of them are to be looked at.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+
+use crate::lock::lock;
+
+/// Spans kept of one segment. Where there are more, the shortest is checked again.
+const SPANS_MAX: usize = 64;
+
+/// Whether [`LogReader::read`](crate::LogReader::read) checks the batches that it hands out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum VerifyReads {
+    /// That is left to those who get them.
+    #[default]
+    Never,
+    /// Those that were not checked since the log was opened, or since [`LogReader::forget_unread`](crate::LogReader::forget_unread) found their segment unread.
+    First,
+    /// All of them.
+    Always,
+}
+
+/// The same for all logs of a store. It may change at any time.
+#[derive(Debug, Default)]
+pub(crate) struct VerifySetting(AtomicU8);
+
+impl VerifySetting {
+    pub(crate) fn set(&self, verify: VerifyReads) {
+        self.0.store(verify as u8, Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> VerifyReads {
+        match self.0.load(Relaxed) {
+            0 => VerifyReads::Never,
+            1 => VerifyReads::First,
+            _ => VerifyReads::Always,
+        }
+    }
+}
+
+/// Which bytes of a segment's `.log` were found to be in order.
+#[derive(Debug, Default)]
+pub(crate) struct Verified {
+    /// First byte and end of each, ascending, neither overlapping nor touching.
+    spans: Mutex<Vec<(u32, u32)>>,
+    was_read: AtomicBool,
+}
+
+impl Verified {
+    /// The end of the span that holds `position`, or `position` itself.
+    pub(crate) fn end_from(&self, position: u32) -> u32 {
+        self.was_read.store(true, Relaxed);
+        let spans = lock(&self.spans);
+        let next = spans.partition_point(|span| span.1 <= position);
+        spans.get(next).filter(|span| span.0 <= position).map_or(position, |span| span.1)
+    }
+
+    pub(crate) fn add(&self, from: u32, upto: u32) {
+        let mut spans = lock(&self.spans);
+        let first = spans.partition_point(|span| span.1 < from);
+        let count = spans[first..].iter().take_while(|span| span.0 <= upto).count();
+        let merged = spans[first..first + count]
+            .iter()
+            .fold((from, upto), |merged, span| (merged.0.min(span.0), merged.1.max(span.1)));
+        spans.splice(first..first + count, [merged]);
+        if spans.len() > SPANS_MAX
+            && let Some(shortest) = (0..spans.len()).min_by_key(|at| spans[*at].1 - spans[*at].0)
+        {
+            spans.remove(shortest);
+        }
+    }
+
+    /// Forgets everything, unless somebody has read since the last call.
+    pub(crate) fn forget_unless_read(&self) {
+        if !self.was_read.swap(false, Relaxed) {
+            self.forget();
+        }
+    }
+
+    /// Another file may have taken the place of the one that was checked.
+    pub(crate) fn forget(&self) {
+        *lock(&self.spans) = Vec::new();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_merged_where_they_touch_and_the_shortest_goes_when_there_are_too_many() {
+        let verified = Verified::default();
+        verified.add(100, 200);
+        verified.add(300, 400);
+        let ends = |positions: [u32; 6]| positions.map(|at| verified.end_from(at));
+        assert_eq!(ends([0, 100, 199, 200, 300, 400]), [0, 200, 200, 200, 400, 400]);
+        verified.add(200, 300);
+        assert_eq!(ends([0, 100, 199, 200, 300, 400]), [0, 400, 400, 400, 400, 400]);
+        verified.add(50, 500);
+        assert_eq!(*lock(&verified.spans), [(50, 500)]);
+        (1..=SPANS_MAX as u32).for_each(|number| verified.add(number * 1000, number * 1000 + number));
+        assert_eq!(lock(&verified.spans).len(), SPANS_MAX);
+        assert_eq!(verified.end_from(1000), 1000, "the shortest");
+        assert_eq!(verified.end_from(2000), 2002);
+    }
+
+    #[test]
+    fn what_is_read_stays_known_and_what_is_not_is_forgotten() {
+        let verified = Verified::default();
+        verified.add(0, 10);
+        assert_eq!(verified.end_from(0), 10);
+        verified.forget_unless_read();
+        assert_eq!(*lock(&verified.spans), [(0, 10)]);
+        verified.forget_unless_read();
+        assert!(lock(&verified.spans).is_empty());
+    }
+}

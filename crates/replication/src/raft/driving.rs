@@ -1,0 +1,331 @@
+//! What drives a replica: it is opened, lets time pass, takes messages, syncs, and is closed.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::path::Path;
+
+use raft::eraftpb::{Message, MessageType};
+use raft::{Config, RawNode, StateRole};
+use tailrace_log::{
+    Disk, ENTRY_BYTES_MAX, Indexed, Log, LogConfig, LogError, LogStore, PartitionIdentity, Recovery,
+};
+use tailrace_types::{RaftIndex, ReplicaId, TimestampMs};
+
+use super::message::PeerMessage;
+use super::opening::{check_beginning, raise_log_start, settle_ballot};
+use super::options::ReplicaOptions;
+use super::replica::{Counters, ELECTION_SPREAD_MAX, MESSAGES_IN_FLIGHT_MAX, Replica, Role};
+use super::state::{Hibernation, Mending, Offers, Pacing, RELUCTANCE};
+use super::storage::{LogStorage, epoch_of, is_batch, offset_at, term_of};
+use super::uncommitted::Uncommitted;
+use crate::append::AppendError;
+use crate::ledger::{Ledger, refusal};
+use crate::policy::Policy;
+use crate::rebuild::rebuild_producers;
+use crate::ticket::{SyncOutcome, SyncTicket};
+
+/// Bytes of batches in one message, above one batch.
+const MESSAGE_BYTES_MAX: u64 = 1 << 20;
+/// Entries that are taken note of at once after they were committed, by the weight they have without their batches.
+const COMMITTED_BYTES_PER_ROUND: u64 = 64 << 10;
+
+impl<D: Disk> Replica<D> {
+    /// Opens the replica in folder `dir`, creating it if absent. A folder of a partition that had one replica so far is taken
+    /// over, with everything in it committed. Blocks.
+    ///
+    /// # Errors
+    /// The log's. [`LogError::Damaged`] if the folder belongs to another replica, or its log lacks what it knew to be
+    /// committed: such a replica must join again under a new id.
+    pub fn open(
+        store: &LogStore<D>,
+        dir: &Path,
+        identity: &PartitionIdentity,
+        config: LogConfig,
+        policy: Policy,
+        options: ReplicaOptions,
+        now: TimestampMs,
+    ) -> Result<(Self, Recovery), LogError> {
+        let (mut log, mut recovery) = Log::open(store, dir, identity, config, now)?;
+        let disk = store.disk().clone();
+        let (mut ballot, ballots) = settle_ballot(&mut log, &disk, dir, &options)?;
+        check_beginning(&mut ballot, &log, dir, &mut recovery.notes)?;
+        // A checkpoint that was lost said it, too.
+        log.raise_first_dirty(ballot.first_dirty);
+        raise_log_start(&mut log, ballot.commit);
+        // The log start moves over nothing but what is committed. The ballot may not know of that any more.
+        let committed = offset_at(&log, ballot.commit + 1)?.max(log.log_start());
+        let producers = rebuild_producers(&mut log, &mut recovery, policy, committed, now)?;
+        let ledger = Ledger::partial(log, producers, policy, committed, epoch_of(ballot.term));
+        let storage = LogStorage {
+            known: ledger.log.next_raft_index().0 - 1,
+            applied: ballot.commit,
+            behind: RefCell::default(),
+            failure: RefCell::default(),
+            ledger,
+            ballot,
+            ballots,
+            disk,
+        };
+        let mut replica = Self {
+            node: node(storage, &options)?,
+            ran_out_of_room: false,
+            is_lost: false,
+            mending: Mending::new(),
+            counted_in: 0,
+            drawn_for: (u64::MAX, StateRole::Follower),
+            timeout_ticks: options.election_ticks,
+            led: false,
+            answered: Vec::new(),
+            draws: options.seed,
+            options,
+            written: VecDeque::new(),
+            uncommitted: Uncommitted::default(),
+            outgoing: Vec::new(),
+            counters: Counters::default(),
+            offers: Offers::new(),
+            fetch: None,
+            hibernation: Hibernation::default(),
+            pacing: Pacing::new(),
+            #[cfg(feature = "deliberate-bugs")]
+            bug: None,
+        };
+        replica.list_uncommitted()?;
+        replica.draw_timeout();
+        Ok((replica, recovery))
+    }
+
+    /// Messages that may be sent now, in this order for each receiver. They may be lost, doubled and reordered.
+    pub fn take_messages(&mut self) -> Vec<PeerMessage> {
+        let messages: Vec<_> = std::mem::take(&mut self.outgoing).into_iter().map(PeerMessage).collect();
+        self.note_sent(&messages);
+        messages
+    }
+
+    /// Lets one tick pass. Nothing happens while it hibernates.
+    pub fn tick(&mut self, now: TimestampMs) {
+        if self.halted().is_none() && !self.hibernates() {
+            self.draw_timeout();
+            self.note_answers();
+            self.engine(RawNode::tick);
+            self.carry_on(now);
+            if self.halted().is_some() {
+                return;
+            }
+            self.tick_offers();
+            self.tick_fetch(now);
+            self.tick_repair(now);
+            self.tick_hibernation();
+            self.tick_pacing();
+        }
+    }
+
+    /// Takes a message of another replica. One that makes no sense is dropped.
+    pub fn receive(&mut self, message: PeerMessage, now: TimestampMs) {
+        if self.halted().is_some() {
+            return;
+        }
+        if !is_sound(&message.0) {
+            self.counters.refused_messages += 1;
+            return;
+        }
+        if self.has_forgotten(&message.0) {
+            let reason = "the log lacks what the leader knows to be here: the replica has to join again, under a new id";
+            self.is_lost = true;
+            self.ledger_mut().log.poison(reason);
+            return;
+        }
+        if message.0.get_msg_type() == MessageType::MsgTimeoutNow && self.is_damaged() {
+            // Whoever hands over takes it back.
+            return;
+        }
+        if message.0.get_msg_type() == MessageType::MsgSnapshot {
+            self.rouse();
+            return self.consider_offer(message.0, now);
+        }
+        if !self.waits_for_answer(&message.0) {
+            self.step_awake(message.0, now);
+        }
+    }
+
+    /// A leader tells in its heartbeats only what this replica has acknowledged. Raft would panic.
+    fn has_forgotten(&self, message: &Message) -> bool {
+        message.get_msg_type() == MessageType::MsgHeartbeat
+            && message.term >= self.node.raft.term
+            && message.commit > self.node.raft.raft_log.last_index()
+    }
+
+    /// Takes note that a message could not be delivered.
+    pub fn unreachable(&mut self, replica: ReplicaId, now: TimestampMs) {
+        if self.halted().is_none() {
+            self.engine(|node| node.report_unreachable(replica.0));
+            self.note_unsent(replica);
+            self.carry_on(now);
+        }
+    }
+
+    /// Asks for votes without waiting for the leader's silence.
+    pub fn campaign(&mut self, now: TimestampMs) {
+        if self.halted().is_none() {
+            let _ = self.engine(RawNode::campaign);
+            self.carry_on(now);
+        }
+    }
+
+    /// Hands leadership over, if this is the leader and `to` follows closely enough.
+    pub fn transfer_leadership(&mut self, to: ReplicaId, now: TimestampMs) {
+        if self.halted().is_none() && self.role() == Role::Leader {
+            self.engine(|node| node.transfer_leader(to.0));
+            self.carry_on(now);
+        }
+    }
+
+    /// True on a leader if `replica` answers, too: it was heard of within about two elections' time. One that is gone may have all that
+    /// is committed for as long as nothing is appended.
+    pub fn keeps_up(&self, replica: ReplicaId) -> bool {
+        let progress = self.node.raft.prs().get(replica.0);
+        let answers = progress.is_some_and(|progress| progress.recent_active)
+            || self.answered.contains(&replica.0)
+            || replica == self.options.id
+            || self.hibernates();
+        answers && self.has_caught_up(replica)
+    }
+
+    /// Raft forgets at each election timeout who has answered.
+    fn note_answers(&mut self) {
+        let raft = &self.node.raft;
+        if raft.state != StateRole::Leader {
+            self.answered.clear();
+        } else if raft.election_elapsed + 1 >= self.options.election_ticks {
+            let active = raft.prs().iter().filter(|(_, progress)| progress.recent_active);
+            self.answered = active.map(|(id, _)| *id).collect();
+        }
+    }
+
+    /// Plans a sync of everything written so far.
+    pub fn begin_sync(&mut self, checkpoint: bool) -> Option<SyncTicket<D>> {
+        // The table of producers may be ahead of what is committed. Should the log's end be cut off, the table goes with it.
+        let keeps_table = checkpoint && self.may_keep_table();
+        let sections = if keeps_table { self.ledger().sections() } else { None };
+        self.ledger_mut().begin_sync(checkpoint, sections)
+    }
+
+    /// Takes note of a sync's end, and carries on with what waited for it.
+    pub fn finish_sync(
+        &mut self,
+        ticket: &SyncTicket<D>,
+        result: &Result<(), LogError>,
+        now: TimestampMs,
+    ) -> SyncOutcome {
+        let outcome = self.ledger_mut().finish_sync(ticket, result);
+        let outcome = outcome.map_or_else(|outcome| outcome, |_| self.ledger().sync_outcome());
+        if outcome != SyncOutcome::Halted {
+            self.release();
+            self.carry_on(now);
+        }
+        outcome
+    }
+
+    /// Syncs everything and leaves a mark that makes the next start quick. Blocks.
+    ///
+    /// # Errors
+    /// The disk's; the next start then recovers as after a crash.
+    pub fn close(mut self) -> Result<(), AppendError> {
+        self.ledger().refuse_if_halted()?;
+        self.ledger_mut().log.sync().map_err(refusal)?;
+        self.save(|_| ()).map_err(refusal)?;
+        let keeps_table = self.may_keep_table();
+        let LogStorage { ledger, .. } = self.node.raft.r.raft_log.store;
+        let sections = if keeps_table { ledger.sections() } else { None };
+        ledger.log.close(sections).map_err(refusal)
+    }
+
+    /// True if the table of producers may be kept with the log. At the next start the high watermark is where the ballot says, and the table
+    /// must know of every transaction that is not decided below that. So the ballot goes first, where it has to; it blocks then. False if
+    /// the table would be ahead of what can be said for sure, or the log cannot tell: then the next start reads more of it.
+    pub(super) fn may_keep_table(&mut self) -> bool {
+        if self.ledger().partial_from.is_some() {
+            return false;
+        }
+        let is_ahead = |replica: &Self| -> Result<bool, LogError> {
+            let storage = replica.node.store();
+            let Some(settled) = storage.ledger.newest_settled else { return Ok(false) };
+            Ok(settled >= storage.offset_at(storage.ballot.commit + 1)?)
+        };
+        match is_ahead(self) {
+            Ok(true) => {}
+            Ok(false) => return true,
+            Err(_) => return false,
+        }
+        let durable = self.ledger().log.durable_end().offset();
+        let is_durable = self.node.store().applied_end().is_ok_and(|applied| applied <= durable);
+        if !is_durable || self.halted().is_some() {
+            return false;
+        }
+        if let Err(error) = self.save(|_| ()) {
+            self.fail(&error);
+            return false;
+        }
+        is_ahead(self).is_ok_and(|ahead| !ahead)
+    }
+
+    /// The batches above the commit index, after a start.
+    fn list_uncommitted(&mut self) -> Result<(), LogError> {
+        let storage = self.node.store();
+        for index in storage.ballot.commit + 1..=storage.known {
+            if let Some(Indexed::Batch(row)) = storage.ledger.log.at_index(RaftIndex(index))? {
+                self.uncommitted.push(index, row.next_offset(), row.batch_bytes as usize);
+            }
+        }
+        Ok(())
+    }
+
+    /// Raft draws the election timeout from the thread's random numbers; here it follows from the seed. It is the same until
+    /// term or state change, however often raft draws.
+    pub(super) fn draw_timeout(&mut self) {
+        let now = (self.node.raft.term, self.node.raft.state);
+        if now != self.drawn_for {
+            self.drawn_for = now;
+            self.draw_timeout_within(self.options.election_ticks);
+        }
+        // Others lead better than one that cannot send all it has.
+        let times = if self.is_damaged() { RELUCTANCE } else { 1 };
+        self.node.raft.set_randomized_election_timeout(self.timeout_ticks * times);
+    }
+}
+
+/// Batches are whole, and of their entry's term; what else there is fits the side file; proposals come from clients only.
+fn is_sound(message: &Message) -> bool {
+    message.get_msg_type() != MessageType::MsgPropose
+        && message.entries.iter().all(|entry| {
+            if !is_batch(entry) {
+                return entry.data.len() + entry.context.len() < ENTRY_BYTES_MAX;
+            }
+            tailrace_records::check(&entry.data).is_ok_and(|header| {
+                header.total_bytes() == entry.data.len() && term_of(header.leader_epoch) == entry.term
+            })
+        })
+}
+
+fn node<D: Disk>(
+    storage: LogStorage<D>,
+    options: &ReplicaOptions,
+) -> Result<RawNode<LogStorage<D>>, LogError> {
+    let config = Config {
+        id: options.id.0,
+        election_tick: options.election_ticks,
+        // The bound of what is set here: twice as long at most, more where many groups are spread, and much more of one that is damaged.
+        max_election_tick: RELUCTANCE * (2 * options.election_ticks + ELECTION_SPREAD_MAX),
+        heartbeat_tick: options.heartbeat_ticks,
+        applied: storage.ballot.commit,
+        max_size_per_msg: MESSAGE_BYTES_MAX,
+        max_inflight_msgs: MESSAGES_IN_FLIGHT_MAX,
+        check_quorum: true,
+        pre_vote: true,
+        batch_append: true,
+        max_committed_size_per_ready: COMMITTED_BYTES_PER_ROUND,
+        ..Config::default()
+    };
+    let dir = storage.dir();
+    let logger = slog::Logger::root(slog::Discard, slog::o!());
+    RawNode::new(&config, storage, &logger).map_err(|error| LogError::damaged(&dir, 0, error.to_string()))
+}

@@ -1,0 +1,12 @@
+//! What replicas send each other.
+
+use bytes::Bytes;
+use tailrace_replication::raft::ChunkRequest;
+
+/// What goes over the network.
+#[derive(Clone)]
+pub(super) enum Letter {
+    Raft(Bytes),
+    Ask(Bytes),
+    Chunk(ChunkRequest, Option<Bytes>),
+}

@@ -1,0 +1,176 @@
+//! The command line of `tailrace cluster`.
+
+use std::time::Duration;
+
+use clap::{ArgGroup, Args, Subcommand};
+use tailrace_cli::failure::Failure;
+use tailrace_cli::text::units::{parse_bytes, parse_duration};
+
+use crate::client::{AskArguments, address};
+use crate::http::Site;
+
+#[derive(Debug, Args)]
+pub(crate) struct ClusterArguments {
+    #[command(subcommand)]
+    pub(super) verb: ClusterVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ClusterVerb {
+    /// Show nodes, the controller, partitions in trouble, and what is under way.
+    #[command(
+        after_help = "Examples:\n  tailrace cluster status\n  tailrace cluster status --http 10.0.0.5:8222 -o json"
+    )]
+    Status(StatusArguments),
+    /// Move the replicas of partitions, or have more or fewer of them.
+    #[command(
+        after_help = "Examples:\n  tailrace cluster reassign --topic orders --replicas 1,2,3 --wait 10m\n  \
+        tailrace cluster reassign --topic orders --partition 0 --replicas 4,5,6\n  \
+        tailrace cluster reassign --topic orders --replication-factor 3 --throttle 20MiB --wait 1h\n  \
+        tailrace cluster reassign --topic orders --cancel"
+    )]
+    Reassign(ReassignArguments),
+    /// Move everything off a node, and forget it once it is stopped.
+    #[command(
+        after_help = "Examples:\n  tailrace cluster decommission 3\n  tailrace cluster decommission 3 --cancel\n\n\
+        What is interrupted goes on by itself, and can be waited for again with the same command."
+    )]
+    Decommission(DecommissionArguments),
+    /// Check what lies on the disks of all nodes, now, and show what is found.
+    #[command(
+        after_help = "Each node reads at most tailrace.scrub.bytes.per.second, 4 MiB/s by default: a terabyte takes three days \
+        then. --rate raises or lowers that for this round alone.\n\nExamples:\n  \
+        tailrace cluster scrub\n  tailrace cluster scrub --topic orders --rate 64MiB\n  \
+        tailrace cluster scrub --rate 0 -o json"
+    )]
+    Scrub(ScrubArguments),
+    /// Show what is damaged of a topic while its nodes run, and give up what no replica has any more.
+    #[command(
+        after_help = "Bytes that are put back in their place are served again within seconds, without this. A copy is restored with \
+        `tailrace log repair`, while the node is stopped. What is given up loses its records and keeps its offsets; the bytes that lay \
+        there are kept in a file beside. Exit status 1 if something stays damaged.\n\nExamples:\n  \
+        tailrace cluster repair --topic orders\n  tailrace cluster repair --topic orders --give-up --execute"
+    )]
+    Repair(RepairArguments),
+}
+
+/// Where the nodes show what Kafka's protocol has no words for.
+#[derive(Debug, Args)]
+pub(super) struct PageArguments {
+    /// HTTP port of a node, where /clusterz is; the others are found from there
+    #[arg(long, value_name = "HOST:PORT", env = "TAILRACE_HTTP_PORT", default_value = "127.0.0.1:8222", value_parser = address::http)]
+    pub(super) http: String,
+}
+
+impl PageArguments {
+    pub(super) fn site(&self, common: &AskArguments) -> Result<Site, Failure> {
+        Ok(Site { address: self.http.clone(), tls: common.connect.tls.load()?, option: "--http" })
+    }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct StatusArguments {
+    #[command(flatten)]
+    pub(super) pages: PageArguments,
+    #[command(flatten)]
+    pub(super) common: AskArguments,
+}
+
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("how").required(true))]
+pub(super) struct ReassignArguments {
+    /// Topic; may be repeated
+    #[arg(short, long, value_name = "NAME", required = true)]
+    pub(super) topic: Vec<String>,
+    /// Only these partitions; comma list, may be repeated
+    #[arg(short, long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(i32).range(0..))]
+    pub(super) partition: Vec<i32>,
+    /// The nodes that each partition is to be on, the preferred leader first
+    #[arg(short, long, value_name = "NODES", value_delimiter = ',', group = "how", value_parser = clap::value_parser!(i32).range(0..))]
+    pub(super) replicas: Vec<i32>,
+    /// How many replicas each partition is to have; they stay where they are as far as possible
+    #[arg(long, value_name = "N", group = "how", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(super) replication_factor: Option<u16>,
+    /// Give up what is under way, and go back to where the partitions were
+    #[arg(long, group = "how")]
+    pub(super) cancel: bool,
+    /// Bytes per second that each node copies for this, as in 20MiB; lifted at the end of --wait
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    pub(super) throttle: Option<u64>,
+    /// Wait until it is done, so long at most
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(super) wait: Option<Duration>,
+    #[command(flatten)]
+    pub(super) common: AskArguments,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DecommissionArguments {
+    /// Number of the node
+    #[arg(value_name = "NODE", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(0..))]
+    pub(super) node: i32,
+    /// Do with fewer replicas where there is no other node for them
+    #[arg(long)]
+    pub(super) fewer: bool,
+    /// Give up what is under way: the replicas stay on the node
+    #[arg(long)]
+    pub(super) cancel: bool,
+    /// Longest wait for all of it
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_duration)]
+    pub(super) wait: Duration,
+    #[command(flatten)]
+    pub(super) common: AskArguments,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ScrubArguments {
+    /// Only this topic
+    #[arg(short, long, value_name = "NAME")]
+    pub(super) topic: Option<String>,
+    /// Bytes per second that each node reads in this round, as in 64MiB; 0: as many as the disk gives
+    /// [default: the nodes' tailrace.scrub.bytes.per.second]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    pub(super) rate: Option<u64>,
+    /// Longest wait for the end; the nodes go on without it [default: as long as it takes]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(super) wait: Option<Duration>,
+    #[command(flatten)]
+    pub(super) pages: PageArguments,
+    #[command(flatten)]
+    pub(super) common: AskArguments,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RepairArguments {
+    /// Topic
+    #[arg(short, long, value_name = "NAME")]
+    pub(super) topic: String,
+    /// Only this partition
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
+    pub(super) partition: Option<i32>,
+    /// Give up what no replica has any more: its offsets stay, without records
+    #[arg(long)]
+    pub(super) give_up: bool,
+    /// Do it, instead of showing what is damaged
+    #[arg(long)]
+    pub(super) execute: bool,
+    /// Longest wait for the nodes
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = parse_duration)]
+    pub(super) wait: Duration,
+    #[command(flatten)]
+    pub(super) pages: PageArguments,
+    #[command(flatten)]
+    pub(super) common: AskArguments,
+}
+
+impl ClusterVerb {
+    pub(super) fn common(&self) -> &AskArguments {
+        match self {
+            Self::Status(arguments) => &arguments.common,
+            Self::Reassign(arguments) => &arguments.common,
+            Self::Decommission(arguments) => &arguments.common,
+            Self::Scrub(arguments) => &arguments.common,
+            Self::Repair(arguments) => &arguments.common,
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The command line of `tailrace log`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use tailrace_cli::output::Output;
+
+#[derive(Debug, Args)]
+pub(crate) struct LogArguments {
+    #[command(subcommand)]
+    pub(super) verb: LogVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum LogVerb {
+    /// Show the batches of segments, and their records.
+    #[command(after_help = "Examples:\n  tailrace log dump tailrace-data/orders-0\n  \
+        tailrace log dump --records -o json tailrace-data/orders-0/00000000000000000000.log")]
+    Dump(DumpArguments),
+    /// Check every segment and say what is damaged; exit status 1 if anything is.
+    #[command(
+        after_help = "What the next start of the server puts right by itself (a tail that was being written when \
+        the server was killed, an index that is missing) is mentioned, but is no damage.\n\n\
+        Examples:\n  tailrace log verify tailrace-data\n  tailrace log verify tailrace-data/orders-0 -o json"
+    )]
+    Verify(VerifyArguments),
+    /// Show how a damaged data folder can be repaired, and do it with --execute; exit status 1 if something stays damaged.
+    #[command(
+        after_help = "What can be derived is written again: indexes, headers, partition.meta, a checkpoint. Damaged records are \
+        restored from a copy (--from), or given up (--give-up): offsets stay, and the bytes that lay there are kept in a file \
+        beside. Without --execute nothing is changed. The server that uses the folder must be stopped.\n\n\
+        Examples:\n  tailrace log repair tailrace-data\n  \
+        tailrace log repair tailrace-data --from /backup/tailrace-data --execute\n  \
+        tailrace log repair tailrace-data/orders-0 --give-up --execute"
+    )]
+    Repair(RepairArguments),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DumpArguments {
+    /// A data folder, partition folders, or .log files; those that Kafka wrote too
+    #[arg(value_name = "PATH", required = true)]
+    pub(super) paths: Vec<PathBuf>,
+    /// Also each record
+    #[arg(short, long)]
+    pub(super) records: bool,
+    /// Lines for people, or one JSON object per line
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    pub(super) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct VerifyArguments {
+    /// A data folder, or a partition's folder
+    #[arg(value_name = "DIR")]
+    pub(super) dir: PathBuf,
+    /// Read no more than this in a second, such as 64MiB; as fast as it goes if not given
+    #[arg(long, value_name = "BYTES", value_parser = tailrace_cli::text::units::parse_bytes)]
+    pub(super) rate: Option<u64>,
+    /// Lines for people, or JSON
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    pub(super) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RepairArguments {
+    /// A data folder, or a partition's folder
+    #[arg(value_name = "DIR")]
+    pub(super) dir: PathBuf,
+    /// Restore from this folder: a data folder or a partition's folder of another node, or a copy; may be repeated
+    #[arg(long, value_name = "DIR")]
+    pub(super) from: Vec<PathBuf>,
+    /// Give up what no copy has
+    #[arg(long)]
+    pub(super) give_up: bool,
+    /// Do it, instead of showing what would be done
+    #[arg(long)]
+    pub(super) execute: bool,
+    /// Lines for people, or JSON
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    pub(super) output: Output,
+}

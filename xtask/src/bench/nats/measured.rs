@@ -1,0 +1,57 @@
+//! Runs of the measuring programs.
+
+use std::path::Path;
+
+use crate::bench::lab::{Lab, Meter, RUN_LIMIT, Slot, failure};
+use crate::bench::proc;
+use crate::bench::process::Tool;
+use crate::bench::sample::Figures;
+use crate::bench::servers::Endpoint;
+
+/// Runs a measuring program against a server and keeps what it gave and what it cost. `delivered` messages are what the
+/// server's CPU time is divided by.
+pub(super) fn measured(
+    lab: &mut Lab,
+    slot: Slot,
+    endpoint: &Endpoint,
+    load: (&Path, &[String]),
+    parse: fn(&str) -> Option<Figures>,
+    delivered: Option<u64>,
+) -> Result<Figures, String> {
+    let Outcome { mut figures, failed, line } = outcome(lab, endpoint, load, parse)?;
+    if let (Some(delivered), Some(cpu)) = (delivered, figures.get("server_cpu_s").copied()) {
+        figures.insert("server_cpu_s_per_m_delivered".to_owned(), cpu / (delivered as f64 / 1e6));
+    }
+    lab.keep(slot, endpoint.system, figures.clone(), failed, line)?;
+    Ok(figures)
+}
+
+/// What a run of a measuring program gave, and what it cost the server.
+pub(in crate::bench) struct Outcome {
+    pub(in crate::bench) figures: Figures,
+    /// Why the figures do not count, if they do not.
+    pub(in crate::bench) failed: Option<String>,
+    /// What the program printed last.
+    pub(in crate::bench) line: String,
+}
+
+/// Runs a measuring program against a server.
+pub(in crate::bench) fn outcome(
+    lab: &Lab,
+    endpoint: &Endpoint,
+    (program, arguments): (&Path, &[String]),
+    parse: fn(&str) -> Option<Figures>,
+) -> Result<Outcome, String> {
+    proc::reset_peak(endpoint.pid);
+    let meter = Meter::start(endpoint.pid);
+    let finished = Tool::start(&lab.scratch, "load", program, arguments)?.finish(RUN_LIMIT)?;
+    let mut figures = meter.stop();
+    let line = finished.stdout.lines().last().unwrap_or_default().to_owned();
+    let parsed = parse(&line);
+    let failed = failure(&finished, parsed.is_some());
+    figures.append(&mut parsed.unwrap_or_default());
+    if let Some(peak) = proc::memory_mib(endpoint.pid, "VmHWM") {
+        figures.insert("peak_rss_mib".to_owned(), peak);
+    }
+    Ok(Outcome { figures, failed, line })
+}

@@ -1,0 +1,60 @@
+//! The parts by name, and how long they take.
+
+/// Every round costs 10 GB of reading: three tell enough.
+pub(super) const COLD_ROUNDS_MAX: u32 = 3;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::bench) enum Part {
+    Produce,
+    Strict,
+    Consume,
+    Both,
+    Latency,
+    Cold,
+    Fsync,
+}
+
+impl Part {
+    /// In the order in which they run: the last one needs another Kafka.
+    pub(in crate::bench) const ALL: [Self; 7] =
+        [Self::Produce, Self::Strict, Self::Consume, Self::Both, Self::Latency, Self::Cold, Self::Fsync];
+
+    /// What each part measures, as a heading.
+    pub(in crate::bench) const TITLES: [(&str, &str); 7] = [
+        ("produce", "Producing to a relaxed topic"),
+        ("strict", "Producing to a strict topic (fdatasync before the acknowledgement)"),
+        ("consume", "Consuming from the page cache"),
+        ("both", "Six producers and six consumers; memory; start-up"),
+        ("latency", "Response time, open loop"),
+        ("cold", "Producing while others read 10 GB from the disk"),
+        ("fsync", "Response time with fsync before every acknowledgement"),
+    ];
+
+    pub(in crate::bench) fn name(self) -> &'static str {
+        match self {
+            Self::Produce => "produce",
+            Self::Strict => "strict",
+            Self::Consume => "consume",
+            Self::Both => "both",
+            Self::Latency => "latency",
+            Self::Cold => "cold",
+            Self::Fsync => "fsync",
+        }
+    }
+
+    /// Seconds on two cores: what is prepared once, and each round.
+    pub(in crate::bench) fn planned_s(self, rounds: u32, quick: bool) -> f64 {
+        let (once, round) = match self {
+            Self::Produce => (25.0, 52.0),
+            Self::Strict => (5.0, 30.0),
+            Self::Consume => (45.0, 14.0),
+            Self::Both => (5.0, 27.0),
+            Self::Latency => (5.0, 62.0),
+            Self::Cold => (120.0, 30.0),
+            Self::Fsync => (40.0, 22.0),
+        };
+        let rounds = if self == Self::Cold { rounds.min(COLD_ROUNDS_MAX) } else { rounds };
+        let seconds = once + round * f64::from(rounds);
+        if quick { seconds / 3.0 } else { seconds }
+    }
+}
