@@ -129,7 +129,7 @@ pub(crate) fn table_in(sections: &Sections) -> Option<&Bytes> {
 }
 
 fn put_count(out: &mut BytesMut, count: usize) {
-    out.put_u32(u32::try_from(count).unwrap_or(u32::MAX));
+    out.put_u32(u32::try_from(count).expect("tables are bounded"));
 }
 
 fn put_producer(out: &mut BytesMut, id: ProducerId, state: &ProducerState) {
@@ -138,7 +138,7 @@ fn put_producer(out: &mut BytesMut, id: ProducerId, state: &ProducerState) {
     out.put_i64(state.last_append.0);
     out.put_i32(state.coordinator_epoch);
     out.put_i64(state.current_transaction.map_or(NONE, Offset::get));
-    out.put_u8(u8::try_from(state.batches.len()).unwrap_or(u8::MAX));
+    out.put_u8(u8::try_from(state.batches.len()).expect("few batches are remembered"));
     for batch in &state.batches {
         out.put_i32(batch.first_sequence);
         out.put_i32(batch.last_sequence);

@@ -13,8 +13,7 @@ pub(crate) const BYTES_MAX: u64 = 1024;
 
 pub(crate) fn encode(identity: &PartitionIdentity) -> Vec<u8> {
     let name = identity.topic_partition.topic.as_str().as_bytes();
-    // A topic name has at most 249 bytes.
-    let name_bytes = u16::try_from(name.len()).unwrap_or(u16::MAX);
+    let name_bytes = u16::try_from(name.len()).expect("a topic's name has at most 249 bytes");
     Writer::with_lead(MAGIC, FIXED_BYTES + name.len() + 4)
         .raw(&identity.topic_id.0)
         .i32(identity.topic_partition.partition.0)

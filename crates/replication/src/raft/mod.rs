@@ -59,4 +59,4 @@ pub use replica::{Counters, Replica, Role};
 pub use state::DeliberateBug;
 pub use state::Reliance;
 pub use tailrace_types::ReplicaId;
-pub use wire::WireError;
+pub use wire::{TERM_MAX, WireError};

@@ -242,9 +242,10 @@ pub(super) fn term_of(epoch: LeaderEpoch) -> u64 {
     u64::try_from(epoch.0).unwrap_or(0)
 }
 
-/// Terms beyond 2^31 would need as many elections.
+/// # Panics
+/// The term is beyond [`TERM_MAX`](super::wire::TERM_MAX): no message brings one, and as many elections take longer than disks last.
 pub(super) fn epoch_of(term: u64) -> LeaderEpoch {
-    LeaderEpoch(i32::try_from(term).unwrap_or(i32::MAX))
+    LeaderEpoch(i32::try_from(term).expect("terms have 31 bits"))
 }
 
 /// What the side file holds of an entry: nothing for the one that begins a term, else its kind and its data.

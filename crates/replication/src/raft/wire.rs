@@ -1,6 +1,6 @@
 //! Messages between replicas as bytes.
 //!
-//! Of our own, so that nothing that comes from a network meets a parser without bounds. Integers are little endian. Batches are
+//! Of our own, so that nothing that comes from a network meets a parser without bounds. Integers are little endian; terms have 31 bits. Batches are
 //! neither copied nor looked at here.
 //!
 //! | bytes | what |
@@ -53,6 +53,9 @@ const OTHER: u8 = 2;
 /// What a snapshot has before its lists.
 const SNAPSHOT_FIXED_BYTES: usize = 8 + 8 + 4 * 2 + 1 + 4;
 
+/// The last term. Epochs are terms, and have 31 bits.
+pub const TERM_MAX: u64 = i32::MAX as u64;
+
 /// Why bytes are no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
@@ -69,6 +72,12 @@ pub enum WireError {
         what: &'static str,
         /// What stands there.
         found: u8,
+    },
+    /// A term that no group reaches: epochs are terms.
+    #[error("term {found} is beyond the last one, {TERM_MAX}")]
+    Term {
+        /// What stands there.
+        found: u64,
     },
     /// Bytes are missing, or too many.
     #[error("a message of {bytes} bytes is cut off, or too long")]
@@ -208,7 +217,20 @@ pub(super) fn decode(mut bytes: Bytes) -> Result<Message, WireError> {
     if kind == MessageType::MsgSnapshot {
         message.set_snapshot(decode_snapshot(&mut bytes, length)?);
     }
-    if bytes.is_empty() { Ok(message) } else { Err(length) }
+    if !bytes.is_empty() {
+        return Err(length);
+    }
+    let beyond = terms_of(&message).find(|term| *term > TERM_MAX);
+    match beyond {
+        Some(found) => Err(WireError::Term { found }),
+        None => Ok(message),
+    }
+}
+
+fn terms_of(message: &Message) -> impl Iterator<Item = u64> {
+    let own =
+        [message.term, message.log_term, message.commit_term, message.get_snapshot().get_metadata().term];
+    own.into_iter().chain(message.entries.iter().map(|entry| entry.term))
 }
 
 fn decode_entry(bytes: &mut Bytes, length: WireError) -> Result<Entry, WireError> {
@@ -244,10 +266,10 @@ mod tests {
     use super::*;
 
     fn message() -> impl Strategy<Value = Message> {
-        let entry = (BATCH..=OTHER, any::<u64>(), any::<u64>(), prop::collection::vec(any::<u8>(), 1..40));
+        let entry = (BATCH..=OTHER, 0..=TERM_MAX, any::<u64>(), prop::collection::vec(any::<u8>(), 1..40));
         let ids = || prop::collection::vec(any::<u64>(), 0..5);
         let members = (ids(), ids(), ids(), ids(), any::<bool>());
-        let snapshot = (any::<u64>(), any::<u64>(), members, prop::collection::vec(any::<u8>(), 0..40))
+        let snapshot = (any::<u64>(), 0..=TERM_MAX, members, prop::collection::vec(any::<u8>(), 0..40))
             .prop_map(|(index, term, m, data)| {
                 let mut snapshot = Snapshot::default();
                 let metadata = snapshot.mut_metadata();
@@ -264,8 +286,9 @@ mod tests {
             let mut message = Message::default();
             message.set_msg_type(KINDS[kind].1);
             message.reject = reject;
-            (message.from, message.to, message.term, message.log_term) = (f[0], f[1], f[2], f[3]);
-            (message.index, message.commit, message.commit_term) = (f[4], f[5], f[6]);
+            (message.from, message.to, message.term, message.log_term) =
+                (f[0], f[1], f[2] % (TERM_MAX + 1), f[3] % (TERM_MAX + 1));
+            (message.index, message.commit, message.commit_term) = (f[4], f[5], f[6] % (TERM_MAX + 1));
             (message.reject_hint, message.request_snapshot) = (f[7], f[8]);
             message.priority = f[9].cast_signed();
             message.context = context.into();
@@ -320,6 +343,32 @@ mod tests {
         bytes[FIXED_BYTES - 4..].copy_from_slice(&u32::MAX.to_le_bytes());
         let length = bytes.len();
         assert_eq!(decode(bytes.freeze()), Err(WireError::Length { bytes: length }));
+    }
+
+    /// Two terms would be one epoch, and one offset have two records.
+    #[test]
+    fn a_term_beyond_the_last_epoch_is_no_message() {
+        let found = TERM_MAX + 1;
+        let entry = Entry { term: found, ..Entry::default() };
+        let mut snapshot = Snapshot::default();
+        snapshot.mut_metadata().term = found;
+        let put: [&dyn Fn(&mut Message); 5] = [
+            &|message| message.term = found,
+            &|message| message.log_term = found,
+            &|message| message.commit_term = found,
+            &|message| message.set_entries(vec![entry.clone()].into()),
+            &|message| {
+                message.set_msg_type(MessageType::MsgSnapshot);
+                message.set_snapshot(snapshot.clone());
+            },
+        ];
+        for put in put {
+            let (mut message, mut bytes) = (Message::default(), BytesMut::new());
+            message.set_msg_type(MessageType::MsgAppend);
+            put(&mut message);
+            encode(&message, &mut bytes).unwrap();
+            assert_eq!(decode(bytes.freeze()), Err(WireError::Term { found }));
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Reading a frame takes no more memory than a small multiple of its bytes; batches and bodies are slices of it.
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
-use tailrace_replication::raft::{Heartbeat, PeerMessage, WireError};
+use tailrace_replication::raft::{Heartbeat, PeerMessage, TERM_MAX, WireError};
 use tailrace_types::{GroupId, LeaderEpoch, PartitionId, ReplicaId, TopicId};
 
 use super::error::RequestError;
@@ -328,7 +328,7 @@ fn decode_heartbeats(mut payload: Bytes) -> Result<Vec<(GroupId, PeerMessage)>, 
         let (from, to) = (ReplicaId(payload.get_u64_le()), ReplicaId(payload.get_u64_le()));
         let (term, commit) = (payload.get_u64_le(), payload.get_u64_le());
         let context = payload.get_u8() as usize;
-        if context > payload.len() {
+        if context > payload.len() || term > TERM_MAX {
             return Err(bad);
         }
         let context = payload.split_to(context);

@@ -28,7 +28,7 @@ pub(crate) struct Fetch<D: Disk> {
 impl<D: Disk> Fetch<D> {
     /// The part that is wanted next, where in it, and how many of its bytes are left.
     pub(crate) fn wanted(&self) -> Option<(Part, u32, u32)> {
-        let have = u32::try_from(self.table.len()).unwrap_or(u32::MAX);
+        let have = u32::try_from(self.table.len()).expect("a table has less than 64 MiB");
         if have < self.manifest.producers_bytes {
             return Some((Part::Producers, have, self.manifest.producers_bytes - have));
         }
