@@ -1,7 +1,7 @@
 //! Which settings of a node among others belong together.
 
 use super::broker::BrokerConfig;
-use super::error::{ConfigError, not_above};
+use super::error::{ConfigError, NumericSetting};
 use super::keys::broker_key;
 
 /// Addresses in `tailrace.cluster.seeds`. More help nobody: one that answers is enough.
@@ -18,15 +18,11 @@ pub(crate) const ADDRESS_BYTES_MAX: usize = 270;
 /// # Errors
 /// An address cannot be read, or settings do not fit together.
 pub(super) fn check(config: &BrokerConfig) -> Result<(), ConfigError> {
-    not_above(
-        ("tailrace.cluster.frame.bytes.max", config.tailrace_cluster_frame_bytes_max.into()),
-        // Bounded when it was parsed.
-        (
-            "tailrace.cluster.queue.bytes.max",
-            i64::try_from(config.tailrace_cluster_queue_bytes_max).unwrap_or(i64::MAX),
-        ),
-        "what may wait for a node must hold the largest frame",
-    )?;
+    NumericSetting::new("tailrace.cluster.frame.bytes.max", config.tailrace_cluster_frame_bytes_max)
+        .not_above(
+            NumericSetting::new("tailrace.cluster.queue.bytes.max", config.tailrace_cluster_queue_bytes_max),
+            "what may wait for a node must hold the largest frame",
+        )?;
     let (heartbeat, election) = (config.tailrace_raft_heartbeat_ticks, config.tailrace_raft_election_ticks);
     if heartbeat >= election {
         return Err(ConfigError::Inconsistent {

@@ -97,17 +97,32 @@ impl ConfigError {
     }
 }
 
-/// Refuses a value of `key` that lies below the value of `other`.
-///
-/// # Errors
-/// It does; `reason` says what must hold.
-pub(crate) fn not_above(
-    (other, other_value): (&'static str, i64),
-    (key, value): (&'static str, i64),
-    reason: &'static str,
-) -> Result<(), ConfigError> {
-    if other_value <= value {
-        return Ok(());
+/// A setting that is a number.
+pub(crate) struct NumericSetting {
+    key: &'static str,
+    value: i64,
+}
+
+impl NumericSetting {
+    /// What the key is set to. Settings are bounded by `i64` when they are parsed.
+    pub(crate) fn new(key: &'static str, value: impl TryInto<i64>) -> Self {
+        Self { key, value: value.try_into().unwrap_or(i64::MAX) }
     }
-    Err(ConfigError::Inconsistent { key, value, other, other_value, reason })
+
+    /// Refuses a `limit` that lies below this setting.
+    ///
+    /// # Errors
+    /// It does: the limit is to blame. `reason` says what must hold.
+    pub(crate) fn not_above(self, limit: Self, reason: &'static str) -> Result<(), ConfigError> {
+        if self.value <= limit.value {
+            return Ok(());
+        }
+        Err(ConfigError::Inconsistent {
+            key: limit.key,
+            value: limit.value,
+            other: self.key,
+            other_value: self.value,
+            reason,
+        })
+    }
 }

@@ -150,7 +150,8 @@ impl Ticket {
     pub(crate) fn poll_grow(
         &mut self,
         reservation: &mut Reservation,
-        (step, whole): (usize, usize),
+        step: usize,
+        whole: usize,
         cx: &Context<'_>,
     ) -> Poll<()> {
         let mut state = self.budget.lock();
@@ -194,7 +195,7 @@ impl Reservation {
     /// Raises it to `bytes`, when it is its turn.
     pub(crate) async fn grow(&mut self, bytes: usize) {
         let mut ticket = self.budget.ticket();
-        std::future::poll_fn(|cx| ticket.poll_grow(self, (bytes, bytes), cx)).await;
+        std::future::poll_fn(|cx| ticket.poll_grow(self, bytes, bytes, cx)).await;
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -275,7 +276,7 @@ mod tests {
     }
 
     fn grown(ticket: &mut Ticket, reservation: &mut Reservation, step: usize, whole: usize) -> bool {
-        ticket.poll_grow(reservation, (step, whole), &Context::from_waker(Waker::noop())).is_ready()
+        ticket.poll_grow(reservation, step, whole, &Context::from_waker(Waker::noop())).is_ready()
     }
 
     #[test]

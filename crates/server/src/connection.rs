@@ -390,7 +390,7 @@ impl Connection {
         if self.half_read.as_ref().is_none_or(|held| held.bytes() != bytes) {
             self.half_read = None;
             let address = self.session.peer.ip();
-            self.half_read = Some(self.broker.half_read.hold(address, bytes, (Instant::now(), cx.waker())));
+            self.half_read = Some(self.broker.half_read.hold(address, bytes, Instant::now(), cx.waker()));
         }
     }
 
@@ -430,7 +430,7 @@ impl Connection {
         let was_waiting = self.ticket.is_waiting();
         // The buffer may have had room for more than was admitted.
         let step = (admitted.max(self.input.len()) * ADMITTED_TIMES).min(frame);
-        match self.ticket.poll_grow(reservation, (step, frame), cx) {
+        match self.ticket.poll_grow(reservation, step, frame, cx) {
             Poll::Ready(()) => {
                 if was_waiting {
                     // Waiting for memory was not the client's fault: its time to send the rest begins now.

@@ -57,12 +57,7 @@ pub(crate) struct Held {
 
 impl HalfRead {
     /// Counts `bytes` of a connection from this address. Its task is woken if it has to give them up.
-    pub(crate) fn hold(
-        self: &Arc<Self>,
-        address: IpAddr,
-        bytes: usize,
-        (now, waker): (Instant, &Waker),
-    ) -> Held {
+    pub(crate) fn hold(self: &Arc<Self>, address: IpAddr, bytes: usize, now: Instant, waker: &Waker) -> Held {
         let given_up = Arc::new(AtomicBool::new(false));
         let entry = Entry { bytes, since: now, given_up: Arc::clone(&given_up), waker: waker.clone() };
         let mut table = self.lock();
@@ -154,7 +149,7 @@ mod tests {
     fn the_oldest_of_the_address_that_holds_most_goes() {
         let table = Arc::new(HalfRead::default());
         let began = Instant::now();
-        let hold = |last, now| table.hold(address(last), MIB, (now, Waker::noop()));
+        let hold = |last, now| table.hold(address(last), MIB, now, Waker::noop());
         let honest = hold(1, began);
         let mut strangers: Vec<_> = (0..HALF_READ_BYTES_MAX / MIB).map(|_| hold(2, began)).collect();
         assert!(strangers.iter().all(|held| !held.is_given_up()), "their rest may come yet");
@@ -171,7 +166,7 @@ mod tests {
     fn what_is_dropped_is_no_longer_counted() {
         let table = Arc::new(HalfRead::default());
         for _ in 0..100 {
-            let held = table.hold(address(1), MIB, (Instant::now(), Waker::noop()));
+            let held = table.hold(address(1), MIB, Instant::now(), Waker::noop());
             assert!(!held.is_given_up() && held.bytes() == MIB);
         }
         assert!(table.lock().addresses.is_empty());

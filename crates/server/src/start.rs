@@ -212,7 +212,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
             opened => (Some(opened.map_err(|error| lost(error, &data_dir))?), false),
         },
     };
-    let entered = enter_cluster(&mut own, &config, &data_dir, &addresses, (&metrics, &front), renews).await?;
+    let entered = enter_cluster(&mut own, &config, &addresses, &metrics, &front, renews).await?;
     if let Some(entered) = &entered {
         addresses.cluster = Some(entered.bound);
         if !entered.bound.ip().is_loopback() && !config.tailrace_cluster_tls {
@@ -317,9 +317,9 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
 async fn enter_cluster(
     own: &mut Own,
     config: &BrokerConfig,
-    data_dir: &Path,
     addresses: &Addresses,
-    (metrics, front): (&Metrics, &Arc<NatsFront>),
+    metrics: &Metrics,
+    front: &Arc<NatsFront>,
     renews: bool,
 ) -> Result<Option<Entered>, StartError> {
     let Some(address) = config.cluster_address() else {
@@ -339,9 +339,8 @@ async fn enter_cluster(
     }
     let listener = listen("cluster.listen", address).await?;
     // Told before anybody is asked: a node that others cannot reach is of no use to them.
-    let registration = cluster::registration(config, addresses)?;
-    let register = |directory, cluster| RegisterNode { directory, cluster, ..registration.clone() };
-    Ok(Some(cluster::enter(own, config, data_dir, listener, (tls, metrics, front), renews, register).await?))
+    let registration = RegisterNode { renews, ..cluster::registration(config, addresses)? };
+    Ok(Some(cluster::enter(own, config, listener, tls, metrics, front, registration).await?))
 }
 
 /// How long a node that starts waits for the newest metadata.

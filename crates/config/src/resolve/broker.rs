@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::group;
 use crate::broker::BrokerConfig;
-use crate::error::{ConfigError, ConfigScope, not_above};
+use crate::error::{ConfigError, ConfigScope, NumericSetting};
 use crate::group::GroupConfig;
 use crate::key::ConfigKey;
 use crate::layers::{DynamicConfigs, Layers};
@@ -42,31 +42,23 @@ impl BrokerConfig {
     }
 
     fn check(&self) -> Result<(), ConfigError> {
-        not_above(
-            ("socket.request.max.bytes", self.socket_request_max_bytes.into()),
-            // Bounded by i64 when it was parsed.
-            ("queued.max.request.bytes", i64::try_from(self.queued_max_request_bytes).unwrap_or(i64::MAX)),
+        NumericSetting::new("socket.request.max.bytes", self.socket_request_max_bytes).not_above(
+            NumericSetting::new("queued.max.request.bytes", self.queued_max_request_bytes),
             "the budget for all requests must hold the largest one",
         )?;
-        not_above(
-            ("group.min.session.timeout.ms", self.group_min_session_timeout_ms.into()),
-            ("group.max.session.timeout.ms", self.group_max_session_timeout_ms.into()),
+        NumericSetting::new("group.min.session.timeout.ms", self.group_min_session_timeout_ms).not_above(
+            NumericSetting::new("group.max.session.timeout.ms", self.group_max_session_timeout_ms),
             "some session timeout must be possible",
         )?;
-        not_above(
-            ("num.partitions", self.num_partitions.into()),
-            ("tailrace.topic.partitions.max", self.tailrace_topic_partitions_max.into()),
+        NumericSetting::new("num.partitions", self.num_partitions).not_above(
+            NumericSetting::new("tailrace.topic.partitions.max", self.tailrace_topic_partitions_max),
             "a topic with the default number of partitions must be possible",
         )?;
-        not_above(
-            ("tailrace.nats.max.payload.bytes", self.tailrace_nats_max_payload_bytes.into()),
-            // Bounded when it was parsed.
-            (
-                "tailrace.nats.max.pending.bytes",
-                i64::try_from(self.tailrace_nats_max_pending_bytes).unwrap_or(i64::MAX),
-            ),
-            "what may wait for a client must hold the largest message",
-        )?;
+        NumericSetting::new("tailrace.nats.max.payload.bytes", self.tailrace_nats_max_payload_bytes)
+            .not_above(
+                NumericSetting::new("tailrace.nats.max.pending.bytes", self.tailrace_nats_max_pending_bytes),
+                "what may wait for a client must hold the largest message",
+            )?;
         cluster::check(self)?;
         security::check(self)
     }

@@ -330,7 +330,7 @@ impl ShareCoordinator {
                 Ok(ShareAnswer::State(entry.kept(true)))
             }
             ShareRequest::Write { key, state_epoch, leader_epoch, write } => {
-                let record = self.write(&key, (state_epoch, leader_epoch), &write, moment)?;
+                let record = self.write(&key, state_epoch, leader_epoch, &write, moment)?;
                 records.push(record);
                 Ok(ShareAnswer::Done)
             }
@@ -369,7 +369,8 @@ impl ShareCoordinator {
     fn write(
         &mut self,
         key: &SharePartitionKey,
-        (state_epoch, leader_epoch): (i32, i32),
+        state_epoch: i32,
+        leader_epoch: i32,
         write: &StateWrite,
         moment: &Moment<'_>,
     ) -> Result<CoordinatorRecord, ShareStateError> {

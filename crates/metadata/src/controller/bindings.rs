@@ -28,24 +28,21 @@ pub(super) fn check(
     let mut tree = PatternTree::default();
     for pattern in patterns {
         if let Some(other) = tree.overlapping(pattern) {
-            return Err(overlap((name, pattern), (name, other)));
+            return Err(overlap(name, pattern, name, other));
         }
         tree.insert(pattern);
     }
     for topic in image.topics().filter(|topic| topic.name != *name) {
         for other in topic.config.tailrace_subjects.patterns() {
             if let Some(pattern) = tree.overlapping(other) {
-                return Err(overlap((name, pattern), (&topic.name, other)));
+                return Err(overlap(name, pattern, &topic.name, other));
             }
         }
     }
     Ok(())
 }
 
-fn overlap(
-    (topic, pattern): (&TopicName, &Pattern),
-    (other, other_pattern): (&TopicName, &Pattern),
-) -> ControlError {
+fn overlap(topic: &TopicName, pattern: &Pattern, other: &TopicName, other_pattern: &Pattern) -> ControlError {
     ControlError::SubjectsOverlap {
         topic: topic.clone(),
         pattern: pattern.to_string(),

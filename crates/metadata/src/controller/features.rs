@@ -28,7 +28,7 @@ pub(super) fn updated(
             return Err(FeatureError::Repeated { name: update.name.clone() });
         }
         match image.cluster_levels() {
-            Some(range) if update.name == CLUSTER_LEVEL => check_cluster(current, update, range)?,
+            Some((min, max)) if update.name == CLUSTER_LEVEL => check_cluster(current, update, min, max)?,
             Some(_) | None => check(current, update)?,
         }
         if update.level == 0 {
@@ -44,7 +44,8 @@ pub(super) fn updated(
 fn check_cluster(
     current: &FeatureLevels,
     update: &FeatureUpdate,
-    (min, max): (u16, u16),
+    min: u16,
+    max: u16,
 ) -> Result<(), FeatureError> {
     let (name, level, current) = (CLUSTER_LEVEL, update.level, stored_level(current.cluster_level()));
     let (min, max) = (stored_level(min), stored_level(max));

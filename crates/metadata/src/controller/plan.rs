@@ -20,7 +20,7 @@ pub(super) fn plan(image: &MetadataImage, fixed: &BTreeMap<String, String>, comm
         Command::CreateTopic(create) => create_topic(image, create),
         Command::DeleteTopic { topic, by } => delete_topic(image, topic, *by),
         Command::CreatePartitions { topic, count, assignment, by } => {
-            create_partitions(image, topic, (*count, assignment.as_deref()), *by)
+            create_partitions(image, topic, *count, assignment.as_deref(), *by)
         }
         Command::AlterTopicConfigs { topic, change } => alter_topic(image, topic, change),
         Command::AlterBrokerConfigs { scope, change } => alter_broker(image, fixed, *scope, change),
@@ -157,7 +157,8 @@ fn delete_topic(image: &MetadataImage, topic: &TopicRef, by: Requester) -> Recor
 fn create_partitions(
     image: &MetadataImage,
     name: &str,
-    (count, assignment): (i32, Option<&[Vec<NodeId>]>),
+    count: i32,
+    assignment: Option<&[Vec<NodeId>]>,
     by: Requester,
 ) -> Records {
     let topic = existing(image, name)?;

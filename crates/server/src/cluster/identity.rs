@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tailrace_config::{AdvertisedListener, BrokerConfig};
+use tailrace_metadata::RegisterNode;
 use tailrace_types::{NodeId, ReplicaId, TopicId};
 use tokio::net::TcpListener;
 
@@ -82,6 +83,7 @@ pub enum ClusterError {
 
 /// The identity of an open data folder.
 pub(crate) struct Own {
+    data_dir: PathBuf,
     meta: Meta,
     files: MetaFiles,
 }
@@ -92,18 +94,18 @@ impl Own {
     /// # Errors
     /// [`ClusterError`].
     pub(crate) fn open(data_dir: &Path, node: NodeId) -> Result<Self, ClusterError> {
-        let files = MetaFiles::of(data_dir);
+        let (data_dir, files) = (data_dir.to_owned(), MetaFiles::of(data_dir));
         let Some(meta) = files.read()? else {
             let cluster_id = TopicId::from_random(random::bytes16()).to_string();
             let meta = Meta { format: FORMAT_ALONE, node_id: node.get(), cluster_id, cluster: None };
             files.write(&meta)?;
-            return Ok(Self { meta, files });
+            return Ok(Self { data_dir, meta, files });
         };
         if meta.node_id != node.get() {
             let path = files.path;
             return Err(ClusterError::OtherNode { path, found: meta.node_id, expected: node.get() });
         }
-        Ok(Self { meta, files })
+        Ok(Self { data_dir, meta, files })
     }
 
     /// The cluster that the node belongs to; its own, if it is alone.
@@ -224,16 +226,19 @@ fn join_address(host: &str, port: u16) -> String {
 
 /// Takes the node's place in its cluster: the one it had, or a new one. Waits for as long as nobody lets it in.
 ///
+/// `registration` says how clients reach the node, and whether its replica of the metadata log is to be replaced. The rest of
+/// it is filled in here.
+///
 /// # Errors
 /// [`ClusterError`].
 pub(crate) async fn enter(
     own: &mut Own,
     config: &BrokerConfig,
-    data_dir: &Path,
     listener: TcpListener,
-    (tls, metrics, nats): (Option<Arc<PeerTls>>, &Metrics, &Arc<NatsFront>),
-    renews: bool,
-    register: impl Fn([u8; 16], String) -> tailrace_metadata::RegisterNode,
+    tls: Option<Arc<PeerTls>>,
+    metrics: &Metrics,
+    nats: &Arc<NatsFront>,
+    registration: RegisterNode,
 ) -> Result<Entered, ClusterError> {
     let bound = listener.local_addr().map_err(|error| ClusterError::File {
         action: "listen for",
@@ -247,8 +252,9 @@ pub(crate) async fn enter(
     let before = own.meta.cluster.clone();
     let directory = before.as_ref().and_then(|known| TopicId::parse(&known.directory));
     let directory = directory.map_or_else(random::bytes16, |directory| directory.0);
+    let registration = RegisterNode { directory, cluster: address.clone(), ..registration };
     // Until it has another replica it takes part in nothing: the others are to find that it is gone.
-    let known = before.clone().filter(|_| !renews);
+    let known = before.clone().filter(|_| !registration.renews);
     let identity = Identity {
         node: config.node(),
         directory,
@@ -263,17 +269,15 @@ pub(crate) async fn enter(
     receiver.set_status(Status { node: config.node_id, cluster_id, address: Some(address.clone()) });
     drop(peers.serve(listener, Arc::clone(&receiver) as _));
     let is_new = known.is_none();
-    if let Some(before) = before.filter(|_| renews) {
-        let replica = Some(ReplicaId(before.replica));
-        let registration =
-            tailrace_metadata::RegisterNode { replica, renews, ..register(directory, address.clone()) };
+    if let Some(before) = before.filter(|_| registration.renews) {
+        let registration = RegisterNode { replica: Some(ReplicaId(before.replica)), ..registration };
         let others = own.others(&config.tailrace_cluster_seeds);
         let admission = join::renew(&peers, &others, own.cluster_id(), &registration).await?;
         tracing::info!(replica = %ReplicaId(admission.replica), "this node has another replica of the metadata log");
         peers.set_cluster(&admission.cluster_id);
         own.belong(directory, admission)?;
     } else if is_new {
-        let admission = begin(own, config, data_dir, &peers, &register(directory, address.clone())).await?;
+        let admission = begin(own, config, &peers, &registration).await?;
         peers.set_cluster(&admission.cluster_id);
         own.belong(directory, admission)?;
     }
@@ -295,12 +299,11 @@ pub(crate) async fn enter(
 async fn begin(
     own: &Own,
     config: &BrokerConfig,
-    data_dir: &Path,
     peers: &Peers,
-    registration: &tailrace_metadata::RegisterNode,
+    registration: &RegisterNode,
 ) -> Result<Admission, ClusterError> {
     let seeds = &config.tailrace_cluster_seeds;
-    let has_data = data_dir.join(log::topic_partition().to_string()).exists();
+    let has_data = own.data_dir.join(log::topic_partition().to_string()).exists();
     let cluster_id = own.cluster_id().to_owned();
     if has_data && !seeds.is_empty() {
         return Err(ClusterError::HasData { cluster_id });

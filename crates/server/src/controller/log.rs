@@ -4,7 +4,7 @@
 //! forgets everything before it. A snapshot is one batch, so it is there as a whole or not at all.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use bytes::Bytes;
 use tailrace_config::ConfigError;
@@ -163,7 +163,7 @@ pub(crate) fn open_replica(
     now: TimestampMs,
 ) -> Result<Replica<ServerDisk>, MetadataError> {
     let (dir, identity) = place(opener);
-    make_way(opener, (&identity, &dir), options, now)?;
+    make_way(opener, options, now)?;
     let store = &opener.store;
     let open = || Replica::open(store, &dir, &identity, config(), POLICY, options.clone(), now);
     let (replica, recovery) = with_index_built_again(store.disk(), &identity.topic_partition, open)?;
@@ -190,8 +190,7 @@ fn config() -> LogConfig {
 
 fn place(opener: &Opener) -> (PathBuf, PartitionIdentity) {
     let id = topic_partition();
-    let dir = opener.data_dir.join(id.to_string());
-    (dir, PartitionIdentity { topic_id: METADATA_TOPIC_ID, topic_partition: id })
+    (opener.dir(&id), PartitionIdentity { topic_id: METADATA_TOPIC_ID, topic_partition: id })
 }
 
 fn warn(recovery: &Recovery) {
@@ -203,17 +202,13 @@ fn warn(recovery: &Recovery) {
 type Reader = PartitionReader<ServerDisk>;
 
 /// Sees to it that a replica that comes in the place of an earlier one begins with an empty folder.
-fn make_way(
-    opener: &Opener,
-    (identity, dir): (&PartitionIdentity, &Path),
-    options: &ReplicaOptions,
-    now: TimestampMs,
-) -> Result<(), MetadataError> {
-    let before = opener.owner_before(GROUP, dir, Some(options)).map_err(|error| match error {
+fn make_way(opener: &Opener, options: &ReplicaOptions, now: TimestampMs) -> Result<(), MetadataError> {
+    let (dir, identity) = place(opener);
+    let before = opener.owner_before(GROUP, &dir, Some(options)).map_err(|error| match error {
         OpenError::Log(error) => MetadataError::Log(error),
         error => MetadataError::Folder { is_lost: error.is_lost(), reason: error.to_string() },
     })?;
-    Ok(opener.make_way((identity, dir), before, options, false, now)?)
+    Ok(opener.make_way(&identity, before, options, false, now)?)
 }
 
 /// What was read of the log at start.

@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use tailrace_coordination::coordinator::{Coordinator, Replayed, TransactionalProducer};
 use tailrace_log::DamagedRange;
-use tailrace_records::{
-    BatchError, BatchHeader, ControlError, DecodedBatch, EndTransactionMarker, split_batches,
-};
+use tailrace_records::{BatchError, ControlError, DecodedBatch, EndTransactionMarker, split_batches};
 use tailrace_types::Offset;
 
 use crate::partitions::{Isolation, PartitionHandle, ReadFailure, ReadTerms};
@@ -77,28 +75,29 @@ pub(super) fn replay<C: Coordinator>(
         let bytes = slice.read()?;
         for batch in split_batches(&bytes) {
             let (header, batch) = batch?;
-            // A batch may begin below the log start.
-            replay_batch(core, handle, (&header, batch, at), decompressed_bytes_max, &mut report)?;
+            // With its checksum: nobody may have read it since it was written, and what it says is acted on.
+            let decoded = DecodedBatch::new(batch, decompressed_bytes_max)
+                .map_err(|error| ReplayFailure::BadBatch(header.base_offset, error))?;
+            replay_batch(core, handle, &decoded, at, &mut report)?;
         }
         at = slice.next_offset;
     }
     Ok(report)
 }
 
+/// Records below `from` are left out: a batch may begin below the log start.
 fn replay_batch<C: Coordinator>(
     core: &mut C,
     handle: &PartitionHandle,
-    (header, batch, from): (&BatchHeader, &[u8], Offset),
-    decompressed_bytes_max: usize,
+    batch: &DecodedBatch<'_>,
+    from: Offset,
     report: &mut ReplayReport,
 ) -> Result<(), ReplayFailure> {
-    // With its checksum: nobody may have read it since it was written, and what it says is acted on.
-    let decoded = DecodedBatch::new(batch, decompressed_bytes_max)
-        .map_err(|error| ReplayFailure::BadBatch(header.base_offset, error))?;
+    let header = batch.header();
     let transactional = header.attributes.is_transactional();
     let producer = transactional
         .then_some(TransactionalProducer { id: header.producer_id, epoch: header.producer_epoch });
-    for record in decoded.records() {
+    for record in batch.records() {
         let record = record?;
         if record.offset < from {
             continue;

@@ -45,8 +45,8 @@ pub(crate) async fn handle(
                 Err(Refusal::too_many("partitions"))
             } else {
                 left -= 1;
-                let place = (topic.as_deref(), partition.partition_index);
-                alter(&context, &group, place, Offset(partition.start_offset)).await
+                let (index, start) = (partition.partition_index, Offset(partition.start_offset));
+                alter(&context, &group, topic.as_deref(), index, start).await
             };
             if outcome.is_ok() {
                 altered.push(partition.partition_index);
@@ -74,7 +74,8 @@ pub(crate) async fn handle(
 async fn alter(
     context: &Context,
     group: &Arc<str>,
-    (topic, index): (Option<&Topic>, i32),
+    topic: Option<&Topic>,
+    index: i32,
     start: Offset,
 ) -> Result<(), Refusal> {
     let unknown = || Refusal::new(ErrorCode::UnknownTopicOrPartition, "There is no such topic or partition.");

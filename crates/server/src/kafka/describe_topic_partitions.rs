@@ -98,9 +98,8 @@ impl Page {
     /// Adds partitions from `first` on. Returns the first that did not fit.
     fn add(&mut self, topic: &Topic, first: usize) -> usize {
         let numbered = (0..).zip(&topic.partitions).skip(first).take(self.room);
-        let place = |(index, slot)| place::place(&self.broker, &self.image, topic, (index, slot));
-        let partitions: Vec<_> =
-            numbered.map(|(index, slot)| partition(index, place((index, slot)))).collect();
+        let place = |index, slot| place::place(&self.broker, &self.image, topic, index, slot);
+        let partitions: Vec<_> = numbered.map(|(index, slot)| partition(index, place(index, slot))).collect();
         self.room -= partitions.len();
         let next = first + partitions.len();
         self.response.topics.push(DescribeTopicPartitionsResponseTopic {

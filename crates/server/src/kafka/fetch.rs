@@ -228,7 +228,7 @@ fn look(broker: &Broker, wanted: &[Wanted], terms: &Terms) -> Vec<Found> {
             Ok(handle) if handle.leads().is_none() && !terms.from_followers => {
                 Found::error(ErrorCode::NotLeaderOrFollower)
             }
-            Ok(handle) => look_at(&topics, &handle, want, (left, nothing_yet), terms.committed_only),
+            Ok(handle) => look_at(&topics, &handle, want, left, nothing_yet, terms.committed_only),
             Err(code) => Found::error(code),
         };
         left = left.saturating_sub(found.bytes());
@@ -251,12 +251,14 @@ fn find(topics: &TopicTable, want: &Wanted) -> Result<Arc<PartitionHandle>, Erro
     }
 }
 
-/// `at_least_one`: nothing was found before, so the first batch is sent even beyond the limits (KIP-74).
+/// At most `left` bytes. `at_least_one`: nothing was found before, so the first batch is sent even beyond the limits
+/// (KIP-74).
 fn look_at(
     topics: &TopicTable,
     handle: &PartitionHandle,
     want: &Wanted,
-    (left, at_least_one): (u64, bool),
+    left: u64,
+    at_least_one: bool,
     committed_only: bool,
 ) -> Found {
     if let Err(mismatch) = handle.check_epoch(claimed_epoch(want.current_epoch)) {

@@ -177,7 +177,7 @@ fn unknown_id(id: TopicId) -> MetadataResponseTopic {
 fn known(context: &Context, topic: &Topic) -> MetadataResponseTopic {
     let image = context.broker.image();
     let partition = |(index, slot)| {
-        let place = place::place(&context.broker, &image, topic, (index, slot));
+        let place = place::place(&context.broker, &image, topic, index, slot);
         MetadataResponsePartition {
             error_code: place.error().code(),
             partition_index: index,

@@ -100,7 +100,8 @@ pub(crate) fn place(
     broker: &Broker,
     image: &MetadataImage,
     topic: &Topic,
-    (index, slot): (i32, &PartitionSlot),
+    index: i32,
+    slot: &PartitionSlot,
 ) -> Place {
     let partition = PartitionId(index);
     let leader = leader(broker, image, GroupId { topic: topic.id, partition }, slot);

@@ -118,6 +118,19 @@ pub(crate) fn fenced_from(version: i16, first: i16, code: ErrorCode) -> ErrorCod
     }
 }
 
+/// Whose transaction a request writes into: the producer that has the transactional id, as the request says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TransactionOwner<'a> {
+    pub(crate) transactional_id: &'a str,
+    pub(crate) producer: TransactionalProducer,
+}
+
+impl TransactionOwner<'_> {
+    fn enters(self, partitions: &BTreeSet<TopicPartition>, adds: bool) -> EnterTransaction {
+        EnterTransaction::new(self.transactional_id.to_owned(), self.producer, partitions, adds)
+    }
+}
+
 /// The producer that a request names.
 pub(crate) fn producer(id: i64, epoch: i16) -> TransactionalProducer {
     TransactionalProducer { id: ProducerId(id), epoch: ProducerEpoch(epoch) }
@@ -130,14 +143,13 @@ pub(crate) fn producer(id: i64, epoch: i16) -> TransactionalProducer {
 /// The answer for the producer.
 pub(crate) async fn verify_partition(
     context: &Context,
-    (transactional_id, producer): (&str, TransactionalProducer),
+    owner: TransactionOwner<'_>,
     partition: TopicPartition,
     adds_partition: bool,
     abortable_from: i16,
 ) -> Result<(), Refusal> {
     let partitions = BTreeSet::from([partition]);
-    let id = transactional_id.to_owned();
-    let question = EnterTransaction::new(id, producer, &partitions, adds_partition);
+    let question = owner.enters(&partitions, adds_partition);
     enter(&context.broker, question, adds_partition, context.version() >= abortable_from).await
 }
 
@@ -147,11 +159,10 @@ pub(crate) async fn verify_partition(
 /// The answer for the producer; none is added then.
 pub(crate) async fn add_partitions(
     context: &Context,
-    (transactional_id, producer): (&str, TransactionalProducer),
+    owner: TransactionOwner<'_>,
     partitions: BTreeSet<TopicPartition>,
 ) -> Result<(), Refusal> {
-    let question = EnterTransaction::new(transactional_id.to_owned(), producer, &partitions, true);
-    enter(&context.broker, question, true, true).await
+    enter(&context.broker, owner.enters(&partitions, true), true, true).await
 }
 
 async fn enter(

@@ -18,7 +18,7 @@ use tailrace_types::{ProducerEpoch, ProducerId};
 use crate::connection::Closed;
 use crate::kafka::commands::Refusal;
 use crate::kafka::groups::{PendingGroup, group_code, unknown_code};
-use crate::kafka::transactions::{group_partition, verify_partition};
+use crate::kafka::transactions::{TransactionOwner, group_partition, verify_partition};
 use crate::kafka::{Context, Decided, answer_later, decode};
 
 /// First version that adds the offsets' partition to the transaction by itself (KIP-890).
@@ -61,8 +61,8 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     if let Some(code) = refused {
         return Ok(Decided::Reply(context.reply(&response(all(skeleton, code)))?));
     }
-    let transaction = (request.transactional_id.as_str(), producer);
-    let pending = match submit(&context, transaction, &request.group_id, commit).await {
+    let owner = TransactionOwner { transactional_id: &request.transactional_id, producer };
+    let pending = match submit(&context, owner, &request.group_id, commit).await {
         Ok(pending) => pending,
         Err(refusal) => {
             tracing::debug!(group = request.group_id, message = %refusal.message, "offsets are not in a transaction");
@@ -92,23 +92,22 @@ fn has_known_partition(context: &Context, wanted: &CommitTopic) -> bool {
 /// that the producer has ended in the partition has to be the same at both.
 async fn submit(
     context: &Context,
-    (transactional_id, producer): (&str, TransactionalProducer),
+    owner: TransactionOwner<'_>,
     group_id: &str,
     commit: CommitRequest,
 ) -> Result<PendingGroup, Refusal> {
     let partition = group_partition(&context.broker, group_id).await?;
-    let (number, transaction) = (partition.partition.0, (transactional_id, producer));
+    let (number, producer) = (partition.partition.0, owner.producer.id);
     if context.version() >= ADDS_PARTITION_FROM {
-        verify_partition(context, transaction, partition, true, ABORTABLE_FROM).await?;
+        verify_partition(context, owner, partition, true, ABORTABLE_FROM).await?;
         return Ok(context.submit_offsets(group_id.to_owned(), OffsetsEvent::Commit(commit)).await);
     }
     for _ in 0..VERIFICATIONS_MAX {
-        let ended = context.transactions_ended(number, producer.id).await;
-        verify_partition(context, transaction, partition.clone(), false, ABORTABLE_FROM).await?;
+        let ended = context.transactions_ended(number, producer).await;
+        verify_partition(context, owner, partition.clone(), false, ABORTABLE_FROM).await?;
         let commit = OffsetsEvent::Commit(commit.clone());
-        let unended = move |core: &GroupCoordinator, epoch| {
-            ended == Some((epoch, core.transactions_ended(producer.id)))
-        };
+        let unended =
+            move |core: &GroupCoordinator, epoch| ended == Some((epoch, core.transactions_ended(producer)));
         if let Some(pending) = context.submit_offsets_if(number, group_id, unended, commit).await {
             return Ok(pending);
         }

@@ -49,7 +49,7 @@ fn admit(socket: TcpStream, peer: SocketAddr, broker: &Arc<Broker>) {
         return;
     };
     if let Some(tls) = broker.tls.clone().filter(|_| front.demands_tls()) {
-        tokio::spawn(task(secure::serve(socket, (peer, place), Arc::clone(broker), tls)));
+        tokio::spawn(task(secure::serve(socket, peer, place, Arc::clone(broker), tls)));
         return;
     }
     let opening = Opening {

@@ -179,6 +179,15 @@ struct State {
     bytes: u64,
 }
 
+/// What one message takes on its way to one client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct DeliverySize {
+    /// All of it, line and line ends included: an upper bound.
+    pub(super) bytes_max: usize,
+    /// What is counted: headers and payload.
+    pub(super) body_bytes: usize,
+}
+
 /// What happened to a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Appended {
@@ -286,12 +295,11 @@ impl OutBuffer {
     }
 
     /// Appends a message with `write`, which gets the buffer, unless the connection is closed or this is one too much for
-    /// it. `bytes` is an upper bound of its size, `body` what is counted: headers and payload. `admit` may still refuse, under the
-    /// lock. `shared` and a line end follow what `write` wrote.
+    /// it. `admit` may still refuse, under the lock. `shared` and a line end follow what `write` wrote.
     #[inline]
     pub(super) fn append(
         &self,
-        (bytes, body): (usize, usize),
+        size: DeliverySize,
         read_at: Instant,
         admit: impl FnOnce() -> bool,
         write: impl FnOnce(&mut Vec<u8>),
@@ -301,7 +309,7 @@ impl OutBuffer {
         if state.closed.is_some() || state.leaving || !admit() {
             return Appended::No;
         }
-        if state.pending + bytes > self.limits.pending_max {
+        if state.pending + size.bytes_max > self.limits.pending_max {
             self.close_now(&mut state, CloseReason::SlowConsumerPending);
             return Appended::No;
         }
@@ -309,7 +317,7 @@ impl OutBuffer {
             state.since = Some(read_at);
             state.progress = read_at;
         }
-        let inline = if shared.is_some() { 0 } else { bytes };
+        let inline = if shared.is_some() { 0 } else { size.bytes_max };
         state.reserve(inline);
         let before = state.tail.len();
         write(&mut state.tail);
@@ -320,7 +328,7 @@ impl OutBuffer {
         }
         state.pending += added;
         state.messages += 1;
-        state.bytes += body as u64;
+        state.bytes += size.body_bytes as u64;
         self.pending.store(state.pending, Ordering::Relaxed);
         if std::mem::replace(&mut state.touched, true) { Appended::Yes } else { Appended::First }
     }

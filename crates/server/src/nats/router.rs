@@ -21,7 +21,7 @@ use crate::nats::burst::Burst;
 use crate::nats::capture::Binding;
 use crate::nats::client::Client;
 use crate::nats::fan_out::{FanOut, WIDE};
-use crate::nats::outbuf::{Appended, SHARED_BYTES_MIN};
+use crate::nats::outbuf::{Appended, DeliverySize, SHARED_BYTES_MIN};
 use crate::nats::queues::QueuePicker;
 use crate::nats::routes::{Key, Matches, NodeInterest, NodePicker, Routes};
 use crate::nats::subscription::{ClientSubscription, Count};
@@ -376,8 +376,7 @@ pub(super) fn deliver_to(
 ) -> bool {
     let client = &subscription.client;
     let delivery = Delivery { message: *message, sid: subscription.sid() };
-    let body = message.payload.len() + message.headers.map_or(0, <[u8]>::len);
-    let bytes = (bytes_at_most(&delivery), body);
+    let size = size_of(&delivery);
     let mut count = Count::Refused;
     let admit = || {
         count = subscription.count();
@@ -389,9 +388,9 @@ pub(super) fn deliver_to(
             delivery.write_line(out);
             out.extend_from_slice(message.headers.unwrap_or_default());
         };
-        client.out.append(bytes, burst.read_at, admit, write, Some(payload))
+        client.out.append(size, burst.read_at, admit, write, Some(payload))
     } else {
-        client.out.append(bytes, burst.read_at, admit, |out| write_delivery(out, &delivery), None)
+        client.out.append(size, burst.read_at, admit, |out| write_delivery(out, &delivery), None)
     };
     match appended {
         Appended::No => return false,
@@ -402,15 +401,16 @@ pub(super) fn deliver_to(
     if count == Count::Last {
         client.expire(subscription.number);
     }
-    burst.delivered(body);
+    burst.delivered(size.body_bytes);
     true
 }
 
-fn bytes_at_most(delivery: &Delivery<'_>) -> usize {
+fn size_of(delivery: &Delivery<'_>) -> DeliverySize {
     let message = &delivery.message;
-    let body = message.payload.len() + message.headers.map_or(0, <[u8]>::len);
+    let body_bytes = message.payload.len() + message.headers.map_or(0, <[u8]>::len);
     let names = message.subject.len() + delivery.sid.len() + message.reply.map_or(0, <[u8]>::len);
-    body + names + LINE_OVERHEAD + 2 * decimal_digits(body as u64)
+    let bytes_max = body_bytes + names + LINE_OVERHEAD + 2 * decimal_digits(body_bytes as u64);
+    DeliverySize { bytes_max, body_bytes }
 }
 
 /// How many subscriptions begin with which word: tells cheaply that nobody can be interested in a topic.

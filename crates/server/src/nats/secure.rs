@@ -19,14 +19,15 @@ use crate::tls::{HandshakeError, Tls};
 /// Makes the handshake, then serves the connection.
 pub(super) async fn serve(
     socket: TcpStream,
-    (peer, place): (SocketAddr, Place),
+    peer: SocketAddr,
+    place: Place,
     broker: Arc<Broker>,
     tls: Arc<Tls>,
 ) {
     let front = &broker.nats;
     let (id, nonce) = (front.next_client_id(), front.nonce());
     let mut stopping = front.stopping();
-    let handshake = handshake(socket, (peer, id), &nonce, front, &tls);
+    let handshake = handshake(socket, peer, id, &nonce, front, &tls);
     let secured = tokio::select! {
         secured = handshake => secured,
         () = Broker::stopped(&mut stopping) => return,
@@ -47,7 +48,8 @@ pub(super) async fn serve(
 
 async fn handshake(
     mut socket: TcpStream,
-    (peer, id): (SocketAddr, u64),
+    peer: SocketAddr,
+    id: u64,
     nonce: &str,
     front: &NatsFront,
     tls: &Tls,

@@ -10,7 +10,7 @@ use tailrace_types::{LeaderEpoch, TimestampMs};
 
 use crate::broker::Broker;
 use crate::partitions::handle::{Core, PartitionHandle};
-use crate::taps::Wanted;
+use crate::taps::{TapRange, Wanted};
 
 /// Why nothing was appended.
 #[derive(Debug)]
@@ -90,7 +90,8 @@ pub(crate) async fn append_in_epoch(
 pub(crate) async fn append_verified(
     broker: &Arc<Broker>,
     partition: &Arc<PartitionHandle>,
-    (batch, guard): (Validated, VerificationGuard),
+    batch: Validated,
+    guard: VerificationGuard,
     now: TimestampMs,
     wanted: Wanted,
 ) -> Result<Appended, AppendFailure> {
@@ -180,7 +181,8 @@ fn append_to(
         && appended.duplicate.is_none()
     {
         let to = appended.base_offset.plus(i64::from(batch.header.last_offset_delta) + 1);
-        broker.taps.appended(broker, partition, *wanted, (appended.base_offset, to), batch.bytes.len());
+        let range = TapRange::new(appended.base_offset, to, batch.bytes.len());
+        broker.taps.appended(broker, partition, *wanted, range);
     }
     Ok(appended)
 }

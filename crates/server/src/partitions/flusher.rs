@@ -24,7 +24,7 @@ impl Flusher {
     /// The operating system's, if it gives no thread.
     pub(crate) fn start(threads: usize, metrics: Arc<Metrics>) -> std::io::Result<Self> {
         let sync = move |partition: &Arc<PartitionHandle>| sync(partition, &metrics);
-        Workers::start(("flush", threads), |partition| &partition.syncs, sync).map(Self)
+        Workers::start("flush", threads, |partition| &partition.syncs, sync).map(Self)
     }
 
     /// Schedules a sync of everything appended to `partition` so far.

@@ -114,7 +114,7 @@ impl Opener {
             Wanted::Replica { id, founders } => Some(replica_options(broker, *id, founders.clone())),
             Wanted::Nothing | Wanted::Solo => None,
         };
-        match self.open_core(topic, id, (broker, replica), now) {
+        match self.open_core(topic, id, broker, replica, now) {
             Ok(mut core) => {
                 if let Some(replica) = core.replica() {
                     replica.spread_election(self.crowd / ELECTIONS_PER_TICK);
@@ -170,15 +170,21 @@ impl Opener {
         }
     }
 
+    /// The partition's folder.
+    pub(crate) fn dir(&self, id: &TopicPartition) -> PathBuf {
+        self.data_dir.join(id.to_string())
+    }
+
     fn open_core(
         &self,
         topic: &TopicImage,
         id: &TopicPartition,
-        (broker, replica): (&BrokerConfig, Option<ReplicaOptions>),
+        broker: &BrokerConfig,
+        replica: Option<ReplicaOptions>,
         now: TimestampMs,
     ) -> Result<Partition<ServerDisk>, OpenError> {
         let identity = PartitionIdentity { topic_id: topic.id, topic_partition: id.clone() };
-        let dir = self.data_dir.join(id.to_string());
+        let dir = self.dir(id);
         let (config, policy) = (log_config(&topic.config, broker, id), policy(&topic.config, broker));
         let group = GroupId { topic: topic.id, partition: id.partition };
         let before = self.owner_before(group, &dir, replica.as_ref())?;
@@ -195,9 +201,9 @@ impl Opener {
                     partition.is_some_and(|partition| !partition.lost.contains(before))
                 };
                 let was_let_go = before.as_ref().is_some_and(was_let_go);
-                self.make_way((&identity, &dir), before, &options, was_let_go, now)?;
+                self.make_way(&identity, before, &options, was_let_go, now)?;
                 let replica = options.id;
-                let (core, recovery) = self.open_replica(&dir, &identity, (config, policy, options), now)?;
+                let (core, recovery) = self.open_replica(&identity, config, policy, options, now)?;
                 match self.journal.note(group, replica) {
                     // It was there before, and takes part as it did.
                     Err(error) if before == Some(replica) => {
@@ -216,14 +222,14 @@ impl Opener {
     /// set aside; what the group has let go is removed.
     pub(crate) fn make_way(
         &self,
-        (identity, dir): (&PartitionIdentity, &Path),
+        identity: &PartitionIdentity,
         before: Option<ReplicaId>,
         options: &ReplicaOptions,
         was_let_go: bool,
         now: TimestampMs,
     ) -> Result<(), LogError> {
-        let disk = self.store.disk();
         let id = &identity.topic_partition;
+        let (disk, dir) = (self.store.disk(), &self.dir(id));
         let group = GroupId { topic: identity.topic_id, partition: id.partition };
         let has_come_later = match before {
             Some(before) => is_earlier(before, options.id),
@@ -251,7 +257,7 @@ impl Opener {
     /// # Errors
     /// The disk's.
     pub(crate) fn delete(&self, id: &TopicPartition, unique: &str) -> Result<(), LogError> {
-        let (disk, dir) = (self.store.disk(), self.data_dir.join(id.to_string()));
+        let (disk, dir) = (self.store.disk(), self.dir(id));
         for aside in aside_of(disk, &dir)? {
             disk.remove_dir(&aside).map_err(|error| LogError::io("remove", &aside, error))?;
         }
@@ -283,14 +289,16 @@ impl Opener {
 
     fn open_replica(
         &self,
-        dir: &Path,
         identity: &PartitionIdentity,
-        (config, policy, options): (LogConfig, Policy, ReplicaOptions),
+        config: LogConfig,
+        policy: Policy,
+        options: ReplicaOptions,
         now: TimestampMs,
     ) -> Result<(Replica<ServerDisk>, Recovery), LogError> {
+        let dir = self.dir(&identity.topic_partition);
         let open = || {
             let (config, options) = (config.clone(), options.clone());
-            Replica::open(&self.store, dir, identity, config, policy, options, now)
+            Replica::open(&self.store, &dir, identity, config, policy, options, now)
         };
         with_index_built_again(self.store.disk(), &identity.topic_partition, open)
     }

@@ -34,7 +34,7 @@ impl Stepper {
             // It went to sleep relying on a node that was lost meanwhile.
             partition.must_wake()
         };
-        Workers::start(("step", threads), |partition| &partition.inbox.claim, step).map(Self)
+        Workers::start("step", threads, |partition| &partition.inbox.claim, step).map(Self)
     }
 
     /// Takes a message for the replica. False if it was dropped, as too many wait already.

@@ -66,9 +66,10 @@ struct Queue {
 }
 
 impl Workers {
-    /// Starts the threads.
+    /// Starts `threads` threads, which are called by `name` and their number.
     pub(crate) fn start(
-        (name, threads): (&str, usize),
+        name: &str,
+        threads: usize,
         claim: fn(&PartitionHandle) -> &Claim,
         work: impl Fn(&Arc<PartitionHandle>) -> bool + Send + Sync + 'static,
     ) -> std::io::Result<Self> {

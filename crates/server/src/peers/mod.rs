@@ -206,7 +206,7 @@ impl Peers {
             NatsFrame::Message => options.nats_bytes_max,
         };
         let queued =
-            self.with_session(to, |session| session.outgoing.push_nats(frame.into(), (bytes, room), write));
+            self.with_session(to, |session| session.outgoing.push_nats(frame.into(), bytes, room, write));
         match queued {
             Some(Ok(())) => Ok(()),
             None | Some(Err(Unsent::Closed)) => Err(NatsUnsent::Down),

@@ -181,7 +181,8 @@ impl Outgoing {
     pub(super) fn push_nats(
         &self,
         kind: FrameKind,
-        (bytes, room): (usize, usize),
+        bytes: usize,
+        room: usize,
         write: impl FnOnce(&mut BytesMut),
     ) -> Result<(), Unsent> {
         let mut lanes = self.lock();

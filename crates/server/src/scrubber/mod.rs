@@ -246,7 +246,7 @@ fn round(shared: &Shared, broker: &Arc<Broker>, due: &Due, asked: &str) -> bool 
     let all = topics.online().chain(std::iter::once(&metadata));
     let handles: Vec<_> = all.filter(wanted).cloned().collect();
     let bytes = handles.iter().map(|handle| handle.reader.log().size_bytes()).sum();
-    let mut pace = Limited::new((shared, broker), due.bytes_per_second, asked);
+    let mut pace = Limited::new(shared, broker, due.bytes_per_second, asked);
     {
         let mut state = shared.lock();
         let rounds = state.progress.rounds;

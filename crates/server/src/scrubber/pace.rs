@@ -25,7 +25,8 @@ pub(super) struct Limited<'a> {
 
 impl<'a> Limited<'a> {
     pub(super) fn new(
-        (shared, broker): (&'a Shared, &'a Arc<Broker>),
+        shared: &'a Shared,
+        broker: &'a Arc<Broker>,
         own_rate: Option<u64>,
         asked: &'a str,
     ) -> Self {

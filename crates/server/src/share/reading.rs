@@ -79,8 +79,7 @@ pub(crate) async fn acquire(
             // The log start has moved: the next look begins there.
             Err(ReadFailure::OutOfRange) => continue,
             Err(ReadFailure::Damaged(range)) if broker.topics().has_lost(&live.handle, &range) => {
-                let upto = live.handle.bounds().end(isolation);
-                pass_over(broker, live, settings, terms, (&plan, upto), &range)?;
+                pass_over(broker, live, settings, terms, plan.from, &range)?;
                 continue;
             }
             Err(failure) => return Err(failure.into()),
@@ -105,12 +104,13 @@ fn pass_over(
     live: &Arc<LivePartition>,
     settings: &GroupSettings,
     terms: &AcquireTerms,
-    (plan, upto): (&Plan, Offset),
+    from: Offset,
     range: &DamagedRange,
 ) -> Result<(), ShareFailure> {
-    let (first, end) = (range.base_offset.max(plan.from), range.end_offset.min(upto));
+    let upto = live.handle.bounds().end(Isolation::of(settings.committed_only));
+    let (first, end) = (range.base_offset.max(from), range.end_offset.min(upto));
     let gap = FetchedBatch { first, last: end.plus(-1), visible: false };
-    take(broker, live, settings, terms, Fetched { from: plan.from, batches: &[gap] })?;
+    take(broker, live, settings, terms, Fetched { from, batches: &[gap] })?;
     broker.metrics.repair.share_skipped_records.inc_by(end.get().abs_diff(first.get()));
     tracing::warn!(share_partition = %live.key, "records are passed over, because they are damaged: {range}");
     Ok(())

@@ -222,7 +222,9 @@ mod tests {
 
         fn fetch(
             &self,
-            (member, epoch, connection): (&str, i32, u64),
+            member: &str,
+            epoch: i32,
+            connection: u64,
             added: std::ops::Range<i32>,
             forgotten: std::ops::Range<i32>,
         ) -> Result<Vec<i32>, SessionFailure> {
@@ -242,17 +244,17 @@ mod tests {
     #[test]
     fn a_session_remembers_partitions_and_goes_on_from_epoch_to_epoch() {
         let rig = Rig::new();
-        assert_eq!(rig.fetch(("m", 1, 1), 0..0, 0..0), Err(SessionFailure::NotFound));
-        assert_eq!(rig.fetch(("m", 0, 1), 0..3, 0..0), Ok(vec![0, 1, 2]));
-        assert_eq!(rig.fetch(("m", 2, 1), 0..0, 0..0), Err(SessionFailure::Epoch));
-        assert_eq!(rig.fetch(("m", 1, 1), 2..4, 0..1), Ok(vec![2, 3, 1]), "each time another one is first");
-        assert_eq!(rig.fetch(("m", 1, 1), 0..0, 0..0), Err(SessionFailure::Epoch), "a repetition");
+        assert_eq!(rig.fetch("m", 1, 1, 0..0, 0..0), Err(SessionFailure::NotFound));
+        assert_eq!(rig.fetch("m", 0, 1, 0..3, 0..0), Ok(vec![0, 1, 2]));
+        assert_eq!(rig.fetch("m", 2, 1, 0..0, 0..0), Err(SessionFailure::Epoch));
+        assert_eq!(rig.fetch("m", 1, 1, 2..4, 0..1), Ok(vec![2, 3, 1]), "each time another one is first");
+        assert_eq!(rig.fetch("m", 1, 1, 0..0, 0..0), Err(SessionFailure::Epoch), "a repetition");
         let (group, member) = (Arc::clone(&rig.group), Arc::from("m"));
         assert_eq!(rig.sessions.acknowledge(&group, &member, 2, 1), Ok(()));
         assert_eq!(rig.sessions.acknowledge(&group, &member, 0, 1), Err(SessionFailure::Epoch));
         assert_eq!(rig.sessions.acknowledge(&group, &member, -1, 1), Ok(()));
-        assert_eq!(rig.fetch(("m", 3, 1), 0..0, 0..0).map(|all| all.len()), Ok(3));
-        assert_eq!(rig.fetch(("m", 0, 1), 0..1, 0..0), Ok(vec![0]), "it begins anew");
+        assert_eq!(rig.fetch("m", 3, 1, 0..0, 0..0).map(|all| all.len()), Ok(3));
+        assert_eq!(rig.fetch("m", 0, 1, 0..1, 0..0), Ok(vec![0]), "it begins anew");
         rig.sessions.remove("g", "m");
         assert_eq!(rig.sessions.acknowledge(&group, &member, 1, 1), Err(SessionFailure::NotFound));
     }
@@ -261,15 +263,15 @@ mod tests {
     fn sessions_are_bounded_and_end_with_their_connection() {
         let rig = Rig::new();
         for (member, connection) in [("a", 1), ("b", 2), ("c", 2)] {
-            assert!(rig.fetch((member, 0, connection), 0..1, 0..0).is_ok());
+            assert!(rig.fetch(member, 0, connection, 0..1, 0..0).is_ok());
         }
         let full = Err(SessionFailure::LimitReached);
-        assert_eq!(rig.fetch(("d", 0, 3), 0..1, 0..0), full);
-        assert!(rig.fetch(("c", 1, 1), 0..0, 0..0).is_ok(), "it goes on at another connection");
+        assert_eq!(rig.fetch("d", 0, 3, 0..1, 0..0), full);
+        assert!(rig.fetch("c", 1, 1, 0..0, 0..0).is_ok(), "it goes on at another connection");
         let gone = rig.sessions.remove_of(2);
         assert_eq!(gone, [(Arc::from("g"), Arc::from("b"))]);
-        assert!(rig.fetch(("d", 0, 3), 0..100_000, 0..0).is_ok());
-        assert_eq!(rig.fetch(("d", 1, 3), 100_000..100_001, 0..0), full);
+        assert!(rig.fetch("d", 0, 3, 0..100_000, 0..0).is_ok());
+        assert_eq!(rig.fetch("d", 1, 3, 100_000..100_001, 0..0), full);
         assert_eq!(rig.sessions.len(), 2, "the session that grew too large is gone");
         assert_eq!(rig.sessions.lock().partitions, 2);
     }

@@ -79,7 +79,7 @@ impl Rig {
             // As if the transaction's coordinator had been asked.
             Some(_) => {
                 let guard = begin_verification(&handle, &header, false, now).await.unwrap();
-                append_verified(broker, &handle, (batch, guard), now, Wanted::BY_NOBODY).await
+                append_verified(broker, &handle, batch, guard, now, Wanted::BY_NOBODY).await
             }
         };
         let appended = appended.unwrap();

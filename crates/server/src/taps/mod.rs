@@ -20,8 +20,8 @@ use tailrace_replication::AbortedTransaction;
 use tailrace_types::Offset;
 use tokio::sync::Semaphore;
 
-pub(crate) use self::queue::TapBudget;
-use self::queue::{TapQueue, TapRange};
+use self::queue::TapQueue;
+pub(crate) use self::queue::{TapBudget, TapRange};
 use crate::broker::Broker;
 use crate::partitions::{PartitionHandle, Topic};
 
@@ -144,20 +144,18 @@ impl Taps {
         Wanted(bits.sum())
     }
 
-    /// Notes that `bytes` with the offsets from `from` to before `to` were appended, and sees to it that they are read. To be called under
-    /// the partition's lock.
+    /// Notes that `range` was appended, and sees to it that it is read. To be called under the partition's lock.
     pub(crate) fn appended(
         &self,
         broker: &Arc<Broker>,
         partition: &Arc<PartitionHandle>,
         wanted: Wanted,
-        (from, to): (Offset, Offset),
-        bytes: usize,
+        range: TapRange,
     ) {
         for number in wanted.numbers() {
             let (sink, queue) = (&self.0[number].sink, self.queue(partition, number));
             let held = partition.reader.last_stable_offset() < partition.reader.high_watermark().offset();
-            let skipped = queue.push(TapRange::new(from, to, bytes), sink.budget(), held);
+            let skipped = queue.push(range, sink.budget(), held);
             if skipped > 0 {
                 sink.skipped(skipped);
             }

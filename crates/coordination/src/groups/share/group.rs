@@ -109,7 +109,8 @@ impl ShareGroup {
     pub(super) fn set_current(
         &mut self,
         id: &Arc<str>,
-        (epoch, previous_epoch): (i32, i32),
+        epoch: i32,
+        previous_epoch: i32,
         assigned: Partitions,
         journal: &mut Journal<'_>,
     ) {

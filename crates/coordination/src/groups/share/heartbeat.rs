@@ -361,7 +361,7 @@ impl<'a> Turn<'a> {
         let epoch = self.group.target_epoch;
         if member.epoch != epoch || member.assigned != assigned {
             let previous = member.epoch;
-            self.group.set_current(id, (epoch, previous), assigned, &mut self.journal);
+            self.group.set_current(id, epoch, previous, assigned, &mut self.journal);
         }
     }
 }

@@ -71,10 +71,10 @@ impl ShareGroup {
             }
             ShareGroupKey::CurrentMember { member, .. } => {
                 let value = ShareCurrentMemberAssignment::decode(value)?;
-                let epochs = (value.epoch, value.previous_epoch);
                 self.set_current(
                     &member.as_str().into(),
-                    epochs,
+                    value.epoch,
+                    value.previous_epoch,
                     partitions_of_record(value.assigned),
                     journal,
                 );

@@ -116,7 +116,7 @@ async fn append_all(
                     PartitionRefusal::new(ErrorCode::InvalidRequest, message).answer(index)
                 }
                 Ok(topic) => {
-                    match append_to_partition(context, topic, transaction.as_ref(), (partition, acks)).await {
+                    match append_to_partition(context, topic, transaction.as_ref(), partition, acks).await {
                         Ok(written) => {
                             let (handle, appended) = (written.handle, written.appended);
                             let place = (responses.len(), partition_responses.len());

@@ -36,7 +36,8 @@ pub(super) async fn append_to_partition(
     context: &Context,
     topic: &Topic,
     transaction: Option<&Transaction>,
-    (data, acks): (PartitionProduceData, i16),
+    data: PartitionProduceData,
+    acks: i16,
 ) -> Result<Written, PartitionRefusal> {
     let broker = &context.broker;
     let handle = writable(topic, data.index)?;
@@ -68,7 +69,7 @@ pub(super) async fn append_to_partition(
             let appended = append(broker, handle, batch, now, wanted).await;
             appended.map_err(|failure| PartitionRefusal::of_append(failure, handle.reader.log_start()))?
         }
-        (true, Some(transaction)) => transaction.append(context, handle, (batch, guard), now, wanted).await?,
+        (true, Some(transaction)) => transaction.append(context, handle, batch, guard, now, wanted).await?,
         (true, None) => return Err(without_transaction()),
     };
     if appended.duplicate.is_none() {

@@ -17,7 +17,7 @@ use super::find_topic;
 use super::refusal::PartitionRefusal;
 use crate::kafka::Context;
 use crate::kafka::commands::Refusal;
-use crate::kafka::transactions::{ADDS_PARTITIONS_FROM, add_partitions, verify_partition};
+use crate::kafka::transactions::{ADDS_PARTITIONS_FROM, TransactionOwner, add_partitions, verify_partition};
 use crate::partitions::{
     AppendFailure, PartitionHandle, PartitionSlot, append, append_verified, begin_verification,
     begin_verification_if_needed,
@@ -53,7 +53,7 @@ impl Transaction {
         }
         if let Some(producer) = entered.draw_guards(context, topics).await {
             let partitions = entered.guards.keys().cloned().collect();
-            entered.refusal = add_partitions(context, (&entered.id, producer), partitions).await.err();
+            entered.refusal = add_partitions(context, entered.owner(producer), partitions).await.err();
         }
         entered
     }
@@ -102,8 +102,8 @@ impl Transaction {
         let adds_partition = context.version() >= ADDS_PARTITIONS_FROM;
         let guard = begin_verification_if_needed(handle, header, adds_partition, now).await;
         if guard.is_some() {
-            let who = (self.id.as_str(), producer(header));
-            verify_partition(context, who, handle.id.clone(), adds_partition, ABORTABLE_FROM).await?;
+            let owner = self.owner(producer(header));
+            verify_partition(context, owner, handle.id.clone(), adds_partition, ABORTABLE_FROM).await?;
         }
         Ok(guard)
     }
@@ -116,14 +116,15 @@ impl Transaction {
         &self,
         context: &Context,
         handle: &Arc<PartitionHandle>,
-        (batch, guard): (Validated, Option<VerificationGuard>),
+        batch: Validated,
+        guard: Option<VerificationGuard>,
         now: TimestampMs,
         wanted: Wanted,
     ) -> Result<Appended, PartitionRefusal> {
         let broker = &context.broker;
         let refusal = |failure| PartitionRefusal::of_append(failure, handle.reader.log_start());
         let mut result = match guard {
-            Some(guard) => append_verified(broker, handle, (batch.clone(), guard), now, wanted).await,
+            Some(guard) => append_verified(broker, handle, batch.clone(), guard, now, wanted).await,
             None => append(broker, handle, batch.clone(), now, wanted).await,
         };
         let adds_partition = context.version() >= ADDS_PARTITIONS_FROM;
@@ -133,11 +134,15 @@ impl Transaction {
             }
             let guard =
                 begin_verification(handle, &batch.header, adds_partition, now).await.map_err(refusal)?;
-            let who = (self.id.as_str(), producer(&batch.header));
-            verify_partition(context, who, handle.id.clone(), adds_partition, ABORTABLE_FROM).await?;
-            result = append_verified(broker, handle, (batch.clone(), guard), now, wanted).await;
+            let owner = self.owner(producer(&batch.header));
+            verify_partition(context, owner, handle.id.clone(), adds_partition, ABORTABLE_FROM).await?;
+            result = append_verified(broker, handle, batch.clone(), guard, now, wanted).await;
         }
         result.map_err(refusal)
+    }
+
+    fn owner(&self, producer: TransactionalProducer) -> TransactionOwner<'_> {
+        TransactionOwner { transactional_id: &self.id, producer }
     }
 
     /// The guard of a partition that the coordinator was asked about for the whole request.

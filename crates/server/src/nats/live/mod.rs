@@ -125,7 +125,7 @@ impl Publisher {
         for batch in piece.batches() {
             published = match batch {
                 Ok((header, batch)) => {
-                    self.publish_batch((topic.id, &subjects), (&header, batch), piece.from).await
+                    self.publish_batch(topic.id, &subjects, &header, batch, piece.from).await
                 }
                 Err(error) => Err(error.into()),
             };
@@ -139,8 +139,10 @@ impl Publisher {
 
     async fn publish_batch(
         &mut self,
-        (topic, subjects): (TopicId, &TopicSubjects),
-        (header, batch): (&BatchHeader, Bytes),
+        topic: TopicId,
+        subjects: &TopicSubjects,
+        header: &BatchHeader,
+        batch: Bytes,
         from: Offset,
     ) -> Result<(), NotTaken> {
         let compression = header.attributes.compression()?;

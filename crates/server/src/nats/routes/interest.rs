@@ -172,23 +172,14 @@ impl<S: Send> OwnInterest<S> {
             bytes += wire::row_bytes(&key.pattern, key.queue());
             keys.push(key);
         }
-        let Some(last) = keys.last().copied().cloned() else {
-            if !forget {
-                return Piece::Done;
-            }
-            return self.queued(node, feed, (bytes, &[]), forget, Piece::Done);
-        };
-        self.queued(node, feed, (bytes, &keys), forget, Piece::Upto(last))
+        if keys.is_empty() && !forget {
+            return Piece::Done;
+        }
+        self.queued(node, feed, bytes, &keys, forget)
     }
 
-    fn queued(
-        &self,
-        node: NodeId,
-        feed: &Feed,
-        (bytes, keys): (usize, &[&Arc<Key>]),
-        forget: bool,
-        piece: Piece,
-    ) -> Piece {
+    /// Queues the rows of `keys`, of so many `bytes`, behind one that makes the link `forget` the others, if it has to.
+    fn queued(&self, node: NodeId, feed: &Feed, bytes: usize, keys: &[&Arc<Key>], forget: bool) -> Piece {
         let queued = self.to.rows(node, bytes, &mut |out| {
             if forget {
                 wire::put_row(out, Change::ForgetAll, b"", b"");
@@ -200,7 +191,7 @@ impl<S: Send> OwnInterest<S> {
                 if forget {
                     feed.behind.store(false, Ordering::Relaxed);
                 }
-                piece
+                keys.last().map_or(Piece::Done, |last| Piece::Upto(Arc::clone(last)))
             }
             Err(NatsUnsent::QueueFull) => Piece::Full,
             // A piece is smaller than the smallest bound of frames.

@@ -60,14 +60,14 @@ pub(super) struct Decoder {
     compression: bool,
     /// A message has begun and its last frame has not.
     in_message: bool,
-    /// There while a compressed message is being read, and how much it has become.
-    inflater: Option<(Decompress, u64)>,
+    /// There while a compressed message is being read.
+    inflating: Option<Inflating>,
     ended: bool,
 }
 
 impl Decoder {
     pub(super) fn new(limits: WebSocketLimits, compression: bool) -> Self {
-        Self { at: At::Header, limits, compression, in_message: false, inflater: None, ended: false }
+        Self { at: At::Header, limits, compression, in_message: false, inflating: None, ended: false }
     }
 
     /// Longest header with the payload of a control frame: so much input must be offered at once where it is there.
@@ -158,7 +158,7 @@ impl Decoder {
 
     fn begin(&mut self, first: u8, left: u64, mask: [u8; 4]) {
         if first & COMPRESSED != 0 {
-            self.inflater = Some((take_inflater(), 0));
+            self.inflating = Some(Inflating::begin());
         }
         let last = first & FINAL != 0;
         self.in_message = !last;
@@ -169,7 +169,7 @@ impl Decoder {
     fn payload(&mut self, input: &mut [u8], output: &mut [u8]) -> Result<Option<Progress>, WebSocketError> {
         let At::Payload { left, mask, clear, last } = &mut self.at else { return Ok(None) };
         if *left == 0 {
-            self.at = match (&self.inflater, *last) {
+            self.at = match (&self.inflating, *last) {
                 (Some(_), true) => At::Tail { given: 0 },
                 _ => At::Header,
             };
@@ -183,13 +183,13 @@ impl Decoder {
             unmask(&mut input[*clear..here], mask);
             *clear = here;
         }
-        let (taken, given) = match &mut self.inflater {
+        let (taken, given) = match &mut self.inflating {
             None => {
                 let bytes = here.min(output.len());
                 output[..bytes].copy_from_slice(&input[..bytes]);
                 (bytes, bytes)
             }
-            Some(inflater) => inflate(inflater, &input[..here], output, self.limits.inflated_bytes_max)?,
+            Some(message) => message.inflate(&input[..here], output, self.limits.inflated_bytes_max)?,
         };
         *left -= taken as u64;
         *clear -= taken;
@@ -202,18 +202,18 @@ impl Decoder {
 
     /// Gives the inflater what the sender left out, until nothing more comes out.
     fn tail(&mut self, output: &mut [u8]) -> Result<Option<Progress>, WebSocketError> {
-        let (At::Tail { given: tail }, Some(inflater)) = (&mut self.at, &mut self.inflater) else {
+        let (At::Tail { given: tail }, Some(message)) = (&mut self.at, &mut self.inflating) else {
             return Ok(None);
         };
         if output.is_empty() {
             return Ok(None);
         }
         let (taken, given) =
-            inflate(inflater, &DEFLATE_END[*tail..], output, self.limits.inflated_bytes_max)?;
+            message.inflate(&DEFLATE_END[*tail..], output, self.limits.inflated_bytes_max)?;
         *tail += taken;
         if given == 0 && (taken == 0 || *tail == DEFLATE_END.len()) {
-            if let Some((inflater, _)) = self.inflater.take() {
-                give_inflater(inflater);
+            if let Some(message) = self.inflating.take() {
+                message.end();
             }
             self.at = At::Header;
         }
@@ -266,40 +266,52 @@ fn unmask(bytes: &mut [u8], mask: &mut [u8; 4]) {
     mask.rotate_left(rest.len() % 4);
 }
 
-/// Bytes taken and given.
-fn inflate(
-    (inflater, total): &mut (Decompress, u64),
-    input: &[u8],
-    output: &mut [u8],
-    bytes_max: u64,
-) -> Result<(usize, usize), WebSocketError> {
-    let (before_in, before_out) = (inflater.total_in(), inflater.total_out());
-    let status =
-        inflater.decompress(input, output, FlushDecompress::Sync).map_err(|_| WebSocketError::Damaged)?;
-    let (taken, given) = (inflater.total_in() - before_in, inflater.total_out() - before_out);
-    *total += given;
-    if *total > bytes_max {
-        return Err(WebSocketError::Inflated);
-    }
-    // A block that says it is the last is legal; what follows it begins anew.
-    if status == Status::StreamEnd {
+/// A compressed message that is being read.
+struct Inflating {
+    inflater: Decompress,
+    /// How much it has become.
+    bytes: u64,
+}
+
+impl Inflating {
+    /// With an inflater that the thread has kept, if there is one.
+    fn begin() -> Self {
+        let kept = INFLATERS.with_borrow_mut(Vec::pop);
+        let mut inflater = kept.unwrap_or_else(|| Decompress::new(false));
         inflater.reset(false);
+        Self { inflater, bytes: 0 }
     }
-    // Both are no more than what was offered.
-    Ok((usize::try_from(taken).unwrap_or(0), usize::try_from(given).unwrap_or(0)))
-}
 
-fn take_inflater() -> Decompress {
-    let kept = INFLATERS.with_borrow_mut(Vec::pop);
-    let mut inflater = kept.unwrap_or_else(|| Decompress::new(false));
-    inflater.reset(false);
-    inflater
-}
-
-fn give_inflater(inflater: Decompress) {
-    INFLATERS.with_borrow_mut(|pool| {
-        if pool.len() < POOL {
-            pool.push(inflater);
+    /// Bytes taken and given. The whole message becomes at most `bytes_max`.
+    fn inflate(
+        &mut self,
+        input: &[u8],
+        output: &mut [u8],
+        bytes_max: u64,
+    ) -> Result<(usize, usize), WebSocketError> {
+        let inflater = &mut self.inflater;
+        let (before_in, before_out) = (inflater.total_in(), inflater.total_out());
+        let status =
+            inflater.decompress(input, output, FlushDecompress::Sync).map_err(|_| WebSocketError::Damaged)?;
+        let (taken, given) = (inflater.total_in() - before_in, inflater.total_out() - before_out);
+        self.bytes += given;
+        if self.bytes > bytes_max {
+            return Err(WebSocketError::Inflated);
         }
-    });
+        // A block that says it is the last is legal; another stream may follow it.
+        if status == Status::StreamEnd {
+            inflater.reset(false);
+        }
+        // Both are no more than what was offered.
+        Ok((usize::try_from(taken).unwrap_or(0), usize::try_from(given).unwrap_or(0)))
+    }
+
+    /// Keeps the inflater for the thread's next message.
+    fn end(self) {
+        INFLATERS.with_borrow_mut(|pool| {
+            if pool.len() < POOL {
+                pool.push(self.inflater);
+            }
+        });
+    }
 }
