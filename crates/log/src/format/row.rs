@@ -65,8 +65,9 @@ impl Row {
     }
 
     pub(crate) fn encode(&self, segment_base: Offset) -> [u8; ROW_BYTES] {
-        let delta = u32::try_from(self.base_offset.0 - segment_base.0);
-        let delta = delta.expect("a segment begins at its first batch, and spans less than 2^31 offsets");
+        // A damaged batch, of which an index is built again, may say that it lies before its segment: then the row does not fit it, and
+        // the damage is found.
+        let delta = u32::try_from(self.base_offset.0 - segment_base.0).unwrap_or(u32::MAX);
         let mut row = [0; ROW_BYTES];
         let mut put = |at: usize, bytes: &[u8]| row[at..at + bytes.len()].copy_from_slice(bytes);
         put(0, &self.raft_index.0.to_le_bytes());
