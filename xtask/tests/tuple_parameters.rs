@@ -1,0 +1,91 @@
+//! Functions do not take several parameters as one tuple, `(topic, partition): (&Topic, u32)`.
+//!
+//! That hides from clippy that there are too many of them. What belongs together is a struct with a name. What does not
+//! is a parameter of its own.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Crates that are read.
+const CRATES: &[&str] = &["config", "coordination", "metadata", "server"];
+
+/// What is left, as file and function. May only shrink.
+const LEFT: &[(&str, &str)] = &[
+    ("server/src/nats/capture/acks.rs", "tell"),
+    ("server/src/nats/capture/forward/mod.rs", "push"),
+    ("server/src/nats/capture/forward/queue.rs", "push"),
+    ("server/src/nats/capture/lanes.rs", "push"),
+    ("server/src/nats/capture/mod.rs", "lost"),
+    ("server/src/partitions/handle/mod.rs", "new"),
+];
+
+#[test]
+fn no_function_takes_parameters_as_a_tuple() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
+    let mut found = BTreeSet::new();
+    for name in CRATES {
+        let files = sources(&crates.join(name).join("src"));
+        assert!(!files.is_empty(), "no sources of {name}");
+        for file in files {
+            let path = file.strip_prefix(&crates).unwrap().to_str().unwrap().to_owned();
+            let source = fs::read_to_string(&file).unwrap();
+            found.extend(with_tuples(&source).into_iter().map(|function| (path.clone(), function)));
+        }
+    }
+    let left: BTreeSet<_> =
+        LEFT.iter().map(|(path, name)| ((*path).to_owned(), (*name).to_owned())).collect();
+    let new: Vec<_> = found.difference(&left).collect();
+    assert!(new.is_empty(), "give the parameters a struct with a name, or take fewer: {new:#?}");
+    let gone: Vec<_> = left.difference(&found).collect();
+    assert!(gone.is_empty(), "no longer there; take them off the list: {gone:#?}");
+}
+
+#[test]
+fn tuples_are_told_from_what_looks_like_them() {
+    let tuples = "fn a((x, y): (u8, u8)) {}\n\
+                  async fn b<T: Fn(u8) -> u8>(\n    key: &[u8; 4],\n    (x, _): &(T, u8),\n) -> u8 {}\n\
+                  fn c((x, y): &mut (u8, u8));\n\
+                  fn d<'a>((x, y): &'a (u8, u8)) {}\n";
+    assert_eq!(with_tuples(tuples), ["a", "b", "c", "d"]);
+    let others = "fn d(pair: (u8, u8)) -> (u8, u8) {\n    let (x, y): (u8, u8) = pair;\n    |(a, b): (u8, u8)| a\n}\n\
+                  fn e(f: fn(u8) -> (u8, u8), (x, y): Pair, Key(key): Key) {}\n\
+                  // When each fn ends (now): (so)\n";
+    assert_eq!(with_tuples(others), [""; 0]);
+}
+
+/// The functions in `source` that take a tuple apart in their parameters. A type with a name of its own does not count,
+/// even if it stands for a tuple.
+fn with_tuples(source: &str) -> Vec<String> {
+    let code: Vec<_> = source.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+    let code = code.join("\n");
+    let takes_tuple = |rest: &&str| {
+        let signature = rest.split('{').next().unwrap_or_default().split(";\n").next().unwrap_or_default();
+        // Of all that may stand before a function's body, only the pattern of a parameter ends with `):`.
+        signature.split("): ").skip(1).any(is_tuple)
+    };
+    let name = |rest: &str| rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+    code.split("fn ").skip(1).filter(takes_tuple).map(name).collect()
+}
+
+/// True if a type that stands at the start of `text` is a tuple, or refers to one.
+fn is_tuple(text: &str) -> bool {
+    let mut words = text.split_whitespace().skip_while(|word| *word == "&mut" || word.starts_with("&'"));
+    words.next().is_some_and(|word| word.trim_start_matches('&').starts_with('('))
+}
+
+/// The `.rs` files below `folder`.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.extend(sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files
+}
