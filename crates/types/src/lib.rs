@@ -12,5 +12,5 @@ pub use names::{PartitionId, TOPIC_NAME_BYTES_MAX, TopicId, TopicName, TopicName
 pub use offsets::{
     DurableEnd, HighWatermark, LeaderEpoch, LogEnd, NodeId, Offset, ProducerEpoch, ProducerId, RaftIndex,
 };
-pub use replicas::{GroupId, ReplicaId};
+pub use replicas::{RaftGroup, ReplicaId};
 pub use units::TimestampMs;

@@ -36,14 +36,14 @@ impl fmt::Display for ReplicaId {
 
 /// Names a group of replicas: a partition, by its topic's id. A topic that is deleted and created anew has other groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct GroupId {
+pub struct RaftGroup {
     /// The topic.
     pub topic: TopicId,
     /// Its partition.
     pub partition: PartitionId,
 }
 
-impl fmt::Display for GroupId {
+impl fmt::Display for RaftGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.topic, self.partition)
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tailrace_types::{GroupId, NodeId, ReplicaId};
+use tailrace_types::{NodeId, RaftGroup, ReplicaId};
 
 use super::leaders::Leaders;
 use crate::image::MetadataImage;
@@ -11,7 +11,7 @@ use crate::image::MetadataImage;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LeaderMove {
     /// Of which partition.
-    pub group: GroupId,
+    pub group: RaftGroup,
     /// The replica that leads.
     pub from: ReplicaId,
     /// The preferred one.
@@ -29,7 +29,7 @@ pub fn preferred_leader_moves(image: &MetadataImage, leaders: &Leaders) -> Vec<L
     let mut by_node: BTreeMap<NodeId, (u64, Vec<LeaderMove>)> = BTreeMap::new();
     for topic in image.topics() {
         for (number, partition) in topic.assignment() {
-            let group = GroupId { topic: topic.id, partition: number };
+            let group = RaftGroup { topic: topic.id, partition: number };
             let Some(to) = partition.replicas.first().copied() else { continue };
             let (preferred, moves) = by_node.entry(to.node()).or_default();
             *preferred += 1;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tailrace_types::{GroupId, LeaderEpoch, ReplicaId, TopicId};
+use tailrace_types::{LeaderEpoch, RaftGroup, ReplicaId, TopicId};
 
 use crate::image::MetadataImage;
 
@@ -18,7 +18,7 @@ pub struct Leader {
 /// The leaders that were announced. Epochs only grow: an announcement that comes late changes nothing.
 #[derive(Clone, Debug)]
 pub struct Leaders {
-    leaders: HashMap<GroupId, Leader>,
+    leaders: HashMap<RaftGroup, Leader>,
     groups_max: usize,
 }
 
@@ -31,7 +31,7 @@ impl Leaders {
     /// Takes over what a leader announced. True if that is news.
     ///
     /// Refused are epochs that are not above the known one, and groups beyond the limit.
-    pub fn announce(&mut self, group: GroupId, replica: ReplicaId, epoch: LeaderEpoch) -> bool {
+    pub fn announce(&mut self, group: RaftGroup, replica: ReplicaId, epoch: LeaderEpoch) -> bool {
         match self.leaders.get(&group) {
             Some(known) if epoch <= known.epoch => return false,
             None if self.leaders.len() >= self.groups_max => return false,
@@ -42,12 +42,12 @@ impl Leaders {
     }
 
     /// The newest leader that was announced. It may have been deposed since.
-    pub fn get(&self, group: GroupId) -> Option<Leader> {
+    pub fn get(&self, group: RaftGroup) -> Option<Leader> {
         self.leaders.get(&group).copied()
     }
 
     /// All of them, in no order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (GroupId, Leader)> + '_ {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (RaftGroup, Leader)> + '_ {
         self.leaders.iter().map(|(group, leader)| (*group, *leader))
     }
 
@@ -66,8 +66,8 @@ mod tests {
 
     use super::*;
 
-    fn group(topic: u8, partition: i32) -> GroupId {
-        GroupId { topic: TopicId([topic; 16]), partition: PartitionId(partition) }
+    fn group(topic: u8, partition: i32) -> RaftGroup {
+        RaftGroup { topic: TopicId([topic; 16]), partition: PartitionId(partition) }
     }
 
     #[test]

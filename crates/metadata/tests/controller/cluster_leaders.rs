@@ -4,7 +4,7 @@ use tailrace_metadata::cluster::{
     ControllerMembers, LeaderMove, Leaders, controller_members, preferred_leader_moves,
 };
 use tailrace_metadata::*;
-use tailrace_types::{GroupId, LeaderEpoch, NodeId, PartitionId, ReplicaId, TopicId};
+use tailrace_types::{LeaderEpoch, NodeId, PartitionId, RaftGroup, ReplicaId, TopicId};
 
 use crate::cluster_rig::{Rig, node, replica, topic};
 
@@ -62,8 +62,8 @@ fn the_number_of_voters_is_a_setting() {
     assert_eq!(chosen(&rig, &[2, 3]), (vec![2], vec![1, 3]));
 }
 
-fn group(partition: i32) -> GroupId {
-    GroupId { topic: TopicId([1; 16]), partition: PartitionId(partition) }
+fn group(partition: i32) -> RaftGroup {
+    RaftGroup { topic: TopicId([1; 16]), partition: PartitionId(partition) }
 }
 
 fn to(partition: i32, from: i32, to: i32) -> LeaderMove {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tailrace_types::{GroupId, PartitionId, ReplicaId, TopicId};
+use tailrace_types::{PartitionId, RaftGroup, ReplicaId, TopicId};
 
 use super::{AnyQuestion, Question, STEP_TIMEOUT};
 use crate::broker::Broker;
@@ -20,7 +20,7 @@ pub(crate) struct HandOver {
 }
 
 impl HandOver {
-    pub(crate) fn new(group: GroupId, to: ReplicaId) -> Self {
+    pub(crate) fn new(group: RaftGroup, to: ReplicaId) -> Self {
         Self { topic: group.topic.0, partition: group.partition.0, to: to.0 }
     }
 }
@@ -36,7 +36,7 @@ impl Question for HandOver {
     }
 
     async fn answer(self, broker: &Arc<Broker>) -> bool {
-        let group = GroupId { topic: TopicId(self.topic), partition: PartitionId(self.partition) };
+        let group = RaftGroup { topic: TopicId(self.topic), partition: PartitionId(self.partition) };
         cluster::hand_to(broker, group, ReplicaId(self.to)).await
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use tailrace_replication::raft::ChunkRequest;
-use tailrace_types::{GroupId, PartitionId, TopicId};
+use tailrace_types::{PartitionId, RaftGroup, TopicId};
 
 use super::receiver::partition_of;
 use crate::broker::Broker;
@@ -21,7 +21,7 @@ const GROUP_BYTES: usize = 16 + 4;
 const THERE: u8 = 1;
 const GONE: u8 = 0;
 
-pub(super) fn encode_request(group: GroupId, request: &ChunkRequest) -> Bytes {
+pub(super) fn encode_request(group: RaftGroup, request: &ChunkRequest) -> Bytes {
     let mut body = BytesMut::with_capacity(128);
     body.put_slice(&group.topic.0);
     body.put_i32_le(group.partition.0);
@@ -29,14 +29,14 @@ pub(super) fn encode_request(group: GroupId, request: &ChunkRequest) -> Bytes {
     body.freeze()
 }
 
-fn decode_request(mut body: Bytes) -> Option<(GroupId, ChunkRequest)> {
+fn decode_request(mut body: Bytes) -> Option<(RaftGroup, ChunkRequest)> {
     if body.len() < GROUP_BYTES {
         return None;
     }
     let mut topic = [0; 16];
     body.copy_to_slice(&mut topic);
     let partition = PartitionId(body.get_i32_le());
-    Some((GroupId { topic: TopicId(topic), partition }, ChunkRequest::decode(body).ok()?))
+    Some((RaftGroup { topic: TopicId(topic), partition }, ChunkRequest::decode(body).ok()?))
 }
 
 pub(super) fn decode_answer(mut answer: Bytes) -> Option<Bytes> {

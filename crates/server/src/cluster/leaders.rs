@@ -1,7 +1,7 @@
 //! Who leads what, as far as this node knows.
 
 use tailrace_metadata::MetadataImage;
-use tailrace_types::{GroupId, LeaderEpoch, NodeId, PartitionId};
+use tailrace_types::{LeaderEpoch, NodeId, PartitionId, RaftGroup};
 
 use crate::broker::Broker;
 use crate::controller::log::GROUP as CONTROLLER;
@@ -11,7 +11,7 @@ use crate::partitions::{PartitionSlot, Topic};
 pub(crate) fn leader(
     broker: &Broker,
     image: &MetadataImage,
-    group: GroupId,
+    group: RaftGroup,
     slot: &PartitionSlot,
 ) -> Option<(NodeId, LeaderEpoch)> {
     if let Some(epoch) = slot.handle().and_then(|handle| handle.leads()) {
@@ -28,7 +28,7 @@ pub(crate) fn leader(
 /// Who leads a topic's partition.
 pub(crate) fn leader_of(broker: &Broker, topic: &Topic, index: i32) -> Option<(NodeId, LeaderEpoch)> {
     let slot = topic.partition(index)?;
-    leader(broker, &broker.image(), GroupId { topic: topic.id, partition: PartitionId(index) }, slot)
+    leader(broker, &broker.image(), RaftGroup { topic: topic.id, partition: PartitionId(index) }, slot)
 }
 
 /// The node that leads the metadata log.

@@ -10,7 +10,7 @@ use tailrace_config::BrokerConfig;
 use tailrace_metadata::MetadataImage;
 use tailrace_metadata::cluster::{Leader, Leaders};
 use tailrace_replication::raft::{ChunkRequest, PeerMessage};
-use tailrace_types::{GroupId, LeaderEpoch, NodeId, ReplicaId};
+use tailrace_types::{LeaderEpoch, NodeId, RaftGroup, ReplicaId};
 use tokio::sync::watch;
 
 use super::chunk;
@@ -42,7 +42,7 @@ pub(crate) struct Links {
     peers: OnceLock<Peers>,
     leaders: Mutex<Leaders>,
     /// What was announced of topics and replicas that this node does not know yet.
-    early: Mutex<HashMap<GroupId, Early>>,
+    early: Mutex<HashMap<RaftGroup, Early>>,
     /// Counts the partitions that this node began or ceased to lead.
     own: watch::Sender<u64>,
     vouching: Vouching,
@@ -109,7 +109,7 @@ impl Links {
     }
 
     /// Sends a message of a group to its replica's node. Never blocks; what cannot be sent is lost.
-    pub(crate) fn send(&self, group: GroupId, message: PeerMessage) {
+    pub(crate) fn send(&self, group: RaftGroup, message: PeerMessage) {
         if let Some(peers) = self.peers.get() {
             // Raft finds out by itself what did not arrive.
             let _ = peers.send(message.to().node(), group, message);
@@ -117,7 +117,7 @@ impl Links {
     }
 
     /// The same when the throttle lets it through. False if too much waits already.
-    pub(crate) fn send_slowly(&self, group: GroupId, message: PeerMessage, bytes: usize) -> bool {
+    pub(crate) fn send_slowly(&self, group: RaftGroup, message: PeerMessage, bytes: usize) -> bool {
         let Some(peers) = self.peers.get() else { return true };
         let Some(pass) = self.outbound.admit(bytes) else { return false };
         if pass.is_due() {
@@ -135,7 +135,7 @@ impl Links {
     /// Asks another replica of a group for a chunk of a snapshot; `None` if it has no such snapshot any more.
     pub(crate) async fn ask_chunk(
         &self,
-        group: GroupId,
+        group: RaftGroup,
         request: &ChunkRequest,
     ) -> Result<Option<Bytes>, PeerError> {
         let node = request.to().node();
@@ -146,7 +146,12 @@ impl Links {
     }
 
     /// Takes note that this node's replica leads a group now, or does not any more, and tells the others.
-    pub(crate) fn leadership_changed(&self, group: GroupId, replica: ReplicaId, leads: Option<LeaderEpoch>) {
+    pub(crate) fn leadership_changed(
+        &self,
+        group: RaftGroup,
+        replica: ReplicaId,
+        leads: Option<LeaderEpoch>,
+    ) {
         if let Some(epoch) = leads {
             self.lock().announce(group, replica, epoch);
             if let Some(peers) = self.peers.get() {
@@ -158,7 +163,12 @@ impl Links {
     }
 
     /// Takes note of what another node says that it leads.
-    pub(crate) fn announced(&self, from: NodeId, groups: Vec<(GroupId, LeaderEpoch)>, image: &MetadataImage) {
+    pub(crate) fn announced(
+        &self,
+        from: NodeId,
+        groups: Vec<(RaftGroup, LeaderEpoch)>,
+        image: &MetadataImage,
+    ) {
         let (mut leaders, mut early) = (self.lock(), self.lock_early());
         for (group, epoch) in groups {
             let replica = match image.topic_by_id(group.topic) {
@@ -193,12 +203,12 @@ impl Links {
         }
     }
 
-    fn lock_early(&self) -> MutexGuard<'_, HashMap<GroupId, Early>> {
+    fn lock_early(&self) -> MutexGuard<'_, HashMap<RaftGroup, Early>> {
         self.early.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Who leads a group, as far as this node has heard.
-    pub(crate) fn leader(&self, group: GroupId) -> Option<Leader> {
+    pub(crate) fn leader(&self, group: RaftGroup) -> Option<Leader> {
         self.lock().get(group)
     }
 

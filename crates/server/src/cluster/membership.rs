@@ -9,7 +9,7 @@ use tailrace_metadata::cluster::{
 };
 use tailrace_metadata::{Command, MetadataImage, PartitionImage};
 use tailrace_replication::raft::{MemberChange, Members, Replica, Role};
-use tailrace_types::{GroupId, LeaderEpoch, ReplicaId, TimestampMs};
+use tailrace_types::{LeaderEpoch, RaftGroup, ReplicaId, TimestampMs};
 
 use super::receiver::partition_of;
 use crate::broker::Broker;
@@ -118,7 +118,7 @@ fn begin(handle: &PartitionHandle, replica: &mut Replica<ServerDisk>, step: Step
     }
 }
 
-async fn finish(broker: &Arc<Broker>, group: GroupId, wanted: &PartitionImage) {
+async fn finish(broker: &Arc<Broker>, group: RaftGroup, wanted: &PartitionImage) {
     let command = Command::FinishReassignment {
         topic: group.topic,
         partition: group.partition,
@@ -155,7 +155,7 @@ pub(crate) async fn hand_over(broker: &Arc<Broker>, patience: Duration) {
 async fn hand_over_one(
     broker: &Broker,
     handle: &Arc<PartitionHandle>,
-    first_epochs: &mut HashMap<GroupId, LeaderEpoch>,
+    first_epochs: &mut HashMap<RaftGroup, LeaderEpoch>,
 ) -> bool {
     let handed = handle.with(|core| match core.replica() {
         Some(replica) => transfer(broker, handle.group, replica, first_epochs),
@@ -166,9 +166,9 @@ async fn hand_over_one(
 
 fn transfer(
     broker: &Broker,
-    group: GroupId,
+    group: RaftGroup,
     replica: &mut Replica<ServerDisk>,
-    first_epochs: &mut HashMap<GroupId, LeaderEpoch>,
+    first_epochs: &mut HashMap<RaftGroup, LeaderEpoch>,
 ) -> bool {
     if replica.role() != Role::Leader {
         return false;
@@ -222,7 +222,7 @@ pub(super) async fn balance(broker: &Arc<Broker>) {
 }
 
 /// Hands leadership of a partition over, if this node leads it and `to` follows closely. True if it was begun.
-pub(crate) async fn hand_to(broker: &Broker, group: GroupId, to: ReplicaId) -> bool {
+pub(crate) async fn hand_to(broker: &Broker, group: RaftGroup, to: ReplicaId) -> bool {
     let Some(handle) = partition_of(broker, group).filter(|handle| handle.leads().is_some()) else {
         return false;
     };

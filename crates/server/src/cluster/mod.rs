@@ -26,7 +26,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tailrace_config::BrokerConfig;
 use tailrace_metadata::{Command, ControlError, RegisterNode};
-use tailrace_types::{GroupId, LeaderEpoch, NodeId};
+use tailrace_types::{LeaderEpoch, NodeId, RaftGroup};
 use tokio::sync::oneshot;
 use tokio::time::MissedTickBehavior;
 
@@ -57,7 +57,7 @@ const SEED_TIMEOUT: Duration = Duration::from_secs(5);
 const ANNOUNCED_AT_ONCE: usize = 10_000;
 
 /// Everything that this node leads now.
-fn led(broker: &Broker) -> Vec<(GroupId, LeaderEpoch)> {
+fn led(broker: &Broker) -> Vec<(RaftGroup, LeaderEpoch)> {
     let topics = broker.topics();
     let metadata = broker.controller.handle();
     let partitions = topics.online().chain(std::iter::once(&metadata));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tailrace_metadata::{MetadataImage, PartitionImage};
-use tailrace_types::{GroupId, NodeId, ReplicaId, TopicPartition};
+use tailrace_types::{NodeId, RaftGroup, ReplicaId, TopicPartition};
 
 use crate::broker::Broker;
 use crate::controller::log::GROUP as CONTROLLER;
@@ -56,7 +56,7 @@ impl Census {
         let (mut census, leaders) = (Self::default(), broker.links.leaders());
         for topic in image.topics() {
             for (number, partition) in topic.assignment() {
-                let leader = leaders.get(GroupId { topic: topic.id, partition: number });
+                let leader = leaders.get(RaftGroup { topic: topic.id, partition: number });
                 let leader = leader.map(|leader| leader.replica.node()).filter(|node| image.is_live(*node));
                 census.note(image, &TopicPartition::new(topic.name.clone(), number), partition, leader);
             }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tailrace_replication::raft::PeerMessage;
-use tailrace_types::{GroupId, LeaderEpoch, NodeId};
+use tailrace_types::{LeaderEpoch, NodeId, RaftGroup};
 
 use super::chunk;
 use super::join::{self, Status};
@@ -25,7 +25,7 @@ const TELL_MAX: Duration = Duration::from_secs(10);
 const EARLY_GROUPS_MAX: usize = 1 << 18;
 
 /// Who leads what, and since which epoch.
-type Announcement = (NodeId, Vec<(GroupId, LeaderEpoch)>);
+type Announcement = (NodeId, Vec<(RaftGroup, LeaderEpoch)>);
 
 /// Takes what arrives from other nodes. Until the server is up, it only says who this node is.
 pub(crate) struct Receiver {
@@ -118,7 +118,7 @@ impl Receiver {
 }
 
 /// The group's partition, if it has a replica here.
-pub(crate) fn partition_of(broker: &Broker, group: GroupId) -> Option<Arc<PartitionHandle>> {
+pub(crate) fn partition_of(broker: &Broker, group: RaftGroup) -> Option<Arc<PartitionHandle>> {
     if group == CONTROLLER {
         return Some(broker.controller.handle());
     }
@@ -160,7 +160,7 @@ fn not_taken(broker: &Broker, reason: &'static str) {
 }
 
 impl PeerReceiver for Receiver {
-    fn raft(&self, from: NodeId, messages: Vec<(GroupId, PeerMessage)>) {
+    fn raft(&self, from: NodeId, messages: Vec<(RaftGroup, PeerMessage)>) {
         let Some(broker) = self.broker() else { return };
         for (group, message) in messages {
             // What is meant for an earlier replica, whose disk is gone, must not be taken for one's own.
@@ -179,7 +179,7 @@ impl PeerReceiver for Receiver {
         }
     }
 
-    fn leading(&self, from: NodeId, _complete: bool, groups: Vec<(GroupId, LeaderEpoch)>) {
+    fn leading(&self, from: NodeId, _complete: bool, groups: Vec<(RaftGroup, LeaderEpoch)>) {
         let mut early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
         // Under the lock: what comes while the broker is set is in the list before that is emptied, or is not put there.
         if let Some(broker) = self.broker() {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tailrace_replication::raft::{Beats, Reliance};
-use tailrace_types::{GroupId, NodeId};
+use tailrace_types::{NodeId, RaftGroup};
 
 use crate::random;
 
@@ -20,7 +20,7 @@ pub(crate) struct Vouching {
     /// A node that others may rely on is not there any more, or was started anew.
     changed: AtomicBool,
     /// Groups whose replicas here woke by themselves.
-    woken: Mutex<Vec<GroupId>>,
+    woken: Mutex<Vec<RaftGroup>>,
 }
 
 impl Vouching {
@@ -75,12 +75,12 @@ impl Vouching {
     }
 
     /// Takes note that a sleeping replica has woken.
-    pub(crate) fn woke(&self, group: GroupId) {
+    pub(crate) fn woke(&self, group: RaftGroup) {
         lock(&self.woken).push(group);
     }
 
     /// The groups that have woken since.
-    pub(crate) fn take_woken(&self) -> Vec<GroupId> {
+    pub(crate) fn take_woken(&self) -> Vec<RaftGroup> {
         std::mem::take(&mut *lock(&self.woken))
     }
 }

@@ -9,7 +9,7 @@ use tailrace_log::VerifyReads;
 use tailrace_metadata::{MetadataImage, TopicImage};
 use tailrace_replication::Partition;
 use tailrace_replication::raft::Replica;
-use tailrace_types::{GroupId, NodeId, PartitionId, TimestampMs, TopicPartition};
+use tailrace_types::{NodeId, PartitionId, RaftGroup, TimestampMs, TopicPartition};
 
 use super::ControllerShell;
 use super::log::{self, MetadataError};
@@ -175,7 +175,7 @@ impl ControllerShell {
     }
 
     /// Opens a partition again for which there was no room. False if there is still none.
-    pub(crate) async fn open_waiting(&self, group: GroupId, now: TimestampMs) -> bool {
+    pub(crate) async fn open_waiting(&self, group: RaftGroup, now: TimestampMs) -> bool {
         // Nobody opens or closes partitions meanwhile.
         let _guard = self.state.lock().await;
         let Some(topic) = self.topics.load().by_id(group.topic.0) else { return true };

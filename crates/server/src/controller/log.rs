@@ -13,7 +13,7 @@ use tailrace_metadata::{ApplyError, Command, Controller, METADATA_TOPIC, Metadat
 use tailrace_records::{BatchBuilder, BatchError, BatchOptions, DecodedBatch, Validated};
 use tailrace_replication::raft::{Replica, ReplicaOptions};
 use tailrace_replication::{AppendError, Durability, Partition, PartitionReader, Policy, Solo};
-use tailrace_types::{GroupId, Offset, PartitionId, TimestampMs, TopicId, TopicName, TopicPartition};
+use tailrace_types::{Offset, PartitionId, RaftGroup, TimestampMs, TopicId, TopicName, TopicPartition};
 
 use crate::disk::ServerDisk;
 use crate::partitions::{OpenError, Opener, with_index_built_again};
@@ -107,7 +107,7 @@ pub(crate) fn topic_partition() -> TopicPartition {
 }
 
 /// The group of the metadata log: the controller's.
-pub(crate) const GROUP: GroupId = GroupId { topic: METADATA_TOPIC_ID, partition: PartitionId(0) };
+pub(crate) const GROUP: RaftGroup = RaftGroup { topic: METADATA_TOPIC_ID, partition: PartitionId(0) };
 
 /// Opens the log and replays what is committed of it over the start configuration. `replica`: it is one of several, or may
 /// become so. Blocks.

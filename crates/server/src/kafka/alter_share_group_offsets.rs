@@ -14,8 +14,8 @@ use tailrace_types::Offset;
 
 use crate::kafka::Context;
 use crate::kafka::commands::{ITEMS_MAX, Refusal};
-use crate::kafka::ends::high_watermark;
 use crate::kafka::errors::share_admin_code;
+use crate::kafka::high_watermarks::high_watermark;
 use crate::kafka::share_group_states::{open, tell_initialized};
 use crate::partitions::Topic;
 use crate::share::state;

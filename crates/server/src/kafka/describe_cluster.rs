@@ -9,7 +9,7 @@ use tailrace_kafka_wire::messages::describe_cluster_response::{
 };
 
 use crate::kafka::lookup::{CLUSTER_OPERATIONS, OPERATIONS_NOT_ASKED};
-use crate::kafka::{Context, place};
+use crate::kafka::{Context, topology};
 
 /// Kinds of endpoint (KIP-919).
 const BROKERS: i8 = 1;
@@ -35,7 +35,7 @@ pub(crate) async fn handle(
     let broker = &context.broker;
     // From version 2 on, those that have fallen silent may be asked for (KIP-1073).
     let nodes =
-        place::nodes(&context).into_iter().filter(|node| !node.fenced || request.include_fenced_brokers);
+        topology::nodes(&context).into_iter().filter(|node| !node.fenced || request.include_fenced_brokers);
     let brokers = nodes.map(|node| DescribeClusterBroker {
         broker_id: node.id,
         host: node.host,
@@ -46,7 +46,7 @@ pub(crate) async fn handle(
     });
     DescribeClusterResponse {
         cluster_id: broker.cluster_id.clone(),
-        controller_id: place::controller(broker),
+        controller_id: topology::controller(broker),
         brokers: brokers.collect(),
         cluster_authorized_operations: if request.include_cluster_authorized_operations {
             CLUSTER_OPERATIONS

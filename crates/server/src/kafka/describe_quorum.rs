@@ -14,7 +14,7 @@ use tailrace_types::NodeId;
 use crate::ask::{DescribeQuorum, Quorum, QuorumReplica, ask};
 use crate::kafka::Context;
 use crate::kafka::commands::ITEMS_MAX;
-use crate::kafka::place::{NodeAddress, controller, nodes};
+use crate::kafka::topology::{NodeAddress, controller, nodes};
 
 /// First version with texts of errors, and with the addresses of the voters.
 const NODES_FROM: i16 = 2;

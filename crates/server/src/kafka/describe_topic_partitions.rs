@@ -16,7 +16,7 @@ use tailrace_metadata::{MetadataImage, is_internal_topic};
 use crate::broker::Broker;
 use crate::kafka::Context;
 use crate::kafka::lookup::{TOPIC_OPERATIONS, legal_name};
-use crate::kafka::place::{self, Place};
+use crate::kafka::topology::{self, PartitionState};
 use crate::partitions::{Topic, TopicTable};
 
 /// Partitions in one answer at most, whatever is asked for: Kafka's `max.request.partition.size.limit`.
@@ -98,7 +98,7 @@ impl Page {
     /// Adds partitions from `first` on. Returns the first that did not fit.
     fn add(&mut self, topic: &Topic, first: usize) -> usize {
         let numbered = (0..).zip(&topic.partitions).skip(first).take(self.room);
-        let place = |index, slot| place::place(&self.broker, &self.image, topic, index, slot);
+        let place = |index, slot| topology::partition_state(&self.broker, &self.image, topic, index, slot);
         let partitions: Vec<_> = numbered.map(|(index, slot)| partition(index, place(index, slot))).collect();
         self.room -= partitions.len();
         let next = first + partitions.len();
@@ -136,7 +136,7 @@ fn unknown(name: &str) -> DescribeTopicPartitionsResponseTopic {
     }
 }
 
-fn partition(index: i32, place: Place) -> DescribeTopicPartitionsResponsePartition {
+fn partition(index: i32, place: PartitionState) -> DescribeTopicPartitionsResponsePartition {
     DescribeTopicPartitionsResponsePartition {
         error_code: place.error().code(),
         partition_index: index,

@@ -9,7 +9,7 @@ use tailrace_kafka_wire::messages::elect_leaders_response::{
     ElectLeadersResponse, PartitionResult, ReplicaElectionResult,
 };
 use tailrace_metadata::MetadataImage;
-use tailrace_types::{GroupId, PartitionId};
+use tailrace_types::{PartitionId, RaftGroup};
 
 use crate::ask::{HandOver, ask};
 use crate::cluster;
@@ -149,7 +149,7 @@ async fn elect_one(context: &Context, name: &str, number: i32, kind: i8) -> Resu
     if leader == preferred.node() {
         return not_needed("Leader election not needed: the preferred replica leads this partition.");
     }
-    let group = GroupId { topic: topic.id, partition: PartitionId(number) };
+    let group = RaftGroup { topic: topic.id, partition: PartitionId(number) };
     let handed = if leader == broker.node() {
         cluster::hand_to(broker, group, preferred).await
     } else {

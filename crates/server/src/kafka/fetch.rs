@@ -25,7 +25,7 @@ use crate::connection::Closed;
 use crate::disk::ServerDisk;
 use crate::kafka::errors::{claimed_epoch, epoch_code, read_code};
 use crate::kafka::fetch_session::{Admission, FetchTurn, TopicKey, Wanted};
-use crate::kafka::{Context, Decided, carry_on_aside, decode, leader_hints, nearby};
+use crate::kafka::{Context, Decided, carry_on_aside, closest_replica, decode, leader_hints};
 use crate::outbox::ReplyPart;
 use crate::partitions::{
     Bounds, Isolation, PartitionHandle, PartitionSlot, ReadFailure, ReadOutcome, ReadTerms, TopicTable,
@@ -170,7 +170,7 @@ async fn decide_turn(
 
 /// Sends the consumer to replicas that are nearer to it than this one.
 async fn redirect(broker: &Broker, rack: &str, wanted: &[Wanted], found: &mut [Found]) {
-    let preferred = nearby::preferred(broker, rack, wanted).await;
+    let preferred = closest_replica::preferred(broker, rack, wanted).await;
     for (found, preferred) in found.iter_mut().zip(preferred) {
         if preferred.is_some() && !found.failed() && found.diverging.is_none() {
             found.preferred = preferred;

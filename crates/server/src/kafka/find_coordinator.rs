@@ -13,7 +13,7 @@ use tailrace_metadata::{CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSAC
 use crate::cluster::leaders::leader_of;
 use crate::kafka::Context;
 use crate::kafka::commands::ITEMS_MAX;
-use crate::kafka::place::{self, NodeAddress};
+use crate::kafka::topology::{self, NodeAddress};
 
 /// First version with several keys in one request.
 const KEYS_FROM: i16 = 4;
@@ -58,7 +58,7 @@ async fn coordinator(context: &Context, kind: i8, key: &str) -> Coordinator {
         return refused("Unknown coordinator type.");
     }
     if broker.links.peers().is_none() {
-        return at(&place::this_node(context));
+        return at(&topology::this_node(context));
     }
     let coordinators = &broker.coordinators;
     let (topic, partition) = match kind {
@@ -73,7 +73,7 @@ async fn coordinator(context: &Context, kind: i8, key: &str) -> Coordinator {
         }
         Err(failure) => return unavailable(&failure.to_string()),
     };
-    match leader.and_then(|(node, _)| place::live_node(context, node)) {
+    match leader.and_then(|(node, _)| topology::live_node(context, node)) {
         Some(node) => at(&node),
         None => unavailable("The coordinator is not available."),
     }

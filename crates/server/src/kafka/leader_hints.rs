@@ -10,7 +10,7 @@ use tailrace_kafka_wire::messages::{
 
 use crate::cluster::leaders::leader_of;
 use crate::kafka::Context;
-use crate::kafka::place::{NodeAddress, nodes};
+use crate::kafka::topology::{NodeAddress, nodes};
 use crate::partitions::Topic;
 
 /// First version of Fetch whose answer can name the leader, and first one with its address.

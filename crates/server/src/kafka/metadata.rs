@@ -16,7 +16,7 @@ use tailrace_types::TopicId;
 
 use crate::kafka::commands::Mode;
 use crate::kafka::lookup::{CLUSTER_OPERATIONS, OPERATIONS_NOT_ASKED, TOPIC_OPERATIONS, legal_name};
-use crate::kafka::{Context, place};
+use crate::kafka::{Context, topology};
 use crate::partitions::Topic;
 use crate::random;
 
@@ -47,7 +47,7 @@ pub(crate) async fn handle(context: Arc<Context>, request: MetadataRequest) -> M
     for topic in &mut topics {
         topic.topic_authorized_operations = operations;
     }
-    let brokers = place::live_nodes(&context).into_iter().map(|node| MetadataResponseBroker {
+    let brokers = topology::live_nodes(&context).into_iter().map(|node| MetadataResponseBroker {
         node_id: node.id,
         host: node.host,
         port: node.port,
@@ -57,7 +57,7 @@ pub(crate) async fn handle(context: Arc<Context>, request: MetadataRequest) -> M
     MetadataResponse {
         brokers: brokers.collect(),
         cluster_id: Some(context.broker.cluster_id.clone()),
-        controller_id: place::controller(&context.broker),
+        controller_id: topology::controller(&context.broker),
         topics,
         cluster_authorized_operations: if request.include_cluster_authorized_operations {
             CLUSTER_OPERATIONS
@@ -177,7 +177,7 @@ fn unknown_id(id: TopicId) -> MetadataResponseTopic {
 fn known(context: &Context, topic: &Topic) -> MetadataResponseTopic {
     let image = context.broker.image();
     let partition = |(index, slot)| {
-        let place = place::place(&context.broker, &image, topic, index, slot);
+        let place = topology::partition_state(&context.broker, &image, topic, index, slot);
         MetadataResponsePartition {
             error_code: place.error().code(),
             partition_index: index,

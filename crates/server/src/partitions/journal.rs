@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tailrace_log::{Disk, DiskFile, LogError, OpenMode, read_file, replace_file};
-use tailrace_types::{GroupId, PartitionId, ReplicaId, TopicId};
+use tailrace_types::{PartitionId, RaftGroup, ReplicaId, TopicId};
 
 use crate::disk::ServerDisk;
 
@@ -35,7 +35,7 @@ pub(crate) struct Journal {
 #[derive(Debug, Default)]
 struct State {
     /// The newest replica of each group.
-    known: HashMap<GroupId, ReplicaId>,
+    known: HashMap<RaftGroup, ReplicaId>,
     /// What is wrong with the file.
     damage: Option<String>,
     /// Length of the file; 0 if there is none.
@@ -69,7 +69,7 @@ impl Journal {
     }
 
     /// The newest replica of a group that was begun here.
-    pub(crate) fn known(&self, group: GroupId) -> Option<ReplicaId> {
+    pub(crate) fn known(&self, group: RaftGroup) -> Option<ReplicaId> {
         self.lock().known.get(&group).copied()
     }
 
@@ -77,7 +77,7 @@ impl Journal {
     ///
     /// # Errors
     /// The disk's.
-    pub(crate) fn note(&self, group: GroupId, replica: ReplicaId) -> Result<(), LogError> {
+    pub(crate) fn note(&self, group: RaftGroup, replica: ReplicaId) -> Result<(), LogError> {
         let mut state = self.lock();
         if state.known.get(&group) == Some(&replica) {
             return Ok(());
@@ -127,7 +127,7 @@ fn head() -> [u8; HEAD_BYTES] {
     head
 }
 
-fn encode(group: GroupId, replica: ReplicaId) -> [u8; RECORD_BYTES] {
+fn encode(group: RaftGroup, replica: ReplicaId) -> [u8; RECORD_BYTES] {
     let mut record = [0; RECORD_BYTES];
     record[..16].copy_from_slice(&group.topic.0);
     record[16..20].copy_from_slice(&group.partition.0.to_le_bytes());
@@ -166,7 +166,7 @@ fn decode(bytes: &[u8], path: &Path) -> Result<State, LogError> {
         let partition = i32::from_le_bytes([record[16], record[17], record[18], record[19]]);
         let mut replica = [0; 8];
         replica.copy_from_slice(&record[20..CRC_AT]);
-        let group = GroupId { topic: TopicId(topic), partition: PartitionId(partition) };
+        let group = RaftGroup { topic: TopicId(topic), partition: PartitionId(partition) };
         known.insert(group, ReplicaId(u64::from_le_bytes(replica)));
     }
     Ok(State { known, damage, bytes: (HEAD_BYTES + good * RECORD_BYTES) as u64 })
@@ -179,8 +179,8 @@ mod tests {
 
     use super::*;
 
-    fn group(number: i32) -> GroupId {
-        GroupId { topic: TopicId([7; 16]), partition: PartitionId(number) }
+    fn group(number: i32) -> RaftGroup {
+        RaftGroup { topic: TopicId([7; 16]), partition: PartitionId(number) }
     }
 
     fn replica(incarnation: u32) -> ReplicaId {

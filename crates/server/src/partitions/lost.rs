@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tailrace_metadata::Command;
-use tailrace_types::{GroupId, ReplicaId, TopicPartition};
+use tailrace_types::{RaftGroup, ReplicaId, TopicPartition};
 
 use crate::broker::Broker;
 use crate::controller::CommandError;
@@ -30,7 +30,7 @@ const FORGET: Duration = Duration::from_secs(1800);
 
 /// What was tried, so that it is not tried all the time. As many as there are partitions in trouble.
 #[derive(Debug, Default)]
-struct Tried(HashMap<GroupId, Attempt>);
+struct Tried(HashMap<RaftGroup, Attempt>);
 
 /// Of one partition: also of the replicas that came in the place of the first, which may share its fate.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl Attempt {
 /// A replica that is no more.
 struct Lost {
     id: TopicPartition,
-    group: GroupId,
+    group: RaftGroup,
     replica: ReplicaId,
     reason: String,
     /// It is open, and has stopped.
@@ -122,7 +122,7 @@ async fn find(broker: &Arc<Broker>) -> Vec<Lost> {
     let mut found = Vec::new();
     for topic in topics.iter() {
         for (slot, id) in topic.partitions.iter().zip(topic.image.topic_partitions()) {
-            let group = GroupId { topic: topic.id, partition: id.partition };
+            let group = RaftGroup { topic: topic.id, partition: id.partition };
             match slot {
                 PartitionSlot::Offline(offline) if offline.is_lost => {
                     let Some(replica) = offline.replica else { continue };

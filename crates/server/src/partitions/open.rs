@@ -12,7 +12,7 @@ use tailrace_metadata::{METADATA_TOPIC, MetadataImage, TopicImage};
 use tailrace_records::TimestampType;
 use tailrace_replication::raft::{Replica, ReplicaOptions, owner};
 use tailrace_replication::{Durability, Partition, Policy, Solo};
-use tailrace_types::{GroupId, NodeId, PartitionId, ReplicaId, TimestampMs, TopicPartition};
+use tailrace_types::{NodeId, PartitionId, RaftGroup, ReplicaId, TimestampMs, TopicPartition};
 
 use crate::cluster::{Throttled, replica_options};
 use crate::disk::ServerDisk;
@@ -119,7 +119,7 @@ impl Opener {
                 if let Some(replica) = core.replica() {
                     replica.spread_election(self.crowd / ELECTIONS_PER_TICK);
                 }
-                let group = GroupId { topic: topic.id, partition: id.partition };
+                let group = RaftGroup { topic: topic.id, partition: id.partition };
                 let handle = PartitionHandle::new((id.clone(), group), core, self.context.clone());
                 handle.set_throttled(Throttled::of(&topic.config, id.partition));
                 // The first of the founders is to lead, unless another one does already.
@@ -186,7 +186,7 @@ impl Opener {
         let identity = PartitionIdentity { topic_id: topic.id, topic_partition: id.clone() };
         let dir = self.dir(id);
         let (config, policy) = (log_config(&topic.config, broker, id), policy(&topic.config, broker));
-        let group = GroupId { topic: topic.id, partition: id.partition };
+        let group = RaftGroup { topic: topic.id, partition: id.partition };
         let before = self.owner_before(group, &dir, replica.as_ref())?;
         // A partition that has had several replicas keeps its votes, also when this one is the last.
         let replica = replica.or_else(|| before.map(|before| replica_options(broker, before, vec![before])));
@@ -230,7 +230,7 @@ impl Opener {
     ) -> Result<(), LogError> {
         let id = &identity.topic_partition;
         let (disk, dir) = (self.store.disk(), &self.dir(id));
-        let group = GroupId { topic: identity.topic_id, partition: id.partition };
+        let group = RaftGroup { topic: identity.topic_id, partition: id.partition };
         let has_come_later = match before {
             Some(before) => is_earlier(before, options.id),
             // One that founds the partition takes over what its node had of it when it was alone.
@@ -306,7 +306,7 @@ impl Opener {
     /// The replica whose folder is there, if there is one.
     pub(crate) fn owner_before(
         &self,
-        group: GroupId,
+        group: RaftGroup,
         dir: &Path,
         wanted: Option<&ReplicaOptions>,
     ) -> Result<Option<ReplicaId>, OpenError> {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tailrace_log::Trim;
 use tailrace_replication::raft::Replica;
 use tailrace_replication::{AppendError, Durability};
-use tailrace_types::{GroupId, LogEnd, Offset};
+use tailrace_types::{LogEnd, Offset, RaftGroup};
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
@@ -165,7 +165,7 @@ async fn open_waiting(broker: &Arc<Broker>) -> bool {
     let topics = Arc::clone(&broker.topics());
     for topic in topics.iter() {
         for (slot, id) in topic.partitions.iter().zip(topic.image.topic_partitions()) {
-            let group = GroupId { topic: topic.id, partition: id.partition };
+            let group = RaftGroup { topic: topic.id, partition: id.partition };
             let waits = matches!(slot, PartitionSlot::Offline(offline) if offline.waits_for_room);
             if waits && !broker.controller.open_waiting(group, broker.now()).await {
                 return false;

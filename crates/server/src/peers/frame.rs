@@ -4,7 +4,7 @@
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use tailrace_replication::raft::{Heartbeat, PeerMessage, TERM_MAX, WireError};
-use tailrace_types::{GroupId, LeaderEpoch, PartitionId, ReplicaId, TopicId};
+use tailrace_types::{LeaderEpoch, PartitionId, RaftGroup, ReplicaId, TopicId};
 
 use super::error::RequestError;
 use super::types::NatsFrame;
@@ -90,10 +90,10 @@ impl FrameKind {
 #[derive(Debug, PartialEq)]
 pub(super) enum Frame {
     /// Of either kind.
-    Raft(Vec<(GroupId, PeerMessage)>),
+    Raft(Vec<(RaftGroup, PeerMessage)>),
     Leading {
         complete: bool,
-        groups: Vec<(GroupId, LeaderEpoch)>,
+        groups: Vec<(RaftGroup, LeaderEpoch)>,
     },
     Request {
         id: u64,
@@ -162,7 +162,7 @@ pub(super) fn message_bytes(message: &PeerMessage) -> usize {
 }
 
 /// Appends one message to a frame of kind [`FrameKind::Raft`].
-pub(super) fn put_message(out: &mut BytesMut, group: GroupId, message: &PeerMessage) {
+pub(super) fn put_message(out: &mut BytesMut, group: RaftGroup, message: &PeerMessage) {
     put_group(out, group);
     let at = out.len();
     out.put_u32_le(0);
@@ -171,7 +171,7 @@ pub(super) fn put_message(out: &mut BytesMut, group: GroupId, message: &PeerMess
 }
 
 /// Appends one row to a frame of kind [`FrameKind::Heartbeats`].
-pub(super) fn put_heartbeat(out: &mut BytesMut, group: GroupId, heartbeat: &Heartbeat) {
+pub(super) fn put_heartbeat(out: &mut BytesMut, group: RaftGroup, heartbeat: &Heartbeat) {
     put_group(out, group);
     out.put_u8(u8::from(heartbeat.answer));
     for value in [heartbeat.from.0, heartbeat.to.0, heartbeat.term, heartbeat.commit] {
@@ -194,10 +194,10 @@ pub(super) fn put_number(out: &mut BytesMut, kind: FrameKind, number: u64) {
 }
 
 /// Frames of kind [`FrameKind::Leading`] of at most `max` bytes each. A list that takes more than one is not marked complete.
-pub(super) fn leading_frames(complete: bool, groups: &[(GroupId, LeaderEpoch)], max: usize) -> Vec<Bytes> {
+pub(super) fn leading_frames(complete: bool, groups: &[(RaftGroup, LeaderEpoch)], max: usize) -> Vec<Bytes> {
     let rows = (max - HEADER_BYTES - 1) / LEADING_ROW_BYTES;
     let complete = complete && groups.len() <= rows;
-    let frame = |groups: &[(GroupId, LeaderEpoch)]| {
+    let frame = |groups: &[(RaftGroup, LeaderEpoch)]| {
         let mut out = BytesMut::with_capacity(HEADER_BYTES + 1 + groups.len() * LEADING_ROW_BYTES);
         let at = begin(&mut out, FrameKind::Leading);
         out.put_u8(u8::from(complete));
@@ -293,7 +293,7 @@ fn decode_body(kind: FrameKind, mut payload: Bytes) -> Result<(u64, u8, Bytes), 
     Ok((payload.get_u64_le(), payload.get_u8(), payload))
 }
 
-fn decode_messages(mut payload: Bytes) -> Result<Vec<(GroupId, PeerMessage)>, FrameError> {
+fn decode_messages(mut payload: Bytes) -> Result<Vec<(RaftGroup, PeerMessage)>, FrameError> {
     let bad = cut_off(FrameKind::Raft, payload.len());
     let mut messages = Vec::new();
     while !payload.is_empty() {
@@ -313,7 +313,7 @@ fn decode_messages(mut payload: Bytes) -> Result<Vec<(GroupId, PeerMessage)>, Fr
     Ok(messages)
 }
 
-fn decode_heartbeats(mut payload: Bytes) -> Result<Vec<(GroupId, PeerMessage)>, FrameError> {
+fn decode_heartbeats(mut payload: Bytes) -> Result<Vec<(RaftGroup, PeerMessage)>, FrameError> {
     let bad = cut_off(FrameKind::Heartbeats, payload.len());
     if payload.len() > HEARTBEATS_BYTES_MAX {
         return Err(bad);
@@ -351,14 +351,14 @@ fn decode_leading(mut payload: Bytes) -> Result<Frame, FrameError> {
     Ok(Frame::Leading { complete, groups })
 }
 
-fn put_group(out: &mut BytesMut, group: GroupId) {
+fn put_group(out: &mut BytesMut, group: RaftGroup) {
     out.put_slice(&group.topic.0);
     out.put_i32_le(group.partition.0);
 }
 
 /// `from` has [`GROUP_BYTES`] and more.
-fn get_group(from: &mut Bytes) -> GroupId {
+fn get_group(from: &mut Bytes) -> RaftGroup {
     let mut topic = [0; 16];
     from.copy_to_slice(&mut topic);
-    GroupId { topic: TopicId(topic), partition: PartitionId(from.get_i32_le()) }
+    RaftGroup { topic: TopicId(topic), partition: PartitionId(from.get_i32_le()) }
 }

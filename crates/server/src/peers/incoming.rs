@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tailrace_replication::raft::PeerMessage;
-use tailrace_types::{GroupId, NodeId};
+use tailrace_types::{NodeId, RaftGroup};
 use tokio::io::AsyncRead;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 
@@ -230,7 +230,7 @@ impl Server<'_> {
     }
 
     /// Drops what another node than the sender's wrote, or what is for another one than this.
-    fn hand_on(&self, from: NodeId, mut messages: Vec<(GroupId, PeerMessage)>) {
+    fn hand_on(&self, from: NodeId, mut messages: Vec<(RaftGroup, PeerMessage)>) {
         let (own, count) = (self.shared.identity.load().node, messages.len());
         self.shared.metrics.received_messages.inc_by(count as u64);
         messages.retain(|(_, message)| message.from().node() == from && message.to().node() == own);

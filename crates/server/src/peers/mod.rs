@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use bytes::{Bytes, BytesMut};
 use tailrace_replication::raft::PeerMessage;
-use tailrace_types::{GroupId, LeaderEpoch, NodeId};
+use tailrace_types::{LeaderEpoch, NodeId, RaftGroup};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -156,7 +156,7 @@ impl Peers {
 
     /// Sends a raft message. Never blocks. False if it was dropped: the link is down, its queue is full, or the message is
     /// too large. Heartbeats may overtake other messages.
-    pub(crate) fn send(&self, to: NodeId, group: GroupId, message: PeerMessage) -> bool {
+    pub(crate) fn send(&self, to: NodeId, group: RaftGroup, message: PeerMessage) -> bool {
         let dropped = |reason| {
             self.shared.metrics.dropped(reason, 1);
             false
@@ -229,7 +229,7 @@ impl Peers {
 
     /// Tells all nodes which groups this one leads; `complete` if these are all. Never blocks. Nodes whose links are down do
     /// not hear it: whoever calls repeats the whole list at [`PeerReceiver::connected`] and now and then.
-    pub(crate) fn send_leading(&self, complete: bool, groups: &[(GroupId, LeaderEpoch)]) {
+    pub(crate) fn send_leading(&self, complete: bool, groups: &[(RaftGroup, LeaderEpoch)]) {
         let frames = frame::leading_frames(complete, groups, self.shared.options.frame_bytes_max);
         for link in self.shared.links.load().values() {
             // Who is down, or far behind, is told later.
@@ -245,7 +245,7 @@ impl Peers {
     }
 
     /// As [`Peers::send_leading`], to one node.
-    pub(crate) fn send_leading_to(&self, to: NodeId, complete: bool, groups: &[(GroupId, LeaderEpoch)]) {
+    pub(crate) fn send_leading_to(&self, to: NodeId, complete: bool, groups: &[(RaftGroup, LeaderEpoch)]) {
         let frames = frame::leading_frames(complete, groups, self.shared.options.frame_bytes_max);
         let _ = self.with_session(to, |session| session.outgoing.push_leading(complete, &frames));
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use tailrace_replication::raft::{Heartbeat, PeerMessage};
-use tailrace_types::GroupId;
+use tailrace_types::RaftGroup;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::Notify;
 
@@ -38,7 +38,7 @@ pub(super) enum Unsent {
 }
 
 struct Message {
-    group: GroupId,
+    group: RaftGroup,
     message: PeerMessage,
     bytes: usize,
 }
@@ -133,7 +133,7 @@ impl Outgoing {
     }
 
     /// Queues a raft message that is no heartbeat.
-    pub(super) fn push_message(&self, group: GroupId, message: PeerMessage) -> Result<(), Unsent> {
+    pub(super) fn push_message(&self, group: RaftGroup, message: PeerMessage) -> Result<(), Unsent> {
         let bytes = frame::message_bytes(&message);
         let mut lanes = self.room(bytes)?;
         lanes.bytes += bytes;
@@ -142,7 +142,7 @@ impl Outgoing {
         Ok(())
     }
 
-    pub(super) fn push_heartbeat(&self, group: GroupId, heartbeat: &Heartbeat) -> Result<(), Unsent> {
+    pub(super) fn push_heartbeat(&self, group: RaftGroup, heartbeat: &Heartbeat) -> Result<(), Unsent> {
         let bytes = frame::heartbeat_bytes(heartbeat);
         let mut lanes = self.room(0)?;
         if lanes.heartbeat_bytes + bytes > HEARTBEATS_WAITING_BYTES_MAX {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tailrace_replication::raft::PeerMessage;
-use tailrace_types::{GroupId, LeaderEpoch, NodeId};
+use tailrace_types::{LeaderEpoch, NodeId, RaftGroup};
 
 use super::error::RequestError;
 
@@ -184,13 +184,13 @@ pub(crate) trait NatsReceiver: Send {
 pub(crate) trait PeerReceiver: Send + Sync + 'static {
     /// Raft messages in the order in which they were sent, but for heartbeats and their answers, which may overtake others.
     /// Each is from a replica on `from` and for one on this node.
-    fn raft(&self, from: NodeId, messages: Vec<(GroupId, PeerMessage)>);
+    fn raft(&self, from: NodeId, messages: Vec<(RaftGroup, PeerMessage)>);
 
     /// `from` vouches for its sleeping replicas, with this number.
     fn beat(&self, from: NodeId, voucher: u64);
 
     /// Groups that `from` leads, and since which epoch; `complete` if these are all.
-    fn leading(&self, from: NodeId, complete: bool, groups: Vec<(GroupId, LeaderEpoch)>);
+    fn leading(&self, from: NodeId, complete: bool, groups: Vec<(RaftGroup, LeaderEpoch)>);
 
     /// A link of `from` has begun: who takes what its NATS clients say, if anybody.
     fn nats(&self, from: NodeId) -> Option<Box<dyn NatsReceiver>>;

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tailrace_records::BatchBuilder;
-use tailrace_types::{GroupId, NodeId, Offset, ProducerEpoch};
+use tailrace_types::{NodeId, Offset, ProducerEpoch, RaftGroup};
 use tokio::sync::oneshot;
 
 use self::queue::{Item, Producer, Pushed, Waiter};
@@ -60,7 +60,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// that. Batches of one partition are stored in the order of these calls.
 pub(crate) fn append(
     broker: &Arc<Broker>,
-    group: GroupId,
+    group: RaftGroup,
     builder: BatchBuilder,
     told: Told,
 ) -> Option<oneshot::Receiver<()>> {
@@ -79,7 +79,7 @@ pub(crate) fn append(
 }
 
 /// Relays what waits for one partition, until there is nothing.
-async fn run(broker: Arc<Broker>, group: GroupId) {
+async fn run(broker: Arc<Broker>, group: RaftGroup) {
     let mut stopping = broker.stopping.subscribe();
     while let Some((items, producer)) = broker.relay.take(group) {
         let bytes = items.iter().map(|item| item.waiter.bytes).sum();
@@ -98,7 +98,7 @@ struct Prepared {
     deadline: Instant,
 }
 
-async fn relay(broker: &Arc<Broker>, group: GroupId, items: Vec<Item>, producer: Option<Producer>) {
+async fn relay(broker: &Arc<Broker>, group: RaftGroup, items: Vec<Item>, producer: Option<Producer>) {
     let deadline = items.iter().map(|item| item.deadline).min().unwrap_or_else(Instant::now);
     let (builders, waiters): (Vec<_>, Vec<_>) =
         items.into_iter().map(|item| (item.builder, item.waiter)).unzip();
@@ -172,7 +172,7 @@ async fn build(builders: Vec<BatchBuilder>, producer: Producer) -> Option<(Vec<B
 }
 
 /// Puts the request to the leader, whichever node that is, until there is an answer for certain or the time is up.
-async fn put(broker: &Arc<Broker>, group: GroupId, prepared: &Prepared) -> Result<Answer, NotRelayed> {
+async fn put(broker: &Arc<Broker>, group: RaftGroup, prepared: &Prepared) -> Result<Answer, NotRelayed> {
     let mut pause = PAUSE_MIN;
     let mut reason = "no node leads the partition".to_owned();
     let mut put_once = false;
@@ -198,7 +198,7 @@ async fn put(broker: &Arc<Broker>, group: GroupId, prepared: &Prepared) -> Resul
 }
 
 /// The node that leads, as far as is known.
-fn leader(broker: &Broker, group: GroupId) -> Option<NodeId> {
+fn leader(broker: &Broker, group: RaftGroup) -> Option<NodeId> {
     if partition_of(broker, group).is_some_and(|handle| handle.leads().is_some()) {
         return Some(broker.node());
     }
@@ -215,7 +215,7 @@ fn leader(broker: &Broker, group: GroupId) -> Option<NodeId> {
 }
 
 /// One attempt. Ends early when another node is known to lead.
-async fn put_to(broker: &Arc<Broker>, node: NodeId, group: GroupId, prepared: &Prepared) -> Answer {
+async fn put_to(broker: &Arc<Broker>, node: NodeId, group: RaftGroup, prepared: &Prepared) -> Answer {
     let again = |reason: &dyn std::fmt::Display| Answer::Again(reason.to_string());
     if node == broker.node() {
         let stored = tokio::spawn(store_here(Arc::clone(broker), group, prepared.batches.clone())).await;

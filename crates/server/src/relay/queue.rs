@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use prometheus_client::metrics::counter::Counter;
 use tailrace_config::BrokerConfig;
 use tailrace_records::BatchBuilder;
-use tailrace_types::{GroupId, Offset, ProducerId};
+use tailrace_types::{Offset, ProducerId, RaftGroup};
 use tokio::sync::oneshot;
 
 use super::NotRelayed;
@@ -60,7 +60,7 @@ struct Queue {
 
 /// The queues of all partitions, bounded together.
 pub(crate) struct Relay {
-    queues: Mutex<HashMap<GroupId, Queue>>,
+    queues: Mutex<HashMap<RaftGroup, Queue>>,
     waiting_bytes: AtomicU64,
     bytes_max: u64,
     timeout: Duration,
@@ -98,7 +98,7 @@ impl Relay {
     }
 
     /// Takes a batch.
-    pub(super) fn push(&self, group: GroupId, builder: BatchBuilder, told: Told) -> Pushed {
+    pub(super) fn push(&self, group: RaftGroup, builder: BatchBuilder, told: Told) -> Pushed {
         let bytes = builder.bytes_estimate() as u64;
         let room =
             |waiting: u64| (waiting == 0 || waiting + bytes <= self.bytes_max).then_some(waiting + bytes);
@@ -117,7 +117,7 @@ impl Relay {
     }
 
     /// The next batches, and the producer that is to write them, if there is one. With `None` the task's work is over.
-    pub(super) fn take(&self, group: GroupId) -> Option<(Vec<Item>, Option<Producer>)> {
+    pub(super) fn take(&self, group: RaftGroup) -> Option<(Vec<Item>, Option<Producer>)> {
         let mut queues = self.lock();
         let queue = queues.get_mut(&group)?;
         let (mut items, mut bytes) = (Vec::new(), 0);
@@ -142,7 +142,7 @@ impl Relay {
     }
 
     /// Takes note of the producer that the next batches are written by; `None` for a new one.
-    pub(super) fn set_producer(&self, group: GroupId, producer: Option<Producer>) {
+    pub(super) fn set_producer(&self, group: RaftGroup, producer: Option<Producer>) {
         if let Some(queue) = self.lock().get_mut(&group) {
             queue.producer = producer;
         }
@@ -153,7 +153,7 @@ impl Relay {
         self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<GroupId, Queue>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<RaftGroup, Queue>> {
         // Nothing under this lock can panic half-way.
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }

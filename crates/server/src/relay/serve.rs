@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tailrace_records::{BatchHeader, Validated};
 use tailrace_replication::{AppendError, Appended};
-use tailrace_types::GroupId;
+use tailrace_types::RaftGroup;
 
 use super::wire::{self, Answer};
 use crate::broker::Broker;
@@ -23,7 +23,7 @@ pub(crate) async fn serve(broker: &Arc<Broker>, body: Bytes) -> Result<Bytes, Re
 }
 
 /// Appends the batches, one after the other, and waits until they are committed.
-pub(super) async fn store_here(broker: Arc<Broker>, group: GroupId, batches: Vec<Bytes>) -> Answer {
+pub(super) async fn store_here(broker: Arc<Broker>, group: RaftGroup, batches: Vec<Bytes>) -> Answer {
     let Some(topic) = broker.topics().by_id(group.topic.0) else {
         return Answer::Again("the node does not know the topic".to_owned());
     };

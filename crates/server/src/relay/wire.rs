@@ -2,7 +2,7 @@
 //! them field by field. Integers are little endian.
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
-use tailrace_types::{GroupId, Offset, PartitionId, TopicId};
+use tailrace_types::{Offset, PartitionId, RaftGroup, TopicId};
 
 /// Batches of one request: as many as a partition remembers of each producer, so that each is known again.
 pub(super) const BATCHES_MAX: usize = 5;
@@ -22,7 +22,7 @@ pub(super) enum Answer {
 }
 
 /// The batches for one partition.
-pub(super) fn encode_request(group: GroupId, batches: &[Bytes]) -> Bytes {
+pub(super) fn encode_request(group: RaftGroup, batches: &[Bytes]) -> Bytes {
     let bytes: usize = batches.iter().map(|batch| 4 + batch.len()).sum();
     let mut out = BytesMut::with_capacity(GROUP_BYTES + bytes);
     out.put_slice(&group.topic.0);
@@ -35,13 +35,13 @@ pub(super) fn encode_request(group: GroupId, batches: &[Bytes]) -> Bytes {
     out.freeze()
 }
 
-pub(super) fn decode_request(mut from: Bytes) -> Option<(GroupId, Vec<Bytes>)> {
+pub(super) fn decode_request(mut from: Bytes) -> Option<(RaftGroup, Vec<Bytes>)> {
     if from.len() < GROUP_BYTES {
         return None;
     }
     let mut topic = [0; 16];
     from.copy_to_slice(&mut topic);
-    let group = GroupId { topic: TopicId(topic), partition: PartitionId(from.get_i32_le()) };
+    let group = RaftGroup { topic: TopicId(topic), partition: PartitionId(from.get_i32_le()) };
     let mut batches = Vec::new();
     while !from.is_empty() {
         let length = from.try_get_u32_le().ok()? as usize;
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn requests_and_answers_have_the_documented_bytes() {
-        let group = GroupId { topic: TopicId([7; 16]), partition: PartitionId(9) };
+        let group = RaftGroup { topic: TopicId([7; 16]), partition: PartitionId(9) };
         let batches = [Bytes::from_static(b"ab"), Bytes::from_static(b"c")];
         let encoded = encode_request(group, &batches);
         let mut expected = vec![7; 16];

@@ -13,7 +13,7 @@ use tailrace_metadata::{CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC};
 use tailrace_records::{BatchBuilder, BatchOptions, DecodedBatch, EndTransactionMarker, split_batches};
 use tailrace_replication::raft::ProposeError;
 use tailrace_replication::{Appended, PartitionReader, TransactionMarker};
-use tailrace_types::{GroupId, HighWatermark, LeaderEpoch, PartitionId, TimestampMs};
+use tailrace_types::{HighWatermark, LeaderEpoch, PartitionId, RaftGroup, TimestampMs};
 
 use super::node::{Running, leads};
 use super::options::Bug;
@@ -71,14 +71,14 @@ pub(super) struct Elsewhere;
 
 /// What may be told once the log is committed up to a point.
 struct Release<C: Kind> {
-    group: GroupId,
+    group: RaftGroup,
     at: Awaited,
     replies: Vec<(Promise<C::Reply>, C::Reply)>,
     work: Vec<C::Work>,
 }
 
 /// A coordinator, its group, and what its loading has brought about.
-type Taken<C> = (Shard<C>, GroupId, Option<Release<C>>);
+type Taken<C> = (Shard<C>, RaftGroup, Option<Release<C>>);
 
 impl Sim {
     /// Submits an event to the coordinator of a partition. It is decided and written on return; the answer comes when it is committed.
@@ -128,7 +128,7 @@ impl Sim {
         let node = world.nodes.get_mut(&number).ok_or(Elsewhere)?;
         let running = node.running.as_mut().ok_or(Elsewhere)?;
         let topic = running.image.topic(C::TOPIC).ok_or(Elsewhere)?;
-        let group = GroupId { topic: topic.id, partition: PartitionId(partition) };
+        let group = RaftGroup { topic: topic.id, partition: PartitionId(partition) };
         let slot = running.slots.get_mut(&group).ok_or(Elsewhere)?;
         let leads = leads(slot, unchecked);
         let reader = slot.core.as_ref().ok_or(Elsewhere)?.reader();
@@ -170,7 +170,7 @@ impl Sim {
     }
 
     /// Waits for a commit. False if it will not come, or has not after `ms`.
-    pub(super) async fn committed(&self, number: u64, group: GroupId, awaited: Awaited, ms: u64) -> bool {
+    pub(super) async fn committed(&self, number: u64, group: RaftGroup, awaited: Awaited, ms: u64) -> bool {
         let look = |world: &mut World| {
             let Some(slot) = world.nodes.get_mut(&number).and_then(|node| node.slot(group)) else {
                 return Some(false);
@@ -278,7 +278,7 @@ impl World {
     }
 
     /// Leadership of a coordinator's partition came or went.
-    pub(super) fn follow_leader(&mut self, number: u64, group: GroupId) {
+    pub(super) fn follow_leader(&mut self, number: u64, group: RaftGroup) {
         let Some(running) = self.nodes.get_mut(&number).and_then(|node| node.running.as_mut()) else {
             return;
         };
@@ -306,7 +306,7 @@ impl World {
     fn carry_out_effects<C: Kind>(
         &mut self,
         number: u64,
-        group: GroupId,
+        group: RaftGroup,
         shard: &mut Shard<C>,
         effects: Effects<C>,
     ) -> Result<Release<C>, Elsewhere> {
@@ -323,7 +323,7 @@ impl World {
     fn append_records(
         &mut self,
         number: u64,
-        group: GroupId,
+        group: RaftGroup,
         append: &Append,
         epoch: LeaderEpoch,
     ) -> Option<Appended> {
@@ -353,7 +353,7 @@ impl World {
     pub(super) fn append_marker(
         &mut self,
         number: u64,
-        group: GroupId,
+        group: RaftGroup,
         marker: &TransactionMarker,
         only_in: Option<LeaderEpoch>,
     ) -> Option<Result<Appended, ProposeError>> {

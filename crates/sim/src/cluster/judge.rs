@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tailrace_metadata::TopicImage;
 use tailrace_replication::PartitionReader;
 use tailrace_replication::raft::ReplicaId;
-use tailrace_types::{GroupId, Offset, PartitionId, TopicPartition};
+use tailrace_types::{Offset, PartitionId, RaftGroup, TopicPartition};
 
 use super::clients;
 use super::faults::FaultKind;
@@ -42,7 +42,7 @@ impl World {
 
     fn is_topic_whole(&self, topic: &TopicImage) -> bool {
         topic.assignment().all(|(partition, wanted)| {
-            let group = GroupId { topic: topic.id, partition };
+            let group = RaftGroup { topic: topic.id, partition };
             !wanted.is_reassigned() && self.is_group_whole(group, &wanted.replicas)
         })
     }
@@ -56,7 +56,7 @@ impl World {
     }
 
     /// All replicas are members, as far as each of them knows, and have all that the leader has.
-    fn is_group_whole(&self, group: GroupId, wanted: &[ReplicaId]) -> bool {
+    fn is_group_whole(&self, group: RaftGroup, wanted: &[ReplicaId]) -> bool {
         let slot = |id: &ReplicaId| -> Option<&Slot> {
             let running = self.nodes.get(&(id.node().0 as u64))?.running.as_ref()?;
             running.slots.get(&group).filter(|slot| slot.replica == *id)

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use tailrace_log::LogError;
 use tailrace_replication::raft::ChunkRequest;
-use tailrace_types::GroupId;
+use tailrace_types::RaftGroup;
 
 use super::messages::Letter;
 use super::node::Slot;
@@ -12,7 +12,7 @@ use super::world::World;
 use crate::CrashMode;
 
 impl World {
-    pub(super) fn receive_request(&mut self, to: u64, group: GroupId, request: &ChunkRequest) {
+    pub(super) fn receive_request(&mut self, to: u64, group: RaftGroup, request: &ChunkRequest) {
         let (now_ms, end) = (self.now_ms, self.now_ms + self.rng.between(0, 20));
         let from = request.from().node().0 as u64;
         let Some(slot) = self.nodes.get_mut(&to).and_then(|node| node.slot(group)) else { return };
@@ -26,7 +26,7 @@ impl World {
     pub(super) fn receive_chunk(
         &mut self,
         to: u64,
-        group: GroupId,
+        group: RaftGroup,
         request: &ChunkRequest,
         chunk: Option<Bytes>,
     ) {
@@ -45,7 +45,7 @@ impl World {
     }
 
     /// One millisecond of one replica.
-    pub(super) fn keep_up(&mut self, number: u64, group: GroupId) {
+    pub(super) fn keep_up(&mut self, number: u64, group: RaftGroup) {
         let (now_ms, draws) = (self.now_ms, self.rng.next_u64());
         let (later_ms, begins) = (now_ms + draws % 40, (draws >> 8) % 400 == 0);
         let Some(node) = self.nodes.get_mut(&number) else { return };

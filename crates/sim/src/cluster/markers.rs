@@ -8,7 +8,7 @@ use tailrace_coordination::transactions::{
 use tailrace_metadata::CONSUMER_OFFSETS_TOPIC;
 use tailrace_replication::raft::ProposeError;
 use tailrace_replication::{AppendError, ProducerError, TransactionMarker};
-use tailrace_types::{GroupId, LeaderEpoch, TopicPartition};
+use tailrace_types::{LeaderEpoch, RaftGroup, TopicPartition};
 
 use super::messages::{Request, Response};
 use super::metadata::group_of;
@@ -182,7 +182,7 @@ pub(super) async fn write_here(
 }
 
 enum Marked {
-    At(GroupId, Awaited),
+    At(RaftGroup, Awaited),
     NotNeeded,
     NotYet,
 }

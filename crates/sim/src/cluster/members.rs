@@ -5,7 +5,7 @@ use tailrace_metadata::cluster::{
     Step, controller_members, next_controller_change, next_member_change, preferred_leader_moves,
 };
 use tailrace_replication::raft::{MemberChange, Replica, ReplicaId, Role};
-use tailrace_types::{GroupId, NodeId, PartitionId};
+use tailrace_types::{NodeId, PartitionId, RaftGroup};
 
 use super::messages::{Letter, Request};
 use super::options::CONTROLLER;
@@ -187,7 +187,7 @@ impl World {
         }
     }
 
-    fn hand_to(&mut self, number: u64, group: GroupId, to: ReplicaId, now_ms: u64) -> bool {
+    fn hand_to(&mut self, number: u64, group: RaftGroup, to: ReplicaId, now_ms: u64) -> bool {
         let Some(node) = self.nodes.get_mut(&number) else { return false };
         let now = node.wall(now_ms);
         let Some(replica) = node.slot(group).and_then(super::node::Slot::replica) else { return false };
@@ -205,7 +205,7 @@ impl World {
         let Some(node) = self.nodes.get_mut(&number) else { return };
         let Some(running) = &mut node.running else { return };
         let topic = running.image.topic(tailrace_metadata::TRANSACTION_STATE_TOPIC);
-        let Some(group) = topic.map(|topic| GroupId { topic: topic.id, partition: PartitionId(0) }) else {
+        let Some(group) = topic.map(|topic| RaftGroup { topic: topic.id, partition: PartitionId(0) }) else {
             return;
         };
         let replica = running.slots.get_mut(&group).and_then(super::node::Slot::replica);
@@ -248,7 +248,7 @@ impl World {
     pub(super) fn leader_of(
         &self,
         number: u64,
-        group: GroupId,
+        group: RaftGroup,
     ) -> Option<(u64, tailrace_types::LeaderEpoch)> {
         let running = self.nodes.get(&number)?.running.as_ref()?;
         if let Some(epoch) = running.slots.get(&group).and_then(super::node::Slot::leads) {

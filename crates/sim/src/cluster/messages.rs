@@ -8,16 +8,16 @@ use tailrace_coordination::transactions::{TransactionError, TransactionProtocol}
 use tailrace_metadata::{Command, RegisterNode};
 use tailrace_replication::TransactionMarker;
 use tailrace_replication::raft::{ChunkRequest, ReplicaId};
-use tailrace_types::{GroupId, LeaderEpoch, Offset, ProducerId, TopicPartition};
+use tailrace_types::{LeaderEpoch, Offset, ProducerId, RaftGroup, TopicPartition};
 
 /// Between nodes; may be lost, doubled and reordered.
 #[derive(Clone)]
 pub(super) enum Letter {
     Ping,
-    Leading(Vec<(GroupId, LeaderEpoch)>),
-    Raft(GroupId, Bytes),
-    Ask(GroupId, Bytes),
-    Chunk(GroupId, ChunkRequest, Option<Bytes>),
+    Leading(Vec<(RaftGroup, LeaderEpoch)>),
+    Raft(RaftGroup, Bytes),
+    Ask(RaftGroup, Bytes),
+    Chunk(RaftGroup, ChunkRequest, Option<Bytes>),
 }
 
 /// A request or its answer; may be lost and come late.

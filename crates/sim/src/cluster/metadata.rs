@@ -8,7 +8,7 @@ use tailrace_metadata::{Command, Controller, METADATA_TOPIC, MetadataImage, Meta
 use tailrace_records::{BatchBuilder, BatchOptions, DecodedBatch, split_batches};
 use tailrace_replication::raft::{Replica, ReplicaId, owner};
 use tailrace_replication::{Appended, Durability, Partition, PartitionReader, Policy, Solo};
-use tailrace_types::{GroupId, NodeId, Offset, PartitionId, TopicId, TopicName, TopicPartition};
+use tailrace_types::{NodeId, Offset, PartitionId, RaftGroup, TopicId, TopicName, TopicPartition};
 
 use super::node::{Place, Running, Slot, folder, replica_options, small_segments};
 use super::options::{Bug, CONTROLLER};
@@ -217,7 +217,7 @@ impl World {
 
     /// A partition as it is to be now.
     fn renew(&mut self, number: u64, topic: &Arc<TopicImage>, id: &TopicPartition, own: NodeId) {
-        let group = GroupId { topic: topic.id, partition: id.partition };
+        let group = RaftGroup { topic: topic.id, partition: id.partition };
         let Some(node) = self.nodes.get_mut(&number) else { return };
         let open = node.slot(group).map(|slot| (slot.replica, slot.core.is_some()));
         match (wanted(topic, id.partition, own), open) {
@@ -233,7 +233,7 @@ impl World {
     }
 
     fn close_partition(&mut self, number: u64, topic: &TopicImage, id: &TopicPartition, removes: bool) {
-        let group = GroupId { topic: topic.id, partition: id.partition };
+        let group = RaftGroup { topic: topic.id, partition: id.partition };
         let Some(running) = self.nodes.get_mut(&number).and_then(|node| node.running.as_mut()) else {
             return;
         };
@@ -272,7 +272,7 @@ impl World {
         let is_failing = node.is_failing;
         let Some(running) = &mut node.running else { return };
         let Some(topic) = running.image.topic(id.topic.as_str()).cloned() else { return };
-        let group = GroupId { topic: topic.id, partition: id.partition };
+        let group = RaftGroup { topic: topic.id, partition: id.partition };
         let replica = match wanted(&topic, id.partition, own) {
             Wanted::Nothing => return,
             Wanted::Solo => None,
@@ -333,7 +333,7 @@ impl World {
         }
     }
 
-    fn misbehave(&mut self, number: u64, group: GroupId) {
+    fn misbehave(&mut self, number: u64, group: RaftGroup) {
         let bug = self.bug;
         let slot = self.nodes.get_mut(&number).and_then(|node| node.slot(group));
         if let (Some(Bug::Replicas(bug)), Some(replica)) = (bug, slot.and_then(Slot::replica)) {
@@ -464,7 +464,7 @@ pub(super) fn image(world: &World, number: u64) -> Option<Arc<MetadataImage>> {
     Some(Arc::clone(&world.nodes.get(&number)?.running.as_ref()?.image))
 }
 
-pub(super) fn group_of(image: &MetadataImage, id: &TopicPartition) -> Option<GroupId> {
+pub(super) fn group_of(image: &MetadataImage, id: &TopicPartition) -> Option<RaftGroup> {
     let topic: TopicId = image.topic(id.topic.as_str())?.id;
-    Some(GroupId { topic, partition: id.partition })
+    Some(RaftGroup { topic, partition: id.partition })
 }

@@ -11,7 +11,7 @@ use tailrace_metadata::cluster::Leaders;
 use tailrace_metadata::{Controller, MetadataImage, TopicImage};
 use tailrace_replication::raft::{Members, Replica, ReplicaId, ReplicaOptions, Role};
 use tailrace_replication::{Partition, SyncTicket};
-use tailrace_types::{GroupId, LeaderEpoch, NodeId, Offset, TimestampMs, TopicId, TopicPartition};
+use tailrace_types::{LeaderEpoch, NodeId, Offset, RaftGroup, TimestampMs, TopicId, TopicPartition};
 
 use super::shard::Shard;
 use super::upkeep::Upkeep;
@@ -36,7 +36,7 @@ pub(super) struct Node {
     /// Goes with the disk.
     pub(super) place: Option<Place>,
     /// The newest replica of each group that was begun here; goes with the disk, too. The server's journal of replicas.
-    pub(super) begun: BTreeMap<GroupId, ReplicaId>,
+    pub(super) begun: BTreeMap<RaftGroup, ReplicaId>,
     /// Counts processes.
     pub(super) life: u64,
     pub(super) running: Option<Running>,
@@ -61,7 +61,7 @@ pub(super) struct Running {
     /// One past the last metadata record that was taken over.
     pub(super) applied: Offset,
     pub(super) store: LogStore<SimDisk>,
-    pub(super) slots: BTreeMap<GroupId, Slot>,
+    pub(super) slots: BTreeMap<RaftGroup, Slot>,
     /// The topics as they were last carried out.
     pub(super) topics: BTreeMap<TopicId, Arc<TopicImage>>,
     pub(super) leaders: Leaders,
@@ -116,7 +116,7 @@ impl Node {
         self.running.is_some() && self.paused_until_ms <= now_ms
     }
 
-    pub(super) fn slot(&mut self, group: GroupId) -> Option<&mut Slot> {
+    pub(super) fn slot(&mut self, group: RaftGroup) -> Option<&mut Slot> {
         self.running.as_mut()?.slots.get_mut(&group)
     }
 }

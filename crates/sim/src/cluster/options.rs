@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use tailrace_replication::raft::DeliberateBug;
-use tailrace_types::{GroupId, PartitionId, TopicId, TopicName, TopicPartition};
+use tailrace_types::{PartitionId, RaftGroup, TopicId, TopicName, TopicPartition};
 
 use super::faults::Fault;
 use crate::Mask;
 
 /// The metadata log's group.
-pub(super) const CONTROLLER: GroupId =
-    GroupId { topic: TopicId([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]), partition: PartitionId(0) };
+pub(super) const CONTROLLER: RaftGroup =
+    RaftGroup { topic: TopicId([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]), partition: PartitionId(0) };
 pub(super) const DATA_TOPIC: &str = "data";
 pub(super) const OUT_TOPIC: &str = "out";
 /// How a run is set up.

@@ -6,7 +6,7 @@ use bytes::BytesMut;
 use tailrace_log::{Disk, LogError};
 use tailrace_replication::Partition;
 use tailrace_replication::raft::{ChunkRequest, Counters, PeerMessage, ReplicaId};
-use tailrace_types::{GroupId, LeaderEpoch, NodeId, TopicPartition};
+use tailrace_types::{LeaderEpoch, NodeId, RaftGroup, TopicPartition};
 
 use super::messages::Letter;
 use super::node::{Slot, leads};
@@ -24,7 +24,7 @@ impl World {
         let now_ms = self.now_ms;
         let Some(node) = self.nodes.get(&number).filter(|node| node.runs(now_ms)) else { return };
         let now = node.wall(now_ms);
-        let groups: Vec<GroupId> =
+        let groups: Vec<RaftGroup> =
             node.running.iter().flat_map(|running| running.slots.keys().copied()).collect();
         for (at, group) in groups.into_iter().enumerate() {
             let sync_ms = self.rng.below(6);
@@ -56,7 +56,7 @@ impl World {
     }
 
     /// Sends what a replica has to say, and takes note of whether it leads.
-    pub(super) fn stepped(&mut self, number: u64, group: GroupId) {
+    pub(super) fn stepped(&mut self, number: u64, group: RaftGroup) {
         let now_ms = self.now_ms;
         let unchecked = self.bug == Some(Bug::StaleLeaderReads);
         let Some(slot) = self.nodes.get_mut(&number).and_then(|node| node.slot(group)) else { return };
@@ -97,7 +97,7 @@ impl World {
     }
 
     /// Too much is held up already.
-    fn not_sent(&mut self, number: u64, group: GroupId, to: ReplicaId) {
+    fn not_sent(&mut self, number: u64, group: RaftGroup, to: ReplicaId) {
         self.count("a throttled message was not sent");
         let now_ms = self.now_ms;
         let Some(node) = self.nodes.get_mut(&number) else { return };
@@ -110,7 +110,7 @@ impl World {
     fn leadership_changed(
         &mut self,
         number: u64,
-        group: GroupId,
+        group: RaftGroup,
         own: ReplicaId,
         leads: Option<LeaderEpoch>,
     ) {
@@ -130,13 +130,13 @@ impl World {
     }
 
     /// Tells the other nodes what this one leads.
-    pub(super) fn announce(&mut self, number: u64, groups: Vec<(GroupId, LeaderEpoch)>) {
+    pub(super) fn announce(&mut self, number: u64, groups: Vec<(RaftGroup, LeaderEpoch)>) {
         for to in self.others(number) {
             self.links.send(self.now_ms, number, to, Letter::Leading(groups.clone()));
         }
     }
 
-    fn replica_halted(&mut self, number: u64, group: GroupId, reason: &str) {
+    fn replica_halted(&mut self, number: u64, group: RaftGroup, reason: &str) {
         let now_ms = self.now_ms;
         let up_again = now_ms + self.rng.between(100, 1000);
         let Some(node) = self.nodes.get_mut(&number) else { return };

@@ -17,7 +17,7 @@ use tailrace_metadata::{CONSUMER_OFFSETS_TOPIC, Command, MetadataRecord, TRANSAC
 use tailrace_records::BatchHeader;
 use tailrace_replication::raft::ProposeError;
 use tailrace_replication::{AppendError, Appended, ProducerError, VerificationGuard};
-use tailrace_types::{GroupId, LeaderEpoch, Offset, PartitionId, ProducerId, TopicName, TopicPartition};
+use tailrace_types::{LeaderEpoch, Offset, PartitionId, ProducerId, RaftGroup, TopicName, TopicPartition};
 
 use super::messages::{Fetched, Map, Request, Response};
 use super::metadata::{Executed, group_of};
@@ -117,7 +117,7 @@ fn metadata(sim: &Sim, number: u64) -> Response {
     let mut map = Map::default();
     for topic in image.topics() {
         for id in topic.topic_partitions() {
-            let group = GroupId { topic: topic.id, partition: id.partition };
+            let group = RaftGroup { topic: topic.id, partition: id.partition };
             let replicas =
                 topic.partition(id.partition).into_iter().flat_map(|partition| &partition.replicas);
             map.replicas.insert(id.clone(), replicas.map(|replica| replica.node().0 as u64).collect());
@@ -172,7 +172,7 @@ enum Guarded {
 fn append(
     world: &mut World,
     number: u64,
-    group: GroupId,
+    group: RaftGroup,
     batch: &Bytes,
     guard: &Guarded,
 ) -> Option<Result<Appended, ProposeError>> {
@@ -346,7 +346,7 @@ async fn put(
         super::metadata::image(&world, number).and_then(|image| {
             let topic = image.topic(TRANSACTION_STATE_TOPIC)?;
             let partition = PartitionId(partition_of_name(&id, topic.partitions));
-            world.leader_of(number, GroupId { topic: topic.id, partition })
+            world.leader_of(number, RaftGroup { topic: topic.id, partition })
         })
     };
     let Some((coordinator, _)) = coordinator else { return Response::NotHere };

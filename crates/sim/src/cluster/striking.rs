@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tailrace_log::Disk;
 use tailrace_metadata::Command;
-use tailrace_types::{GroupId, NodeId, PartitionId};
+use tailrace_types::{NodeId, PartitionId, RaftGroup};
 
 use super::faults::{End, Fault, FaultKind};
 use super::node::DATA;
@@ -297,7 +297,7 @@ impl World {
     }
 
     /// In some runs leaders are cut off right after their election, for about as long as the next one takes.
-    pub(super) fn aim_at(&mut self, group: GroupId, node: u64) {
+    pub(super) fn aim_at(&mut self, group: RaftGroup, node: u64) {
         if !self.aims || self.is_calm || group == CONTROLLER || !self.rng.percent(20) {
             return;
         }

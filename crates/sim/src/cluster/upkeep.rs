@@ -4,7 +4,7 @@ use bytes::BytesMut;
 use tailrace_log::{Compaction, HashSecret, KeyMap, Trim, Unhurried};
 use tailrace_replication::raft::{ChunkReader, ChunkRequest};
 use tailrace_replication::{CompactionPolicy, Partition};
-use tailrace_types::GroupId;
+use tailrace_types::RaftGroup;
 
 use super::messages::Letter;
 use crate::SimDisk;
@@ -37,7 +37,7 @@ impl Upkeep {
     pub(super) fn ask(
         &mut self,
         core: &mut Partition<SimDisk>,
-        group: GroupId,
+        group: RaftGroup,
         now_ms: u64,
     ) -> Vec<(u64, Letter)> {
         let Some(request) = core.replica().and_then(|replica| replica.wanted_chunk()) else {
@@ -53,7 +53,7 @@ impl Upkeep {
         vec![(request.to().node().0 as u64, Letter::Ask(group, bytes.freeze()))]
     }
 
-    pub(super) fn answer(&mut self, group: GroupId, now_ms: u64) -> Vec<(u64, Letter)> {
+    pub(super) fn answer(&mut self, group: RaftGroup, now_ms: u64) -> Vec<(u64, Letter)> {
         if self.reading.is_empty() {
             return Vec::new();
         }

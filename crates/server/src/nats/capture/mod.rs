@@ -24,7 +24,7 @@ use tailrace_config::BrokerConfig;
 use tailrace_nats_wire::Message;
 use tailrace_records::{BatchBuilder, Validated, partition_of_key};
 use tailrace_replication::Appended;
-use tailrace_types::{GroupId, Offset, PartitionId, TimestampMs};
+use tailrace_types::{Offset, PartitionId, RaftGroup, TimestampMs};
 use tokio::sync::{Semaphore, oneshot};
 
 pub(crate) use self::bindings::{Binding, Bindings};
@@ -202,7 +202,7 @@ fn relay(
     replies: Replies,
 ) -> Option<oneshot::Receiver<()>> {
     let group =
-        GroupId { topic: topic.id, partition: PartitionId(i32::try_from(partition).unwrap_or(i32::MAX)) };
+        RaftGroup { topic: topic.id, partition: PartitionId(i32::try_from(partition).unwrap_or(i32::MAX)) };
     let (count, bytes) = (builder.len(), builder.bytes_estimate() as u64);
     let own = Arc::clone(broker);
     let told = move |stored: Result<Offset, NotRelayed>| match stored {

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use tailrace_log::LogConfig;
 use tailrace_replication::raft::{ChunkRequest, Members, Replica};
 use tailrace_replication::{PartitionReader, Policy};
-use tailrace_types::{GroupId, LeaderEpoch, Offset, ReplicaId, TimestampMs, TopicPartition};
+use tailrace_types::{LeaderEpoch, Offset, RaftGroup, ReplicaId, TimestampMs, TopicPartition};
 
 use self::core::CoreLock;
 pub(crate) use self::core::{Core, Ending};
@@ -52,7 +52,7 @@ pub(crate) struct PartitionContext {
 /// One partition that is online.
 pub(crate) struct PartitionHandle {
     pub(crate) id: TopicPartition,
-    pub(crate) group: GroupId,
+    pub(crate) group: RaftGroup,
     core: CoreLock,
     pub(crate) reader: PartitionReader<ServerDisk>,
     waiting: Waiting,
@@ -93,7 +93,11 @@ impl std::fmt::Debug for PartitionHandle {
 }
 
 impl PartitionHandle {
-    pub(crate) fn new((id, group): (TopicPartition, GroupId), core: Core, context: PartitionContext) -> Self {
+    pub(crate) fn new(
+        (id, group): (TopicPartition, RaftGroup),
+        core: Core,
+        context: PartitionContext,
+    ) -> Self {
         let reader = core.reader();
         let (log_end, policy) = (reader.log_end().get(), core.policy());
         let epoch_begun = AtomicBool::new(!core.needs_epoch());

@@ -134,12 +134,12 @@ async fn a_flood_of_messages_is_handed_on_whole() {
             None
         }
 
-        fn raft(&self, _: NodeId, messages: Vec<(GroupId, PeerMessage)>) {
+        fn raft(&self, _: NodeId, messages: Vec<(RaftGroup, PeerMessage)>) {
             self.0.fetch_add(messages.len() as u64, std::sync::atomic::Ordering::Relaxed);
         }
         fn beat(&self, _: NodeId, _: u64) {}
 
-        fn leading(&self, _: NodeId, _: bool, _: Vec<(GroupId, LeaderEpoch)>) {}
+        fn leading(&self, _: NodeId, _: bool, _: Vec<(RaftGroup, LeaderEpoch)>) {}
         fn request(&self, _: Option<NodeId>, _: RequestKind, _: Bytes) -> Answer {
             Box::pin(std::future::pending())
         }

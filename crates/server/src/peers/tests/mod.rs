@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use tailrace_replication::raft::{Heartbeat, PeerMessage};
-use tailrace_types::{GroupId, LeaderEpoch, NodeId, PartitionId, ReplicaId, TopicId};
+use tailrace_types::{LeaderEpoch, NodeId, PartitionId, RaftGroup, ReplicaId, TopicId};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -28,9 +28,9 @@ const CLUSTER: &str = "the-cluster";
 
 #[derive(Debug)]
 enum Event {
-    Raft(NodeId, Vec<(GroupId, PeerMessage)>),
+    Raft(NodeId, Vec<(RaftGroup, PeerMessage)>),
     Beat(NodeId, u64),
-    Leading(NodeId, bool, Vec<(GroupId, LeaderEpoch)>),
+    Leading(NodeId, bool, Vec<(RaftGroup, LeaderEpoch)>),
     Connected(NodeId),
     Disconnected(NodeId),
     Heard(NodeId),
@@ -71,7 +71,7 @@ impl NatsReceiver for NatsRecorder {
 }
 
 impl PeerReceiver for Recorder {
-    fn raft(&self, from: NodeId, messages: Vec<(GroupId, PeerMessage)>) {
+    fn raft(&self, from: NodeId, messages: Vec<(RaftGroup, PeerMessage)>) {
         self.note(Event::Raft(from, messages));
     }
 
@@ -79,7 +79,7 @@ impl PeerReceiver for Recorder {
         self.note(Event::Beat(from, voucher));
     }
 
-    fn leading(&self, from: NodeId, complete: bool, groups: Vec<(GroupId, LeaderEpoch)>) {
+    fn leading(&self, from: NodeId, complete: bool, groups: Vec<(RaftGroup, LeaderEpoch)>) {
         self.note(Event::Leading(from, complete, groups));
     }
 
@@ -215,7 +215,7 @@ impl Node {
     }
 
     /// The next `count` raft messages or more, with who sent each.
-    async fn messages(&mut self, count: usize) -> Vec<(NodeId, GroupId, PeerMessage)> {
+    async fn messages(&mut self, count: usize) -> Vec<(NodeId, RaftGroup, PeerMessage)> {
         let mut all = Vec::new();
         while all.len() < count {
             let (from, messages) = self
@@ -269,8 +269,8 @@ async fn until(holds: impl Fn() -> bool) {
     }
 }
 
-fn group(number: i32) -> GroupId {
-    GroupId { topic: TopicId([7; 16]), partition: PartitionId(number) }
+fn group(number: i32) -> RaftGroup {
+    RaftGroup { topic: TopicId([7; 16]), partition: PartitionId(number) }
 }
 
 fn replica(node: i32) -> ReplicaId {

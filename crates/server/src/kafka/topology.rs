@@ -2,7 +2,7 @@
 
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_metadata::MetadataImage;
-use tailrace_types::{GroupId, NodeId, PartitionId};
+use tailrace_types::{NodeId, PartitionId, RaftGroup};
 
 use crate::broker::Broker;
 use crate::cluster::leaders::{controller as controller_of, leader};
@@ -69,7 +69,7 @@ fn split(address: &str) -> Option<(String, i32)> {
 
 /// Where a partition is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct PartitionState {
     /// Who leads it, and in which epoch.
     pub(crate) leader: Option<(i32, i32)>,
     /// The nodes of its replicas, the preferred leader first.
@@ -80,7 +80,7 @@ pub(crate) struct Place {
     pub(crate) offline: Vec<i32>,
 }
 
-impl Place {
+impl PartitionState {
     /// What stands for it in an answer about metadata.
     pub(crate) fn error(&self) -> ErrorCode {
         if self.leader.is_some() { ErrorCode::None } else { ErrorCode::LeaderNotAvailable }
@@ -96,19 +96,21 @@ impl Place {
 }
 
 /// Where partition `index` of the topic is; `slot` is what this node has of it.
-pub(crate) fn place(
+pub(crate) fn partition_state(
     broker: &Broker,
     image: &MetadataImage,
     topic: &Topic,
     index: i32,
     slot: &PartitionSlot,
-) -> Place {
+) -> PartitionState {
     let partition = PartitionId(index);
-    let leader = leader(broker, image, GroupId { topic: topic.id, partition }, slot);
+    let leader = leader(broker, image, RaftGroup { topic: topic.id, partition }, slot);
     let own = broker.node();
-    let Some(assigned) = topic.image.partition(partition) else { return Place::default() };
-    let mut place =
-        Place { leader: leader.map(|(node, epoch)| (node.get(), epoch.get())), ..Place::default() };
+    let Some(assigned) = topic.image.partition(partition) else { return PartitionState::default() };
+    let mut place = PartitionState {
+        leader: leader.map(|(node, epoch)| (node.get(), epoch.get())),
+        ..PartitionState::default()
+    };
     for replica in &assigned.replicas {
         let node = replica.node();
         let is_there =
