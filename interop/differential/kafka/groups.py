@@ -129,8 +129,8 @@ class Groups:
         body = {"GroupId": self.group_name(g), "GenerationId": known["generation"] + shift, "MemberId": known["id"],
                 "Assignments": assignments}
         try:
-            # A follower waits for its leader, who may never come.
-            answer = self.call("SyncGroup", 4, body, seconds=1)
+            # A follower waits for its leader, who may never come. The leader waits for the disk only.
+            answer = self.call("SyncGroup", 4, body, seconds=None if known.get("leads") else 1)
         except Gone:
             return ["waits"]
         return [answer["ErrorCode"], answer["Assignment"].decode(errors="replace")]

@@ -163,9 +163,9 @@ impl ControllerShell {
         state.log_waits_for_room = matches!(&opened, Err(MetadataError::Log(error)) if error.is_no_space());
         match opened {
             Ok(replica) => {
-                let id = (before.id.clone(), before.group);
                 let core = Partition::Replica(Box::new(replica));
-                let handle = PartitionHandle::new(id, core, self.opener.context.clone());
+                let handle =
+                    PartitionHandle::new(before.id.clone(), before.group, core, self.opener.context.clone());
                 self.handle.store(Arc::new(handle));
                 before.retire();
                 tracing::info!("the metadata log was opened anew");

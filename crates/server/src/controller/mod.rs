@@ -160,8 +160,7 @@ impl ControllerShell {
     pub(crate) fn start(log: OpenLog, tools: Tools, now: TimestampMs) -> Self {
         let Tools { opener, followers, hold } = tools;
         let OpenLog { core, controller, applied, lacks_upto: _, replica } = log;
-        let id = (log::topic_partition(), log::GROUP);
-        let handle = PartitionHandle::new(id, core, opener.context.clone());
+        let handle = PartitionHandle::new(log::topic_partition(), log::GROUP, core, opener.context.clone());
         let hold = Some(hold).filter(|hold| !hold.is_over(&controller.image(), applied));
         let is_held = AtomicBool::new(hold.is_some());
         let image = if hold.is_some() { controller.anew().image() } else { controller.image() };

@@ -120,7 +120,7 @@ impl Opener {
                     replica.spread_election(self.crowd / ELECTIONS_PER_TICK);
                 }
                 let group = RaftGroup { topic: topic.id, partition: id.partition };
-                let handle = PartitionHandle::new((id.clone(), group), core, self.context.clone());
+                let handle = PartitionHandle::new(id.clone(), group, core, self.context.clone());
                 handle.set_throttled(Throttled::of(&topic.config, id.partition));
                 // The first of the founders is to lead, unless another one does already.
                 let is_first =

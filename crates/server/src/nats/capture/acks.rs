@@ -210,12 +210,12 @@ impl Batch {
 
     fn tell(&self, broker: &Broker) {
         let partition = self.handle.id.partition.0.unsigned_abs();
-        tell(broker, (&self.topic, partition), self.appended.base_offset, &self.replies);
+        tell(broker, &self.topic, partition, self.appended.base_offset, &self.replies);
     }
 }
 
 /// Acknowledges the records of a batch that begins at `first`.
-pub(super) fn tell(broker: &Broker, (topic, partition): (&Topic, u32), first: Offset, replies: &Replies) {
+pub(super) fn tell(broker: &Broker, topic: &Topic, partition: u32, first: Offset, replies: &Replies) {
     if replies.is_empty() {
         return;
     }

@@ -46,7 +46,8 @@ impl Lanes {
     /// Adds a record to its partition's batch. `reply` wants to be told what becomes of it.
     pub(super) fn push(
         &mut self,
-        (topic, partition): (&Arc<Topic>, u32),
+        topic: &Arc<Topic>,
+        partition: u32,
         now: TimestampMs,
         record: &RecordParts<'_>,
         reply: Option<&[u8]>,

@@ -124,7 +124,7 @@ impl CaptureBurst {
                 refused.push(Refused { topic: Arc::clone(topic), partition, unmet, replies });
                 return;
             }
-            lanes.push((topic, partition), now, &record, reply);
+            lanes.push(topic, partition, now, &record, reply);
         });
     }
 
@@ -141,7 +141,7 @@ impl CaptureBurst {
         self.current = None;
         self.last = 0;
         for Refused { topic, partition, unmet, replies } in std::mem::take(&mut self.refused) {
-            lost(broker, &topic, partition, (1, &replies), &Failure::Unmet(unmet));
+            lost(broker, &topic, partition, 1, &replies, &Failure::Unmet(unmet));
         }
         let mut forwarded = Vec::new();
         for lane in self.lanes.take() {
@@ -159,7 +159,7 @@ async fn append_lane(broker: &Arc<Broker>, lane: Lane, now: TimestampMs) -> Opti
     let Lane { topic, partition, builder, replies, too_large, refused, .. } = lane;
     let metrics = &broker.nats.metrics().capture;
     if too_large > 0 {
-        lost(broker, &topic, partition, (too_large, &refused), &Failure::TooLarge);
+        lost(broker, &topic, partition, too_large, &refused, &Failure::TooLarge);
     }
     let count = builder.len();
     if count == 0 {
@@ -177,7 +177,7 @@ async fn append_lane(broker: &Arc<Broker>, lane: Lane, now: TimestampMs) -> Opti
                 Some(PartitionSlot::Offline(offline)) => offline.reason.to_string(),
                 _ => "there is no such partition".to_owned(),
             };
-            lost(broker, &topic, partition, (count, &replies), &Failure::Offline(reason));
+            lost(broker, &topic, partition, count, &replies, &Failure::Offline(reason));
             return None;
         }
     };
@@ -188,7 +188,7 @@ async fn append_lane(broker: &Arc<Broker>, lane: Lane, now: TimestampMs) -> Opti
             metrics.batches.inc();
             acks::acknowledge(broker, &topic, handle, appended, replies).await;
         }
-        Err(failure) => lost(broker, &topic, partition, (count, &replies), &failure),
+        Err(failure) => lost(broker, &topic, partition, count, &replies, &failure),
     }
     None
 }
@@ -212,9 +212,9 @@ fn relay(
             metrics.bytes.inc_by(bytes);
             metrics.batches.inc();
             metrics.forwarded.inc_by(count as u64);
-            acks::tell(&own, (&topic, partition), first, &replies);
+            acks::tell(&own, &topic, partition, first, &replies);
         }
-        Err(failure) => lost(&own, &topic, partition, (count, &replies), &failure.into()),
+        Err(failure) => lost(&own, &topic, partition, count, &replies, &failure.into()),
     };
     relay::append(broker, group, builder, Box::new(told))
 }
@@ -245,13 +245,7 @@ async fn store(
 }
 
 /// Tells whoever asked, counts, and writes a line to the log for the others, once in a while.
-fn lost(
-    broker: &Broker,
-    topic: &Topic,
-    partition: u32,
-    (count, replies): (usize, &Replies),
-    failure: &Failure,
-) {
+fn lost(broker: &Broker, topic: &Topic, partition: u32, count: usize, replies: &Replies, failure: &Failure) {
     broker.nats.metrics().capture.errors(failure.label()).inc_by(count as u64);
     acks::answer_failure(broker, topic, partition, replies, failure);
     if replies.len() < count && broker.nats.captures().may_log() {

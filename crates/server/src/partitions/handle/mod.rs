@@ -93,11 +93,7 @@ impl std::fmt::Debug for PartitionHandle {
 }
 
 impl PartitionHandle {
-    pub(crate) fn new(
-        (id, group): (TopicPartition, RaftGroup),
-        core: Core,
-        context: PartitionContext,
-    ) -> Self {
+    pub(crate) fn new(id: TopicPartition, group: RaftGroup, core: Core, context: PartitionContext) -> Self {
         let reader = core.reader();
         let (log_end, policy) = (reader.log_end().get(), core.policy());
         let epoch_begun = AtomicBool::new(!core.needs_epoch());
