@@ -23,43 +23,82 @@ pub(super) fn assign(task: &AssignmentTask<'_>) -> Vec<Partitions> {
     assignments
 }
 
-/// Gives those who have nothing the partition with the fewest members among those that they read.
+/// Times that all members who share are looked at again, at most: each time but the last makes partitions more equal.
+const ROUNDS_MAX: usize = 16;
+
+/// Gives those who have nothing a partition to share, so that no single subscription could spread its members more equally.
+/// Who had one keeps it where that is possible, so that nothing moves when nothing has changed.
 fn share(task: &AssignmentTask<'_>, board: &Board<'_>, assignments: &mut [Partitions]) {
-    let mut members_of = vec![0_usize; board.slots()];
-    for (slot, owner) in board.owner.iter().enumerate() {
-        members_of[slot] = usize::from(*owner != NOBODY);
-    }
-    let idle: Vec<usize> = (0..task.members.len()).filter(|member| assignments[*member].is_empty()).collect();
+    let mut idle: Vec<usize> =
+        (0..task.members.len()).filter(|member| assignments[*member].is_empty()).collect();
     if idle.is_empty() {
         return;
     }
-    // At most this many members for a partition, where everybody reads everything.
-    let fair = task.members.len().div_ceil(board.slots());
-    let mut homeless = Vec::new();
-    for member in idle {
-        match kept(task, board, member).find(|slot| members_of[*slot] < fair) {
-            Some(slot) => take(board, slot, &mut members_of, &mut assignments[member]),
-            None => homeless.push(member),
+    let topics = |member: usize| &task.members[member].topics;
+    idle.sort_by(|one, other| topics(*one).cmp(topics(*other)).then(one.cmp(other)));
+    let mut members_of: Vec<usize> = board.owner.iter().map(|owner| usize::from(*owner != NOBODY)).collect();
+    let mut placed: Vec<Option<usize>> =
+        idle.iter().map(|member| kept(task, board, *member).next()).collect();
+    placed.iter().flatten().for_each(|slot| members_of[*slot] += 1);
+    for _ in 0..ROUNDS_MAX {
+        let (mut first, mut has_changed) = (0, false);
+        for same in idle.chunk_by(|one, other| topics(*one) == topics(*other)) {
+            let slots: Vec<usize> = topics(same[0])
+                .iter()
+                .filter_map(|id| board.topic(*id))
+                .flat_map(|topic| board.slots_of(topic))
+                .collect();
+            let places = &mut placed[first..first + same.len()];
+            has_changed |= !slots.is_empty() && spread(&slots, places, &mut members_of);
+            first += same.len();
+        }
+        if !has_changed {
+            break;
         }
     }
-    // Members with the same subscription choose from one queue, made when the first of them comes.
-    homeless.sort_by(|one, other| {
-        task.members[*one].topics.cmp(&task.members[*other].topics).then(one.cmp(other))
+    for (member, slot) in idle.iter().zip(placed) {
+        if let Some(slot) = slot {
+            let (topic, partition) = board.partition(slot);
+            assignments[*member].entry(topic).or_default().push(partition);
+        }
+    }
+}
+
+/// Places members with the same subscription, who may have `slots`, as equally as others have left it. True if anybody moved.
+fn spread(slots: &[usize], places: &mut [Option<usize>], members_of: &mut [usize]) -> bool {
+    let before = places.to_vec();
+    before.iter().flatten().for_each(|slot| members_of[*slot] -= 1);
+    let room_below = |level: usize, members_of: &[usize]| -> usize {
+        slots.iter().map(|slot| level.saturating_sub(members_of[*slot])).sum()
+    };
+    // The least level up to which all of them find room, and how many partitions get there.
+    let least = slots.iter().map(|slot| members_of[*slot]).min().unwrap_or(0);
+    let levels: Vec<usize> = (least..=least + places.len()).collect();
+    let level = levels[levels.partition_point(|level| room_below(*level, members_of) < places.len())];
+    let mut full = places.len() - room_below(level.saturating_sub(1), members_of);
+    let mut homeless: Vec<usize> = Vec::new();
+    for (number, place) in places.iter_mut().enumerate() {
+        match place {
+            Some(slot) if members_of[*slot] + 1 < level => members_of[*slot] += 1,
+            _ => homeless.push(number),
+        }
+    }
+    homeless.retain(|number| match places[*number] {
+        Some(slot) if members_of[slot] < level && full > 0 => {
+            members_of[slot] += 1;
+            full -= 1;
+            false
+        }
+        _ => true,
     });
-    for same in homeless.chunk_by(|one, other| task.members[*one].topics == task.members[*other].topics) {
-        let mut queue: BTreeSet<(usize, usize)> = task.members[same[0]]
-            .topics
-            .iter()
-            .filter_map(|id| board.topic(*id))
-            .flat_map(|topic| board.slots_of(topic))
-            .map(|slot| (members_of[slot], slot))
-            .collect();
-        for member in same {
-            let Some((_, slot)) = queue.pop_first() else { break };
-            take(board, slot, &mut members_of, &mut assignments[*member]);
-            queue.insert((members_of[slot], slot));
-        }
+    let mut queue: BTreeSet<(usize, usize)> = slots.iter().map(|slot| (members_of[*slot], *slot)).collect();
+    for number in homeless {
+        let Some((_, slot)) = queue.pop_first() else { break };
+        members_of[slot] += 1;
+        places[number] = Some(slot);
+        queue.insert((members_of[slot], slot));
     }
+    before != *places
 }
 
 fn kept<'a>(
@@ -74,10 +113,4 @@ fn kept<'a>(
         let topic = board.topic(*id);
         partitions.iter().filter_map(move |partition| board.slot(topic?, *partition))
     })
-}
-
-fn take(board: &Board<'_>, slot: usize, members_of: &mut [usize], assignment: &mut Partitions) {
-    members_of[slot] += 1;
-    let (topic, partition) = board.partition(slot);
-    assignment.entry(topic).or_default().push(partition);
 }

@@ -158,6 +158,37 @@ fn simple_shares_partitions_when_there_are_more_members() {
     assert_eq!(case.loads(), [4, 3]);
 }
 
+/// Members that read different topics choose one after the other, and those who came first may have chosen otherwise had they known.
+#[test]
+fn nothing_moves_when_nothing_has_changed_whatever_each_member_reads() {
+    let reads: [&[usize]; 10] = [
+        &[2, 4, 5],
+        &[1, 2, 4],
+        &[2, 3, 4, 5],
+        &[0, 2, 4, 5],
+        &[2],
+        &[1, 3],
+        &[2, 4, 5],
+        &[0, 2, 4, 5],
+        &[1],
+        &[5],
+    ];
+    let members = |reads: &[&[usize]], from: usize| -> Vec<_> {
+        let read = |(number, read): (usize, &&[usize])| {
+            (name(from + number), (read.iter().copied().collect(), Partitions::new()))
+        };
+        reads.iter().enumerate().map(read).collect()
+    };
+    let mut case = Case { topics: vec![0, 1, 2], members: members(&reads, 0).into_iter().collect() };
+    case.run(assign_shares);
+    case.members.remove(&name(0));
+    case.members.extend(members(&[&[1, 3], &[0, 2], &[1, 2]], 100));
+    case.run(assign_shares);
+    let before = case.clone();
+    case.run(assign_shares);
+    assert_eq!(case.moved_since(&before), 0);
+}
+
 #[test]
 fn nobody_and_nothing() {
     for assign in [uniform, range, assign_shares] {
