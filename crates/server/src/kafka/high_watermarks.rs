@@ -9,7 +9,7 @@ use crate::cluster::leaders::leader_of;
 use crate::kafka::lookup::online;
 use crate::partitions::Topic;
 
-/// The high watermark, from whoever leads the partition.
+/// The high watermark, from the node that leads the partition.
 ///
 /// # Errors
 /// There is no such partition, or nobody leads it or answers just now.
